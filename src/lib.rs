@@ -1,0 +1,3 @@
+//! x
+mod tick;
+pub mod wheel;

@@ -1,0 +1,132 @@
+//! Time as the wheel counts it, and the only place where it is rounded.
+//!
+//! ```text
+//!   tick 0           tick 1           tick 2
+//! |----------------|----------------|----------------|--> nanoseconds since the origin
+//! 0                w               2w               3w
+//!                     ^ now: tick 1
+//!                          ^ deadline: tick 1, due at 2w at the latest
+//! ```
+//!
+//! A tick holds the deadlines after its beginning, up to and including its end. So a deadline rounds
+//! **up** (it may have to wait for the end of its tick) and the clock rounds **down** (a tick that has
+//! begun is not over): no entry can be handed out before its deadline.
+
+use std::fmt;
+use std::time::Duration;
+
+/// A point in time: nanoseconds since the origin of a wheel, which is an instant of its owner's choice.
+///
+/// It spans 584 years. [`Nanos::MAX`] stands for all that lies beyond.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// The origin.
+    pub const ZERO: Self = Self(0);
+    /// The end of time: no clock reaches it.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The point `since_origin` after the origin, or [`Nanos::MAX`] if that is beyond it.
+    #[must_use]
+    pub fn from_duration(since_origin: Duration) -> Self {
+        Self(u64::try_from(since_origin.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// The time since the origin.
+    #[must_use]
+    pub const fn to_duration(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+}
+
+impl fmt::Debug for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::MAX => f.write_str("never"),
+            nanos => nanos.to_duration().fmt(f),
+        }
+    }
+}
+
+/// The number of a tick, counted from the origin: the unit in which slots are laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Tick(pub(crate) u64);
+
+/// How long one tick is: the width of a slot of level 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resolution {
+    /// At least 1.
+    tick_nanos: u64,
+}
+
+impl Resolution {
+    /// A tick of `tick`, or `None` unless it is from 1 ns to `u64::MAX` ns long.
+    #[must_use]
+    pub fn new(tick: Duration) -> Option<Self> {
+        match u64::try_from(tick.as_nanos()) {
+            Err(_) | Ok(0) => None,
+            Ok(tick_nanos) => Some(Self { tick_nanos }),
+        }
+    }
+
+    /// The tick that a deadline lies in. It rounds up: a deadline on a border belongs to the tick that
+    /// ends there, and is due at the end of its tick at the latest.
+    pub(crate) const fn tick_of_deadline(self, deadline: Nanos) -> Tick {
+        // Saturating because the origin lies in no tick; as a deadline it is always in the past.
+        Tick(deadline.0.saturating_sub(1) / self.tick_nanos)
+    }
+
+    /// The tick that the clock is in. It rounds down: every earlier tick is over.
+    pub(crate) const fn tick_of_clock(self, now: Nanos) -> Tick {
+        Tick(now.0 / self.tick_nanos)
+    }
+
+    /// The end of the tick that begins at `beginning`.
+    pub(crate) const fn end(self, beginning: Nanos) -> Nanos {
+        Nanos(beginning.0.saturating_add(self.tick_nanos))
+    }
+
+    /// The beginning of a tick.
+    pub(crate) const fn beginning(self, tick: Tick) -> Nanos {
+        // Saturating for the tick after the last; every tick that a point lies in begins below `MAX`.
+        Nanos(tick.0.saturating_mul(self.tick_nanos))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ten() -> Resolution {
+        Resolution::new(Duration::from_nanos(10)).expect("ten is in range")
+    }
+
+    #[test]
+    fn a_deadline_on_a_border_belongs_to_the_tick_that_ends_there() {
+        assert_eq!(ten().tick_of_deadline(Nanos(10)), Tick(0));
+        assert_eq!(ten().tick_of_deadline(Nanos(11)), Tick(1));
+        assert_eq!(ten().tick_of_deadline(Nanos(20)), Tick(1));
+    }
+
+    #[test]
+    fn a_clock_on_a_border_is_in_the_tick_that_begins_there() {
+        assert_eq!(ten().tick_of_clock(Nanos(9)), Tick(0));
+        assert_eq!(ten().tick_of_clock(Nanos(10)), Tick(1));
+    }
+
+    #[test]
+    fn the_ends_of_time_do_not_overflow() {
+        assert_eq!(ten().tick_of_deadline(Nanos::ZERO), Tick(0));
+        assert_eq!(ten().beginning(ten().tick_of_deadline(Nanos::MAX)), Nanos(u64::MAX - 5));
+        assert_eq!(ten().beginning(Tick(u64::MAX)), Nanos::MAX);
+        assert_eq!(Nanos::from_duration(Duration::MAX), Nanos::MAX);
+    }
+
+    #[test]
+    fn a_tick_of_nothing_or_of_more_than_584_years_is_refused() {
+        assert_eq!(Resolution::new(Duration::ZERO), None);
+        assert_eq!(Resolution::new(Duration::MAX), None);
+        assert!(Resolution::new(Duration::from_nanos(u64::MAX)).is_some());
+    }
+}

@@ -1,0 +1,102 @@
+//! What a slot of a level holds.
+
+use crate::tick::Nanos;
+
+/// Room for this many entries stays with an emptied bucket, so that a warm wheel does not allocate.
+const KEPT_CAPACITY: usize = 64;
+
+/// Names a bucket: its level and its slot in that level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct BucketId {
+    pub(super) level: u8,
+    pub(super) slot: u16,
+}
+
+impl BucketId {
+    #[cfg(test)]
+    pub(super) const FIRST: Self = Self { level: 0, slot: 0 };
+}
+
+/// The indices of the entries in one slot, in no order: the last one takes the place of one that leaves.
+#[derive(Debug, Default)]
+pub(super) struct Bucket {
+    entries: Vec<u32>,
+    /// On level 0, the last deadline in the bucket: the moment from which all of it may be handed out.
+    /// It is not lowered when that entry leaves, so it can be late, by less than a tick.
+    pub(super) last_deadline: Nanos,
+    /// Whether the delay queue holds this bucket. An emptied bucket stays there until it comes to the front.
+    pub(super) queued: bool,
+}
+
+impl Bucket {
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn indices(&self) -> &[u32] {
+        &self.entries
+    }
+
+    /// The position that the next entry pushed will have.
+    ///
+    /// # Panics
+    /// If the bucket holds 4,294,967,296 entries, which the slab has no indices for.
+    pub(super) fn next_position(&self) -> u32 {
+        u32::try_from(self.entries.len()).expect("no more entries than indices")
+    }
+
+    pub(super) fn push(&mut self, index: u32) {
+        self.entries.push(index);
+    }
+
+    /// Takes the last entry out.
+    pub(super) fn pop(&mut self) -> Option<u32> {
+        let index = self.entries.pop();
+        self.give_memory_back();
+        index
+    }
+
+    /// Takes the entry at `position` out, and tells which entry, if any, stands there now.
+    ///
+    /// # Panics
+    /// If nothing stands at `position`.
+    pub(super) fn swap_remove(&mut self, position: u32) -> Option<u32> {
+        self.entries.swap_remove(position as usize);
+        let moved = self.entries.get(position as usize).copied();
+        self.give_memory_back();
+        moved
+    }
+
+    fn give_memory_back(&mut self) {
+        if self.entries.is_empty() && self.entries.capacity() > KEPT_CAPACITY {
+            self.entries = Vec::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_entry_takes_the_place_of_the_one_that_leaves() {
+        let mut bucket = Bucket::default();
+        for index in [10, 11, 12] {
+            bucket.push(index);
+        }
+        assert_eq!(bucket.swap_remove(0), Some(12));
+        assert_eq!(bucket.swap_remove(1), None);
+        assert_eq!(bucket.pop(), Some(12));
+        assert!(bucket.is_empty());
+    }
+
+    #[test]
+    fn an_emptied_bucket_keeps_little_memory() {
+        let mut bucket = Bucket::default();
+        for index in 0..1_000 {
+            bucket.push(index);
+        }
+        while bucket.pop().is_some() {}
+        assert!(bucket.entries.capacity() <= KEPT_CAPACITY);
+    }
+}

@@ -1,0 +1,380 @@
+//! The pure core: a hierarchical timing wheel that is told what time it is.
+//!
+//! Nothing in here reads a clock, takes a lock, holds a `Waker` or knows of tokio. [`Hierarchy`] is generic
+//! over its payload; the rest of the crate puts wakers into it, and you may put in what you like: it is a
+//! timer queue for any event loop.
+//!
+//! # How it works
+//!
+//! Level 0 is a ring of slots, each one tick wide. A deadline that lies beyond it goes to an overflow
+//! level, one of whose slots covers a whole round of the level below; overflow levels are made when a
+//! deadline first needs them. What stands at a slot is a bucket. Every bucket that is not empty stands in
+//! one delay queue shared by all levels, by the time at which it begins. So the clock does not tick: it
+//! jumps from one non-empty bucket to the next. When a bucket of an overflow level comes up, its entries
+//! cascade to finer levels; when one of level 0 does, they are handed out.
+//!
+//! With 3 slots a level and a tick of 1, three deadlines travel like this (`3]` is a bucket with the
+//! deadlines up to and including 3):
+//!
+//! ```text
+//!              level 0 (width 1)    level 1 (width 3)     level 2 (width 9)
+//!  now 0       1] 2] 3]             3] 6] 9]              9] 18] 27]
+//!              a at 2               b at 5                c at 13
+//!  now 2       3] 4] 5]             3] 6] 9]              a is handed out
+//!  now 3       4] 5] 6]             6] 9] 12]             the bucket 6] begins: b moves to level 0, bucket 5]
+//!  now 5       6] 7] 8]                                   b is handed out
+//!  now 9       10] 11] 12]          12] 15] 18]           the bucket 18] begins: c moves to level 1, bucket 15]
+//!  now 12      13] 14] 15]                                the bucket 15] begins: c moves to level 0, bucket 13]
+//!  now 13                                                 c is handed out
+//! ```
+//!
+//! The scheme is that of Varghese and Lauck, *Hashed and Hierarchical Timing Wheels* (1987), with the delay
+//! queue of Kafka's purgatory. Two things differ from Kafka's: deadlines round up, so nothing is early; and a
+//! bucket of level 0 is due at its last deadline instead of at the end of its tick, so a lone entry is handed
+//! out exactly on time.
+
+mod bucket;
+mod delay_queue;
+mod invariants;
+mod level;
+mod slab;
+
+use bucket::BucketId;
+use delay_queue::{DelayQueue, Queued};
+use level::Level;
+use slab::{Entries, Place};
+
+pub use self::slab::Key;
+pub use crate::tick::{Nanos, Resolution};
+
+/// Timers with a payload, ordered by deadline to within a tick.
+///
+/// Inserting, cancelling and moving an entry take constant time; handing one out takes one step for each level
+/// it comes down, and the delay queue's logarithm of the number of non-empty buckets once for each bucket.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use timingwheel::wheel::{Hierarchy, Nanos, Progress, Resolution};
+///
+/// let resolution = Resolution::new(Duration::from_millis(1)).expect("not zero");
+/// let mut wheel = Hierarchy::new(resolution, 64);
+/// let at = |millis| Nanos::from_duration(Duration::from_millis(millis));
+///
+/// let tea = wheel.insert(at(0), at(180_000), "tea").expect("180 s lie ahead");
+/// wheel.insert(at(0), at(5), "egg").expect("5 ms lie ahead");
+/// assert_eq!(wheel.next_expiration(), Some(at(5)));
+///
+/// let mut expired = Vec::new();
+/// assert_eq!(wheel.advance(at(5), 100, &mut expired), Progress::Done);
+/// assert_eq!(expired, ["egg"]);
+/// assert_eq!(wheel.cancel(tea), Some("tea"));
+/// assert_eq!(wheel.cancel(tea), None);
+/// ```
+#[derive(Debug)]
+pub struct Hierarchy<T> {
+    resolution: Resolution,
+    /// The wheel's clock: every bucket that began before its tick has been handed out or moved down.
+    elapsed: Nanos,
+    entries: Entries<T>,
+    /// Level 0 and the overflow levels made so far.
+    levels: Vec<Level>,
+    queue: DelayQueue,
+    cascaded: u64,
+}
+
+/// Whether [`Hierarchy::advance`] came to the end of what is due.
+#[must_use = "there may be more to hand out"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing more is due.
+    Done,
+    /// The batch is full; call again.
+    More,
+}
+
+impl<T> Hierarchy<T> {
+    /// The least number of slots in a level.
+    pub const MIN_SLOTS: usize = 2;
+    /// The greatest number of slots in a level.
+    pub const MAX_SLOTS: usize = 1 << 16;
+
+    /// An empty wheel at its origin, with `slots` slots in every level.
+    ///
+    /// # Panics
+    /// If `slots` is not from [`MIN_SLOTS`](Self::MIN_SLOTS) to [`MAX_SLOTS`](Self::MAX_SLOTS).
+    #[must_use]
+    pub fn new(resolution: Resolution, slots: usize) -> Self {
+        assert!(
+            (Self::MIN_SLOTS..=Self::MAX_SLOTS).contains(&slots),
+            "a level of {slots} slots: it takes from {} to {}",
+            Self::MIN_SLOTS,
+            Self::MAX_SLOTS,
+        );
+        Self {
+            resolution,
+            elapsed: Nanos::ZERO,
+            entries: Entries::new(),
+            levels: vec![Level::finest(slots as u64)],
+            queue: DelayQueue::default(),
+            cascaded: 0,
+        }
+    }
+
+    /// How many entries are pending.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether nothing is pending.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many entries the memory now held has places for.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.entries.capacity()
+    }
+
+    /// How many levels deadlines have needed so far, level 0 included.
+    #[must_use]
+    pub fn levels(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// How many times an entry has been moved from one bucket to another since the wheel was made.
+    #[must_use]
+    pub const fn cascaded(&self) -> u64 {
+        self.cascaded
+    }
+
+    /// The wheel's clock: the time up to which [`advance`](Self::advance) has come.
+    #[must_use]
+    pub const fn elapsed(&self) -> Nanos {
+        self.elapsed
+    }
+
+    /// Adds an entry that is to be handed out at `deadline`, at most one tick later and never earlier.
+    ///
+    /// `now` serves a wheel that has been empty: its clock starts again from there, so that idle time costs
+    /// nothing later.
+    ///
+    /// # Errors
+    /// Gives the payload back if `deadline` is not after `now` or not after the wheel's clock: it is due.
+    pub fn insert(&mut self, now: Nanos, deadline: Nanos, payload: T) -> Result<Key, T> {
+        if self.is_empty() {
+            self.skip_idle_time(now);
+        }
+        if deadline <= now.max(self.elapsed) {
+            return Err(payload);
+        }
+        let place = self.place_for(deadline);
+        let key = self.entries.insert(payload, deadline, place);
+        self.link(key.index(), deadline, place.bucket);
+        self.debug_assert_linked(key.index());
+        Ok(key)
+    }
+
+    /// Takes an entry out, or tells by `None` that `key` is stale: its entry was handed out or cancelled.
+    pub fn cancel(&mut self, key: Key) -> Option<T> {
+        let index = self.entries.find(key)?;
+        self.unlink(index);
+        Some(self.entries.remove(index).payload)
+    }
+
+    /// The payload that `key` names, unless the key is stale.
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        let index = self.entries.find(key)?;
+        Some(&mut self.entries.get_mut(index).payload)
+    }
+
+    /// Moves an entry to another deadline, and tells whether there was one: not if `key` is stale.
+    ///
+    /// Moving it later leaves it in its bucket until that comes up. A deadline in the past is due with the
+    /// next [`advance`](Self::advance).
+    pub fn reschedule(&mut self, key: Key, deadline: Nanos) -> bool {
+        let Some(index) = self.entries.find(key) else { return false };
+        let entry = self.entries.get_mut(index);
+        let is_later = deadline >= entry.deadline;
+        entry.deadline = deadline;
+        if is_later {
+            let BucketId { level, slot } = entry.place.bucket;
+            let bucket = &mut self.levels[usize::from(level)].buckets[usize::from(slot)];
+            // Within the bucket's tick the bucket waits for it; beyond, it is moved on when the bucket comes up.
+            if level == 0
+                && deadline > bucket.last_deadline
+                && self.resolution.tick_of_deadline(deadline)
+                    == self.resolution.tick_of_deadline(bucket.last_deadline)
+            {
+                bucket.last_deadline = deadline;
+            }
+        } else {
+            self.unlink(index);
+            self.relink(index, deadline);
+        }
+        self.debug_assert_linked(index);
+        true
+    }
+
+    /// The time at which [`advance`](Self::advance) next has something to do, or `None` if nothing is pending.
+    ///
+    /// It is at most the end of the tick of the earliest deadline; it comes earlier where entries cascade.
+    pub fn next_expiration(&mut self) -> Option<Nanos> {
+        loop {
+            let front = self.queue.front()?;
+            if self.bucket(front.bucket()).is_empty() {
+                self.dequeue(front);
+            } else {
+                return Some(self.expiration(front));
+            }
+        }
+    }
+
+    /// Everything with a deadline up to this time has been handed out.
+    #[must_use]
+    pub fn handed_out_through(&self) -> Nanos {
+        let tick = self.resolution.tick_of_clock(self.elapsed);
+        let slot = self.levels[0].slot(tick);
+        if self.levels[0].buckets[usize::from(slot)].is_empty() {
+            self.elapsed
+        } else {
+            self.resolution.beginning(tick)
+        }
+    }
+
+    /// Moves the clock to `now`, appending to `expired` what is due, in order of ticks.
+    ///
+    /// At most `batch` entries are handed out or moved, so that a caller who holds a lock can let go of it in
+    /// between; entries may be inserted, moved and cancelled before the next call. A clock that goes back is
+    /// taken to stand still.
+    ///
+    /// # Panics
+    /// If `batch` is zero: there would be no progress.
+    pub fn advance(&mut self, now: Nanos, batch: usize, expired: &mut Vec<T>) -> Progress {
+        assert!(batch > 0, "a batch of no entries makes no progress");
+        let now = now.max(self.elapsed);
+        let mut left = batch;
+        while let Some(front) = self.queue.front() {
+            if !self.bucket(front.bucket()).is_empty() {
+                if self.expiration(front) > now {
+                    break;
+                }
+                if left == 0 {
+                    return Progress::More;
+                }
+                self.elapsed = self.elapsed.max(front.beginning);
+                left = self.drain(front, left, expired);
+                if !self.bucket(front.bucket()).is_empty() {
+                    return Progress::More;
+                }
+            }
+            self.dequeue(front);
+        }
+        self.elapsed = now;
+        Progress::Done
+    }
+
+    /// Takes up to `left` entries out of a bucket that has come up, and returns how many of `left` remain.
+    fn drain(&mut self, front: Queued, mut left: usize, expired: &mut Vec<T>) -> usize {
+        let id = front.bucket();
+        let end = self.resolution.end(front.beginning);
+        while left > 0
+            && let Some(index) = self.bucket_mut(id).pop()
+        {
+            left -= 1;
+            let deadline = self.entries.get(index).deadline;
+            // On level 0 an entry with a later deadline is one that was moved to it and left in its bucket.
+            if id.level == 0 && deadline <= end {
+                expired.push(self.entries.remove(index).payload);
+            } else {
+                self.cascaded += 1;
+                self.relink(index, deadline);
+            }
+        }
+        left
+    }
+
+    /// Starts an empty wheel again from `now`. What stands in its queue are emptied buckets.
+    fn skip_idle_time(&mut self, now: Nanos) {
+        debug_assert!(self.is_empty());
+        while let Some(front) = self.queue.front()
+            && front.beginning <= now
+        {
+            self.dequeue(front);
+        }
+        self.elapsed = self.elapsed.max(now);
+    }
+
+    /// The time at which a bucket in the queue is to be drained.
+    fn expiration(&self, queued: Queued) -> Nanos {
+        match queued.bucket() {
+            id @ BucketId { level: 0, .. } => self.bucket(id).last_deadline,
+            _ => queued.beginning,
+        }
+    }
+
+    /// Where an entry with this deadline belongs, as the clock stands. Makes the levels it takes.
+    fn place_for(&mut self, deadline: Nanos) -> Place {
+        let clock = self.resolution.tick_of_clock(self.elapsed);
+        let tick = self.resolution.tick_of_deadline(deadline).max(clock);
+        let mut number = 0;
+        while !self.levels[number].covers(tick, clock) {
+            number += 1;
+            if number == self.levels.len() {
+                self.levels.push(self.levels[number - 1].overflow());
+            }
+        }
+        let level = &self.levels[number];
+        let bucket = BucketId {
+            level: u8::try_from(number).expect("at most 64 levels, as each is at least twice as wide"),
+            slot: level.slot(tick),
+        };
+        let beginning = self.resolution.beginning(level.first_tick(tick));
+        if !self.bucket(bucket).queued {
+            self.bucket_mut(bucket).queued = true;
+            self.queue.push(beginning, bucket);
+        }
+        Place { bucket, position: self.bucket(bucket).next_position() }
+    }
+
+    fn link(&mut self, index: u32, deadline: Nanos, bucket: BucketId) {
+        let bucket = self.bucket_mut(bucket);
+        if bucket.is_empty() || deadline > bucket.last_deadline {
+            bucket.last_deadline = deadline;
+        }
+        bucket.push(index);
+    }
+
+    fn relink(&mut self, index: u32, deadline: Nanos) {
+        let place = self.place_for(deadline);
+        self.entries.get_mut(index).place = place;
+        self.link(index, deadline, place.bucket);
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let Place { bucket, position } = self.entries.get(index).place;
+        if let Some(moved) = self.bucket_mut(bucket).swap_remove(position) {
+            self.entries.get_mut(moved).place.position = position;
+        }
+    }
+
+    /// Takes the front of the queue, an empty bucket, out of it.
+    fn dequeue(&mut self, front: Queued) {
+        let bucket = self.bucket_mut(front.bucket());
+        debug_assert!(bucket.is_empty());
+        bucket.queued = false;
+        self.queue.pop_front();
+    }
+
+    fn bucket(&self, id: BucketId) -> &bucket::Bucket {
+        &self.levels[usize::from(id.level)].buckets[usize::from(id.slot)]
+    }
+
+    fn bucket_mut(&mut self, id: BucketId) -> &mut bucket::Bucket {
+        &mut self.levels[usize::from(id.level)].buckets[usize::from(id.slot)]
+    }
+}

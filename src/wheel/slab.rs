@@ -1,0 +1,208 @@
+//! Entries, and the keys by which their owners find them again.
+//!
+//! Entries stand in pages, each a `slab::Slab` of its own, so that growing copies no more than one page
+//! and a page that empties after a storm gives its memory back.
+
+use slab::Slab;
+
+use super::bucket::BucketId;
+use crate::tick::Nanos;
+
+/// Entries in one page. A power of two, so that an index splits into page and offset by shifting.
+const PAGE_LEN: usize = 1 << PAGE_BITS;
+const PAGE_BITS: u32 = 10;
+
+/// Names one entry for as long as it is pending.
+///
+/// A key whose entry was cancelled or handed out is stale: it finds nothing, also when the entry's place
+/// has been taken by another, because it carries the number of the insertion that made it. That number has
+/// 32 bits, so a key becomes ambiguous only after 4,294,967,296 later insertions into the same hierarchy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    index: u32,
+    generation: u32,
+}
+
+impl Key {
+    pub(super) const fn index(self) -> u32 {
+        self.index
+    }
+}
+
+/// Where a bucket holds an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) bucket: BucketId,
+    pub(super) position: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Entry<T> {
+    pub(super) payload: T,
+    pub(super) deadline: Nanos,
+    pub(super) place: Place,
+    generation: u32,
+}
+
+/// All pending entries of a hierarchy.
+#[derive(Debug)]
+pub(super) struct Entries<T> {
+    pages: Vec<Slab<Entry<T>>>,
+    /// The pages with a free place. A page that gave its memory back is one of them.
+    with_room: Vec<usize>,
+    /// Pages that own memory.
+    allocated: usize,
+    len: usize,
+    next_generation: u32,
+}
+
+impl<T> Entries<T> {
+    pub(super) const fn new() -> Self {
+        Self { pages: Vec::new(), with_room: Vec::new(), allocated: 0, len: 0, next_generation: 0 }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// How many entries the memory now held has places for.
+    pub(super) fn capacity(&self) -> usize {
+        self.pages.iter().map(Slab::capacity).sum()
+    }
+
+    /// # Panics
+    /// If 4,294,967,296 entries are pending: an index has 32 bits.
+    pub(super) fn insert(&mut self, payload: T, deadline: Nanos, place: Place) -> Key {
+        let page_number = match self.with_room.last() {
+            Some(&page_number) => page_number,
+            None => self.add_page(),
+        };
+        let page = &mut self.pages[page_number];
+        if page.capacity() == 0 {
+            self.allocated += 1;
+            // The first page grows by doubling, so that a wheel with few timers stays small.
+            if page_number > 0 {
+                page.reserve_exact(PAGE_LEN);
+            }
+        }
+        let generation = self.next_generation;
+        self.next_generation = generation.wrapping_add(1);
+        let offset = page.insert(Entry { payload, deadline, place, generation });
+        if page.len() == PAGE_LEN {
+            self.with_room.pop();
+        }
+        self.len += 1;
+        let index = u32::try_from((page_number << PAGE_BITS) | offset).expect("fewer than 2^32 entries");
+        Key { index, generation }
+    }
+
+    fn add_page(&mut self) -> usize {
+        let page_number = self.pages.len();
+        self.pages.push(Slab::new());
+        self.with_room.push(page_number);
+        page_number
+    }
+
+    /// The index of the entry that `key` names, unless the key is stale.
+    pub(super) fn find(&self, key: Key) -> Option<u32> {
+        let (page_number, offset) = split(key.index);
+        let entry = self.pages.get(page_number)?.get(offset)?;
+        (entry.generation == key.generation).then_some(key.index)
+    }
+
+    /// # Panics
+    /// If no entry stands at `index`.
+    pub(super) fn get(&self, index: u32) -> &Entry<T> {
+        let (page_number, offset) = split(index);
+        &self.pages[page_number][offset]
+    }
+
+    /// # Panics
+    /// If no entry stands at `index`.
+    pub(super) fn get_mut(&mut self, index: u32) -> &mut Entry<T> {
+        let (page_number, offset) = split(index);
+        &mut self.pages[page_number][offset]
+    }
+
+    /// # Panics
+    /// If no entry stands at `index`.
+    pub(super) fn remove(&mut self, index: u32) -> Entry<T> {
+        let (page_number, offset) = split(index);
+        let page = &mut self.pages[page_number];
+        if page.len() == PAGE_LEN {
+            self.with_room.push(page_number);
+        }
+        let entry = page.remove(offset);
+        self.len -= 1;
+        // One page of slack, so that entries coming and going round a border do not allocate each time.
+        if page.is_empty() && self.allocated * PAGE_LEN >= self.len + 2 * PAGE_LEN {
+            *page = Slab::new();
+            self.allocated -= 1;
+        }
+        entry
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Entry<T>)> {
+        self.pages.iter().enumerate().flat_map(|(page_number, page)| {
+            page.iter().map(move |(offset, entry)| {
+                (u32::try_from((page_number << PAGE_BITS) | offset).expect("as inserted"), entry)
+            })
+        })
+    }
+}
+
+const fn split(index: u32) -> (usize, usize) {
+    ((index >> PAGE_BITS) as usize, index as usize & (PAGE_LEN - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACE: Place = Place { bucket: BucketId::FIRST, position: 0 };
+
+    fn insert(entries: &mut Entries<usize>, n: usize) -> Key {
+        entries.insert(n, Nanos(1), PLACE)
+    }
+
+    #[test]
+    fn a_stale_key_does_not_find_the_entry_that_took_its_place() {
+        let mut entries = Entries::new();
+        let stale = insert(&mut entries, 1);
+        entries.remove(stale.index);
+        let fresh = insert(&mut entries, 2);
+        assert_eq!(stale.index, fresh.index);
+        assert_eq!(entries.find(stale), None);
+        assert_eq!(entries.find(fresh), Some(fresh.index));
+    }
+
+    #[test]
+    fn memory_is_given_back_page_by_page() {
+        let mut entries = Entries::new();
+        let keys: Vec<Key> = (0..10 * PAGE_LEN).map(|n| insert(&mut entries, n)).collect();
+        assert_eq!(entries.capacity(), 10 * PAGE_LEN);
+        for (removed, key) in keys.into_iter().enumerate() {
+            assert_eq!(entries.remove(key.index).payload, removed);
+            assert!(entries.capacity() <= entries.len() + 2 * PAGE_LEN, "{removed} removed");
+        }
+    }
+
+    #[test]
+    fn entries_round_a_border_of_a_page_do_not_allocate_each_time() {
+        let mut entries = Entries::new();
+        for n in 0..PAGE_LEN {
+            insert(&mut entries, n);
+        }
+        let key = insert(&mut entries, PAGE_LEN);
+        let capacity = entries.capacity();
+        entries.remove(key.index);
+        assert_eq!(entries.capacity(), capacity);
+    }
+
+    #[test]
+    fn a_few_entries_take_a_few_places() {
+        let mut entries = Entries::new();
+        insert(&mut entries, 0);
+        assert!(entries.capacity() <= 8, "{}", entries.capacity());
+    }
+}
