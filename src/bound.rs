@@ -1,0 +1,32 @@
+//! The bound on pending timers, shared by all shards of a wheel that has one.
+
+use crate::error::Error;
+use crate::sync::{AtomicUsize, Ordering};
+
+#[derive(Debug)]
+pub(crate) struct Bound {
+    max_pending: usize,
+    taken: AtomicUsize,
+}
+
+impl Bound {
+    pub(crate) fn new(max_pending: usize) -> Self {
+        Self { max_pending, taken: AtomicUsize::new(0) }
+    }
+
+    /// Takes a place for one timer.
+    pub(crate) fn take(&self) -> Result<(), Error> {
+        // Relaxed: the count guards no other memory.
+        self.taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
+                (taken < self.max_pending).then_some(taken + 1)
+            })
+            .map(drop)
+            .map_err(|_| Error::at_capacity(self.max_pending))
+    }
+
+    /// Gives places back: once for each timer that is no longer pending.
+    pub(crate) fn give_back(&self, places: usize) {
+        self.taken.fetch_sub(places, Ordering::Relaxed);
+    }
+}

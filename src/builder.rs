@@ -1,0 +1,135 @@
+//! The settings of a wheel, their limits, and putting a wheel together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+use crate::alarm::Alarm;
+use crate::bound::Bound;
+use crate::clock::Clock;
+use crate::driver::{Driver, Shards};
+use crate::error::BuildError;
+use crate::shard::Shard;
+use crate::timing_wheel::TimingWheel;
+use crate::wheel::{Hierarchy, Resolution};
+
+/// The settings of a [`TimingWheel`], from [`TimingWheel::builder`].
+///
+/// | setting | default | limits |
+/// |---|---|---|
+/// | [`tick`](Self::tick) | 1 ms | 1 µs to 584 years |
+/// | [`wheel_size`](Self::wheel_size) | 64 slots | 2 to 65,536 |
+/// | [`shards`](Self::shards) | one for each worker | 1 to 1,024 |
+/// | [`max_pending`](Self::max_pending) | no bound | |
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), timingwheel::BuildError> {
+/// use std::time::Duration;
+/// use timingwheel::TimingWheel;
+///
+/// let wheel = TimingWheel::builder().tick(Duration::from_micros(100)).max_pending(100_000).build()?;
+/// wheel.sleep(Duration::from_micros(250)).await;
+///
+/// let error = TimingWheel::builder().wheel_size(1).build().unwrap_err();
+/// assert_eq!(error.to_string(), "a wheel size of 1 slots: it takes from 2 to 65536");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a builder does nothing until `build` is called"]
+#[derive(Clone, Debug)]
+pub struct Builder {
+    tick: Duration,
+    wheel_size: usize,
+    shards: Option<usize>,
+    max_pending: Option<usize>,
+}
+
+const MIN_TICK: Duration = Duration::from_micros(1);
+const MAX_TICK: Duration = Duration::from_nanos(u64::MAX);
+const MAX_SHARDS: usize = 1024;
+
+type Wakers = Hierarchy<std::task::Waker>;
+
+impl Builder {
+    pub(crate) const fn new() -> Self {
+        Self { tick: Duration::from_millis(1), wheel_size: 64, shards: None, max_pending: None }
+    }
+
+    /// How long a tick is: timers fire at most so much after their deadline, and the driver wakes at most once
+    /// in that time.
+    pub const fn tick(mut self, tick: Duration) -> Self {
+        self.tick = tick;
+        self
+    }
+
+    /// How many slots each level has. With more of them a timer moves down fewer levels, and each level takes
+    /// more memory: 48 bytes a slot in every shard.
+    pub const fn wheel_size(mut self, slots: usize) -> Self {
+        self.wheel_size = slots;
+        self
+    }
+
+    /// How many independent parts, each with its own lock, the timers are spread over.
+    pub const fn shards(mut self, shards: usize) -> Self {
+        self.shards = Some(shards);
+        self
+    }
+
+    /// How many timers may be pending at a time. One more is refused, as the methods that make timers say.
+    /// The count is one for all shards, which costs what sharding saves: set it where a bound is needed.
+    pub const fn max_pending(mut self, timers: usize) -> Self {
+        self.max_pending = Some(timers);
+        self
+    }
+
+    /// Builds the wheel, with its driver as a task on the current tokio runtime.
+    ///
+    /// # Errors
+    /// If a setting is beyond its limits, if this thread is not within a tokio runtime, or if the operating
+    /// system gives no thread for the alarm.
+    ///
+    /// # Panics
+    /// If the runtime is a current-thread one without `enable_time`: there the wheel follows tokio's clock with
+    /// one of tokio's timers, so that the clock can be paused.
+    pub fn build(self) -> Result<TimingWheel, BuildError> {
+        let Self { tick, wheel_size, shards, max_pending } = self;
+        if tick < MIN_TICK {
+            return Err(BuildError::TickTooShort { tick, min: MIN_TICK });
+        }
+        let Some(resolution) = Resolution::new(tick) else {
+            return Err(BuildError::TickTooLong { tick, max: MAX_TICK });
+        };
+        let (min, max) = (Wakers::MIN_SLOTS, Wakers::MAX_SLOTS);
+        if !(min..=max).contains(&wheel_size) {
+            return Err(BuildError::WheelSize { wheel_size, min, max });
+        }
+        if let Some(shards) = shards
+            && !(1..=MAX_SHARDS).contains(&shards)
+        {
+            return Err(BuildError::Shards { shards, max: MAX_SHARDS });
+        }
+        let runtime = Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
+
+        let clock = Clock::start();
+        let pausable = runtime.runtime_flavor() != RuntimeFlavor::MultiThread;
+        let shards = shards.unwrap_or_else(|| runtime.metrics().num_workers().clamp(1, MAX_SHARDS));
+        let alarm = Arc::new(Alarm::new(clock, pausable, shards));
+        let bound = max_pending.map(|max_pending| Arc::new(Bound::new(max_pending)));
+        let shards: Box<[Arc<Shard>]> = (0..shards)
+            .map(|_| {
+                let hierarchy = Hierarchy::new(resolution, wheel_size);
+                Arc::new(Shard::new(hierarchy, clock, alarm.clone(), bound.clone()))
+            })
+            .collect();
+
+        let driven = Arc::new(Shards::new(&shards));
+        let driver = Driver::new(driven.clone(), alarm.clone(), clock);
+        alarm.start().map_err(BuildError::AlarmThread)?;
+        runtime.spawn(driver);
+        Ok(TimingWheel::from_parts(shards, driven, alarm))
+    }
+}

@@ -1,0 +1,136 @@
+//! The driver: the one task of a wheel. It sleeps until the earliest bucket expires, advances, and wakes.
+
+mod paused_clock;
+mod wake;
+
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
+
+use paused_clock::PausedClock;
+
+use crate::alarm::Alarm;
+use crate::clock::Clock;
+use crate::shard::{Shard, Turn};
+use crate::wheel::{Nanos, Progress};
+
+/// Entries handed out or moved under one hold of a shard's lock. It keeps a hold in the order of 10 µs.
+const BATCH: usize = 256;
+
+/// What there is to turn. It keeps no shard alive: the driver ends when nobody else holds one.
+#[derive(Debug)]
+pub(crate) struct Shards(Box<[Weak<Shard>]>);
+
+impl Shards {
+    pub(crate) fn new(shards: &[Arc<Shard>]) -> Self {
+        Self(shards.iter().map(Arc::downgrade).collect())
+    }
+
+    fn alive(&self) -> impl Iterator<Item = Arc<Shard>> {
+        self.0.iter().filter_map(Weak::upgrade)
+    }
+
+    /// Hands out at most a batch from each shard and wakes it.
+    fn turn(&self, now: Nanos, expired: &mut Vec<Waker>) -> Turn {
+        let mut all = Turn::Ended;
+        for shard in self.alive() {
+            let turn = shard.turn(now, BATCH, expired);
+            wake::all(expired);
+            all = match (all, turn) {
+                (Turn::More, _) | (_, Turn::More) => Turn::More,
+                (Turn::Until(a), Turn::Until(b)) => Turn::Until(a.min(b)),
+                (Turn::Until(next), Turn::Ended) | (Turn::Ended, Turn::Until(next)) => Turn::Until(next),
+                (Turn::Ended, Turn::Ended) => Turn::Ended,
+            };
+        }
+        all
+    }
+
+    /// Whether a shard has something to do before `time`.
+    fn any_before(&self, time: Nanos) -> bool {
+        self.alive().any(|shard| shard.next_expiration() < time)
+    }
+
+    /// Ends every shard and wakes what is pending. Returns how much that was.
+    pub(crate) fn end(&self) -> usize {
+        let mut pending = Vec::new();
+        let mut count = 0;
+        for shard in self.alive() {
+            loop {
+                let progress = shard.end(BATCH, &mut pending);
+                count += pending.len();
+                wake::all(&mut pending);
+                if progress == Progress::Done {
+                    break;
+                }
+            }
+        }
+        count
+    }
+}
+
+/// The task. Ready when the wheel has ended; dropped before, with its runtime, it ends the wheel.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    shards: Arc<Shards>,
+    alarm: Arc<Alarm>,
+    clock: Clock,
+    /// Where the clock can be paused.
+    paused_clock: Option<PausedClock>,
+    expired: Vec<Waker>,
+    /// The batch was full and the driver let others run: it was not woken.
+    yielded: bool,
+}
+
+impl Driver {
+    pub(crate) fn new(shards: Arc<Shards>, alarm: Arc<Alarm>, clock: Clock) -> Self {
+        let paused_clock =
+            alarm.is_pausable().then(|| PausedClock::new(shards.clone(), alarm.clone(), clock));
+        Self { shards, alarm, clock, paused_clock, expired: Vec::new(), yielded: false }
+    }
+
+    /// Arms everything that can wake the driver at `next`, and tells whether it may sleep.
+    fn sleep_until(&mut self, next: Nanos) -> bool {
+        self.alarm.arm(next);
+        // Armed first, looked second; see `alarm`.
+        let may_sleep = !self.shards.any_before(next);
+        match &mut self.paused_clock {
+            Some(paused_clock) if may_sleep => paused_clock.arm(next).is_pending(),
+            _ => may_sleep,
+        }
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        if !std::mem::take(&mut this.yielded) {
+            this.alarm.count_wakeup();
+        }
+        loop {
+            this.alarm.look(cx.waker());
+            match this.shards.turn(this.clock.now(), &mut this.expired) {
+                Turn::Ended => return Poll::Ready(()),
+                Turn::More => {
+                    this.yielded = true;
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Turn::Until(next) => {
+                    if this.sleep_until(next) {
+                        return Poll::Pending;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.shards.end();
+        self.alarm.end();
+    }
+}

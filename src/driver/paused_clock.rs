@@ -1,0 +1,75 @@
+//! What makes a wheel follow tokio's clock when that is paused.
+//!
+//! A paused clock moves when its runtime is idle, to the next of *tokio's* timers. So the driver keeps one of
+//! those armed at its own next expiration, beside the alarm. When it fires, tokio has its wakers called while
+//! the runtime parks; ours turns the wheel then and there, so that tasks are woken at the moment, and in the
+//! order, in which tokio's own timers would have woken them.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use tokio::task::coop;
+use tokio::time::{Sleep, sleep_until};
+
+use super::Shards;
+use crate::alarm::Alarm;
+use crate::clock::Clock;
+use crate::shard::Turn;
+use crate::wheel::Nanos;
+
+/// How many batches are handed out from within the runtime's park. The rest is the driver's, which yields.
+const BATCHES: usize = 16;
+
+#[derive(Debug)]
+pub(super) struct PausedClock {
+    /// One of tokio's timers, while something is pending. Without, an idle clock stays where it is.
+    timer: Pin<Box<Option<Sleep>>>,
+    waker: Waker,
+    clock: Clock,
+}
+
+impl PausedClock {
+    pub(super) fn new(shards: Arc<Shards>, alarm: Arc<Alarm>, clock: Clock) -> Self {
+        Self { timer: Box::pin(None), waker: Arc::new(TurnAtOnce { shards, alarm, clock }).into(), clock }
+    }
+
+    /// Arms the timer; ready if `at` has been reached.
+    pub(super) fn arm(&mut self, at: Nanos) -> Poll<()> {
+        let deadline = if at == Nanos::MAX { None } else { self.clock.instant(at) };
+        let Some(deadline) = deadline else {
+            self.timer.set(None);
+            return Poll::Pending;
+        };
+        match self.timer.as_mut().as_pin_mut() {
+            Some(timer) => timer.reset(deadline),
+            None => self.timer.set(Some(sleep_until(deadline))),
+        }
+        let timer = self.timer.as_mut().as_pin_mut().expect("set above");
+        // Unconstrained: this timer is no step of the task that happens to be polled.
+        Pin::new(&mut coop::unconstrained(timer)).poll(&mut Context::from_waker(&self.waker))
+    }
+}
+
+struct TurnAtOnce {
+    shards: Arc<Shards>,
+    alarm: Arc<Alarm>,
+    clock: Clock,
+}
+
+impl Wake for TurnAtOnce {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let mut expired = Vec::new();
+        for _ in 0..BATCHES {
+            if self.shards.turn(self.clock.now(), &mut expired) != Turn::More {
+                break;
+            }
+        }
+        // For the rest, and to arm what wakes it next.
+        self.alarm.wake_driver();
+    }
+}

@@ -1,0 +1,222 @@
+//! What can go wrong: while a wheel is built, while a timer waits, and when a timeout is up.
+
+use std::{error, fmt, io, time::Duration};
+
+/// Why a timer cannot run: its wheel has ended, or is full.
+///
+/// The `try_` methods return it. `sleep` panics with its text, and a timeout returns it inside [`Elapsed`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Error {
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Shutdown,
+    AtCapacity { max_pending: usize },
+}
+
+impl Error {
+    pub(crate) const fn shutdown() -> Self {
+        Self { kind: Kind::Shutdown }
+    }
+
+    pub(crate) const fn at_capacity(max_pending: usize) -> Self {
+        Self { kind: Kind::AtCapacity { max_pending } }
+    }
+
+    /// Whether the wheel has ended: by `shutdown`, or with its runtime.
+    #[must_use]
+    pub const fn is_shutdown(&self) -> bool {
+        matches!(self.kind, Kind::Shutdown)
+    }
+
+    /// Whether as many timers were pending as the wheel's `max_pending` allows.
+    #[must_use]
+    pub const fn is_at_capacity(&self) -> bool {
+        matches!(self.kind, Kind::AtCapacity { .. })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Kind::Shutdown => {
+                f.write_str("the timing wheel has ended: it was shut down, or its tokio runtime was")
+            }
+            Kind::AtCapacity { max_pending } => write!(
+                f,
+                "the timing wheel refused one more timer: {max_pending} are pending, and its max_pending \
+                 is {max_pending}"
+            ),
+        }
+    }
+}
+
+impl error::Error for Error {}
+
+/// The error of a timeout: the deadline came first, or the timer could not run.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use std::{future, io, time::Duration};
+/// use timingwheel::TimingWheel;
+///
+/// let wheel = TimingWheel::new();
+/// let elapsed = wheel.timeout(Duration::from_millis(1), future::pending::<()>()).await.unwrap_err();
+/// assert_eq!(elapsed.to_string(), "deadline has elapsed");
+/// assert_eq!(elapsed.reason(), None);
+/// assert_eq!(io::Error::from(elapsed).kind(), io::ErrorKind::TimedOut);
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Elapsed {
+    reason: Option<Error>,
+}
+
+impl Elapsed {
+    pub(crate) const fn because(reason: Error) -> Self {
+        Self { reason: Some(reason) }
+    }
+
+    /// Why the timer could not run, or `None` if the deadline has elapsed.
+    #[must_use]
+    pub const fn reason(&self) -> Option<Error> {
+        self.reason
+    }
+}
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.reason {
+            None => f.write_str("deadline has elapsed"),
+            Some(reason) => write!(f, "the timeout could not run: {reason}"),
+        }
+    }
+}
+
+impl error::Error for Elapsed {}
+
+/// Of kind `TimedOut` if the deadline has elapsed; of kind `Other` if the timer could not run.
+impl From<Elapsed> for io::Error {
+    fn from(elapsed: Elapsed) -> Self {
+        let kind = match elapsed.reason {
+            None => io::ErrorKind::TimedOut,
+            Some(_) => io::ErrorKind::Other,
+        };
+        Self::new(kind, elapsed)
+    }
+}
+
+/// `try_timeout` was refused. The future that it was to watch is in here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct TryTimeoutError<F> {
+    error: Error,
+    future: F,
+}
+
+impl<F> TryTimeoutError<F> {
+    pub(crate) const fn new(error: Error, future: F) -> Self {
+        Self { error, future }
+    }
+
+    /// Why it was refused.
+    #[must_use]
+    pub const fn error(&self) -> Error {
+        self.error
+    }
+
+    /// The future, as it was given: it has not been polled.
+    #[must_use]
+    pub fn into_inner(self) -> F {
+        self.future
+    }
+}
+
+impl<F> fmt::Debug for TryTimeoutError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TryTimeoutError").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<F> fmt::Display for TryTimeoutError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<F> error::Error for TryTimeoutError<F> {}
+
+/// Why a [`Builder`](crate::Builder) did not build.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The tick is shorter than 1 µs.
+    TickTooShort {
+        /// The tick asked for.
+        tick: Duration,
+        /// The shortest there is.
+        min: Duration,
+    },
+    /// The tick is longer than a wheel's whole range.
+    TickTooLong {
+        /// The tick asked for.
+        tick: Duration,
+        /// The longest there is.
+        max: Duration,
+    },
+    /// The number of slots in a level is too small or too large.
+    WheelSize {
+        /// The number asked for.
+        wheel_size: usize,
+        /// The smallest there is.
+        min: usize,
+        /// The largest there is.
+        max: usize,
+    },
+    /// The number of shards is zero or too large.
+    Shards {
+        /// The number asked for.
+        shards: usize,
+        /// The largest there is.
+        max: usize,
+    },
+    /// There is no tokio runtime on this thread.
+    NoRuntime,
+    /// The operating system gave no thread for the alarm.
+    AlarmThread(io::Error),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TickTooShort { tick, min } => {
+                write!(f, "a tick of {tick:?} is too short: it takes at least {min:?}")
+            }
+            Self::TickTooLong { tick, max } => {
+                write!(f, "a tick of {tick:?} is too long: it takes at most {max:?}")
+            }
+            Self::WheelSize { wheel_size, min, max } => {
+                write!(f, "a wheel size of {wheel_size} slots: it takes from {min} to {max}")
+            }
+            Self::Shards { shards, max } => write!(f, "{shards} shards: it takes from 1 to {max}"),
+            Self::NoRuntime => f.write_str(
+                "a timing wheel needs a tokio runtime for its driver, and this thread is not within one: \
+                 build it inside `block_on` or under `Runtime::enter`",
+            ),
+            Self::AlarmThread(error) => write!(f, "no thread for the wheel's alarm: {error}"),
+        }
+    }
+}
+
+impl error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Self::AlarmThread(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! One lock round one hierarchy of wakers, and what can be read of it without the lock.
+//!
+//! Wakers are cloned before the lock is taken, and woken and dropped after it is let go: they are code of a
+//! user's, which may arm, move and drop timers, and panic.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use crate::alarm::Alarm;
+use crate::bound::Bound;
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::stats::Stats;
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use crate::wheel::{Hierarchy, Key, Nanos, Progress};
+
+/// The time in `reached` after the end, when nobody's deadline will be reached any more: whoever waits has
+/// to look.
+const ENDED: u64 = u64::MAX;
+
+/// On its own pair of cache lines, so that workers do not write to each other's.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Shard {
+    state: Mutex<State>,
+    // The three below are written under the lock only.
+    /// The driver has nothing to do in this shard before then. It may be earlier than the truth, because
+    /// cancelling does not raise it.
+    next_expiration: AtomicU64,
+    /// The driver has been here at this time: deadlines up to it have elapsed.
+    reached: AtomicU64,
+    /// Entries with deadlines up to this have left the hierarchy.
+    handed_out: AtomicU64,
+    clock: Clock,
+    alarm: Arc<Alarm>,
+    bound: Option<Arc<Bound>>,
+}
+
+#[derive(Debug)]
+struct State {
+    hierarchy: Hierarchy<Waker>,
+    ended: bool,
+    armed: u64,
+    fired: u64,
+    cancelled: u64,
+}
+
+/// What a turn of the driver left in a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// More is due.
+    More,
+    /// Nothing to do before this time.
+    Until(Nanos),
+    /// The shard has ended.
+    Ended,
+}
+
+impl Shard {
+    pub(crate) fn new(
+        hierarchy: Hierarchy<Waker>,
+        clock: Clock,
+        alarm: Arc<Alarm>,
+        bound: Option<Arc<Bound>>,
+    ) -> Self {
+        Self {
+            state: Mutex::new(State { hierarchy, ended: false, armed: 0, fired: 0, cancelled: 0 }),
+            next_expiration: AtomicU64::new(u64::MAX),
+            reached: AtomicU64::new(0),
+            handed_out: AtomicU64::new(0),
+            clock,
+            alarm,
+            bound,
+        }
+    }
+
+    pub(crate) const fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub(crate) const fn bound(&self) -> Option<&Arc<Bound>> {
+        self.bound.as_ref()
+    }
+
+    /// Adds an entry, or tells by `None` that `deadline` has been reached.
+    pub(crate) fn register(&self, deadline: Nanos, waker: &Waker) -> Result<Option<Key>, Error> {
+        let now = self.clock.now();
+        if deadline <= now {
+            return Ok(None);
+        }
+        let waker = waker.clone();
+        if let Some(bound) = &self.bound {
+            bound.take()?;
+        }
+        let mut state = lock(&self.state);
+        let refused = if state.ended {
+            Err(waker)
+        } else {
+            match state.hierarchy.insert(now, deadline, waker) {
+                Ok(key) => {
+                    state.armed += 1;
+                    self.publish_and_request(state);
+                    return Ok(Some(key));
+                }
+                Err(waker) => Ok(waker),
+            }
+        };
+        drop(state);
+        self.give_back(1);
+        match refused {
+            Ok(_due) => Ok(None),
+            Err(_waker) => Err(Error::shutdown()),
+        }
+    }
+
+    /// Whether the driver has come to `deadline`. One load; until it says so, nothing has happened to the entry.
+    pub(crate) fn has_reached(&self, deadline: Nanos) -> bool {
+        // Acquire: what the driver did to the entry before, happened.
+        self.reached.load(Ordering::Acquire) >= deadline.0
+    }
+
+    /// For an entry whose deadline has been reached, so that it is on its way out or gone: sees to it that it
+    /// is gone. The error is that the wheel has ended before the deadline.
+    pub(crate) fn finish(&self, key: Key, deadline: Nanos) -> Result<(), Error> {
+        if self.is_handed_out(deadline) {
+            return Ok(());
+        }
+        let mut state = lock(&self.state);
+        let (waker, ended) = (state.hierarchy.cancel(key), state.ended);
+        let taken = usize::from(waker.is_some());
+        state.fired += taken as u64;
+        drop(state);
+        self.give_back(taken);
+        if ended && self.clock.now() < deadline { Err(Error::shutdown()) } else { Ok(()) }
+    }
+
+    /// Takes an entry out, if it is still there, and returns its waker.
+    pub(crate) fn cancel(&self, key: Key, deadline: Nanos) -> Option<Waker> {
+        if self.is_handed_out(deadline) {
+            return None;
+        }
+        let mut state = lock(&self.state);
+        let waker = state.hierarchy.cancel(key)?;
+        state.cancelled += 1;
+        drop(state);
+        self.give_back(1);
+        Some(waker)
+    }
+
+    /// Gives an entry another waker, and tells whether it was still there.
+    pub(crate) fn set_waker(&self, key: Key, waker: &Waker) -> bool {
+        let mut waker = waker.clone();
+        let mut state = lock(&self.state);
+        let Some(current) = state.hierarchy.get_mut(key) else { return false };
+        std::mem::swap(current, &mut waker);
+        drop(state);
+        true
+    }
+
+    /// Moves an entry to another deadline, and tells whether it is pending after that: not if it had been
+    /// handed out, and not if the new deadline has been reached. Then its waker is woken.
+    pub(crate) fn reschedule(&self, key: Key, from: Nanos, to: Nanos) -> bool {
+        if to >= from {
+            return lock(&self.state).hierarchy.reschedule(key, to);
+        }
+        let now = self.clock.now();
+        if to <= now {
+            if let Some(waker) = self.cancel(key, from) {
+                waker.wake();
+            }
+            return false;
+        }
+        let mut state = lock(&self.state);
+        let is_pending = state.hierarchy.reschedule(key, to);
+        self.publish_and_request(state);
+        is_pending
+    }
+
+    /// Lets the driver know if the next expiration has become earlier. Lets go of the lock.
+    fn publish_and_request(&self, mut state: MutexGuard<'_, State>) {
+        let next = state.hierarchy.next_expiration().unwrap_or(Nanos::MAX);
+        // Relaxed: it is written under the lock, which is held.
+        if next.0 < self.next_expiration.load(Ordering::Relaxed) {
+            // Publish first, look second; see `alarm`.
+            self.next_expiration.store(next.0, Ordering::SeqCst);
+            drop(state);
+            self.alarm.request(next);
+        }
+    }
+
+    /// For the driver: the time before which there is nothing to do here.
+    pub(crate) fn next_expiration(&self) -> Nanos {
+        Nanos(self.next_expiration.load(Ordering::SeqCst))
+    }
+
+    /// For the driver: moves the clock to `now`, and adds the wakers of up to `batch` timers to `expired`.
+    pub(crate) fn turn(&self, now: Nanos, batch: usize, expired: &mut Vec<Waker>) -> Turn {
+        let next = self.next_expiration();
+        if next > now {
+            return if self.reached.load(Ordering::Acquire) == ENDED {
+                Turn::Ended
+            } else {
+                Turn::Until(next)
+            };
+        }
+        let mut state = lock(&self.state);
+        if state.ended {
+            return Turn::Ended;
+        }
+        let before = expired.len();
+        let progress = state.hierarchy.advance(now, batch, expired);
+        let fired = expired.len() - before;
+        state.fired += fired as u64;
+        let turn = match progress {
+            Progress::More => Turn::More,
+            Progress::Done => {
+                let next = state.hierarchy.next_expiration().unwrap_or(Nanos::MAX);
+                self.next_expiration.store(next.0, Ordering::SeqCst);
+                Turn::Until(next)
+            }
+        };
+        // Before the wakers are woken, so that whoever is woken finds that its deadline has been reached.
+        // A clock that seems to go back stands still.
+        let reached = self.reached.load(Ordering::Relaxed).max(now.0);
+        self.reached.store(reached, Ordering::Release);
+        self.handed_out.store(state.hierarchy.handed_out_through().0, Ordering::Release);
+        drop(state);
+        self.give_back(fired);
+        turn
+    }
+
+    /// Ends the shard, and adds the wakers of up to `batch` pending timers to `pending`: call it until it is done.
+    pub(crate) fn end(&self, batch: usize, pending: &mut Vec<Waker>) -> Progress {
+        let mut state = lock(&self.state);
+        state.ended = true;
+        let before = pending.len();
+        let progress = state.hierarchy.advance(Nanos::MAX, batch, pending);
+        let taken = pending.len() - before;
+        state.cancelled += taken as u64;
+        self.next_expiration.store(u64::MAX, Ordering::SeqCst);
+        self.reached.store(ENDED, Ordering::Release);
+        drop(state);
+        self.give_back(taken);
+        progress
+    }
+
+    pub(crate) fn is_ended(&self) -> bool {
+        lock(&self.state).ended
+    }
+
+    pub(crate) fn pending(&self) -> usize {
+        lock(&self.state).hierarchy.len()
+    }
+
+    pub(crate) fn add_to(&self, stats: &mut Stats) {
+        let state = lock(&self.state);
+        stats.pending += state.hierarchy.len();
+        stats.armed += state.armed;
+        stats.fired += state.fired;
+        stats.cancelled += state.cancelled;
+        stats.cascaded += state.hierarchy.cascaded();
+    }
+
+    fn is_handed_out(&self, deadline: Nanos) -> bool {
+        self.handed_out.load(Ordering::Acquire) >= deadline.0
+    }
+
+    fn give_back(&self, places: usize) {
+        if let Some(bound) = &self.bound {
+            bound.give_back(places);
+        }
+    }
+}
+
+impl Drop for Shard {
+    fn drop(&mut self) {
+        self.alarm.release_shard();
+    }
+}

@@ -1,0 +1,290 @@
+//! `wheel.sleep(d)`.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use futures::future::FusedFuture;
+use tokio::task::coop;
+use tokio::time::Instant;
+
+use crate::clock::deadline_after;
+use crate::error::Error;
+use crate::shard::Shard;
+use crate::timing_wheel::TimingWheel;
+use crate::wheel::Key;
+
+impl TimingWheel {
+    /// Waits for `duration` from now.
+    ///
+    /// The deadline is fixed by this call; the timer is registered when the future is first polled. A
+    /// `duration` beyond what an [`Instant`] can hold counts as 30 years.
+    ///
+    /// # Precision
+    /// Never early; late by less than a tick and the machine's wake-up time. Zero is ready at the first poll.
+    ///
+    /// # Cancel safety
+    /// Dropping the future removes the timer and its memory at once. Nothing else is lost.
+    ///
+    /// # Panics
+    /// This call never panics. Awaiting the future panics if its wheel has ended before the deadline, or if
+    /// [`max_pending`](crate::Builder::max_pending) timers are pending when it is first polled;
+    /// [`try_sleep`](Self::try_sleep) and [`Sleep::try_wait`] return errors instead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let start = tokio::time::Instant::now();
+    /// wheel.sleep(Duration::from_millis(5)).await;
+    /// assert!(start.elapsed() >= Duration::from_millis(5));
+    /// # }
+    /// ```
+    pub fn sleep(&self, duration: Duration) -> Sleep {
+        self.sleep_until(deadline_after(duration))
+    }
+
+    /// Waits until `deadline`, as [`sleep`](Self::sleep) does. One that has passed is ready at the first poll.
+    pub fn sleep_until(&self, deadline: Instant) -> Sleep {
+        Sleep { shard: self.shard().clone(), deadline, state: State::Unregistered }
+    }
+
+    /// As [`sleep`](Self::sleep), but refuses at once what could not run.
+    ///
+    /// On a wheel with a bound the timer is registered by this call, so its place is certain.
+    ///
+    /// # Errors
+    /// If the wheel has ended, or if its [`max_pending`](crate::Builder::max_pending) timers are pending.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    ///
+    /// let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+    /// let first = wheel.try_sleep(Duration::from_secs(1)).unwrap();
+    /// let refused = wheel.try_sleep(Duration::from_secs(1)).unwrap_err();
+    /// assert!(refused.is_at_capacity());
+    ///
+    /// drop(first);
+    /// assert!(wheel.try_sleep(Duration::from_secs(1)).is_ok());
+    /// # }
+    /// ```
+    pub fn try_sleep(&self, duration: Duration) -> Result<Sleep, Error> {
+        self.try_sleep_until(deadline_after(duration))
+    }
+
+    /// As [`sleep_until`](Self::sleep_until), but refuses at once what could not run.
+    ///
+    /// # Errors
+    /// As [`try_sleep`](Self::try_sleep).
+    pub fn try_sleep_until(&self, deadline: Instant) -> Result<Sleep, Error> {
+        let mut sleep = self.sleep_until(deadline);
+        if sleep.shard.is_ended() {
+            return Err(Error::shutdown());
+        }
+        if sleep.shard.bound().is_some() {
+            // Ready or not: one whose deadline has passed needs no place.
+            let _ = sleep.register(Waker::noop())?;
+        }
+        Ok(sleep)
+    }
+}
+
+/// The future of [`TimingWheel::sleep`] and [`TimingWheel::sleep_until`].
+///
+/// It may be sent to other threads, and polled and dropped within or outside of any runtime. It is `Unpin`:
+/// nothing points at it, so `&mut sleep` can be awaited again and again, as in a `select!` loop. Polled after it
+/// was ready it is ready again.
+#[must_use = "a sleep does nothing unless it is awaited or polled"]
+pub struct Sleep {
+    shard: Arc<Shard>,
+    deadline: Instant,
+    state: State,
+}
+
+/// | state | entry in the shard | next |
+/// |---|---|---|
+/// | `Unregistered` | none | polled: `Registered`, or `Elapsed` if the deadline has passed |
+/// | `Registered` | until the driver hands it out | polled: `Elapsed`, once the driver came to the deadline |
+/// | `Elapsed` | none | reset: `Unregistered` |
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Unregistered,
+    Registered { key: Key, waker: WakerId },
+    Elapsed,
+}
+
+/// Tells without a lock whether the entry's waker is the one of the current poll. While the entry is pending its
+/// waker is alive, so no other waker has the same address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct WakerId {
+    data: usize,
+    vtable: usize,
+}
+
+impl WakerId {
+    fn of(waker: &Waker) -> Self {
+        Self { data: waker.data().addr(), vtable: std::ptr::from_ref(waker.vtable()).addr() }
+    }
+}
+
+impl Sleep {
+    /// The instant at which this is ready.
+    #[must_use]
+    pub const fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Whether the deadline has come, as far as the wheel knows: its driver fired the timer, or a poll found it
+    /// due. A sleep that was never polled has not elapsed, whatever its deadline.
+    #[must_use]
+    pub fn is_elapsed(&self) -> bool {
+        match self.state {
+            State::Unregistered => false,
+            State::Registered { .. } => {
+                self.shard.has_reached(self.shard.clock().nanos(self.deadline)) && !self.shard.is_ended()
+            }
+            State::Elapsed => true,
+        }
+    }
+
+    /// Moves the deadline, whether it has come or not, and keeps the task that waits for it.
+    ///
+    /// Moved later, the timer stays where it is in the wheel until that place comes up, so this is cheap enough
+    /// to be called for each message of a connection. Moved to an instant that has passed, it wakes its task at
+    /// once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::{pin::Pin, time::Duration};
+    /// use timingwheel::TimingWheel;
+    /// use tokio::time::Instant;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let start = Instant::now();
+    /// let mut idle = wheel.sleep(Duration::from_secs(10));
+    /// Pin::new(&mut idle).reset(start + Duration::from_secs(60));
+    /// idle.await;
+    /// assert_eq!(start.elapsed(), Duration::from_secs(60));
+    /// # }
+    /// ```
+    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        let this = self.get_mut();
+        let before = std::mem::replace(&mut this.deadline, deadline);
+        this.state = match this.state {
+            State::Registered { key, waker } => {
+                let clock = this.shard.clock();
+                let (from, to) = (clock.nanos(before), clock.nanos(deadline));
+                // Otherwise whoever waits has been woken, and registers again at its next poll.
+                if this.shard.reschedule(key, from, to) {
+                    State::Registered { key, waker }
+                } else {
+                    State::Unregistered
+                }
+            }
+            State::Unregistered | State::Elapsed => State::Unregistered,
+        };
+    }
+
+    /// Polls as the future does, but returns an error where that would panic, and spends none of the task's
+    /// cooperative budget.
+    ///
+    /// # Errors
+    /// If the wheel ended before the deadline, or if there was no place for one more timer.
+    pub fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let result = match self.state {
+            State::Elapsed => Ok(()),
+            State::Unregistered => ready!(self.register(cx.waker())?.map(Ok)),
+            State::Registered { key, waker } => {
+                let deadline = self.shard.clock().nanos(self.deadline);
+                if !self.shard.has_reached(deadline) {
+                    let current = WakerId::of(cx.waker());
+                    if waker == current {
+                        return Poll::Pending;
+                    }
+                    if self.shard.set_waker(key, cx.waker()) {
+                        self.state = State::Registered { key, waker: current };
+                        return Poll::Pending;
+                    }
+                }
+                self.shard.finish(key, deadline)
+            }
+        };
+        self.state = if result.is_ok() { State::Elapsed } else { State::Unregistered };
+        Poll::Ready(result)
+    }
+
+    /// Waits as the future does, but returns an error where that would panic.
+    ///
+    /// # Cancel safety
+    /// The sleep can be awaited again, by this or otherwise.
+    ///
+    /// # Errors
+    /// If the wheel ended before the deadline, or if there was no place for one more timer.
+    pub async fn try_wait(&mut self) -> Result<(), Error> {
+        poll_fn(|cx| self.poll_elapsed(cx)).await
+    }
+
+    /// Adds the entry; ready if the deadline has passed.
+    fn register(&mut self, waker: &Waker) -> Result<Poll<()>, Error> {
+        let deadline = self.shard.clock().nanos(self.deadline);
+        match self.shard.register(deadline, waker)? {
+            None => Ok(Poll::Ready(())),
+            Some(key) => {
+                self.state = State::Registered { key, waker: WakerId::of(waker) };
+                Ok(Poll::Pending)
+            }
+        }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let result = ready!(self.poll_elapsed(cx));
+        // A task that only ever finds its timers elapsed has to let others run, as with tokio's.
+        ready!(coop::poll_proceed(cx)).made_progress();
+        match result {
+            Ok(()) => Poll::Ready(()),
+            Err(error) => panic!("a `Sleep` was polled that cannot become ready: {error}"),
+        }
+    }
+}
+
+impl FusedFuture for Sleep {
+    fn is_terminated(&self) -> bool {
+        matches!(self.state, State::Elapsed)
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let State::Registered { key, .. } = self.state {
+            let deadline = self.shard.clock().nanos(self.deadline);
+            drop(self.shard.cancel(key, deadline));
+        }
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { shard: _, deadline, state } = self;
+        f.debug_struct("Sleep").field("deadline", deadline).field("state", state).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,203 @@
+//! `wheel.timeout(d, future)`.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures::future::FusedFuture;
+use pin_project_lite::pin_project;
+use tokio::task::coop;
+use tokio::time::Instant;
+
+use crate::clock::deadline_after;
+use crate::error::{Elapsed, TryTimeoutError};
+use crate::sleep::Sleep;
+use crate::timing_wheel::TimingWheel;
+
+impl TimingWheel {
+    /// Awaits `future`, for at most `duration` from now.
+    ///
+    /// The future is polled first, then the deadline: one that is ready at once never touches the wheel, whatever
+    /// `duration` is. The deadline is looked at also when the future has used up the task's cooperative budget.
+    /// A `duration` beyond what an [`Instant`] can hold counts as 30 years.
+    ///
+    /// # Precision
+    /// As [`sleep`](Self::sleep).
+    ///
+    /// # Cancel safety
+    /// When the time is up the future is not dropped but left where it is, inside the [`Timeout`]; `.await` drops
+    /// both. Then whatever the future had under way stops, unless it was spawned as a task of its own. Dropping
+    /// the timeout drops the future and removes the timer at once.
+    ///
+    /// # Errors
+    /// [`Elapsed`] if the time is up before the future is ready, if the wheel ends before that, or if there is no
+    /// place for one more timer; [`Elapsed::reason`] tells which.
+    ///
+    /// # Panics
+    /// Only if `future` does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::{future, time::Duration};
+    /// use timingwheel::TimingWheel;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// assert_eq!(wheel.timeout(Duration::ZERO, async { "ready" }).await, Ok("ready"));
+    /// assert!(wheel.timeout(Duration::from_millis(5), future::pending::<()>()).await.is_err());
+    /// # }
+    /// ```
+    pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
+        self.timeout_at(deadline_after(duration), future)
+    }
+
+    /// Awaits `future`, until `deadline` at the latest, as [`timeout`](Self::timeout) does.
+    pub fn timeout_at<F: IntoFuture>(&self, deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
+        Timeout { future: future.into_future(), deadline: self.sleep_until(deadline), is_terminated: false }
+    }
+
+    /// As [`timeout`](Self::timeout), but refuses at once what could not run.
+    ///
+    /// On a wheel with a bound the timer is registered by this call, so its place is certain.
+    ///
+    /// # Errors
+    /// If the wheel has ended, or if its [`max_pending`](crate::Builder::max_pending) timers are pending. The
+    /// error has the future in it.
+    pub fn try_timeout<F: IntoFuture>(
+        &self,
+        duration: Duration,
+        future: F,
+    ) -> Result<Timeout<F::IntoFuture>, TryTimeoutError<F>> {
+        self.try_timeout_at(deadline_after(duration), future)
+    }
+
+    /// As [`timeout_at`](Self::timeout_at), but refuses at once what could not run.
+    ///
+    /// # Errors
+    /// As [`try_timeout`](Self::try_timeout).
+    pub fn try_timeout_at<F: IntoFuture>(
+        &self,
+        deadline: Instant,
+        future: F,
+    ) -> Result<Timeout<F::IntoFuture>, TryTimeoutError<F>> {
+        match self.try_sleep_until(deadline) {
+            Ok(deadline) => Ok(Timeout { future: future.into_future(), deadline, is_terminated: false }),
+            Err(error) => Err(TryTimeoutError::new(error, future)),
+        }
+    }
+}
+
+pin_project! {
+    /// The future of [`TimingWheel::timeout`] and [`TimingWheel::timeout_at`].
+    #[must_use = "a timeout does nothing unless it is awaited or polled"]
+    pub struct Timeout<F> {
+        #[pin]
+        future: F,
+        deadline: Sleep,
+        is_terminated: bool,
+    }
+}
+
+impl<F> Timeout<F> {
+    /// The future within.
+    #[must_use]
+    pub const fn get_ref(&self) -> &F {
+        &self.future
+    }
+
+    /// The future within.
+    #[must_use]
+    pub const fn get_mut(&mut self) -> &mut F {
+        &mut self.future
+    }
+
+    /// The future within, now without a deadline.
+    #[must_use]
+    pub fn into_inner(self) -> F {
+        self.future
+    }
+
+    /// The instant at which the time is up.
+    #[must_use]
+    pub const fn deadline(&self) -> Instant {
+        self.deadline.deadline()
+    }
+
+    /// Moves the deadline: a call that shows progress gets more time. As cheap as [`Sleep::reset`].
+    ///
+    /// A timeout that has returned [`Elapsed`] may be moved and polled again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::{pin::pin, time::Duration};
+    /// use timingwheel::TimingWheel;
+    /// use tokio::time::Instant;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let download = wheel.sleep(Duration::from_secs(15));
+    /// let mut call = pin!(wheel.timeout(Duration::from_secs(10), download));
+    ///
+    /// assert!(call.as_mut().await.is_err());
+    /// call.as_mut().reset(Instant::now() + Duration::from_secs(10));
+    /// assert!(call.await.is_ok());
+    /// # }
+    /// ```
+    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        let this = self.project();
+        Pin::new(this.deadline).reset(deadline);
+        *this.is_terminated = false;
+    }
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let had_budget = coop::has_budget_remaining();
+        let result = match this.future.poll(cx) {
+            Poll::Ready(output) => Ok(output),
+            Poll::Pending => Err(ready!(poll_deadline(this.deadline, had_budget, cx))),
+        };
+        *this.is_terminated = true;
+        Poll::Ready(result)
+    }
+}
+
+/// What does not depend on the future's type.
+fn poll_deadline(deadline: &mut Sleep, had_budget: bool, cx: &mut Context<'_>) -> Poll<Elapsed> {
+    let result = ready!(deadline.poll_elapsed(cx));
+    // If it was the future that spent the rest of the budget, it cannot escape its deadline by that. Otherwise a
+    // task that only ever finds its timeouts elapsed has to let others run.
+    if !had_budget || coop::has_budget_remaining() {
+        ready!(coop::poll_proceed(cx)).made_progress();
+    }
+    Poll::Ready(match result {
+        Ok(()) => Elapsed::default(),
+        Err(error) => Elapsed::because(error),
+    })
+}
+
+/// Terminated once it has returned, until it is moved to another deadline.
+impl<F: Future> FusedFuture for Timeout<F> {
+    fn is_terminated(&self) -> bool {
+        self.is_terminated
+    }
+}
+
+impl<F: fmt::Debug> fmt::Debug for Timeout<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { future, deadline, is_terminated } = self;
+        f.debug_struct("Timeout")
+            .field("future", future)
+            .field("deadline", deadline)
+            .field("is_terminated", is_terminated)
+            .finish()
+    }
+}

@@ -1,0 +1,169 @@
+//! The handle.
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::alarm::Alarm;
+use crate::builder::Builder;
+use crate::driver::Shards;
+use crate::shard::Shard;
+use crate::stats::Stats;
+
+/// A hierarchical timing wheel on a tokio runtime: the handle from which timers are made.
+///
+/// Cloning is cheap, and clones are the same wheel. The wheel's driver is a task on the runtime where the wheel
+/// was made; timers may be made and awaited on any thread, in any runtime or executor. The driver ends, and
+/// with it the wheel, when
+///
+/// - the last handle and the last future of the wheel are gone, or
+/// - [`shutdown`](Self::shutdown) is called, or
+/// - the runtime is shut down.
+///
+/// # Precision
+///
+/// A timer never fires early. It fires late by less than a [tick](Builder::tick), plus the time that the machine
+/// takes to wake a task.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use timingwheel::TimingWheel;
+///
+/// let wheel = TimingWheel::new();
+/// wheel.sleep(Duration::from_millis(5)).await;
+/// let answer = wheel.timeout(Duration::from_secs(1), async { 42 }).await;
+/// assert_eq!(answer, Ok(42));
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct TimingWheel {
+    wheel: Arc<Wheel>,
+}
+
+struct Wheel {
+    shards: Box<[Arc<Shard>]>,
+    driven: Arc<Shards>,
+    alarm: Arc<Alarm>,
+}
+
+impl TimingWheel {
+    /// A wheel with the default settings, on the current tokio runtime.
+    ///
+    /// # Panics
+    /// If this thread is not within a tokio runtime, if the operating system gives no thread for the alarm, or
+    /// as [`Builder::build`] does. The message names the caller. [`Builder::build`] returns errors instead.
+    #[must_use]
+    #[track_caller]
+    pub fn new() -> Self {
+        match Self::builder().build() {
+            Ok(wheel) => wheel,
+            Err(error) => panic!("`TimingWheel::new` failed: {error}"),
+        }
+    }
+
+    /// Settings for a wheel.
+    pub const fn builder() -> Builder {
+        Builder::new()
+    }
+
+    pub(crate) fn from_parts(shards: Box<[Arc<Shard>]>, driven: Arc<Shards>, alarm: Arc<Alarm>) -> Self {
+        Self { wheel: Arc::new(Wheel { shards, driven, alarm }) }
+    }
+
+    /// How many timers are registered: first polled, and neither due nor dropped since.
+    ///
+    /// Locks each shard for a moment, one after the other.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.wheel.shards.iter().map(|shard| shard.pending()).sum()
+    }
+
+    /// Counts of what the wheel has done so far.
+    ///
+    /// Locks each shard for a moment, one after the other.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let mut stats = Stats { driver_wakeups: self.wheel.alarm.wakeups(), ..Stats::default() };
+        for shard in &self.wheel.shards {
+            shard.add_to(&mut stats);
+        }
+        stats
+    }
+
+    /// Ends the wheel, and returns how many timers were pending.
+    ///
+    /// Every pending future is woken. A [`Sleep`](crate::Sleep) whose deadline has not come then panics, a
+    /// [`Timeout`](crate::Timeout) returns its error, and the `try_` forms return [`Error`](crate::Error)s; so
+    /// do those made later. Called again it does nothing and returns 0.
+    ///
+    /// # Panics
+    /// Never.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::{future, time::Duration};
+    /// use timingwheel::TimingWheel;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let call = wheel.timeout(Duration::from_secs(30), future::pending::<()>());
+    /// let (result, pending) = tokio::join!(call, async { wheel.shutdown() });
+    /// assert_eq!(pending, 1);
+    /// assert!(result.unwrap_err().reason().is_some_and(|reason| reason.is_shutdown()));
+    /// # }
+    /// ```
+    pub fn shutdown(&self) -> usize {
+        let pending = self.wheel.driven.end();
+        self.wheel.alarm.wake_to_end();
+        pending
+    }
+
+    /// The shard for a timer made here: the worker's own, so that workers do not wait for each other.
+    pub(crate) fn shard(&self) -> &Arc<Shard> {
+        let shards = &self.wheel.shards;
+        if let [only] = &**shards {
+            return only;
+        }
+        let number = tokio::runtime::worker_index().unwrap_or_else(number_of_other_thread);
+        &shards[number % shards.len()]
+    }
+}
+
+/// A number for a thread that is not a worker, the same at each call.
+fn number_of_other_thread() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static NUMBER: Cell<Option<usize>> = const { Cell::new(None) });
+    NUMBER.with(|number| {
+        number.get().unwrap_or_else(|| {
+            // Relaxed: the numbers only spread threads over shards.
+            let next = NEXT.fetch_add(1, Ordering::Relaxed);
+            number.set(Some(next));
+            next
+        })
+    })
+}
+
+/// As [`TimingWheel::new`].
+impl Default for TimingWheel {
+    #[track_caller]
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for TimingWheel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Wheel { shards, driven: _, alarm: _ } = &*self.wheel;
+        f.debug_struct("TimingWheel")
+            .field("shards", &shards.len())
+            .field("pending", &self.pending())
+            .finish_non_exhaustive()
+    }
+}
