@@ -14,6 +14,35 @@ use crate::shard::Shard;
 use crate::timing_wheel::TimingWheel;
 use crate::wheel::{Hierarchy, Resolution};
 
+impl TimingWheel {
+    /// A wheel with the default settings, on the current tokio runtime.
+    ///
+    /// # Panics
+    /// If this thread is not within a tokio runtime, if the operating system gives no thread for the alarm, or
+    /// as [`Builder::build`] does. The message names the caller. [`Builder::build`] returns errors instead.
+    #[must_use]
+    #[track_caller]
+    pub fn new() -> Self {
+        match Self::builder().build() {
+            Ok(wheel) => wheel,
+            Err(error) => panic!("`TimingWheel::new` failed: {error}"),
+        }
+    }
+
+    /// Settings for a wheel.
+    pub const fn builder() -> Builder {
+        Builder { tick: Duration::from_millis(1), wheel_size: 64, shards: None, max_pending: None }
+    }
+}
+
+/// As [`TimingWheel::new`].
+impl Default for TimingWheel {
+    #[track_caller]
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// The settings of a [`TimingWheel`], from [`TimingWheel::builder`].
 ///
 /// | setting | default | limits |
@@ -55,10 +84,6 @@ const MAX_SHARDS: usize = 1024;
 type Wakers = Hierarchy<std::task::Waker>;
 
 impl Builder {
-    pub(crate) const fn new() -> Self {
-        Self { tick: Duration::from_millis(1), wheel_size: 64, shards: None, max_pending: None }
-    }
-
     /// How long a tick is: timers fire at most so much after their deadline, and the driver wakes at most once
     /// in that time.
     pub const fn tick(mut self, tick: Duration) -> Self {
@@ -95,6 +120,7 @@ impl Builder {
     /// # Panics
     /// If the runtime is a current-thread one without `enable_time`: there the wheel follows tokio's clock with
     /// one of tokio's timers, so that the clock can be paused.
+    #[track_caller]
     pub fn build(self) -> Result<TimingWheel, BuildError> {
         let Self { tick, wheel_size, shards, max_pending } = self;
         if tick < MIN_TICK {
@@ -113,9 +139,13 @@ impl Builder {
             return Err(BuildError::Shards { shards, max: MAX_SHARDS });
         }
         let runtime = Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
+        let pausable = runtime.runtime_flavor() != RuntimeFlavor::MultiThread;
+        if pausable {
+            // Panics here, in the caller, rather than later in the driver.
+            drop(tokio::time::sleep(Duration::ZERO));
+        }
 
         let clock = Clock::start();
-        let pausable = runtime.runtime_flavor() != RuntimeFlavor::MultiThread;
         let shards = shards.unwrap_or_else(|| runtime.metrics().num_workers().clamp(1, MAX_SHARDS));
         let alarm = Arc::new(Alarm::new(clock, pausable, shards));
         let bound = max_pending.map(|max_pending| Arc::new(Bound::new(max_pending)));

@@ -13,9 +13,12 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// A clock whose origin is now.
+    /// A clock whose origin is a year ago, or now where the platform's clock does not reach back so far: deadlines
+    /// from before the wheel was made keep their distances.
     pub(crate) fn start() -> Self {
-        Self { origin: Instant::now() }
+        const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+        let now = Instant::now();
+        Self { origin: now.checked_sub(YEAR).unwrap_or(now) }
     }
 
     pub(crate) fn now(&self) -> Nanos {
@@ -28,15 +31,9 @@ impl Clock {
         Nanos::from_duration(instant.saturating_duration_since(self.origin))
     }
 
-    /// The instant at a point in time, or `None` for one that an [`Instant`] cannot hold.
-    pub(crate) fn instant(&self, at: Nanos) -> Option<Instant> {
-        self.origin.checked_add(at.to_duration())
+    /// The instant at a point in time. One that an [`Instant`] cannot hold is 30 years from now, as tokio has it.
+    pub(crate) fn instant(&self, at: Nanos) -> Instant {
+        const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+        self.origin.checked_add(at.to_duration()).unwrap_or_else(|| Instant::now() + FAR)
     }
-}
-
-/// The instant `delay` from now. Where an [`Instant`] cannot hold that, 30 years from now, as tokio has it.
-pub(crate) fn deadline_after(delay: Duration) -> Instant {
-    const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
-    let now = Instant::now();
-    now.checked_add(delay).unwrap_or_else(|| now + FAR)
 }

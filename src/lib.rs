@@ -1,4 +1,57 @@
-//! Async timers for tokio on a hierarchical timing wheel.
+//! Async timers for tokio on a hierarchical timing wheel, for servers that hold very many connections.
+//!
+//! Each worker arms and cancels timers in a shard of its own, a driver task sleeps until the earliest of them
+//! is due, and nothing ticks in between. All of it is safe Rust.
+//!
+//! ```
+//! use std::time::Duration;
+//! use timingwheel::TimingWheel;
+//!
+//! #[tokio::main]
+//! async fn main() {
+//!     let wheel = TimingWheel::new();
+//!
+//!     wheel.sleep(Duration::from_millis(20)).await;
+//!
+//!     let call = async { "answer" };
+//!     match wheel.timeout(Duration::from_secs(3), call).await {
+//!         Ok(answer) => println!("{answer}"),
+//!         Err(elapsed) => println!("{elapsed}"),
+//!     }
+//! }
+//! ```
+//!
+//! # Precision
+//!
+//! A timer never fires before its deadline. It fires at most one tick after it (1 ms unless you
+//! [choose](Builder::tick) otherwise), plus the time that the machine takes to wake a task. The driver waits on
+//! a thread of its own, because tokio's own timers are late by a millisecond at the median.
+//!
+//! # When tokio's own timers are the better choice
+//!
+//! When there are few of them. A wheel has a driver task and a thread; `tokio::time` is there already.
+//!
+//! # In tests
+//!
+//! A wheel on a current-thread runtime follows tokio's clock when that is [paused](tokio::time::pause): an idle
+//! runtime jumps to the wheel's next timer as it does to tokio's own, and `tokio::time::advance` fires what it
+//! passes. Nothing has to be set. A wheel goes by the clock of the runtime that it was made on, so make one for
+//! each runtime.
+//!
+//! # Map
+//!
+//! | you want to | use |
+//! |---|---|
+//! | wait | [`TimingWheel::sleep`], [`sleep_until`](TimingWheel::sleep_until) |
+//! | bound a future's time | [`TimingWheel::timeout`], [`timeout_at`](TimingWheel::timeout_at) |
+//! | give something more time | [`Sleep::reset`], [`Timeout::reset`] |
+//! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`try_timeout`](TimingWheel::try_timeout), [`Sleep::try_wait`] |
+//! | choose tick, wheel size, shards, a bound | [`TimingWheel::builder`] |
+//! | end the wheel | [`TimingWheel::shutdown`] |
+//! | count | [`TimingWheel::pending`], [`stats`](TimingWheel::stats) |
+//! | a timer queue for an event loop of your own | [`wheel::Hierarchy`] |
+//!
+//! How it is built, and why, is in `DESIGN.md`, beside the sources.
 
 mod alarm;
 mod bound;
@@ -15,9 +68,17 @@ mod timeout;
 mod timing_wheel;
 pub mod wheel;
 
+#[cfg(all(test, loom))]
+mod loom_models;
+
 pub use builder::Builder;
 pub use error::{BuildError, Elapsed, Error, TryTimeoutError};
 pub use sleep::Sleep;
 pub use stats::Stats;
 pub use timeout::Timeout;
 pub use timing_wheel::TimingWheel;
+
+/// Runs the README's code.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

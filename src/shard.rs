@@ -78,13 +78,17 @@ impl Shard {
         &self.clock
     }
 
-    pub(crate) const fn bound(&self) -> Option<&Arc<Bound>> {
-        self.bound.as_ref()
+    pub(crate) const fn is_bounded(&self) -> bool {
+        self.bound.is_some()
     }
 
-    /// Adds an entry, or tells by `None` that `deadline` has been reached.
-    pub(crate) fn register(&self, deadline: Nanos, waker: &Waker) -> Result<Option<Key>, Error> {
-        let now = self.clock.now();
+    /// Whether the clock can be paused, so that it may have jumped since it was looked at.
+    pub(crate) fn is_pausable(&self) -> bool {
+        self.alarm.is_pausable()
+    }
+
+    /// Adds an entry, or tells by `None` that `deadline` has been reached. `now` is the time, or one not long ago.
+    pub(crate) fn register(&self, now: Nanos, deadline: Nanos, waker: &Waker) -> Result<Option<Key>, Error> {
         if deadline <= now {
             return Ok(None);
         }

@@ -11,17 +11,16 @@ use futures::future::FusedFuture;
 use tokio::task::coop;
 use tokio::time::Instant;
 
-use crate::clock::deadline_after;
 use crate::error::Error;
 use crate::shard::Shard;
 use crate::timing_wheel::TimingWheel;
-use crate::wheel::Key;
+use crate::wheel::{Key, Nanos};
 
 impl TimingWheel {
     /// Waits for `duration` from now.
     ///
-    /// The deadline is fixed by this call; the timer is registered when the future is first polled. A
-    /// `duration` beyond what an [`Instant`] can hold counts as 30 years.
+    /// The deadline is fixed by this call; the timer is registered when the future is first polled. With a
+    /// `duration` of more than 583 years it waits for ever.
     ///
     /// # Precision
     /// Never early; late by less than a tick and the machine's wake-up time. Zero is ready at the first poll.
@@ -49,12 +48,18 @@ impl TimingWheel {
     /// # }
     /// ```
     pub fn sleep(&self, duration: Duration) -> Sleep {
-        self.sleep_until(deadline_after(duration))
+        let shard = self.shard().clone();
+        let now = shard.clock().now();
+        // Another look at the clock would cost as much as all the rest. It is needed where the clock may jump.
+        let made_at = (!shard.is_pausable()).then_some(now);
+        Sleep { shard, deadline: now.after(duration), state: State::Unregistered { made_at } }
     }
 
     /// Waits until `deadline`, as [`sleep`](Self::sleep) does. One that has passed is ready at the first poll.
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
-        Sleep { shard: self.shard().clone(), deadline, state: State::Unregistered }
+        let shard = self.shard().clone();
+        let deadline = shard.clock().nanos(deadline);
+        Sleep { shard, deadline, state: State::Unregistered { made_at: None } }
     }
 
     /// As [`sleep`](Self::sleep), but refuses at once what could not run.
@@ -82,7 +87,7 @@ impl TimingWheel {
     /// # }
     /// ```
     pub fn try_sleep(&self, duration: Duration) -> Result<Sleep, Error> {
-        self.try_sleep_until(deadline_after(duration))
+        self.sleep(duration).try_admit()
     }
 
     /// As [`sleep_until`](Self::sleep_until), but refuses at once what could not run.
@@ -90,15 +95,7 @@ impl TimingWheel {
     /// # Errors
     /// As [`try_sleep`](Self::try_sleep).
     pub fn try_sleep_until(&self, deadline: Instant) -> Result<Sleep, Error> {
-        let mut sleep = self.sleep_until(deadline);
-        if sleep.shard.is_ended() {
-            return Err(Error::shutdown());
-        }
-        if sleep.shard.bound().is_some() {
-            // Ready or not: one whose deadline has passed needs no place.
-            let _ = sleep.register(Waker::noop())?;
-        }
-        Ok(sleep)
+        self.sleep_until(deadline).try_admit()
     }
 }
 
@@ -110,7 +107,7 @@ impl TimingWheel {
 #[must_use = "a sleep does nothing unless it is awaited or polled"]
 pub struct Sleep {
     shard: Arc<Shard>,
-    deadline: Instant,
+    deadline: Nanos,
     state: State,
 }
 
@@ -121,8 +118,14 @@ pub struct Sleep {
 /// | `Elapsed` | none | reset: `Unregistered` |
 #[derive(Clone, Copy, Debug)]
 enum State {
-    Unregistered,
-    Registered { key: Key, waker: WakerId },
+    /// With the time at which it was made, unless the clock may have jumped since.
+    Unregistered {
+        made_at: Option<Nanos>,
+    },
+    Registered {
+        key: Key,
+        waker: WakerId,
+    },
     Elapsed,
 }
 
@@ -143,8 +146,8 @@ impl WakerId {
 impl Sleep {
     /// The instant at which this is ready.
     #[must_use]
-    pub const fn deadline(&self) -> Instant {
-        self.deadline
+    pub fn deadline(&self) -> Instant {
+        self.shard.clock().instant(self.deadline)
     }
 
     /// Whether the deadline has come, as far as the wheel knows: its driver fired the timer, or a poll found it
@@ -152,10 +155,8 @@ impl Sleep {
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
         match self.state {
-            State::Unregistered => false,
-            State::Registered { .. } => {
-                self.shard.has_reached(self.shard.clock().nanos(self.deadline)) && !self.shard.is_ended()
-            }
+            State::Unregistered { .. } => false,
+            State::Registered { .. } => self.shard.has_reached(self.deadline) && !self.shard.is_ended(),
             State::Elapsed => true,
         }
     }
@@ -185,19 +186,18 @@ impl Sleep {
     /// ```
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         let this = self.get_mut();
-        let before = std::mem::replace(&mut this.deadline, deadline);
+        let to = this.shard.clock().nanos(deadline);
+        let from = std::mem::replace(&mut this.deadline, to);
         this.state = match this.state {
             State::Registered { key, waker } => {
-                let clock = this.shard.clock();
-                let (from, to) = (clock.nanos(before), clock.nanos(deadline));
                 // Otherwise whoever waits has been woken, and registers again at its next poll.
                 if this.shard.reschedule(key, from, to) {
                     State::Registered { key, waker }
                 } else {
-                    State::Unregistered
+                    State::Unregistered { made_at: None }
                 }
             }
-            State::Unregistered | State::Elapsed => State::Unregistered,
+            State::Unregistered { .. } | State::Elapsed => State::Unregistered { made_at: None },
         };
     }
 
@@ -209,10 +209,9 @@ impl Sleep {
     pub fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let result = match self.state {
             State::Elapsed => Ok(()),
-            State::Unregistered => ready!(self.register(cx.waker())?.map(Ok)),
+            State::Unregistered { made_at } => ready!(self.register(made_at, cx.waker())?.map(Ok)),
             State::Registered { key, waker } => {
-                let deadline = self.shard.clock().nanos(self.deadline);
-                if !self.shard.has_reached(deadline) {
+                if !self.shard.has_reached(self.deadline) {
                     let current = WakerId::of(cx.waker());
                     if waker == current {
                         return Poll::Pending;
@@ -222,10 +221,10 @@ impl Sleep {
                         return Poll::Pending;
                     }
                 }
-                self.shard.finish(key, deadline)
+                self.shard.finish(key, self.deadline)
             }
         };
-        self.state = if result.is_ok() { State::Elapsed } else { State::Unregistered };
+        self.state = if result.is_ok() { State::Elapsed } else { State::Unregistered { made_at: None } };
         Poll::Ready(result)
     }
 
@@ -240,10 +239,24 @@ impl Sleep {
         poll_fn(|cx| self.poll_elapsed(cx)).await
     }
 
+    /// Refuses what could not run. With a bound the timer is registered, for no task as yet.
+    fn try_admit(mut self) -> Result<Self, Error> {
+        if self.shard.is_ended() {
+            return Err(Error::shutdown());
+        }
+        if let State::Unregistered { made_at } = self.state
+            && self.shard.is_bounded()
+        {
+            // Ready or not: one whose deadline has passed needs no place.
+            let _ = self.register(made_at, Waker::noop())?;
+        }
+        Ok(self)
+    }
+
     /// Adds the entry; ready if the deadline has passed.
-    fn register(&mut self, waker: &Waker) -> Result<Poll<()>, Error> {
-        let deadline = self.shard.clock().nanos(self.deadline);
-        match self.shard.register(deadline, waker)? {
+    fn register(&mut self, made_at: Option<Nanos>, waker: &Waker) -> Result<Poll<()>, Error> {
+        let now = made_at.unwrap_or_else(|| self.shard.clock().now());
+        match self.shard.register(now, self.deadline, waker)? {
             None => Ok(Poll::Ready(())),
             Some(key) => {
                 self.state = State::Registered { key, waker: WakerId::of(waker) };
@@ -276,15 +289,17 @@ impl FusedFuture for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         if let State::Registered { key, .. } = self.state {
-            let deadline = self.shard.clock().nanos(self.deadline);
-            drop(self.shard.cancel(key, deadline));
+            drop(self.shard.cancel(key, self.deadline));
         }
     }
 }
 
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { shard: _, deadline, state } = self;
-        f.debug_struct("Sleep").field("deadline", deadline).field("state", state).finish_non_exhaustive()
+        let Self { shard: _, deadline: _, state } = self;
+        f.debug_struct("Sleep")
+            .field("deadline", &self.deadline())
+            .field("state", state)
+            .finish_non_exhaustive()
     }
 }

@@ -33,6 +33,12 @@ impl Nanos {
         Self(u64::try_from(since_origin.as_nanos()).unwrap_or(u64::MAX))
     }
 
+    /// The point `delay` later, or [`Nanos::MAX`] if that is beyond it.
+    #[must_use]
+    pub fn after(self, delay: Duration) -> Self {
+        Self(self.0.saturating_add(Self::from_duration(delay).0))
+    }
+
     /// The time since the origin.
     #[must_use]
     pub const fn to_duration(self) -> Duration {

@@ -10,7 +10,6 @@ use pin_project_lite::pin_project;
 use tokio::task::coop;
 use tokio::time::Instant;
 
-use crate::clock::deadline_after;
 use crate::error::{Elapsed, TryTimeoutError};
 use crate::sleep::Sleep;
 use crate::timing_wheel::TimingWheel;
@@ -20,7 +19,7 @@ impl TimingWheel {
     ///
     /// The future is polled first, then the deadline: one that is ready at once never touches the wheel, whatever
     /// `duration` is. The deadline is looked at also when the future has used up the task's cooperative budget.
-    /// A `duration` beyond what an [`Instant`] can hold counts as 30 years.
+    /// With a `duration` of more than 583 years it never elapses.
     ///
     /// # Precision
     /// As [`sleep`](Self::sleep).
@@ -51,12 +50,12 @@ impl TimingWheel {
     /// # }
     /// ```
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-        self.timeout_at(deadline_after(duration), future)
+        Timeout::new(self.sleep(duration), future)
     }
 
     /// Awaits `future`, until `deadline` at the latest, as [`timeout`](Self::timeout) does.
     pub fn timeout_at<F: IntoFuture>(&self, deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-        Timeout { future: future.into_future(), deadline: self.sleep_until(deadline), is_terminated: false }
+        Timeout::new(self.sleep_until(deadline), future)
     }
 
     /// As [`timeout`](Self::timeout), but refuses at once what could not run.
@@ -71,7 +70,10 @@ impl TimingWheel {
         duration: Duration,
         future: F,
     ) -> Result<Timeout<F::IntoFuture>, TryTimeoutError<F>> {
-        self.try_timeout_at(deadline_after(duration), future)
+        match self.try_sleep(duration) {
+            Ok(deadline) => Ok(Timeout::new(deadline, future)),
+            Err(error) => Err(TryTimeoutError::new(error, future)),
+        }
     }
 
     /// As [`timeout_at`](Self::timeout_at), but refuses at once what could not run.
@@ -84,7 +86,7 @@ impl TimingWheel {
         future: F,
     ) -> Result<Timeout<F::IntoFuture>, TryTimeoutError<F>> {
         match self.try_sleep_until(deadline) {
-            Ok(deadline) => Ok(Timeout { future: future.into_future(), deadline, is_terminated: false }),
+            Ok(deadline) => Ok(Timeout::new(deadline, future)),
             Err(error) => Err(TryTimeoutError::new(error, future)),
         }
     }
@@ -102,6 +104,13 @@ pin_project! {
 }
 
 impl<F> Timeout<F> {
+    fn new(deadline: Sleep, future: impl IntoFuture<IntoFuture = F>) -> Self
+    where
+        F: Future,
+    {
+        Self { future: future.into_future(), deadline, is_terminated: false }
+    }
+
     /// The future within.
     #[must_use]
     pub const fn get_ref(&self) -> &F {
@@ -122,7 +131,7 @@ impl<F> Timeout<F> {
 
     /// The instant at which the time is up.
     #[must_use]
-    pub const fn deadline(&self) -> Instant {
+    pub fn deadline(&self) -> Instant {
         self.deadline.deadline()
     }
 

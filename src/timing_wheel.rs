@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::alarm::Alarm;
-use crate::builder::Builder;
 use crate::driver::Shards;
 use crate::shard::Shard;
 use crate::stats::Stats;
@@ -23,7 +22,7 @@ use crate::stats::Stats;
 ///
 /// # Precision
 ///
-/// A timer never fires early. It fires late by less than a [tick](Builder::tick), plus the time that the machine
+/// A timer never fires early. It fires late by less than a [tick](crate::Builder::tick), plus the time that the machine
 /// takes to wake a task.
 ///
 /// # Examples
@@ -52,25 +51,6 @@ struct Wheel {
 }
 
 impl TimingWheel {
-    /// A wheel with the default settings, on the current tokio runtime.
-    ///
-    /// # Panics
-    /// If this thread is not within a tokio runtime, if the operating system gives no thread for the alarm, or
-    /// as [`Builder::build`] does. The message names the caller. [`Builder::build`] returns errors instead.
-    #[must_use]
-    #[track_caller]
-    pub fn new() -> Self {
-        match Self::builder().build() {
-            Ok(wheel) => wheel,
-            Err(error) => panic!("`TimingWheel::new` failed: {error}"),
-        }
-    }
-
-    /// Settings for a wheel.
-    pub const fn builder() -> Builder {
-        Builder::new()
-    }
-
     pub(crate) fn from_parts(shards: Box<[Arc<Shard>]>, driven: Arc<Shards>, alarm: Arc<Alarm>) -> Self {
         Self { wheel: Arc::new(Wheel { shards, driven, alarm }) }
     }
@@ -148,14 +128,6 @@ fn number_of_other_thread() -> usize {
             next
         })
     })
-}
-
-/// As [`TimingWheel::new`].
-impl Default for TimingWheel {
-    #[track_caller]
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 impl fmt::Debug for TimingWheel {

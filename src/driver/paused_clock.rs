@@ -36,11 +36,11 @@ impl PausedClock {
 
     /// Arms the timer; ready if `at` has been reached.
     pub(super) fn arm(&mut self, at: Nanos) -> Poll<()> {
-        let deadline = if at == Nanos::MAX { None } else { self.clock.instant(at) };
-        let Some(deadline) = deadline else {
+        if at == Nanos::MAX {
             self.timer.set(None);
             return Poll::Pending;
-        };
+        }
+        let deadline = self.clock.instant(at);
         match self.timer.as_mut().as_pin_mut() {
             Some(timer) => timer.reset(deadline),
             None => self.timer.set(Some(sleep_until(deadline))),
