@@ -44,6 +44,7 @@
 //! |---|---|
 //! | wait | [`TimingWheel::sleep`], [`sleep_until`](TimingWheel::sleep_until) |
 //! | bound a future's time | [`TimingWheel::timeout`], [`timeout_at`](TimingWheel::timeout_at) |
+//! | do something again and again | [`TimingWheel::interval`], [`interval_at`](TimingWheel::interval_at) |
 //! | give something more time | [`Sleep::reset`], [`Timeout::reset`] |
 //! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`try_timeout`](TimingWheel::try_timeout), [`Sleep::try_wait`] |
 //! | choose tick, wheel size, shards, a bound | [`TimingWheel::builder`] |
@@ -59,6 +60,7 @@ mod builder;
 mod clock;
 mod driver;
 mod error;
+mod interval;
 mod shard;
 mod sleep;
 mod stats;
@@ -73,6 +75,7 @@ mod loom_models;
 
 pub use builder::Builder;
 pub use error::{BuildError, Elapsed, Error, TryTimeoutError};
+pub use interval::Interval;
 pub use sleep::Sleep;
 pub use stats::Stats;
 pub use timeout::Timeout;

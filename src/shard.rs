@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 use crate::alarm::Alarm;
 use crate::bound::Bound;
@@ -32,6 +33,7 @@ pub(crate) struct Shard {
     /// Entries with deadlines up to this have left the hierarchy.
     handed_out: AtomicU64,
     clock: Clock,
+    tick: Duration,
     alarm: Arc<Alarm>,
     bound: Option<Arc<Bound>>,
 }
@@ -63,12 +65,14 @@ impl Shard {
         alarm: Arc<Alarm>,
         bound: Option<Arc<Bound>>,
     ) -> Self {
+        let tick = hierarchy.resolution().tick();
         Self {
             state: Mutex::new(State { hierarchy, ended: false, armed: 0, fired: 0, cancelled: 0 }),
             next_expiration: AtomicU64::new(u64::MAX),
             reached: AtomicU64::new(0),
             handed_out: AtomicU64::new(0),
             clock,
+            tick,
             alarm,
             bound,
         }
@@ -76,6 +80,10 @@ impl Shard {
 
     pub(crate) const fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    pub(crate) const fn tick(&self) -> Duration {
+        self.tick
     }
 
     pub(crate) const fn is_bounded(&self) -> bool {

@@ -185,20 +185,33 @@ impl Sleep {
     /// # }
     /// ```
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
-        let this = self.get_mut();
-        let to = this.shard.clock().nanos(deadline);
-        let from = std::mem::replace(&mut this.deadline, to);
-        this.state = match this.state {
-            State::Registered { key, waker } => {
-                // Otherwise whoever waits has been woken, and registers again at its next poll.
-                if this.shard.reschedule(key, from, to) {
-                    State::Registered { key, waker }
-                } else {
-                    State::Unregistered { made_at: None }
-                }
+        let deadline = self.shard.clock().nanos(deadline);
+        self.get_mut().move_to(deadline);
+    }
+
+    pub(crate) fn move_to(&mut self, to: Nanos) {
+        let from = std::mem::replace(&mut self.deadline, to);
+        self.state = match self.state {
+            // If it is not pending after that, whoever waits has been woken, and registers at its next poll.
+            State::Registered { key, waker } if self.shard.reschedule(key, from, to) => {
+                State::Registered { key, waker }
             }
-            State::Unregistered { .. } | State::Elapsed => State::Unregistered { made_at: None },
+            _ => State::Unregistered { made_at: None },
         };
+    }
+
+    pub(crate) const fn deadline_nanos(&self) -> Nanos {
+        self.deadline
+    }
+
+    /// The time by the wheel's clock.
+    pub(crate) fn now(&self) -> Nanos {
+        self.shard.clock().now()
+    }
+
+    /// How long a tick of the wheel is.
+    pub(crate) fn tick(&self) -> Duration {
+        self.shard.tick()
     }
 
     /// Polls as the future does, but returns an error where that would panic, and spends none of the task's

@@ -76,6 +76,12 @@ impl Resolution {
         }
     }
 
+    /// How long a tick is.
+    #[must_use]
+    pub const fn tick(self) -> Duration {
+        Duration::from_nanos(self.tick_nanos)
+    }
+
     /// The tick that a deadline lies in. It rounds up: a deadline on a border belongs to the tick that
     /// ends there, and is due at the end of its tick at the latest.
     pub(crate) const fn tick_of_deadline(self, deadline: Nanos) -> Tick {

@@ -122,6 +122,12 @@ impl<T> Hierarchy<T> {
         }
     }
 
+    /// How long its ticks are.
+    #[must_use]
+    pub const fn resolution(&self) -> Resolution {
+        self.resolution
+    }
+
     /// How many entries are pending.
     #[must_use]
     pub const fn len(&self) -> usize {

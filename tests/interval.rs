@@ -1,0 +1,150 @@
+//! Intervals: the schedule, missed ticks, resets. On tokio's paused clock.
+
+use std::time::Duration;
+
+use timingwheel::{Interval, TimingWheel};
+use tokio::time::{Instant, MissedTickBehavior, advance};
+use tokio_test::{assert_pending, assert_ready_eq, task};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The first ticks of an interval of which the second is taken 2.5 s late, as seconds: when due, when taken.
+async fn with_a_late_tick(behavior: MissedTickBehavior) -> Vec<(f64, f64)> {
+    let start = Instant::now();
+    let mut interval = TimingWheel::new().interval(SECOND);
+    interval.set_missed_tick_behavior(behavior);
+    assert_eq!(interval.missed_tick_behavior(), behavior);
+    let mut ticks = Vec::new();
+    for _ in 0..5 {
+        let due = interval.tick().await;
+        ticks.push(((due - start).as_secs_f64(), start.elapsed().as_secs_f64()));
+        if ticks.len() == 1 {
+            advance(SECOND * 7 / 2).await;
+        }
+    }
+    ticks
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_tick_is_at_once_and_the_others_a_period_apart() {
+    let start = Instant::now();
+    let mut interval = TimingWheel::new().interval(SECOND);
+    for n in 0..100 {
+        assert_eq!(interval.tick().await, start + SECOND * n);
+        assert_eq!(start.elapsed(), SECOND * n);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_tick_comes_at_the_start_that_was_asked_for() {
+    let start = Instant::now() + SECOND * 5;
+    let mut interval = TimingWheel::new().interval_at(start, SECOND);
+    assert_eq!(interval.tick().await, start);
+    assert_eq!(interval.tick().await, start + SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn missed_ticks_come_in_a_burst_unless_set_otherwise() {
+    let ticks = with_a_late_tick(MissedTickBehavior::default()).await;
+    assert_eq!(ticks, [(0.0, 0.0), (1.0, 3.5), (2.0, 3.5), (3.0, 3.5), (4.0, 4.0)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn missed_ticks_delay_the_schedule_if_set_so() {
+    let ticks = with_a_late_tick(MissedTickBehavior::Delay).await;
+    assert_eq!(ticks, [(0.0, 0.0), (1.0, 3.5), (4.5, 4.5), (5.5, 5.5), (6.5, 6.5)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn missed_ticks_are_skipped_if_set_so() {
+    let ticks = with_a_late_tick(MissedTickBehavior::Skip).await;
+    assert_eq!(ticks, [(0.0, 0.0), (1.0, 3.5), (4.0, 4.0), (5.0, 5.0), (6.0, 6.0)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_that_is_late_by_five_milliseconds_is_not_missed() {
+    let start = Instant::now();
+    let mut interval = TimingWheel::new().interval(SECOND);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval.tick().await;
+    advance(SECOND + Duration::from_millis(5)).await;
+    interval.tick().await;
+    assert_eq!(interval.tick().await, start + SECOND * 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_a_coarse_wheel_a_tick_that_waits_for_the_wheels_is_not_missed() {
+    let wheel = TimingWheel::builder().tick(Duration::from_millis(100)).build().expect("in range");
+    let start = Instant::now();
+    let mut interval = wheel.interval(SECOND);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval.tick().await;
+    advance(SECOND + Duration::from_millis(50)).await;
+    interval.tick().await;
+    assert_eq!(interval.tick().await, start + SECOND * 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn resets_move_the_next_tick_and_the_schedule_after_it() {
+    let start = Instant::now();
+    let mut interval = TimingWheel::new().interval(SECOND);
+    interval.tick().await;
+
+    advance(SECOND / 2).await;
+    interval.reset();
+    assert_eq!(interval.tick().await, start + SECOND * 3 / 2);
+
+    interval.reset_immediately();
+    assert_eq!(interval.tick().await, start + SECOND * 3 / 2);
+    assert_eq!(interval.tick().await, start + SECOND * 5 / 2);
+
+    interval.reset_after(SECOND * 10);
+    assert_eq!(interval.tick().await, start + SECOND * 25 / 2);
+
+    interval.reset_at(start + SECOND * 20);
+    assert_eq!(interval.tick().await, start + SECOND * 20);
+    assert_eq!(interval.tick().await, start + SECOND * 21);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reset_reaches_a_task_that_already_waits() {
+    let wheel = TimingWheel::new();
+    let mut interval = wheel.interval_at(Instant::now() + SECOND, SECOND);
+    let mut waiting = task::spawn(());
+    assert_pending!(waiting.enter(|cx, _| interval.poll_tick(cx)));
+    interval.reset_immediately();
+    assert!(waiting.is_woken());
+    let now = Instant::now();
+    assert_ready_eq!(waiting.enter(|cx, _| interval.poll_tick(cx)), now);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_period_can_be_changed_from_the_next_tick_on() {
+    let start = Instant::now();
+    let mut interval = TimingWheel::new().interval(SECOND);
+    interval.tick().await;
+    interval.set_period(SECOND * 3);
+    assert_eq!(interval.period(), SECOND * 3);
+    assert_eq!(interval.tick().await, start + SECOND);
+    assert_eq!(interval.tick().await, start + SECOND * 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_period_never_comes_and_does_not_overflow() {
+    let mut interval = TimingWheel::new().interval(Duration::MAX);
+    interval.tick().await;
+    let second = tokio::time::timeout(SECOND * 1_000_000, interval.tick()).await;
+    assert!(second.is_err());
+}
+
+#[tokio::test]
+#[should_panic = "an interval with a period of 0ns: it takes at least 1ns"]
+async fn a_period_of_zero_is_refused() {
+    let _ = TimingWheel::new().interval(Duration::ZERO);
+}
+
+#[test]
+fn an_interval_can_be_sent_shared_and_moved() {
+    fn check<T: Send + Sync + Unpin + std::fmt::Debug + 'static>() {}
+    check::<Interval>();
+}
