@@ -58,7 +58,7 @@ impl TimingWheel {
 }
 
 #[track_caller]
-fn assert_period(period: Duration) {
+pub(crate) fn assert_period(period: Duration) {
     assert!(!period.is_zero(), "an interval with a period of {period:?}: it takes at least 1ns");
 }
 

@@ -47,6 +47,7 @@
 //! | do something again and again | [`TimingWheel::interval`], [`interval_at`](TimingWheel::interval_at) |
 //! | give something more time | [`Sleep::reset`], [`Timeout::reset`] |
 //! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`try_timeout`](TimingWheel::try_timeout), [`Sleep::try_wait`] |
+//! | switch from `tokio::time` by changing a `use` | [`time`] |
 //! | choose tick, wheel size, shards, a bound | [`TimingWheel::builder`] |
 //! | end the wheel | [`TimingWheel::shutdown`] |
 //! | count | [`TimingWheel::pending`], [`stats`](TimingWheel::stats) |
@@ -61,11 +62,13 @@ mod clock;
 mod driver;
 mod error;
 mod interval;
+mod runtime_wheel;
 mod shard;
 mod sleep;
 mod stats;
 mod sync;
 mod tick;
+pub mod time;
 mod timeout;
 mod timing_wheel;
 pub mod wheel;

@@ -256,8 +256,9 @@ impl Shard {
         progress
     }
 
-    pub(crate) fn is_ended(&self) -> bool {
-        lock(&self.state).ended
+    /// Whether the shard has ended. Without the lock.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.reached.load(Ordering::Acquire) == ENDED
     }
 
     pub(crate) fn pending(&self) -> usize {

@@ -156,7 +156,7 @@ impl Sleep {
     pub fn is_elapsed(&self) -> bool {
         match self.state {
             State::Unregistered { .. } => false,
-            State::Registered { .. } => self.shard.has_reached(self.deadline) && !self.shard.is_ended(),
+            State::Registered { .. } => self.shard.has_reached(self.deadline) && !self.shard.has_ended(),
             State::Elapsed => true,
         }
     }
@@ -254,7 +254,7 @@ impl Sleep {
 
     /// Refuses what could not run. With a bound the timer is registered, for no task as yet.
     fn try_admit(mut self) -> Result<Self, Error> {
-        if self.shard.is_ended() {
+        if self.shard.has_ended() {
             return Err(Error::shutdown());
         }
         if let State::Unregistered { made_at } = self.state

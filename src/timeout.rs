@@ -104,7 +104,7 @@ pin_project! {
 }
 
 impl<F> Timeout<F> {
-    fn new(deadline: Sleep, future: impl IntoFuture<IntoFuture = F>) -> Self
+    pub(crate) fn new(deadline: Sleep, future: impl IntoFuture<IntoFuture = F>) -> Self
     where
         F: Future,
     {

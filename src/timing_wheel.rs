@@ -105,6 +105,15 @@ impl TimingWheel {
         pending
     }
 
+    pub(crate) fn is_ended(&self) -> bool {
+        // All shards end together, but for a moment; there is at least one.
+        self.wheel.shards[0].has_ended()
+    }
+
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.wheel, &other.wheel)
+    }
+
     /// The shard for a timer made here: the worker's own, so that workers do not wait for each other.
     pub(crate) fn shard(&self) -> &Arc<Shard> {
         let shards = &self.wheel.shards;

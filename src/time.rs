@@ -1,0 +1,133 @@
+//! `tokio::time` by name, on a wheel: change `use tokio::time` to `use timingwheel::time`.
+//!
+//! The functions here work on a wheel that belongs to the current runtime. It is made, with the default settings,
+//! when it is first needed, and ends with the runtime; [`set_wheel`] puts one with other settings in its place
+//! before that, and [`wheel`] is the handle of it.
+//!
+//! ```
+//! use timingwheel::time::{self, Duration};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! time::sleep(Duration::from_millis(5)).await;
+//! assert!(time::timeout(Duration::from_secs(1), async { 42 }).await.is_ok());
+//! # }
+//! ```
+//!
+//! # Differences
+//!
+//! | item | here | because |
+//! |---|---|---|
+//! | [`error::Elapsed`] | a type of our own with the same traits, and [`Default`], [`Clone`], [`Copy`], [`Hash`] | tokio's cannot be made outside of tokio |
+//! | [`error::Error`] | a type of our own | it names the limit that was reached |
+//! | [`Sleep`] | is [`Unpin`] | nothing points at it |
+//! | [`Sleep`] after the runtime's end | panics as tokio's does, with another text; [`Sleep::try_wait`] does not panic, and [`Sleep::is_elapsed`] stays false | a deadline that did not come has not elapsed |
+//! | [`Timeout`] after the runtime's end | returns [`error::Elapsed`] with a reason; tokio's panics | there is an error to return |
+//! | [`Timeout::reset`], [`Timeout::deadline`], [`Interval::set_period`], [`Sleep::try_wait`] | exist | users ask for them |
+
+use crate::interval::assert_period;
+use crate::runtime_wheel::{set, with_current};
+pub use crate::{Interval, Sleep, Timeout, TimingWheel};
+pub use tokio::time::{Duration, Instant, MissedTickBehavior};
+#[cfg(feature = "test-util")]
+pub use tokio::time::{advance, pause, resume};
+
+/// What can go wrong, under the names that `tokio::time::error` has for it.
+pub mod error {
+    pub use crate::error::{Elapsed, Error};
+}
+
+/// The longest that [`sleep`] and [`interval`]'s periods are taken for: 30 years, as in tokio.
+const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
+/// Waits for `duration` from now, or for 30 years if that is less. See [`TimingWheel::sleep`].
+///
+/// # Panics
+/// If this thread is not within a tokio runtime; if the runtime is a current-thread one without `enable_time`; if
+/// the runtime's wheel cannot be made.
+#[track_caller]
+pub fn sleep(duration: Duration) -> Sleep {
+    with_current(|wheel| wheel.sleep(duration.min(LONGEST)))
+}
+
+/// Waits until `deadline`. See [`TimingWheel::sleep_until`].
+///
+/// # Panics
+/// As [`sleep`].
+#[track_caller]
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    with_current(|wheel| wheel.sleep_until(deadline))
+}
+
+/// Awaits `future` for at most `duration` from now. See [`TimingWheel::timeout`].
+///
+/// # Panics
+/// As [`sleep`].
+#[track_caller]
+pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
+    Timeout::new(with_current(|wheel| wheel.sleep(duration)), future)
+}
+
+/// Awaits `future` until `deadline` at the latest. See [`TimingWheel::timeout_at`].
+///
+/// # Panics
+/// As [`sleep`].
+#[track_caller]
+pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
+    Timeout::new(with_current(|wheel| wheel.sleep_until(deadline)), future)
+}
+
+/// Ticks every `period`, which counts as 30 years at the most, for the first time at once. See
+/// [`TimingWheel::interval`].
+///
+/// # Panics
+/// If `period` is zero, and as [`sleep`].
+#[track_caller]
+pub fn interval(period: Duration) -> Interval {
+    // Here rather than in the closure, so that the panic names the caller.
+    assert_period(period);
+    with_current(|wheel| wheel.interval(period.min(LONGEST)))
+}
+
+/// Ticks every `period`, which counts as 30 years at the most, for the first time at `start`. See
+/// [`TimingWheel::interval_at`].
+///
+/// # Panics
+/// If `period` is zero, and as [`sleep`].
+#[track_caller]
+pub fn interval_at(start: Instant, period: Duration) -> Interval {
+    assert_period(period);
+    with_current(|wheel| wheel.interval_at(start, period.min(LONGEST)))
+}
+
+/// The wheel of the current runtime, which is made if there is none yet.
+///
+/// # Panics
+/// As [`sleep`].
+#[must_use]
+#[track_caller]
+pub fn wheel() -> TimingWheel {
+    with_current(TimingWheel::clone)
+}
+
+/// Makes `wheel` the wheel of the current runtime. Call it before anything else here is used on that runtime.
+///
+/// # Errors
+/// Gives the wheel back if the runtime has one already, or if this thread is not within a runtime.
+///
+/// # Examples
+///
+/// ```
+/// use timingwheel::{TimingWheel, time::{self, Duration}};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), timingwheel::BuildError> {
+/// let wheel = TimingWheel::builder().tick(Duration::from_micros(100)).build()?;
+/// time::set_wheel(wheel).expect("nothing was used before");
+/// time::sleep(Duration::from_micros(300)).await;
+/// # Ok(())
+/// # }
+/// ```
+pub fn set_wheel(wheel: TimingWheel) -> Result<(), TimingWheel> {
+    set(wheel)
+}

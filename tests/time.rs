@@ -1,0 +1,155 @@
+//! `timingwheel::time`: the names of `tokio::time`, on a wheel that belongs to the current runtime.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use timingwheel::TimingWheel;
+use timingwheel::time::{self, Instant, MissedTickBehavior, error::Elapsed};
+use tokio::runtime::{Builder, Runtime};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn paused() -> Runtime {
+    Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime")
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_functions_work_on_the_runtimes_wheel() {
+    let start = Instant::now();
+    time::sleep(SECOND).await;
+    time::sleep_until(start + SECOND * 2).await;
+    assert_eq!(start.elapsed(), SECOND * 2);
+
+    assert_eq!(time::timeout(SECOND, time::sleep(SECOND * 2)).await, Err(Elapsed::default()));
+    assert_eq!(time::timeout_at(start + SECOND * 9, time::sleep(SECOND)).await, Ok(()));
+    assert_eq!(start.elapsed(), SECOND * 4);
+
+    let mut interval = time::interval(SECOND);
+    assert_eq!(interval.missed_tick_behavior(), MissedTickBehavior::Burst);
+    assert_eq!(interval.tick().await, start + SECOND * 4);
+    assert_eq!(interval.tick().await, start + SECOND * 5);
+    assert_eq!(time::interval_at(start + SECOND * 7, SECOND).tick().await, start + SECOND * 7);
+
+    // All of them were registered there, and nowhere else.
+    assert_eq!(time::wheel().stats().fired, 6);
+    assert_eq!(time::wheel().pending(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_sleep_is_thirty_years_and_the_longest_timeout_has_no_end() {
+    let start = Instant::now();
+    time::sleep(Duration::MAX).await;
+    assert_eq!(start.elapsed(), Duration::from_secs(30 * 365 * 24 * 60 * 60));
+    let hundred_years = time::wheel().sleep(Duration::from_secs(100 * 365 * 24 * 60 * 60));
+    assert_eq!(time::timeout(Duration::MAX, hundred_years).await, Ok(()));
+}
+
+#[test]
+fn each_runtime_has_a_wheel_of_its_own() {
+    let (first, second) = (paused(), paused());
+    let wheel = |runtime: &Runtime| runtime.block_on(async { time::wheel() });
+    let (of_first, of_second) = (wheel(&first), wheel(&second));
+
+    // One clock moves, the other does not.
+    first.block_on(time_passes());
+    assert_eq!(of_first.stats().fired, 1);
+    assert_eq!(of_second.stats().armed, 0);
+
+    // The same wheel each time, also when the runtimes take turns on a thread.
+    second.block_on(time_passes());
+    first.block_on(time_passes());
+    assert_eq!((of_first.stats().fired, of_second.stats().fired), (2, 1));
+}
+
+async fn time_passes() {
+    let start = Instant::now();
+    time::sleep(SECOND).await;
+    assert_eq!(start.elapsed(), SECOND);
+}
+
+#[test]
+fn a_runtimes_wheel_ends_with_it_and_a_later_runtime_gets_a_new_one() {
+    for _ in 0..100 {
+        let runtime = paused();
+        let wheel = runtime.block_on(async {
+            time_passes().await;
+            time::wheel()
+        });
+        assert_eq!(wheel.stats().armed, 1, "a wheel of an earlier runtime was used");
+        drop(runtime);
+        assert!(wheel.try_sleep(SECOND).unwrap_err().is_shutdown());
+    }
+}
+
+#[test]
+fn all_workers_of_a_runtime_find_the_same_wheel() {
+    let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let tasks: Vec<_> = (0..64).map(|_| tokio::spawn(time::sleep(Duration::from_millis(1)))).collect();
+        for task in tasks {
+            task.await.expect("the sleep does not panic");
+        }
+        assert_eq!(time::wheel().pending(), 0);
+        // Made in this thread: all of them, unless some were first polled after their deadline.
+        assert!(time::wheel().stats().fired > 0);
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wheel_can_be_set_before_the_first_use_and_not_after() {
+    let wheel = TimingWheel::builder().max_pending(1).build().expect("in range");
+    time::set_wheel(wheel).expect("nothing was used before");
+    let first = time::wheel().try_sleep(SECOND).expect("the first has a place");
+    assert!(time::wheel().try_sleep(SECOND).unwrap_err().is_at_capacity());
+    drop(first);
+
+    let other = TimingWheel::new();
+    assert!(time::set_wheel(other).is_err());
+    assert!(time::wheel().try_sleep(SECOND).is_ok());
+}
+
+#[test]
+fn without_a_runtime_there_is_no_wheel_to_set_and_the_wheel_is_given_back() {
+    let runtime = paused();
+    let wheel = runtime.block_on(async { TimingWheel::new() });
+    assert!(time::set_wheel(wheel).is_err_and(|wheel| wheel.pending() == 0));
+}
+
+#[test]
+fn panics_name_the_caller() {
+    let places = Arc::new(Mutex::new(Vec::new()));
+    let seen = places.clone();
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let file = info.location().map(|location| location.file().to_owned());
+        seen.lock().expect("not poisoned").push((file, info.to_string()));
+    }));
+    let outside = catch_unwind(|| drop(time::sleep(SECOND)));
+    let runtime = paused();
+    let zero =
+        catch_unwind(AssertUnwindSafe(|| runtime.block_on(async { drop(time::interval(Duration::ZERO)) })));
+    std::panic::set_hook(before);
+
+    assert!(outside.is_err() && zero.is_err());
+    let places = places.lock().expect("not poisoned");
+    let texts = ["not within a tokio runtime", "a period of 0ns"];
+    for (text, (file, message)) in texts.iter().zip(&*places) {
+        assert_eq!(file.as_deref(), Some(file!()), "{message}");
+        assert!(message.contains(text), "{message}");
+    }
+    assert_eq!(places.len(), 2);
+}
+
+#[cfg(feature = "test-util")]
+#[tokio::test]
+async fn the_clock_is_paused_and_moved_by_the_same_names() {
+    time::pause();
+    let start = Instant::now();
+    let sleep = tokio::spawn(time::sleep(SECOND));
+    tokio::task::yield_now().await;
+    time::advance(SECOND).await;
+    sleep.await.expect("the sleep does not panic");
+    assert_eq!(start.elapsed(), SECOND);
+    time::resume();
+}
