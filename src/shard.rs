@@ -108,10 +108,10 @@ impl Shard {
         let refused = if state.ended {
             Err(waker)
         } else {
-            match state.hierarchy.insert(now, deadline, waker) {
-                Ok(key) => {
+            match state.hierarchy.insert_and_tell(now, deadline, waker) {
+                Ok((key, expiration)) => {
                     state.armed += 1;
-                    self.publish_and_request(state);
+                    self.publish_and_request(state, expiration);
                     return Ok(Some(key));
                 }
                 Err(waker) => Ok(waker),
@@ -184,13 +184,13 @@ impl Shard {
         }
         let mut state = lock(&self.state);
         let is_pending = state.hierarchy.reschedule(key, to);
-        self.publish_and_request(state);
+        let next = state.hierarchy.next_expiration().unwrap_or(Nanos::MAX);
+        self.publish_and_request(state, next);
         is_pending
     }
 
-    /// Lets the driver know if the next expiration has become earlier. Lets go of the lock.
-    fn publish_and_request(&self, mut state: MutexGuard<'_, State>) {
-        let next = state.hierarchy.next_expiration().unwrap_or(Nanos::MAX);
+    /// Lets the driver know if `next` is before what it knows as the next expiration. Lets go of the lock.
+    fn publish_and_request(&self, state: MutexGuard<'_, State>, next: Nanos) {
         // Relaxed: it is written under the lock, which is held.
         if next.0 < self.next_expiration.load(Ordering::Relaxed) {
             // Publish first, look second; see `alarm`.

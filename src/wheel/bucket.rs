@@ -37,16 +37,17 @@ impl Bucket {
         &self.entries
     }
 
-    /// The position that the next entry pushed will have.
+    /// Adds an entry, and tells its position.
     ///
     /// # Panics
     /// If the bucket holds 4,294,967,296 entries, which the slab has no indices for.
-    pub(super) fn next_position(&self) -> u32 {
-        u32::try_from(self.entries.len()).expect("no more entries than indices")
-    }
-
-    pub(super) fn push(&mut self, index: u32) {
+    pub(super) fn push(&mut self, index: u32, deadline: Nanos) -> u32 {
+        if self.is_empty() || deadline > self.last_deadline {
+            self.last_deadline = deadline;
+        }
+        let position = u32::try_from(self.entries.len()).expect("no more entries than indices");
         self.entries.push(index);
+        position
     }
 
     /// Takes the last entry out.
@@ -82,7 +83,7 @@ mod tests {
     fn the_last_entry_takes_the_place_of_the_one_that_leaves() {
         let mut bucket = Bucket::default();
         for index in [10, 11, 12] {
-            bucket.push(index);
+            bucket.push(index, Nanos(1));
         }
         assert_eq!(bucket.swap_remove(0), Some(12));
         assert_eq!(bucket.swap_remove(1), None);
@@ -91,10 +92,22 @@ mod tests {
     }
 
     #[test]
+    fn the_last_deadline_is_that_of_the_entries_since_the_bucket_was_empty() {
+        let mut bucket = Bucket::default();
+        for (deadline, last) in [(5, 5), (7, 7), (6, 7)] {
+            bucket.push(0, Nanos(deadline));
+            assert_eq!(bucket.last_deadline, Nanos(last));
+        }
+        while bucket.pop().is_some() {}
+        bucket.push(0, Nanos(3));
+        assert_eq!(bucket.last_deadline, Nanos(3));
+    }
+
+    #[test]
     fn an_emptied_bucket_keeps_little_memory() {
         let mut bucket = Bucket::default();
         for index in 0..1_000 {
-            bucket.push(index);
+            bucket.push(index, Nanos(1));
         }
         while bucket.pop().is_some() {}
         assert!(bucket.entries.capacity() <= KEPT_CAPACITY);

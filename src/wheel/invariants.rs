@@ -22,7 +22,8 @@ impl<T> Hierarchy<T> {
     /// If one does not hold, which is a defect of this crate.
     #[doc(hidden)]
     pub fn assert_invariants(&self) {
-        let clock = self.resolution.tick_of_clock(self.elapsed);
+        let clock = self.clock;
+        assert_eq!(clock, self.resolution.tick_of_clock(self.elapsed));
         let tick_at = |beginning| self.resolution.tick_of_clock(beginning);
 
         // Each queued bucket stands there once, under the number that its slot stands for at present.

@@ -44,6 +44,8 @@ use delay_queue::{DelayQueue, Queued};
 use level::Level;
 use slab::{Entries, Place};
 
+use crate::tick::Tick;
+
 pub use self::slab::Key;
 pub use crate::tick::{Nanos, Resolution};
 
@@ -77,6 +79,8 @@ pub struct Hierarchy<T> {
     resolution: Resolution,
     /// The wheel's clock: every bucket that began before its tick has been handed out or moved down.
     elapsed: Nanos,
+    /// The tick that `elapsed` is in.
+    clock: Tick,
     entries: Entries<T>,
     /// Level 0 and the overflow levels made so far.
     levels: Vec<Level>,
@@ -115,6 +119,7 @@ impl<T> Hierarchy<T> {
         Self {
             resolution,
             elapsed: Nanos::ZERO,
+            clock: Tick(0),
             entries: Entries::new(),
             levels: vec![Level::finest(slots as u64)],
             queue: DelayQueue::default(),
@@ -172,24 +177,36 @@ impl<T> Hierarchy<T> {
     /// # Errors
     /// Gives the payload back if `deadline` is not after `now` or not after the wheel's clock: it is due.
     pub fn insert(&mut self, now: Nanos, deadline: Nanos, payload: T) -> Result<Key, T> {
+        self.insert_and_tell(now, deadline, payload).map(|(key, _)| key)
+    }
+
+    /// As [`insert`](Self::insert), and tells which expiration may have become the next one by it: the entry's
+    /// bucket's, or `MAX` if that bucket was not after it before.
+    pub(crate) fn insert_and_tell(
+        &mut self,
+        now: Nanos,
+        deadline: Nanos,
+        payload: T,
+    ) -> Result<(Key, Nanos), T> {
         if self.is_empty() {
             self.skip_idle_time(now);
         }
         if deadline <= now.max(self.elapsed) {
             return Err(payload);
         }
-        let place = self.place_for(deadline);
+        let index = self.entries.next_index();
+        let (place, expiration) = self.link(index, deadline);
         let key = self.entries.insert(payload, deadline, place);
-        self.link(key.index(), deadline, place.bucket);
-        self.debug_assert_linked(key.index());
-        Ok(key)
+        self.debug_assert_linked(index);
+        Ok((key, expiration))
     }
 
     /// Takes an entry out, or tells by `None` that `key` is stale: its entry was handed out or cancelled.
     pub fn cancel(&mut self, key: Key) -> Option<T> {
         let index = self.entries.find(key)?;
-        self.unlink(index);
-        Some(self.entries.remove(index).payload)
+        let entry = self.entries.remove(index);
+        self.unlink(entry.place);
+        Some(entry.payload)
     }
 
     /// The payload that `key` names, unless the key is stale.
@@ -219,7 +236,8 @@ impl<T> Hierarchy<T> {
                 bucket.last_deadline = deadline;
             }
         } else {
-            self.unlink(index);
+            let place = entry.place;
+            self.unlink(place);
             self.relink(index, deadline);
         }
         self.debug_assert_linked(index);
@@ -243,12 +261,11 @@ impl<T> Hierarchy<T> {
     /// Everything with a deadline up to this time has been handed out.
     #[must_use]
     pub fn handed_out_through(&self) -> Nanos {
-        let tick = self.resolution.tick_of_clock(self.elapsed);
-        let slot = self.levels[0].slot(tick);
+        let slot = self.levels[0].slot(self.clock);
         if self.levels[0].buckets[usize::from(slot)].is_empty() {
             self.elapsed
         } else {
-            self.resolution.beginning(tick)
+            self.resolution.beginning(self.clock)
         }
     }
 
@@ -272,7 +289,7 @@ impl<T> Hierarchy<T> {
                 if left == 0 {
                     return Progress::More;
                 }
-                self.elapsed = self.elapsed.max(front.beginning);
+                self.set_clock(front.beginning);
                 left = self.drain(front, left, expired);
                 if !self.bucket(front.bucket()).is_empty() {
                     return Progress::More;
@@ -280,7 +297,7 @@ impl<T> Hierarchy<T> {
             }
             self.dequeue(front);
         }
-        self.elapsed = now;
+        self.set_clock(now);
         Progress::Done
     }
 
@@ -312,7 +329,15 @@ impl<T> Hierarchy<T> {
         {
             self.dequeue(front);
         }
-        self.elapsed = self.elapsed.max(now);
+        self.set_clock(now);
+    }
+
+    /// Moves the clock, unless that would be back.
+    fn set_clock(&mut self, now: Nanos) {
+        if now > self.elapsed {
+            self.elapsed = now;
+            self.clock = self.resolution.tick_of_clock(now);
+        }
     }
 
     /// The time at which a bucket in the queue is to be drained.
@@ -323,46 +348,43 @@ impl<T> Hierarchy<T> {
         }
     }
 
-    /// Where an entry with this deadline belongs, as the clock stands. Makes the levels it takes.
-    fn place_for(&mut self, deadline: Nanos) -> Place {
-        let clock = self.resolution.tick_of_clock(self.elapsed);
-        let tick = self.resolution.tick_of_deadline(deadline).max(clock);
+    /// Puts an index into the bucket where its deadline belongs as the clock stands, and makes the levels that it
+    /// takes. Tells its place, and the bucket's expiration as [`insert_and_tell`](Self::insert_and_tell) does.
+    fn link(&mut self, index: u32, deadline: Nanos) -> (Place, Nanos) {
+        let tick = self.resolution.tick_of_deadline(deadline).max(self.clock);
         let mut number = 0;
-        while !self.levels[number].covers(tick, clock) {
+        while !self.levels[number].covers(tick, self.clock) {
             number += 1;
             if number == self.levels.len() {
                 self.levels.push(self.levels[number - 1].overflow());
             }
         }
-        let level = &self.levels[number];
-        let bucket = BucketId {
+        let level = &mut self.levels[number];
+        let id = BucketId {
             level: u8::try_from(number).expect("at most 64 levels, as each is at least twice as wide"),
             slot: level.slot(tick),
         };
-        let beginning = self.resolution.beginning(level.first_tick(tick));
-        if !self.bucket(bucket).queued {
-            self.bucket_mut(bucket).queued = true;
-            self.queue.push(beginning, bucket);
-        }
-        Place { bucket, position: self.bucket(bucket).next_position() }
-    }
-
-    fn link(&mut self, index: u32, deadline: Nanos, bucket: BucketId) {
-        let bucket = self.bucket_mut(bucket);
-        if bucket.is_empty() || deadline > bucket.last_deadline {
-            bucket.last_deadline = deadline;
-        }
-        bucket.push(index);
+        let first_tick = level.first_tick(tick);
+        let bucket = &mut level.buckets[usize::from(id.slot)];
+        let position = bucket.push(index, deadline);
+        let last_deadline = bucket.last_deadline;
+        let beginning = if std::mem::replace(&mut bucket.queued, true) {
+            Nanos::MAX
+        } else {
+            let beginning = self.resolution.beginning(first_tick);
+            self.queue.push(beginning, id);
+            beginning
+        };
+        let expiration = if number == 0 { last_deadline } else { beginning };
+        (Place { bucket: id, position }, expiration)
     }
 
     fn relink(&mut self, index: u32, deadline: Nanos) {
-        let place = self.place_for(deadline);
+        let (place, _) = self.link(index, deadline);
         self.entries.get_mut(index).place = place;
-        self.link(index, deadline, place.bucket);
     }
 
-    fn unlink(&mut self, index: u32) {
-        let Place { bucket, position } = self.entries.get(index).place;
+    fn unlink(&mut self, Place { bucket, position }: Place) {
         if let Some(moved) = self.bucket_mut(bucket).swap_remove(position) {
             self.entries.get_mut(moved).place.position = position;
         }

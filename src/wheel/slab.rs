@@ -23,12 +23,6 @@ pub struct Key {
     generation: u32,
 }
 
-impl Key {
-    pub(super) const fn index(self) -> u32 {
-        self.index
-    }
-}
-
 /// Where a bucket holds an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
@@ -70,15 +64,27 @@ impl<T> Entries<T> {
         self.pages.iter().map(Slab::capacity).sum()
     }
 
+    /// The index that the next entry will get.
+    ///
     /// # Panics
     /// If 4,294,967,296 entries are pending: an index has 32 bits.
-    pub(super) fn insert(&mut self, payload: T, deadline: Nanos, place: Place) -> Key {
+    pub(super) fn next_index(&mut self) -> u32 {
         let page_number = match self.with_room.last() {
             Some(&page_number) => page_number,
             None => self.add_page(),
         };
+        join(page_number, self.pages[page_number].vacant_key())
+    }
+
+    /// Adds an entry at [`next_index`](Self::next_index).
+    ///
+    /// # Panics
+    /// As that does.
+    pub(super) fn insert(&mut self, payload: T, deadline: Nanos, place: Place) -> Key {
+        let index = self.next_index();
+        let (page_number, _) = split(index);
         let page = &mut self.pages[page_number];
-        if page.capacity() == 0 {
+        if page.is_empty() && page.capacity() == 0 {
             self.allocated += 1;
             // The first page grows by doubling, so that a wheel with few timers stays small.
             if page_number > 0 {
@@ -87,12 +93,11 @@ impl<T> Entries<T> {
         }
         let generation = self.next_generation;
         self.next_generation = generation.wrapping_add(1);
-        let offset = page.insert(Entry { payload, deadline, place, generation });
+        page.insert(Entry { payload, deadline, place, generation });
         if page.len() == PAGE_LEN {
             self.with_room.pop();
         }
         self.len += 1;
-        let index = u32::try_from((page_number << PAGE_BITS) | offset).expect("fewer than 2^32 entries");
         Key { index, generation }
     }
 
@@ -145,10 +150,14 @@ impl<T> Entries<T> {
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Entry<T>)> {
         self.pages.iter().enumerate().flat_map(|(page_number, page)| {
             page.iter().map(move |(offset, entry)| {
-                (u32::try_from((page_number << PAGE_BITS) | offset).expect("as inserted"), entry)
+(join(page_number, offset), entry)
             })
         })
     }
+}
+
+fn join(page_number: usize, offset: usize) -> u32 {
+    u32::try_from((page_number << PAGE_BITS) | offset).expect("fewer than 2^32 entries")
 }
 
 const fn split(index: u32) -> (usize, usize) {
