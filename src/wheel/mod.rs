@@ -171,8 +171,8 @@ impl<T> Hierarchy<T> {
 
     /// Adds an entry that is to be handed out at `deadline`, at most one tick later and never earlier.
     ///
-    /// `now` serves a wheel that has been empty: its clock starts again from there, so that idle time costs
-    /// nothing later.
+    /// If nothing has expired since, the wheel's clock goes on to `now`: after idle time a short timer starts at
+    /// level 0, instead of coming down from where it would have been in the past.
     ///
     /// # Errors
     /// Gives the payload back if `deadline` is not after `now` or not after the wheel's clock: it is due.
@@ -188,8 +188,9 @@ impl<T> Hierarchy<T> {
         deadline: Nanos,
         payload: T,
     ) -> Result<(Key, Nanos), T> {
-        if self.is_empty() {
-            self.skip_idle_time(now);
+        // Not more often than once a tick, as it divides.
+        if self.resolution.end(self.elapsed) <= now {
+            self.catch_up(now);
         }
         if deadline <= now.max(self.elapsed) {
             return Err(payload);
@@ -321,12 +322,14 @@ impl<T> Hierarchy<T> {
         left
     }
 
-    /// Starts an empty wheel again from `now`. What stands in its queue are emptied buckets.
-    fn skip_idle_time(&mut self, now: Nanos) {
-        debug_assert!(self.is_empty());
+    /// Moves the clock to `now` if nothing stands in between, so that idle time costs nothing later.
+    fn catch_up(&mut self, now: Nanos) {
         while let Some(front) = self.queue.front()
             && front.beginning <= now
         {
+            if !self.bucket(front.bucket()).is_empty() {
+                return;
+            }
             self.dequeue(front);
         }
         self.set_clock(now);
