@@ -149,9 +149,7 @@ impl<T> Entries<T> {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Entry<T>)> {
         self.pages.iter().enumerate().flat_map(|(page_number, page)| {
-            page.iter().map(move |(offset, entry)| {
-(join(page_number, offset), entry)
-            })
+            page.iter().map(move |(offset, entry)| (join(page_number, offset), entry))
         })
     }
 }
