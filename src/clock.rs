@@ -6,6 +6,8 @@ use tokio::time::Instant;
 
 use crate::tick::Nanos;
 
+const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// tokio's clock, which tests can pause, counted from the origin of a wheel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
@@ -16,14 +18,26 @@ impl Clock {
     /// A clock whose origin is a year ago, or now where the platform's clock does not reach back so far: deadlines
     /// from before the wheel was made keep their distances.
     pub(crate) fn start() -> Self {
-        const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
         let now = Instant::now();
         Self { origin: now.checked_sub(YEAR).unwrap_or(now) }
     }
 
     pub(crate) fn now(&self) -> Nanos {
+        // Under the model checker it stands still, because a model has to run the same each time.
+        if cfg!(loom) {
+            return Nanos::from_duration(YEAR);
+        }
         // `MAX` is left to deadlines beyond reach, so that the clock never reaches them.
         self.nanos(Instant::now()).min(Nanos(Nanos::MAX.0 - 1))
+    }
+
+    /// Whether the clock is paused: two looks at it show the same time, and std's clock has moved in between.
+    pub(crate) fn is_paused(&self) -> bool {
+        let (before, std_before) = (self.now(), std::time::Instant::now());
+        while std::time::Instant::now() == std_before {
+            std::hint::spin_loop();
+        }
+        self.now() == before
     }
 
     /// Where an instant lies: what is before the origin is at the origin, what is beyond reach at `MAX`.
@@ -35,5 +49,15 @@ impl Clock {
     pub(crate) fn instant(&self, at: Nanos) -> Instant {
         const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
         self.origin.checked_add(at.to_duration()).unwrap_or_else(|| Instant::now() + FAR)
+    }
+
+    /// What std's clock will show at that point in time, or now if it has passed; `None` where an `Instant`
+    /// cannot hold it. std's clock is ahead of tokio's once that has been paused.
+    pub(crate) fn std_instant(&self, at: Nanos) -> Option<std::time::Instant> {
+        if cfg!(loom) {
+            return self.origin.into_std().checked_add(at.to_duration());
+        }
+        let wait = Duration::from_nanos(at.0.saturating_sub(self.now().0));
+        std::time::Instant::now().checked_add(wait)
     }
 }

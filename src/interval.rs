@@ -53,7 +53,11 @@ impl TimingWheel {
     #[track_caller]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
         assert_period(period);
-        Interval { sleep: self.sleep_until(start), period, missed_tick_behavior: MissedTickBehavior::default() }
+        Interval {
+            sleep: self.sleep_until(start),
+            period,
+            missed_tick_behavior: MissedTickBehavior::default(),
+        }
     }
 }
 
@@ -162,7 +166,8 @@ fn next_after_miss(behavior: MissedTickBehavior, scheduled: Nanos, now: Nanos, p
         MissedTickBehavior::Skip => {
             // Below the period, so it fits 64 bits if that does; a longer one has not passed since the origin.
             let since = u128::from(now.0 - scheduled.0) % period.as_nanos();
-            let since = Duration::from_nanos(u64::try_from(since).expect("less than the time since the origin"));
+            let since =
+                Duration::from_nanos(u64::try_from(since).expect("less than the time since the origin"));
             now.after(period - since)
         }
     }

@@ -26,7 +26,7 @@ pub(crate) struct Shard {
     state: Mutex<State>,
     // The three below are written under the lock only.
     /// The driver has nothing to do in this shard before then. It may be earlier than the truth, because
-    /// cancelling does not raise it.
+    /// cancelling does not raise it. Relaxed everywhere: fences order it against `armed`, see `alarm`.
     next_expiration: AtomicU64,
     /// The driver has been here at this time: deadlines up to it have elapsed.
     reached: AtomicU64,
@@ -138,12 +138,17 @@ impl Shard {
             return Ok(());
         }
         let mut state = lock(&self.state);
-        let (waker, ended) = (state.hierarchy.cancel(key), state.ended);
+        let waker = state.hierarchy.cancel(key);
         let taken = usize::from(waker.is_some());
         state.fired += taken as u64;
         drop(state);
         self.give_back(taken);
-        if ended && self.clock.now() < deadline { Err(Error::shutdown()) } else { Ok(()) }
+        if self.ended_before(deadline) { Err(Error::shutdown()) } else { Ok(()) }
+    }
+
+    /// Whether the shard has ended and `deadline` has not come, by the clock.
+    pub(crate) fn ended_before(&self, deadline: Nanos) -> bool {
+        self.has_ended() && self.clock.now() < deadline
     }
 
     /// Takes an entry out, if it is still there, and returns its waker.
@@ -154,19 +159,26 @@ impl Shard {
         let mut state = lock(&self.state);
         let waker = state.hierarchy.cancel(key)?;
         state.cancelled += 1;
+        // A paused clock would go on to the time of a timer that is no more.
+        let disarm = self.alarm.is_paused() && state.hierarchy.is_empty();
+        if disarm {
+            let next = state.hierarchy.next_expiration().unwrap_or(Nanos::MAX);
+            self.next_expiration.store(next.0, Ordering::Relaxed);
+        }
         drop(state);
+        if disarm {
+            self.alarm.wake_driver();
+        }
         self.give_back(1);
         Some(waker)
     }
 
-    /// Gives an entry another waker, and tells whether it was still there.
-    pub(crate) fn set_waker(&self, key: Key, waker: &Waker) -> bool {
-        let mut waker = waker.clone();
+    /// Gives an entry another waker, and returns the one before; `None` if the entry is gone.
+    pub(crate) fn set_waker(&self, key: Key, waker: &Waker) -> Option<Waker> {
+        let waker = waker.clone();
         let mut state = lock(&self.state);
-        let Some(current) = state.hierarchy.get_mut(key) else { return false };
-        std::mem::swap(current, &mut waker);
-        drop(state);
-        true
+        // If it is gone, `waker` is dropped after `state`.
+        Some(std::mem::replace(state.hierarchy.get_mut(key)?, waker))
     }
 
     /// Moves an entry to another deadline, and tells whether it is pending after that: not if it had been
@@ -176,13 +188,15 @@ impl Shard {
             return lock(&self.state).hierarchy.reschedule(key, to);
         }
         let now = self.clock.now();
-        if to <= now {
+        let mut state = lock(&self.state);
+        // The wheel may have been turned since the clock was looked at, and counts as handed out what it passed.
+        if to <= now.max(state.hierarchy.elapsed()) {
+            drop(state);
             if let Some(waker) = self.cancel(key, from) {
                 waker.wake();
             }
             return false;
         }
-        let mut state = lock(&self.state);
         let is_pending = state.hierarchy.reschedule(key, to);
         let next = state.hierarchy.next_expiration().unwrap_or(Nanos::MAX);
         self.publish_and_request(state, next);
@@ -190,11 +204,15 @@ impl Shard {
     }
 
     /// Lets the driver know if `next` is before what it knows as the next expiration. Lets go of the lock.
-    fn publish_and_request(&self, state: MutexGuard<'_, State>, next: Nanos) {
-        // Relaxed: it is written under the lock, which is held.
+    fn publish_and_request(&self, mut state: MutexGuard<'_, State>, next: Nanos) {
+        if cfg!(debug_assertions) {
+            let published = next.min(self.next_expiration());
+            let truth = state.hierarchy.next_expiration().unwrap_or(Nanos::MAX);
+            assert!(published <= truth, "{published:?} would be published for {truth:?}");
+        }
         if next.0 < self.next_expiration.load(Ordering::Relaxed) {
             // Publish first, look second; see `alarm`.
-            self.next_expiration.store(next.0, Ordering::SeqCst);
+            self.next_expiration.store(next.0, Ordering::Relaxed);
             drop(state);
             self.alarm.request(next);
         }
@@ -202,7 +220,7 @@ impl Shard {
 
     /// For the driver: the time before which there is nothing to do here.
     pub(crate) fn next_expiration(&self) -> Nanos {
-        Nanos(self.next_expiration.load(Ordering::SeqCst))
+        Nanos(self.next_expiration.load(Ordering::Relaxed))
     }
 
     /// For the driver: moves the clock to `now`, and adds the wakers of up to `batch` timers to `expired`.
@@ -227,7 +245,7 @@ impl Shard {
             Progress::More => Turn::More,
             Progress::Done => {
                 let next = state.hierarchy.next_expiration().unwrap_or(Nanos::MAX);
-                self.next_expiration.store(next.0, Ordering::SeqCst);
+                self.next_expiration.store(next.0, Ordering::Relaxed);
                 Turn::Until(next)
             }
         };
@@ -249,7 +267,7 @@ impl Shard {
         let progress = state.hierarchy.advance(Nanos::MAX, batch, pending);
         let taken = pending.len() - before;
         state.cancelled += taken as u64;
-        self.next_expiration.store(u64::MAX, Ordering::SeqCst);
+        self.next_expiration.store(u64::MAX, Ordering::Relaxed);
         self.reached.store(ENDED, Ordering::Release);
         drop(state);
         self.give_back(taken);

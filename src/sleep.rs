@@ -115,7 +115,8 @@ pub struct Sleep {
 /// |---|---|---|
 /// | `Unregistered` | none | polled: `Registered`, or `Elapsed` if the deadline has passed |
 /// | `Registered` | until the driver hands it out | polled: `Elapsed`, once the driver came to the deadline |
-/// | `Elapsed` | none | reset: `Unregistered` |
+/// | `Due` | none | polled: `Elapsed`, once the task has budget to be told |
+/// | `Elapsed` | none | reset, as in any state: `Unregistered`, unless the entry could be moved |
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// With the time at which it was made, unless the clock may have jumped since.
@@ -126,6 +127,7 @@ enum State {
         key: Key,
         waker: WakerId,
     },
+    Due,
     Elapsed,
 }
 
@@ -156,8 +158,10 @@ impl Sleep {
     pub fn is_elapsed(&self) -> bool {
         match self.state {
             State::Unregistered { .. } => false,
-            State::Registered { .. } => self.shard.has_reached(self.deadline) && !self.shard.has_ended(),
-            State::Elapsed => true,
+            State::Registered { .. } => {
+                self.shard.has_reached(self.deadline) && !self.shard.ended_before(self.deadline)
+            }
+            State::Due | State::Elapsed => true,
         }
     }
 
@@ -191,13 +195,13 @@ impl Sleep {
 
     pub(crate) fn move_to(&mut self, to: Nanos) {
         let from = std::mem::replace(&mut self.deadline, to);
-        self.state = match self.state {
-            // If it is not pending after that, whoever waits has been woken, and registers at its next poll.
-            State::Registered { key, waker } if self.shard.reschedule(key, from, to) => {
-                State::Registered { key, waker }
-            }
-            _ => State::Unregistered { made_at: None },
-        };
+        let before = std::mem::replace(&mut self.state, State::Unregistered { made_at: None });
+        // If it is not pending after that, whoever waits has been woken, and registers at its next poll.
+        if let State::Registered { key, .. } = before
+            && self.shard.reschedule(key, from, to)
+        {
+            self.state = before;
+        }
     }
 
     pub(crate) const fn deadline_nanos(&self) -> Nanos {
@@ -221,7 +225,7 @@ impl Sleep {
     /// If the wheel ended before the deadline, or if there was no place for one more timer.
     pub fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let result = match self.state {
-            State::Elapsed => Ok(()),
+            State::Due | State::Elapsed => Ok(()),
             State::Unregistered { made_at } => ready!(self.register(made_at, cx.waker())?.map(Ok)),
             State::Registered { key, waker } => {
                 if !self.shard.has_reached(self.deadline) {
@@ -229,8 +233,10 @@ impl Sleep {
                     if waker == current {
                         return Poll::Pending;
                     }
-                    if self.shard.set_waker(key, cx.waker()) {
+                    if let Some(before) = self.shard.set_waker(key, cx.waker()) {
                         self.state = State::Registered { key, waker: current };
+                        // Last, as it may panic: what is remembered has to be true then.
+                        drop(before);
                         return Poll::Pending;
                     }
                 }
@@ -285,7 +291,13 @@ impl Future for Sleep {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let result = ready!(self.poll_elapsed(cx));
         // A task that only ever finds its timers elapsed has to let others run, as with tokio's.
-        ready!(coop::poll_proceed(cx)).made_progress();
+        let Poll::Ready(budget) = coop::poll_proceed(cx) else {
+            if result.is_ok() {
+                self.state = State::Due;
+            }
+            return Poll::Pending;
+        };
+        budget.made_progress();
         match result {
             Ok(()) => Poll::Ready(()),
             Err(error) => panic!("a `Sleep` was polled that cannot become ready: {error}"),

@@ -1,12 +1,9 @@
 //! The locks and atomics of the concurrent part: std's, or the model checker's in a build with `--cfg loom`.
 
 #[cfg(loom)]
-pub(crate) use loom::{
-    future::AtomicWaker,
-    sync::{
-        Condvar, Mutex, MutexGuard,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
+pub(crate) use loom::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
 #[cfg(not(loom))]
@@ -14,9 +11,29 @@ pub(crate) use {
     futures::task::AtomicWaker,
     std::sync::{
         Condvar, Mutex, MutexGuard,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
     },
 };
+
+/// The model checker's, with the methods of the other.
+#[cfg(loom)]
+#[derive(Debug)]
+pub(crate) struct AtomicWaker(loom::future::AtomicWaker);
+
+#[cfg(loom)]
+impl AtomicWaker {
+    pub(crate) fn new() -> Self {
+        Self(loom::future::AtomicWaker::new())
+    }
+
+    pub(crate) fn register(&self, waker: &std::task::Waker) {
+        self.0.register_by_ref(waker);
+    }
+
+    pub(crate) fn wake(&self) {
+        self.0.wake();
+    }
+}
 
 /// Locks, also after a panic elsewhere: no code of a user's runs under our locks, so what they guard is whole.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -99,8 +99,17 @@ pin_project! {
         #[pin]
         future: F,
         deadline: Sleep,
-        is_terminated: bool,
+        state: State,
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Waiting,
+    /// The time was up. Moved to another deadline it waits again.
+    Elapsed,
+    /// The future has returned, and must not be polled again.
+    Returned,
 }
 
 impl<F> Timeout<F> {
@@ -108,7 +117,7 @@ impl<F> Timeout<F> {
     where
         F: Future,
     {
-        Self { future: future.into_future(), deadline, is_terminated: false }
+        Self { future: future.into_future(), deadline, state: State::Waiting }
     }
 
     /// The future within.
@@ -160,7 +169,9 @@ impl<F> Timeout<F> {
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         let this = self.project();
         Pin::new(this.deadline).reset(deadline);
-        *this.is_terminated = false;
+        if *this.state == State::Elapsed {
+            *this.state = State::Waiting;
+        }
     }
 }
 
@@ -170,12 +181,13 @@ impl<F: Future> Future for Timeout<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let had_budget = coop::has_budget_remaining();
-        let result = match this.future.poll(cx) {
-            Poll::Ready(output) => Ok(output),
-            Poll::Pending => Err(ready!(poll_deadline(this.deadline, had_budget, cx))),
-        };
-        *this.is_terminated = true;
-        Poll::Ready(result)
+        if let Poll::Ready(output) = this.future.poll(cx) {
+            *this.state = State::Returned;
+            return Poll::Ready(Ok(output));
+        }
+        let elapsed = ready!(poll_deadline(this.deadline, had_budget, cx));
+        *this.state = State::Elapsed;
+        Poll::Ready(Err(elapsed))
     }
 }
 
@@ -193,20 +205,20 @@ fn poll_deadline(deadline: &mut Sleep, had_budget: bool, cx: &mut Context<'_>) -
     })
 }
 
-/// Terminated once it has returned, until it is moved to another deadline.
+/// Terminated once it has returned; after [`Elapsed`], until it is moved to another deadline.
 impl<F: Future> FusedFuture for Timeout<F> {
     fn is_terminated(&self) -> bool {
-        self.is_terminated
+        self.state != State::Waiting
     }
 }
 
 impl<F: fmt::Debug> fmt::Debug for Timeout<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { future, deadline, is_terminated } = self;
+        let Self { future, deadline, state } = self;
         f.debug_struct("Timeout")
             .field("future", future)
             .field("deadline", deadline)
-            .field("is_terminated", is_terminated)
+            .field("state", state)
             .finish()
     }
 }

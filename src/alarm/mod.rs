@@ -9,7 +9,7 @@
 //!   2. look at `armed`: lower it if later       2. look at the shards again: turn if one is earlier
 //! ```
 //!
-//! Each stores first and loads second, all sequentially consistent, so at least one sees the other's store.
+//! Each has a sequentially consistent fence between the two, so at least one sees the other's store.
 //! While the driver is awake `armed` is [`AWAKE`], and inserters leave it alone: it has step 2 before it.
 //!
 //! | `armed` | who set it | what an inserter with an earlier expiration does |
@@ -33,10 +33,12 @@ mod thread;
 use std::io;
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::clock::Clock;
-use crate::sync::{AtomicU64, AtomicUsize, AtomicWaker, Condvar, Mutex, MutexGuard, Ordering, lock};
+use crate::sync::{
+    AtomicBool, AtomicU64, AtomicUsize, AtomicWaker, Condvar, Mutex, MutexGuard, Ordering, fence, lock,
+};
 use crate::tick::Nanos;
 
 /// The value of `armed` while the driver is going to look at the shards in any case. No expiration is less.
@@ -48,6 +50,8 @@ pub(crate) struct Alarm {
     driver: AtomicWaker,
     /// Whether the clock of the driver's runtime can be paused.
     pausable: bool,
+    /// Whether it was paused when the driver last looked.
+    paused: AtomicBool,
     clock: Clock,
     bell: Mutex<Bell>,
     bell_changed: Condvar,
@@ -60,8 +64,6 @@ pub(crate) struct Alarm {
 #[derive(Debug, Default)]
 struct Bell {
     at: Option<Instant>,
-    /// The expiration for which it rang last. If that is armed again, the driver's clock is paused.
-    rung_for: Option<u64>,
     ended: bool,
 }
 
@@ -71,6 +73,7 @@ impl Alarm {
             armed: AtomicU64::new(AWAKE),
             driver: AtomicWaker::new(),
             pausable,
+            paused: AtomicBool::new(false),
             clock,
             bell: Mutex::new(Bell::default()),
             bell_changed: Condvar::new(),
@@ -88,10 +91,18 @@ impl Alarm {
         self.pausable
     }
 
+    /// Whether the clock was paused when the driver last looked.
+    pub(crate) fn is_paused(&self) -> bool {
+        // Relaxed: a change that is seen late costs a wake-up, or leaves tokio's timer armed for too long.
+        self.pausable && self.paused.load(Ordering::Relaxed)
+    }
+
     /// For inserters, after publishing that `expiration` is their shard's next: the driver has to be awake by
     /// then. Called without the shard's lock.
     pub(crate) fn request(&self, expiration: Nanos) {
-        if expiration.0 >= self.armed.load(Ordering::SeqCst) {
+        // Published first, looked second.
+        fence(Ordering::SeqCst);
+        if expiration.0 >= self.armed.load(Ordering::Relaxed) {
             return;
         }
         if self.pausable {
@@ -113,29 +124,36 @@ impl Alarm {
     /// For the driver, before it looks at the shards: tells inserters that it is going to.
     pub(crate) fn look(&self, driver: &Waker) {
         self.driver.register(driver);
-        self.armed.store(AWAKE, Ordering::SeqCst);
+        self.replace_armed(AWAKE);
+    }
+
+    /// For the driver: looks whether the clock is paused.
+    pub(crate) fn look_at_clock(&self) {
+        if self.pausable {
+            self.paused.store(self.clock.is_paused(), Ordering::Relaxed);
+        }
     }
 
     /// For the driver, after it has looked: wakes it at `expiration`. It has to look at the shards once more.
     pub(crate) fn arm(&self, expiration: Nanos) {
         self.set(expiration, Set::Always);
+        // Armed first, looked second.
+        fence(Ordering::SeqCst);
     }
 
     fn set(&self, expiration: Nanos, set: Set) {
         let mut bell = lock(&self.bell);
-        if matches!(set, Set::IfEarlier) && expiration.0 >= self.armed.load(Ordering::SeqCst) {
+        // Relaxed: the time that is compared here is set under the lock.
+        if matches!(set, Set::IfEarlier) && expiration.0 >= self.armed.load(Ordering::Relaxed) {
             return;
         }
-        self.armed.store(expiration.0, Ordering::SeqCst);
-        let stands_still = self.pausable && bell.rung_for == Some(expiration.0);
+        self.replace_armed(expiration.0);
         let before = bell.at;
-        bell.at = if expiration == Nanos::MAX || stands_still {
+        bell.at = if expiration == Nanos::MAX || self.is_paused() {
             None
         } else {
-            // The thread goes by std's clock, which is ahead of tokio's once that has been paused. Saturating
-            // because an expiration may already have passed; the thread then rings at once.
-            let wait = Duration::from_nanos(expiration.0.saturating_sub(self.clock.now().0));
-            Instant::now().checked_add(wait)
+            // The thread goes by std's clock. For an expiration that has passed it rings at once.
+            self.clock.std_instant(expiration)
         };
         // A thread that waits for something earlier will see the change when it wakes.
         if bell.at.is_some_and(|at| before.is_none_or(|before| at < before)) {
@@ -144,19 +162,26 @@ impl Alarm {
         }
     }
 
-    /// Wakes the driver, unless it is awake.
+    /// Wakes the driver, unless it is awake: to look at the shards again, and arm what is right for them.
     pub(crate) fn wake_driver(&self) {
-        if self.armed.swap(AWAKE, Ordering::SeqCst) != AWAKE {
+        if self.replace_armed(AWAKE) != AWAKE {
             self.driver.wake();
         }
+    }
+
+    /// Sets `armed`, and returns what it was. A swap also where a store would do, because the model checker
+    /// takes a store to be in no order with the swaps that it overtakes.
+    fn replace_armed(&self, expiration: u64) -> u64 {
+        // Release and acquire: whoever takes a time away, to wake the driver, finds the waker that was
+        // registered before that time was armed.
+        self.armed.swap(expiration, Ordering::AcqRel)
     }
 
     /// For the thread, when its time has come.
     fn ring(&self, mut bell: MutexGuard<'_, Bell>) {
         bell.at = None;
-        bell.rung_for = Some(self.armed.load(Ordering::SeqCst));
         // Under the lock, so that an inserter who is about to set the thread's time sees it.
-        let awake = self.armed.swap(AWAKE, Ordering::SeqCst) == AWAKE;
+        let awake = self.replace_armed(AWAKE) == AWAKE;
         drop(bell);
         if !awake {
             self.driver.wake();
@@ -179,6 +204,30 @@ impl Alarm {
     pub(crate) fn end(&self) {
         lock(&self.bell).ended = true;
         self.bell_changed.notify_one();
+    }
+}
+
+/// For models, which play the thread, and look at what the driver sleeps on.
+#[cfg(all(test, loom))]
+impl Alarm {
+    pub(crate) fn run_thread(&self) {
+        thread::run(self);
+    }
+
+    /// What the thread does when its time has come, if it has one.
+    pub(crate) fn ring_if_set(&self) {
+        let bell = lock(&self.bell);
+        if bell.at.is_some() {
+            self.ring(bell);
+        }
+    }
+
+    /// Whether a driver that sleeps will be awake by `expiration`.
+    pub(crate) fn is_set_for(&self, expiration: Nanos) -> bool {
+        let armed = self.armed.load(Ordering::Relaxed);
+        let rings = lock(&self.bell).at.is_some_and(|at| Some(at) <= self.clock.std_instant(expiration));
+        // Where the clock can be paused, `armed` is also the time of one of tokio's timers.
+        (AWAKE + 1..=expiration.0).contains(&armed) && (self.pausable || rings)
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) fn spawn(alarm: Arc<Alarm>) -> io::Result<()> {
         .map(drop)
 }
 
-fn run(alarm: &Alarm) {
+pub(super) fn run(alarm: &Alarm) {
     let mut bell = lock(&alarm.bell);
     while !bell.ended {
         let wait = bell.at.map(|at| at.saturating_duration_since(Instant::now()));

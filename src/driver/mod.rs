@@ -91,6 +91,7 @@ impl Driver {
 
     /// Arms everything that can wake the driver at `next`, and tells whether it may sleep.
     fn sleep_until(&mut self, next: Nanos) -> bool {
+        self.alarm.look_at_clock();
         self.alarm.arm(next);
         // Armed first, looked second; see `alarm`.
         let may_sleep = !self.shards.any_before(next);

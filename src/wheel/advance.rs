@@ -77,7 +77,7 @@ impl<T> Hierarchy<T> {
         let id = front.bucket();
         let end = self.resolution.end(front.beginning);
         while left > 0
-            && let Some(index) = self.bucket_mut(id).pop()
+            && let Some(index) = self.bucket_mut(id).pop_front()
         {
             left -= 1;
             let deadline = self.entries.get(index).deadline;

@@ -17,10 +17,19 @@ impl BucketId {
     pub(super) const FIRST: Self = Self { level: 0, slot: 0 };
 }
 
-/// The indices of the entries in one slot, in no order: the last one takes the place of one that leaves.
+/// The indices of the entries in one slot.
+///
+/// They are taken from the front, so that timers with the same deadline fire in the order in which they were armed.
+/// Where one leaves before its time, the last takes its place.
+///
+/// ```text
+///   entries    . . . c d e f        before the head: taken
+///   head       ------^              position 3
+/// ```
 #[derive(Debug, Default)]
 pub(super) struct Bucket {
     entries: Vec<u32>,
+    head: u32,
     /// On level 0, the last deadline in the bucket: the moment from which all of it may be handed out.
     /// It is not lowered when that entry leaves, so it can be late, by less than a tick.
     pub(super) last_deadline: Nanos,
@@ -30,11 +39,18 @@ pub(super) struct Bucket {
 
 impl Bucket {
     pub(super) fn is_empty(&self) -> bool {
+        // An emptied bucket is cleared.
         self.entries.is_empty()
     }
 
-    pub(super) fn indices(&self) -> &[u32] {
-        &self.entries
+    /// The entries with their positions.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, u32)> {
+        self.entries.iter().copied().enumerate().skip(self.head as usize)
+    }
+
+    /// The entry at `position`, if one stands there.
+    pub(super) fn get(&self, position: u32) -> Option<u32> {
+        if position < self.head { None } else { self.entries.get(position as usize).copied() }
     }
 
     /// Adds an entry, and tells its position.
@@ -50,11 +66,12 @@ impl Bucket {
         position
     }
 
-    /// Takes the last entry out.
-    pub(super) fn pop(&mut self) -> Option<u32> {
-        let index = self.entries.pop();
-        self.give_memory_back();
-        index
+    /// Takes the first entry out.
+    pub(super) fn pop_front(&mut self) -> Option<u32> {
+        let index = self.entries.get(self.head as usize).copied()?;
+        self.head += 1;
+        self.clear_if_emptied();
+        Some(index)
     }
 
     /// Takes the entry at `position` out, and tells which entry, if any, stands there now.
@@ -62,15 +79,21 @@ impl Bucket {
     /// # Panics
     /// If nothing stands at `position`.
     pub(super) fn swap_remove(&mut self, position: u32) -> Option<u32> {
+        debug_assert!(position >= self.head, "position {position} was taken");
         self.entries.swap_remove(position as usize);
         let moved = self.entries.get(position as usize).copied();
-        self.give_memory_back();
+        self.clear_if_emptied();
         moved
     }
 
-    fn give_memory_back(&mut self) {
-        if self.entries.is_empty() && self.entries.capacity() > KEPT_CAPACITY {
-            self.entries = Vec::new();
+    fn clear_if_emptied(&mut self) {
+        if self.head as usize == self.entries.len() {
+            self.head = 0;
+            if self.entries.capacity() > KEPT_CAPACITY {
+                self.entries = Vec::new();
+            } else {
+                self.entries.clear();
+            }
         }
     }
 }
@@ -87,8 +110,22 @@ mod tests {
         }
         assert_eq!(bucket.swap_remove(0), Some(12));
         assert_eq!(bucket.swap_remove(1), None);
-        assert_eq!(bucket.pop(), Some(12));
+        assert_eq!(bucket.pop_front(), Some(12));
         assert!(bucket.is_empty());
+    }
+
+    #[test]
+    fn entries_are_taken_from_the_front_also_while_others_come_and_go() {
+        let mut bucket = Bucket::default();
+        for index in [10, 11, 12, 13] {
+            bucket.push(index, Nanos(1));
+        }
+        assert_eq!(bucket.pop_front(), Some(10));
+        assert_eq!(bucket.push(14, Nanos(1)), 4);
+        assert_eq!(bucket.swap_remove(2), Some(14));
+        assert_eq!(bucket.iter().collect::<Vec<_>>(), [(1, 11), (2, 14), (3, 13)]);
+        assert_eq!(std::iter::from_fn(|| bucket.pop_front()).collect::<Vec<_>>(), [11, 14, 13]);
+        assert_eq!(bucket.push(15, Nanos(1)), 0);
     }
 
     #[test]
@@ -98,7 +135,7 @@ mod tests {
             bucket.push(0, Nanos(deadline));
             assert_eq!(bucket.last_deadline, Nanos(last));
         }
-        while bucket.pop().is_some() {}
+        while bucket.pop_front().is_some() {}
         bucket.push(0, Nanos(3));
         assert_eq!(bucket.last_deadline, Nanos(3));
     }
@@ -109,7 +146,7 @@ mod tests {
         for index in 0..1_000 {
             bucket.push(index, Nanos(1));
         }
-        while bucket.pop().is_some() {}
+        while bucket.pop_front().is_some() {}
         assert!(bucket.entries.capacity() <= KEPT_CAPACITY);
     }
 }

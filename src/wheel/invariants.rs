@@ -9,7 +9,7 @@ impl<T> Hierarchy<T> {
         #[cfg(debug_assertions)]
         {
             let Place { bucket, position } = self.entries.get(index).place;
-            assert_eq!(self.bucket(bucket).indices()[position as usize], index);
+            assert_eq!(self.bucket(bucket).get(position), Some(index));
             assert!(self.bucket(bucket).queued);
         }
         #[cfg(not(debug_assertions))]
@@ -50,16 +50,17 @@ impl<T> Hierarchy<T> {
                 };
                 assert_eq!(bucket.queued, queued.contains_key(&id));
                 assert!(bucket.is_empty() || bucket.queued, "{id:?} is not empty and not queued");
-                held += bucket.indices().len();
-                for &index in bucket.indices() {
-                    assert_eq!(self.entries.get(index).place.bucket, id);
+                for (position, index) in bucket.iter() {
+                    let position = u32::try_from(position).expect("no more entries than indices");
+                    assert_eq!(self.entries.get(index).place, Place { bucket: id, position });
+                    held += 1;
                 }
             }
         }
         assert_eq!(held, self.len());
         for (index, entry) in self.entries.iter() {
             let Place { bucket: id, position } = entry.place;
-            assert_eq!(self.bucket(id).indices()[position as usize], index);
+            assert_eq!(self.bucket(id).get(position), Some(index));
             let Tick(first) = queued[&id];
             let Tick(due) = self.resolution.tick_of_deadline(entry.deadline).max(clock);
             assert!(first <= due, "an entry due in tick {due} waits for the bucket of tick {first}");

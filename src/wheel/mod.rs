@@ -172,8 +172,9 @@ impl<T> Hierarchy<T> {
         self.insert_and_tell(now, deadline, payload).map(|(key, _)| key)
     }
 
-    /// As [`insert`](Self::insert), and tells which expiration may have become the next one by it: the entry's
-    /// bucket's, or `MAX` if that bucket was not after it before.
+    /// As [`insert`](Self::insert), and tells the bucket's expiration, for a caller who has published what
+    /// [`next_expiration`](Self::next_expiration) returned and wants to know whether this is earlier. `MAX` stands
+    /// for a bucket that was in the queue already, and so does not expire earlier than what was published.
     pub(crate) fn insert_and_tell(
         &mut self,
         now: Nanos,

@@ -1,0 +1,255 @@
+//! How a wheel ends: by `shutdown`, with its runtime, with its last handle. Nothing hangs.
+
+use std::future;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Poll;
+use std::time::Duration;
+
+use timingwheel::{Error, Sleep, TimingWheel};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::yield_now;
+use tokio::time::{Instant, advance};
+use tokio_test::task::{Spawn, spawn};
+use tokio_test::{assert_pending, assert_ready, assert_ready_err, assert_ready_ok};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const HANG_GUARD: Duration = Duration::from_secs(30);
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn poll_elapsed(sleep: &mut Spawn<Sleep>) -> Poll<Result<(), Error>> {
+    sleep.enter(|cx, mut sleep| sleep.poll_elapsed(cx))
+}
+
+/// A sleep that is pending in its wheel.
+fn registered(wheel: &TimingWheel, duration: Duration) -> Spawn<Sleep> {
+    let mut sleep = spawn(wheel.sleep(duration));
+    assert_pending!(sleep.poll());
+    sleep
+}
+
+/// The text of a panic in `f`.
+fn panic_text<T>(f: impl FnOnce() -> T) -> String {
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(_) => panic!("it did not panic"),
+        Err(panic) => *panic.downcast::<String>().expect("a panic with a text"),
+    }
+}
+
+const ENDED: &str = "the timing wheel has ended: it was shut down, or its tokio runtime was";
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_tells_how_many_were_pending_and_wakes_them_all() {
+    let wheel = TimingWheel::builder().shards(3).build().unwrap();
+    let mut sleeps: Vec<_> = (1..=1_000).map(|n| registered(&wheel, ms(n * n))).collect();
+    let mut call = spawn(wheel.timeout(DAY, future::pending::<()>()));
+    assert_pending!(call.poll());
+    drop(sleeps.pop());
+    let _never_polled = wheel.sleep(DAY);
+
+    assert_eq!(wheel.shutdown(), 1_000);
+    assert_eq!((wheel.shutdown(), wheel.clone().shutdown()), (0, 0));
+    let stats = wheel.stats();
+    assert_eq!((stats.pending, stats.armed, stats.fired, stats.cancelled), (0, 1_001, 0, 1_001));
+    for sleep in &mut sleeps {
+        assert!(sleep.is_woken());
+        assert!(assert_ready_err!(poll_elapsed(sleep)).is_shutdown());
+        assert!(!sleep.is_elapsed());
+    }
+    assert!(call.is_woken());
+    assert!(assert_ready_err!(call.poll()).reason().unwrap().is_shutdown());
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_shutdown_a_pending_sleep_panics_and_says_why() {
+    let wheel = TimingWheel::new();
+    let task = tokio::spawn(wheel.sleep(DAY));
+    yield_now().await;
+    assert_eq!(wheel.shutdown(), 1);
+    let panic = task.await.unwrap_err().into_panic();
+    let text = panic.downcast::<String>().unwrap();
+    assert_eq!(*text, format!("a `Sleep` was polled that cannot become ready: {ENDED}"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_shutdown_a_pending_timeout_returns_an_error_that_says_why() {
+    let wheel = TimingWheel::new();
+    let task = tokio::spawn(wheel.timeout(DAY, future::pending::<()>()));
+    yield_now().await;
+    wheel.shutdown();
+    let elapsed = task.await.unwrap().unwrap_err();
+    assert!(elapsed.reason().unwrap().is_shutdown());
+    assert_eq!(elapsed.to_string(), format!("the timeout could not run: {ENDED}"));
+    assert_eq!(io::Error::from(elapsed).kind(), io::ErrorKind::Other);
+}
+
+#[tokio::test(start_paused = true)]
+async fn timers_made_after_a_shutdown_fail_in_the_same_ways() {
+    let wheel = TimingWheel::new();
+    wheel.shutdown();
+    let at = Instant::now() + DAY;
+    assert!(wheel.try_sleep(DAY).unwrap_err().is_shutdown());
+    assert!(wheel.try_sleep_until(at).unwrap_err().is_shutdown());
+    assert!(wheel.try_timeout(DAY, future::ready(())).unwrap_err().error().is_shutdown());
+    assert!(wheel.try_timeout_at(at, future::ready(())).unwrap_err().error().is_shutdown());
+    assert_eq!(wheel.sleep(DAY).try_wait().await.unwrap_err().to_string(), ENDED);
+    assert!(panic_text(|| spawn(wheel.sleep(DAY)).poll()).ends_with(ENDED));
+    let elapsed = wheel.timeout(DAY, future::pending::<()>()).await.unwrap_err();
+    assert!(elapsed.reason().unwrap().is_shutdown());
+    assert_eq!(wheel.timeout(DAY, future::ready(1)).await, Ok(1));
+    assert_eq!(wheel.stats().armed, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_shutdown_a_sleep_is_ready_once_its_deadline_has_passed() {
+    let wheel = TimingWheel::new();
+    let mut told = registered(&wheel, ms(10));
+    let mut woken = registered(&wheel, ms(10));
+    let mut unpolled = wheel.sleep(ms(10));
+    wheel.shutdown();
+    assert_ready_err!(poll_elapsed(&mut told));
+    advance(ms(10)).await;
+    assert_ready_ok!(poll_elapsed(&mut told));
+    assert_ready_ok!(poll_elapsed(&mut woken));
+    assert_eq!(unpolled.try_wait().await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_that_had_fired_before_the_shutdown_stays_elapsed() {
+    let wheel = TimingWheel::new();
+    let mut sleep = registered(&wheel, ms(10));
+    advance(ms(10)).await;
+    assert!(sleep.is_elapsed());
+    assert_eq!(wheel.shutdown(), 0);
+    assert!(sleep.is_elapsed());
+    assert_ready!(sleep.poll());
+}
+
+#[test]
+fn shutdowns_on_several_threads_at_once_count_each_timer_once() {
+    let runtime = runtime(2);
+    for _ in 0..20 {
+        let wheel = runtime.block_on(async { TimingWheel::builder().shards(4).build().unwrap() });
+        let sleeps: Vec<_> = (0..1_000).map(|_| registered(&wheel, DAY)).collect();
+        let counts = std::thread::scope(|scope| {
+            let threads = [(); 4].map(|()| scope.spawn(|| wheel.shutdown()));
+            threads.map(|thread| thread.join().unwrap())
+        });
+        assert_eq!(counts.iter().sum::<usize>(), 1_000);
+        assert!(sleeps.iter().all(Spawn::is_woken));
+    }
+}
+
+/// On the real clock; 0 workers stand for the current-thread runtime.
+fn runtime(workers: usize) -> Runtime {
+    match workers {
+        0 => Builder::new_current_thread().enable_all().build().unwrap(),
+        _ => Builder::new_multi_thread().worker_threads(workers).enable_all().build().unwrap(),
+    }
+}
+
+#[test]
+fn when_the_runtime_ends_all_that_are_pending_are_woken() {
+    for workers in [0, 2] {
+        let runtime = runtime(workers);
+        let wheel = runtime.block_on(async { TimingWheel::new() });
+        let mut sleeps: Vec<_> = (0..100_000).map(|n| registered(&wheel, DAY + ms(n))).collect();
+        assert_eq!(wheel.pending(), 100_000);
+        drop(runtime);
+        assert_eq!(wheel.pending(), 0);
+        for sleep in &mut sleeps {
+            assert!(sleep.is_woken());
+            assert!(assert_ready_err!(poll_elapsed(sleep)).is_shutdown());
+        }
+        assert!(panic_text(|| spawn(wheel.sleep(DAY)).poll()).ends_with(ENDED));
+        assert!(wheel.try_sleep(DAY).unwrap_err().is_shutdown());
+        assert_eq!(wheel.shutdown(), 0);
+    }
+}
+
+#[test]
+fn when_the_runtime_ends_tasks_of_another_runtime_do_not_hang() {
+    for workers in [0, 2] {
+        let (ours, other) = (runtime(workers), runtime(2));
+        let wheel = ours.block_on(async { TimingWheel::new() });
+        let calls: Vec<_> =
+            (0..1_000).map(|_| other.spawn(wheel.timeout(DAY, future::pending::<()>()))).collect();
+        other.block_on(async {
+            while wheel.pending() < 1_000 {
+                yield_now().await;
+            }
+        });
+        ours.shutdown_background();
+        other.block_on(async {
+            for call in calls {
+                let elapsed = tokio::time::timeout(HANG_GUARD, call).await.expect("it hangs").unwrap();
+                assert!(elapsed.unwrap_err().reason().unwrap().is_shutdown());
+            }
+        });
+    }
+}
+
+/// Waits until as many tasks are alive on this runtime.
+async fn alive_tasks(tasks: usize) {
+    let start = std::time::Instant::now();
+    while Handle::current().metrics().num_alive_tasks() != tasks {
+        assert!(start.elapsed() < HANG_GUARD, "{:?}", Handle::current().metrics().num_alive_tasks());
+        yield_now().await;
+    }
+}
+
+#[test]
+fn the_driver_ends_with_the_last_handle_when_nothing_is_left_of_the_wheel() {
+    for workers in [0, 2] {
+        runtime(workers).block_on(async {
+            let wheel = TimingWheel::new();
+            let clone = wheel.clone();
+            wheel.sleep(ms(1)).await;
+            drop(wheel);
+            // It is still there: a timer fires.
+            tokio::time::timeout(HANG_GUARD, clone.sleep(ms(1))).await.expect("the driver has ended");
+            assert_eq!(Handle::current().metrics().num_alive_tasks(), 1);
+            drop(clone);
+            alive_tasks(0).await;
+            // A wheel whose driver never ran.
+            drop(TimingWheel::new());
+            alive_tasks(0).await;
+        });
+    }
+}
+
+#[test]
+fn a_future_that_outlives_the_handle_still_fires_and_the_driver_ends_after_it() {
+    for workers in [0, 2] {
+        runtime(workers).block_on(async {
+            let polled = TimingWheel::new().sleep(ms(5));
+            let mut polled = Box::pin(polled);
+            assert_pending!(spawn(polled.as_mut()).poll());
+            let unpolled = TimingWheel::builder().shards(4).build().unwrap().sleep(ms(5));
+            yield_now().await;
+            assert_eq!(Handle::current().metrics().num_alive_tasks(), 2);
+            for sleep in [polled, Box::pin(unpolled)] {
+                let deadline = sleep.deadline();
+                tokio::time::timeout(HANG_GUARD, sleep).await.expect("the driver has ended");
+                assert!(Instant::now() >= deadline);
+            }
+            alive_tasks(0).await;
+        });
+    }
+}
+
+#[test]
+fn the_driver_ends_after_a_shutdown_though_handles_and_futures_are_left() {
+    for workers in [0, 2] {
+        runtime(workers).block_on(async {
+            let wheel = TimingWheel::new();
+            let _sleep = registered(&wheel, DAY);
+            yield_now().await;
+            assert_eq!(wheel.shutdown(), 1);
+            alive_tasks(0).await;
+        });
+    }
+}

@@ -1,0 +1,266 @@
+//! tokio's clock paused, resumed and advanced: the wheel follows it as tokio's own timers do, with nothing set.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use timingwheel::TimingWheel;
+use tokio::io::AsyncReadExt;
+use tokio::sync::oneshot;
+use tokio::time::{self, Instant, advance};
+use tokio_test::{assert_pending, assert_ready, task};
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+type BoxedSleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Runs tasks that sleep again and again, and tells which of them woke when, in order.
+///
+/// No two wake at the same instant: task `n` wakes at `n` modulo the number of tasks.
+async fn wake_ups(
+    sleep: impl Fn(usize, Duration) -> BoxedSleep + Clone + Send + 'static,
+) -> Vec<(usize, Duration)> {
+    const TASKS: usize = 16;
+    let start = Instant::now();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|n| {
+            let (sleep, log) = (sleep.clone(), log.clone());
+            tokio::spawn(async move {
+                sleep(n, ms(n as u64 + 16)).await;
+                log.lock().unwrap().push((n, start.elapsed()));
+                for round in [1, 4, 5, 63, 64, 65, 300, 7, 4_097] {
+                    sleep(n, ms(round * 16 * (1 + n as u64 % 3))).await;
+                    log.lock().unwrap().push((n, start.elapsed()));
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    Arc::into_inner(log).unwrap().into_inner().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn mixed_with_tokios_timers_tasks_wake_at_the_same_instants_in_the_same_order() {
+    let tokios = wake_ups(|_, duration| Box::pin(time::sleep(duration))).await;
+    let wheel = TimingWheel::new();
+    let ours = wake_ups({
+        let wheel = wheel.clone();
+        move |_, duration| Box::pin(wheel.sleep(duration))
+    });
+    assert_eq!(ours.await, tokios);
+    let mixed = wake_ups(move |n, duration| match n % 2 {
+        0 => Box::pin(wheel.sleep(duration)),
+        _ => Box::pin(time::sleep(duration)),
+    });
+    assert_eq!(mixed.await, tokios);
+}
+
+/// The order in which tasks run that sleep for these times, once the clock was advanced past all of them.
+async fn order_after_advance(millis: &[u64], sleep: impl Fn(Duration) -> BoxedSleep) -> Vec<usize> {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for (n, &millis) in millis.iter().enumerate() {
+        let (sleep, log) = (sleep(ms(millis)), log.clone());
+        tasks.push(tokio::spawn(async move {
+            sleep.await;
+            log.lock().unwrap().push(n);
+        }));
+    }
+    tokio::task::yield_now().await;
+    advance(10 * SECOND).await;
+    for task in tasks {
+        task.await.unwrap();
+    }
+    log.lock().unwrap().clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_an_advance_tasks_run_in_the_order_in_which_tokio_runs_them() {
+    let wheel = TimingWheel::new();
+    let millis = [30, 10, 50, 20, 65, 5_000, 63, 70, 1_000, 64, 9_999];
+    let tokios = order_after_advance(&millis, |duration| Box::pin(time::sleep(duration))).await;
+    assert_eq!(order_after_advance(&millis, |duration| Box::pin(wheel.sleep(duration))).await, tokios);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_with_the_same_deadline_run_in_the_order_in_which_tokio_runs_them() {
+    let wheel = TimingWheel::new();
+    for millis in [[10, 20, 10, 20, 10], [10, 500, 500, 10, 500], [5_000; 5]] {
+        let tokios = order_after_advance(&millis, |duration| Box::pin(time::sleep(duration))).await;
+        assert_eq!(order_after_advance(&millis, |duration| Box::pin(wheel.sleep(duration))).await, tokios);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poll_right_after_an_advance_sees_what_has_become_due() {
+    let wheel = TimingWheel::new();
+    let mut sleep = task::spawn(wheel.sleep(ms(200)));
+    assert_pending!(sleep.poll());
+    advance(ms(199)).await;
+    assert_pending!(sleep.poll());
+    advance(ms(1)).await;
+    assert_ready!(sleep.poll());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_advance_past_many_timers_fires_them_all() {
+    let wheel = TimingWheel::new();
+    let mut sleeps: Vec<_> = (1..=3_000).map(|n| task::spawn(wheel.sleep(ms(n)))).collect();
+    for sleep in &mut sleeps {
+        assert_pending!(sleep.poll());
+    }
+    advance(ms(2_000)).await;
+    assert_eq!(wheel.pending(), 1_000);
+    let (due, pending) = sleeps.split_at(2_000);
+    assert!(due.iter().all(|sleep| sleep.is_woken() && sleep.is_elapsed()));
+    assert!(!pending.iter().any(|sleep| sleep.is_woken() || sleep.is_elapsed()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_timeout_and_a_sleep_the_earlier_wins_whichever_timer_is_whose() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    assert!(time::timeout(10 * SECOND, wheel.sleep(ms(200))).await.is_ok());
+    assert!(wheel.timeout(10 * SECOND, time::sleep(ms(200))).await.is_ok());
+    assert!(time::timeout(ms(200), wheel.sleep(10 * SECOND)).await.is_err());
+    assert!(wheel.timeout(ms(200), time::sleep(10 * SECOND)).await.is_err());
+    assert_eq!(start.elapsed(), ms(800));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mocked_peer_that_waits_meets_the_wheels_timeouts() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    let mut peer =
+        tokio_test::io::Builder::new().wait(SECOND).read(b"a").wait(10 * SECOND).read(b"b").build();
+    let mut byte = [0];
+    assert_eq!(wheel.timeout(2 * SECOND, peer.read_exact(&mut byte)).await.unwrap().unwrap(), 1);
+    assert_eq!((byte, start.elapsed()), (*b"a", SECOND));
+    assert!(wheel.timeout(2 * SECOND, peer.read_exact(&mut byte)).await.is_err());
+    assert_eq!(start.elapsed(), 3 * SECOND);
+    assert_eq!(wheel.timeout(9 * SECOND, peer.read_exact(&mut byte)).await.unwrap().unwrap(), 1);
+    assert_eq!((byte, start.elapsed()), (*b"b", 11 * SECOND));
+}
+
+/// Something that happens in real time, while nothing else does.
+async fn wait_for_another_thread() {
+    let (tell, told) = oneshot::channel();
+    std::thread::spawn(move || {
+        std::thread::sleep(ms(20));
+        tell.send(()).unwrap();
+    });
+    told.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wheel_with_nothing_pending_lets_the_clock_stand() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    wait_for_another_thread().await;
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    time::sleep(SECOND).await;
+    assert_eq!(start.elapsed(), SECOND);
+    wheel.sleep(SECOND).await;
+    wait_for_another_thread().await;
+    assert_eq!(start.elapsed(), 2 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_timer_does_not_move_the_clock() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    assert!(wheel.timeout(30 * SECOND, tokio::task::yield_now()).await.is_ok());
+    assert_eq!(wheel.pending(), 0);
+    wait_for_another_thread().await;
+    assert_eq!(start.elapsed(), Duration::ZERO, "nothing is pending, so the clock has nowhere to go");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_moved_later_moves_the_clock_to_its_new_deadline_only() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    let mut sleep = wheel.sleep(SECOND);
+    assert_pending!(task::spawn(&mut sleep).poll());
+    Pin::new(&mut sleep).reset(start + 60 * SECOND);
+    tokio::select! {
+        () = sleep => panic!("the other is earlier"),
+        () = time::sleep(59 * SECOND) => {}
+    }
+    assert_eq!(start.elapsed(), 59 * SECOND);
+}
+
+#[tokio::test]
+async fn a_wheel_made_before_the_clock_was_paused_follows_it() {
+    let wheel = TimingWheel::new();
+    let mut early = task::spawn(wheel.sleep(3_600 * SECOND));
+    assert_pending!(early.poll());
+    wheel.sleep(ms(2)).await;
+    time::pause();
+    let start = Instant::now();
+    wheel.sleep(1_000 * SECOND).await;
+    assert!(start.elapsed() - 1_000 * SECOND <= ms(2));
+    assert_pending!(early.poll());
+    advance(3_600 * SECOND).await;
+    assert_ready!(early.poll());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_resumed_goes_on_from_where_it_stood() {
+    let wheel = TimingWheel::new();
+    let mut pending = task::spawn(wheel.sleep(ms(1_050)));
+    assert_pending!(pending.poll());
+    wheel.sleep(SECOND).await;
+    time::resume();
+    let deadline = Instant::now() + ms(20);
+    let real = std::time::Instant::now();
+    wheel.sleep_until(deadline).await;
+    assert!(Instant::now() >= deadline);
+    assert!(real.elapsed() >= ms(20), "the time is real again");
+    time::pause();
+    wheel.sleep(3_600 * SECOND).await;
+    assert_ready!(pending.poll());
+}
+
+/// The alarm's thread goes by the real clock, and rings while the paused one stands.
+#[tokio::test(start_paused = true)]
+async fn the_real_time_that_passes_fires_nothing_on_a_paused_clock() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    let mut sleep = task::spawn(wheel.sleep(ms(5)));
+    assert_pending!(sleep.poll());
+    // While a blocking task runs the clock does not jump.
+    tokio::task::spawn_blocking(|| std::thread::sleep(ms(30))).await.unwrap();
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    assert!(!sleep.is_woken());
+    assert_pending!(sleep.poll());
+    sleep.await;
+    assert_eq!(start.elapsed(), ms(5));
+}
+
+#[test]
+fn two_runtimes_with_a_wheel_each_have_clocks_of_their_own() {
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let (hasty, idle) = (runtime(), runtime());
+    let make = || async { (TimingWheel::new(), Instant::now()) };
+    let (hasty_wheel, hasty_start) = hasty.block_on(make());
+    let (idle_wheel, idle_start) = idle.block_on(make());
+    for round in 1..=3 {
+        hasty.block_on(async {
+            hasty_wheel.sleep(3_600 * SECOND).await;
+            assert_eq!(hasty_start.elapsed(), 3_600 * SECOND * round);
+        });
+        idle.block_on(async {
+            idle_wheel.sleep(ms(1)).await;
+            assert_eq!(idle_start.elapsed(), ms(1) * round);
+        });
+    }
+}

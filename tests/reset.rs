@@ -1,0 +1,217 @@
+//! `Sleep::reset`: later, earlier, into the past, before the first poll, after completion.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures::future::FusedFuture;
+use timingwheel::{Sleep, TimingWheel};
+use tokio::time::{Instant, advance};
+use tokio_test::{assert_pending, assert_ready, task};
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn reset(sleep: &mut Sleep, deadline: Instant) {
+    Pin::new(sleep).reset(deadline);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_moved_later_is_ready_then_and_not_before() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    // From within one tick to far beyond the level that the timer stands in.
+    for later in [11, 12, 63, 64, 65, 1_000, 5_000, 1_000_000] {
+        let mut sleep = task::spawn(wheel.sleep(ms(10)));
+        assert_pending!(sleep.poll());
+        let now = Instant::now();
+        reset(&mut sleep, now + ms(later));
+        assert_eq!(sleep.deadline(), now + ms(later));
+        advance(ms(10)).await;
+        assert!(!sleep.is_elapsed());
+        assert!(!sleep.is_woken());
+        assert_pending!(sleep.poll());
+        advance(ms(later - 10)).await;
+        assert!(sleep.is_woken());
+        assert_ready!(sleep.poll());
+    }
+    assert_eq!(wheel.stats().armed, 8, "moving a timer registers none ({:?})", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_moved_earlier_is_ready_then() {
+    let wheel = TimingWheel::new();
+    for (from, to) in [(20, 10), (65, 1), (5_000, 4_999), (5_000, 70), (1_000_000, 1)] {
+        let mut sleep = task::spawn(wheel.sleep(ms(from)));
+        assert_pending!(sleep.poll());
+        reset(&mut sleep, Instant::now() + ms(to));
+        advance(ms(to - 1)).await;
+        assert_pending!(sleep.poll());
+        advance(ms(1)).await;
+        assert!(sleep.is_woken());
+        assert_ready!(sleep.poll());
+    }
+    assert_eq!(wheel.stats().armed, 5, "moving a timer registers none");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_runtime_jumps_to_the_deadline_that_a_sleep_was_moved_to() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    for (from, to) in [(10, 5_000), (5_000, 10), (10, 11), (11, 10)] {
+        let mut sleep = wheel.sleep(ms(from));
+        assert_pending!(task::spawn(&mut sleep).poll());
+        let now = Instant::now();
+        // The driver has armed its alarm for the first deadline.
+        tokio::task::yield_now().await;
+        reset(&mut sleep, now + ms(to));
+        sleep.await;
+        assert_eq!(now.elapsed(), ms(to));
+    }
+    assert_eq!(start.elapsed(), ms(5_031));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_moved_for_each_message_of_a_connection_waits_for_the_last() {
+    let wheel = TimingWheel::new();
+    let mut idle = task::spawn(wheel.sleep(ms(100)));
+    assert_pending!(idle.poll());
+    for _ in 0..1_000 {
+        advance(ms(99)).await;
+        assert!(!idle.is_woken());
+        let deadline = Instant::now() + ms(100);
+        reset(&mut idle, deadline);
+    }
+    let stats = wheel.stats();
+    assert_eq!((stats.pending, stats.armed, stats.fired), (1, 1, 0));
+    advance(ms(100)).await;
+    assert_ready!(idle.poll());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_moved_back_and_forth_keeps_the_last_deadline() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    let mut sleep = wheel.sleep(ms(50));
+    assert_pending!(task::spawn(&mut sleep).poll());
+    for millis in [10_000, 20, 21, 1, 300_000, 2, 64, 63, 77] {
+        reset(&mut sleep, start + ms(millis));
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(wheel.pending(), 1);
+    sleep.await;
+    assert_eq!(start.elapsed(), ms(77));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_moved_into_the_past_wakes_its_task_at_once() {
+    let wheel = TimingWheel::new();
+    advance(ms(10)).await;
+    for back in [ms(0), ms(1), ms(10), ms(11)] {
+        let mut sleep = task::spawn(wheel.sleep(ms(1_000)));
+        assert_pending!(sleep.poll());
+        let past = Instant::now() - back;
+        reset(&mut sleep, past);
+        assert!(sleep.is_woken());
+        assert_eq!(wheel.pending(), 0);
+        assert_ready!(sleep.poll());
+    }
+    let stats = wheel.stats();
+    assert_eq!((stats.armed, stats.fired, stats.cancelled), (4, 0, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_task_that_waits_is_woken_at_the_new_deadline_without_polling_again() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    for (from, to) in [(10, 40), (100, 90)] {
+        let mut sleep = wheel.sleep_until(start + ms(from));
+        let mut polls = 0;
+        std::future::poll_fn(|cx| {
+            polls += 1;
+            let poll = Pin::new(&mut sleep).poll(cx);
+            if polls == 1 {
+                reset(&mut sleep, start + ms(to));
+            }
+            poll
+        })
+        .await;
+        assert_eq!((polls, start.elapsed()), (2, ms(to)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_moved_before_its_first_poll_is_not_registered_by_that() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    let mut sleep = wheel.sleep(ms(10));
+    reset(&mut sleep, start + ms(30));
+    assert_eq!(wheel.pending(), 0);
+    sleep.await;
+    assert_eq!(start.elapsed(), ms(30));
+
+    let mut sleep = wheel.sleep(ms(10));
+    reset(&mut sleep, start);
+    assert_ready!(task::spawn(sleep).poll());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_moved_after_completion_waits_again() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    let mut sleep = wheel.sleep(ms(10));
+    for round in 1..=5 {
+        (&mut sleep).await;
+        assert_eq!(start.elapsed(), ms(10) * round);
+        assert!(sleep.is_elapsed() && sleep.is_terminated());
+        reset(&mut sleep, start + ms(10) * (round + 1));
+        assert!(!sleep.is_elapsed() && !sleep.is_terminated());
+    }
+    assert_eq!((wheel.stats().armed, wheel.stats().fired), (5, 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_moved_after_it_fired_and_before_it_was_polled_waits_again() {
+    let wheel = TimingWheel::new();
+    let mut sleep = task::spawn(wheel.sleep(ms(10)));
+    assert_pending!(sleep.poll());
+    advance(ms(10)).await;
+    assert!(sleep.is_elapsed());
+    let deadline = Instant::now() + ms(10);
+    reset(&mut sleep, deadline);
+    assert!(!sleep.is_elapsed());
+    assert_pending!(sleep.poll());
+    advance(ms(10)).await;
+    assert!(sleep.is_woken());
+    assert_ready!(sleep.poll());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_moved_from_the_end_of_time_is_an_ordinary_one() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    let centuries = Duration::from_secs(366 * 24 * 60 * 60) * 1_000;
+    let mut sleep = wheel.sleep(centuries);
+    assert_pending!(task::spawn(&mut sleep).poll());
+    reset(&mut sleep, start + ms(5));
+    reset(&mut sleep, start + centuries);
+    reset(&mut sleep, start + ms(6));
+    sleep.await;
+    assert_eq!(start.elapsed(), ms(6));
+}
+
+/// On a multi-thread runtime it is the alarm's thread that an earlier deadline has to reach.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_the_real_clock_a_sleep_moved_earlier_does_not_wait_for_its_first_deadline() {
+    let wheel = TimingWheel::new();
+    let hang_guard = Duration::from_secs(30);
+    for _ in 0..20 {
+        let mut sleep = wheel.sleep(hang_guard * 100);
+        assert_pending!(task::spawn(&mut sleep).poll());
+        tokio::task::yield_now().await;
+        let deadline = Instant::now() + ms(2);
+        reset(&mut sleep, deadline);
+        tokio::time::timeout(hang_guard, sleep).await.expect("it fires at the second deadline");
+        assert!(Instant::now() >= deadline);
+    }
+}

@@ -1,0 +1,260 @@
+//! `Sleep`: when it is ready, whom it wakes, what it leaves behind. Moving it is in `reset.rs`, how
+//! deadlines and ticks meet in `ticks.rs`.
+
+use std::fmt::Debug;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use futures::future::FusedFuture;
+use timingwheel::{Sleep, TimingWheel};
+use tokio::time::{Instant, advance};
+use tokio_test::{assert_pending, assert_ready, assert_ready_ok, task};
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+#[tokio::test(start_paused = true)]
+async fn zero_and_past_deadlines_are_ready_at_the_first_poll_and_never_in_the_wheel() {
+    let wheel = TimingWheel::new();
+    advance(ms(100)).await;
+    let now = Instant::now();
+    for deadline in [now, now - Duration::from_nanos(1), now - ms(50), now - ms(100), now - ms(101)] {
+        assert_ready!(task::spawn(wheel.sleep_until(deadline)).poll());
+    }
+    assert_ready!(task::spawn(wheel.sleep(Duration::ZERO)).poll());
+    assert_eq!(wheel.stats().armed, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_is_ready_exactly_at_its_deadline() {
+    let wheel = TimingWheel::new();
+    for duration in [1, 2, 63, 64, 65, 100, 4_095, 4_096, 4_097, 262_145, 10_000_000].map(ms) {
+        let start = Instant::now();
+        wheel.sleep(duration).await;
+        assert_eq!(start.elapsed(), duration);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_is_pending_until_its_deadline() {
+    let wheel = TimingWheel::new();
+    for duration in [2, 64, 65, 1_000, 4_097, 300_000].map(ms) {
+        let mut sleep = task::spawn(wheel.sleep(duration));
+        assert_pending!(sleep.poll());
+        advance(duration - ms(1)).await;
+        assert!(!sleep.is_woken());
+        assert_pending!(sleep.poll());
+        advance(ms(1)).await;
+        assert!(sleep.is_woken());
+        assert_ready!(sleep.poll());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sleeps_are_ready_in_the_order_of_their_deadlines() {
+    let wheel = TimingWheel::new();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let durations = [70, 3, 5_000, 64, 1, 63, 65, 128, 4_096, 2];
+    let tasks = durations.map(|millis| {
+        let (sleep, order) = (wheel.sleep(ms(millis)), order.clone());
+        tokio::spawn(async move {
+            sleep.await;
+            order.lock().unwrap().push(millis);
+        })
+    });
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(*order.lock().unwrap(), [1, 2, 3, 63, 64, 65, 70, 128, 4_096, 5_000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_sleeps_are_each_ready_at_their_own_deadline() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    let tasks: Vec<_> = (0..10_000)
+        .map(|n: u64| {
+            let duration = ms(n.wrapping_mul(2_654_435_761) % 100_000 + 1);
+            let sleep = wheel.sleep(duration);
+            tokio::spawn(async move {
+                sleep.await;
+                assert_eq!(start.elapsed(), duration);
+            })
+        })
+        .collect();
+    while wheel.pending() < 10_000 {
+        tokio::task::yield_now().await;
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let stats = wheel.stats();
+    assert_eq!((stats.pending, stats.armed, stats.fired, stats.cancelled), (0, 10_000, 10_000, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_is_fixed_when_the_sleep_is_made_and_not_rounded() {
+    let wheel = TimingWheel::new();
+    let odd = Duration::from_nanos(1_234_567);
+    let start = Instant::now();
+    let sleep = wheel.sleep(odd);
+    assert_eq!(sleep.deadline(), start + odd);
+    advance(ms(1)).await;
+    assert_eq!(sleep.deadline(), start + odd);
+    sleep.await;
+    assert_eq!(start.elapsed(), ms(2));
+    assert_eq!(wheel.sleep_until(start + DAY).deadline(), start + DAY);
+}
+
+#[tokio::test(start_paused = true)]
+async fn is_elapsed_turns_true_when_the_driver_has_fired_the_timer() {
+    let wheel = TimingWheel::new();
+    let mut sleep = task::spawn(wheel.sleep(ms(10)));
+    let never_polled = wheel.sleep(ms(10));
+    assert_pending!(sleep.poll());
+    assert!(!sleep.is_elapsed());
+    advance(ms(9)).await;
+    assert!(!sleep.is_elapsed());
+    advance(ms(1)).await;
+    assert!(sleep.is_elapsed());
+    assert_ready!(sleep.poll());
+    assert!(sleep.is_elapsed());
+    assert!(!never_polled.is_elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_waker_of_the_last_poll_is_woken() {
+    let wheel = TimingWheel::new();
+    let mut sleep = wheel.sleep(ms(10));
+    let (mut first, mut second) = (task::spawn(()), task::spawn(()));
+    assert_pending!(first.enter(|cx, _| sleep.poll_elapsed(cx)));
+    assert_pending!(second.enter(|cx, _| sleep.poll_elapsed(cx)));
+    assert_eq!(first.waker_ref_count(), 1, "the waker of the first poll is let go");
+    advance(ms(10)).await;
+    assert!(!first.is_woken());
+    assert!(second.is_woken());
+    assert_eq!(second.waker_ref_count(), 1, "the waker that was woken is let go");
+    assert_ready_ok!(first.enter(|cx, _| sleep.poll_elapsed(cx)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn polled_again_with_the_same_waker_it_stays_registered_once() {
+    let wheel = TimingWheel::new();
+    let mut sleep = task::spawn(wheel.sleep(ms(10)));
+    for _ in 0..3 {
+        assert_pending!(sleep.poll());
+        assert_eq!(sleep.waker_ref_count(), 2);
+    }
+    assert_eq!((wheel.pending(), wheel.stats().armed), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_registered_by_the_first_poll_and_gone_as_soon_as_it_is_dropped() {
+    let wheel = TimingWheel::new();
+    let sleep = wheel.sleep(DAY);
+    assert_eq!(wheel.pending(), 0);
+    let mut sleep = task::spawn(sleep);
+    assert_pending!(sleep.poll());
+    assert_eq!(wheel.pending(), 1);
+    let mut waker = task::spawn(());
+    assert_pending!(waker.enter(|cx, _| sleep.poll_elapsed(cx)));
+    assert_eq!(waker.waker_ref_count(), 2);
+    drop(sleep);
+    assert_eq!(wheel.pending(), 0);
+    assert_eq!(waker.waker_ref_count(), 1, "its waker went with it");
+    let stats = wheel.stats();
+    assert_eq!((stats.armed, stats.fired, stats.cancelled), (1, 0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fired_sleep_that_is_dropped_counts_as_fired() {
+    let wheel = TimingWheel::new();
+    let mut sleep = task::spawn(wheel.sleep(ms(3)));
+    assert_pending!(sleep.poll());
+    advance(ms(3)).await;
+    drop(sleep);
+    let stats = wheel.stats();
+    assert_eq!((stats.pending, stats.fired, stats.cancelled), (0, 1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_ready_again_when_polled_after_completion() {
+    let wheel = TimingWheel::new();
+    let mut sleep = wheel.sleep(ms(1));
+    (&mut sleep).await;
+    (&mut sleep).await;
+    assert_eq!(sleep.try_wait().await, Ok(()));
+    assert_eq!(wheel.stats().fired, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_is_terminated_once_it_was_ready() {
+    let wheel = TimingWheel::new();
+    let mut sleep = wheel.sleep(ms(5));
+    assert!(!sleep.is_terminated());
+    assert_pending!(task::spawn(&mut sleep).poll());
+    assert!(!sleep.is_terminated());
+    (&mut sleep).await;
+    assert!(sleep.is_terminated());
+}
+
+/// `futures::select!` does not poll what is terminated, so it would wait for ever.
+#[tokio::test(start_paused = true)]
+async fn a_sleep_kept_back_by_the_coop_budget_is_not_terminated() {
+    let wheel = TimingWheel::new();
+    let mut sleep = pin!(wheel.sleep(Duration::ZERO));
+    std::future::poll_fn(|cx| {
+        while let Poll::Ready(proceed) = tokio::task::coop::poll_proceed(cx) {
+            proceed.made_progress();
+        }
+        assert_pending!(sleep.as_mut().poll(cx));
+        assert!(!sleep.is_terminated(), "it has not been ready yet");
+        Poll::Ready(())
+    })
+    .await;
+    sleep.await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_can_be_awaited_by_reference_in_a_select_loop() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    let mut deadline = wheel.sleep(ms(95));
+    let mut beats = 0;
+    loop {
+        tokio::select! {
+            () = &mut deadline => break,
+            () = wheel.sleep(ms(10)) => beats += 1,
+        }
+    }
+    assert_eq!((beats, start.elapsed()), (9, ms(95)));
+    assert_eq!(wheel.pending(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_forms_that_return_errors_are_ready_at_the_same_time() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    assert_eq!(wheel.sleep(ms(7)).try_wait().await, Ok(()));
+    assert_eq!(start.elapsed(), ms(7));
+    wheel.try_sleep(ms(7)).unwrap().await;
+    wheel.try_sleep_until(start + ms(21)).unwrap().await;
+    assert_eq!(start.elapsed(), ms(21));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_can_be_sent_shared_moved_and_printed() {
+    fn check<T: Send + Sync + Unpin + Debug + 'static>(_: &T) {}
+    fn check_wheel<T: Clone + Send + Sync + Debug + 'static>(_: &T) {}
+    let wheel = TimingWheel::new();
+    let sleep: Sleep = wheel.sleep(ms(1));
+    check(&sleep);
+    check_wheel(&wheel);
+    assert!(format!("{sleep:?}").starts_with("Sleep { deadline: Instant"), "{sleep:?}");
+    assert_eq!(format!("{wheel:?}"), "TimingWheel { shards: 1, pending: 0, .. }");
+}

@@ -1,0 +1,277 @@
+//! `Timeout`: which of the future and the deadline wins, what the error says, what is left behind.
+
+use std::future;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::future::FusedFuture;
+use timingwheel::{Elapsed, TimingWheel};
+use tokio::sync::oneshot;
+use tokio::task::coop;
+use tokio::time::{Instant, advance};
+use tokio_test::{assert_pending, assert_ready, assert_ready_err, assert_ready_ok, task};
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_is_ready_at_once_never_touches_the_wheel() {
+    let wheel = TimingWheel::new();
+    advance(ms(10)).await;
+    let past = Instant::now() - ms(1);
+    assert_eq!(wheel.timeout(ms(10), async { 1 }).await, Ok(1));
+    assert_eq!(wheel.timeout(Duration::ZERO, async { 2 }).await, Ok(2));
+    assert_eq!(wheel.timeout_at(past, async { 3 }).await, Ok(3));
+    assert_eq!(wheel.timeout(Duration::MAX, async { 4 }).await, Ok(4));
+    assert_eq!(wheel.stats().armed, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_is_in_time_is_awaited_and_its_timer_removed() {
+    let wheel = TimingWheel::new();
+    let (reply, call) = oneshot::channel();
+    let mut call = task::spawn(wheel.timeout(ms(10), call));
+    assert_pending!(call.poll());
+    assert_eq!(wheel.pending(), 1);
+    reply.send("reply").unwrap();
+    assert!(call.is_woken());
+    assert_eq!(assert_ready_ok!(call.poll()), Ok("reply"));
+    drop(call);
+    assert_eq!((wheel.pending(), wheel.stats().cancelled), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_is_late_is_given_up_exactly_at_the_deadline() {
+    let wheel = TimingWheel::new();
+    for duration in [Duration::ZERO, ms(1), ms(64), ms(5_000), DAY] {
+        let start = Instant::now();
+        let elapsed = wheel.timeout(duration, future::pending::<()>()).await.unwrap_err();
+        assert_eq!((start.elapsed(), elapsed.reason()), (duration, None));
+        let start = Instant::now();
+        assert!(wheel.timeout_at(start + duration, future::pending::<()>()).await.is_err());
+        assert_eq!(start.elapsed(), duration);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_becomes_ready_together_with_the_deadline_wins() {
+    let wheel = TimingWheel::new();
+    let mut call = task::spawn(wheel.timeout(ms(10), wheel.sleep(ms(10))));
+    assert_pending!(call.poll());
+    advance(ms(10)).await;
+    assert_ready_ok!(call.poll());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_timeout_does_not_elapse() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    assert!(wheel.timeout(Duration::MAX, wheel.sleep(DAY * 36_525)).await.is_ok());
+    assert!(wheel.timeout_at(start + DAY * 365 * 1_000, wheel.sleep(DAY * 36_525)).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_error_says_that_the_deadline_has_elapsed() {
+    let wheel = TimingWheel::new();
+    let elapsed = wheel.timeout(ms(1), future::pending::<()>()).await.unwrap_err();
+    assert_eq!(elapsed, Elapsed::default());
+    assert_eq!(elapsed.to_string(), "deadline has elapsed");
+    let error = io::Error::from(elapsed);
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    assert_eq!(error.to_string(), "deadline has elapsed");
+    assert_eq!(error.get_ref().unwrap().downcast_ref(), Some(&elapsed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_error_says_that_there_was_no_place_for_the_timer() {
+    let wheel = TimingWheel::builder().max_pending(0).build().unwrap();
+    let elapsed = wheel.timeout(ms(1), future::pending::<()>()).await.unwrap_err();
+    assert!(elapsed.reason().unwrap().is_at_capacity());
+    assert_eq!(
+        elapsed.to_string(),
+        "the timeout could not run: the timing wheel refused one more timer: 0 are pending, and its max_pending is 0"
+    );
+    assert_eq!(io::Error::from(elapsed).kind(), io::ErrorKind::Other);
+}
+
+/// Uses up the cooperative budget of the task, as a stream that always has more does.
+fn spend_budget(cx: &mut Context<'_>) {
+    while coop::has_budget_remaining() {
+        assert_ready!(coop::poll_proceed(cx)).made_progress();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_spends_the_whole_budget_at_each_poll_cannot_escape_its_deadline() {
+    let wheel = TimingWheel::new();
+    let busy = future::poll_fn(|cx| {
+        spend_budget(cx);
+        Poll::<()>::Pending
+    });
+    let mut call = task::spawn(wheel.timeout(ms(10), busy));
+    assert_pending!(call.poll());
+    advance(ms(10)).await;
+    assert!(coop::has_budget_remaining());
+    assert_ready_err!(call.poll());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_elapsed_timeout_waits_when_the_budget_was_spent_before_it() {
+    let wheel = TimingWheel::new();
+    let mut call = task::spawn(wheel.timeout(Duration::ZERO, future::pending::<()>()));
+    future::poll_fn(|cx| {
+        spend_budget(cx);
+        Poll::Ready(())
+    })
+    .await;
+    assert_pending!(call.poll());
+    assert!(!call.is_terminated());
+    tokio::task::yield_now().await;
+    assert_ready_err!(call.poll());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_only_ever_finds_its_timers_elapsed_lets_others_run() {
+    let wheel = TimingWheel::new();
+    for kind in 0..2 {
+        let other = tokio::spawn(future::ready(()));
+        let mut rounds = 0;
+        while !other.is_finished() {
+            match kind {
+                0 => wheel.sleep(Duration::ZERO).await,
+                _ => wheel.timeout(Duration::ZERO, future::pending()).await.unwrap_or(()),
+            }
+            rounds += 1;
+            assert!(rounds < 10_000, "the other task never runs");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_future_can_be_looked_at_changed_and_taken_out() {
+    let wheel = TimingWheel::new();
+    let mut call = wheel.timeout(ms(10), wheel.sleep(ms(20)));
+    assert_eq!(call.get_ref().deadline(), Instant::now() + ms(20));
+    *call.get_mut() = wheel.sleep(ms(30));
+    assert_eq!(call.deadline(), Instant::now() + ms(10));
+    assert_pending!(task::spawn(&mut call).poll());
+    assert_eq!(wheel.pending(), 2);
+    let start = Instant::now();
+    let inner = call.into_inner();
+    assert_eq!(wheel.pending(), 1);
+    inner.await;
+    assert_eq!(start.elapsed(), ms(30));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_can_be_given_more_time_and_less() {
+    let wheel = TimingWheel::new();
+    for (moved_to, in_time) in [(60, true), (40, false), (0, false)] {
+        let start = Instant::now();
+        let mut call = pin!(wheel.timeout(ms(45), wheel.sleep(ms(50))));
+        assert_pending!(task::spawn(call.as_mut()).poll());
+        call.as_mut().reset(start + ms(moved_to));
+        assert_eq!(call.as_mut().await.is_ok(), in_time);
+        assert_eq!(start.elapsed(), ms(moved_to.min(50)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_that_has_elapsed_can_be_given_more_time() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    let mut call = pin!(wheel.timeout(ms(10), wheel.sleep(ms(25))));
+    assert!(!call.is_terminated());
+    for round in 1..=2 {
+        assert!(call.as_mut().await.is_err());
+        assert!(call.is_terminated());
+        assert_eq!(start.elapsed(), ms(10) * round);
+        call.as_mut().reset(start + ms(10) * (round + 1));
+        assert!(!call.is_terminated());
+    }
+    assert!(call.as_mut().await.is_ok());
+    assert!(call.is_terminated());
+    assert_eq!(start.elapsed(), ms(25));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_whose_future_has_returned_stays_terminated_when_it_is_moved() {
+    let wheel = TimingWheel::new();
+    let mut call = pin!(wheel.timeout(ms(10), async {}));
+    assert_eq!(call.as_mut().await, Ok(()));
+    call.as_mut().reset(Instant::now() + ms(10));
+    assert!(call.is_terminated(), "the future within must not be polled again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_panics_leaves_nothing_behind() {
+    let wheel = TimingWheel::new();
+    let call = wheel.timeout(ms(10), async {
+        tokio::task::yield_now().await;
+        panic!("in the user's future")
+    });
+    let error = tokio::spawn(async { call.await.map(|(): ()| ()) }).await.unwrap_err();
+    assert!(error.is_panic());
+    assert_eq!((wheel.pending(), wheel.stats().armed), (0, 1));
+    wheel.sleep(ms(20)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_that_is_dropped_or_elapses_drops_the_future() {
+    let wheel = TimingWheel::new();
+    let held = Arc::new(());
+    let hold = |held: Arc<()>| async move {
+        future::pending::<()>().await;
+        drop(held);
+    };
+    let mut call = task::spawn(wheel.timeout(ms(10), hold(held.clone())));
+    assert_pending!(call.poll());
+    assert_eq!(Arc::strong_count(&held), 2);
+    drop(call);
+    assert_eq!((Arc::strong_count(&held), wheel.pending()), (1, 0));
+
+    assert!(wheel.timeout(ms(10), hold(held.clone())).await.is_err());
+    assert_eq!(Arc::strong_count(&held), 1);
+}
+
+#[derive(Debug)]
+struct Request(u32);
+
+impl IntoFuture for Request {
+    type Output = u32;
+    type IntoFuture = future::Ready<u32>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        future::ready(self.0)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_can_be_turned_into_a_future_can_be_timed() {
+    let wheel = TimingWheel::new();
+    assert_eq!(wheel.timeout(ms(1), Request(1)).await, Ok(1));
+    assert_eq!(wheel.timeout_at(Instant::now(), Request(2)).await, Ok(2));
+    assert_eq!(wheel.try_timeout(ms(1), Request(3)).unwrap().await, Ok(3));
+    assert_eq!(wheel.try_timeout_at(Instant::now(), Request(4)).unwrap().await, Ok(4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_that_is_refused_gives_the_future_back() {
+    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+    let place = wheel.try_timeout(DAY, future::pending::<()>()).unwrap();
+    let refused = wheel.try_timeout(ms(1), Request(7)).unwrap_err();
+    assert!(refused.error().is_at_capacity());
+    assert_eq!(refused.to_string(), refused.error().to_string());
+    assert_eq!(refused.into_inner().0, 7);
+    drop(place);
+    wheel.shutdown();
+    let refused = wheel.try_timeout_at(Instant::now() + DAY, Request(8)).unwrap_err();
+    assert!(refused.error().is_shutdown());
+    assert_eq!(refused.into_inner().await, 8);
+}
