@@ -85,7 +85,7 @@ type Wakers = Hierarchy<std::task::Waker>;
 
 impl Builder {
     /// How long a tick is: timers fire at most so much after their deadline, and the driver wakes at most once
-    /// in that time.
+    /// in that time for each shard.
     pub const fn tick(mut self, tick: Duration) -> Self {
         self.tick = tick;
         self

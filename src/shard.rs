@@ -101,8 +101,11 @@ impl Shard {
             return Ok(None);
         }
         let waker = waker.clone();
-        if let Some(bound) = &self.bound {
-            bound.take()?;
+        if let Some(bound) = &self.bound
+            && let Err(at_capacity) = bound.take()
+        {
+            // A deadline that has come meanwhile needs no place.
+            return if deadline <= self.clock.now() { Ok(None) } else { Err(at_capacity) };
         }
         let mut state = lock(&self.state);
         let refused = if state.ended {

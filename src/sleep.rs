@@ -176,14 +176,14 @@ impl Sleep {
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
-    /// use std::{pin::Pin, time::Duration};
+    /// use std::{pin::pin, time::Duration};
     /// use timingwheel::TimingWheel;
     /// use tokio::time::Instant;
     ///
     /// let wheel = TimingWheel::new();
     /// let start = Instant::now();
-    /// let mut idle = wheel.sleep(Duration::from_secs(10));
-    /// Pin::new(&mut idle).reset(start + Duration::from_secs(60));
+    /// let mut idle = pin!(wheel.sleep(Duration::from_secs(10)));
+    /// idle.as_mut().reset(start + Duration::from_secs(60));
     /// idle.await;
     /// assert_eq!(start.elapsed(), Duration::from_secs(60));
     /// # }
@@ -220,6 +220,9 @@ impl Sleep {
 
     /// Polls as the future does, but returns an error where that would panic, and spends none of the task's
     /// cooperative budget.
+    ///
+    /// With a waker of one's own, which tells some task what it was that came due, one task can look after any number
+    /// of timers: `examples/cache.rs` does that.
     ///
     /// # Errors
     /// If the wheel ended before the deadline, or if there was no place for one more timer.

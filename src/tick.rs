@@ -39,6 +39,12 @@ impl Nanos {
         Self(self.0.saturating_add(Self::from_duration(delay).0))
     }
 
+    /// The point `time` earlier, or the origin if that is before it.
+    #[must_use]
+    pub fn before(self, time: Duration) -> Self {
+        Self(self.0.saturating_sub(Self::from_duration(time).0))
+    }
+
     /// The time since the origin.
     #[must_use]
     pub const fn to_duration(self) -> Duration {

@@ -34,7 +34,7 @@ impl TimingWheel {
     /// place for one more timer; [`Elapsed::reason`] tells which.
     ///
     /// # Panics
-    /// Only if `future` does.
+    /// Only if `future` does: for one, if it awaits a [`Sleep`] of the same wheel as that ends.
     ///
     /// # Examples
     ///

@@ -295,3 +295,15 @@ async fn no_place_is_lost_to_timers_that_fire_while_others_are_dropped() {
     assert!(wheel.try_sleep(DAY).unwrap_err().is_at_capacity());
     drop(places);
 }
+
+#[test]
+fn on_a_full_wheel_a_deadline_that_has_passed_meanwhile_is_ready_and_not_refused() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+        let _first = wheel.try_sleep(Duration::from_secs(86_400)).unwrap();
+        let mut late = wheel.sleep(Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(late.try_wait().await, Ok(()));
+    });
+}

@@ -94,7 +94,7 @@ impl Alarm {
     /// Whether the clock was paused when the driver last looked.
     pub(crate) fn is_paused(&self) -> bool {
         // Relaxed: a change that is seen late costs a wake-up, or leaves tokio's timer armed for too long.
-        self.pausable && self.paused.load(Ordering::Relaxed)
+        self.paused.load(Ordering::Relaxed)
     }
 
     /// For inserters, after publishing that `expiration` is their shard's next: the driver has to be awake by
@@ -128,10 +128,10 @@ impl Alarm {
     }
 
     /// For the driver: looks whether the clock is paused.
-    pub(crate) fn look_at_clock(&self) {
-        if self.pausable {
-            self.paused.store(self.clock.is_paused(), Ordering::Relaxed);
-        }
+    pub(crate) fn look_at_clock(&self) -> bool {
+        let paused = self.pausable && self.clock.is_paused();
+        self.paused.store(paused, Ordering::Relaxed);
+        paused
     }
 
     /// For the driver, after it has looked: wakes it at `expiration`. It has to look at the shards once more.

@@ -3,9 +3,10 @@
 mod paused_clock;
 mod wake;
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use paused_clock::PausedClock;
 
@@ -16,6 +17,9 @@ use crate::wheel::{Nanos, Progress};
 
 /// Entries handed out or moved under one hold of a shard's lock. It keeps a hold in the order of 10 µs.
 const BATCH: usize = 256;
+
+/// A driver that is so late may have been held up together with its whole runtime.
+const STALL: Duration = Duration::from_millis(1);
 
 /// What there is to turn. It keeps no shard alive: the driver ends when nobody else holds one.
 #[derive(Debug)]
@@ -78,7 +82,7 @@ pub(crate) struct Driver {
     /// Where the clock can be paused.
     paused_clock: Option<PausedClock>,
     expired: Vec<Waker>,
-    /// The batch was full and the driver let others run: it was not woken.
+    /// The last poll let others run: the driver was not woken.
     yielded: bool,
 }
 
@@ -87,6 +91,12 @@ impl Driver {
         let paused_clock =
             alarm.is_pausable().then(|| PausedClock::new(shards.clone(), alarm.clone(), clock));
         Self { shards, alarm, clock, paused_clock, expired: Vec::new(), yielded: false }
+    }
+
+    /// Whether the driver is so late that the whole runtime may have stalled. Input that arrived in the meantime
+    /// then waits at its sockets. A clock that was moved by hand is not late.
+    fn may_have_stalled(&self, now: Nanos) -> bool {
+        self.shards.any_before(now.before(STALL)) && !self.alarm.look_at_clock()
     }
 
     /// Arms everything that can wake the driver at `next`, and tells whether it may sleep.
@@ -107,12 +117,19 @@ impl Future for Driver {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        if !std::mem::take(&mut this.yielded) {
+        let yielded = std::mem::take(&mut this.yielded);
+        if !yielded {
             this.alarm.count_wakeup();
         }
         loop {
             this.alarm.look(cx.waker());
-            match this.shards.turn(this.clock.now(), &mut this.expired) {
+            let now = this.clock.now();
+            if !yielded && this.may_have_stalled(now) {
+                this.yielded = true;
+                // Comes back when the runtime has looked at its sockets.
+                return pin!(tokio::task::yield_now()).poll(cx);
+            }
+            match this.shards.turn(now, &mut this.expired) {
                 Turn::Ended => return Poll::Ready(()),
                 Turn::More => {
                     this.yielded = true;

@@ -1,0 +1,106 @@
+//! After a stall of the whole runtime, input that has arrived is not overtaken by its deadline.
+//!
+//! On the real clock: what counts is the order, and a run in which the input did not arrive in time proves nothing
+//! and is repeated.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::pin::pin;
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use timingwheel::TimingWheel;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant;
+
+const PEERS: usize = 20;
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// How many live peers were taken for dead, or `None` if their input was late.
+async fn peers_cut_off(workers: usize) -> Option<usize> {
+    let wheel = TimingWheel::new();
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+    let address = listener.local_addr().expect("an address");
+    let mut peers = Vec::new();
+    let mut watches = Vec::new();
+    for _ in 0..PEERS {
+        let mut peer = TcpStream::connect(address).expect("a connection");
+        peer.write_all(b"!").expect("an open connection");
+        peers.push(peer);
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        stream.read_u8().await.expect("an open connection");
+        let wheel = wheel.clone();
+        watches.push(tokio::spawn(async move {
+            let mut idle = pin!(wheel.sleep(PATIENCE));
+            tokio::select! {
+                biased;
+                read = stream.read_u8() => read.is_err(),
+                () = idle.as_mut() => true,
+            }
+        }));
+    }
+    let deadline = Instant::now() + PATIENCE;
+    while wheel.pending() < PEERS {
+        tokio::task::yield_now().await;
+    }
+
+    // All workers stall together; then the peers write, and the stall goes on until after all deadlines.
+    let stalled = Arc::new(Barrier::new(workers));
+    let peers = Arc::new(std::sync::Mutex::new(peers));
+    let stalls: Vec<_> = (0..workers)
+        .map(|_| {
+            let (stalled, peers) = (stalled.clone(), peers.clone());
+            tokio::spawn(async move {
+                stalled.wait();
+                for peer in peers.lock().expect("not poisoned").drain(..).collect::<Vec<_>>() {
+                    (&peer).write_all(b"!").expect("an open connection");
+                    // Open until the test ends.
+                    std::mem::forget(peer);
+                }
+                let written = Instant::now();
+                thread::sleep(deadline.saturating_duration_since(written) + Duration::from_millis(50));
+                written
+            })
+        })
+        .collect();
+    let mut in_time = true;
+    for stall in stalls {
+        let written = stall.await.expect("the stall does not panic");
+        in_time &= written + PATIENCE / 2 < deadline;
+    }
+    let mut cut_off = 0;
+    for watch in watches {
+        cut_off += usize::from(watch.await.expect("the watch does not panic"));
+    }
+    in_time.then_some(cut_off)
+}
+
+fn no_live_peer_is_cut_off(workers: usize, runtime: &Runtime) {
+    let cut_off =
+        (0..5).find_map(|_| runtime.block_on(async { tokio::spawn(peers_cut_off(workers)).await.unwrap() }));
+    assert_eq!(cut_off.expect("input that is in time"), 0);
+}
+
+#[test]
+fn input_comes_before_its_deadline_on_a_current_thread_runtime() {
+    no_live_peer_is_cut_off(1, &Builder::new_current_thread().enable_all().build().expect("a runtime"));
+}
+
+#[test]
+fn input_comes_before_its_deadline_with_one_worker() {
+    no_live_peer_is_cut_off(
+        1,
+        &Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime"),
+    );
+}
+
+#[test]
+fn input_comes_before_its_deadline_with_two_workers() {
+    no_live_peer_is_cut_off(
+        2,
+        &Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime"),
+    );
+}
