@@ -225,7 +225,7 @@ impl<T> Hierarchy<T> {
             if level == 0
                 && deadline > bucket.last_deadline
                 && self.resolution.tick_of_deadline(deadline)
-                    == self.resolution.tick_of_deadline(bucket.last_deadline)
+                    == self.resolution.tick_of_deadline(bucket.last_deadline).max(self.clock)
             {
                 bucket.last_deadline = deadline;
             }

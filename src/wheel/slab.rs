@@ -3,6 +3,8 @@
 //! Entries stand in pages, each a `slab::Slab` of its own, so that growing copies no more than one page
 //! and a page that empties after a storm gives its memory back.
 
+use std::collections::VecDeque;
+
 use slab::Slab;
 
 use super::bucket::BucketId;
@@ -42,8 +44,10 @@ pub(super) struct Entry<T> {
 #[derive(Debug)]
 pub(super) struct Entries<T> {
     pages: Vec<Slab<Entry<T>>>,
-    /// The pages with a free place. A page that gave its memory back is one of them.
-    with_room: Vec<usize>,
+    /// The pages with a free place, and among them some that gave their memory back.
+    with_room: VecDeque<usize>,
+    /// The other pages that gave their memory back.
+    without_memory: Vec<usize>,
     /// Pages that own memory.
     allocated: usize,
     len: usize,
@@ -52,7 +56,14 @@ pub(super) struct Entries<T> {
 
 impl<T> Entries<T> {
     pub(super) const fn new() -> Self {
-        Self { pages: Vec::new(), with_room: Vec::new(), allocated: 0, len: 0, next_generation: 0 }
+        Self {
+            pages: Vec::new(),
+            with_room: VecDeque::new(),
+            without_memory: Vec::new(),
+            allocated: 0,
+            len: 0,
+            next_generation: 0,
+        }
     }
 
     pub(super) const fn len(&self) -> usize {
@@ -69,10 +80,7 @@ impl<T> Entries<T> {
     /// # Panics
     /// If 4,294,967,296 entries are pending: an index has 32 bits.
     pub(super) fn next_index(&mut self) -> u32 {
-        let page_number = match self.with_room.last() {
-            Some(&page_number) => page_number,
-            None => self.add_page(),
-        };
+        let page_number = self.page_with_room();
         join(page_number, self.pages[page_number].vacant_key())
     }
 
@@ -84,27 +92,36 @@ impl<T> Entries<T> {
         let index = self.next_index();
         let (page_number, _) = split(index);
         let page = &mut self.pages[page_number];
-        if page.is_empty() && page.capacity() == 0 {
-            self.allocated += 1;
-            // The first page grows by doubling, so that a wheel with few timers stays small.
-            if page_number > 0 {
-                page.reserve_exact(PAGE_LEN);
-            }
-        }
         let generation = self.next_generation;
         self.next_generation = generation.wrapping_add(1);
         page.insert(Entry { payload, deadline, place, generation });
         if page.len() == PAGE_LEN {
-            self.with_room.pop();
+            self.with_room.pop_front();
         }
         self.len += 1;
         Key { index, generation }
     }
 
-    fn add_page(&mut self) -> usize {
-        let page_number = self.pages.len();
-        self.pages.push(Slab::new());
-        self.with_room.push(page_number);
+    /// The page to fill, with memory: the one that has had room for longest, so that late comers share it.
+    fn page_with_room(&mut self) -> usize {
+        while let Some(&page_number) = self.with_room.front() {
+            if self.pages[page_number].capacity() > 0 {
+                return page_number;
+            }
+            self.with_room.pop_front();
+            self.without_memory.push(page_number);
+        }
+        let page_number = self.without_memory.pop().unwrap_or_else(|| {
+            self.pages.push(Slab::new());
+            self.pages.len() - 1
+        });
+        // The first page grows by doubling, so that a wheel with few timers stays small.
+        match page_number {
+            0 => self.pages[0].reserve(1),
+            _ => self.pages[page_number].reserve_exact(PAGE_LEN),
+        }
+        self.allocated += 1;
+        self.with_room.push_back(page_number);
         page_number
     }
 
@@ -135,7 +152,7 @@ impl<T> Entries<T> {
         let (page_number, offset) = split(index);
         let page = &mut self.pages[page_number];
         if page.len() == PAGE_LEN {
-            self.with_room.push(page_number);
+            self.with_room.push_back(page_number);
         }
         let entry = page.remove(offset);
         self.len -= 1;

@@ -1,0 +1,111 @@
+//! The closing table.
+
+use std::time::Duration;
+
+use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
+use indicatif::HumanCount;
+
+use crate::run::Outcome;
+
+/// A figure of a run, if the run has it.
+enum Figure {
+    Count(u64),
+    Millis(Duration),
+    Seconds(Duration),
+    Missing,
+}
+
+use Figure::{Count, Millis, Missing, Seconds};
+
+/// A line of the table: what it shows, and whether the ratio of two runs says something.
+type Line = (&'static str, fn(&Outcome) -> Figure, Ratio);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ratio {
+    Shown,
+    Senseless,
+}
+
+use Ratio::{Senseless, Shown};
+
+const LINES: &[Line] = &[
+    ("most connections at a time", |run| Count(run.peaks.connections), Senseless),
+    ("requests", |run| Count(run.books.requests.get()), Shown),
+    ("- done in time", |run| Count(run.books.done.get()), Senseless),
+    ("- timed out", |run| Count(run.books.timed_out.get()), Senseless),
+    ("  though meant to be done", |run| Count(run.books.quick_cut_off.get()), Senseless),
+    ("- connection closed instead", |run| Count(run.books.unanswered.get()), Senseless),
+    ("work started", |run| Count(run.books.work_started.get()), Senseless),
+    ("- finished", |run| Count(run.books.work_finished.get()), Senseless),
+    ("- stopped", |run| Count(run.books.work_stopped.get()), Senseless),
+    ("- steps after the timeout", |run| Count(run.books.steps_after_timeout.get()), Senseless),
+    ("idle connections closed", |run| Count(run.books.idle_closed.get()), Senseless),
+    ("- seen by silent clients", |run| Count(run.books.close_seen.get()), Senseless),
+    ("timers made", |run| Count(run.timers_made), Shown),
+    ("- most at a time", |run| Count(run.peaks.timers), Senseless),
+    ("- fired", |run| Count(run.lateness.fired()), Senseless),
+    ("- fired early", |run| Count(run.lateness.early), Senseless),
+    ("armed in the wheel", |run| count(run.stats.map(|stats| stats.armed)), Senseless),
+    ("- most pending at a time", |run| count(run.peaks.pending.map(|pending| pending as u64)), Senseless),
+    ("- driver wake-ups", |run| count(run.stats.map(|stats| stats.driver_wakeups)), Senseless),
+    ("lateness p50", |run| Millis(run.lateness.quantile(0.5)), Shown),
+    ("lateness p99", |run| Millis(run.lateness.quantile(0.99)), Shown),
+    ("lateness max", |run| Millis(run.lateness.max()), Shown),
+    ("CPU time of the process", |run| Seconds(run.cpu), Shown),
+];
+
+fn count(count: Option<u64>) -> Figure {
+    count.map_or(Missing, Count)
+}
+
+impl Figure {
+    fn text(&self) -> String {
+        match self {
+            Count(count) => HumanCount(*count).to_string(),
+            Millis(time) => format!("{:.2} ms", time.as_secs_f64() * 1e3),
+            Seconds(time) => format!("{:.2} s", time.as_secs_f64()),
+            Missing => "-".into(),
+        }
+    }
+
+    /// For ratios.
+    fn value(&self) -> Option<f64> {
+        match self {
+            Count(count) => Some(*count as f64),
+            Millis(time) | Seconds(time) => Some(time.as_secs_f64()),
+            Missing => None,
+        }
+    }
+}
+
+/// Prints the runs side by side, and if there are two, the first divided by the second.
+pub(crate) fn print(outcomes: &[Outcome]) {
+    let mut header: Vec<String> = vec![String::new()];
+    header.extend(outcomes.iter().map(|outcome| outcome.name.into()));
+    if let [first, second] = outcomes {
+        header.push(format!("{} / {}", first.name, second.name));
+    }
+
+    let mut table = Table::new();
+    table.load_preset(ASCII_MARKDOWN).set_header(header);
+    for (name, figure, ratio) in LINES {
+        let figures: Vec<Figure> = outcomes.iter().map(figure).collect();
+        let mut row = vec![(*name).to_owned()];
+        row.extend(figures.iter().map(Figure::text));
+        if let [first, second] = &*figures {
+            row.push(if *ratio == Shown { quotient(first, second) } else { String::new() });
+        }
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    println!("\n{table}");
+}
+
+fn quotient(first: &Figure, second: &Figure) -> String {
+    match (first.value(), second.value()) {
+        (Some(first), Some(second)) if second > 0.0 => format!("{:.2}", first / second),
+        _ => Missing.text(),
+    }
+}

@@ -1,0 +1,149 @@
+//! The settings, their limits, and what is said when they are beyond them.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, ValueEnum};
+use indicatif::HumanCount;
+
+/// A client has a port of its own, and one address has about 28,000 to give where Linux is as it comes.
+const MAX_CONNECTIONS: u64 = 25_000;
+const MAX_SECONDS: u64 = 3_600;
+const MAX_MILLIS: u64 = 600_000;
+/// How long a client thinks at most, as a multiple of the average.
+pub(crate) const LONGEST_THINK: f64 = 1.5;
+
+/// An RPC server with thousands of connections and their clients, on a timing wheel and then on tokio's timers:
+/// who fires how late, and at what cost.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "rpc_server")]
+pub(crate) struct Settings {
+    /// How many connections, each with a client of its own; fewer if the file limit does not allow so many
+    #[arg(long, value_name = "NUMBER", default_value = "5000", value_parser = whole(1..=MAX_CONNECTIONS))]
+    #[arg(default_value_if("short", "true", "500"), allow_negative_numbers = true)]
+    pub(crate) connections: u64,
+
+    /// For how many seconds the clients of a run make requests
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds(1..=MAX_SECONDS))]
+    #[arg(default_value_if("short", "true", "1"), allow_negative_numbers = true)]
+    pub(crate) seconds: Duration,
+
+    /// After how many milliseconds a request is cut off
+    #[arg(long, value_name = "MS", default_value = "250", value_parser = millis(1..=MAX_MILLIS))]
+    #[arg(default_value_if("short", "true", "80"), allow_negative_numbers = true)]
+    pub(crate) request_timeout: Duration,
+
+    /// After how many milliseconds without a request the server closes a connection
+    #[arg(long, value_name = "MS", default_value = "3000", value_parser = millis(1..=MAX_MILLIS))]
+    #[arg(default_value_if("short", "true", "300"), allow_negative_numbers = true)]
+    pub(crate) idle_timeout: Duration,
+
+    /// How many milliseconds a client waits before a request, on average
+    #[arg(long, value_name = "MS", default_value = "1000", value_parser = millis(1..=MAX_MILLIS))]
+    #[arg(default_value_if("short", "true", "100"), allow_negative_numbers = true)]
+    pub(crate) think: Duration,
+
+    /// The share of requests whose work takes longer than the request timeout, from 0 to 1
+    #[arg(long, value_name = "SHARE", default_value = "0.05", value_parser = share())]
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) slow_share: f64,
+
+    /// The share of answers after which a client goes silent until the server closes the connection, from 0 to 1
+    #[arg(long, value_name = "SHARE", default_value = "0.02", value_parser = share())]
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) silent_share: f64,
+
+    /// What the random numbers start from, the same in both runs
+    #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = whole(0..=u64::MAX))]
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) seed: u64,
+
+    /// Run on these timers only
+    #[arg(long, value_name = "TIMERS")]
+    only: Option<Side>,
+
+    /// A quick look: fewer connections and shorter times, unless they are given
+    #[arg(long)]
+    short: bool,
+}
+
+/// The timers of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Side {
+    Wheel,
+    Tokio,
+}
+
+impl Settings {
+    pub(crate) fn runs(&self, side: Side) -> bool {
+        self.only.is_none_or(|only| only == side)
+    }
+
+    /// Refuses what no single setting can tell: an idle timeout that would close connections in use.
+    pub(crate) fn checked(self) -> Self {
+        let Self { idle_timeout, request_timeout, think, .. } = self;
+        let busy = request_timeout + think.mul_f64(LONGEST_THINK);
+        if idle_timeout <= busy {
+            let words = format!(
+                "an idle timeout of {} ms would close connections in use: it takes more than the request timeout \
+                 and the longest think time, which is {LONGEST_THINK} times the average, together {} ms",
+                idle_timeout.as_millis(),
+                busy.as_millis(),
+            );
+            Self::command().error(ErrorKind::ValueValidation, words).exit();
+        }
+        self
+    }
+}
+
+impl fmt::Display for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seconds, request_timeout, idle_timeout, think, slow_share, silent_share, .. } = self;
+        writeln!(
+            f,
+            "{} connections for {} s, with a request about every {} ms",
+            HumanCount(self.connections),
+            seconds.as_secs(),
+            think.as_millis()
+        )?;
+        writeln!(
+            f,
+            "request timeout {} ms; a share of {slow_share} has more work than that",
+            request_timeout.as_millis()
+        )?;
+        write!(
+            f,
+            "idle timeout {} ms; after a share of {silent_share} of the answers the client goes silent",
+            idle_timeout.as_millis()
+        )
+    }
+}
+
+fn within<T>(limits: RangeInclusive<T>, kind: &'static str) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: FromStr + PartialOrd + fmt::Display + Clone,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| limits.contains(number));
+        number.ok_or_else(|| format!("it takes {kind} from {} to {}", limits.start(), limits.end()))
+    }
+}
+
+fn share() -> impl Fn(&str) -> Result<f64, String> + Clone {
+    within(0.0..=1.0, "a number")
+}
+
+fn whole(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, String> + Clone {
+    within(limits, "a whole number")
+}
+
+fn seconds(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration, String> + Clone {
+    move |text| whole(limits.clone())(text).map(Duration::from_secs)
+}
+
+fn millis(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration, String> + Clone {
+    move |text| whole(limits.clone())(text).map(Duration::from_millis)
+}

@@ -1,0 +1,191 @@
+//! How late does a timer fire: on a wheel with a tick of 1 ms, on one with 100 µs, and on `tokio::time`?
+//!
+//! `cargo run --release --example sleep`, or with `-- --help` for the settings and `-- --short` for a quick look.
+//!
+//! Many tasks sleep for random times at once, on one timer after the other, in several rounds. Each notes how long
+//! after its deadline it runs again: the timer's lateness, and the time that the machine takes to wake a task. At
+//! the end a table has all timers side by side. If one fired early, or if the wheels' own counts do not agree with
+//! what was slept, the program says so and exits with 1.
+
+use std::error::Error;
+use std::ops::RangeInclusive;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
+use hdrhistogram::Histogram;
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use timingwheel::TimingWheel;
+use tokio::task::JoinSet;
+
+const ROUNDS: u64 = 3;
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// How late timers fire, on timing wheels and on tokio's own.
+#[derive(Parser)]
+#[command(name = "sleep")]
+struct Settings {
+    /// How many tasks sleep at once
+    #[arg(long, value_name = "NUMBER", default_value = "20000", value_parser = number(1..=1_000_000))]
+    #[arg(default_value_if("short", "true", "5000"), allow_negative_numbers = true)]
+    sleeps: u64,
+
+    /// For how many milliseconds a task sleeps at most
+    #[arg(long, value_name = "MS", default_value = "1000", value_parser = number(2..=60_000))]
+    #[arg(default_value_if("short", "true", "200"), allow_negative_numbers = true)]
+    longest: u64,
+
+    /// The ticks of the wheels, in microseconds, with commas between them
+    #[arg(long, value_name = "MICROSECONDS", default_value = "1000,100", value_delimiter = ',')]
+    #[arg(value_parser = number(1..=1_000_000), allow_negative_numbers = true)]
+    ticks: Vec<u64>,
+
+    /// A quick look: fewer and shorter sleeps, unless they are given
+    #[arg(long)]
+    short: bool,
+}
+
+fn number(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| limits.contains(number));
+        number.ok_or_else(|| format!("it takes a number from {} to {}", limits.start(), limits.end()))
+    }
+}
+
+/// What tasks sleep on, and how that went.
+struct Timer {
+    name: String,
+    /// None is `tokio::time`.
+    wheel: Option<TimingWheel>,
+    early: u64,
+    /// In nanoseconds.
+    lateness: Histogram<u64>,
+}
+
+impl Timer {
+    fn new(name: String, wheel: Option<TimingWheel>) -> Result<Self, Box<dyn Error>> {
+        Ok(Self { name, wheel, early: 0, lateness: Histogram::new(3)? })
+    }
+
+    /// Lets `sleeps` tasks sleep at once.
+    async fn round(
+        &mut self,
+        sleeps: u64,
+        longest: Duration,
+        bar: &ProgressBar,
+    ) -> Result<(), Box<dyn Error>> {
+        let mut tasks = JoinSet::new();
+        for _ in 0..sleeps {
+            let delay = SHORTEST + (longest - SHORTEST).mul_f64(fastrand::f64());
+            let wheel = self.wheel.clone();
+            tasks.spawn(async move {
+                let deadline = Instant::now() + delay;
+                match wheel {
+                    Some(wheel) => wheel.sleep(delay).await,
+                    None => tokio::time::sleep(delay).await,
+                }
+                Instant::now().checked_duration_since(deadline)
+            });
+        }
+        while let Some(late) = tasks.join_next().await {
+            match late? {
+                Some(late) => self.lateness.record(u64::try_from(late.as_nanos())?)?,
+                None => self.early += 1,
+            }
+            bar.inc(1);
+        }
+        Ok(())
+    }
+
+    fn quantile(&self, quantile: f64) -> String {
+        millis(self.lateness.value_at_quantile(quantile))
+    }
+
+    fn row(&self) -> [String; 7] {
+        let wakeups = self.wheel.as_ref().map(|wheel| wheel.stats().driver_wakeups);
+        [
+            self.name.clone(),
+            HumanCount(self.lateness.len() + self.early).to_string(),
+            HumanCount(self.early).to_string(),
+            self.quantile(0.5),
+            self.quantile(0.99),
+            millis(self.lateness.max()),
+            wakeups.map_or("-".into(), |wakeups| HumanCount(wakeups).to_string()),
+        ]
+    }
+
+    /// What does not add up.
+    fn problems(&self, sleeps: u64) -> Vec<String> {
+        let mut problems = Vec::new();
+        let slept = self.lateness.len() + self.early;
+        if slept != sleeps {
+            problems.push(format!("{}: {slept} of {sleeps} sleeps came to an end", self.name));
+        }
+        if self.early > 0 {
+            problems.push(format!("{}: {} timers fired early", self.name, self.early));
+        }
+        if let Some(stats) = self.wheel.as_ref().map(TimingWheel::stats) {
+            // All but the few whose task was held up, so that the deadline came before the first poll.
+            if stats.armed > sleeps || stats.armed < sleeps - sleeps / 100 {
+                problems.push(format!("{}: {} of {sleeps} timers reached it", self.name, stats.armed));
+            }
+            if stats.fired != stats.armed || stats.pending > 0 {
+                problems.push(format!("{}: not every timer that reached it fired: {stats:?}", self.name));
+            }
+        }
+        problems
+    }
+}
+
+fn millis(nanos: u64) -> String {
+    format!("{:.3} ms", Duration::from_nanos(nanos).as_secs_f64() * 1e3)
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match compare(Settings::parse()).await {
+        Ok(problems) if problems.is_empty() => ExitCode::SUCCESS,
+        Ok(problems) => {
+            problems.iter().for_each(|problem| eprintln!("error: {problem}"));
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn compare(settings: Settings) -> Result<Vec<String>, Box<dyn Error>> {
+    let Settings { sleeps, longest, ticks, short: _ } = settings;
+    let mut timers = Vec::new();
+    for tick in ticks.into_iter().map(Duration::from_micros) {
+        let wheel = TimingWheel::builder().tick(tick).build()?;
+        timers.push(Timer::new(format!("wheel, tick {tick:?}"), Some(wheel))?);
+    }
+    timers.push(Timer::new("tokio::time".into(), None)?);
+    println!(
+        "{ROUNDS} rounds of {} sleeps at once, each of 1 to {longest} ms. How late they ended:\n",
+        HumanCount(sleeps)
+    );
+
+    let style = ProgressStyle::with_template("{prefix:18} {wide_bar} {human_pos} of {human_len}")?;
+    let bar = ProgressBar::new(sleeps * ROUNDS * timers.len() as u64).with_style(style);
+    for _ in 0..ROUNDS {
+        // In turn, so that a noisy machine disturbs all alike.
+        for timer in &mut timers {
+            bar.set_prefix(timer.name.clone());
+            timer.round(sleeps, Duration::from_millis(longest), &bar).await?;
+        }
+    }
+    bar.finish_and_clear();
+
+    let mut table = Table::new();
+    table.load_preset(ASCII_MARKDOWN);
+    table.set_header(["", "sleeps", "early", "half within", "99 % within", "latest", "driver wake-ups"]);
+    table.add_rows(timers.iter().map(Timer::row));
+    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    println!("{table}");
+    Ok(timers.iter().flat_map(|timer| timer.problems(sleeps * ROUNDS)).collect())
+}

@@ -1,0 +1,241 @@
+//! How do I bound a call, give it more time while it shows progress, and see that the work behind it stopped?
+//!
+//! `cargo run --release --example timeout`, or with `-- --help` for the settings and `-- --short` for a quick look.
+//!
+//! Seven cases, each with many calls at once on a wheel of its own. The work behind a call is counted for as long
+//! as it is alive; it waits on tokio's timers, so the wheel's counts are those of the limits alone. The closing
+//! table tells how the calls of each case ended, that none took more than one timer however often its deadline
+//! moved, and that no work was left behind. If a case went otherwise the program says so, and exits with 1.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::iter::repeat_n;
+use std::ops::RangeInclusive;
+use std::pin::pin;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use clap::Parser;
+use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
+use futures::future::join_all;
+use timingwheel::{Elapsed, TimingWheel};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+/// Calls with a limit: how they end, and whether the work behind them does.
+#[derive(Parser)]
+#[command(name = "timeout")]
+struct Settings {
+    /// How many calls each case makes
+    #[arg(long, value_name = "NUMBER", default_value = "500", value_parser = number(1..=10_000))]
+    #[arg(default_value_if("short", "true", "100"), allow_negative_numbers = true)]
+    calls: u64,
+
+    /// After how many milliseconds without an answer, or without progress, a call is cut off
+    #[arg(long, value_name = "MS", default_value = "400", value_parser = number(50..=10_000))]
+    #[arg(default_value_if("short", "true", "200"), allow_negative_numbers = true)]
+    limit: u64,
+
+    /// A quick look: fewer calls and a shorter limit, unless they are given
+    #[arg(long)]
+    short: bool,
+}
+
+fn number(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| limits.contains(number));
+        number.ok_or_else(|| format!("it takes a number from {} to {}", limits.start(), limits.end()))
+    }
+}
+
+/// Held by work for as long as it is alive: a future that is dropped drops what it holds.
+struct Alive;
+
+static STARTED: AtomicU64 = AtomicU64::new(0);
+static ALIVE: AtomicU64 = AtomicU64::new(0);
+
+impl Alive {
+    fn new() -> Self {
+        STARTED.fetch_add(1, Ordering::SeqCst);
+        ALIVE.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        ALIVE.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+async fn work(time: Duration) {
+    let _alive = Alive::new();
+    sleep(time).await;
+}
+
+/// Work in parts, each of which takes its time and is reported.
+async fn download(parts: impl Iterator<Item = Duration>, progress: &Notify) {
+    let _alive = Alive::new();
+    for time in parts {
+        sleep(time).await;
+        progress.notify_one();
+    }
+}
+
+/// Awaits `call`, which may take as long as it likes, but not longer than `limit` without progress.
+async fn while_it_progresses<F: Future>(
+    wheel: &TimingWheel,
+    limit: Duration,
+    progress: &Notify,
+    call: F,
+) -> Result<F::Output, Elapsed> {
+    let mut call = pin!(wheel.timeout(limit, call));
+    loop {
+        tokio::select! {
+            biased; // Progress made in time counts, even if it is seen late.
+            () = progress.notified() => call.as_mut().reset(Instant::now() + limit),
+            result = &mut call => return result,
+        }
+    }
+}
+
+/// Runs `work` in a task of its own. A task outlives the future that waits for it, unless it is aborted.
+async fn in_a_task(
+    wheel: &TimingWheel,
+    limit: Duration,
+    work: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), Elapsed> {
+    let mut tasks = JoinSet::new();
+    tasks.spawn(work);
+    let result = wheel.timeout(limit, tasks.join_next()).await;
+    // Aborts it and waits until it is gone. Dropping the set aborts it too, but does not wait.
+    tasks.shutdown().await;
+    result.map(drop)
+}
+
+/// Awaits `call` with a limit, if the wheel has room for one more timer. Else it gets it back, and goes without.
+async fn if_there_is_room<F: Future>(
+    wheel: &TimingWheel,
+    limit: Duration,
+    call: F,
+) -> Result<F::Output, Elapsed> {
+    match wheel.try_timeout(limit, call) {
+        Ok(call) => call.await,
+        Err(refused) => Ok(refused.into_inner().await),
+    }
+}
+
+fn end_of<T>(result: Result<T, Elapsed>) -> &'static str {
+    match result.map_err(|elapsed| elapsed.reason()) {
+        Ok(_) => "answered",
+        Err(None) => "cut off",
+        Err(Some(reason)) if reason.is_shutdown() => "ended with the wheel",
+        Err(Some(_at_capacity)) => "refused",
+    }
+}
+
+/// The closing table, and what is wrong in it.
+struct Report {
+    table: Table,
+    problems: Vec<String>,
+}
+
+impl Report {
+    /// Makes `calls` on `wheel`, all at once: they should all come to the same `end` and take so many `timers`.
+    async fn case<T>(
+        &mut self,
+        name: &str,
+        wheel: &TimingWheel,
+        (end, timers): (&str, u64),
+        calls: impl Iterator<Item: Future<Output = Result<T, Elapsed>>>,
+    ) {
+        let start = Instant::now();
+        let results = join_all(calls).await;
+        let took = format!("{:.3} s", start.elapsed().as_secs_f64());
+        let armed = wheel.stats().armed;
+        let (started, alive) = (STARTED.swap(0, Ordering::SeqCst), ALIVE.load(Ordering::SeqCst));
+
+        let calls = results.len() as u64;
+        let mut ends = BTreeMap::new();
+        results.into_iter().for_each(|result| *ends.entry(end_of(result)).or_insert(0) += 1);
+        if !ends.keys().eq([&end]) || armed != timers || started != calls || alive > 0 {
+            self.problems.push(format!(
+                "{name}: expected were {calls} {end}, {timers} timers, {calls} pieces of work started and none left"
+            ));
+        }
+        let ends: Vec<String> = ends.iter().map(|(end, count)| format!("{count} {end}")).collect();
+        let counts = [armed, started, alive].map(|count| count.to_string());
+        self.table.add_row([name.into(), ends.join(", "), took].into_iter().chain(counts));
+    }
+}
+
+async fn report(Settings { calls, limit, short: _ }: Settings) -> Result<Report, Box<dyn Error>> {
+    let limit = Duration::from_millis(limit);
+    let (quick, slow) = (limit / 20, limit * 20);
+    let times = || 0..calls;
+    let mut report = Report { table: Table::new(), problems: Vec::new() };
+    report.table.load_preset(ASCII_MARKDOWN).set_header([
+        "calls",
+        "ended",
+        "took",
+        "timers",
+        "work started",
+        "work left",
+    ]);
+
+    let wheel = TimingWheel::new();
+    let case = times().map(|_| wheel.timeout(limit, work(quick)));
+    report.case("quick", &wheel, ("answered", calls), case).await;
+
+    let wheel = TimingWheel::new();
+    let case = times().map(|_| wheel.timeout(limit, work(slow)));
+    report.case("slow", &wheel, ("cut off", calls), case).await;
+
+    let wheel = TimingWheel::new();
+    let case = times().map(|_| in_a_task(&wheel, limit, work(slow)));
+    report.case("slow, in tasks of their own", &wheel, ("cut off", calls), case).await;
+
+    for (name, end, last_part) in [("slow, with progress", "answered", quick), ("stalled", "cut off", slow)] {
+        let wheel = TimingWheel::new();
+        let case = times().map(async |_| {
+            let progress = Notify::new();
+            let call = download(repeat_n(quick, 30).chain([last_part]), &progress);
+            while_it_progresses(&wheel, limit, &progress, call).await
+        });
+        report.case(name, &wheel, (end, calls), case).await;
+    }
+
+    let room = calls.div_ceil(2);
+    let wheel = TimingWheel::builder().max_pending(usize::try_from(room)?).build()?;
+    let case = times().map(|_| if_there_is_room(&wheel, limit, work(quick)));
+    report.case("quick, room for half of them", &wheel, ("answered", room), case).await;
+
+    let wheel = TimingWheel::new();
+    let case = times().map(|_| wheel.timeout(slow, work(slow)));
+    let shutdown = async {
+        sleep(quick).await;
+        wheel.shutdown()
+    };
+    let case = report.case("slow, wheel shut down", &wheel, ("ended with the wheel", calls), case);
+    tokio::join!(case, shutdown);
+    Ok(report)
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let settings = Settings::parse();
+    println!("{} calls in each case, with a limit of {} ms.\n", settings.calls, settings.limit);
+    let mut report = match report(settings).await {
+        Ok(report) => report,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    report.table.column_iter_mut().skip(2).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    println!("{}", report.table);
+    report.problems.iter().for_each(|problem| eprintln!("error: {problem}"));
+    if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
