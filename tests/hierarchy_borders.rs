@@ -1,0 +1,228 @@
+//! The core at its borders: of a tick, of a level and of time.
+//!
+//! 1. The table in the documentation of the core is what happens.
+//! 2. A deadline beside a border is met exactly, and two at any distance are at most a tick late, whatever the
+//!    stride of the clock.
+//! 3. A level exists when a deadline needs it and not before.
+//! 4. Moving an entry later leaves it in its bucket; moving it to the past and back does not make it early.
+
+use std::time::Duration;
+
+use timingwheel::wheel::{Hierarchy, Key, Nanos, Progress, Resolution};
+
+fn wheel<T>(tick: u64, slots: usize) -> Hierarchy<T> {
+    Hierarchy::new(Resolution::new(Duration::from_nanos(tick)).expect("not zero"), slots)
+}
+
+/// Inserts as of the wheel's clock.
+fn insert<T>(wheel: &mut Hierarchy<T>, deadline: u64, payload: T) -> Key {
+    wheel.insert(wheel.elapsed(), Nanos(deadline), payload).ok().expect("it lies ahead")
+}
+
+/// What is handed out by an advance to `now`, all of it.
+fn advance<T>(wheel: &mut Hierarchy<T>, now: u64) -> Vec<T> {
+    let mut expired = Vec::new();
+    assert_eq!(wheel.advance(Nanos(now), 10_000, &mut expired), Progress::Done);
+    wheel.assert_invariants();
+    expired
+}
+
+fn next_expiration<T>(wheel: &mut Hierarchy<T>) -> Option<u64> {
+    wheel.next_expiration().map(|at| at.0)
+}
+
+/// What is handed out by advancing from one expiration to the next, and when.
+fn run<T>(wheel: &mut Hierarchy<T>) -> Vec<(u64, T)> {
+    let mut expired = Vec::new();
+    for _ in 0..1_000 {
+        let Some(at) = next_expiration(wheel) else { return expired };
+        expired.extend(advance(wheel, at).into_iter().map(|payload| (at, payload)));
+    }
+    panic!("it does not come to an end");
+}
+
+#[test]
+fn the_table_of_buckets_in_the_documentation_is_what_happens() {
+    let mut wheel = wheel(1, 3);
+    for (deadline, name) in [(2, "a"), (5, "b"), (13, "c")] {
+        insert(&mut wheel, deadline, name);
+    }
+    let mut table = Vec::new();
+    while let Some(at) = next_expiration(&mut wheel) {
+        table.push((at, advance(&mut wheel, at), wheel.cascaded()));
+    }
+    let row = |at, name: &[&'static str], moved| (at, name.to_vec(), moved);
+    assert_eq!(
+        table,
+        [
+            row(2, &["a"], 0),
+            row(3, &[], 1),
+            row(5, &["b"], 1),
+            row(9, &[], 2),
+            row(12, &[], 3),
+            row(13, &["c"], 3),
+        ]
+    );
+    assert_eq!(wheel.levels(), 3);
+}
+
+#[test]
+fn a_deadline_beside_a_border_of_any_level_is_met_exactly() {
+    for slots in [2, 3, 20, 64, 256] {
+        for tick in [1, 10, 1_000_000] {
+            let widths = (0..6).map(|level| tick * (slots as u64).pow(level));
+            for border in widths.flat_map(|width| [width, 2 * width, 3 * width]) {
+                for start in [0, 1, tick - 1, tick, border - 1, border, border + 1] {
+                    for deadline in [start + border - 1, start + border, start + border + 1] {
+                        let mut wheel = wheel(tick, slots);
+                        advance(&mut wheel, start);
+                        if deadline > start {
+                            insert(&mut wheel, deadline, ());
+                            assert_eq!(run(&mut wheel), [(deadline, ())], "{slots} slots, {tick}, {start}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn two_deadlines_are_at_most_a_tick_late_at_any_stride_of_the_clock() {
+    const TICK: u64 = 2;
+    for (a, b) in (1..=26).flat_map(|a| (1..=26).map(move |b| (a, b))) {
+        for stride in 1..=14 {
+            let mut wheel = wheel(TICK, 2);
+            insert(&mut wheel, a, a);
+            insert(&mut wheel, b, b);
+            let mut before = 0;
+            while !wheel.is_empty() {
+                let now = before + stride;
+                for deadline in advance(&mut wheel, now) {
+                    let end = deadline.div_ceil(TICK) * TICK;
+                    assert!(deadline <= now && before < end, "{a} and {b}: {deadline} at {now} by {stride}");
+                }
+                before = now;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_level_is_made_when_a_deadline_first_needs_it() {
+    let mut wheel = wheel(1, 3);
+    for (deadline, levels) in [(1, 1), (3, 1), (4, 2), (9, 2), (10, 3), (27, 3), (28, 4), (5, 4)] {
+        insert(&mut wheel, deadline, deadline);
+        assert_eq!(wheel.levels(), levels, "for {deadline}");
+    }
+}
+
+#[test]
+fn near_deadlines_need_one_level_and_a_hundred_years_eight() {
+    let tick = Duration::from_micros(100);
+    let mut wheel = Hierarchy::new(Resolution::new(tick).expect("not zero"), 64);
+    for _ in 0..1_000 {
+        let now = wheel.elapsed();
+        for delay in [tick / 2, tick, 63 * tick] {
+            insert(&mut wheel, Nanos::from_duration(now.to_duration() + delay).0, ());
+        }
+        advance(&mut wheel, Nanos::from_duration(now.to_duration() + 2 * tick).0);
+    }
+    assert_eq!(wheel.levels(), 1);
+    let century = Duration::from_secs(100 * 31_557_600);
+    insert(&mut wheel, Nanos::from_duration(century).0, ());
+    assert_eq!(wheel.levels(), 8);
+    insert(&mut wheel, u64::MAX, ());
+    assert_eq!(wheel.levels(), 8);
+}
+
+#[test]
+fn the_end_of_time_is_reached_with_the_fewest_slots_and_with_the_most() {
+    for (slots, levels) in [(Hierarchy::<u64>::MIN_SLOTS, 64), (Hierarchy::<u64>::MAX_SLOTS, 4)] {
+        let mut wheel = wheel(1, slots);
+        insert(&mut wheel, u64::MAX, 1);
+        insert(&mut wheel, u64::MAX - 1, 0);
+        assert_eq!(wheel.levels(), levels);
+        assert_eq!(run(&mut wheel), [(u64::MAX - 1, 0), (u64::MAX, 1)]);
+        assert_eq!(wheel.insert(Nanos::ZERO, Nanos::MAX, 2), Err(2), "nothing lies beyond");
+    }
+}
+
+#[test]
+fn all_is_handed_out_through_the_clock_or_the_beginning_of_its_tick() {
+    let mut wheel = wheel(10, 3);
+    insert(&mut wheel, 31, ());
+    advance(&mut wheel, 25);
+    assert_eq!(wheel.handed_out_through(), Nanos(25));
+    let key = insert(&mut wheel, 28, ());
+    assert_eq!(wheel.handed_out_through(), Nanos(20), "as what is due at 24 may wait for it");
+    wheel.cancel(key);
+    assert_eq!(wheel.handed_out_through(), Nanos(25));
+}
+
+#[test]
+fn an_idle_wheel_starts_again_from_now() {
+    let mut wheel = wheel(10, 3);
+    let key = insert(&mut wheel, 1_000, "cancelled");
+    assert_eq!(wheel.cancel(key), Some("cancelled"));
+    assert_eq!(wheel.insert(Nanos(1 << 60), Nanos(1 << 60), "due"), Err("due"));
+    wheel.insert(Nanos(1 << 60), Nanos((1 << 60) + 5), "soon").expect("it lies ahead");
+    wheel.assert_invariants();
+    assert_eq!(run(&mut wheel), [((1 << 60) + 5, "soon")]);
+    assert_eq!(wheel.cascaded(), 0);
+}
+
+#[test]
+fn the_clock_goes_on_with_an_insertion_if_nothing_has_come_up() {
+    let mut wheel = wheel(10, 3);
+    insert(&mut wheel, 500, "far");
+    wheel.insert(Nanos(205), Nanos(209), "near").expect("it lies ahead");
+    assert_eq!(wheel.elapsed(), Nanos(205));
+    assert_eq!((next_expiration(&mut wheel), wheel.cascaded()), (Some(209), 0));
+
+    wheel.insert(Nanos(499), Nanos(501), "last").expect("it lies ahead");
+    assert_eq!(wheel.elapsed(), Nanos(205), "near has not been handed out");
+    assert_eq!(wheel.insert(Nanos(501), Nanos(501), "due"), Err("due"));
+    let order: Vec<&str> = run(&mut wheel).into_iter().map(|(_, name)| name).collect();
+    assert_eq!(order, ["near", "far", "last"]);
+}
+
+#[test]
+fn an_entry_moved_later_stays_in_its_bucket_until_that_comes_up() {
+    let mut wheel = wheel(10, 64);
+    let key = insert(&mut wheel, 35, ());
+    for deadline in 36..=1_000 {
+        assert!(wheel.reschedule(key, Nanos(deadline)));
+        assert_eq!(next_expiration(&mut wheel), Some(deadline.min(40)));
+    }
+    assert!(advance(&mut wheel, 40).is_empty());
+    assert_eq!(wheel.cascaded(), 1);
+    assert_eq!(run(&mut wheel), [(1_000, ())]);
+}
+
+#[test]
+fn an_entry_moved_to_the_past_and_on_within_the_tick_of_the_clock_is_not_early() {
+    let mut wheel = wheel(10, 64);
+    let key = insert(&mut wheel, 18, ());
+    advance(&mut wheel, 10);
+    assert!(wheel.reschedule(key, Nanos(10)));
+    assert!(wheel.reschedule(key, Nanos(15)));
+    assert!(advance(&mut wheel, 14).is_empty());
+    assert_eq!(run(&mut wheel), [(15, ())]);
+}
+
+#[test]
+fn an_entry_moved_to_the_past_is_due_with_the_next_advance() {
+    let mut wheel = wheel(10, 64);
+    let key = insert(&mut wheel, 1_000, ());
+    advance(&mut wheel, 25);
+    assert!(wheel.reschedule(key, Nanos(5)));
+    assert_eq!(advance(&mut wheel, 0), [()], "though the clock stands still");
+    assert_eq!(wheel.elapsed(), Nanos(25));
+}
+
+#[test]
+#[should_panic(expected = "a batch of no entries")]
+fn a_batch_of_nothing_is_refused() {
+    let _ = wheel::<()>(1, 2).advance(Nanos(1), 0, &mut Vec::new());
+}

@@ -1,0 +1,127 @@
+//! The core's memory: taken and given back in pages of 1024 entries.
+//!
+//! 1. A million entries in one bucket go out in batches, and their memory is given back.
+//! 2. An empty wheel keeps one page, and uses that first.
+//! 3. `capacity` is less than three pages above `len` if entries leave in the order they came in or in the
+//!    opposite one: the page in which each end of the order lies can have room, and one empty page is kept.
+//! 4. Otherwise it is at most a page for each entry and one more, as a page stays while anything is in it;
+//!    but its room is used before another page is taken.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+use timingwheel::wheel::{Hierarchy, Key, Nanos, Progress, Resolution};
+
+const PAGE: usize = 1024;
+const FAR: u64 = 1 << 60;
+
+/// A wheel with a tick of a millisecond.
+fn wheel<T>() -> Hierarchy<T> {
+    Hierarchy::new(Resolution::new(Duration::from_millis(1)).expect("not zero"), 64)
+}
+
+fn insert<T>(wheel: &mut Hierarchy<T>, deadline: u64, payload: T) -> Key {
+    wheel.insert(Nanos::ZERO, Nanos(deadline), payload).ok().expect("it lies ahead")
+}
+
+#[test]
+fn a_million_entries_in_one_bucket_go_out_in_batches_and_give_their_memory_back() {
+    const MILLION: u32 = 1_000_000;
+    let mut wheel = wheel();
+    for n in 0..MILLION {
+        insert(&mut wheel, 1 + u64::from(n), n);
+    }
+    assert_eq!((wheel.levels(), wheel.next_expiration()), (1, Some(Nanos(1_000_000))));
+
+    let now = Nanos(1_500_000);
+    let (mut expired, mut late_comers) = (Vec::new(), MILLION);
+    loop {
+        let before = expired.len();
+        let progress = wheel.advance(now, 256, &mut expired);
+        assert!(expired.len() - before <= 256);
+        if progress == Progress::Done {
+            break;
+        }
+        assert_eq!(expired.len() - before, 256);
+        // Into the tick of `now` and, far beyond it, where the bucket drained stands in the ring.
+        for deadline in [1_999_999, 1_000_000 * 65] {
+            wheel.insert(now, Nanos(deadline), late_comers).expect("it lies ahead");
+            late_comers += 1;
+        }
+    }
+    wheel.assert_invariants();
+    assert_eq!(expired.len(), MILLION as usize, "those inserted between are not due");
+
+    assert_eq!(wheel.advance(Nanos(1_000_000 * 65), 2 * MILLION as usize, &mut expired), Progress::Done);
+    expired.sort_unstable();
+    assert!(expired.into_iter().eq(0..late_comers), "each exactly once");
+    assert!(wheel.capacity() <= 2 * PAGE, "{}", wheel.capacity());
+}
+
+#[test]
+fn a_page_stays_while_anything_is_in_it_and_its_room_is_used_first() {
+    let mut wheel = wheel();
+    let keys: Vec<Key> = (0..10 * PAGE).map(|n| insert(&mut wheel, FAR, n)).collect();
+    let is_kept = |n: usize| n % PAGE == 7;
+    for (n, &key) in keys.iter().enumerate().filter(|&(n, _)| !is_kept(n)) {
+        assert_eq!(wheel.cancel(key), Some(n));
+        assert!(wheel.capacity() <= PAGE * (wheel.len() + 1));
+    }
+    assert_eq!((wheel.len(), wheel.capacity()), (10, 10 * PAGE));
+    for n in 10..10 * PAGE {
+        insert(&mut wheel, FAR, n);
+    }
+    assert_eq!((wheel.len(), wheel.capacity()), (10 * PAGE, 10 * PAGE));
+}
+
+#[test]
+fn an_entry_that_comes_and_goes_after_a_storm_does_not_allocate_each_time() {
+    let mut wheel = wheel();
+    let keys: Vec<Key> = (0..3 * PAGE).map(|n| insert(&mut wheel, FAR, n)).collect();
+    for key in keys {
+        wheel.cancel(key);
+    }
+    let capacity = wheel.capacity();
+    assert_eq!(capacity, PAGE);
+    for n in 0..3 {
+        let key = insert(&mut wheel, FAR, n);
+        assert_eq!(wheel.capacity(), capacity);
+        wheel.cancel(key);
+        assert_eq!(wheel.capacity(), capacity);
+    }
+}
+
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn memory_follows_entries_that_leave_at_both_ends_of_the_order_in_which_they_came(
+        storms in proptest::collection::vec(
+            (0..5 * PAGE, proptest::collection::vec((any::<bool>(), 1..2 * PAGE), 0..8)),
+            1..4,
+        ),
+    ) {
+        let mut wheel = wheel();
+        for (count, leaving) in storms {
+            let mut keys: VecDeque<Key> = (0..count).map(|n| insert(&mut wheel, FAR, n)).collect();
+            prop_assert!(wheel.capacity() <= count + PAGE);
+            for (oldest, many) in leaving.into_iter().chain([(true, count)]) {
+                for _ in 0..many {
+                    let end = if oldest { keys.pop_front() } else { keys.pop_back() };
+                    prop_assert_eq!(end.and_then(|key| wheel.cancel(key)).is_some(), end.is_some());
+                    prop_assert!(wheel.capacity() < wheel.len() + 3 * PAGE);
+                }
+            }
+            prop_assert!(wheel.is_empty() && wheel.capacity() <= PAGE);
+        }
+    }
+}

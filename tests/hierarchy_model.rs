@@ -1,0 +1,87 @@
+//! The core against a naive ordered map: random operations on both, and after each what must hold.
+//!
+//! An entry is *due in* the tick that its deadline lies in (a deadline on a border lies in the tick that ends
+//! there), or, if that was over when the deadline was set, in the tick that the clock was in. The map holds
+//! entries by the tick they are due in. *Now* is the time told, or the wheel's clock if that is later.
+//!
+//! 1. Never early: an entry is handed out when its deadline is now or before.
+//! 2. At most one tick late: when `advance` is done, no entry is left whose tick has ended.
+//! 3. Each entry is handed out or cancelled exactly once, and `len` counts those that were not.
+//! 4. Entries are handed out in the order of the ticks they are due in, over the whole life of a wheel.
+//! 5. `next_expiration` is there exactly if something is pending, at most the end of the earliest tick that
+//!    an entry is due in. `advance` has something to do at that time and nothing before it.
+//! 6. Advancing from one `next_expiration` to the next hands everything out, in at most a step for each level
+//!    and entry and one more for each entry that was moved later. It is never late.
+//! 7. A batch is never exceeded; with `Progress::More` it was full and something is left to do.
+//! 8. A stale key finds nothing and harms nothing; any other key finds its own entry.
+//! 9. No pending entry has a deadline up to `handed_out_through`, unless it was moved into the past. If none
+//!    is pending at all, it is the wheel's clock.
+//! 10. There are as many levels as an entry inserted needs, and no more than some deadline needed when it was
+//!     set. Each setting of a deadline moves an entry at most once for each level.
+//! 11. `capacity` is at most a page of 1024 for each pending entry and one more, and never more than the
+//!     pages that the most entries ever pending at a time fill.
+//! 12. An insertion moves the clock to now or not at all; that of an idle wheel is then less than a tick behind.
+//! 13. A lone entry is handed out exactly at its deadline by advancing to each `next_expiration`.
+
+mod model;
+
+use std::ops::ControlFlow;
+
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+
+use model::Model;
+use model::ops::{change, op, shape, span};
+
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        // The default heeds `PROPTEST_CASES`.
+        cases: 2 * ProptestConfig::default().cases,
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn a_wheel_does_what_an_ordered_map_does_to_within_a_tick(
+        shape in shape(),
+        ops in proptest::collection::vec(op(), 1..120),
+    ) {
+        let mut model = Model::new(shape);
+        ops.iter().for_each(|op| model.apply(op));
+        model.advance_to_the_last_expiration();
+        prop_assert!(model.wheel.is_empty());
+    }
+
+    #[test]
+    fn a_lone_entry_is_handed_out_exactly_at_its_deadline(
+        shape in shape(),
+        start in span(4),
+        delay in span(1),
+        moves in proptest::collection::vec((0..3_u8, change()), 0..6),
+    ) {
+        let mut model = Model::new(shape);
+        model.now = model.after(0, &start);
+        model.insert(model.after(model.now, &delay));
+        let mut moves = moves.iter();
+        while !model.wheel.is_empty() {
+            // Moves come after some alarms, which can have moved the entry to a finer level.
+            if let Some((alarms, change)) = moves.next() {
+                (0..*alarms).for_each(|_| _ = model.advance_to_expiration());
+                if !model.wheel.is_empty() {
+                    model.change(0, change);
+                }
+            } else {
+                let clock = model.clock();
+                let at = model.advance_to_expiration();
+                if model.wheel.is_empty() {
+                    let deadline = model.made[0].deadline.max(clock);
+                    prop_assert_eq!(at.map_continue(|at| at.max(clock)), ControlFlow::Continue(deadline));
+                }
+            }
+        }
+    }
+}
