@@ -1,0 +1,173 @@
+//! What the owner of a timer does with it, against the driver that fires it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Waker;
+
+use loom::thread;
+
+use super::{CountingWaker, HOUR, SLOTS, at, check, register, shard, turn};
+use crate::bound::Bound;
+use crate::shard::Shard;
+use crate::wheel::Nanos;
+
+const FULL_BATCH: usize = 8;
+
+fn spawn_turn(shard: &Arc<Shard>, now: Nanos, batch: usize) -> thread::JoinHandle<()> {
+    let shard = shard.clone();
+    thread::spawn(move || turn(&shard, now, batch))
+}
+
+/// Fails if `handed_out` is published before the entries have been.
+#[test]
+fn a_timer_is_cancelled_or_fires_and_is_gone_when_cancel_returns() {
+    check(["cancelled", "fired"], || {
+        let (shard, waker) = (shard(None), CountingWaker::new());
+        let key = register(&shard, at(1), &waker);
+        let driver = spawn_turn(&shard, at(2), FULL_BATCH);
+        let cancelled = shard.cancel(key, at(1)).is_some();
+        assert_eq!(shard.pending(), 0);
+        driver.join().unwrap();
+        assert_eq!(waker.count(), usize::from(!cancelled));
+        if cancelled { "cancelled" } else { "fired" }
+    });
+}
+
+/// Fails if `handed_out` is the time of the turn, whether or not its batch was full.
+#[test]
+fn a_timer_is_cancelled_during_a_cascade_in_batches_and_the_others_fire() {
+    check(["cancelled", "fired"], || {
+        let shard = shard(None);
+        // In one bucket of the overflow level; the first two in one of level 0 after that.
+        let timers = [1, 1, 2].map(|hours| {
+            let (deadline, waker) = (at(SLOTS + hours), CountingWaker::new());
+            (register(&shard, deadline, &waker), deadline, waker)
+        });
+        let driver = spawn_turn(&shard, at(SLOTS + 2), 1);
+        let (key, deadline, waker) = &timers[0];
+        let cancelled = shard.cancel(*key, *deadline).is_some();
+        let is_gone = shard.set_waker(*key, Waker::noop()).is_none();
+        assert!(is_gone);
+        driver.join().unwrap();
+        assert_eq!(waker.count(), usize::from(!cancelled));
+        assert_eq!((timers[1].2.count(), timers[2].2.count()), (1, 1));
+        if cancelled { "cancelled" } else { "fired" }
+    });
+}
+
+/// Fails if the driver fires what has been moved on.
+#[test]
+fn a_timer_that_is_moved_to_later_fires_at_its_old_deadline_or_at_the_new_one() {
+    check(["fired at the old", "fired at the new"], || {
+        let (shard, waker) = (shard(None), CountingWaker::new());
+        let key = register(&shard, at(1), &waker);
+        let driver = spawn_turn(&shard, at(2), FULL_BATCH);
+        let moved = shard.reschedule(key, at(1), at(3));
+        driver.join().unwrap();
+        assert_eq!((waker.count(), shard.pending()), if moved { (0, 1) } else { (1, 0) });
+        turn(&shard, at(3), FULL_BATCH);
+        assert_eq!((waker.count(), shard.pending()), (1, 0));
+        if moved { "fired at the new" } else { "fired at the old" }
+    });
+}
+
+/// Fails if moving a timer does not publish.
+#[test]
+fn a_timer_that_is_moved_to_earlier_as_the_driver_turns_fires_by_then() {
+    check(["fired"], || {
+        let (shard, waker) = (shard(None), CountingWaker::new());
+        // What there is a turn for.
+        register(&shard, at(1), &CountingWaker::new());
+        let key = register(&shard, at(4), &waker);
+        let driver = spawn_turn(&shard, at(1), FULL_BATCH);
+        assert!(shard.reschedule(key, at(4), at(2)));
+        driver.join().unwrap();
+        assert_eq!((waker.count(), shard.pending()), (0, 1));
+        turn(&shard, at(2), FULL_BATCH);
+        assert_eq!((waker.count(), shard.pending()), (1, 0));
+        "fired"
+    });
+}
+
+/// Fails if only the clock is asked whether the new deadline has been reached, and not the wheel: it may have
+/// been turned since the clock was looked at.
+#[test]
+fn a_timer_that_is_moved_to_earlier_and_cancelled_is_gone_when_cancel_returns() {
+    check(["cancelled", "fired", "found due"], || {
+        let (shard, waker) = (shard(None), CountingWaker::new());
+        register(&shard, at(1), &CountingWaker::new());
+        let key = register(&shard, at(4), &waker);
+        let driver = spawn_turn(&shard, at(2), FULL_BATCH);
+        let moved = shard.reschedule(key, at(4), at(2));
+        let cancelled = moved && shard.cancel(key, at(2)).is_some();
+        let is_gone = shard.set_waker(key, Waker::noop()).is_none();
+        assert!(is_gone);
+        driver.join().unwrap();
+        assert_eq!(waker.count(), usize::from(!cancelled));
+        match (moved, cancelled) {
+            (false, _) => "found due",
+            (true, true) => "cancelled",
+            (true, false) => "fired",
+        }
+    });
+}
+
+/// Fails if moving it there wakes without cancelling, or cancels without waking.
+#[test]
+fn a_timer_that_is_moved_into_the_past_wakes_once() {
+    check(["woken"], || {
+        let (shard, waker) = (shard(None), CountingWaker::new());
+        let key = register(&shard, at(1), &waker);
+        let driver = spawn_turn(&shard, at(1), FULL_BATCH);
+        assert!(!shard.reschedule(key, at(1), at(0)));
+        driver.join().unwrap();
+        assert_eq!((waker.count(), shard.pending()), (1, 0));
+        "woken"
+    });
+}
+
+/// Fails if a place is looked for and taken in two steps.
+#[test]
+fn no_more_places_are_taken_than_there_are_and_none_is_lost() {
+    check(["one refused", "none refused"], || {
+        let bound = Arc::new(Bound::new(1));
+        // Not the model checker's: it only counts.
+        let held = Arc::new(AtomicUsize::new(0));
+        let take_and_give_back = {
+            let (bound, held) = (bound.clone(), held.clone());
+            move || {
+                let taken = bound.take().is_ok();
+                if taken {
+                    assert_eq!(held.fetch_add(1, Ordering::Relaxed), 0);
+                    thread::yield_now();
+                    held.fetch_sub(1, Ordering::Relaxed);
+                    bound.give_back(1);
+                }
+                taken
+            }
+        };
+        let other = thread::spawn(take_and_give_back.clone());
+        let taken = [take_and_give_back(), other.join().unwrap()];
+        assert!(taken.contains(&true));
+        bound.take().expect("all have been given back");
+        assert!(bound.take().expect_err("there is only one").is_at_capacity());
+        if taken == [true; 2] { "none refused" } else { "one refused" }
+    });
+}
+
+/// Fails if the driver or who cancels gives back no place, and if cancelling gives one back also where the timer
+/// has fired.
+#[test]
+fn a_timer_that_is_cancelled_as_it_fires_gives_its_place_back_once() {
+    check(["cancelled", "fired"], || {
+        let shard = shard(Some(Arc::new(Bound::new(1))));
+        let key = register(&shard, at(1), &CountingWaker::new());
+        let driver = spawn_turn(&shard, at(1), FULL_BATCH);
+        let cancelled = shard.cancel(key, at(1)).is_some();
+        driver.join().unwrap();
+        register(&shard, at(2), &CountingWaker::new());
+        let refused = shard.register(at(0), at(2).after(HOUR), Waker::noop());
+        assert!(refused.expect_err("there is one place").is_at_capacity());
+        if cancelled { "cancelled" } else { "fired" }
+    });
+}

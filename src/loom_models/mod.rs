@@ -1,0 +1,186 @@
+//! Models of the concurrent part, for the model checker loom, which tries the orders in which threads can come.
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test --release --lib loom_models
+//! ```
+//!
+//! Time does not pass: the clock stands at hour 0, ticks are hours, and [`at`] names the hours to come. For a
+//! later hour to come a model turns its shard by hand. A deadline before hour 0, [`OVERDUE`], is registered by
+//! somebody who looked at the clock long ago; the driver fires it at once.
+//!
+//! Each execution of a model ends in one of its outcomes, and the model passes only if loom came to all of them:
+//! an invariant that holds because nothing happened proves nothing. Each model says without what it fails, and
+//! each of those changes has been tried.
+
+mod end;
+mod firing;
+mod futures;
+mod going_to_sleep;
+
+use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use crate::alarm::Alarm;
+use crate::bound::Bound;
+use crate::clock::Clock;
+use crate::driver::{Driver, Shards};
+use crate::shard::{Shard, Turn};
+use crate::wheel::{Hierarchy, Key, Nanos, Resolution};
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+
+/// Deadlines up to `at(SLOTS)` stand at level 0, where a bucket expires at its deadline.
+const SLOTS: u32 = 8;
+
+/// It has passed, by the clock.
+const OVERDUE: Nanos = Nanos(1);
+
+/// What those who register [`OVERDUE`] take for the time.
+const LONG_AGO: Nanos = Nanos::ZERO;
+
+/// `hours` after the time at which the clock stands.
+fn at(hours: u32) -> Nanos {
+    Clock::start().now().after(HOUR * hours)
+}
+
+/// Runs `model` in every order of its threads, and asserts that its outcomes are `outcomes`.
+fn check<const N: usize>(
+    outcomes: [&'static str; N],
+    model: impl Fn() -> &'static str + Send + Sync + 'static,
+) {
+    check_within(None, outcomes, model);
+}
+
+/// As [`check`], where there are too many orders: in those in which threads interrupt each other at most three
+/// times, or as often as the environment's `LOOM_MAX_PREEMPTIONS` says.
+fn check_most<const N: usize>(
+    outcomes: [&'static str; N],
+    model: impl Fn() -> &'static str + Send + Sync + 'static,
+) {
+    check_within(Some(3), outcomes, model);
+}
+
+fn check_within<const N: usize>(
+    interruptions: Option<usize>,
+    outcomes: [&'static str; N],
+    model: impl Fn() -> &'static str + Send + Sync + 'static,
+) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(interruptions);
+    let seen = Arc::new(Mutex::new(BTreeSet::new()));
+    let executions = Arc::new(AtomicUsize::new(0));
+    builder.check({
+        let (seen, executions) = (seen.clone(), executions.clone());
+        move || {
+            let outcome = model();
+            seen.lock().expect("nothing panics under it").insert(outcome);
+            executions.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    println!("{} executions", executions.load(Ordering::Relaxed));
+    assert_eq!(*seen.lock().expect("nothing panics under it"), BTreeSet::from(outcomes));
+}
+
+/// The two ways in which an inserter gets the driver to wake earlier.
+#[derive(Clone, Copy)]
+enum Route {
+    /// By setting the time of the alarm's thread.
+    Thread,
+    /// By waking the driver, as where the clock can be paused.
+    Waker,
+}
+
+/// A wheel in its parts.
+struct Parts {
+    shards: Box<[Arc<Shard>]>,
+    driven: Arc<Shards>,
+    alarm: Arc<Alarm>,
+    driver: PolledDriver,
+}
+
+impl Parts {
+    fn new(route: Route, shards: usize) -> Self {
+        let clock = Clock::start();
+        let alarm = Arc::new(Alarm::new(clock, matches!(route, Route::Waker), shards));
+        let shards: Box<[_]> = (0..shards).map(|_| shard_of(alarm.clone(), clock, None)).collect();
+        let driven = Arc::new(Shards::new(&shards));
+        let driver = Driver::new(driven.clone(), alarm.clone(), clock);
+        Self { shards, driven, alarm, driver: PolledDriver { driver, waker: CountingWaker::new() } }
+    }
+}
+
+/// A single shard. The model plays its driver.
+fn shard(bound: Option<Arc<Bound>>) -> Arc<Shard> {
+    let clock = Clock::start();
+    shard_of(Arc::new(Alarm::new(clock, false, 1)), clock, bound)
+}
+
+fn shard_of(alarm: Arc<Alarm>, clock: Clock, bound: Option<Arc<Bound>>) -> Arc<Shard> {
+    let hierarchy = Hierarchy::new(Resolution::new(HOUR).expect("in range"), SLOTS as usize);
+    Arc::new(Shard::new(hierarchy, clock, alarm, bound))
+}
+
+/// Adds a timer that is not due.
+fn register(shard: &Shard, deadline: Nanos, waker: &Arc<CountingWaker>) -> Key {
+    let now = if deadline == OVERDUE { LONG_AGO } else { at(0) };
+    let registered = shard.register(now, deadline, &waker.clone().into());
+    registered.expect("not refused").expect("not due")
+}
+
+/// What the driver does with a shard at `now`, until nothing more is due.
+fn turn(shard: &Shard, now: Nanos, batch: usize) {
+    loop {
+        let mut expired = Vec::new();
+        let turn = shard.turn(now, batch, &mut expired);
+        expired.into_iter().for_each(Waker::wake);
+        if turn != Turn::More {
+            break;
+        }
+    }
+}
+
+/// A driver that is polled by hand.
+struct PolledDriver {
+    driver: Driver,
+    waker: Arc<CountingWaker>,
+}
+
+impl PolledDriver {
+    fn poll(&mut self) -> Poll<()> {
+        Pin::new(&mut self.driver).poll(&mut Context::from_waker(&self.waker.clone().into()))
+    }
+
+    /// Polls it for the first time, so that it sleeps.
+    fn put_to_sleep(&mut self) {
+        assert_eq!(self.poll(), Poll::Pending);
+        assert!(!self.is_woken());
+    }
+
+    fn is_woken(&self) -> bool {
+        self.waker.count() > 0
+    }
+}
+
+/// Counts how many times it is woken.
+#[derive(Default)]
+struct CountingWaker(AtomicUsize);
+
+impl CountingWaker {
+    fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Wake for CountingWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
