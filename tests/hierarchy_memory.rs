@@ -53,6 +53,7 @@ fn a_million_entries_in_one_bucket_go_out_in_batches_and_give_their_memory_back(
     }
     wheel.assert_invariants();
     assert_eq!(expired.len(), MILLION as usize, "those inserted between are not due");
+    assert!(wheel.capacity() <= wheel.len() + 3 * PAGE, "the late comers share pages: {}", wheel.capacity());
 
     assert_eq!(wheel.advance(Nanos(1_000_000 * 65), 2 * MILLION as usize, &mut expired), Progress::Done);
     expired.sort_unstable();

@@ -29,7 +29,8 @@ impl<T> Hierarchy<T> {
         }
     }
 
-    /// Everything with a deadline up to this time has been handed out.
+    /// Everything with a deadline up to this time has been handed out, but for what was moved to a deadline in the
+    /// past since.
     #[must_use]
     pub fn handed_out_through(&self) -> Nanos {
         let slot = self.levels[0].slot(self.clock);

@@ -19,8 +19,9 @@ impl BucketId {
 
 /// The indices of the entries in one slot.
 ///
-/// They are taken from the front, so that timers with the same deadline fire in the order in which they were armed.
-/// Where one leaves before its time, the last takes its place.
+/// They are taken from the front, so timers that were armed for the same time in a row fire in that order. It is no
+/// promise: where one leaves before its time the last takes its place, and one that comes down from a coarser level
+/// stands behind those that were put here at once.
 ///
 /// ```text
 ///   entries    . . . c d e f        before the head: taken

@@ -211,8 +211,8 @@ impl<T> Hierarchy<T> {
 
     /// Moves an entry to another deadline, and tells whether there was one: not if `key` is stale.
     ///
-    /// Moving it later leaves it in its bucket until that comes up. A deadline in the past is due with the
-    /// next [`advance`](Self::advance).
+    /// Moving it later leaves it in its bucket until that comes up. A deadline in the past is due in the clock's
+    /// tick: with the next [`advance`](Self::advance), or with the last deadline in that tick if that is later.
     pub fn reschedule(&mut self, key: Key, deadline: Nanos) -> bool {
         let Some(index) = self.entries.find(key) else { return false };
         let entry = self.entries.get_mut(index);
