@@ -190,7 +190,7 @@ impl<T> Hierarchy<T> {
         }
         let index = self.entries.next_index();
         let (place, expiration) = self.link(index, deadline);
-        let key = self.entries.insert(payload, deadline, place);
+        let key = self.entries.insert(index, payload, deadline, place);
         self.debug_assert_linked(index);
         Ok((key, expiration))
     }

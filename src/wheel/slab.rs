@@ -84,14 +84,11 @@ impl<T> Entries<T> {
         join(page_number, self.pages[page_number].vacant_key())
     }
 
-    /// Adds an entry at [`next_index`](Self::next_index).
-    ///
-    /// # Panics
-    /// As that does.
-    pub(super) fn insert(&mut self, payload: T, deadline: Nanos, place: Place) -> Key {
-        let index = self.next_index();
-        let (page_number, _) = split(index);
+    /// Adds an entry at `index`, which is what [`next_index`](Self::next_index) has just returned.
+    pub(super) fn insert(&mut self, index: u32, payload: T, deadline: Nanos, place: Place) -> Key {
+        let (page_number, offset) = split(index);
         let page = &mut self.pages[page_number];
+        debug_assert_eq!(page.vacant_key(), offset);
         let generation = self.next_generation;
         self.next_generation = generation.wrapping_add(1);
         page.insert(Entry { payload, deadline, place, generation });
@@ -186,7 +183,8 @@ mod tests {
     const PLACE: Place = Place { bucket: BucketId::FIRST, position: 0 };
 
     fn insert(entries: &mut Entries<usize>, n: usize) -> Key {
-        entries.insert(n, Nanos(1), PLACE)
+        let index = entries.next_index();
+        entries.insert(index, n, Nanos(1), PLACE)
     }
 
     #[test]
