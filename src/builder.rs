@@ -50,7 +50,7 @@ impl Default for TimingWheel {
 /// | [`tick`](Self::tick) | 1 ms | 1 µs to 584 years |
 /// | [`wheel_size`](Self::wheel_size) | 64 slots | 2 to 65,536 |
 /// | [`shards`](Self::shards) | one for each worker | 1 to 1,024 |
-/// | [`max_pending`](Self::max_pending) | no bound | |
+/// | [`max_pending`](Self::max_pending) | no bound | any number; 0 refuses all |
 ///
 /// # Examples
 ///

@@ -47,6 +47,7 @@
 //! | do something again and again | [`TimingWheel::interval`], [`interval_at`](TimingWheel::interval_at) |
 //! | give something more time | [`Sleep::reset`], [`Timeout::reset`] |
 //! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`try_timeout`](TimingWheel::try_timeout), [`Sleep::try_wait`] |
+//! | look after many timers in one task | [`Sleep::poll_elapsed`] |
 //! | switch from `tokio::time` by changing a `use` | [`time`] |
 //! | choose tick, wheel size, shards, a bound | [`TimingWheel::builder`] |
 //! | end the wheel | [`TimingWheel::shutdown`] |

@@ -96,16 +96,14 @@ impl Shard {
     }
 
     /// Adds an entry, or tells by `None` that `deadline` has been reached. `now` is the time, or one not long ago.
-    pub(crate) fn register(&self, now: Nanos, deadline: Nanos, waker: &Waker) -> Result<Option<Key>, Error> {
+    pub(crate) fn register(&self, now: Nanos, deadline: Nanos, waker: Waker) -> Result<Option<Key>, Error> {
         if deadline <= now {
             return Ok(None);
         }
-        let waker = waker.clone();
         if let Some(bound) = &self.bound
             && let Err(at_capacity) = bound.take()
         {
-            // A deadline that has come meanwhile needs no place.
-            return if deadline <= self.clock.now() { Ok(None) } else { Err(at_capacity) };
+            return self.refuse(deadline, at_capacity);
         }
         let mut state = lock(&self.state);
         let refused = if state.ended {
@@ -124,8 +122,13 @@ impl Shard {
         self.give_back(1);
         match refused {
             Ok(_due) => Ok(None),
-            Err(_waker) => Err(Error::shutdown()),
+            Err(_waker) => self.refuse(deadline, Error::shutdown()),
         }
+    }
+
+    /// Not a deadline that has come meanwhile: that needs no entry.
+    fn refuse(&self, deadline: Nanos, error: Error) -> Result<Option<Key>, Error> {
+        if deadline <= self.clock.now() { Ok(None) } else { Err(error) }
     }
 
     /// Whether the driver has come to `deadline`. One load; until it says so, nothing has happened to the entry.
@@ -143,10 +146,11 @@ impl Shard {
         let mut state = lock(&self.state);
         let waker = state.hierarchy.cancel(key);
         let taken = usize::from(waker.is_some());
-        state.fired += taken as u64;
+        let ended = self.ended_before(deadline);
+        *if ended { &mut state.cancelled } else { &mut state.fired } += taken as u64;
         drop(state);
         self.give_back(taken);
-        if self.ended_before(deadline) { Err(Error::shutdown()) } else { Ok(()) }
+        if ended { Err(Error::shutdown()) } else { Ok(()) }
     }
 
     /// Whether the shard has ended and `deadline` has not come, by the clock.
@@ -176,12 +180,13 @@ impl Shard {
         Some(waker)
     }
 
-    /// Gives an entry another waker, and returns the one before; `None` if the entry is gone.
-    pub(crate) fn set_waker(&self, key: Key, waker: &Waker) -> Option<Waker> {
-        let waker = waker.clone();
+    /// Gives an entry another waker, and returns the one before. If the entry is gone, gives the waker back.
+    pub(crate) fn set_waker(&self, key: Key, waker: Waker) -> Result<Waker, Waker> {
         let mut state = lock(&self.state);
-        // If it is gone, `waker` is dropped after `state`.
-        Some(std::mem::replace(state.hierarchy.get_mut(key)?, waker))
+        match state.hierarchy.get_mut(key) {
+            Some(current) => Ok(std::mem::replace(current, waker)),
+            None => Err(waker),
+        }
     }
 
     /// Moves an entry to another deadline, and tells whether it is pending after that: not if it had been
@@ -207,12 +212,8 @@ impl Shard {
     }
 
     /// Lets the driver know if `next` is before what it knows as the next expiration. Lets go of the lock.
-    fn publish_and_request(&self, mut state: MutexGuard<'_, State>, next: Nanos) {
-        if cfg!(debug_assertions) {
-            let published = next.min(self.next_expiration());
-            let truth = state.hierarchy.next_expiration().unwrap_or(Nanos::MAX);
-            assert!(published <= truth, "{published:?} would be published for {truth:?}");
-        }
+    fn publish_and_request(&self, state: MutexGuard<'_, State>, next: Nanos) {
+        debug_assert!(state.hierarchy.expires_no_earlier_than(next.min(self.next_expiration())));
         if next.0 < self.next_expiration.load(Ordering::Relaxed) {
             // Publish first, look second; see `alarm`.
             self.next_expiration.store(next.0, Ordering::Relaxed);
@@ -230,11 +231,7 @@ impl Shard {
     pub(crate) fn turn(&self, now: Nanos, batch: usize, expired: &mut Vec<Waker>) -> Turn {
         let next = self.next_expiration();
         if next > now {
-            return if self.reached.load(Ordering::Acquire) == ENDED {
-                Turn::Ended
-            } else {
-                Turn::Until(next)
-            };
+            return if self.has_ended() { Turn::Ended } else { Turn::Until(next) };
         }
         let mut state = lock(&self.state);
         if state.ended {
@@ -263,9 +260,10 @@ impl Shard {
     }
 
     /// Ends the shard, and adds the wakers of up to `batch` pending timers to `pending`: call it until it is done.
-    pub(crate) fn end(&self, batch: usize, pending: &mut Vec<Waker>) -> Progress {
+    /// Tells, if it ended by this call, how many were pending.
+    pub(crate) fn end(&self, batch: usize, pending: &mut Vec<Waker>) -> (usize, Progress) {
         let mut state = lock(&self.state);
-        state.ended = true;
+        let ended = if std::mem::replace(&mut state.ended, true) { 0 } else { state.hierarchy.len() };
         let before = pending.len();
         let progress = state.hierarchy.advance(Nanos::MAX, batch, pending);
         let taken = pending.len() - before;
@@ -274,7 +272,7 @@ impl Shard {
         self.reached.store(ENDED, Ordering::Release);
         drop(state);
         self.give_back(taken);
-        progress
+        (ended, progress)
     }
 
     /// Whether the shard has ended. Without the lock.

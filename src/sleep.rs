@@ -64,7 +64,8 @@ impl TimingWheel {
 
     /// As [`sleep`](Self::sleep), but refuses at once what could not run.
     ///
-    /// On a wheel with a bound the timer is registered by this call, so its place is certain.
+    /// On a wheel with a bound the timer is registered by this call, so its place is certain until it fires. After
+    /// that it needs another, should it be reset.
     ///
     /// # Errors
     /// If the wheel has ended, or if its [`max_pending`](crate::Builder::max_pending) timers are pending.
@@ -113,7 +114,7 @@ pub struct Sleep {
 
 /// | state | entry in the shard | next |
 /// |---|---|---|
-/// | `Unregistered` | none | polled: `Registered`, or `Elapsed` if the deadline has passed |
+/// | `Unregistered` | none | polled: `Registered`, or `Elapsed` if the deadline is known to have passed |
 /// | `Registered` | until the driver hands it out | polled: `Elapsed`, once the driver came to the deadline |
 /// | `Due` | none | polled: `Elapsed`, once the task has budget to be told |
 /// | `Elapsed` | none | reset, as in any state: `Unregistered`, unless the entry could be moved |
@@ -168,8 +169,8 @@ impl Sleep {
     /// Moves the deadline, whether it has come or not, and keeps the task that waits for it.
     ///
     /// Moved later, the timer stays where it is in the wheel until that place comes up, so this is cheap enough
-    /// to be called for each message of a connection. Moved to an instant that has passed, it wakes its task at
-    /// once.
+    /// to be called for each message of a connection. Moved to an instant that has passed, it wakes its task, at
+    /// once or with the driver's next turn.
     ///
     /// # Examples
     ///
@@ -178,14 +179,21 @@ impl Sleep {
     /// # async fn main() {
     /// use std::{pin::pin, time::Duration};
     /// use timingwheel::TimingWheel;
-    /// use tokio::time::Instant;
+    /// use tokio::{select, sync::mpsc, time::Instant};
     ///
-    /// let wheel = TimingWheel::new();
-    /// let start = Instant::now();
-    /// let mut idle = pin!(wheel.sleep(Duration::from_secs(10)));
-    /// idle.as_mut().reset(start + Duration::from_secs(60));
-    /// idle.await;
-    /// assert_eq!(start.elapsed(), Duration::from_secs(60));
+    /// const IDLE: Duration = Duration::from_secs(60);
+    ///
+    /// let (sender, mut messages) = mpsc::channel(8);
+    /// for message in ["hello", "bye"] {
+    ///     sender.send(message).await.unwrap();
+    /// }
+    /// let mut idle = pin!(TimingWheel::new().sleep(IDLE));
+    /// loop {
+    ///     select! {
+    ///         Some(_message) = messages.recv() => idle.as_mut().reset(Instant::now() + IDLE),
+    ///         () = idle.as_mut() => break, // Nothing for a minute.
+    ///     }
+    /// }
     /// # }
     /// ```
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
@@ -232,12 +240,13 @@ impl Sleep {
             State::Unregistered { made_at } => ready!(self.register(made_at, cx.waker())?.map(Ok)),
             State::Registered { key, waker } => {
                 if !self.shard.has_reached(self.deadline) {
-                    let current = WakerId::of(cx.waker());
-                    if waker == current {
+                    if waker == WakerId::of(cx.waker()) {
                         return Poll::Pending;
                     }
-                    if let Some(before) = self.shard.set_waker(key, cx.waker()) {
-                        self.state = State::Registered { key, waker: current };
+                    let current = cx.waker().clone();
+                    let id = WakerId::of(&current);
+                    if let Ok(before) = self.shard.set_waker(key, current) {
+                        self.state = State::Registered { key, waker: id };
                         // Last, as it may panic: what is remembered has to be true then.
                         drop(before);
                         return Poll::Pending;
@@ -278,10 +287,13 @@ impl Sleep {
     /// Adds the entry; ready if the deadline has passed.
     fn register(&mut self, made_at: Option<Nanos>, waker: &Waker) -> Result<Poll<()>, Error> {
         let now = made_at.unwrap_or_else(|| self.shard.clock().now());
+        // Of the clone, which is the one that stays: it need not have the address of the original.
+        let waker = waker.clone();
+        let id = WakerId::of(&waker);
         match self.shard.register(now, self.deadline, waker)? {
             None => Ok(Poll::Ready(())),
             Some(key) => {
-                self.state = State::Registered { key, waker: WakerId::of(waker) };
+                self.state = State::Registered { key, waker: id };
                 Ok(Poll::Pending)
             }
         }
@@ -303,7 +315,9 @@ impl Future for Sleep {
         budget.made_progress();
         match result {
             Ok(()) => Poll::Ready(()),
-            Err(error) => panic!("a `Sleep` was polled that cannot become ready: {error}"),
+            Err(error) => {
+                panic!("a `Sleep` was polled that cannot become ready: {error}")
+            }
         }
     }
 }

@@ -60,7 +60,7 @@ impl TimingWheel {
 
     /// As [`timeout`](Self::timeout), but refuses at once what could not run.
     ///
-    /// On a wheel with a bound the timer is registered by this call, so its place is certain.
+    /// On a wheel with a bound the timer is registered by this call, so its place is certain until it fires.
     ///
     /// # Errors
     /// If the wheel has ended, or if its [`max_pending`](crate::Builder::max_pending) timers are pending. The

@@ -1,4 +1,5 @@
-//! After a stall of the whole runtime, input that has arrived is not overtaken by its deadline.
+//! After a stall of the whole runtime, input that has arrived is not overtaken by its deadline; and a worker that stalls
+//! keeps no timer of the others.
 //!
 //! On the real clock: what counts is the order, and a run in which the input did not arrive in time proves nothing
 //! and is repeated.
@@ -6,6 +7,7 @@
 use std::io::Write;
 use std::net::TcpStream;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
@@ -103,4 +105,40 @@ fn input_comes_before_its_deadline_with_two_workers() {
         2,
         &Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime"),
     );
+}
+
+/// What the driver lets go first must not keep it for as long as it stalls.
+#[test]
+fn a_worker_that_goes_on_stalling_does_not_keep_the_timers_of_a_runtime_that_has_another() {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let ms = Duration::from_millis;
+    runtime.block_on(async {
+        let wheel = TimingWheel::new();
+        for _ in 0..3 {
+            let still_stalls = Arc::new(AtomicBool::new(true));
+            let sleep = wheel.sleep(ms(20));
+            let sleeper = {
+                let still_stalls = still_stalls.clone();
+                tokio::spawn(async move {
+                    sleep.await;
+                    still_stalls.load(Ordering::SeqCst)
+                })
+            };
+            tokio::time::sleep(ms(5)).await;
+            // Both workers stall until after the deadline; then one task that stalls for long stands behind the driver.
+            let short: Vec<_> = (0..2).map(|_| tokio::spawn(async move { thread::sleep(ms(40)) })).collect();
+            thread::sleep(ms(25));
+            let long = tokio::spawn(async move {
+                thread::sleep(ms(600));
+                still_stalls.store(false, Ordering::SeqCst);
+            });
+            assert!(
+                sleeper.await.expect("the sleep does not panic"),
+                "the timer waited for the stall to end"
+            );
+            for stall in short.into_iter().chain([long]) {
+                stall.await.expect("the stall does not panic");
+            }
+        }
+    });
 }

@@ -141,6 +141,14 @@ impl Alarm {
         fence(Ordering::SeqCst);
     }
 
+    /// For the driver, on the thread's route: as [`arm`](Self::arm), whatever the shards hold. On the other there is
+    /// one worker only, so no other could take the driver.
+    pub(crate) fn arm_thread(&self, time: Nanos) {
+        if !self.pausable {
+            self.set(time, Set::Always);
+        }
+    }
+
     fn set(&self, expiration: Nanos, set: Set) {
         let mut bell = lock(&self.bell);
         // Relaxed: the time that is compared here is set under the lock.

@@ -21,6 +21,10 @@ const BATCH: usize = 256;
 /// A driver that is so late may have been held up together with its whole runtime.
 const STALL: Duration = Duration::from_millis(1);
 
+/// How long it then waits, at the most, for the runtime to look at its sockets: another task of the worker that it is
+/// deferred on may go on stalling.
+const INPUT_WITHIN: Duration = Duration::from_millis(5);
+
 /// What there is to turn. It keeps no shard alive: the driver ends when nobody else holds one.
 #[derive(Debug)]
 pub(crate) struct Shards(Box<[Weak<Shard>]>);
@@ -61,8 +65,8 @@ impl Shards {
         let mut count = 0;
         for shard in self.alive() {
             loop {
-                let progress = shard.end(BATCH, &mut pending);
-                count += pending.len();
+                let (ended, progress) = shard.end(BATCH, &mut pending);
+                count += ended;
                 wake::all(&mut pending);
                 if progress == Progress::Done {
                     break;
@@ -126,7 +130,8 @@ impl Future for Driver {
             let now = this.clock.now();
             if !yielded && this.may_have_stalled(now) {
                 this.yielded = true;
-                // Comes back when the runtime has looked at its sockets.
+                // Comes back when the runtime has looked at its sockets, or by the thread, to any worker.
+                this.alarm.arm_thread(now.after(INPUT_WITHIN));
                 return pin!(tokio::task::yield_now()).poll(cx);
             }
             match this.shards.turn(now, &mut this.expired) {

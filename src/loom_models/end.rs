@@ -6,7 +6,7 @@ use std::task::{Poll, Waker};
 
 use loom::thread;
 
-use super::{CountingWaker, Parts, Route, at, check, register, shard, turn};
+use super::{CountingWaker, Parts, PolledDriver, Route, at, check, register, shard, turn};
 use crate::bound::Bound;
 use crate::driver::Shards;
 use crate::timing_wheel::TimingWheel;
@@ -22,10 +22,10 @@ fn a_timer_registered_as_the_wheel_ends_is_refused_or_woken() {
             let driven = Shards::new(from_ref(&shard));
             move || driven.end()
         });
-        let registered = shard.register(at(0), at(1), &waker.clone().into());
+        let registered = shard.register(at(0), at(1), waker.clone().into());
         assert_eq!(end.join().unwrap(), waker.count());
         assert_eq!(shard.pending(), 0);
-        let refused = shard.register(at(0), at(1), Waker::noop());
+        let refused = shard.register(at(0), at(1), Waker::noop().clone());
         assert!(refused.expect_err("it has ended").is_shutdown());
         bound.take().expect("the only place has been given back");
         match registered {
@@ -41,7 +41,7 @@ fn a_timer_registered_as_the_wheel_ends_is_refused_or_woken() {
     });
 }
 
-/// Fails if a turn does not look for the end under the lock, and if either leaves in the shard what it wakes.
+/// Fails if the end is not published, and if a turn that comes after it publishes its own time instead.
 #[test]
 fn a_timer_that_fires_as_the_wheel_ends_is_woken_once() {
     check(["all by the end", "all by turns", "some by each"], || {
@@ -67,11 +67,9 @@ fn a_timer_that_fires_as_the_wheel_ends_is_woken_once() {
     });
 }
 
-/// The driver has ended, or will when it is polled as it has been woken to be.
-fn assert_ends(parts: Parts, end: impl FnOnce(TimingWheel) + 'static) -> &'static str {
-    let Parts { shards, driven, alarm, mut driver } = parts;
-    let wheel = TimingWheel::from_parts(shards, driven, alarm);
-    let end = thread::spawn(move || end(wheel));
+/// Polls the driver while another thread ends its wheel. It ends then, or is woken and ends when polled again.
+fn assert_driver_ends(mut driver: PolledDriver, end_wheel: impl FnOnce() + 'static) -> &'static str {
+    let end = thread::spawn(end_wheel);
     let first = driver.poll();
     end.join().unwrap();
     if first.is_ready() {
@@ -86,9 +84,13 @@ fn assert_ends(parts: Parts, end: impl FnOnce(TimingWheel) + 'static) -> &'stati
 #[test]
 fn a_wheel_shut_down_as_the_driver_goes_to_sleep_wakes_it() {
     check(["at once", "when woken"], || {
-        assert_ends(Parts::new(Route::Thread, 2), |wheel| {
-            wheel.shutdown();
-        })
+        let Parts { shards, driven, alarm, driver } = Parts::new(Route::Thread, 2);
+        let wheel = TimingWheel::from_parts(shards, driven, alarm);
+        let handle = wheel.clone();
+        let outcome = assert_driver_ends(driver, move || assert_eq!(handle.shutdown(), 0));
+        // Until here, because the driver also ends with the last handle.
+        drop(wheel);
+        outcome
     });
 }
 
@@ -96,7 +98,10 @@ fn a_wheel_shut_down_as_the_driver_goes_to_sleep_wakes_it() {
 /// looked.
 #[test]
 fn a_wheel_dropped_as_the_driver_goes_to_sleep_wakes_it() {
-    check(["at once", "when woken"], || assert_ends(Parts::new(Route::Thread, 1), drop));
+    check(["at once", "when woken"], || {
+        let Parts { shards, driver, .. } = Parts::new(Route::Thread, 1);
+        assert_driver_ends(driver, move || drop(shards))
+    });
 }
 
 /// Fails if the last shard to go is found in two steps, and if the driver registers its waker after it has
@@ -104,16 +109,10 @@ fn a_wheel_dropped_as_the_driver_goes_to_sleep_wakes_it() {
 #[test]
 fn of_two_shards_dropped_as_the_driver_goes_to_sleep_the_last_wakes_it() {
     check(["at once", "when woken"], || {
-        let Parts { shards, mut driver, .. } = Parts::new(Route::Thread, 2);
-        let holders = shards.into_vec().into_iter().map(|shard| thread::spawn(move || drop(shard)));
-        let holders: Vec<_> = holders.collect();
-        let first = driver.poll();
-        holders.into_iter().for_each(|holder| holder.join().unwrap());
-        if first.is_ready() {
-            return "at once";
-        }
-        assert!(driver.is_woken());
-        assert_eq!(driver.poll(), Poll::Ready(()));
-        "when woken"
+        let Parts { shards, driver, .. } = Parts::new(Route::Thread, 2);
+        assert_driver_ends(driver, move || {
+            let holders = shards.into_vec().into_iter().map(|shard| thread::spawn(move || drop(shard)));
+            holders.collect::<Vec<_>>().into_iter().for_each(|holder| holder.join().unwrap());
+        })
     });
 }

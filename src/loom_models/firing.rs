@@ -46,7 +46,7 @@ fn a_timer_is_cancelled_during_a_cascade_in_batches_and_the_others_fire() {
         let driver = spawn_turn(&shard, at(SLOTS + 2), 1);
         let (key, deadline, waker) = &timers[0];
         let cancelled = shard.cancel(*key, *deadline).is_some();
-        let is_gone = shard.set_waker(*key, Waker::noop()).is_none();
+        let is_gone = shard.set_waker(*key, Waker::noop().clone()).is_err();
         assert!(is_gone);
         driver.join().unwrap();
         assert_eq!(waker.count(), usize::from(!cancelled));
@@ -100,7 +100,7 @@ fn a_timer_that_is_moved_to_earlier_and_cancelled_is_gone_when_cancel_returns() 
         let driver = spawn_turn(&shard, at(2), FULL_BATCH);
         let moved = shard.reschedule(key, at(4), at(2));
         let cancelled = moved && shard.cancel(key, at(2)).is_some();
-        let is_gone = shard.set_waker(key, Waker::noop()).is_none();
+        let is_gone = shard.set_waker(key, Waker::noop().clone()).is_err();
         assert!(is_gone);
         driver.join().unwrap();
         assert_eq!(waker.count(), usize::from(!cancelled));
@@ -166,7 +166,7 @@ fn a_timer_that_is_cancelled_as_it_fires_gives_its_place_back_once() {
         let cancelled = shard.cancel(key, at(1)).is_some();
         driver.join().unwrap();
         register(&shard, at(2), &CountingWaker::new());
-        let refused = shard.register(at(0), at(2).after(HOUR), Waker::noop());
+        let refused = shard.register(at(0), at(2).after(HOUR), Waker::noop().clone());
         assert!(refused.expect_err("there is one place").is_at_capacity());
         if cancelled { "cancelled" } else { "fired" }
     });

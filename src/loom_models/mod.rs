@@ -36,11 +36,11 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 /// Deadlines up to `at(SLOTS)` stand at level 0, where a bucket expires at its deadline.
 const SLOTS: u32 = 8;
 
-/// It has passed, by the clock.
-const OVERDUE: Nanos = Nanos(1);
+/// It has passed, by the clock, which stands a year after the origin: just so, not by a stall.
+const OVERDUE: Nanos = Nanos(365 * 24 * 60 * 60 * 1_000_000_000 - 1);
 
-/// What those who register [`OVERDUE`] take for the time.
-const LONG_AGO: Nanos = Nanos::ZERO;
+/// What those who register [`OVERDUE`] take for the time. An hour, so that it stands at level 0.
+const LONG_AGO: Nanos = Nanos(OVERDUE.0 - 60 * 60 * 1_000_000_000);
 
 /// `hours` after the time at which the clock stands.
 fn at(hours: u32) -> Nanos {
@@ -127,7 +127,7 @@ fn shard_of(alarm: Arc<Alarm>, clock: Clock, bound: Option<Arc<Bound>>) -> Arc<S
 /// Adds a timer that is not due.
 fn register(shard: &Shard, deadline: Nanos, waker: &Arc<CountingWaker>) -> Key {
     let now = if deadline == OVERDUE { LONG_AGO } else { at(0) };
-    let registered = shard.register(now, deadline, &waker.clone().into());
+    let registered = shard.register(now, deadline, waker.clone().into());
     registered.expect("not refused").expect("not due")
 }
 

@@ -115,7 +115,7 @@ impl<T> Hierarchy<T> {
     }
 
     /// The time at which a bucket in the queue is to be drained.
-    fn expiration(&self, queued: Queued) -> Nanos {
+    pub(super) fn expiration(&self, queued: Queued) -> Nanos {
         match queued.bucket() {
             id @ BucketId { level: 0, .. } => self.bucket(id).last_deadline,
             _ => queued.beginning,

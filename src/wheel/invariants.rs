@@ -1,6 +1,6 @@
 //! What holds between the parts of a hierarchy at all times, as checks.
 
-use super::{BucketId, Hierarchy, Place};
+use super::{BucketId, Hierarchy, Nanos, Place};
 use crate::tick::Tick;
 
 impl<T> Hierarchy<T> {
@@ -14,6 +14,12 @@ impl<T> Hierarchy<T> {
         }
         #[cfg(not(debug_assertions))]
         let _ = index;
+    }
+
+    /// Whether no bucket that holds something expires before `time`. Takes a look at every bucket in the queue.
+    pub(crate) fn expires_no_earlier_than(&self, time: Nanos) -> bool {
+        let mut held = self.queue.iter().filter(|&queued| !self.bucket(queued.bucket()).is_empty());
+        held.all(|queued| self.expiration(queued) >= time)
     }
 
     /// Checks every invariant, in time proportional to everything there is. For tests.

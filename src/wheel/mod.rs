@@ -163,18 +163,22 @@ impl<T> Hierarchy<T> {
 
     /// Adds an entry that is to be handed out at `deadline`, at most one tick later and never earlier.
     ///
-    /// If nothing has expired since, the wheel's clock goes on to `now`: after idle time a short timer starts at
+    /// If no bucket that holds something has begun since, the wheel's clock goes on to `now`: after idle time a short timer starts at
     /// level 0, instead of coming down from where it would have been in the past.
     ///
     /// # Errors
     /// Gives the payload back if `deadline` is not after `now` or not after the wheel's clock: it is due.
+    ///
+    /// # Panics
+    /// If 4,294,967,296 entries are pending.
     pub fn insert(&mut self, now: Nanos, deadline: Nanos, payload: T) -> Result<Key, T> {
         self.insert_and_tell(now, deadline, payload).map(|(key, _)| key)
     }
 
     /// As [`insert`](Self::insert), and tells the bucket's expiration, for a caller who has published what
     /// [`next_expiration`](Self::next_expiration) returned and wants to know whether this is earlier. `MAX` stands
-    /// for a bucket that was in the queue already, and so does not expire earlier than what was published.
+    /// for a bucket of an overflow level that was in the queue already: it does not expire earlier than what was
+    /// published.
     pub(crate) fn insert_and_tell(
         &mut self,
         now: Nanos,
