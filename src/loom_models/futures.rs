@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Context;
+use std::task::{Context, Poll};
 
 use loom::future::block_on;
 use loom::thread;
@@ -25,12 +25,18 @@ fn sleep(waker: &Arc<CountingWaker>) -> (Sleep, Arc<Shard>, TimingWheel) {
     (sleep, shard, wheel)
 }
 
+/// Polls with a clone of the waker, whose clones have its address, as those of most executors do. The model
+/// checker's first one differs from them, so polls with it would never find that the waker is the same.
+fn poll(sleep: &mut Sleep, cx: &Context<'_>) -> Poll<Result<(), Error>> {
+    sleep.poll_elapsed(&mut Context::from_waker(&cx.waker().clone()))
+}
+
 /// Waits as another task, and starts `other` after its first poll.
 fn wait_for(sleep: &mut Sleep, other: impl FnOnce() + 'static) -> Result<(), Error> {
     let mut other = Some(other);
     let mut thread = None;
     let result = block_on(poll_fn(|cx| {
-        let poll = sleep.poll_elapsed(cx);
+        let poll = poll(sleep, cx);
         thread = thread.take().or_else(|| other.take().map(thread::spawn));
         poll
     }));
@@ -57,7 +63,7 @@ fn a_task_that_takes_a_sleep_over_as_it_fires_finds_it_elapsed_or_is_woken() {
         let first = CountingWaker::new();
         let (mut sleep, shard, _wheel) = sleep(&first);
         let driver = thread::spawn(move || turn(&shard, at(1), 8));
-        block_on(sleep.try_wait()).expect("not ended");
+        block_on(poll_fn(|cx| poll(&mut sleep, cx))).expect("not ended");
         driver.join().unwrap();
         if first.count() == 1 { "the first task was woken" } else { "the second task was woken" }
     });
@@ -81,7 +87,7 @@ fn a_task_that_takes_a_sleep_over_as_the_wheel_ends_gets_the_error() {
         let first = CountingWaker::new();
         let (mut sleep, _shard, wheel) = sleep(&first);
         let end = thread::spawn(move || wheel.shutdown());
-        assert!(block_on(sleep.try_wait()).expect_err("not due").is_shutdown());
+        assert!(block_on(poll_fn(|cx| poll(&mut sleep, cx))).expect_err("not due").is_shutdown());
         assert_eq!(end.join().unwrap(), 1);
         if first.count() == 1 { "the first task was woken" } else { "the second task was woken" }
     });
