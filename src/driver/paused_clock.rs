@@ -16,6 +16,7 @@ use super::Shards;
 use crate::alarm::Alarm;
 use crate::clock::Clock;
 use crate::shard::Turn;
+use crate::sync::{Mutex, lock};
 use crate::wheel::Nanos;
 
 /// How many batches are handed out from within the runtime's park. The rest is the driver's, which yields.
@@ -31,7 +32,8 @@ pub(super) struct PausedClock {
 
 impl PausedClock {
     pub(super) fn new(shards: Arc<Shards>, alarm: Arc<Alarm>, clock: Clock) -> Self {
-        Self { timer: Box::pin(None), waker: Arc::new(TurnAtOnce { shards, alarm, clock }).into(), clock }
+        let turn_at_once = TurnAtOnce { shards, alarm, clock, expired: Mutex::new(Vec::new()) };
+        Self { timer: Box::pin(None), waker: Arc::new(turn_at_once).into(), clock }
     }
 
     /// Arms the timer; ready if `at` has been reached.
@@ -56,6 +58,8 @@ struct TurnAtOnce {
     shards: Arc<Shards>,
     alarm: Arc<Alarm>,
     clock: Clock,
+    /// Empty, but for its memory, from one turn to the next.
+    expired: Mutex<Vec<Waker>>,
 }
 
 impl Wake for TurnAtOnce {
@@ -64,12 +68,14 @@ impl Wake for TurnAtOnce {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let mut expired = Vec::new();
+        // Taken, because wakers are a user's code, which is not to run under the lock.
+        let mut expired = std::mem::take(&mut *lock(&self.expired));
         for _ in 0..BATCHES {
             if self.shards.turn(self.clock.now(), &mut expired) != Turn::More {
                 break;
             }
         }
+        *lock(&self.expired) = expired;
         // For the rest, and to arm what wakes it next.
         self.alarm.wake_driver();
     }
