@@ -1,0 +1,37 @@
+//! Counts as tables in Markdown.
+
+use comfy_table::{Cell, CellAlignment, Table, presets::ASCII_MARKDOWN};
+
+use crate::counts::Counts;
+use crate::operation::Operation;
+
+pub(crate) fn new<const N: usize>(header: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(ASCII_MARKDOWN).set_header(header);
+    table
+}
+
+pub(crate) fn row(name: &str, numbers: impl IntoIterator<Item = String>) -> Vec<Cell> {
+    let numbers = numbers.into_iter().map(|text| Cell::new(text).set_alignment(CellAlignment::Right));
+    std::iter::once(Cell::new(name)).chain(numbers).collect()
+}
+
+/// Ours, and tokio's where it has the same.
+pub(crate) fn beside_tokio(counts: &[(&'static Operation, Counts)]) -> Table {
+    let of = |operation: &Operation| {
+        let mut all = counts.iter();
+        all.find(|(counted, _)| std::ptr::eq(*counted, operation)).map(|(_, counts)| *counts)
+    };
+    let mut table = new(["operation", "instructions", "tokio's", "reads", "tokio's", "writes", "tokio's"]);
+    for ours in Operation::ours() {
+        let counts = of(ours).map(columns).unwrap_or_default();
+        let rival = ours.rival().and_then(of).map(columns).unwrap_or_default();
+        let pairs = counts.into_iter().zip(rival);
+        table.add_row(row(ours.name, pairs.flat_map(|(ours, rival)| [ours, rival])));
+    }
+    table
+}
+
+fn columns(counts: Counts) -> [String; 3] {
+    [counts.instructions, counts.reads, counts.writes].map(|count| format!("{count:.1}"))
+}
