@@ -1,17 +1,11 @@
-//! What does a timer cost on a wheel, and what does it cost on `tokio::time`?
-//!
-//! `cargo bench --bench versus_tokio`. Both sides run in turn in one process, and the last column is the median of
-//! the ratios of the pairs. Each case proves, by the wheel's own counts, that its timers reached the wheel; that
-//! they reached tokio's is seen by their first poll being pending.
-
-mod support;
+//! What timers cost on a wheel, and what on `tokio::time`.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use support::{Comparison, Scale, compare, print, time};
+use crate::support::{Case, Comparison, Findings, Scale, Table, compare, time};
 use timingwheel::{Sleep, Stats, TimingWheel};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::coop::unconstrained;
@@ -21,8 +15,11 @@ const FAR: Duration = Duration::from_secs(30);
 /// Further than all steps of a run that brings a deadline nearer.
 const VERY_FAR: Duration = Duration::from_secs(10_000);
 
-fn main() {
-    let scale = Scale::from_args();
+pub(crate) fn cases() -> Vec<Case> {
+    vec![Case { name: "against_tokio", question: "What do timers cost against `tokio::time`?", run: costs }]
+}
+
+fn costs(scale: Scale) -> Findings {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
     let wheel = runtime.block_on(async { TimingWheel::new() });
     let comparisons = [
@@ -35,7 +32,8 @@ fn main() {
         timeouts_in_tasks(scale),
         fire(scale, &runtime, &wheel),
     ];
-    print("operation", "tokio::time", &comparisons);
+    let table = Table::new("Targets", ["what", "ours", "tokio", "ratio"]);
+    comparisons.iter().fold(table, |table, comparison| table.row(comparison.cells())).into()
 }
 
 /// Runs `work` in a task of the runtime, with the task's waker, and without a budget that would cut it short.

@@ -1,0 +1,104 @@
+//! What do timers cost on a wheel, how late are they, and what do others take for the same?
+//!
+//! `cargo bench` runs every case and ends each with a table; `cargo bench -- --help` tells the rest. Each case runs in a
+//! process of its own, so that the caches, the memory and the runtimes of one do not disturb the next.
+
+mod against_tokio;
+mod support;
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use support::{Case, Outcome, Report, Scale, run_here, run_in_child};
+
+/// The crates that cases compare, whose versions a report names.
+const COMPARED: &[&str] = &["tokio"];
+
+fn cases() -> Vec<Case> {
+    [against_tokio::cases()].into_iter().flatten().collect()
+}
+
+/// Benchmarks of timing wheels against others.
+///
+/// Without `cargo bench`, as under `cargo test --benches`, each case runs at a tiny scale, only to see that it works.
+#[derive(Debug, Parser)]
+struct Args {
+    /// Only the cases whose names contain one of these.
+    names: Vec<String>,
+
+    /// Lists the cases, and runs none.
+    #[arg(long)]
+    list: bool,
+
+    /// Writes the tables and charts to this folder too: README.md and *.svg.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+
+    /// Given by `cargo bench`: full scale.
+    #[arg(long, hide = true)]
+    bench: bool,
+
+    /// Runs this case in this process, and writes its findings to stdout.
+    #[arg(long, hide = true, value_name = "NAME")]
+    case: Option<String>,
+}
+
+impl Args {
+    fn scale(&self) -> Scale {
+        if self.bench { Scale::full() } else { Scale::test() }
+    }
+
+    fn wants(&self, case: &Case) -> bool {
+        self.names.is_empty() || self.names.iter().any(|name| case.name.contains(name.as_str()))
+    }
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    let all = cases();
+    if let Some(name) = &args.case {
+        let case = all.iter().find(|case| case.name == name).ok_or("no such case")?;
+        return Ok(run_here(case, args.scale())?);
+    }
+    let chosen: Vec<&Case> = all.iter().filter(|case| args.wants(case)).collect();
+    if chosen.is_empty() {
+        return Err(format!("no case has a name with {} in it", args.names.join(" or ")).into());
+    }
+    if args.list {
+        chosen.iter().for_each(|case| println!("{:24} {}", case.name, case.question));
+        return Ok(());
+    }
+    if args.report.is_some() && args.scale().is_test() {
+        return Err("a report takes the full scale: run it by `cargo bench`".into());
+    }
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    for (number, case) in chosen.iter().enumerate() {
+        let outcome = run_in_child(case, args.scale(), &format!("{}/{}", number + 1, chosen.len()))?;
+        if !args.scale().is_test() {
+            println!("{}", outcome.tables());
+        }
+        outcomes.push(outcome);
+    }
+    // Rendered at any scale, to see that it works.
+    let left_out = all.iter().filter(|case| !args.wants(case)).map(|case| case.name).collect();
+    let report = Report::new(outcomes, COMPARED, left_out)?;
+    if let Some(directory) = &args.report {
+        report.write(directory)?;
+        eprintln!("wrote {}", directory.display());
+    }
+    if args.scale().is_test() {
+        println!("{} cases work", chosen.len());
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! On what a report was made.
+
+use std::error::Error;
+use std::fs;
+use std::process::Command;
+use std::time::SystemTime;
+
+use serde_json::Value;
+
+use super::findings::Table;
+
+/// The machine, the compiler, the date, and the versions of the crates `compared`.
+///
+/// # Errors
+/// If the compiler or Cargo cannot be asked, or if a crate compared is no dependency.
+pub(crate) fn describe(compared: &[&str]) -> Result<Table, Box<dyn Error>> {
+    let kernel = rustix::system::uname();
+    let cores = std::thread::available_parallelism()?;
+    let mut table = Table::new("Made on", ["what", "which"])
+        .row(["CPU", &field("/proc/cpuinfo", "model name").unwrap_or_else(unknown)])
+        .row(["cores", &cores.to_string()])
+        .row(["memory", &memory().unwrap_or_else(unknown)])
+        .row(["kernel", &format!("{} {}", kernel.sysname().to_str()?, kernel.release().to_str()?)])
+        .row(["rustc", output(&program("RUSTC", "rustc"), &["--version"])?.trim()])
+        .row(["date", &humantime::format_rfc3339_seconds(SystemTime::now()).to_string()]);
+    for (name, version) in versions(compared)? {
+        table = table.row([name, version]);
+    }
+    Ok(table)
+}
+
+/// What stands behind `key` and a colon in one of the kernel's files; nothing where there is no such file.
+pub(crate) fn field(file: &str, key: &str) -> Option<String> {
+    let text = fs::read_to_string(file).ok()?;
+    let (_, value) =
+        text.lines().filter_map(|line| line.split_once(':')).find(|(name, _)| name.trim() == key)?;
+    Some(value.trim().to_owned())
+}
+
+fn memory() -> Option<String> {
+    const KIB_PER_GIB: f64 = 1024.0 * 1024.0;
+    let kib: f64 = field("/proc/meminfo", "MemTotal")?.strip_suffix(" kB")?.parse().ok()?;
+    Some(format!("{:.1} GiB", kib / KIB_PER_GIB))
+}
+
+fn unknown() -> String {
+    "unknown".into()
+}
+
+/// Ours, and those of our direct dependencies that are compared, as Cargo resolved them.
+fn versions(compared: &[&str]) -> Result<Vec<(String, String)>, Box<dyn Error>> {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let args = ["metadata", "--format-version", "1", "--offline", "--manifest-path", manifest];
+    let metadata: Value = serde_json::from_str(&output(&program("CARGO", "cargo"), &args)?)?;
+    let root = &metadata["resolve"]["root"];
+    let array = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let node = array(&metadata["resolve"]["nodes"]).into_iter().find(|node| node["id"] == *root);
+    let direct: Vec<Value> =
+        array(&node.unwrap_or_default()["deps"]).into_iter().map(|dep| dep["pkg"].clone()).collect();
+    let packages = array(&metadata["packages"]);
+    [env!("CARGO_PKG_NAME")]
+        .iter()
+        .chain(compared)
+        .map(|name| {
+            let is_it = |package: &&Value| {
+                package["name"] == **name && (package["id"] == *root || direct.contains(&package["id"]))
+            };
+            let package =
+                packages.iter().find(is_it).ok_or_else(|| format!("{name} is no dependency of ours"))?;
+            Ok(((*name).to_owned(), package["version"].as_str().unwrap_or_default().to_owned()))
+        })
+        .collect()
+}
+
+/// Cargo tells those that it runs which programs it uses.
+fn program(variable: &str, otherwise: &str) -> String {
+    std::env::var(variable).unwrap_or_else(|_| otherwise.into())
+}
+
+fn output(program: &str, args: &[&str]) -> Result<String, Box<dyn Error>> {
+    let output = Command::new(program).args(args).output()?;
+    if !output.status.success() {
+        return Err(format!("{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}

@@ -1,0 +1,77 @@
+//! A report: a page of tables, and charts beside it.
+
+use std::error::Error;
+use std::fmt::Write;
+use std::path::Path;
+use std::{fs, io};
+
+use super::case::Outcome;
+use super::findings::Table;
+use super::{chart, machine};
+
+/// The command that makes the whole of it again.
+const COMMAND: &str = "cargo bench -- --report benches/report";
+
+pub(crate) struct Report {
+    page: String,
+    /// Names of files, and what they hold.
+    charts: Vec<(String, String)>,
+}
+
+impl Report {
+    /// Renders all of it. `left_out` names the cases that did not run.
+    ///
+    /// # Errors
+    /// If a chart cannot be drawn, if two have the same name, or if the machine cannot be described.
+    pub(crate) fn new(
+        outcomes: Vec<Outcome>,
+        compared: &[&str],
+        left_out: Vec<&str>,
+    ) -> Result<Self, Box<dyn Error>> {
+        let mut page = String::from("# Measured\n\n");
+        if !left_out.is_empty() {
+            writeln!(page, "**Partial**: these cases were left out: {}.\n", left_out.join(", "))?;
+        }
+        writeln!(page, "Made by `{COMMAND}`, each case in a process of its own.\n")?;
+        writeln!(page, "{}", machine::describe(compared)?)?;
+
+        let mut charts = Vec::new();
+        let mut shared: Vec<Table> = Vec::new();
+        for table in outcomes.iter().flat_map(|outcome| &outcome.findings.tables) {
+            if !shared.iter_mut().any(|first| first.absorb(table)) {
+                shared.push(table.clone());
+            }
+        }
+        for outcome in outcomes {
+            writeln!(page, "## {}\n\n{}\n", outcome.name, outcome.question)?;
+            for table in &outcome.findings.tables {
+                // All its rows are where the first of them are.
+                if let Some(place) = shared.iter().position(|whole| whole.title == table.title) {
+                    writeln!(page, "{}", shared.remove(place))?;
+                }
+            }
+            for chart in &outcome.findings.charts {
+                let file = format!("{}.svg", chart.file);
+                if charts.iter().any(|(name, _)| *name == file) {
+                    return Err(format!("two charts have the name {file}").into());
+                }
+                writeln!(page, "![{}]({file})\n", chart.title)?;
+                charts.push((file, chart::draw(chart)?));
+            }
+        }
+        Ok(Self { page: format!("{}\n", page.trim_end()), charts })
+    }
+
+    /// Writes it, and takes away the charts of an earlier one.
+    pub(crate) fn write(&self, directory: &Path) -> io::Result<()> {
+        fs::create_dir_all(directory)?;
+        for entry in fs::read_dir(directory)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|ending| ending == "svg") {
+                fs::remove_file(path)?;
+            }
+        }
+        self.charts.iter().try_for_each(|(name, svg)| fs::write(directory.join(name), svg))?;
+        fs::write(directory.join("README.md"), &self.page)
+    }
+}
