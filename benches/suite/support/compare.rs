@@ -1,4 +1,4 @@
-//! Rounds in pairs: ours and the rival's in turn, so that a noisy machine disturbs both alike, and medians.
+//! Rounds: ours and the rival's in turn, so that a noisy machine disturbs both alike, and medians.
 
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,13 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
+    /// Of pairs of ours and the rival's.
+    pub(crate) fn of(name: &'static str, unit: Unit, pairs: &[(f64, f64)]) -> Self {
+        let median_of = |value: fn(&(f64, f64)) -> f64| median(pairs.iter().map(value));
+        let (ours, rival) = (median_of(|pair| pair.0), median_of(|pair| pair.1));
+        Self { name, unit, ours, rival, ratio: median_of(|pair| pair.0 / pair.1) }
+    }
+
     /// As cells: what, ours, the rival's, the ratio.
     pub(crate) fn cells(&self) -> Vec<String> {
         vec![self.name.into(), self.unit.show(self.ours), self.unit.show(self.rival), number(self.ratio)]
@@ -34,42 +41,32 @@ pub(crate) fn compare(
     mut ours: impl FnMut() -> Duration,
     mut rival: impl FnMut() -> Duration,
 ) -> Comparison {
-    let per_operation = |time: Duration| time.as_nanos() as f64 / operations as f64;
-    compare_values(scale, name, Unit::Nanos, || per_operation(ours()), || per_operation(rival()))
-}
-
-/// Runs both sides in turn. Each returns its value in `unit`. The first pair, in which caches and pools get warm, does
-/// not count.
-pub(crate) fn compare_values(
-    scale: Scale,
-    name: &'static str,
-    unit: Unit,
-    mut ours: impl FnMut() -> f64,
-    mut rival: impl FnMut() -> f64,
-) -> Comparison {
     // The suite shows it beside the name of the case.
     eprintln!("{name}");
+    // In them caches and pools get warm; they do not count.
     ours();
     rival();
-    let pairs: Vec<(f64, f64)> = (0..scale.rounds())
+    let rounds = rounds(scale.rounds(), &mut [&mut ours, &mut rival]);
+    let per_operation = |time: Duration| time.as_nanos() as f64 / operations as f64;
+    let pairs: Vec<_> =
+        rounds.iter().map(|sides| (per_operation(sides[0]), per_operation(sides[1]))).collect();
+    Comparison::of(name, Unit::Nanos, &pairs)
+}
+
+/// Runs all sides in each round. The order alternates, because each finds the caches as the one before left them.
+/// Returns what they found, by round and in it by side.
+pub(crate) fn rounds<T>(count: usize, sides: &mut [&mut dyn FnMut() -> T]) -> Vec<Vec<T>> {
+    (0..count)
         .map(|round| {
-            // Who goes first alternates, because the second finds the caches as the first left them.
             if round % 2 == 0 {
-                let ours = ours();
-                (ours, rival())
+                sides.iter_mut().map(|side| side()).collect()
             } else {
-                let rival = rival();
-                (ours(), rival)
+                let mut found: Vec<T> = sides.iter_mut().rev().map(|side| side()).collect();
+                found.reverse();
+                found
             }
         })
-        .collect();
-    Comparison {
-        name,
-        unit,
-        ours: median(pairs.iter().map(|pair| pair.0)),
-        rival: median(pairs.iter().map(|pair| pair.1)),
-        ratio: median(pairs.iter().map(|pair| pair.0 / pair.1)),
-    }
+        .collect()
 }
 
 /// The middle one; the upper of two.

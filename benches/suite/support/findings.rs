@@ -48,13 +48,18 @@ impl Table {
 
     /// Takes the rows and notes of the other, if it is a part of the same table.
     pub(crate) fn absorb(&mut self, other: &Self) -> bool {
-        let is_same = self.title == other.title && self.header == other.header;
-        if is_same {
+        let is_part = self.is_part(other);
+        if is_part {
             self.rows.extend_from_slice(&other.rows);
             let new = other.notes.iter().filter(|note| !self.notes.contains(note)).cloned();
             self.notes.extend(new.collect::<Vec<_>>());
         }
-        is_same
+        is_part
+    }
+
+    /// Whether the other is a part of the same table.
+    pub(crate) fn is_part(&self, other: &Self) -> bool {
+        self.title == other.title && self.header == other.header
     }
 
     /// Whether a column's cells begin with digits, or are empty.

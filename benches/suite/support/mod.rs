@@ -5,13 +5,15 @@ mod chart;
 mod compare;
 mod findings;
 mod machine;
+mod process;
 mod report;
 mod scale;
 mod text;
 
 pub(crate) use case::{Case, Outcome, run_here, run_in_child};
-pub(crate) use compare::{Comparison, compare, compare_values, median, time};
-pub(crate) use findings::{Axis, Chart, Findings, Series, Table};
+pub(crate) use compare::{Comparison, compare, median, rounds, time};
+pub(crate) use findings::{Axis, Chart, Findings, Table};
+pub(crate) use process::{cpu_time, resident_bytes, sleeps_of_other_threads};
 pub(crate) use report::Report;
 pub(crate) use scale::Scale;
 pub(crate) use text::{Unit, number};

@@ -35,19 +35,22 @@ impl Report {
         writeln!(page, "Made by `{COMMAND}`, each case in a process of its own.\n")?;
         writeln!(page, "{}", machine::describe(compared)?)?;
 
-        let mut charts = Vec::new();
-        let mut shared: Vec<Table> = Vec::new();
+        // A table that several cases add to stands before them all.
+        let mut shared: Vec<(Table, usize)> = Vec::new();
         for table in outcomes.iter().flat_map(|outcome| &outcome.findings.tables) {
-            if !shared.iter_mut().any(|first| first.absorb(table)) {
-                shared.push(table.clone());
+            match shared.iter_mut().find_map(|(whole, parts)| whole.absorb(table).then_some(parts)) {
+                Some(parts) => *parts += 1,
+                None => shared.push((table.clone(), 1)),
             }
         }
+        shared.retain(|(_, parts)| *parts > 1);
+        shared.iter().try_for_each(|(whole, _)| writeln!(page, "{whole}"))?;
+        let mut charts = Vec::new();
         for outcome in outcomes {
             writeln!(page, "## {}\n\n{}\n", outcome.name, outcome.question)?;
             for table in &outcome.findings.tables {
-                // All its rows are where the first of them are.
-                if let Some(place) = shared.iter().position(|whole| whole.title == table.title) {
-                    writeln!(page, "{}", shared.remove(place))?;
+                if !shared.iter().any(|(whole, _)| whole.is_part(table)) {
+                    writeln!(page, "{table}")?;
                 }
             }
             for chart in &outcome.findings.charts {

@@ -1,0 +1,33 @@
+//! What the kernel counts for this process.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::machine::field;
+
+/// The CPU time of all threads so far.
+pub(crate) fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).expect("below a second"))
+}
+
+/// The memory that is in use now, in bytes; nothing where the kernel does not tell it as Linux does.
+pub(crate) fn resident_bytes() -> Option<f64> {
+    const BYTES_PER_KIB: f64 = 1024.0;
+    let kib: f64 = field("/proc/self/status", "VmRSS")?.strip_suffix(" kB")?.parse().ok()?;
+    Some(kib * BYTES_PER_KIB)
+}
+
+/// How often the threads that live now went to sleep so far, without the calling one; nothing where the kernel does not
+/// tell it as Linux does.
+pub(crate) fn sleeps_of_other_threads() -> Option<f64> {
+    let sleeps = |status: &str| field(status, "voluntary_ctxt_switches")?.parse::<f64>().ok();
+    let mut sum = -sleeps("/proc/thread-self/status")?;
+    for thread in fs::read_dir("/proc/self/task").ok()? {
+        // A thread may end meanwhile.
+        sum += sleeps(thread.ok()?.path().join("status").to_str()?).unwrap_or(0.0);
+    }
+    Some(sum)
+}
