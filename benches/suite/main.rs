@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use support::{Case, Outcome, Report, Scale, run_here, run_in_child};
+use support::{Case, Outcome, Report, Scale, describe, run_here, run_in_child};
 
 /// The crates that cases compare, whose versions a report names.
 const COMPARED: &[&str] = &["tokio"];
@@ -82,6 +82,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     if args.report.is_some() && args.scale().is_test() {
         return Err("a report takes the full scale: run it by `cargo bench`".into());
     }
+    let made_on = describe(COMPARED)?;
     let mut outcomes: Vec<Outcome> = Vec::new();
     for (number, case) in chosen.iter().enumerate() {
         let outcome = run_in_child(case, args.scale(), &format!("{}/{}", number + 1, chosen.len()))?;
@@ -91,8 +92,8 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         outcomes.push(outcome);
     }
     // Rendered at any scale, to see that it works.
-    let left_out = all.iter().filter(|case| !args.wants(case)).map(|case| case.name).collect();
-    let report = Report::new(outcomes, COMPARED, left_out)?;
+    let left_out: Vec<&str> = all.iter().filter(|case| !args.wants(case)).map(|case| case.name).collect();
+    let report = Report::new(&made_on, outcomes, &left_out)?;
     if let Some(directory) = &args.report {
         report.write(directory)?;
         eprintln!("wrote {}", directory.display());

@@ -30,9 +30,14 @@ impl Rig {
         Self { runtime, wheel }
     }
 
-    /// Times `work` within the runtime, with the waker of a task, and without a budget that would cut it short.
+    /// Runs `work` within the runtime, with the waker of a task, and without a budget that would cut it short.
+    pub(super) fn within<T>(&self, mut work: impl FnMut(&mut Context<'_>) -> T) -> T {
+        self.runtime.block_on(unconstrained(poll_fn(|cx| Poll::Ready(work(cx)))))
+    }
+
+    /// Times `work` [within](Self::within) the runtime.
     pub(super) fn time(&self, mut work: impl FnMut(&mut Context<'_>)) -> Duration {
-        self.runtime.block_on(unconstrained(poll_fn(|cx| Poll::Ready(time(|| work(cx))))))
+        self.within(|cx| time(|| work(cx)))
     }
 
     /// Checks that the wheel saw as many timers as it should have.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::findings::Table;
 
-/// The machine, the compiler, the date, and the versions of the crates `compared`.
+/// The machine, how busy it is now, the compiler, the date, and the versions of the crates `compared`.
 ///
 /// # Errors
 /// If the compiler or Cargo cannot be asked, or if a crate compared is no dependency.
@@ -22,6 +22,7 @@ pub(crate) fn describe(compared: &[&str]) -> Result<Table, Box<dyn Error>> {
         .row(["memory", &memory().unwrap_or_else(unknown)])
         .row(["kernel", &format!("{} {}", kernel.sysname().to_str()?, kernel.release().to_str()?)])
         .row(["rustc", output(&program("RUSTC", "rustc"), &["--version"])?.trim()])
+        .row(["load before", &load().unwrap_or_else(unknown)])
         .row(["date", &humantime::format_rfc3339_seconds(SystemTime::now()).to_string()]);
     for (name, version) in versions(compared)? {
         table = table.row([name, version]);
@@ -41,6 +42,12 @@ fn memory() -> Option<String> {
     const KIB_PER_GIB: f64 = 1024.0 * 1024.0;
     let kib: f64 = field("/proc/meminfo", "MemTotal")?.strip_suffix(" kB")?.parse().ok()?;
     Some(format!("{:.1} GiB", kib / KIB_PER_GIB))
+}
+
+/// How many threads wanted to run in the last minute.
+fn load() -> Option<String> {
+    let text = fs::read_to_string("/proc/loadavg").ok()?;
+    text.split_whitespace().next().map(str::to_owned)
 }
 
 fn unknown() -> String {

@@ -1,5 +1,6 @@
 //! What all cases use: the scale, pairs, tables and charts, and a process for each case.
 
+mod bars;
 mod case;
 mod chart;
 mod compare;
@@ -13,6 +14,7 @@ mod text;
 pub(crate) use case::{Case, Outcome, run_here, run_in_child};
 pub(crate) use compare::{Comparison, compare, median, rounds, time};
 pub(crate) use findings::{Axis, Chart, Findings, Table};
+pub(crate) use machine::describe;
 pub(crate) use process::{cpu_time, resident_bytes, sleeps_of_other_threads};
 pub(crate) use report::Report;
 pub(crate) use scale::Scale;

@@ -7,7 +7,7 @@ use std::{fs, io};
 
 use super::case::Outcome;
 use super::findings::Table;
-use super::{chart, machine};
+use super::{bars, chart};
 
 /// The command that makes the whole of it again.
 const COMMAND: &str = "cargo bench -- --report benches/report";
@@ -19,21 +19,26 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Renders all of it. `left_out` names the cases that did not run.
+    /// Renders all of it. `made_on` describes the machine; `left_out` names the cases that did not run.
     ///
     /// # Errors
-    /// If a chart cannot be drawn, if two have the same name, or if the machine cannot be described.
+    /// If a chart cannot be drawn, or if two have the same name.
     pub(crate) fn new(
+        made_on: &Table,
         outcomes: Vec<Outcome>,
-        compared: &[&str],
-        left_out: Vec<&str>,
+        left_out: &[&str],
     ) -> Result<Self, Box<dyn Error>> {
         let mut page = String::from("# Measured\n\n");
-        if !left_out.is_empty() {
-            writeln!(page, "**Partial**: these cases were left out: {}.\n", left_out.join(", "))?;
+        if left_out.is_empty() {
+            writeln!(page, "Made by `{COMMAND}`, each case in a process of its own.\n")?;
+        } else {
+            let names = left_out.join(", ");
+            writeln!(
+                page,
+                "**Partial**: `{COMMAND}` makes the whole. These cases were left out: {names}.\n"
+            )?;
         }
-        writeln!(page, "Made by `{COMMAND}`, each case in a process of its own.\n")?;
-        writeln!(page, "{}", machine::describe(compared)?)?;
+        writeln!(page, "{made_on}")?;
 
         // A table that several cases add to stands before them all.
         let mut shared: Vec<(Table, usize)> = Vec::new();
@@ -44,8 +49,15 @@ impl Report {
             }
         }
         shared.retain(|(_, parts)| *parts > 1);
-        shared.iter().try_for_each(|(whole, _)| writeln!(page, "{whole}"))?;
         let mut charts = Vec::new();
+        for (whole, _) in &shared {
+            writeln!(page, "{whole}")?;
+            if let Some(svg) = bars::draw(whole)? {
+                let file = format!("{}.svg", whole.title.to_lowercase());
+                writeln!(page, "![{}]({file})\n", whole.title)?;
+                charts.push((file, svg));
+            }
+        }
         for outcome in outcomes {
             writeln!(page, "## {}\n\n{}\n", outcome.name, outcome.question)?;
             for table in &outcome.findings.tables {

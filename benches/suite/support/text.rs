@@ -27,9 +27,10 @@ impl Unit {
     }
 }
 
-/// Three significant digits below a thousand, and groups of three above.
+/// At least three significant digits, a whole number as such, and groups of three digits.
 pub(crate) fn number(value: f64) -> String {
     let decimals = match value.abs() {
+        whole if whole.fract() == 0.0 => 0,
         small if small < 10.0 => 2,
         middle if middle < 100.0 => 1,
         _ => 0,
