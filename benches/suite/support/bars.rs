@@ -17,6 +17,8 @@ const HEAD: i32 = 76;
 /// Of one bar, with what is between two.
 const ROW: i32 = 28;
 const BAR: i32 = 14;
+/// Half of a target's mark.
+const MARK: i32 = 11;
 /// The scale's numbers.
 const FOOT: i32 = 40;
 /// Where the scale begins and ends; the labels are on its left, and a number has room on its right.
@@ -75,7 +77,7 @@ where
         let style = ("sans-serif", size).into_text_style(area).pos(Pos::new(side, VPos::Center));
         area.draw_text(text, &style, place)
     };
-    text("Ours divided by tokio's: shorter than 1 is better", TITLE, HPos::Left, (MARGIN, MARGIN))?;
+    text("Ours divided by the rival's: left of 1 is better", TITLE, HPos::Left, (MARGIN, MARGIN))?;
     let legend = HEAD - MARGIN;
     area.draw(&Rectangle::new(
         [(MARGIN, legend - BAR / 2), (2 * MARGIN, legend + BAR / 2)],
@@ -84,7 +86,7 @@ where
     text("better", LABEL, HPos::Left, (2 * MARGIN + BAR / 2, legend))?;
     area.draw(&Rectangle::new([(100, legend - BAR / 2), (100 + MARGIN, legend + BAR / 2)], WORSE.filled()))?;
     text("worse", LABEL, HPos::Left, (100 + MARGIN + BAR / 2, legend))?;
-    area.draw(&PathElement::new([(190, legend - BAR), (190, legend + BAR)], BLACK.stroke_width(3)))?;
+    area.draw(&PathElement::new([(190, legend - MARK), (190, legend + MARK)], BLACK.stroke_width(3)))?;
     text("target", LABEL, HPos::Left, (190 + BAR / 2, legend))?;
 
     // Powers of two that hold all bars and 1: half as much is as far from 1 as twice as much.
@@ -113,7 +115,7 @@ where
         area.draw(&Rectangle::new(corners, colour.filled()))?;
         if let Some(target) = target {
             let x = scale(*target);
-            area.draw(&PathElement::new([(x, middle - BAR), (x, middle + BAR)], BLACK.stroke_width(3)))?;
+            area.draw(&PathElement::new([(x, middle - MARK), (x, middle + MARK)], BLACK.stroke_width(3)))?;
         }
         text(&what.replace('`', ""), LABEL, HPos::Right, (LEFT - BAR, middle))?;
         text(&number(*ratio), LABEL, HPos::Left, (RIGHT + BAR, middle))?;
