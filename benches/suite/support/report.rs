@@ -12,6 +12,9 @@ use super::{bars, chart};
 /// The command that makes the whole of it again.
 const COMMAND: &str = "cargo bench -- --report benches/report";
 
+/// By which a report is known.
+const HEADING: &str = "# Measured";
+
 pub(crate) struct Report {
     page: String,
     /// Names of files, and what they hold.
@@ -28,7 +31,7 @@ impl Report {
         outcomes: Vec<Outcome>,
         left_out: &[&str],
     ) -> Result<Self, Box<dyn Error>> {
-        let mut page = String::from("# Measured\n\n");
+        let mut page = format!("{HEADING}\n\n");
         if left_out.is_empty() {
             writeln!(page, "Made by `{COMMAND}`, each case in a process of its own.\n")?;
         } else {
@@ -77,16 +80,21 @@ impl Report {
         Ok(Self { page: format!("{}\n", page.trim_end()), charts })
     }
 
-    /// Writes it, and takes away the charts of an earlier one.
+    /// Writes it, and takes away the charts that an earlier one showed.
     pub(crate) fn write(&self, directory: &Path) -> io::Result<()> {
         fs::create_dir_all(directory)?;
-        for entry in fs::read_dir(directory)? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|ending| ending == "svg") {
-                fs::remove_file(path)?;
+        let page = directory.join("README.md");
+        let earlier = fs::read_to_string(&page).unwrap_or_default();
+        // Only what a report names in this way: the folder may hold pictures of others.
+        for name in
+            earlier.split("](").skip(1).filter_map(|rest| rest.split_once(".svg)")).map(|(name, _)| name)
+        {
+            let chart = directory.join(format!("{name}.svg"));
+            if earlier.starts_with(HEADING) && chart.exists() {
+                fs::remove_file(chart)?;
             }
         }
         self.charts.iter().try_for_each(|(name, svg)| fs::write(directory.join(name), svg))?;
-        fs::write(directory.join("README.md"), &self.page)
+        fs::write(page, &self.page)
     }
 }
