@@ -57,7 +57,11 @@ fn unknown() -> String {
 /// Ours, and those of our direct dependencies that are compared, as Cargo resolved them.
 fn versions(compared: &[&str]) -> Result<Vec<(String, String)>, Box<dyn Error>> {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-    let args = ["metadata", "--format-version", "1", "--offline", "--manifest-path", manifest];
+    let rustc = output(&program("RUSTC", "rustc"), &["--version", "--verbose"])?;
+    let host = rustc.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc names no host")?;
+    // What other platforms need was never downloaded, and offline it cannot be.
+    let platform = ["--offline", "--filter-platform", host];
+    let args = [&["metadata", "--format-version", "1", "--manifest-path", manifest], &platform[..]].concat();
     let metadata: Value = serde_json::from_str(&output(&program("CARGO", "cargo"), &args)?)?;
     let root = &metadata["resolve"]["root"];
     let array = |value: &Value| value.as_array().cloned().unwrap_or_default();
