@@ -18,8 +18,10 @@ const TITLE: i32 = 20;
 const LABEL: i32 = 15;
 /// Where the title and the legend begin.
 const LEFT: i32 = 20;
-/// The title's line and the legend's.
+/// The title's line and the legend's first.
 const HEAD: i32 = 66;
+/// From one line of a legend to the next.
+const LEGEND_LINE: i32 = 20;
 const MARKER: i32 = 4;
 /// Lines of more points than this have a marker on some of them only.
 const MARKERS: usize = 20;
@@ -40,10 +42,12 @@ pub(crate) fn draw(chart: &Chart) -> Result<String, Box<dyn Error>> {
     {
         let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
         root.fill(&WHITE)?;
-        let (head, body) = root.split_vertically(HEAD);
+        let places = legend_places(&root, &chart.series)?;
+        let lines_more = places.last().map_or(0, |&(_, line)| line);
+        let (head, body) = root.split_vertically(HEAD + lines_more * LEGEND_LINE);
         let title = (FONT, TITLE).into_text_style(&head).pos(Pos::new(HPos::Left, VPos::Top));
         head.draw_text(&chart.title, &title, (LEFT, 10))?;
-        legend(&head, &chart.series)?;
+        legend(&head, &chart.series, &places)?;
         lines(&body, chart)?;
         root.present()?;
     }
@@ -83,22 +87,46 @@ fn lines(area: &DrawingArea<SVGBackend<'_>, Shift>, chart: &Chart) -> Result<(),
     Ok(())
 }
 
+/// The length of a series' line in the legend, and the room beside it.
+const SAMPLE: i32 = 30;
+const GAP: i32 = 8;
+
+/// Where the series stand in the legend: from the left, and on which of its lines.
+fn legend_places(
+    area: &DrawingArea<SVGBackend<'_>, Shift>,
+    all: &[Series],
+) -> Result<Vec<(i32, i32)>, Box<dyn Error>> {
+    let right = i32::try_from(SIZE.0)?;
+    let style = (FONT, LABEL).into_text_style(area);
+    let (mut left, mut line) = (LEFT, 0);
+    all.iter()
+        .map(|Series { name, .. }| {
+            let width = SAMPLE + 3 * GAP + i32::try_from(area.estimate_text_size(name, &style)?.0)?;
+            if left > LEFT && left + width > right {
+                (left, line) = (LEFT, line + 1);
+            }
+            let place = (left, line);
+            left += width;
+            Ok(place)
+        })
+        .collect()
+}
+
 /// Above the lines, so that it hides none.
-fn legend(area: &DrawingArea<SVGBackend<'_>, Shift>, all: &[Series]) -> Result<(), Box<dyn Error>> {
-    const LINE: i32 = 30;
-    const GAP: i32 = 8;
-    let middle = HEAD - 16;
-    let mut left = LEFT;
-    for (number, Series { name, .. }) in all.iter().enumerate() {
+fn legend(
+    area: &DrawingArea<SVGBackend<'_>, Shift>,
+    all: &[Series],
+    places: &[(i32, i32)],
+) -> Result<(), Box<dyn Error>> {
+    for (number, (Series { name, .. }, &(left, line))) in all.iter().zip(places).enumerate() {
+        let middle = HEAD - 16 + line * LEGEND_LINE;
         let colour = COLOURS[number % COLOURS.len()];
-        let ends = vec![(left, middle), (left + LINE, middle)];
+        let ends = vec![(left, middle), (left + SAMPLE, middle)];
         area.draw(&PathElement::new(ends, colour.stroke_width(2)))?;
-        let place = (left + LINE / 2, middle);
+        let place = (left + SAMPLE / 2, middle);
         area.draw(&(EmptyElement::at(place) + Polygon::new(marker(number), colour.filled())))?;
         let style = (FONT, LABEL).into_text_style(area).pos(Pos::new(HPos::Left, VPos::Center));
-        area.draw_text(name, &style, (left + LINE + GAP, middle))?;
-        let width = i32::try_from(area.estimate_text_size(name, &style)?.0)?;
-        left += LINE + 3 * GAP + width;
+        area.draw_text(name, &style, (left + SAMPLE + GAP, middle))?;
     }
     Ok(())
 }

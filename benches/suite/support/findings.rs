@@ -62,9 +62,10 @@ impl Table {
         self.title == other.title && self.header == other.header
     }
 
-    /// Whether a column's cells begin with digits, or are empty.
+    /// Whether a column's cells begin with digits, or are empty or a dash.
     fn is_of_numbers(&self, column: usize) -> bool {
-        let mut cells = self.rows.iter().map(|row| &row[column]).filter(|cell| !cell.is_empty()).peekable();
+        let cells = self.rows.iter().map(|row| &*row[column]);
+        let mut cells = cells.filter(|cell| !["", "-"].contains(cell)).peekable();
         cells.peek().is_some()
             && cells.all(|cell| {
                 cell.trim_start_matches(['-', '<', '+']).starts_with(|c: char| c.is_ascii_digit())
