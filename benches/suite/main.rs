@@ -4,6 +4,7 @@
 //! process of its own, so that the caches, the memory and the runtimes of one do not disturb the next.
 
 mod against_tokio;
+mod structures;
 mod support;
 
 use std::error::Error;
@@ -17,7 +18,7 @@ use support::{Case, Outcome, Report, Scale, describe, run_here, run_in_child};
 const COMPARED: &[&str] = &["tokio"];
 
 fn cases() -> Vec<Case> {
-    [against_tokio::cases()].into_iter().flatten().collect()
+    [against_tokio::cases(), structures::cases()].into_iter().flatten().collect()
 }
 
 /// Benchmarks of timing wheels against others.
