@@ -1,0 +1,35 @@
+//! What do the timers that others use with async Rust cost, how late are they, and is any of them early?
+//!
+//! Every timer does the same work as ours, in the same process and in turn with it. CPU time stands beside the time of
+//! the calls, because some leave the work to a thread of their own. For ours it is asserted that nothing is early or
+//! lost; for the others it is counted.
+
+mod arming;
+mod delay_queue;
+mod firing;
+mod host;
+mod paired;
+mod timers;
+mod wheel_queue;
+
+use crate::support::Case;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case {
+            name: "rivals_arming",
+            question: "What do other async timers take to arm and cancel, alone and among many?",
+            run: arming::run,
+        },
+        Case {
+            name: "rivals_firing",
+            question: "How late are other async timers, is one early, and what CPU does one take that fires?",
+            run: firing::run,
+        },
+        Case {
+            name: "rivals_delay_queue",
+            question: "What does a delay queue on our wheel cost beside the one of tokio-util?",
+            run: delay_queue::run,
+        },
+    ]
+}
