@@ -4,6 +4,7 @@
 //! process of its own, so that the caches, the memory and the runtimes of one do not disturb the next.
 
 mod against_tokio;
+mod purgatory;
 mod rivals;
 mod structures;
 mod support;
@@ -19,7 +20,10 @@ use support::{Case, Outcome, Report, Scale, describe, run_here, run_in_child};
 const COMPARED: &[&str] = &["tokio", "tokio-util", "async-io", "futures-timer", "pingora-timeout"];
 
 fn cases() -> Vec<Case> {
-    [against_tokio::cases(), structures::cases(), rivals::cases()].into_iter().flatten().collect()
+    [against_tokio::cases(), structures::cases(), rivals::cases(), purgatory::cases()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Benchmarks of timing wheels against others.

@@ -7,9 +7,9 @@
 mod arming;
 mod delay_queue;
 mod firing;
-mod host;
+pub(crate) mod host;
 mod paired;
-mod timers;
+pub(crate) mod timers;
 mod wheel_queue;
 
 use crate::support::Case;

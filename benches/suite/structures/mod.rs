@@ -15,13 +15,15 @@ mod report;
 mod timers;
 mod wheels;
 
+pub(crate) use heaps::{IndexedHeap, LazyHeap};
+pub(crate) use timers::Timers;
+pub(crate) use wheels::OurWheel;
+
 use agreement::{Replay, Script};
 use growth::{Sample, Workload};
-use heaps::{IndexedHeap, LazyHeap};
 use lists::{SortedList, UnsortedList};
 use ordered_map::OrderedMap;
-use timers::Timers;
-use wheels::{DEFAULT_SLOTS, HashedWheel, OurWheel};
+use wheels::{DEFAULT_SLOTS, HashedWheel};
 
 use crate::support::Case;
 
