@@ -60,6 +60,7 @@ mod alarm;
 mod bound;
 mod builder;
 mod clock;
+mod divisor;
 mod driver;
 mod error;
 mod interval;

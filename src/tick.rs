@@ -15,6 +15,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::divisor::Divisor;
+
 /// A point in time: nanoseconds since the origin of a wheel, which is an instant of its owner's choice.
 ///
 /// It spans 584 years. [`Nanos::MAX`] stands for all that lies beyond.
@@ -29,12 +31,18 @@ impl Nanos {
 
     /// The point `since_origin` after the origin, or [`Nanos::MAX`] if that is beyond it.
     #[must_use]
+    #[inline]
     pub fn from_duration(since_origin: Duration) -> Self {
-        Self(u64::try_from(since_origin.as_nanos()).unwrap_or(u64::MAX))
+        // `Duration::as_nanos` counts in 128 bits, which takes longer.
+        match since_origin.as_secs().checked_mul(1_000_000_000) {
+            Some(nanos) => Self(nanos.saturating_add(since_origin.subsec_nanos() as u64)),
+            None => Self::MAX,
+        }
     }
 
     /// The point `delay` later, or [`Nanos::MAX`] if that is beyond it.
     #[must_use]
+    #[inline]
     pub fn after(self, delay: Duration) -> Self {
         Self(self.0.saturating_add(Self::from_duration(delay).0))
     }
@@ -66,10 +74,9 @@ impl fmt::Debug for Nanos {
 pub(crate) struct Tick(pub(crate) u64);
 
 /// How long one tick is: the width of a slot of level 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Resolution {
-    /// At least 1.
-    tick_nanos: u64,
+    tick_nanos: Divisor,
 }
 
 impl Resolution {
@@ -78,37 +85,49 @@ impl Resolution {
     pub fn new(tick: Duration) -> Option<Self> {
         match u64::try_from(tick.as_nanos()) {
             Err(_) | Ok(0) => None,
-            Ok(tick_nanos) => Some(Self { tick_nanos }),
+            Ok(tick_nanos) => Some(Self { tick_nanos: Divisor::new(tick_nanos) }),
         }
     }
 
     /// How long a tick is.
     #[must_use]
     pub const fn tick(self) -> Duration {
-        Duration::from_nanos(self.tick_nanos)
+        Duration::from_nanos(self.tick_nanos.value())
     }
 
     /// The tick that a deadline lies in. It rounds up: a deadline on a border belongs to the tick that
     /// ends there, and is due at the end of its tick at the latest.
+    #[inline]
     pub(crate) const fn tick_of_deadline(self, deadline: Nanos) -> Tick {
         // Saturating because the origin lies in no tick; as a deadline it is always in the past.
-        Tick(deadline.0.saturating_sub(1) / self.tick_nanos)
+        Tick(self.tick_nanos.divide(deadline.0.saturating_sub(1)))
     }
 
     /// The tick that the clock is in. It rounds down: every earlier tick is over.
     pub(crate) const fn tick_of_clock(self, now: Nanos) -> Tick {
-        Tick(now.0 / self.tick_nanos)
+        Tick(self.tick_nanos.divide(now.0))
+    }
+
+    /// The end of the tick that a deadline lies in.
+    pub(crate) const fn end_of_tick(self, deadline: Nanos) -> Nanos {
+        self.end(self.beginning(self.tick_of_deadline(deadline)))
     }
 
     /// The end of the tick that begins at `beginning`.
     pub(crate) const fn end(self, beginning: Nanos) -> Nanos {
-        Nanos(beginning.0.saturating_add(self.tick_nanos))
+        Nanos(beginning.0.saturating_add(self.tick_nanos.value()))
     }
 
     /// The beginning of a tick.
     pub(crate) const fn beginning(self, tick: Tick) -> Nanos {
         // Saturating for the tick after the last; every tick that a point lies in begins below `MAX`.
-        Nanos(tick.0.saturating_mul(self.tick_nanos))
+        Nanos(tick.0.saturating_mul(self.tick_nanos.value()))
+    }
+}
+
+impl fmt::Debug for Resolution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resolution").field("tick", &self.tick()).finish()
     }
 }
 

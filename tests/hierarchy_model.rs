@@ -31,7 +31,10 @@ use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
 use model::Model;
-use model::ops::{change, op, shape, span};
+use model::ops::{change, nearby_op, op, shape, span};
+
+/// So short that few different deadlines lie in a tick.
+const NEARBY_TICK: u64 = 4;
 
 fn config() -> ProptestConfig {
     ProptestConfig {
@@ -51,6 +54,17 @@ proptest! {
         ops in proptest::collection::vec(op(), 1..120),
     ) {
         let mut model = Model::new(shape);
+        ops.iter().for_each(|op| model.apply(op));
+        model.advance_to_the_last_expiration();
+        prop_assert!(model.wheel.is_empty());
+    }
+
+    #[test]
+    fn entries_moved_to_and_fro_over_a_few_ticks_do_as_in_an_ordered_map(
+        slots in 2..5_u64,
+        ops in proptest::collection::vec(nearby_op(), 1..60),
+    ) {
+        let mut model = Model::new((NEARBY_TICK, slots));
         ops.iter().for_each(|op| model.apply(op));
         model.advance_to_the_last_expiration();
         prop_assert!(model.wheel.is_empty());

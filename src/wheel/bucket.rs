@@ -1,35 +1,76 @@
 //! What a slot of a level holds.
 
+use std::fmt;
+
+use super::slab::Key;
 use crate::tick::Nanos;
 
 /// Room for this many entries stays with an emptied bucket, so that a warm wheel does not allocate.
 const KEPT_CAPACITY: usize = 64;
 
-/// Names a bucket: its level and its slot in that level.
+/// Names a bucket among those of all levels, which are numbered through: the coarser the level, the greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct BucketId {
-    pub(super) level: u8,
-    pub(super) slot: u16,
-}
+pub(super) struct BucketId(pub(super) u32);
 
 impl BucketId {
-    #[cfg(test)]
-    pub(super) const FIRST: Self = Self { level: 0, slot: 0 };
+    #[inline]
+    pub(super) const fn as_index(self) -> usize {
+        self.0 as usize
+    }
 }
 
-/// The indices of the entries in one slot.
+/// Where a key stands: bucket and position in one word, because it is moved in a register then.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place(u64);
+
+impl Place {
+    #[inline]
+    pub(super) const fn new(bucket: BucketId, position: u32) -> Self {
+        Self((bucket.0 as u64) << 32 | position as u64)
+    }
+
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "shifted right by as much as is lost")]
+    pub(super) const fn bucket(self) -> BucketId {
+        BucketId((self.0 >> 32) as u32)
+    }
+
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "the upper half is the bucket")]
+    pub(super) const fn position(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}[{}]", self.bucket(), self.position())
+    }
+}
+
+/// What stands where a key was taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    Last,
+    Replaced(Key),
+}
+
+/// The keys of the entries in one slot.
+///
+/// That it holds keys, not only indices, is what tells a stale key: an entry says where it stands, and its key has
+/// to stand there.
 ///
 /// They are taken from the front, so timers that were armed for the same time in a row fire in that order. It is no
 /// promise: where one leaves before its time the last takes its place, and one that comes down from a coarser level
 /// stands behind those that were put here at once.
 ///
 /// ```text
-///   entries    . . . c d e f        before the head: taken
+///   keys       . . . c d e f        before the head: taken
 ///   head       ------^              position 3
 /// ```
 #[derive(Debug, Default)]
 pub(super) struct Bucket {
-    entries: Vec<u32>,
+    keys: Vec<Key>,
     head: u32,
     /// On level 0, the last deadline in the bucket: the moment from which all of it may be handed out.
     /// It is not lowered when that entry leaves, so it can be late, by less than a tick.
@@ -39,61 +80,80 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         // An emptied bucket is cleared.
-        self.entries.is_empty()
+        self.keys.is_empty()
     }
 
-    /// The entries with their positions.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, u32)> {
-        self.entries.iter().copied().enumerate().skip(self.head as usize)
+    /// The keys with their positions.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Key)> {
+        (0..).zip(self.keys.iter().copied()).skip(self.head as usize)
     }
 
-    /// The entry at `position`, if one stands there.
-    pub(super) fn get(&self, position: u32) -> Option<u32> {
-        if position < self.head { None } else { self.entries.get(position as usize).copied() }
+    /// The key at `position`, if one stands there.
+    #[inline]
+    pub(super) fn get(&self, position: u32) -> Option<Key> {
+        if position < self.head { None } else { self.keys.get(position as usize).copied() }
     }
 
-    /// Adds an entry, and tells its position.
+    /// Adds a key, and tells its position.
     ///
     /// # Panics
     /// If the bucket holds 4,294,967,296 entries, which the slab has no indices for.
-    pub(super) fn push(&mut self, index: u32, deadline: Nanos) -> u32 {
+    #[inline]
+    pub(super) fn push(&mut self, key: Key, deadline: Nanos) -> u32 {
         if self.is_empty() || deadline > self.last_deadline {
             self.last_deadline = deadline;
         }
-        let position = u32::try_from(self.entries.len()).expect("no more entries than indices");
-        self.entries.push(index);
+        let position = u32::try_from(self.keys.len()).expect("no more entries than indices");
+        self.keys.push(key);
         position
     }
 
-    /// Takes the first entry out.
-    pub(super) fn pop_front(&mut self) -> Option<u32> {
-        let index = self.entries.get(self.head as usize).copied()?;
-        self.head += 1;
-        self.clear_if_emptied();
-        Some(index)
+    /// A key has got an earlier deadline, which still may be the last: it may have been one beyond the bucket's tick.
+    /// Tells the last of all.
+    #[inline]
+    pub(super) fn shorten(&mut self, deadline: Nanos) -> Nanos {
+        if deadline > self.last_deadline || self.keys.len() - self.head as usize == 1 {
+            self.last_deadline = deadline;
+        }
+        self.last_deadline
     }
 
-    /// Takes the entry at `position` out, and tells which entry, if any, stands there now.
-    ///
-    /// # Panics
-    /// If nothing stands at `position`.
-    pub(super) fn swap_remove(&mut self, position: u32) -> Option<u32> {
-        debug_assert!(position >= self.head, "position {position} was taken");
-        self.entries.swap_remove(position as usize);
-        let moved = self.entries.get(position as usize).copied();
+    /// Takes keys out at the front, as many as there are and `into` has room for, and tells their number.
+    pub(super) fn pop_front(&mut self, into: &mut [Key]) -> usize {
+        let held = &self.keys[self.head as usize..];
+        let taken = held.len().min(into.len());
+        into[..taken].copy_from_slice(&held[..taken]);
+        self.head += u32::try_from(taken).expect("no more keys than positions");
         self.clear_if_emptied();
-        moved
+        taken
     }
 
+    /// Takes `key` out if it stands at `position`. The last takes its place.
+    #[inline]
+    pub(super) fn take(&mut self, key: Key, position: u32) -> Option<Taken> {
+        let last = *self.keys.last()?;
+        let at_position = self.keys.get_mut(position as usize)?;
+        // Keys that were taken from the front are still there to be read.
+        if *at_position != key || position < self.head {
+            return None;
+        }
+        *at_position = last;
+        self.keys.pop();
+        self.clear_if_emptied();
+        Some(if last == key { Taken::Last } else { Taken::Replaced(last) })
+    }
+
+    #[inline]
     fn clear_if_emptied(&mut self) {
-        if self.head as usize == self.entries.len() {
+        if self.head as usize == self.keys.len() {
             self.head = 0;
-            if self.entries.capacity() > KEPT_CAPACITY {
-                self.entries = Vec::new();
+            if self.keys.capacity() > KEPT_CAPACITY {
+                self.keys = Vec::new();
             } else {
-                self.entries.clear();
+                self.keys.clear();
             }
         }
     }
@@ -103,15 +163,24 @@ impl Bucket {
 mod tests {
     use super::*;
 
+    fn pop_front(bucket: &mut Bucket) -> Option<Key> {
+        let mut first = [key(0)];
+        (bucket.pop_front(&mut first) == 1).then_some(first[0])
+    }
+
+    fn key(index: u32) -> Key {
+        Key::new(index, 0)
+    }
+
     #[test]
     fn the_last_entry_takes_the_place_of_the_one_that_leaves() {
         let mut bucket = Bucket::default();
         for index in [10, 11, 12] {
-            bucket.push(index, Nanos(1));
+            bucket.push(key(index), Nanos(1));
         }
-        assert_eq!(bucket.swap_remove(0), Some(12));
-        assert_eq!(bucket.swap_remove(1), None);
-        assert_eq!(bucket.pop_front(), Some(12));
+        assert_eq!(bucket.take(key(10), 0), Some(Taken::Replaced(key(12))));
+        assert_eq!(bucket.take(key(11), 1), Some(Taken::Last));
+        assert_eq!(pop_front(&mut bucket), Some(key(12)));
         assert!(bucket.is_empty());
     }
 
@@ -119,25 +188,60 @@ mod tests {
     fn entries_are_taken_from_the_front_also_while_others_come_and_go() {
         let mut bucket = Bucket::default();
         for index in [10, 11, 12, 13] {
-            bucket.push(index, Nanos(1));
+            bucket.push(key(index), Nanos(1));
         }
-        assert_eq!(bucket.pop_front(), Some(10));
-        assert_eq!(bucket.push(14, Nanos(1)), 4);
-        assert_eq!(bucket.swap_remove(2), Some(14));
-        assert_eq!(bucket.iter().collect::<Vec<_>>(), [(1, 11), (2, 14), (3, 13)]);
-        assert_eq!(std::iter::from_fn(|| bucket.pop_front()).collect::<Vec<_>>(), [11, 14, 13]);
-        assert_eq!(bucket.push(15, Nanos(1)), 0);
+        assert_eq!(pop_front(&mut bucket), Some(key(10)));
+        assert_eq!(bucket.push(key(14), Nanos(1)), 4);
+        assert_eq!(bucket.take(key(12), 2), Some(Taken::Replaced(key(14))));
+        assert_eq!(bucket.iter().collect::<Vec<_>>(), [(1, key(11)), (2, key(14)), (3, key(13))]);
+        assert_eq!(std::iter::from_fn(|| pop_front(&mut bucket)).collect::<Vec<_>>(), [11, 14, 13].map(key));
+        assert_eq!(bucket.push(key(15), Nanos(1)), 0);
+    }
+
+    #[test]
+    fn a_key_that_does_not_stand_there_is_not_taken() {
+        let mut bucket = Bucket::default();
+        assert_eq!(bucket.take(key(10), 0), None);
+        bucket.push(key(10), Nanos(1));
+        assert_eq!(bucket.take(key(11), 0), None);
+        assert_eq!(bucket.take(Key::new(10, 1), 0), None);
+        assert_eq!(bucket.take(key(10), 1), None);
+        assert_eq!(bucket.take(key(10), 0), Some(Taken::Last));
+        assert_eq!(bucket.take(key(10), 0), None);
+    }
+
+    #[test]
+    fn a_key_that_was_taken_from_the_front_is_not_taken_again() {
+        let mut bucket = Bucket::default();
+        for index in [10, 11, 12] {
+            bucket.push(key(index), Nanos(1));
+        }
+        assert_eq!(pop_front(&mut bucket), Some(key(10)));
+        assert_eq!((bucket.get(0), bucket.take(key(10), 0)), (None, None));
+        assert_eq!((bucket.get(1), bucket.take(key(11), 1)), (Some(key(11)), Some(Taken::Replaced(key(12)))));
+    }
+
+    #[test]
+    fn several_keys_are_taken_from_the_front_in_order() {
+        let mut bucket = Bucket::default();
+        for index in 10..15 {
+            bucket.push(key(index), Nanos(1));
+        }
+        let mut three = [key(0); 3];
+        assert_eq!((bucket.pop_front(&mut three), three), (3, [10, 11, 12].map(key)));
+        assert_eq!((bucket.pop_front(&mut three), three), (2, [13, 14, 12].map(key)));
+        assert_eq!((bucket.pop_front(&mut three), bucket.is_empty()), (0, true));
     }
 
     #[test]
     fn the_last_deadline_is_that_of_the_entries_since_the_bucket_was_empty() {
         let mut bucket = Bucket::default();
         for (deadline, last) in [(5, 5), (7, 7), (6, 7)] {
-            bucket.push(0, Nanos(deadline));
+            bucket.push(key(0), Nanos(deadline));
             assert_eq!(bucket.last_deadline, Nanos(last));
         }
-        while bucket.pop_front().is_some() {}
-        bucket.push(0, Nanos(3));
+        while pop_front(&mut bucket).is_some() {}
+        bucket.push(key(0), Nanos(3));
         assert_eq!(bucket.last_deadline, Nanos(3));
     }
 
@@ -145,9 +249,9 @@ mod tests {
     fn an_emptied_bucket_keeps_little_memory() {
         let mut bucket = Bucket::default();
         for index in 0..1_000 {
-            bucket.push(index, Nanos(1));
+            bucket.push(key(index), Nanos(1));
         }
-        while bucket.pop_front().is_some() {}
-        assert!(bucket.entries.capacity() <= KEPT_CAPACITY);
+        while pop_front(&mut bucket).is_some() {}
+        assert!(bucket.keys.capacity() <= KEPT_CAPACITY);
     }
 }

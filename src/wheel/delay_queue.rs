@@ -8,19 +8,18 @@ use crate::tick::Nanos;
 
 /// A bucket in the queue.
 ///
-/// Of two that begin together the coarser comes first, because what it holds may belong into the finer one.
-/// (The derived order goes by the fields from the top; it is turned round twice, here for the level and in
-/// the heap for all.)
+/// Of two that begin together the coarser comes first, because what it holds may belong into the finer one; it has
+/// the greater number. (The derived order goes by the fields from the top; it is turned round twice, here for the
+/// bucket and in the heap for all.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Queued {
     pub(super) beginning: Nanos,
-    level: Reverse<u8>,
-    slot: u16,
+    bucket: Reverse<BucketId>,
 }
 
 impl Queued {
     pub(super) const fn bucket(self) -> BucketId {
-        BucketId { level: self.level.0, slot: self.slot }
+        self.bucket.0
     }
 }
 
@@ -32,11 +31,18 @@ pub(super) struct DelayQueue {
 
 impl DelayQueue {
     pub(super) fn push(&mut self, beginning: Nanos, bucket: BucketId) {
-        self.heap.push(Reverse(Queued { beginning, level: Reverse(bucket.level), slot: bucket.slot }));
+        self.heap.push(Reverse(Queued { beginning, bucket: Reverse(bucket) }));
     }
 
     pub(super) fn front(&self) -> Option<Queued> {
         self.heap.peek().map(|queued| queued.0)
+    }
+
+    /// The one that is to come to the front next.
+    pub(super) fn second(&self) -> Option<Queued> {
+        // The root of a heap is the first, so one of its two children is the second.
+        let children = self.heap.as_slice().iter().skip(1).take(2);
+        children.map(|queued| queued.0).min()
     }
 
     pub(super) fn pop_front(&mut self) {
@@ -55,15 +61,16 @@ mod tests {
     #[test]
     fn the_earliest_comes_first_and_of_two_that_begin_together_the_coarser() {
         let mut queue = DelayQueue::default();
-        for (beginning, level, slot) in [(20, 0, 1), (10, 0, 3), (10, 2, 0), (10, 1, 5)] {
-            queue.push(Nanos(beginning), BucketId { level, slot });
+        for (beginning, bucket) in [(20, 1), (10, 3), (10, 128), (10, 69)] {
+            queue.push(Nanos(beginning), BucketId(bucket));
         }
-        let order: Vec<(u64, u8)> = std::iter::from_fn(|| {
-            let front = queue.front()?;
+        let order: Vec<(u64, u32)> = std::iter::from_fn(|| {
+            let (front, second) = (queue.front()?, queue.second());
             queue.pop_front();
-            Some((front.beginning.0, front.bucket().level))
+            assert_eq!(queue.front(), second);
+            Some((front.beginning.0, front.bucket().0))
         })
         .collect();
-        assert_eq!(order, [(10, 2), (10, 1), (10, 0), (20, 0)]);
+        assert_eq!(order, [(10, 128), (10, 69), (10, 3), (20, 1)]);
     }
 }

@@ -1,91 +1,78 @@
 //! The arithmetic of one level: which of its slots a tick belongs to.
 
-use super::bucket::Bucket;
+use super::bucket::BucketId;
+use crate::divisor::Divisor;
 use crate::tick::Tick;
 
 /// A ring of slots, each `width` ticks wide.
 ///
 /// Slots are numbered without end ("virtual" numbers, as in Kafka's wheel); the ring keeps those from the
 /// clock's own on, `slots` of them, so that each bucket stands for one virtual number at a time.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Level {
     width: Divisor,
     slots: Divisor,
-    pub(super) buckets: Box<[Bucket]>,
+    /// The bucket at the ring's position 0.
+    first_bucket: u32,
+    /// The last tick in the ring as the clock stands.
+    last: Tick,
 }
 
 impl Level {
-    /// Level 0, whose slots are one tick wide.
+    /// Level 0, whose slots are one tick wide, at the first tick.
     ///
     /// # Panics
     /// If `slots` is zero.
     pub(super) fn finest(slots: u64) -> Self {
-        Self::of_width(1, slots)
+        let mut level =
+            Self { width: Divisor::new(1), slots: Divisor::new(slots), first_bucket: 0, last: Tick(0) };
+        level.set_clock(Tick(0));
+        level
     }
 
     /// The overflow level above this one: one of its slots covers all of this one's.
     ///
     /// # Panics
     /// If this level already reaches the last tick; then none is needed above it.
-    pub(super) fn overflow(&self) -> Self {
-        let width = self.width.value.checked_mul(self.slots.value).expect("no tick lies beyond this level");
-        Self::of_width(width, self.slots.value)
+    pub(super) fn overflow(&self, clock: Tick) -> Self {
+        let slots = self.slots.value();
+        let width = self.width.value().checked_mul(slots).expect("no tick lies beyond this level");
+        let first_bucket = self.first_bucket + u32::try_from(slots).expect("at most 2^16 slots");
+        let mut level = Self { width: Divisor::new(width), slots: self.slots, first_bucket, last: Tick(0) };
+        level.set_clock(clock);
+        level
     }
 
-    fn of_width(width: u64, slots: u64) -> Self {
-        let buckets = (0..slots).map(|_| Bucket::default()).collect();
-        Self { width: Divisor::new(width), slots: Divisor::new(slots), buckets }
+    /// Turns the ring, so that it begins at the clock's slot.
+    pub(super) fn set_clock(&mut self, clock: Tick) {
+        let end = self.number(clock).saturating_add(self.slots.value());
+        // Past the last tick of all there is nothing.
+        self.last =
+            Tick(end.checked_mul(self.width.value()).map_or(u64::MAX, |first_beyond| first_beyond - 1));
     }
 
-    /// The virtual number of the slot that covers `tick`.
-    pub(super) const fn number(&self, tick: Tick) -> u64 {
-        self.width.divide(tick.0)
+    /// Whether `tick`, which is not before the clock's, lies in the ring.
+    #[inline]
+    pub(super) const fn covers(&self, tick: Tick) -> bool {
+        tick.0 <= self.last.0
     }
 
-    /// Whether `tick` lies within the round that starts at the clock's slot. `tick` is not before `clock`.
-    pub(super) const fn covers(&self, tick: Tick, clock: Tick) -> bool {
-        self.number(tick) - self.number(clock) < self.slots.value
-    }
-
-    /// The position in the ring of the slot that covers `tick`.
-    pub(super) fn slot(&self, tick: Tick) -> u16 {
+    /// The bucket at the slot that covers `tick`.
+    #[inline]
+    pub(super) fn bucket(&self, tick: Tick) -> BucketId {
         let slot = self.slots.remainder(self.number(tick));
-        u16::try_from(slot).expect("a remainder of at most 2^16 slots")
+        BucketId(self.first_bucket + u32::try_from(slot).expect("at most 2^16 slots"))
     }
 
     /// The first tick of the slot that covers `tick`.
     pub(super) const fn first_tick(&self, tick: Tick) -> Tick {
         // No overflow: the product is at most `tick`.
-        Tick(self.number(tick) * self.width.value)
-    }
-}
-
-/// A divisor that divides by shifting where it is a power of two, as it is unless a user wants otherwise.
-#[derive(Clone, Copy, Debug)]
-struct Divisor {
-    value: u64,
-    shift: Option<u32>,
-}
-
-impl Divisor {
-    const fn new(value: u64) -> Self {
-        assert!(value > 0);
-        let shift = if value.is_power_of_two() { Some(value.trailing_zeros()) } else { None };
-        Self { value, shift }
+        Tick(self.number(tick) * self.width.value())
     }
 
-    const fn divide(self, dividend: u64) -> u64 {
-        match self.shift {
-            Some(shift) => dividend >> shift,
-            None => dividend / self.value,
-        }
-    }
-
-    const fn remainder(self, dividend: u64) -> u64 {
-        match self.shift {
-            Some(_) => dividend & (self.value - 1),
-            None => dividend % self.value,
-        }
+    /// The virtual number of the slot that covers `tick`.
+    const fn number(&self, tick: Tick) -> u64 {
+        self.width.divide(tick.0)
     }
 }
 
@@ -95,40 +82,32 @@ mod tests {
 
     #[test]
     fn the_slots_of_a_level_follow_the_clock_round_the_ring() {
-        let level = Level::finest(3);
-        let clock = Tick(7);
-        assert_eq!([7, 8, 9].map(|tick| level.slot(Tick(tick))), [1, 2, 0]);
-        assert!(level.covers(Tick(9), clock));
-        assert!(!level.covers(Tick(10), clock));
+        let mut level = Level::finest(3);
+        level.set_clock(Tick(7));
+        assert_eq!([7, 8, 9].map(|tick| level.bucket(Tick(tick)).0), [1, 2, 0]);
+        assert!(level.covers(Tick(9)));
+        assert!(!level.covers(Tick(10)));
     }
 
     #[test]
     fn one_slot_of_the_overflow_level_covers_a_whole_level_below() {
-        let level = Level::finest(3).overflow();
-        assert_eq!(level.number(Tick(8)), 2);
+        let level = Level::finest(3).overflow(Tick(2));
+        assert_eq!(level.bucket(Tick(2)), BucketId(3));
+        assert_eq!(level.bucket(Tick(8)), BucketId(5));
         assert_eq!(level.first_tick(Tick(8)), Tick(6));
-        assert!(level.covers(Tick(8), Tick(2)));
-        assert!(!level.covers(Tick(9), Tick(2)));
+        assert!(level.covers(Tick(8)));
+        assert!(!level.covers(Tick(9)));
     }
 
     #[test]
     fn a_level_exists_for_the_last_tick_whatever_the_number_of_slots() {
         for slots in [2, 3, 64, 256, 65_536] {
             let mut level = Level::finest(slots);
-            while !level.covers(Tick(u64::MAX), Tick(0)) {
-                level = level.overflow();
+            while !level.covers(Tick(u64::MAX)) {
+                level = level.overflow(Tick(0));
             }
-            assert!(level.covers(Tick(u64::MAX), Tick(0)), "{slots} slots");
-        }
-    }
-
-    #[test]
-    fn a_shift_divides_as_a_division_does() {
-        for value in [1, 2, 3, 20, 64] {
-            for dividend in [0, 1, 19, 20, 63, 64, 65, u64::MAX] {
-                assert_eq!(Divisor::new(value).divide(dividend), dividend / value);
-                assert_eq!(Divisor::new(value).remainder(dividend), dividend % value);
-            }
+            level.set_clock(Tick(u64::MAX));
+            assert!(level.covers(Tick(u64::MAX)), "{slots} slots");
         }
     }
 }

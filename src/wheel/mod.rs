@@ -38,14 +38,12 @@ mod bucket;
 mod delay_queue;
 mod invariants;
 mod level;
+mod levels;
 mod slab;
 
-use bucket::BucketId;
-use delay_queue::DelayQueue;
-use level::Level;
-use slab::{Entries, Place};
-
-use crate::tick::Tick;
+use bucket::Taken;
+use levels::{Levels, Slot};
+use slab::{Entries, Link};
 
 pub use self::advance::Progress;
 pub use self::slab::Key;
@@ -78,15 +76,8 @@ pub use crate::tick::{Nanos, Resolution};
 /// ```
 #[derive(Debug)]
 pub struct Hierarchy<T> {
-    resolution: Resolution,
-    /// The wheel's clock: every bucket that began before its tick has been handed out or moved down.
-    elapsed: Nanos,
-    /// The tick that `elapsed` is in.
-    clock: Tick,
     entries: Entries<T>,
-    /// Level 0 and the overflow levels made so far.
-    levels: Vec<Level>,
-    queue: DelayQueue,
+    levels: Levels,
     cascaded: u64,
 }
 
@@ -108,21 +99,14 @@ impl<T> Hierarchy<T> {
             Self::MIN_SLOTS,
             Self::MAX_SLOTS,
         );
-        Self {
-            resolution,
-            elapsed: Nanos::ZERO,
-            clock: Tick(0),
-            entries: Entries::new(),
-            levels: vec![Level::finest(slots as u64)],
-            queue: DelayQueue::default(),
-            cascaded: 0,
-        }
+        let slots = u32::try_from(slots).expect("checked above");
+        Self { entries: Entries::new(), levels: Levels::new(resolution, slots), cascaded: 0 }
     }
 
     /// How long its ticks are.
     #[must_use]
     pub const fn resolution(&self) -> Resolution {
-        self.resolution
+        self.levels.resolution()
     }
 
     /// How many entries are pending.
@@ -145,8 +129,8 @@ impl<T> Hierarchy<T> {
 
     /// How many levels deadlines have needed so far, level 0 included.
     #[must_use]
-    pub fn levels(&self) -> usize {
-        self.levels.len()
+    pub const fn levels(&self) -> usize {
+        self.levels.count()
     }
 
     /// How many times an entry has been moved from one bucket to another since the wheel was made.
@@ -158,7 +142,7 @@ impl<T> Hierarchy<T> {
     /// The wheel's clock: the time up to which [`advance`](Self::advance) has come.
     #[must_use]
     pub const fn elapsed(&self) -> Nanos {
-        self.elapsed
+        self.levels.elapsed()
     }
 
     /// Adds an entry that is to be handed out at `deadline`, at most one tick later and never earlier.
@@ -179,38 +163,43 @@ impl<T> Hierarchy<T> {
     /// [`next_expiration`](Self::next_expiration) returned and wants to know whether this is earlier. `MAX` stands
     /// for a bucket of an overflow level that was in the queue already: it does not expire earlier than what was
     /// published.
+    #[inline]
     pub(crate) fn insert_and_tell(
         &mut self,
         now: Nanos,
         deadline: Nanos,
         payload: T,
     ) -> Result<(Key, Nanos), T> {
-        // Not more often than once a tick, as it divides.
-        if self.resolution.end(self.elapsed) <= now {
-            self.catch_up(now);
-        }
-        if deadline <= now.max(self.elapsed) {
+        self.levels.catch_up(now);
+        if deadline <= now.max(self.elapsed()) {
             return Err(payload);
         }
-        let index = self.entries.next_index();
-        let (place, expiration) = self.link(index, deadline);
-        let key = self.entries.insert(index, payload, deadline, place);
-        self.debug_assert_linked(index);
+        let vacant = self.entries.vacant();
+        let key = vacant.key();
+        let slot = self.levels.slot_for(deadline);
+        let (place, expiration) = self.levels.link(key, deadline, slot);
+        vacant.insert(payload, Link { deadline, place });
+        self.debug_assert_linked(key);
         Ok((key, expiration))
     }
 
     /// Takes an entry out, or tells by `None` that `key` is stale: its entry was handed out or cancelled.
+    #[inline]
     pub fn cancel(&mut self, key: Key) -> Option<T> {
-        let index = self.entries.find(key)?;
-        let entry = self.entries.remove(index);
-        self.unlink(entry.place);
-        Some(entry.payload)
+        self.unlink(key)?;
+        Some(self.entries.remove(key.index()))
+    }
+
+    /// Whether `key` names an entry: otherwise it is stale.
+    #[must_use]
+    pub fn contains(&self, key: Key) -> bool {
+        self.find(key).is_some()
     }
 
     /// The payload that `key` names, unless the key is stale.
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
-        let index = self.entries.find(key)?;
-        Some(&mut self.entries.get_mut(index).payload)
+        self.find(key)?;
+        Some(self.entries.payload_mut(key.index()))
     }
 
     /// Moves an entry to another deadline, and tells whether there was one: not if `key` is stale.
@@ -218,77 +207,52 @@ impl<T> Hierarchy<T> {
     /// Moving it later leaves it in its bucket until that comes up. A deadline in the past is due in the clock's
     /// tick: with the next [`advance`](Self::advance), or with the last deadline in that tick if that is later.
     pub fn reschedule(&mut self, key: Key, deadline: Nanos) -> bool {
-        let Some(index) = self.entries.find(key) else { return false };
-        let entry = self.entries.get_mut(index);
-        let is_later = deadline >= entry.deadline;
-        entry.deadline = deadline;
-        if is_later {
-            let BucketId { level, slot } = entry.place.bucket;
-            let bucket = &mut self.levels[usize::from(level)].buckets[usize::from(slot)];
-            // Within the bucket's tick the bucket waits for it; beyond, it is moved on when the bucket comes up.
-            if level == 0
-                && deadline > bucket.last_deadline
-                && self.resolution.tick_of_deadline(deadline)
-                    == self.resolution.tick_of_deadline(bucket.last_deadline).max(self.clock)
-            {
-                bucket.last_deadline = deadline;
-            }
-        } else {
-            let place = entry.place;
-            self.unlink(place);
-            self.relink(index, deadline);
-        }
-        self.debug_assert_linked(index);
-        true
+        self.reschedule_and_tell(key, deadline).is_some()
     }
 
-    /// Puts an index into the bucket where its deadline belongs as the clock stands, and makes the levels that it
-    /// takes. Tells its place, and the bucket's expiration as [`insert_and_tell`](Self::insert_and_tell) does.
-    fn link(&mut self, index: u32, deadline: Nanos) -> (Place, Nanos) {
-        let tick = self.resolution.tick_of_deadline(deadline).max(self.clock);
-        let mut number = 0;
-        while !self.levels[number].covers(tick, self.clock) {
-            number += 1;
-            if number == self.levels.len() {
-                self.levels.push(self.levels[number - 1].overflow());
-            }
-        }
-        let level = &mut self.levels[number];
-        let id = BucketId {
-            level: u8::try_from(number).expect("at most 64 levels, as each is at least twice as wide"),
-            slot: level.slot(tick),
-        };
-        let first_tick = level.first_tick(tick);
-        let bucket = &mut level.buckets[usize::from(id.slot)];
-        let position = bucket.push(index, deadline);
-        let last_deadline = bucket.last_deadline;
-        let beginning = if std::mem::replace(&mut bucket.queued, true) {
+    /// As [`reschedule`](Self::reschedule), and tells the bucket's expiration as
+    /// [`insert_and_tell`](Self::insert_and_tell) does: `MAX` also for an entry that stays where it is.
+    pub(crate) fn reschedule_and_tell(&mut self, key: Key, deadline: Nanos) -> Option<Nanos> {
+        let Link { deadline: before, place } = *self.find(key)?;
+        self.entries.link_mut(key.index()).deadline = deadline;
+        let expiration = if deadline >= before {
+            self.levels.extend(place.bucket(), deadline);
             Nanos::MAX
         } else {
-            let beginning = self.resolution.beginning(first_tick);
-            self.queue.push(beginning, id);
-            beginning
+            let slot = self.levels.slot_for(deadline);
+            if slot.bucket == place.bucket() {
+                self.levels.shorten(slot, deadline)
+            } else {
+                self.unlink(key)?;
+                self.relink(key, deadline, slot)
+            }
         };
-        let expiration = if number == 0 { last_deadline } else { beginning };
-        (Place { bucket: id, position }, expiration)
+        self.debug_assert_linked(key);
+        Some(expiration)
     }
 
-    fn relink(&mut self, index: u32, deadline: Nanos) {
-        let (place, _) = self.link(index, deadline);
-        self.entries.get_mut(index).place = place;
+    /// Gives an entry another place, and tells as [`Levels::link`] does.
+    #[inline]
+    fn relink(&mut self, key: Key, deadline: Nanos, slot: Slot) -> Nanos {
+        let (place, expiration) = self.levels.link(key, deadline, slot);
+        *self.entries.link_mut(key.index()) = Link { deadline, place };
+        expiration
     }
 
-    fn unlink(&mut self, Place { bucket, position }: Place) {
-        if let Some(moved) = self.bucket_mut(bucket).swap_remove(position) {
-            self.entries.get_mut(moved).place.position = position;
+    /// Takes a key out of its place, unless it is stale.
+    #[inline(always)]
+    fn unlink(&mut self, key: Key) -> Option<()> {
+        let place = self.entries.link(key.index())?.place;
+        if let Taken::Replaced(by) = self.levels.unlink(key, place)? {
+            self.entries.link_mut(by.index()).place = place;
         }
+        Some(())
     }
 
-    fn bucket(&self, id: BucketId) -> &bucket::Bucket {
-        &self.levels[usize::from(id.level)].buckets[usize::from(id.slot)]
-    }
-
-    fn bucket_mut(&mut self, id: BucketId) -> &mut bucket::Bucket {
-        &mut self.levels[usize::from(id.level)].buckets[usize::from(id.slot)]
+    /// The link of the entry that `key` names, unless the key is stale.
+    #[inline]
+    fn find(&self, key: Key) -> Option<&Link> {
+        let link = self.entries.link(key.index())?;
+        self.levels.holds(key, link.place).then_some(link)
     }
 }

@@ -1,13 +1,14 @@
 //! Entries, and the keys by which their owners find them again.
 //!
-//! Entries stand in pages, each a `slab::Slab` of its own, so that growing copies no more than one page
-//! and a page that empties after a storm gives its memory back.
+//! Entries stand in pages, so that growing copies no more than one page and a page that empties after a storm gives
+//! its memory back.
 
 use std::collections::VecDeque;
+use std::fmt;
 
-use slab::Slab;
+use slab::{Slab, VacantEntry};
 
-use super::bucket::BucketId;
+use super::bucket::Place;
 use crate::tick::Nanos;
 
 /// Entries in one page. A power of two, so that an index splits into page and offset by shifting.
@@ -16,34 +17,54 @@ const PAGE_BITS: u32 = 10;
 
 /// Names one entry for as long as it is pending.
 ///
-/// A key whose entry was cancelled or handed out is stale: it finds nothing, also when the entry's place
-/// has been taken by another, because it carries the number of the insertion that made it. That number has
+/// A key whose entry was cancelled or handed out is stale: it finds nothing, also when the entry's index
+/// has been given to another, because it carries the number of the insertion that made it. That number has
 /// 32 bits, so a key becomes ambiguous only after 4,294,967,296 later insertions into the same hierarchy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Key {
-    index: u32,
-    generation: u32,
+// One word with the index below the number, because it is moved in a register then.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key(u64);
+
+impl Key {
+    /// For places that hold no key as yet.
+    pub(crate) const PLACEHOLDER: Self = Self::new(0, 0);
+
+    #[inline]
+    pub(super) const fn new(index: u32, generation: u32) -> Self {
+        Self((generation as u64) << 32 | index as u64)
+    }
+
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "the upper half is the number of the insertion")]
+    pub(super) const fn index(self) -> u32 {
+        self.0 as u32
+    }
 }
 
-/// Where a bucket holds an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) bucket: BucketId,
-    pub(super) position: u32,
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({} of insertion {})", self.index(), self.0 >> 32)
+    }
 }
 
-#[derive(Debug)]
-pub(super) struct Entry<T> {
-    pub(super) payload: T,
+/// What the levels know of an entry, and where it is in them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Link {
     pub(super) deadline: Nanos,
     pub(super) place: Place,
-    generation: u32,
+}
+
+/// Payload and link stand apart: moving entries from bucket to bucket does not touch payloads.
+#[derive(Debug)]
+struct Page<T> {
+    payloads: Slab<T>,
+    /// By the same offset. Of a vacant place, what was there last.
+    links: Vec<Link>,
 }
 
 /// All pending entries of a hierarchy.
 #[derive(Debug)]
 pub(super) struct Entries<T> {
-    pages: Vec<Slab<Entry<T>>>,
+    pages: Vec<Page<T>>,
     /// The pages with a free place, and among them some that gave their memory back.
     with_room: VecDeque<usize>,
     /// The other pages that gave their memory back.
@@ -52,6 +73,10 @@ pub(super) struct Entries<T> {
     allocated: usize,
     len: usize,
     next_generation: u32,
+}
+
+impl<T> Page<T> {
+    const EMPTY: Self = Self { payloads: Slab::new(), links: Vec::new() };
 }
 
 impl<T> Entries<T> {
@@ -72,99 +97,138 @@ impl<T> Entries<T> {
 
     /// How many entries the memory now held has places for.
     pub(super) fn capacity(&self) -> usize {
-        self.pages.iter().map(Slab::capacity).sum()
+        self.pages.iter().map(|page| page.payloads.capacity()).sum()
     }
 
-    /// The index that the next entry will get.
+    /// A place for one more entry.
     ///
     /// # Panics
     /// If 4,294,967,296 entries are pending: an index has 32 bits.
-    pub(super) fn next_index(&mut self) -> u32 {
+    #[inline]
+    pub(super) fn vacant(&mut self) -> Vacant<'_, T> {
         let page_number = self.page_with_room();
-        join(page_number, self.pages[page_number].vacant_key())
-    }
-
-    /// Adds an entry at `index`, which is what [`next_index`](Self::next_index) has just returned.
-    pub(super) fn insert(&mut self, index: u32, payload: T, deadline: Nanos, place: Place) -> Key {
-        let (page_number, offset) = split(index);
-        let page = &mut self.pages[page_number];
-        debug_assert_eq!(page.vacant_key(), offset);
-        let generation = self.next_generation;
-        self.next_generation = generation.wrapping_add(1);
-        page.insert(Entry { payload, deadline, place, generation });
-        if page.len() == PAGE_LEN {
-            self.with_room.pop_front();
+        let Page { payloads, links } = &mut self.pages[page_number];
+        let fills_page = payloads.len() + 1 == PAGE_LEN;
+        let place = payloads.vacant_entry();
+        let key = Key::new(join(page_number, place.key()), self.next_generation);
+        Vacant {
+            key,
+            place,
+            links,
+            with_room: fills_page.then_some(&mut self.with_room),
+            next_generation: &mut self.next_generation,
+            len: &mut self.len,
         }
-        self.len += 1;
-        Key { index, generation }
     }
 
     /// The page to fill, with memory: the one that has had room for longest, so that late comers share it.
+    #[inline]
     fn page_with_room(&mut self) -> usize {
+        match self.with_room.front() {
+            Some(&page_number) if self.pages[page_number].payloads.capacity() > 0 => page_number,
+            _ => self.find_page_with_room(),
+        }
+    }
+
+    #[cold]
+    fn find_page_with_room(&mut self) -> usize {
         while let Some(&page_number) = self.with_room.front() {
-            if self.pages[page_number].capacity() > 0 {
+            if self.pages[page_number].payloads.capacity() > 0 {
                 return page_number;
             }
             self.with_room.pop_front();
             self.without_memory.push(page_number);
         }
         let page_number = self.without_memory.pop().unwrap_or_else(|| {
-            self.pages.push(Slab::new());
+            self.pages.push(Page::EMPTY);
             self.pages.len() - 1
         });
+        let Page { payloads, links } = &mut self.pages[page_number];
         // The first page grows by doubling, so that a wheel with few timers stays small.
-        match page_number {
-            0 => self.pages[0].reserve(1),
-            _ => self.pages[page_number].reserve_exact(PAGE_LEN),
+        if page_number == 0 {
+            payloads.reserve(1);
+        } else {
+            payloads.reserve_exact(PAGE_LEN);
+            links.reserve_exact(PAGE_LEN);
         }
         self.allocated += 1;
         self.with_room.push_back(page_number);
         page_number
     }
 
-    /// The index of the entry that `key` names, unless the key is stale.
-    pub(super) fn find(&self, key: Key) -> Option<u32> {
-        let (page_number, offset) = split(key.index);
-        let entry = self.pages.get(page_number)?.get(offset)?;
-        (entry.generation == key.generation).then_some(key.index)
-    }
-
-    /// # Panics
-    /// If no entry stands at `index`.
-    pub(super) fn get(&self, index: u32) -> &Entry<T> {
+    /// The link of the entry at `index`, or of the last that was there; `None` if there is no memory for one.
+    #[inline]
+    pub(super) fn link(&self, index: u32) -> Option<&Link> {
         let (page_number, offset) = split(index);
-        &self.pages[page_number][offset]
+        self.pages.get(page_number)?.links.get(offset)
     }
 
     /// # Panics
-    /// If no entry stands at `index`.
-    pub(super) fn get_mut(&mut self, index: u32) -> &mut Entry<T> {
+    /// If no entry ever stood at `index`.
+    #[inline]
+    pub(super) fn link_mut(&mut self, index: u32) -> &mut Link {
         let (page_number, offset) = split(index);
-        &mut self.pages[page_number][offset]
+        &mut self.pages[page_number].links[offset]
     }
 
     /// # Panics
     /// If no entry stands at `index`.
-    pub(super) fn remove(&mut self, index: u32) -> Entry<T> {
+    pub(super) fn payload_mut(&mut self, index: u32) -> &mut T {
+        let (page_number, offset) = split(index);
+        &mut self.pages[page_number].payloads[offset]
+    }
+
+    /// # Panics
+    /// If no entry stands at `index`.
+    #[inline]
+    pub(super) fn remove(&mut self, index: u32) -> T {
         let (page_number, offset) = split(index);
         let page = &mut self.pages[page_number];
-        if page.len() == PAGE_LEN {
+        if page.payloads.len() == PAGE_LEN {
             self.with_room.push_back(page_number);
         }
-        let entry = page.remove(offset);
+        let payload = page.payloads.remove(offset);
         self.len -= 1;
         // One page of slack, so that entries coming and going round a border do not allocate each time.
-        if page.is_empty() && self.allocated * PAGE_LEN >= self.len + 2 * PAGE_LEN {
-            *page = Slab::new();
+        if page.payloads.is_empty() && self.allocated * PAGE_LEN >= self.len + 2 * PAGE_LEN {
+            *page = Page::EMPTY;
             self.allocated -= 1;
         }
-        entry
+        payload
+    }
+}
+
+/// A place for one entry.
+pub(super) struct Vacant<'a, T> {
+    key: Key,
+    place: VacantEntry<'a, T>,
+    links: &'a mut Vec<Link>,
+    /// If the page is full with this entry.
+    with_room: Option<&'a mut VecDeque<usize>>,
+    next_generation: &'a mut u32,
+    len: &'a mut usize,
+}
+
+impl<T> Vacant<'_, T> {
+    /// The key that the entry will have.
+    #[inline]
+    pub(super) const fn key(&self) -> Key {
+        self.key
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Entry<T>)> {
-        self.pages.iter().enumerate().flat_map(|(page_number, page)| {
-            page.iter().map(move |(offset, entry)| (join(page_number, offset), entry))
-        })
+    #[inline]
+    pub(super) fn insert(self, payload: T, link: Link) {
+        match self.links.get_mut(self.place.key()) {
+            Some(vacant) => *vacant = link,
+            // The slab's next place is at its end, as it is here.
+            None => self.links.push(link),
+        }
+        self.place.insert(payload);
+        *self.next_generation = self.next_generation.wrapping_add(1);
+        *self.len += 1;
+        if let Some(with_room) = self.with_room {
+            with_room.pop_front();
+        }
     }
 }
 
@@ -180,22 +244,25 @@ const fn split(index: u32) -> (usize, usize) {
 mod tests {
     use super::*;
 
-    const PLACE: Place = Place { bucket: BucketId::FIRST, position: 0 };
+    use crate::wheel::bucket::BucketId;
+
+    const LINK: Link = Link { deadline: Nanos(1), place: Place::new(BucketId(0), 0) };
 
     fn insert(entries: &mut Entries<usize>, n: usize) -> Key {
-        let index = entries.next_index();
-        entries.insert(index, n, Nanos(1), PLACE)
+        let vacant = entries.vacant();
+        let key = vacant.key();
+        vacant.insert(n, LINK);
+        key
     }
 
     #[test]
-    fn a_stale_key_does_not_find_the_entry_that_took_its_place() {
+    fn an_index_that_is_used_again_makes_another_key() {
         let mut entries = Entries::new();
         let stale = insert(&mut entries, 1);
-        entries.remove(stale.index);
+        entries.remove(stale.index());
         let fresh = insert(&mut entries, 2);
-        assert_eq!(stale.index, fresh.index);
-        assert_eq!(entries.find(stale), None);
-        assert_eq!(entries.find(fresh), Some(fresh.index));
+        assert_eq!(stale.index(), fresh.index());
+        assert_ne!(stale, fresh);
     }
 
     #[test]
@@ -204,7 +271,7 @@ mod tests {
         let keys: Vec<Key> = (0..10 * PAGE_LEN).map(|n| insert(&mut entries, n)).collect();
         assert_eq!(entries.capacity(), 10 * PAGE_LEN);
         for (removed, key) in keys.into_iter().enumerate() {
-            assert_eq!(entries.remove(key.index).payload, removed);
+            assert_eq!(entries.remove(key.index()), removed);
             assert!(entries.capacity() <= entries.len() + 2 * PAGE_LEN, "{removed} removed");
         }
     }
@@ -217,7 +284,7 @@ mod tests {
         }
         let key = insert(&mut entries, PAGE_LEN);
         let capacity = entries.capacity();
-        entries.remove(key.index);
+        entries.remove(key.index());
         assert_eq!(entries.capacity(), capacity);
     }
 

@@ -110,6 +110,22 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
+/// Few entries within a few ticks of some nanoseconds, so that they share buckets and are moved within one, out of it and
+/// back.
+pub(crate) fn nearby_op() -> impl Strategy<Value = Op> {
+    let nearby = |nanos: i64| (0..=nanos).prop_map(|nanos| Span::Slots(0, 0, nanos));
+    let moves = vec(nearby(24).prop_map(Move::FromNow), 1..5);
+    prop_oneof![
+        4 => (nearby(24), 1..4_u64, 0..3_u64).prop_map(|(span, count, apart)| Op::Insert(span, count, apart)),
+        12 => (any::<Index>(), moves).prop_map(|(which, moves)| Op::Move(which, moves)),
+        1 => any::<Index>().prop_map(Op::Cancel),
+        3 => nearby(6).prop_map(Op::ClockOn),
+        3 => (1..4_usize).prop_map(Op::Advance),
+        1 => Just(Op::AdvanceToExpiration),
+        1 => Just(Op::AdvanceToJustBeforeExpiration),
+    ]
+}
+
 /// The length of a tick and the number of slots.
 pub(crate) fn shape() -> impl Strategy<Value = (u64, u64)> {
     (select(&[1, 10, 1_000_000][..]), select(&[2, 3, 20, 64, 256][..]))

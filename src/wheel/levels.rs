@@ -1,0 +1,289 @@
+//! The levels, their buckets, the delay queue that the buckets share, and the clock by which they are laid out.
+
+use super::bucket::{Bucket, BucketId, Place, Taken};
+use super::delay_queue::{DelayQueue, Queued};
+use super::level::Level;
+use super::slab::Key;
+use crate::tick::{Nanos, Resolution, Tick};
+
+/// Emptied buckets that one insertion takes out of the queue, at the most, to move the clock on.
+const CLEARED_BY_INSERTION: usize = 32;
+
+/// Where a deadline belongs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    /// The one in which it is due.
+    tick: Tick,
+    level: usize,
+    /// What stands at the slot: a bucket stands for one slot of the clock's round at a time.
+    pub(super) bucket: BucketId,
+}
+
+/// Keys by deadline.
+#[derive(Debug)]
+pub(super) struct Levels {
+    resolution: Resolution,
+    /// Every bucket that began before its tick has been drained.
+    elapsed: Nanos,
+    /// The tick that `elapsed` is in.
+    clock: Tick,
+    /// Level 0 and the overflow levels made so far.
+    levels: Vec<Level>,
+    /// The buckets of all levels, level after level.
+    buckets: Vec<Bucket>,
+    /// How many buckets a level has.
+    slots: u32,
+    queue: DelayQueue,
+}
+
+impl Levels {
+    pub(super) fn new(resolution: Resolution, slots: u32) -> Self {
+        let mut levels = Self {
+            resolution,
+            elapsed: Nanos::ZERO,
+            clock: Tick(0),
+            levels: Vec::new(),
+            buckets: Vec::new(),
+            slots,
+            queue: DelayQueue::default(),
+        };
+        levels.push(Level::finest(slots.into()));
+        levels
+    }
+
+    pub(super) const fn resolution(&self) -> Resolution {
+        self.resolution
+    }
+
+    pub(super) const fn elapsed(&self) -> Nanos {
+        self.elapsed
+    }
+
+    /// How many there are so far.
+    pub(super) const fn count(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// Where a deadline belongs as the clock stands. Makes the levels that it takes.
+    #[inline(always)]
+    pub(super) fn slot_for(&mut self, deadline: Nanos) -> Slot {
+        let tick = self.due_tick(deadline);
+        let mut level = 0;
+        while !self.levels[level].covers(tick) {
+            level += 1;
+            if level == self.levels.len() {
+                self.push(self.levels[level - 1].overflow(self.clock));
+            }
+        }
+        Slot { tick, level, bucket: self.levels[level].bucket(tick) }
+    }
+
+    /// Puts a key into the bucket where its deadline belongs. Tells its place, and the bucket's expiration, as
+    /// [`insert_and_tell`](super::Hierarchy::insert_and_tell) does.
+    #[inline(always)]
+    pub(super) fn link(&mut self, key: Key, deadline: Nanos, slot: Slot) -> (Place, Nanos) {
+        let Slot { tick, level, bucket: id } = slot;
+        let bucket = &mut self.buckets[id.as_index()];
+        let position = bucket.push(key, deadline);
+        let place = Place::new(id, position);
+        let last_deadline = bucket.last_deadline;
+        let mut beginning = Nanos::MAX;
+        if !bucket.queued {
+            bucket.queued = true;
+            beginning = self.resolution.beginning(self.levels[level].first_tick(tick));
+            self.queue.push(beginning, id);
+        }
+        (place, if level == 0 { last_deadline } else { beginning })
+    }
+
+    /// A key has got an earlier deadline, which belongs into the same bucket. Tells the bucket's expiration as
+    /// [`link`](Self::link) does.
+    #[inline]
+    pub(super) fn shorten(&mut self, slot: Slot, deadline: Nanos) -> Nanos {
+        if slot.level == 0 { self.buckets[slot.bucket.as_index()].shorten(deadline) } else { Nanos::MAX }
+    }
+
+    /// Takes a key out, unless another stands in its place: then it is stale.
+    #[inline]
+    pub(super) fn unlink(&mut self, key: Key, place: Place) -> Option<Taken> {
+        self.buckets[place.bucket().as_index()].take(key, place.position())
+    }
+
+    /// Whether `key` stands in its place: otherwise it is stale.
+    #[inline]
+    pub(super) fn holds(&self, key: Key, place: Place) -> bool {
+        self.bucket(place.bucket()).get(place.position()) == Some(key)
+    }
+
+    /// A key has got a later deadline. On level 0, within the bucket's tick, the bucket waits for it. One that was
+    /// moved further, or that stands on a coarser level, is moved on when the bucket comes up.
+    pub(super) fn extend(&mut self, id: BucketId, deadline: Nanos) {
+        let last = self.bucket(id).last_deadline;
+        if self.is_finest(id)
+            && deadline > last
+            && self.resolution.tick_of_deadline(deadline) == self.due_tick(last)
+        {
+            self.buckets[id.as_index()].last_deadline = deadline;
+        }
+    }
+
+    /// The bucket that is to be drained next, and when. Buckets that were emptied come without a time.
+    #[inline]
+    pub(super) fn front(&self) -> Option<(Queued, Option<Nanos>)> {
+        let front = self.queue.front()?;
+        Some((front, self.expiration(front)))
+    }
+
+    /// When the bucket is to be drained that comes after the front, as far as is known.
+    pub(super) fn second_expiration(&self) -> Option<Nanos> {
+        self.expiration(self.queue.second()?)
+    }
+
+    /// The time at which a bucket in the queue is to be drained, unless it is empty.
+    fn expiration(&self, queued: Queued) -> Option<Nanos> {
+        let bucket = self.bucket(queued.bucket());
+        if bucket.is_empty() {
+            None
+        } else if self.is_finest(queued.bucket()) {
+            Some(bucket.last_deadline)
+        } else {
+            Some(queued.beginning)
+        }
+    }
+
+    /// Takes keys out at the front of a bucket, as many as there are and `keys` has room for, and tells their number.
+    pub(super) fn pop_front(&mut self, id: BucketId, keys: &mut [Key]) -> usize {
+        self.buckets[id.as_index()].pop_front(keys)
+    }
+
+    /// Takes the front of the queue, an empty bucket, out of it.
+    pub(super) fn dequeue(&mut self, front: Queued) {
+        let bucket = &mut self.buckets[front.bucket().as_index()];
+        debug_assert!(bucket.is_empty());
+        bucket.queued = false;
+        self.queue.pop_front();
+    }
+
+    /// Every deadline up to this time has been drained, but for what was moved to a deadline in the past since.
+    pub(super) fn drained_through(&self) -> Nanos {
+        if self.bucket(self.levels[0].bucket(self.clock)).is_empty() {
+            self.elapsed
+        } else {
+            self.resolution.beginning(self.clock)
+        }
+    }
+
+    /// Moves the clock to `now` if nothing stands in between, so that idle time costs nothing later.
+    #[inline]
+    pub(super) fn catch_up(&mut self, now: Nanos) {
+        // Not more often than once a tick.
+        if self.resolution.end(self.elapsed) <= now {
+            self.clear_up_to(now);
+        }
+    }
+
+    #[cold]
+    fn clear_up_to(&mut self, now: Nanos) {
+        for _ in 0..CLEARED_BY_INSERTION {
+            match self.front() {
+                Some((front, None)) => self.dequeue(front),
+                Some((front, Some(_))) if front.beginning <= now => return,
+                _ => return self.set_clock(now),
+            }
+        }
+    }
+
+    /// Moves the clock, unless that would be back.
+    pub(super) fn set_clock(&mut self, now: Nanos) {
+        if now > self.elapsed {
+            self.elapsed = now;
+            let clock = self.resolution.tick_of_clock(now);
+            if clock > self.clock {
+                self.clock = clock;
+                self.levels.iter_mut().for_each(|level| level.set_clock(clock));
+            }
+        }
+    }
+
+    /// Whether a bucket is one of level 0.
+    #[inline]
+    pub(super) const fn is_finest(&self, id: BucketId) -> bool {
+        id.0 < self.slots
+    }
+
+    /// The tick in which a deadline is due: the clock's if it has passed.
+    #[inline]
+    fn due_tick(&self, deadline: Nanos) -> Tick {
+        self.resolution.tick_of_deadline(deadline).max(self.clock)
+    }
+
+    #[inline]
+    fn bucket(&self, id: BucketId) -> &Bucket {
+        &self.buckets[id.as_index()]
+    }
+
+    #[cold]
+    fn push(&mut self, level: Level) {
+        self.levels.push(level);
+        self.buckets.resize_with(self.buckets.len() + self.slots as usize, Bucket::default);
+    }
+}
+
+/// What holds between these parts at all times.
+impl Levels {
+    /// The time at which each bucket in the queue that holds something is to be drained.
+    pub(super) fn expirations(&self) -> impl Iterator<Item = Nanos> {
+        self.queue.iter().filter_map(|queued| self.expiration(queued))
+    }
+
+    /// Checks every invariant, and returns each key with its place.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub(super) fn assert_invariants(&self) -> Vec<(Key, Place)> {
+        let clock = self.clock;
+        assert_eq!(clock, self.resolution.tick_of_clock(self.elapsed));
+        assert_eq!(self.buckets.len(), self.levels.len() * self.slots as usize);
+        for level in &self.levels {
+            let mut turned = level.clone();
+            turned.set_clock(clock);
+            assert_eq!(*level, turned, "a level's ring does not begin at the clock");
+        }
+
+        // Each queued bucket stands there once, under the number that its slot stands for at present.
+        let mut beginnings = std::collections::HashMap::new();
+        for queued in self.queue.iter() {
+            let id = queued.bucket();
+            let level = &self.levels[(id.0 / self.slots) as usize];
+            let tick = self.resolution.tick_of_clock(queued.beginning);
+            assert!(beginnings.insert(id, tick).is_none(), "{id:?} is queued twice");
+            assert_eq!(level.bucket(tick), id);
+            assert_eq!(level.first_tick(tick), tick);
+            assert!(tick >= level.first_tick(clock), "{id:?} began before the clock");
+            assert!(level.covers(tick), "{id:?} lies beyond its level");
+        }
+
+        let mut held = Vec::new();
+        for (number, bucket) in self.buckets.iter().enumerate() {
+            let id = BucketId(u32::try_from(number).expect("at most 64 levels of 2^16 slots"));
+            let beginning = beginnings.get(&id);
+            assert_eq!(bucket.queued, beginning.is_some(), "{id:?} is wrong about being queued");
+            assert!(bucket.is_empty() || bucket.queued, "{id:?} is not empty and not queued");
+            if let Some(&first) = beginning
+                && self.is_finest(id)
+                && !bucket.is_empty()
+            {
+                assert!(self.due_tick(bucket.last_deadline) <= first.max(clock), "{id:?} waits too long");
+            }
+            held.extend(bucket.iter().map(|(position, key)| (key, Place::new(id, position))));
+        }
+        held
+    }
+
+    /// Whether a deadline may wait in that bucket: not beyond its due tick.
+    pub(super) fn may_hold(&self, id: BucketId, deadline: Nanos) -> bool {
+        let mut queued = self.queue.iter().filter(|queued| queued.bucket() == id);
+        let first = queued.next().map(|queued| self.resolution.tick_of_clock(queued.beginning));
+        first.is_some_and(|first| first <= self.due_tick(deadline))
+    }
+}
