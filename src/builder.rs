@@ -92,13 +92,15 @@ impl Builder {
     }
 
     /// How many slots each level has. With more of them a timer moves down fewer levels, and each level takes
-    /// more memory: 48 bytes a slot in every shard.
+    /// more memory: 40 bytes a slot in every shard, and up to 512 that a slot in use keeps for its
+    /// keys.
     pub const fn wheel_size(mut self, slots: usize) -> Self {
         self.wheel_size = slots;
         self
     }
 
-    /// How many independent parts, each with its own lock, the timers are spread over.
+    /// How many independent parts, each with its own lock, the timers are spread over. With fewer than there
+    /// are threads that make timers, these wait for each other.
     pub const fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
@@ -150,14 +152,14 @@ impl Builder {
         let alarm = Arc::new(Alarm::new(clock, pausable, shards));
         let bound = max_pending.map(|max_pending| Arc::new(Bound::new(max_pending)));
         let shards: Box<[Arc<Shard>]> = (0..shards)
-            .map(|_| {
+            .map(|number| {
                 let hierarchy = Hierarchy::new(resolution, wheel_size);
-                Arc::new(Shard::new(hierarchy, clock, alarm.clone(), bound.clone()))
+                Arc::new(Shard::new((number, shards), hierarchy, clock, alarm.clone(), bound.clone()))
             })
             .collect();
 
         let driven = Arc::new(Shards::new(&shards));
-        let driver = Driver::new(driven.clone(), alarm.clone(), clock);
+        let driver = Driver::new(driven.clone(), alarm.clone(), clock, resolution);
         alarm.start().map_err(BuildError::AlarmThread)?;
         runtime.spawn(driver);
         Ok(TimingWheel::from_parts(shards, driven, alarm))

@@ -60,10 +60,12 @@ mod alarm;
 mod bound;
 mod builder;
 mod clock;
+mod contain;
 mod divisor;
 mod driver;
 mod error;
 mod interval;
+mod placement;
 mod runtime_wheel;
 mod shard;
 mod sleep;
@@ -73,6 +75,7 @@ mod tick;
 pub mod time;
 mod timeout;
 mod timing_wheel;
+mod waker_id;
 pub mod wheel;
 
 #[cfg(all(test, loom))]

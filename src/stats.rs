@@ -13,7 +13,7 @@ pub struct Stats {
     pub armed: u64,
     /// Timers whose deadline came.
     pub fired: u64,
-    /// Timers that were dropped before their deadline, moved to one that had passed, or ended with the wheel.
+    /// Timers that were dropped before their deadline, moved to one that the wheel had passed, or ended with it.
     pub cancelled: u64,
     /// How many times a timer was moved from one bucket to another.
     pub cascaded: u64,

@@ -1,12 +1,11 @@
 //! The handle.
 
-use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::alarm::Alarm;
 use crate::driver::Shards;
+use crate::placement::shard_of_this_thread;
 use crate::shard::Shard;
 use crate::stats::Stats;
 
@@ -114,29 +113,11 @@ impl TimingWheel {
         Arc::ptr_eq(&self.wheel, &other.wheel)
     }
 
-    /// The shard for a timer made here: the worker's own, so that workers do not wait for each other.
+    /// The shard for a timer made here.
     pub(crate) fn shard(&self) -> &Arc<Shard> {
         let shards = &self.wheel.shards;
-        if let [only] = &**shards {
-            return only;
-        }
-        let number = tokio::runtime::worker_index().unwrap_or_else(number_of_other_thread);
-        &shards[number % shards.len()]
+        &shards[shard_of_this_thread(shards.len())]
     }
-}
-
-/// A number for a thread that is not a worker, the same at each call.
-fn number_of_other_thread() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local!(static NUMBER: Cell<Option<usize>> = const { Cell::new(None) });
-    NUMBER.with(|number| {
-        number.get().unwrap_or_else(|| {
-            // Relaxed: the numbers only spread threads over shards.
-            let next = NEXT.fetch_add(1, Ordering::Relaxed);
-            number.set(Some(next));
-            next
-        })
-    })
 }
 
 impl fmt::Debug for TimingWheel {

@@ -6,9 +6,10 @@ use std::task::Waker;
 
 use loom::thread;
 
-use super::{CountingWaker, HOUR, SLOTS, at, check, register, shard, turn};
+use super::{CountingWaker, HOUR, SLOTS, at, check, check_most, register, shard, turn};
 use crate::bound::Bound;
 use crate::shard::Shard;
+use crate::stats::Stats;
 use crate::wheel::Nanos;
 
 const FULL_BATCH: usize = 8;
@@ -169,5 +170,64 @@ fn a_timer_that_is_cancelled_as_it_fires_gives_its_place_back_once() {
         let refused = shard.register(at(0), at(2).after(HOUR), Waker::noop().clone());
         assert!(refused.expect_err("there is one place").is_at_capacity());
         if cancelled { "cancelled" } else { "fired" }
+    });
+}
+
+/// What came of timers of one deadline that were discarded on other threads as the driver turned.
+fn discarded_as_they_fire(timers: usize) -> &'static str {
+    let shard = shard(None);
+    let wakers: Vec<_> = (0..timers).map(|_| CountingWaker::new()).collect();
+    let keys: Vec<_> = wakers.iter().map(|waker| register(&shard, at(1), waker)).collect();
+    let owners: Vec<_> = keys
+        .into_iter()
+        .map(|key| {
+            let shard = shard.clone();
+            thread::spawn(move || shard.discard_from_elsewhere(key))
+        })
+        .collect();
+    turn(&shard, at(1), FULL_BATCH);
+    owners.into_iter().for_each(|owner| owner.join().unwrap());
+
+    let mut stats = Stats::default();
+    shard.add_to(&mut stats);
+    assert_eq!((stats.pending, stats.fired + stats.cancelled), (0, timers as u64));
+    let woken: usize = wakers.iter().map(|waker| waker.count()).sum();
+    assert_eq!(
+        woken as u64, stats.fired,
+        "a timer that was taken out woke its task, or one that fired did not"
+    );
+    assert!(wakers.iter().all(|waker| Arc::strong_count(waker) == 1), "a waker is kept");
+    match woken {
+        0 => "none fires",
+        _ if woken == timers => "all fire",
+        _ => "some fire",
+    }
+}
+
+/// Fails if the driver does not take out what was discarded before it hands out, and if the keys that fill the place
+/// are taken out without the lock.
+#[test]
+fn a_timer_that_is_discarded_elsewhere_as_it_fires_is_cancelled_or_fires() {
+    check(["all fire", "none fires"], || discarded_as_they_fire(1));
+    check_most(["all fire", "none fires", "some fire"], || discarded_as_they_fire(2));
+}
+
+/// Fails if the keys that fill the place are taken out of it before the lock is taken: then the driver finds entries
+/// whose owners are long gone.
+#[test]
+fn a_timer_that_was_discarded_elsewhere_does_not_fire_while_others_are_discarded() {
+    check(["the other fires", "none fires"], || {
+        let (shard, waker, other) = (shard(None), CountingWaker::new(), CountingWaker::new());
+        let keys = [&waker, &waker, &other].map(|waker| register(&shard, at(1), waker));
+        let owner = thread::spawn({
+            let shard = shard.clone();
+            move || shard.discard_from_elsewhere(keys[2])
+        });
+        keys[..2].iter().for_each(|&key| shard.discard_from_elsewhere(key));
+        turn(&shard, at(1), FULL_BATCH);
+        assert_eq!(waker.count(), 0);
+        owner.join().unwrap();
+        assert_eq!(shard.pending(), 0);
+        if other.count() == 1 { "the other fires" } else { "none fires" }
     });
 }

@@ -42,6 +42,10 @@ const OVERDUE: Nanos = Nanos(365 * 24 * 60 * 60 * 1_000_000_000 - 1);
 /// What those who register [`OVERDUE`] take for the time. An hour, so that it stands at level 0.
 const LONG_AGO: Nanos = Nanos(OVERDUE.0 - 60 * 60 * 1_000_000_000);
 
+fn resolution() -> Resolution {
+    Resolution::new(HOUR).expect("in range")
+}
+
 /// `hours` after the time at which the clock stands.
 fn at(hours: u32) -> Nanos {
     Clock::start().now().after(HOUR * hours)
@@ -108,7 +112,7 @@ impl Parts {
         let alarm = Arc::new(Alarm::new(clock, matches!(route, Route::Waker), shards));
         let shards: Box<[_]> = (0..shards).map(|_| shard_of(alarm.clone(), clock, None)).collect();
         let driven = Arc::new(Shards::new(&shards));
-        let driver = Driver::new(driven.clone(), alarm.clone(), clock);
+        let driver = Driver::new(driven.clone(), alarm.clone(), clock, resolution());
         Self { shards, driven, alarm, driver: PolledDriver { driver, waker: CountingWaker::new() } }
     }
 }
@@ -120,8 +124,8 @@ fn shard(bound: Option<Arc<Bound>>) -> Arc<Shard> {
 }
 
 fn shard_of(alarm: Arc<Alarm>, clock: Clock, bound: Option<Arc<Bound>>) -> Arc<Shard> {
-    let hierarchy = Hierarchy::new(Resolution::new(HOUR).expect("in range"), SLOTS as usize);
-    Arc::new(Shard::new(hierarchy, clock, alarm, bound))
+    let hierarchy = Hierarchy::new(resolution(), SLOTS as usize);
+    Arc::new(Shard::new((0, 1), hierarchy, clock, alarm, bound))
 }
 
 /// Adds a timer that is not due.

@@ -3,35 +3,36 @@
 //! Wakers are cloned before the lock is taken, and woken and dropped after it is let go: they are code of a
 //! user's, which may arm, move and drop timers, and panic.
 
+mod cancelled;
+mod published;
+mod turn;
+
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
+
+use cancelled::{Cancelled, Pushed, Unwanted};
+use published::Published;
+
+pub(crate) use turn::Turn;
 
 use crate::alarm::Alarm;
 use crate::bound::Bound;
 use crate::clock::Clock;
 use crate::error::Error;
+use crate::placement::shard_of_this_thread;
 use crate::stats::Stats;
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
-use crate::wheel::{Hierarchy, Key, Nanos, Progress};
+use crate::sync::{OwnLines, ShortLock, ShortLockGuard};
+use crate::wheel::{Hierarchy, Key, Nanos};
 
-/// The time in `reached` after the end, when nobody's deadline will be reached any more: whoever waits has
-/// to look.
-const ENDED: u64 = u64::MAX;
-
-/// On its own pair of cache lines, so that workers do not write to each other's.
 #[derive(Debug)]
-#[repr(align(128))]
 pub(crate) struct Shard {
-    state: Mutex<State>,
-    // The three below are written under the lock only.
-    /// The driver has nothing to do in this shard before then. It may be earlier than the truth, because
-    /// cancelling does not raise it. Relaxed everywhere: fences order it against `armed`, see `alarm`.
-    next_expiration: AtomicU64,
-    /// The driver has been here at this time: deadlines up to it have elapsed.
-    reached: AtomicU64,
-    /// Entries with deadlines up to this have left the hierarchy.
-    handed_out: AtomicU64,
+    state: OwnLines<ShortLock<State>>,
+    published: OwnLines<Published>,
+    cancelled: Cancelled,
+    /// Which of the wheel's shards this is, and how many there are.
+    number: usize,
+    shards: usize,
     clock: Clock,
     tick: Duration,
     alarm: Arc<Alarm>,
@@ -47,19 +48,10 @@ struct State {
     cancelled: u64,
 }
 
-/// What a turn of the driver left in a shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// More is due.
-    More,
-    /// Nothing to do before this time.
-    Until(Nanos),
-    /// The shard has ended.
-    Ended,
-}
-
 impl Shard {
+    /// The shard of this `number` among so many.
     pub(crate) fn new(
+        (number, shards): (usize, usize),
         hierarchy: Hierarchy<Waker>,
         clock: Clock,
         alarm: Arc<Alarm>,
@@ -67,10 +59,17 @@ impl Shard {
     ) -> Self {
         let tick = hierarchy.resolution().tick();
         Self {
-            state: Mutex::new(State { hierarchy, ended: false, armed: 0, fired: 0, cancelled: 0 }),
-            next_expiration: AtomicU64::new(u64::MAX),
-            reached: AtomicU64::new(0),
-            handed_out: AtomicU64::new(0),
+            state: OwnLines(ShortLock::new(State {
+                hierarchy,
+                ended: false,
+                armed: 0,
+                fired: 0,
+                cancelled: 0,
+            })),
+            published: OwnLines(Published::new()),
+            cancelled: Cancelled::new(),
+            number,
+            shards,
             clock,
             tick,
             alarm,
@@ -96,6 +95,7 @@ impl Shard {
     }
 
     /// Adds an entry, or tells by `None` that `deadline` has been reached. `now` is the time, or one not long ago.
+    #[inline]
     pub(crate) fn register(&self, now: Nanos, deadline: Nanos, waker: Waker) -> Result<Option<Key>, Error> {
         if deadline <= now {
             return Ok(None);
@@ -105,7 +105,7 @@ impl Shard {
         {
             return self.refuse(deadline, at_capacity);
         }
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let refused = if state.ended {
             Err(waker)
         } else {
@@ -132,18 +132,18 @@ impl Shard {
     }
 
     /// Whether the driver has come to `deadline`. One load; until it says so, nothing has happened to the entry.
+    #[inline]
     pub(crate) fn has_reached(&self, deadline: Nanos) -> bool {
-        // Acquire: what the driver did to the entry before, happened.
-        self.reached.load(Ordering::Acquire) >= deadline.0
+        self.published.has_reached(deadline)
     }
 
     /// For an entry whose deadline has been reached, so that it is on its way out or gone: sees to it that it
     /// is gone. The error is that the wheel has ended before the deadline.
     pub(crate) fn finish(&self, key: Key, deadline: Nanos) -> Result<(), Error> {
-        if self.is_handed_out(deadline) {
+        if self.published.has_handed_out(deadline) {
             return Ok(());
         }
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let waker = state.hierarchy.cancel(key);
         let taken = usize::from(waker.is_some());
         let ended = self.ended_before(deadline);
@@ -159,18 +159,18 @@ impl Shard {
     }
 
     /// Takes an entry out, if it is still there, and returns its waker.
+    #[inline]
     pub(crate) fn cancel(&self, key: Key, deadline: Nanos) -> Option<Waker> {
-        if self.is_handed_out(deadline) {
+        if self.published.has_handed_out(deadline) {
             return None;
         }
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let waker = state.hierarchy.cancel(key)?;
         state.cancelled += 1;
         // A paused clock would go on to the time of a timer that is no more.
-        let disarm = self.alarm.is_paused() && state.hierarchy.is_empty();
+        let disarm = state.hierarchy.is_empty() && self.alarm.is_paused();
         if disarm {
-            let next = state.hierarchy.next_expiration().unwrap_or(Nanos::MAX);
-            self.next_expiration.store(next.0, Ordering::Relaxed);
+            self.published.set_next_expiration(state.hierarchy.next_expiration());
         }
         drop(state);
         if disarm {
@@ -180,9 +180,48 @@ impl Shard {
         Some(waker)
     }
 
+    /// As [`cancel`](Self::cancel), for an owner who does not ask whether it is still there. One on another worker leaves
+    /// the taking out to others, see `cancelled`.
+    #[inline]
+    pub(crate) fn discard(&self, key: Key, deadline: Nanos) {
+        if self.published.has_handed_out(deadline) {
+            return;
+        }
+        // Where the clock can be paused it depends on what is pending, and a bound has to be kept to exactly.
+        let is_elsewhere = shard_of_this_thread(self.shards) != self.number && !self.is_pausable();
+        if is_elsewhere && self.bound.is_none() {
+            self.discard_from_elsewhere(key);
+        } else {
+            drop(self.cancel(key, deadline));
+        }
+    }
+
+    pub(crate) fn discard_from_elsewhere(&self, key: Key) {
+        match self.cancelled.push(key, || self.clock.now()) {
+            // Published first, looked second; see `alarm`.
+            Pushed::First(clear_by) => self.alarm.request(clear_by),
+            Pushed::Joined => {}
+            Pushed::Full => {
+                let (unwanted, mut state) = self.lock_and_take_out();
+                let waker = state.hierarchy.cancel(key);
+                state.cancelled += u64::from(waker.is_some());
+                drop(state);
+                drop(unwanted);
+            }
+        }
+    }
+
+    /// Takes the lock, and takes out what was discarded elsewhere.
+    fn lock_and_take_out(&self) -> (Unwanted, ShortLockGuard<'_, State>) {
+        let mut state = self.state.lock();
+        let unwanted = self.cancelled.take_out(&mut state.hierarchy);
+        state.cancelled += unwanted.len() as u64;
+        (unwanted, state)
+    }
+
     /// Gives an entry another waker, and returns the one before. If the entry is gone, gives the waker back.
     pub(crate) fn set_waker(&self, key: Key, waker: Waker) -> Result<Waker, Waker> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         match state.hierarchy.get_mut(key) {
             Some(current) => Ok(std::mem::replace(current, waker)),
             None => Err(waker),
@@ -190,14 +229,16 @@ impl Shard {
     }
 
     /// Moves an entry to another deadline, and tells whether it is pending after that: not if it had been
-    /// handed out, and not if the new deadline has been reached. Then its waker is woken.
+    /// handed out, and not if the wheel has passed the new deadline. Then its waker is woken.
+    #[inline]
     pub(crate) fn reschedule(&self, key: Key, from: Nanos, to: Nanos) -> bool {
         if to >= from {
-            return lock(&self.state).hierarchy.reschedule(key, to);
+            return self.state.lock().hierarchy.reschedule(key, to);
         }
-        let now = self.clock.now();
-        let mut state = lock(&self.state);
-        // The wheel may have been turned since the clock was looked at, and counts as handed out what it passed.
+        // Where the clock may jump, whoever polls next expects to find what has passed. Otherwise the driver will.
+        let now = if self.is_pausable() { self.clock.now() } else { Nanos::ZERO };
+        let mut state = self.state.lock();
+        // What the wheel has passed counts as handed out.
         if to <= now.max(state.hierarchy.elapsed()) {
             drop(state);
             if let Some(waker) = self.cancel(key, from) {
@@ -205,96 +246,41 @@ impl Shard {
             }
             return false;
         }
-        let is_pending = state.hierarchy.reschedule(key, to);
-        let next = state.hierarchy.next_expiration().unwrap_or(Nanos::MAX);
-        self.publish_and_request(state, next);
-        is_pending
+        let Some(expiration) = state.hierarchy.reschedule_and_tell(key, to) else { return false };
+        self.publish_and_request(state, expiration);
+        true
     }
 
     /// Lets the driver know if `next` is before what it knows as the next expiration. Lets go of the lock.
-    fn publish_and_request(&self, state: MutexGuard<'_, State>, next: Nanos) {
-        debug_assert!(state.hierarchy.expires_no_earlier_than(next.min(self.next_expiration())));
-        if next.0 < self.next_expiration.load(Ordering::Relaxed) {
+    #[inline]
+    fn publish_and_request(&self, state: ShortLockGuard<'_, State>, next: Nanos) {
+        debug_assert!(state.hierarchy.expires_no_earlier_than(next.min(self.published.next_expiration())));
+        if next < self.published.next_expiration() {
             // Publish first, look second; see `alarm`.
-            self.next_expiration.store(next.0, Ordering::Relaxed);
+            self.published.set_next_expiration(Some(next));
             drop(state);
             self.alarm.request(next);
         }
     }
 
-    /// For the driver: the time before which there is nothing to do here.
-    pub(crate) fn next_expiration(&self) -> Nanos {
-        Nanos(self.next_expiration.load(Ordering::Relaxed))
-    }
-
-    /// For the driver: moves the clock to `now`, and adds the wakers of up to `batch` timers to `expired`.
-    pub(crate) fn turn(&self, now: Nanos, batch: usize, expired: &mut Vec<Waker>) -> Turn {
-        let next = self.next_expiration();
-        if next > now {
-            return if self.has_ended() { Turn::Ended } else { Turn::Until(next) };
-        }
-        let mut state = lock(&self.state);
-        if state.ended {
-            return Turn::Ended;
-        }
-        let before = expired.len();
-        let progress = state.hierarchy.advance(now, batch, expired);
-        let fired = expired.len() - before;
-        state.fired += fired as u64;
-        let turn = match progress {
-            Progress::More => Turn::More,
-            Progress::Done => {
-                let next = state.hierarchy.next_expiration().unwrap_or(Nanos::MAX);
-                self.next_expiration.store(next.0, Ordering::Relaxed);
-                Turn::Until(next)
-            }
-        };
-        // Before the wakers are woken, so that whoever is woken finds that its deadline has been reached.
-        // A clock that seems to go back stands still.
-        let reached = self.reached.load(Ordering::Relaxed).max(now.0);
-        self.reached.store(reached, Ordering::Release);
-        self.handed_out.store(state.hierarchy.handed_out_through().0, Ordering::Release);
-        drop(state);
-        self.give_back(fired);
-        turn
-    }
-
-    /// Ends the shard, and adds the wakers of up to `batch` pending timers to `pending`: call it until it is done.
-    /// Tells, if it ended by this call, how many were pending.
-    pub(crate) fn end(&self, batch: usize, pending: &mut Vec<Waker>) -> (usize, Progress) {
-        let mut state = lock(&self.state);
-        let ended = if std::mem::replace(&mut state.ended, true) { 0 } else { state.hierarchy.len() };
-        let before = pending.len();
-        let progress = state.hierarchy.advance(Nanos::MAX, batch, pending);
-        let taken = pending.len() - before;
-        state.cancelled += taken as u64;
-        self.next_expiration.store(u64::MAX, Ordering::Relaxed);
-        self.reached.store(ENDED, Ordering::Release);
-        drop(state);
-        self.give_back(taken);
-        (ended, progress)
-    }
-
     /// Whether the shard has ended. Without the lock.
     pub(crate) fn has_ended(&self) -> bool {
-        self.reached.load(Ordering::Acquire) == ENDED
+        self.published.has_ended()
     }
 
     pub(crate) fn pending(&self) -> usize {
-        lock(&self.state).hierarchy.len()
+        let state = self.state.lock();
+        state.hierarchy.len() - self.cancelled.count_in(&state.hierarchy)
     }
 
     pub(crate) fn add_to(&self, stats: &mut Stats) {
-        let state = lock(&self.state);
-        stats.pending += state.hierarchy.len();
+        let state = self.state.lock();
+        let discarded = self.cancelled.count_in(&state.hierarchy);
+        stats.pending += state.hierarchy.len() - discarded;
         stats.armed += state.armed;
         stats.fired += state.fired;
-        stats.cancelled += state.cancelled;
+        stats.cancelled += state.cancelled + discarded as u64;
         stats.cascaded += state.hierarchy.cascaded();
-    }
-
-    fn is_handed_out(&self, deadline: Nanos) -> bool {
-        self.handed_out.load(Ordering::Acquire) >= deadline.0
     }
 
     fn give_back(&self, places: usize) {
@@ -306,6 +292,10 @@ impl Shard {
 
 impl Drop for Shard {
     fn drop(&mut self) {
+        // The wakers of what was discarded elsewhere are strangers to whoever drops the last of a wheel.
+        let (unwanted, state) = self.lock_and_take_out();
+        drop(state);
+        drop(unwanted);
         self.alarm.release_shard();
     }
 }

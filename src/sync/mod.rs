@@ -1,4 +1,10 @@
-//! The locks and atomics of the concurrent part: std's, or the model checker's in a build with `--cfg loom`.
+//! The locks and atomics of the concurrent part, or the model checker's in a build with `--cfg loom`.
+
+mod short_lock;
+
+use std::ops::Deref;
+
+pub(crate) use short_lock::{ShortLock, ShortLockGuard};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
@@ -38,4 +44,18 @@ impl AtomicWaker {
 /// Locks, also after a panic elsewhere: no code of a user's runs under our locks, so what they guard is whole.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// What others do not write to: a pair of cache lines, or more, of its own. Processors fetch them in pairs.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct OwnLines<T>(pub(crate) T);
+
+impl<T> Deref for OwnLines<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0
+    }
 }

@@ -1,0 +1,21 @@
+//! Running a user's code so that its panic harms nobody else.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Runs `code` of a user's. If it panics, the panic hook has reported it, and that is all.
+///
+/// Nothing of ours may be half done meanwhile: no lock is held, and nothing borrowed is changed.
+pub(crate) fn contained(code: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(code)) {
+        discard(panic);
+    }
+}
+
+/// Drops what a panic carried, which may panic again as it is dropped.
+fn discard(panic: Box<dyn Any + Send>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        // Whoever goes on panicking here has had two chances.
+        std::mem::forget(again);
+    }
+}

@@ -1,0 +1,116 @@
+//! Timers that were dropped elsewhere than on their shard's own worker.
+//!
+//! A task that moved to another worker drops its timer there. To take the entry out it would fetch a dozen cache
+//! lines from the first worker, which then has to fetch them back. So it leaves the key here, on two lines. Who finds
+//! the place full takes all of them out in one go, and so does the driver, when it turns the shard and a second after
+//! the first key at the latest. Who counts, and who fires, counts them out: to have been left here is to be cancelled.
+
+use std::task::Waker;
+use std::time::Duration;
+
+use crate::contain::contained;
+use crate::sync::{AtomicU64, Ordering, ShortLock};
+use crate::wheel::{Hierarchy, Key, Nanos};
+
+/// As many as fit, with the rest, into the two cache lines that processors fetch together. In a model fewer, so that
+/// the place fills.
+const CAPACITY: usize = if cfg!(loom) { 1 } else { 13 };
+
+/// How long a key stays at the most, and the waker in its entry. A waker may keep alive what keeps the wheel alive.
+const STAY: Duration = Duration::from_secs(1);
+
+/// Keys of entries that nobody waits for any more.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(super) struct Cancelled {
+    keys: ShortLock<Keys>,
+    /// When the driver is to take them out; never, if there are none. Relaxed, as the shard's next expiration is.
+    clear_by: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Keys {
+    len: usize,
+    keys: [Key; CAPACITY],
+}
+
+/// What became of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pushed {
+    /// It is the first: the driver has to come by then.
+    First(Nanos),
+    /// It is with others.
+    Joined,
+    /// It was not taken: there is no room.
+    Full,
+}
+
+#[cfg(all(target_pointer_width = "64", not(loom)))]
+const _: () = assert!(size_of::<Cancelled>() == 128);
+
+impl Cancelled {
+    pub(super) fn new() -> Self {
+        let keys = Keys { len: 0, keys: [Key::PLACEHOLDER; CAPACITY] };
+        Self { keys: ShortLock::new(keys), clear_by: AtomicU64::new(u64::MAX) }
+    }
+
+    /// Adds a key, if there is room.
+    pub(super) fn push(&self, key: Key, now: impl FnOnce() -> Nanos) -> Pushed {
+        let mut keys = self.keys.lock();
+        let len = keys.len;
+        let Some(place) = keys.keys.get_mut(len) else { return Pushed::Full };
+        *place = key;
+        keys.len = len + 1;
+        if len > 0 {
+            return Pushed::Joined;
+        }
+        let clear_by = now().after(STAY);
+        self.clear_by.store(clear_by.0, Ordering::Relaxed);
+        Pushed::First(clear_by)
+    }
+
+    pub(super) fn clear_by(&self) -> Nanos {
+        Nanos(self.clear_by.load(Ordering::Relaxed))
+    }
+
+    /// Takes all entries out whose keys are here, but for those that were handed out meanwhile.
+    pub(super) fn take_out(&self, hierarchy: &mut Hierarchy<Waker>) -> Unwanted {
+        let mut unwanted = Unwanted { wakers: [const { None }; CAPACITY] };
+        if self.clear_by() == Nanos::MAX {
+            return unwanted;
+        }
+        let mut keys = self.keys.lock();
+        let len = std::mem::take(&mut keys.len);
+        for (waker, &key) in unwanted.wakers.iter_mut().zip(&keys.keys[..len]) {
+            *waker = hierarchy.cancel(key);
+        }
+        self.clear_by.store(u64::MAX, Ordering::Relaxed);
+        unwanted
+    }
+
+    /// How many entries that are still in `hierarchy` have their keys here.
+    pub(super) fn count_in(&self, hierarchy: &Hierarchy<Waker>) -> usize {
+        let keys = self.keys.lock();
+        keys.keys[..keys.len].iter().filter(|&&key| hierarchy.contains(key)).count()
+    }
+}
+
+/// The wakers of cancelled timers, to be dropped when no lock is held.
+#[derive(Debug)]
+#[must_use = "they are dropped with this: first the lock has to be let go"]
+pub(super) struct Unwanted {
+    wakers: [Option<Waker>; CAPACITY],
+}
+
+impl Unwanted {
+    pub(super) fn len(&self) -> usize {
+        self.wakers.iter().flatten().count()
+    }
+}
+
+impl Drop for Unwanted {
+    fn drop(&mut self) {
+        // They are strangers to whoever drops them.
+        self.wakers.iter_mut().filter_map(Option::take).for_each(|waker| contained(|| drop(waker)));
+    }
+}

@@ -1,0 +1,76 @@
+//! The driver's side of a shard: handing out what is due, and the end.
+
+use std::task::Waker;
+
+use super::Shard;
+use crate::wheel::{Nanos, Progress};
+
+/// What a turn of the driver left in a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// More is due.
+    More,
+    /// Nothing to do before this time.
+    Until(Nanos),
+    /// The shard has ended.
+    Ended,
+}
+
+impl Shard {
+    /// For the driver: the time before which there is nothing to do here.
+    pub(crate) fn next_turn(&self) -> Nanos {
+        self.published.next_expiration().min(self.cancelled.clear_by())
+    }
+
+    /// For the driver: a guess at the next expiration after `time`.
+    pub(crate) fn expiration_after(&self, time: Nanos) -> Nanos {
+        self.published.expiration_after(time)
+    }
+
+    /// For the driver: moves the clock to `now`, and adds the wakers of up to `batch` timers to `expired`.
+    pub(crate) fn turn(&self, now: Nanos, batch: usize, expired: &mut Vec<Waker>) -> Turn {
+        let next = self.next_turn();
+        if next > now {
+            return if self.has_ended() { Turn::Ended } else { Turn::Until(next) };
+        }
+        let (unwanted, mut state) = self.lock_and_take_out();
+        if state.ended {
+            return Turn::Ended;
+        }
+        let before = expired.len();
+        let progress = state.hierarchy.advance(now, batch, expired);
+        let fired = expired.len() - before;
+        state.fired += fired as u64;
+        let turn = match progress {
+            Progress::More => Turn::More,
+            Progress::Done => {
+                let next = state.hierarchy.next_expiration();
+                self.published.set_next_expiration(next);
+                self.published.set_following_expiration(state.hierarchy.following_expiration());
+                Turn::Until(next.unwrap_or(Nanos::MAX))
+            }
+        };
+        self.published.set_reached(now);
+        self.published.set_handed_out(state.hierarchy.handed_out_through());
+        drop(state);
+        drop(unwanted);
+        self.give_back(fired);
+        turn
+    }
+
+    /// Ends the shard, and adds the wakers of up to `batch` pending timers to `pending`: call it until it is done.
+    /// Tells, if it ended by this call, how many were pending.
+    pub(crate) fn end(&self, batch: usize, pending: &mut Vec<Waker>) -> (usize, Progress) {
+        let (unwanted, mut state) = self.lock_and_take_out();
+        let ended = if std::mem::replace(&mut state.ended, true) { 0 } else { state.hierarchy.len() };
+        let before = pending.len();
+        let progress = state.hierarchy.advance(Nanos::MAX, batch, pending);
+        let taken = pending.len() - before;
+        state.cancelled += taken as u64;
+        self.published.set_ended();
+        drop(state);
+        drop(unwanted);
+        self.give_back(taken);
+        (ended, progress)
+    }
+}

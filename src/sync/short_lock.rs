@@ -1,0 +1,146 @@
+//! A lock for short holds: taken by one locked instruction, let go by none.
+//!
+//! std's mutex has to find out whether somebody sleeps on it, which takes a locked instruction as it is let go. Nobody
+//! has to be woken from this one: who finds it held looks again for a while, and then sleeps for a time that is short
+//! but fixed, so that a holder that was preempted gets its turn, also where those who wait have a higher priority.
+
+#[cfg(loom)]
+use loom::sync::{Mutex, MutexGuard as Guard};
+#[cfg(not(loom))]
+use spin::mutex::{SpinMutex as Mutex, SpinMutexGuard as Guard};
+
+pub(crate) type ShortLockGuard<'a, T> = Guard<'a, T>;
+
+#[derive(Debug)]
+pub(crate) struct ShortLock<T>(Mutex<T>);
+
+impl<T> ShortLock<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(Mutex::new(value))
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn lock(&self) -> ShortLockGuard<'_, T> {
+        super::lock(&self.0)
+    }
+
+    #[cfg(not(loom))]
+    #[inline]
+    pub(crate) fn lock(&self) -> ShortLockGuard<'_, T> {
+        match self.0.try_lock() {
+            Some(guard) => guard,
+            None => self.wait(),
+        }
+    }
+
+    #[cfg(not(loom))]
+    #[cold]
+    fn wait(&self) -> ShortLockGuard<'_, T> {
+        use std::time::Duration;
+
+        /// Longer than the driver holds a shard: who looks so often in vain waits for a thread that does not run.
+        const LOOKS: usize = 1_000;
+        /// In the order of what a sleeping thread takes to wake.
+        const SLEEP: Duration = Duration::from_micros(50);
+
+        loop {
+            for _ in 0..LOOKS {
+                std::hint::spin_loop();
+                // Looks first, because an attempt takes the cache line away from the holder.
+                if !self.0.is_locked()
+                    && let Some(guard) = self.0.try_lock()
+                {
+                    return guard;
+                }
+            }
+            std::thread::sleep(SLEEP);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    use std::sync::Barrier;
+    use std::thread;
+    use std::time::Duration;
+
+    /// A sleep of a holder: longer than those who wait look before they sleep.
+    const NAP: Duration = Duration::from_millis(2);
+
+    /// Adds one under the lock so many times on each of several threads. Between reading and writing, `hold` is called
+    /// with the number of the round.
+    fn count(threads: usize, rounds: usize, hold: impl Fn(usize) + Sync) -> usize {
+        let counter = ShortLock::new(0);
+        let start = Barrier::new(threads);
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    start.wait();
+                    for round in 0..rounds {
+                        let mut counter = counter.lock();
+                        let read = *counter;
+                        hold(round);
+                        *counter = read + 1;
+                    }
+                });
+            }
+        });
+        *counter.lock()
+    }
+
+    #[test]
+    fn many_threads_count_under_it_and_nothing_is_lost() {
+        const THREADS: usize = 8;
+        const ROUNDS: usize = 20_000;
+        assert_eq!(count(THREADS, ROUNDS, |_| std::hint::spin_loop()), THREADS * ROUNDS);
+    }
+
+    #[test]
+    fn threads_that_wait_for_a_holder_that_sleeps_get_through() {
+        const THREADS: usize = 6;
+        const ROUNDS: usize = 60;
+        let hold = |round: usize| {
+            if round.is_multiple_of(10) {
+                thread::sleep(NAP);
+            } else if round.is_multiple_of(3) {
+                thread::yield_now();
+            }
+        };
+        assert_eq!(count(THREADS, ROUNDS, hold), THREADS * ROUNDS);
+    }
+
+    #[test]
+    fn who_waits_finds_what_the_holder_wrote_at_the_end_of_a_long_hold() {
+        let lock = ShortLock::new("before");
+        let held = Barrier::new(3);
+        thread::scope(|scope| {
+            let waiters = [(); 2].map(|()| {
+                scope.spawn(|| {
+                    held.wait();
+                    *lock.lock()
+                })
+            });
+            let mut guard = lock.lock();
+            held.wait();
+            thread::sleep(NAP);
+            *guard = "after";
+            drop(guard);
+            for waiter in waiters {
+                assert_eq!(waiter.join().unwrap(), "after");
+            }
+        });
+    }
+
+    #[test]
+    fn it_is_let_go_by_a_holder_that_panics() {
+        let lock = ShortLock::new(1);
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _guard = lock.lock();
+            panic!("while it is held");
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(*lock.lock(), 1);
+    }
+}
