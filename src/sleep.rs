@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::error::Error;
 use crate::shard::Shard;
 use crate::timing_wheel::TimingWheel;
+use crate::waker_id::WakerId;
 use crate::wheel::{Key, Nanos};
 
 impl TimingWheel {
@@ -26,7 +27,8 @@ impl TimingWheel {
     /// Never early; late by less than a tick and the machine's wake-up time. Zero is ready at the first poll.
     ///
     /// # Cancel safety
-    /// Dropping the future removes the timer and its memory at once. Nothing else is lost.
+    /// Dropping the future removes the timer. Dropped on another thread than the one that made it, its waker and
+    /// its memory may stay for up to a second, with those of up to 13 timers in a shard. Nothing else is lost.
     ///
     /// # Panics
     /// This call never panics. Awaiting the future panics if its wheel has ended before the deadline, or if
@@ -51,15 +53,15 @@ impl TimingWheel {
         let shard = self.shard().clone();
         let now = shard.clock().now();
         // Another look at the clock would cost as much as all the rest. It is needed where the clock may jump.
-        let made_at = (!shard.is_pausable()).then_some(now);
-        Sleep { shard, deadline: now.after(duration), state: State::Unregistered { made_at } }
+        let state = if shard.is_pausable() { State::Unregistered } else { State::MadeAt(now) };
+        Sleep { shard, deadline: now.after(duration), state }
     }
 
     /// Waits until `deadline`, as [`sleep`](Self::sleep) does. One that has passed is ready at the first poll.
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
         let shard = self.shard().clone();
         let deadline = shard.clock().nanos(deadline);
-        Sleep { shard, deadline, state: State::Unregistered { made_at: None } }
+        Sleep { shard, deadline, state: State::Unregistered }
     }
 
     /// As [`sleep`](Self::sleep), but refuses at once what could not run.
@@ -114,37 +116,29 @@ pub struct Sleep {
 
 /// | state | entry in the shard | next |
 /// |---|---|---|
+/// | `MadeAt` | none | polled: as `Unregistered` |
 /// | `Unregistered` | none | polled: `Registered`, or `Elapsed` if the deadline is known to have passed |
 /// | `Registered` | until the driver hands it out | polled: `Elapsed`, once the driver came to the deadline |
 /// | `Due` | none | polled: `Elapsed`, once the task has budget to be told |
 /// | `Elapsed` | none | reset, as in any state: `Unregistered`, unless the entry could be moved |
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// With the time at which it was made, unless the clock may have jumped since.
-    Unregistered {
-        made_at: Option<Nanos>,
-    },
+    /// At a time that is as good as now, because the clock does not jump.
+    MadeAt(Nanos),
+    Unregistered,
+    /// With the waker that is in the entry, if it can be told from others: a poll by the same has nothing to do. While
+    /// the entry is pending its waker is alive, so no other waker has the same addresses.
     Registered {
         key: Key,
-        waker: WakerId,
+        waker: Option<WakerId>,
     },
     Due,
     Elapsed,
 }
 
-/// Tells without a lock whether the entry's waker is the one of the current poll. While the entry is pending its
-/// waker is alive, so no other waker has the same address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct WakerId {
-    data: usize,
-    vtable: usize,
-}
-
-impl WakerId {
-    fn of(waker: &Waker) -> Self {
-        Self { data: waker.data().addr(), vtable: std::ptr::from_ref(waker.vtable()).addr() }
-    }
-}
+// A server holds very many.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Sleep>() == 32);
 
 impl Sleep {
     /// The instant at which this is ready.
@@ -158,7 +152,7 @@ impl Sleep {
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
         match self.state {
-            State::Unregistered { .. } => false,
+            State::MadeAt(_) | State::Unregistered => false,
             State::Registered { .. } => {
                 self.shard.has_reached(self.deadline) && !self.shard.ended_before(self.deadline)
             }
@@ -170,7 +164,7 @@ impl Sleep {
     ///
     /// Moved later, the timer stays where it is in the wheel until that place comes up, so this is cheap enough
     /// to be called for each message of a connection. Moved to an instant that has passed, it wakes its task, at
-    /// once or with the driver's next turn.
+    /// once or, on a multi-thread runtime, by the driver's next turn: then the next poll may still find it pending.
     ///
     /// # Examples
     ///
@@ -203,7 +197,7 @@ impl Sleep {
 
     pub(crate) fn move_to(&mut self, to: Nanos) {
         let from = std::mem::replace(&mut self.deadline, to);
-        let before = std::mem::replace(&mut self.state, State::Unregistered { made_at: None });
+        let before = std::mem::replace(&mut self.state, State::Unregistered);
         // If it is not pending after that, whoever waits has been woken, and registers at its next poll.
         if let State::Registered { key, .. } = before
             && self.shard.reschedule(key, from, to)
@@ -237,10 +231,11 @@ impl Sleep {
     pub fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let result = match self.state {
             State::Due | State::Elapsed => Ok(()),
-            State::Unregistered { made_at } => ready!(self.register(made_at, cx.waker())?.map(Ok)),
+            State::MadeAt(now) => ready!(self.register(now, cx.waker())?.map(Ok)),
+            State::Unregistered => ready!(self.register(self.now(), cx.waker())?.map(Ok)),
             State::Registered { key, waker } => {
                 if !self.shard.has_reached(self.deadline) {
-                    if waker == WakerId::of(cx.waker()) {
+                    if waker.is_some() && waker == WakerId::of(cx.waker()) {
                         return Poll::Pending;
                     }
                     let current = cx.waker().clone();
@@ -255,7 +250,7 @@ impl Sleep {
                 self.shard.finish(key, self.deadline)
             }
         };
-        self.state = if result.is_ok() { State::Elapsed } else { State::Unregistered { made_at: None } };
+        self.state = if result.is_ok() { State::Elapsed } else { State::Unregistered };
         Poll::Ready(result)
     }
 
@@ -275,18 +270,16 @@ impl Sleep {
         if self.shard.has_ended() {
             return Err(Error::shutdown());
         }
-        if let State::Unregistered { made_at } = self.state
-            && self.shard.is_bounded()
-        {
+        if self.shard.is_bounded() {
             // Ready or not: one whose deadline has passed needs no place.
-            let _ = self.register(made_at, Waker::noop())?;
+            let _ = self.register(self.now(), Waker::noop())?;
         }
         Ok(self)
     }
 
-    /// Adds the entry; ready if the deadline has passed.
-    fn register(&mut self, made_at: Option<Nanos>, waker: &Waker) -> Result<Poll<()>, Error> {
-        let now = made_at.unwrap_or_else(|| self.shard.clock().now());
+    /// Adds the entry; ready if the deadline has passed by `now`.
+    #[inline]
+    fn register(&mut self, now: Nanos, waker: &Waker) -> Result<Poll<()>, Error> {
         // Of the clone, which is the one that stays: it need not have the address of the original.
         let waker = waker.clone();
         let id = WakerId::of(&waker);
@@ -331,7 +324,7 @@ impl FusedFuture for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         if let State::Registered { key, .. } = self.state {
-            drop(self.shard.cancel(key, self.deadline));
+            self.shard.discard(key, self.deadline);
         }
     }
 }
