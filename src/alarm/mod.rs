@@ -33,7 +33,7 @@ mod thread;
 use std::io;
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::clock::Clock;
 use crate::sync::{
@@ -63,7 +63,15 @@ pub(crate) struct Alarm {
 /// What the thread waits for.
 #[derive(Debug, Default)]
 struct Bell {
+    /// When it is to ring.
     at: Option<Instant>,
+    /// When it will probably be told to ring after that. So it need not be notified of that time: it wakes then anyway.
+    then: Option<Instant>,
+    /// Until when the thread waits, if nobody notifies it: for ever, at first. Has it woken since, it will look at its
+    /// time before it waits again, and an older answer does no harm: it is a time that has passed.
+    waits_until: Option<Instant>,
+    /// When it was to ring the last time that it did, until the driver has asked.
+    rang_for: Option<Instant>,
     ended: bool,
 }
 
@@ -94,7 +102,7 @@ impl Alarm {
     /// Whether the clock was paused when the driver last looked.
     pub(crate) fn is_paused(&self) -> bool {
         // Relaxed: a change that is seen late costs a wake-up, or leaves tokio's timer armed for too long.
-        self.paused.load(Ordering::Relaxed)
+        self.pausable && self.paused.load(Ordering::Relaxed)
     }
 
     /// For inserters, after publishing that `expiration` is their shard's next: the driver has to be awake by
@@ -134,9 +142,10 @@ impl Alarm {
         paused
     }
 
-    /// For the driver, after it has looked: wakes it at `expiration`. It has to look at the shards once more.
-    pub(crate) fn arm(&self, expiration: Nanos) {
-        self.set(expiration, Set::Always);
+    /// For the driver, after it has looked: wakes it at `expiration`. It has to look at the shards once more. `then` is
+    /// a guess at what it will be armed for after that.
+    pub(crate) fn arm(&self, expiration: Nanos, then: Nanos) {
+        self.set(expiration, Set::Always { then });
         // Armed first, looked second.
         fence(Ordering::SeqCst);
     }
@@ -145,7 +154,7 @@ impl Alarm {
     /// one worker only, so no other could take the driver.
     pub(crate) fn arm_thread(&self, time: Nanos) {
         if !self.pausable {
-            self.set(time, Set::Always);
+            self.set(time, Set::Always { then: Nanos::MAX });
         }
     }
 
@@ -156,15 +165,20 @@ impl Alarm {
             return;
         }
         self.replace_armed(expiration.0);
-        let before = bell.at;
-        bell.at = if expiration == Nanos::MAX || self.is_paused() {
-            None
-        } else {
+        let is_silent = self.is_paused();
+        let instant = |time: Nanos| {
             // The thread goes by std's clock. For an expiration that has passed it rings at once.
-            self.clock.std_instant(expiration)
+            if time == Nanos::MAX || is_silent { None } else { self.clock.std_instant(time) }
         };
+        bell.then = match set {
+            Set::Always { then } => instant(then),
+            // What the driver waited for comes after what has come before it.
+            Set::IfEarlier => bell.at,
+        };
+        bell.at = instant(expiration);
         // A thread that waits for something earlier will see the change when it wakes.
-        if bell.at.is_some_and(|at| before.is_none_or(|before| at < before)) {
+        if bell.at.is_some_and(|at| bell.waits_until.is_none_or(|until| at < until)) {
+            bell.waits_until = bell.at;
             drop(bell);
             self.bell_changed.notify_one();
         }
@@ -185,9 +199,17 @@ impl Alarm {
         self.armed.swap(expiration, Ordering::AcqRel)
     }
 
+    /// For the driver: how long ago the thread was to wake it, if it did since this was asked last. A time that had
+    /// passed when it was set counts from then.
+    pub(crate) fn take_lateness(&self) -> Duration {
+        // In a model the clock stands still.
+        let rang_for = lock(&self.bell).rang_for.take().filter(|_| !cfg!(loom));
+        rang_for.map_or(Duration::ZERO, |at| at.elapsed())
+    }
+
     /// For the thread, when its time has come.
     fn ring(&self, mut bell: MutexGuard<'_, Bell>) {
-        bell.at = None;
+        bell.rang_for = bell.at.take();
         // Under the lock, so that an inserter who is about to set the thread's time sees it.
         let awake = self.replace_armed(AWAKE) == AWAKE;
         drop(bell);
@@ -240,6 +262,6 @@ impl Alarm {
 }
 
 enum Set {
-    Always,
+    Always { then: Nanos },
     IfEarlier,
 }

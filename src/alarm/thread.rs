@@ -1,7 +1,7 @@
 //! The thread that waits for the alarm's time. It runs no code of a user's.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use super::Alarm;
@@ -20,17 +20,23 @@ pub(super) fn spawn(alarm: Arc<Alarm>) -> io::Result<()> {
 
 pub(super) fn run(alarm: &Alarm) {
     let mut bell = lock(&alarm.bell);
+    // After it has rung: when it will probably be told to ring again.
+    let mut guess = None;
     while !bell.ended {
-        let wait = bell.at.map(|at| at.saturating_duration_since(Instant::now()));
-        bell = match wait {
-            None => alarm.bell_changed.wait(bell).unwrap_or_else(std::sync::PoisonError::into_inner),
-            Some(wait) if wait.is_zero() => {
-                alarm.ring(bell);
-                lock(&alarm.bell)
-            }
-            Some(wait) => {
-                let waited = alarm.bell_changed.wait_timeout(bell, wait);
-                waited.unwrap_or_else(std::sync::PoisonError::into_inner).0
+        let now = Instant::now();
+        if bell.at.is_some_and(|at| at <= now) {
+            guess = bell.then.take();
+            alarm.ring(bell);
+            bell = lock(&alarm.bell);
+            continue;
+        }
+        let until = bell.at.or(guess.take().filter(|&guess| guess > now));
+        bell.waits_until = until;
+        bell = match until {
+            None => alarm.bell_changed.wait(bell).unwrap_or_else(PoisonError::into_inner),
+            Some(until) => {
+                let waited = alarm.bell_changed.wait_timeout(bell, until - now);
+                waited.unwrap_or_else(PoisonError::into_inner).0
             }
         };
     }

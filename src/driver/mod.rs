@@ -1,6 +1,8 @@
 //! The driver: the one task of a wheel. It sleeps until the earliest bucket expires, advances, and wakes.
 
 mod paused_clock;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod wake;
 
 use std::pin::{Pin, pin};
@@ -13,7 +15,7 @@ use paused_clock::PausedClock;
 use crate::alarm::Alarm;
 use crate::clock::Clock;
 use crate::shard::{Shard, Turn};
-use crate::wheel::{Nanos, Progress};
+use crate::wheel::{Nanos, Progress, Resolution};
 
 /// Entries handed out or moved under one hold of a shard's lock. It keeps a hold in the order of 10 µs.
 const BATCH: usize = 256;
@@ -28,6 +30,15 @@ const INPUT_WITHIN: Duration = Duration::from_millis(5);
 /// What there is to turn. It keeps no shard alive: the driver ends when nobody else holds one.
 #[derive(Debug)]
 pub(crate) struct Shards(Box<[Weak<Shard>]>);
+
+/// When to turn.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    /// The last of the shards' next expirations that lie in one tick with the first: so there is one turn for a tick.
+    at: Nanos,
+    /// A guess at the time of the turn after that.
+    then: Nanos,
+}
 
 impl Shards {
     pub(crate) fn new(shards: &[Arc<Shard>]) -> Self {
@@ -54,9 +65,20 @@ impl Shards {
         all
     }
 
+    /// The plan for shards of which the first has something to do at `first`. Borrows `alive`, to hold them meanwhile.
+    fn plan(&self, first: Nanos, resolution: Resolution, alive: &mut Vec<Arc<Shard>>) -> Plan {
+        alive.extend(self.alive());
+        let at = last_in_tick_of(first, resolution, alive.iter().map(|shard| shard.next_turn()));
+        let after = || alive.iter().map(|shard| shard.expiration_after(at));
+        let then = after().min().unwrap_or(Nanos::MAX);
+        let plan = Plan { at, then: last_in_tick_of(then, resolution, after()) };
+        alive.clear();
+        plan
+    }
+
     /// Whether a shard has something to do before `time`.
     fn any_before(&self, time: Nanos) -> bool {
-        self.alive().any(|shard| shard.next_expiration() < time)
+        self.alive().any(|shard| shard.next_turn() < time)
     }
 
     /// Ends every shard and wakes what is pending. Returns how much that was.
@@ -77,40 +99,73 @@ impl Shards {
     }
 }
 
+/// The last of `times` that lie in the same tick as `first`.
+fn last_in_tick_of(first: Nanos, resolution: Resolution, times: impl Iterator<Item = Nanos>) -> Nanos {
+    let end = resolution.end_of_tick(first);
+    // A shard without a time is no reason to wait for the end of time, whose tick may be long.
+    times.filter(|&time| time <= end && time < Nanos::MAX).fold(first, Nanos::max)
+}
+
 /// The task. Ready when the wheel has ended; dropped before, with its runtime, it ends the wheel.
 #[derive(Debug)]
 pub(crate) struct Driver {
     shards: Arc<Shards>,
     alarm: Arc<Alarm>,
     clock: Clock,
+    resolution: Resolution,
     /// Where the clock can be paused.
     paused_clock: Option<PausedClock>,
     expired: Vec<Waker>,
+    /// Empty but while a plan is made, so that none allocates.
+    alive: Vec<Arc<Shard>>,
     /// The last poll let others run: the driver was not woken.
     yielded: bool,
 }
 
 impl Driver {
-    pub(crate) fn new(shards: Arc<Shards>, alarm: Arc<Alarm>, clock: Clock) -> Self {
+    pub(crate) fn new(shards: Arc<Shards>, alarm: Arc<Alarm>, clock: Clock, resolution: Resolution) -> Self {
         let paused_clock =
             alarm.is_pausable().then(|| PausedClock::new(shards.clone(), alarm.clone(), clock));
-        Self { shards, alarm, clock, paused_clock, expired: Vec::new(), yielded: false }
+        Self {
+            shards,
+            alarm,
+            clock,
+            resolution,
+            paused_clock,
+            expired: Vec::new(),
+            alive: Vec::new(),
+            yielded: false,
+        }
     }
 
     /// Whether the driver is so late that the whole runtime may have stalled. Input that arrived in the meantime
     /// then waits at its sockets. A clock that was moved by hand is not late.
     fn may_have_stalled(&self, now: Nanos) -> bool {
-        self.shards.any_before(now.before(STALL)) && !self.alarm.look_at_clock()
+        if self.paused_clock.is_some() {
+            // An inserter may have woken the driver long ago, of which the thread knows nothing.
+            self.shards.any_before(now.before(STALL)) && !self.alarm.look_at_clock()
+        } else {
+            self.alarm.take_lateness() > STALL
+        }
     }
 
-    /// Arms everything that can wake the driver at `next`, and tells whether it may sleep.
-    fn sleep_until(&mut self, next: Nanos) -> bool {
+    /// When to turn if a shard has something to do at `first`. Where the clock may be paused, just then.
+    fn plan(&mut self, first: Nanos) -> Plan {
+        match self.paused_clock {
+            Some(_) => Plan { at: first, then: Nanos::MAX },
+            None => self.shards.plan(first, self.resolution, &mut self.alive),
+        }
+    }
+
+    /// Arms everything that can wake the driver for what is due at `first`, and tells whether it may sleep.
+    fn sleep_until(&mut self, first: Nanos) -> bool {
         self.alarm.look_at_clock();
-        self.alarm.arm(next);
-        // Armed first, looked second; see `alarm`.
-        let may_sleep = !self.shards.any_before(next);
+        let Plan { at, then } = self.plan(first);
+        self.alarm.arm(at, then);
+        // Armed first, looked second; see `alarm`. What has come since, in the same tick but later, can wait.
+        let may_sleep = !self.shards.any_before(first);
         match &mut self.paused_clock {
-            Some(paused_clock) if may_sleep => paused_clock.arm(next).is_pending(),
+            Some(paused_clock) if may_sleep => paused_clock.arm(at).is_pending(),
             _ => may_sleep,
         }
     }
@@ -141,8 +196,8 @@ impl Future for Driver {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Turn::Until(next) => {
-                    if this.sleep_until(next) {
+                Turn::Until(first) => {
+                    if this.sleep_until(first) {
                         return Poll::Pending;
                     }
                 }

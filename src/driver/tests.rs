@@ -1,0 +1,171 @@
+//! When the driver turns: once for all shards' expirations in one tick.
+
+use super::*;
+
+use std::sync::Mutex;
+use std::task::Wake;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::wheel::Hierarchy;
+
+const TICK: u64 = 1_000;
+const IN_TICK_0: u64 = 1;
+/// So few that what is a few ticks away stands on an overflow level.
+const SLOTS: usize = 3;
+const SHARDS: usize = 3;
+
+fn resolution() -> Resolution {
+    Resolution::new(Duration::from_nanos(TICK)).expect("not zero")
+}
+
+/// The deadlines of timers that fired.
+type Fired = Arc<Mutex<Vec<Nanos>>>;
+
+struct Notes(Fired, Nanos);
+
+impl Wake for Notes {
+    fn wake(self: Arc<Self>) {
+        self.0.lock().unwrap().push(self.1);
+    }
+}
+
+/// Shards that are told the time.
+struct Rig {
+    shards: Vec<Arc<Shard>>,
+    driven: Shards,
+    fired: Fired,
+}
+
+impl Rig {
+    /// One shard for each list of deadlines, which come after tick 0.
+    fn new(deadlines: &[Vec<u64>]) -> Self {
+        let clock = Clock::start();
+        let alarm = Arc::new(Alarm::new(clock, false, deadlines.len()));
+        let shard = |number| {
+            let place = (number, deadlines.len());
+            Arc::new(Shard::new(place, Hierarchy::new(resolution(), SLOTS), clock, alarm.clone(), None))
+        };
+        let shards: Vec<_> = (0..deadlines.len()).map(shard).collect();
+        let rig = Self { driven: Shards::new(&shards), shards, fired: Fired::default() };
+        for (shard, deadlines) in rig.shards.iter().zip(deadlines) {
+            for &deadline in [IN_TICK_0].iter().chain(deadlines) {
+                let waker = Arc::new(Notes(rig.fired.clone(), Nanos(deadline))).into();
+                shard.register(Nanos::ZERO, Nanos(deadline), waker).expect("not refused").expect("not due");
+            }
+        }
+        // Until a shard is turned it tells its first expiration as it was when the first timer was registered, and none
+        // that follows.
+        assert_eq!(rig.turn(Nanos(IN_TICK_0)).len(), deadlines.len());
+        rig
+    }
+
+    /// Turns all shards, and returns the deadlines of the timers that fired.
+    fn turn(&self, now: Nanos) -> Vec<Nanos> {
+        let turn = self.driven.turn(now, &mut Vec::new());
+        assert_eq!(turn, Turn::Until(self.first()));
+        std::mem::take(&mut self.fired.lock().unwrap())
+    }
+
+    /// What the shards have to do first.
+    fn first(&self) -> Nanos {
+        self.driven.alive().map(|shard| shard.next_turn()).min().unwrap_or(Nanos::MAX)
+    }
+
+    fn plan(&self) -> Plan {
+        self.driven.plan(self.first(), resolution(), &mut Vec::new())
+    }
+}
+
+proptest! {
+    /// As the driver does, from one plan to the next.
+    #[test]
+    fn there_is_one_turn_for_a_tick_that_is_never_early_and_no_later_than_the_end_of_the_tick(
+        deadlines in vec(vec(TICK + 1..=30 * TICK, 1..6), 1..=SHARDS),
+    ) {
+        let rig = Rig::new(&deadlines);
+        let mut fired = Vec::new();
+        let mut before = Nanos::ZERO;
+        while rig.first() < Nanos::MAX {
+            let first = rig.first();
+            let Plan { at, then } = rig.plan();
+            let tick = resolution().tick_of_deadline(at);
+            prop_assert!(at >= first);
+            prop_assert_eq!(tick, resolution().tick_of_deadline(first));
+            prop_assert!(then > at);
+            // A bucket of an overflow level begins as a tick ends, and is no part of it.
+            let is_border = resolution().end_of_tick(at) == at;
+            prop_assert!(resolution().tick_of_deadline(before) < tick || is_border, "again in {tick:?}: {at:?}");
+            for deadline in rig.turn(at) {
+                prop_assert!(deadline <= at, "{deadline:?} fired at {at:?}");
+                prop_assert_eq!(resolution().tick_of_deadline(deadline), tick, "it is late");
+                fired.push(deadline.0);
+            }
+            before = at;
+        }
+        fired.sort_unstable();
+        let mut all = deadlines.concat();
+        all.sort_unstable();
+        prop_assert_eq!(fired, all);
+    }
+}
+
+#[test]
+fn the_turn_is_at_the_last_expiration_that_lies_in_one_tick_with_the_first() {
+    for (deadlines, at) in [
+        (vec![vec![1_100]], 1_100),
+        (vec![vec![1_100], vec![1_700], vec![1_400]], 1_700),
+        (vec![vec![1_700], vec![1_100], vec![1_400]], 1_700),
+        // The end of a tick belongs to it, what comes after does not.
+        (vec![vec![1_999], vec![2_000]], 2_000),
+        (vec![vec![2_000], vec![2_001]], 2_000),
+        (vec![vec![2_001], vec![3_000]], 3_000),
+        (vec![vec![1_100, 1_300, 2_200], vec![1_200]], 1_300),
+        // What stands on an overflow level is moved down at the beginning of its bucket.
+        (vec![vec![3_500], vec![2_900]], 3_000),
+        (vec![vec![2_900], vec![4_500, 2_950]], 2_950),
+    ] {
+        assert_eq!(Rig::new(&deadlines).plan().at, Nanos(at), "{deadlines:?}");
+    }
+}
+
+#[test]
+fn the_guess_is_the_turn_after_that_if_each_shard_has_no_more_than_two_buckets() {
+    const NEVER: u64 = u64::MAX;
+    for (deadlines, at, then) in [
+        (vec![vec![1_500]], 1_500, NEVER),
+        (vec![vec![1_500, 2_500]], 1_500, 2_500),
+        // The first of another shard, which is not in the tick of the first of all.
+        (vec![vec![1_500], vec![2_200]], 1_500, 2_200),
+        (vec![vec![1_500], vec![2_001]], 1_500, 2_001),
+        // The last in its tick of all that follow.
+        (vec![vec![1_500, 2_100], vec![1_200, 2_600]], 1_500, 2_600),
+        (vec![vec![1_500, 2_600], vec![1_700, 2_100]], 1_700, 2_600),
+        (vec![vec![1_500, 2_500], vec![1_300], vec![3_000, 2_999], vec![2_400]], 1_500, 3_000),
+        (vec![vec![1_500, 2_500], vec![2_900, 3_000]], 1_500, 3_000),
+    ] {
+        let rig = Rig::new(&deadlines);
+        let plan = rig.plan();
+        rig.turn(plan.at);
+        let next = rig.plan().at;
+        assert_eq!((plan.at, plan.then, next), (Nanos(at), Nanos(then), Nanos(then)), "{deadlines:?}");
+    }
+}
+
+#[test]
+fn without_shards_there_is_nothing_to_do() {
+    let rig = Rig::new(&[vec![1_100]]);
+    let Rig { shards, driven, fired: _ } = rig;
+    drop(shards);
+    let Plan { at, then } = driven.plan(Nanos::MAX, resolution(), &mut Vec::new());
+    assert_eq!((at, then), (Nanos::MAX, Nanos::MAX));
+    assert_eq!(driven.turn(Nanos(1_100), &mut Vec::new()), Turn::Ended);
+}
+
+#[test]
+fn something_is_before_a_time_if_a_shard_expires_before_it() {
+    let rig = Rig::new(&[vec![1_500], vec![1_300]]);
+    assert!(!rig.driven.any_before(Nanos(1_300)));
+    assert!(rig.driven.any_before(Nanos(1_301)));
+}
