@@ -68,3 +68,38 @@ async fn nothing_wakes_the_driver_while_timers_are_pending_that_are_not_due() {
     tokio::time::sleep(ms(50)).await;
     assert!(wheel.stats().driver_wakeups <= before + 1);
 }
+
+/// With ticks so long that the timers of one tick have deadlines of their own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_driver_is_woken_once_for_what_is_due_in_one_tick_in_several_shards() {
+    const TICK: Duration = ms(10);
+    const TICKS: u32 = 20;
+    const SHARDS: u32 = 8;
+    // More than this test's threads, as threads of other tests take shards too.
+    let wheel = TimingWheel::builder().tick(TICK).shards(16 * SHARDS as usize).build().unwrap();
+    let start = Instant::now() + ms(100);
+    let arm = |shard: u32| {
+        let deadlines = (0..TICKS).map(|tick| start + TICK * tick + TICK / SHARDS * shard);
+        let sleeps = deadlines.map(|deadline| {
+            let mut sleep = wheel.sleep_until(deadline);
+            _ = task::spawn(&mut sleep).poll();
+            sleep
+        });
+        sleeps.collect::<Vec<Sleep>>()
+    };
+    let mut sleeps: Vec<Sleep> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..SHARDS).map(|shard| scope.spawn(move || arm(shard))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    for sleep in &mut sleeps {
+        let deadline = sleep.deadline();
+        sleep.await;
+        assert!(Instant::now() >= deadline);
+    }
+    let stats = wheel.stats();
+    assert_eq!((stats.pending, stats.fired), (0, stats.armed));
+    // The deadlines begin and end within a tick. After a stall the driver lets the runtime look at its sockets, which
+    // may take a wake-up more.
+    let wakeups = stats.driver_wakeups;
+    assert!(wakeups <= 2 * u64::from(TICKS + 2), "{wakeups}");
+}

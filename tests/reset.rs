@@ -1,6 +1,8 @@
 //! `Sleep::reset`: later, earlier, into the past, before the first poll, after completion.
 
+use std::future::poll_fn;
 use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures::future::FusedFuture;
@@ -11,6 +13,8 @@ use tokio_test::{assert_pending, assert_ready, task};
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
+
+const HANG_GUARD: Duration = Duration::from_secs(30);
 
 fn reset(sleep: &mut Sleep, deadline: Instant) {
     Pin::new(sleep).reset(deadline);
@@ -127,7 +131,7 @@ async fn the_task_that_waits_is_woken_at_the_new_deadline_without_polling_again(
     for (from, to) in [(10, 40), (100, 90)] {
         let mut sleep = wheel.sleep_until(start + ms(from));
         let mut polls = 0;
-        std::future::poll_fn(|cx| {
+        poll_fn(|cx| {
             polls += 1;
             let poll = Pin::new(&mut sleep).poll(cx);
             if polls == 1 {
@@ -200,18 +204,64 @@ async fn a_sleep_moved_from_the_end_of_time_is_an_ordinary_one() {
     assert_eq!(start.elapsed(), ms(6));
 }
 
+/// Registers a sleep with the task's waker, moves it, and waits.
+async fn armed_and_moved(wheel: &TimingWheel, from: Duration, to: impl Fn() -> Instant) {
+    let mut sleep = wheel.sleep(from);
+    // The first deadline may have passed: after a stall of this thread.
+    if poll_fn(|cx| Poll::Ready(Pin::new(&mut sleep).poll(cx))).await.is_ready() {
+        return;
+    }
+    let deadline = to();
+    reset(&mut sleep, deadline);
+    tokio::time::timeout(HANG_GUARD, &mut sleep).await.expect("it fires at the second deadline");
+    assert!(Instant::now() >= deadline);
+    assert!(sleep.is_terminated());
+}
+
 /// On a multi-thread runtime it is the alarm's thread that an earlier deadline has to reach.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_the_real_clock_a_sleep_moved_earlier_does_not_wait_for_its_first_deadline() {
     let wheel = TimingWheel::new();
-    let hang_guard = Duration::from_secs(30);
     for _ in 0..20 {
-        let mut sleep = wheel.sleep(hang_guard * 100);
-        assert_pending!(task::spawn(&mut sleep).poll());
-        tokio::task::yield_now().await;
-        let deadline = Instant::now() + ms(2);
-        reset(&mut sleep, deadline);
-        tokio::time::timeout(hang_guard, sleep).await.expect("it fires at the second deadline");
-        assert!(Instant::now() >= deadline);
+        armed_and_moved(&wheel, HANG_GUARD * 100, || Instant::now() + ms(2)).await;
     }
+}
+
+/// There nobody looks at the clock when a sleep is moved: the driver finds that the deadline has passed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_the_real_clock_a_sleep_moved_into_the_past_is_ready_soon_with_nothing_else_to_wake_the_driver() {
+    let wheel = TimingWheel::new();
+    let backs = [Duration::ZERO, Duration::from_nanos(1), Duration::from_micros(100), ms(1), ms(3_600_000)];
+    for back in backs.repeat(40) {
+        armed_and_moved(&wheel, HANG_GUARD * 100, || Instant::now() - back).await;
+    }
+    let stats = wheel.stats();
+    assert_eq!((stats.pending, stats.fired + stats.cancelled), (0, stats.armed));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_the_real_clock_no_move_to_earlier_is_lost_whatever_the_driver_is_doing() {
+    const TASKS: u64 = 4;
+    const ROUNDS: u64 = 400;
+    let wheel = TimingWheel::builder().shards(2).build().unwrap();
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|task| {
+            let wheel = wheel.clone();
+            tokio::spawn(async move {
+                for round in 0..ROUNDS {
+                    // To before, at and after the turns that the others' timers make the driver take.
+                    let from = if round % 2 == 0 { HANG_GUARD * 100 } else { ms(1) };
+                    let ahead = Duration::from_micros((round * 7 + task * 31) % 300);
+                    let behind = Duration::from_micros(50);
+                    armed_and_moved(&wheel, from, || Instant::now() + ahead - behind).await;
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let stats = wheel.stats();
+    assert_eq!((stats.pending, stats.fired + stats.cancelled), (0, stats.armed));
+    assert!(stats.armed >= TASKS * ROUNDS / 2, "those that were a long way off");
 }
