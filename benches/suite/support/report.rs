@@ -10,7 +10,7 @@ use super::findings::Table;
 use super::{bars, chart};
 
 /// The command that makes the whole of it again.
-const COMMAND: &str = "cargo bench -- --report benches/report";
+const COMMAND: &str = "cargo bench --bench suite -- --report benches/report";
 
 /// By which a report is known.
 const HEADING: &str = "# Measured";
