@@ -100,6 +100,9 @@ mod tests {
     #[test]
     fn it_tells_wakers_and_kinds_apart_and_knows_a_clone_or_says_that_it_cannot() {
         let wakers = [
+            // These have the same data.
+            Waker::noop().clone(),
+            futures::task::noop_waker(),
             waker::<0>(),
             waker::<0>(),
             waker::<1>(),
@@ -110,7 +113,6 @@ mod tests {
             waker::<6>(),
             waker::<7>(),
             waker::<8>(),
-            Waker::noop().clone(),
         ];
         for (a, waker) in wakers.iter().enumerate() {
             for (b, other) in wakers.iter().enumerate() {
@@ -121,6 +123,17 @@ mod tests {
         }
         let told = wakers.iter().filter(|waker| WakerId::of(waker).is_some()).count();
         assert!((KINDS.len()..wakers.len()).contains(&told), "{told} were told");
+    }
+
+    #[test]
+    fn it_tells_many_of_one_kind_apart() {
+        let wakers: Vec<Waker> = (0..1_000).map(|_| waker::<0>()).collect();
+        let ids: Vec<WakerId> = wakers.iter().filter_map(WakerId::of).collect();
+        // The other test may have used up the kinds.
+        assert!([0, wakers.len()].contains(&ids.len()));
+        for (n, id) in ids.iter().enumerate() {
+            assert!(!ids[..n].contains(id), "{n}");
+        }
     }
 
     #[test]

@@ -222,6 +222,17 @@ fn an_entry_moved_to_the_past_is_due_with_the_next_advance() {
 }
 
 #[test]
+fn emptied_buckets_count_into_a_batch() {
+    let mut wheel = wheel(1, 64);
+    let keys: Vec<Key> = (1..=30).map(|deadline| insert(&mut wheel, deadline, ())).collect();
+    assert!(keys.into_iter().all(|key| wheel.cancel(key).is_some()));
+    let mut expired = Vec::new();
+    let answers = [(); 3].map(|()| wheel.advance(Nanos(40), 10, &mut expired));
+    assert_eq!(answers, [Progress::More, Progress::More, Progress::Done]);
+    assert!(expired.is_empty());
+}
+
+#[test]
 #[should_panic(expected = "a batch of no entries")]
 fn a_batch_of_nothing_is_refused() {
     let _ = wheel::<()>(1, 2).advance(Nanos(1), 0, &mut Vec::new());

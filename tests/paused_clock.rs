@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
@@ -153,8 +154,8 @@ async fn a_mocked_peer_that_waits_meets_the_wheels_timeouts() {
 /// Something that happens in real time, while nothing else does.
 async fn wait_for_another_thread() {
     let (tell, told) = oneshot::channel();
-    std::thread::spawn(move || {
-        std::thread::sleep(ms(20));
+    thread::spawn(move || {
+        thread::sleep(ms(20));
         tell.send(()).unwrap();
     });
     told.await.unwrap();
@@ -237,7 +238,7 @@ async fn the_real_time_that_passes_fires_nothing_on_a_paused_clock() {
     let mut sleep = task::spawn(wheel.sleep(ms(5)));
     assert_pending!(sleep.poll());
     // While a blocking task runs the clock does not jump.
-    tokio::task::spawn_blocking(|| std::thread::sleep(ms(30))).await.unwrap();
+    tokio::task::spawn_blocking(|| thread::sleep(ms(30))).await.unwrap();
     assert_eq!(start.elapsed(), Duration::ZERO);
     assert!(!sleep.is_woken());
     assert_pending!(sleep.poll());
@@ -262,5 +263,23 @@ fn two_runtimes_with_a_wheel_each_have_clocks_of_their_own() {
             idle_wheel.sleep(ms(1)).await;
             assert_eq!(idle_start.elapsed(), ms(1) * round);
         });
+    }
+}
+
+/// On workers there is one turn for both.
+#[tokio::test(start_paused = true)]
+async fn timers_of_several_shards_in_one_tick_fire_each_at_its_own_deadline() {
+    // More than there are threads, so that each has a shard.
+    let wheel = TimingWheel::builder().tick(ms(10)).shards(64).build().unwrap();
+    let start = Instant::now();
+    let arm = |at| {
+        let mut sleep = wheel.sleep_until(start + at);
+        assert_pending!(task::spawn(&mut sleep).poll());
+        sleep
+    };
+    for (at, sleep) in [12, 17].map(|at| (ms(at), thread::scope(|scope| scope.spawn(|| arm(ms(at))).join())))
+    {
+        sleep.unwrap().await;
+        assert_eq!(start.elapsed(), at);
     }
 }

@@ -124,6 +124,20 @@ async fn a_sleep_moved_into_the_past_wakes_its_task_at_once() {
     assert_eq!((stats.armed, stats.fired, stats.cancelled), (4, 0, 4));
 }
 
+/// The wheel itself has not come so far: there was nothing for it to do.
+#[tokio::test(start_paused = true)]
+async fn a_sleep_moved_to_a_time_that_the_clock_has_jumped_over_wakes_its_task_at_once() {
+    let wheel = TimingWheel::new();
+    let mut sleep = task::spawn(wheel.sleep(ms(1_000)));
+    assert_pending!(sleep.poll());
+    advance(ms(10)).await;
+    let past = Instant::now() - ms(5);
+    reset(&mut sleep, past);
+    assert!(sleep.is_woken());
+    assert_eq!(wheel.pending(), 0);
+    assert_ready!(sleep.poll());
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_task_that_waits_is_woken_at_the_new_deadline_without_polling_again() {
     let wheel = TimingWheel::new();

@@ -31,6 +31,15 @@ async fn zero_and_past_deadlines_are_ready_at_the_first_poll_and_never_in_the_wh
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_sleep_whose_deadline_the_clock_jumps_over_before_the_first_poll_is_ready_at_that() {
+    let wheel = TimingWheel::new();
+    let sleep = wheel.sleep(ms(10));
+    advance(ms(10)).await;
+    assert_ready!(task::spawn(sleep).poll());
+    assert_eq!(wheel.stats().armed, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_sleep_is_ready_exactly_at_its_deadline() {
     let wheel = TimingWheel::new();
     for duration in [1, 2, 63, 64, 65, 100, 4_095, 4_096, 4_097, 262_145, 10_000_000].map(ms) {
@@ -234,6 +243,23 @@ async fn it_can_be_awaited_by_reference_in_a_select_loop() {
     }
     assert_eq!((beats, start.elapsed()), (9, ms(95)));
     assert_eq!(wheel.pending(), 0);
+}
+
+/// How late it is depends on the machine, but it is not always so late.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_the_real_clock_one_of_many_sleeps_ends_well_before_twice_its_duration() {
+    const RUNS: usize = 100;
+    let wheel = TimingWheel::new();
+    let duration = ms(40);
+    for _ in 0..RUNS {
+        let start = Instant::now();
+        wheel.sleep(duration).await;
+        assert!(start.elapsed() >= duration);
+        if start.elapsed() < duration * 3 / 2 {
+            return;
+        }
+    }
+    panic!("{RUNS} times it was late by more than half its duration");
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,8 +2,9 @@
 
 use super::*;
 
-use std::sync::Mutex;
+use std::sync::{Mutex, mpsc};
 use std::task::Wake;
+use std::thread;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -34,7 +35,9 @@ impl Wake for Notes {
 /// Shards that are told the time.
 struct Rig {
     shards: Vec<Arc<Shard>>,
-    driven: Shards,
+    driven: Arc<Shards>,
+    alarm: Arc<Alarm>,
+    clock: Clock,
     fired: Fired,
 }
 
@@ -48,17 +51,22 @@ impl Rig {
             Arc::new(Shard::new(place, Hierarchy::new(resolution(), SLOTS), clock, alarm.clone(), None))
         };
         let shards: Vec<_> = (0..deadlines.len()).map(shard).collect();
-        let rig = Self { driven: Shards::new(&shards), shards, fired: Fired::default() };
+        let driven = Arc::new(Shards::new(&shards));
+        let rig = Self { driven, shards, alarm, clock, fired: Fired::default() };
         for (shard, deadlines) in rig.shards.iter().zip(deadlines) {
             for &deadline in [IN_TICK_0].iter().chain(deadlines) {
-                let waker = Arc::new(Notes(rig.fired.clone(), Nanos(deadline))).into();
-                shard.register(Nanos::ZERO, Nanos(deadline), waker).expect("not refused").expect("not due");
+                rig.register(shard, Nanos::ZERO, Nanos(deadline));
             }
         }
         // Until a shard is turned it tells its first expiration as it was when the first timer was registered, and none
         // that follows.
         assert_eq!(rig.turn(Nanos(IN_TICK_0)).len(), deadlines.len());
         rig
+    }
+
+    fn register(&self, shard: &Shard, now: Nanos, deadline: Nanos) {
+        let waker = Arc::new(Notes(self.fired.clone(), deadline)).into();
+        shard.register(now, deadline, waker).expect("not refused").expect("not due");
     }
 
     /// Turns all shards, and returns the deadlines of the timers that fired.
@@ -156,7 +164,7 @@ fn the_guess_is_the_turn_after_that_if_each_shard_has_no_more_than_two_buckets()
 #[test]
 fn without_shards_there_is_nothing_to_do() {
     let rig = Rig::new(&[vec![1_100]]);
-    let Rig { shards, driven, fired: _ } = rig;
+    let Rig { shards, driven, .. } = rig;
     drop(shards);
     let Plan { at, then } = driven.plan(Nanos::MAX, resolution(), &mut Vec::new());
     assert_eq!((at, then), (Nanos::MAX, Nanos::MAX));
@@ -168,4 +176,23 @@ fn something_is_before_a_time_if_a_shard_expires_before_it() {
     let rig = Rig::new(&[vec![1_500], vec![1_300]]);
     assert!(!rig.driven.any_before(Nanos(1_300)));
     assert!(rig.driven.any_before(Nanos(1_301)));
+}
+
+/// Else it would look at the shards again and again until the first of them expires.
+#[test]
+fn the_driver_sleeps_though_a_shard_expires_before_the_turn_that_is_planned() {
+    const HANG_GUARD: Duration = Duration::from_secs(30);
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let rig = Rig::new(&[vec![], vec![]]);
+        let beginning = resolution().beginning(resolution().tick_of_clock(rig.clock.now().after(DAY)));
+        for (shard, nanos) in rig.shards.iter().zip([700, 100]) {
+            rig.register(shard, beginning, Nanos(beginning.0 + nanos));
+        }
+        let mut driver = Driver::new(rig.driven.clone(), rig.alarm.clone(), rig.clock, resolution());
+        let poll = Pin::new(&mut driver).poll(&mut Context::from_waker(Waker::noop()));
+        tell.send((rig.plan().at.0 - beginning.0, poll.is_pending())).unwrap();
+    });
+    assert_eq!(told.recv_timeout(HANG_GUARD), Ok((700, true)));
 }
