@@ -27,7 +27,7 @@ impl TimingWheel {
     /// # Cancel safety
     /// When the time is up the future is not dropped but left where it is, inside the [`Timeout`]; `.await` drops
     /// both. Then whatever the future had under way stops, unless it was spawned as a task of its own. Dropping
-    /// the timeout drops the future and removes the timer, as dropping a [`Sleep`](crate::Sleep) does.
+    /// the timeout drops the future and removes the timer, as dropping a [`Sleep`] does.
     ///
     /// # Errors
     /// [`Elapsed`] if the time is up before the future is ready, if the wheel ends before that, or if there is no

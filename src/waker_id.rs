@@ -121,8 +121,8 @@ mod tests {
                 }
             }
         }
-        let told = wakers.iter().filter(|waker| WakerId::of(waker).is_some()).count();
-        assert!((KINDS.len()..wakers.len()).contains(&told), "{told} were told");
+        // How many depends on what other tests of this process have shown it.
+        assert!(wakers.iter().any(|waker| WakerId::of(waker).is_none()), "there are more kinds than places");
     }
 
     #[test]
