@@ -171,7 +171,11 @@ impl Alarm {
             if time == Nanos::MAX || is_silent { None } else { self.clock.std_instant(time) }
         };
         bell.then = match set {
-            Set::Always { then } => instant(then),
+            Set::Always { then } => {
+                // The driver is up and about: what the thread rang for meanwhile is no lateness of its next turn.
+                bell.rang_for = None;
+                instant(then)
+            }
             // What the driver waited for comes after what has come before it.
             Set::IfEarlier => bell.at,
         };
@@ -234,6 +238,33 @@ impl Alarm {
     pub(crate) fn end(&self) {
         lock(&self.bell).ended = true;
         self.bell_changed.notify_one();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Arms for a time that has passed, and waits until the thread has rung for it.
+    fn ring_at_once(alarm: &Alarm) {
+        alarm.arm(Nanos(1), Nanos::MAX);
+        while alarm.armed.load(Ordering::Relaxed) != AWAKE {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn lateness_is_told_once_and_not_after_the_driver_has_armed_again() {
+        let alarm = Arc::new(Alarm::new(Clock::start(), false, 1));
+        alarm.start().expect("a thread");
+        assert_eq!(alarm.take_lateness(), Duration::ZERO);
+        ring_at_once(&alarm);
+        assert!(alarm.take_lateness() > Duration::ZERO);
+        assert_eq!(alarm.take_lateness(), Duration::ZERO);
+        ring_at_once(&alarm);
+        alarm.arm(Nanos::MAX, Nanos::MAX);
+        assert_eq!(alarm.take_lateness(), Duration::ZERO);
+        alarm.end();
     }
 }
 
