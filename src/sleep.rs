@@ -3,7 +3,6 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use tokio::task::coop;
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::shard::Shard;
+use crate::shard::ShardRef;
 use crate::timing_wheel::TimingWheel;
 use crate::waker_id::WakerId;
 use crate::wheel::{Key, Nanos};
@@ -50,7 +49,7 @@ impl TimingWheel {
     /// # }
     /// ```
     pub fn sleep(&self, duration: Duration) -> Sleep {
-        let shard = self.shard().clone();
+        let shard = ShardRef::new(self.shard());
         let now = shard.clock().now();
         // Another look at the clock would cost as much as all the rest. It is needed where the clock may jump.
         let state = if shard.is_pausable() { State::Unregistered } else { State::MadeAt(now) };
@@ -59,7 +58,7 @@ impl TimingWheel {
 
     /// Waits until `deadline`, as [`sleep`](Self::sleep) does. One that has passed is ready at the first poll.
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
-        let shard = self.shard().clone();
+        let shard = ShardRef::new(self.shard());
         let deadline = shard.clock().nanos(deadline);
         Sleep { shard, deadline, state: State::Unregistered }
     }
@@ -109,7 +108,7 @@ impl TimingWheel {
 /// was ready it is ready again.
 #[must_use = "a sleep does nothing unless it is awaited or polled"]
 pub struct Sleep {
-    shard: Arc<Shard>,
+    shard: ShardRef,
     deadline: Nanos,
     state: State,
 }

@@ -15,7 +15,7 @@ use crate::stats::Stats;
 /// was made; timers may be made and awaited on any thread, in any runtime or executor. The driver ends, and
 /// with it the wheel, when
 ///
-/// - the last handle and the last future of the wheel are gone, or
+/// - the last handle and the last future of the wheel are gone (within a second, should both go in the same moment), or
 /// - [`shutdown`](Self::shutdown) is called, or
 /// - the runtime is shut down.
 ///
@@ -47,6 +47,15 @@ struct Wheel {
     shards: Box<[Arc<Shard>]>,
     driven: Arc<Shards>,
     alarm: Arc<Alarm>,
+}
+
+/// The last handle goes.
+impl Drop for Wheel {
+    fn drop(&mut self) {
+        self.alarm.orphan();
+        drop(std::mem::take(&mut self.shards));
+        self.alarm.wake_to_end();
+    }
 }
 
 impl TimingWheel {

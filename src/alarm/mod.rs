@@ -57,6 +57,8 @@ pub(crate) struct Alarm {
     bell_changed: Condvar,
     /// How many shards somebody still holds. The driver ends with the last one.
     shards: AtomicUsize,
+    /// Whether the wheel's last handle is gone.
+    orphaned: AtomicBool,
     wakeups: AtomicU64,
 }
 
@@ -86,6 +88,7 @@ impl Alarm {
             bell: Mutex::new(Bell::default()),
             bell_changed: Condvar::new(),
             shards: AtomicUsize::new(shards),
+            orphaned: AtomicBool::new(false),
             wakeups: AtomicU64::new(0),
         }
     }
@@ -229,7 +232,19 @@ impl Alarm {
         }
     }
 
-    /// For whoever has ended the shards: the driver has to look, also if it has just looked.
+    /// For the last handle, before it gives up its references.
+    pub(crate) fn orphan(&self) {
+        // Release: whoever finds it set finds the references that were taken, and the spares that were used.
+        self.orphaned.store(true, Ordering::Release);
+    }
+
+    /// Whether the wheel's last handle is gone.
+    #[inline]
+    pub(crate) fn is_orphaned(&self) -> bool {
+        self.orphaned.load(Ordering::Acquire)
+    }
+
+    /// For whoever has ended the shards, or may have left nothing to wait for: the driver has to look, also if it has just looked.
     pub(crate) fn wake_to_end(&self) {
         self.driver.wake();
     }

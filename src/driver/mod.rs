@@ -14,7 +14,7 @@ use paused_clock::PausedClock;
 
 use crate::alarm::Alarm;
 use crate::clock::Clock;
-use crate::shard::{Shard, Turn};
+use crate::shard::{Shard, Turn, only_spares_hold};
 use crate::wheel::{Nanos, Progress, Resolution};
 
 /// Entries handed out or moved under one hold of a shard's lock. It keeps a hold in the order of 10 µs.
@@ -26,6 +26,9 @@ const STALL: Duration = Duration::from_millis(1);
 /// How long it then waits, at the most, for the runtime to look at its sockets: another task of the worker that it is
 /// deferred on may go on stalling.
 const INPUT_WITHIN: Duration = Duration::from_millis(5);
+
+/// How long after the last handle went the driver looks for a second time whether timers are left.
+const SECOND_LOOK: Duration = Duration::from_secs(1);
 
 /// What there is to turn. It keeps no shard alive: the driver ends when nobody else holds one.
 #[derive(Debug)]
@@ -81,6 +84,11 @@ impl Shards {
         self.alive().any(|shard| shard.next_turn() < time)
     }
 
+    /// Whether no timer is left, once no handle is.
+    fn are_unused(&self) -> bool {
+        self.0.iter().all(only_spares_hold)
+    }
+
     /// Ends every shard and wakes what is pending. Returns how much that was.
     pub(crate) fn end(&self) -> usize {
         let mut pending = Vec::new();
@@ -120,6 +128,8 @@ pub(crate) struct Driver {
     alive: Vec<Arc<Shard>>,
     /// The last poll let others run: the driver was not woken.
     yielded: bool,
+    /// When to look once more whether a timer is left, once no handle is; see `shard::reference`.
+    second_look: Option<Nanos>,
 }
 
 impl Driver {
@@ -135,6 +145,7 @@ impl Driver {
             expired: Vec::new(),
             alive: Vec::new(),
             yielded: false,
+            second_look: None,
         }
     }
 
@@ -149,6 +160,15 @@ impl Driver {
         }
     }
 
+    /// Whether no timer is left, once no handle is.
+    fn is_unused(&mut self, now: Nanos) -> bool {
+        let second_look = self.second_look.get_or_insert(now.after(SECOND_LOOK));
+        if *second_look <= now {
+            *second_look = Nanos::MAX;
+        }
+        self.shards.are_unused()
+    }
+
     /// When to turn if a shard has something to do at `first`. Where the clock may be paused, just then.
     fn plan(&mut self, first: Nanos) -> Plan {
         match self.paused_clock {
@@ -159,8 +179,14 @@ impl Driver {
 
     /// Arms everything that can wake the driver for what is due at `first`, and tells whether it may sleep.
     fn sleep_until(&mut self, first: Nanos) -> bool {
-        self.alarm.look_at_clock();
-        let Plan { at, then } = self.plan(first);
+        let is_paused = self.alarm.look_at_clock();
+        let Plan { mut at, then } = self.plan(first);
+        if let Some(second_look) = self.second_look
+            // A paused clock would go on to that time.
+            && !is_paused
+        {
+            at = at.min(second_look);
+        }
         self.alarm.arm(at, then);
         // Armed first, looked second; see `alarm`. What has come since, in the same tick but later, can wait.
         let may_sleep = !self.shards.any_before(first);
@@ -183,6 +209,9 @@ impl Future for Driver {
         loop {
             this.alarm.look(cx.waker());
             let now = this.clock.now();
+            if this.alarm.is_orphaned() && this.is_unused(now) {
+                return Poll::Ready(());
+            }
             if !yielded && this.may_have_stalled(now) {
                 this.yielded = true;
                 // Comes back when the runtime has looked at its sockets, or by the thread, to any worker.

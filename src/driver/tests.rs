@@ -5,10 +5,12 @@ use super::*;
 use std::sync::{Mutex, mpsc};
 use std::task::Wake;
 use std::thread;
+use std::time::Instant;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use crate::shard::ShardRef;
 use crate::wheel::Hierarchy;
 
 const TICK: u64 = 1_000;
@@ -16,6 +18,7 @@ const IN_TICK_0: u64 = 1;
 /// So few that what is a few ticks away stands on an overflow level.
 const SLOTS: usize = 3;
 const SHARDS: usize = 3;
+const HANG_GUARD: Duration = Duration::from_secs(30);
 
 fn resolution() -> Resolution {
     Resolution::new(Duration::from_nanos(TICK)).expect("not zero")
@@ -195,4 +198,23 @@ fn the_driver_sleeps_though_a_shard_expires_before_the_turn_that_is_planned() {
         tell.send((rig.plan().at.0 - beginning.0, poll.is_pending())).unwrap();
     });
     assert_eq!(told.recv_timeout(HANG_GUARD), Ok((700, true)));
+}
+
+/// As a thread may that dropped a timer in the moment in which the last handle went: it told of its reference and saw
+/// the handle, and the driver did not see the one and was not told of the other.
+#[test]
+fn a_reference_that_the_driver_missed_is_found_by_its_second_look() {
+    let Rig { shards, driven, alarm, clock, .. } = Rig::new(&[vec![]]);
+    alarm.start().expect("a thread");
+    let mut driver = tokio_test::task::spawn(Driver::new(driven, alarm.clone(), clock, resolution()));
+    drop(ShardRef::new(&shards[0]));
+    alarm.orphan();
+    assert!(driver.poll().is_pending());
+    drop(shards);
+    let start = Instant::now();
+    while !driver.is_woken() {
+        assert!(start.elapsed() < HANG_GUARD);
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(driver.poll().is_ready());
 }

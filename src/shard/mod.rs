@@ -5,6 +5,7 @@
 
 mod cancelled;
 mod published;
+mod reference;
 mod turn;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use cancelled::{Cancelled, Pushed, Unwanted};
 use published::Published;
 
+pub(crate) use reference::{ShardRef, only_spares_hold};
 pub(crate) use turn::Turn;
 
 use crate::alarm::Alarm;
@@ -92,6 +94,12 @@ impl Shard {
     /// Whether the clock can be paused, so that it may have jumped since it was looked at.
     pub(crate) fn is_pausable(&self) -> bool {
         self.alarm.is_pausable()
+    }
+
+    /// Whether the wheel's last handle is gone, so that no timer will be made here any more.
+    #[inline]
+    fn is_orphaned(&self) -> bool {
+        self.alarm.is_orphaned()
     }
 
     /// Adds an entry, or tells by `None` that `deadline` has been reached. `now` is the time, or one not long ago.

@@ -1,0 +1,164 @@
+//! The reference that a timer has to its shard, and the one that a thread keeps for its next timer.
+//!
+//! To count a reference and to uncount it takes two locked instructions, a fifth of what a timeout costs. So a thread
+//! keeps the reference of the timer that it dropped last, its spare, and the next timer that it makes in that shard
+//! takes it over.
+//!
+//! Spares must not keep a wheel from ending. While the wheel has a handle it does not end anyway. Once the last handle
+//! is gone, no reference is made any more and no spare is used: of the references to a shard, some are spares for
+//! good, and the others are timers. Each thread tells in its [`Place`] of which shard its spare is, and
+//!
+//! | who | does |
+//! |---|---|
+//! | the last handle | says that it is gone, and wakes the driver |
+//! | a thread that drops a timer | tells of its spare, and looks whether a handle is left; if none is, it gives the reference up instead, and wakes the driver if only spares may be left |
+//! | the driver, once no handle is left | counts references, then spares, and ends if there are as many; after a second it looks once more |
+//!
+//! It counts in that order because references only get fewer: it may find too many of them, or too few spares, but
+//! never the other way round. A thread that told of its spare and looked for a handle in the very moment in which the
+//! last one went may be missed: to order these would take the locked instruction that all this saves. So there is a
+//! second look.
+
+use std::cell::Cell;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::Shard;
+use crate::sync::OwnLines;
+
+/// What a timer holds its shard by.
+#[derive(Debug)]
+pub(crate) struct ShardRef {
+    /// There until this is dropped.
+    shard: Option<Arc<Shard>>,
+}
+
+impl ShardRef {
+    /// For whoever has a handle.
+    #[inline]
+    pub(crate) fn new(shard: &Arc<Shard>) -> Self {
+        // A thread that is about to end has no spare any more. In a model all threads are one.
+        let spare = if cfg!(loom) { None } else { SPARE.try_with(|spare| spare.take(shard)).ok().flatten() };
+        Self { shard: Some(spare.unwrap_or_else(|| shard.clone())) }
+    }
+}
+
+impl Deref for ShardRef {
+    type Target = Shard;
+
+    #[inline]
+    fn deref(&self) -> &Shard {
+        self.shard.as_deref().expect("only `drop` takes it")
+    }
+}
+
+impl Drop for ShardRef {
+    #[inline]
+    fn drop(&mut self) {
+        if cfg!(loom) {
+            return;
+        }
+        // What was there before is given up; all of it, where a thread is about to end. That comes last, because with
+        // the last reference to a shard code of a user's may be dropped.
+        let _ = SPARE.try_with(|spare| self.shard = spare.keep(self.shard.take()));
+        if let Some(shard) = self.shard.take() {
+            give_up(shard);
+        }
+    }
+}
+
+/// Uncounts a reference. If no handle is left, spares may be all that is.
+fn give_up(shard: Arc<Shard>) {
+    if shard.is_orphaned() {
+        give_up_orphan(shard);
+    }
+}
+
+#[cold]
+fn give_up_orphan(shard: Arc<Shard>) {
+    let (alarm, left) = (shard.alarm.clone(), Arc::downgrade(&shard));
+    drop(shard);
+    if left.strong_count() <= places().len() {
+        alarm.wake_to_end();
+    }
+}
+
+/// For the driver, once no handle is left: whether nobody holds a shard but threads that keep it as their spare.
+pub(crate) fn only_spares_hold(shard: &Weak<Shard>) -> bool {
+    let references = shard.strong_count();
+    // Counted before the spares.
+    fence(Ordering::Acquire);
+    let address = shard.as_ptr().addr();
+    let is_of_it = |place: &Weak<Place>| {
+        place.upgrade().is_some_and(|place| place.load(Ordering::Relaxed) == address)
+    };
+    references <= places().iter().filter(|place| is_of_it(place)).count()
+}
+
+thread_local!(static SPARE: Spare = Spare::new());
+
+/// What a thread keeps.
+struct Spare {
+    shard: Cell<Option<Arc<Shard>>>,
+    place: Arc<Place>,
+}
+
+/// Where a thread tells of which shard its spare is: by the shard's address, or 0. It alone writes here.
+type Place = OwnLines<AtomicUsize>;
+
+/// Those of all threads that have used a spare, and of some that have ended since.
+static PLACES: Mutex<Vec<Weak<Place>>> = Mutex::new(Vec::new());
+
+fn places() -> MutexGuard<'static, Vec<Weak<Place>>> {
+    PLACES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Spare {
+    #[cold]
+    fn new() -> Self {
+        let place = Arc::new(OwnLines(AtomicUsize::new(0)));
+        let mut places = places();
+        places.retain(|place| place.strong_count() > 0);
+        places.push(Arc::downgrade(&place));
+        Self { shard: Cell::new(None), place }
+    }
+
+    /// Takes the spare, if it is of that shard.
+    #[inline]
+    fn take(&self, shard: &Arc<Shard>) -> Option<Arc<Shard>> {
+        if self.place.load(Ordering::Relaxed) != Arc::as_ptr(shard).addr() {
+            return None;
+        }
+        self.place.store(0, Ordering::Relaxed);
+        self.shard.take()
+    }
+
+    /// Keeps a reference, unless its wheel has no handle, and returns the one before.
+    #[inline]
+    fn keep(&self, shard: Option<Arc<Shard>>) -> Option<Arc<Shard>> {
+        let shard = shard?;
+        // Told before the one before is given up, and before looking for a handle.
+        self.place.store(Arc::as_ptr(&shard).addr(), Ordering::Relaxed);
+        let is_orphaned = shard.is_orphaned();
+        let before = self.shard.replace(Some(shard));
+        if is_orphaned {
+            self.give_up();
+        }
+        before
+    }
+
+    #[cold]
+    fn give_up(&self) {
+        self.place.store(0, Ordering::Relaxed);
+        if let Some(shard) = self.shard.take() {
+            give_up(shard);
+        }
+    }
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
