@@ -134,12 +134,16 @@ impl Spare {
         self.shard.take()
     }
 
-    /// Keeps a reference, unless its wheel has no handle, and returns the one before.
+    /// Keeps a reference, unless its wheel has no handle, and returns the one that is not needed.
     #[inline]
     fn keep(&self, shard: Option<Arc<Shard>>) -> Option<Arc<Shard>> {
         let shard = shard?;
+        let address = Arc::as_ptr(&shard).addr();
+        if self.place.load(Ordering::Relaxed) == address {
+            return Some(shard);
+        }
         // Told before the one before is given up, and before looking for a handle.
-        self.place.store(Arc::as_ptr(&shard).addr(), Ordering::Relaxed);
+        self.place.store(address, Ordering::Relaxed);
         let is_orphaned = shard.is_orphaned();
         let before = self.shard.replace(Some(shard));
         if is_orphaned {
