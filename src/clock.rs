@@ -51,13 +51,17 @@ impl Clock {
         self.origin.checked_add(at.to_duration()).unwrap_or_else(|| Instant::now() + FAR)
     }
 
-    /// What std's clock will show at that point in time, or now if it has passed; `None` where an `Instant`
-    /// cannot hold it. std's clock is ahead of tokio's once that has been paused.
-    pub(crate) fn std_instant(&self, at: Nanos) -> Option<std::time::Instant> {
+    /// What std's clock will show at that point in time, or now if it has passed; `None` where an `Instant` cannot hold
+    /// it. std's clock is ahead of tokio's if that has been paused, as only one can that is `pausable`.
+    pub(crate) fn std_instant(&self, at: Nanos, pausable: bool) -> Option<std::time::Instant> {
         if cfg!(loom) {
             return self.origin.into_std().checked_add(at.to_duration());
         }
-        let wait = Duration::from_nanos(at.0.saturating_sub(self.now().0));
-        std::time::Instant::now().checked_add(wait)
+        let now = std::time::Instant::now();
+        if pausable {
+            now.checked_add(Duration::from_nanos(at.0.saturating_sub(self.now().0)))
+        } else {
+            Some(self.origin.into_std().checked_add(at.to_duration())?.max(now))
+        }
     }
 }

@@ -28,12 +28,15 @@
 //! On a current-thread runtime the clock may be paused. There the driver keeps one of tokio's timers armed
 //! too, so inserters wake the driver, which then is polled before the runtime parks.
 
+mod bell;
 mod thread;
 
 use std::io;
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use bell::{Bell, ThreadState};
 
 use crate::clock::Clock;
 use crate::sync::{
@@ -62,19 +65,9 @@ pub(crate) struct Alarm {
     wakeups: AtomicU64,
 }
 
-/// What the thread waits for.
-#[derive(Debug, Default)]
-struct Bell {
-    /// When it is to ring.
-    at: Option<Instant>,
-    /// When it will probably be told to ring after that. So it need not be notified of that time: it wakes then anyway.
-    then: Option<Instant>,
-    /// Until when the thread waits, if nobody notifies it: for ever, at first. Has it woken since, it will look at its
-    /// time before it waits again, and an older answer does no harm: it is a time that has passed.
-    waits_until: Option<Instant>,
-    /// When it was to ring the last time that it did, until the driver has asked.
-    rang_for: Option<Instant>,
-    ended: bool,
+enum Set {
+    Always { then: Nanos },
+    IfEarlier,
 }
 
 impl Alarm {
@@ -171,7 +164,7 @@ impl Alarm {
         let is_silent = self.is_paused();
         let instant = |time: Nanos| {
             // The thread goes by std's clock. For an expiration that has passed it rings at once.
-            if time == Nanos::MAX || is_silent { None } else { self.clock.std_instant(time) }
+            if time == Nanos::MAX || is_silent { None } else { self.clock.std_instant(time, self.pausable) }
         };
         bell.then = match set {
             Set::Always { then } => {
@@ -183,9 +176,8 @@ impl Alarm {
             Set::IfEarlier => bell.at,
         };
         bell.at = instant(expiration);
-        // A thread that waits for something earlier will see the change when it wakes.
-        if bell.at.is_some_and(|at| bell.waits_until.is_none_or(|until| at < until)) {
-            bell.waits_until = bell.at;
+        if bell.at.is_some_and(|at| bell.thread.oversleeps(at)) {
+            bell.thread = ThreadState::Awake;
             drop(bell);
             self.bell_changed.notify_one();
         }
@@ -301,13 +293,10 @@ impl Alarm {
     /// Whether a driver that sleeps will be awake by `expiration`.
     pub(crate) fn is_set_for(&self, expiration: Nanos) -> bool {
         let armed = self.armed.load(Ordering::Relaxed);
-        let rings = lock(&self.bell).at.is_some_and(|at| Some(at) <= self.clock.std_instant(expiration));
+        let rings = lock(&self.bell)
+            .at
+            .is_some_and(|at| Some(at) <= self.clock.std_instant(expiration, self.pausable));
         // Where the clock can be paused, `armed` is also the time of one of tokio's timers.
         (AWAKE + 1..=expiration.0).contains(&armed) && (self.pausable || rings)
     }
-}
-
-enum Set {
-    Always { then: Nanos },
-    IfEarlier,
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use super::Alarm;
+use super::bell::ThreadState;
 use crate::sync::lock;
 
 /// Enough to wake a task.
@@ -31,13 +32,17 @@ pub(super) fn run(alarm: &Alarm) {
             continue;
         }
         let until = bell.at.or(guess.take().filter(|&guess| guess > now));
-        bell.waits_until = until;
         bell = match until {
-            None => alarm.bell_changed.wait(bell).unwrap_or_else(PoisonError::into_inner),
+            None => {
+                bell.thread = ThreadState::Waits;
+                alarm.bell_changed.wait(bell).unwrap_or_else(PoisonError::into_inner)
+            }
             Some(until) => {
+                bell.thread = ThreadState::WaitsUntil(until);
                 let waited = alarm.bell_changed.wait_timeout(bell, until - now);
                 waited.unwrap_or_else(PoisonError::into_inner).0
             }
         };
+        bell.thread = ThreadState::Awake;
     }
 }

@@ -90,9 +90,8 @@ pub(crate) fn only_spares_hold(shard: &Weak<Shard>) -> bool {
     // Counted before the spares.
     fence(Ordering::Acquire);
     let address = shard.as_ptr().addr();
-    let is_of_it = |place: &Weak<Place>| {
-        place.upgrade().is_some_and(|place| place.load(Ordering::Relaxed) == address)
-    };
+    let is_of_it =
+        |place: &Weak<Place>| place.upgrade().is_some_and(|place| place.load(Ordering::Relaxed) == address);
     references <= places().iter().filter(|place| is_of_it(place)).count()
 }
 
