@@ -53,6 +53,11 @@
 //! | end the wheel | [`TimingWheel::shutdown`] |
 //! | count | [`TimingWheel::pending`], [`stats`](TimingWheel::stats) |
 //! | a timer queue for an event loop of your own | [`wheel::Hierarchy`] |
+#![cfg_attr(feature = "hyper", doc = "| serve or ask by HTTP with hyper | [`hyper`], a feature |")]
+#![cfg_attr(
+    feature = "tower",
+    doc = "| bound and retry the requests of tower's services | [`tower`], a feature |"
+)]
 //!
 //! How it is built, and why, is in `DESIGN.md`, beside the sources.
 
@@ -64,6 +69,8 @@ mod contain;
 mod divisor;
 mod driver;
 mod error;
+#[cfg(feature = "hyper")]
+pub mod hyper;
 mod interval;
 mod placement;
 mod runtime_wheel;
@@ -75,6 +82,8 @@ mod tick;
 pub mod time;
 mod timeout;
 mod timing_wheel;
+#[cfg(feature = "tower")]
+pub mod tower;
 mod waker_id;
 pub mod wheel;
 

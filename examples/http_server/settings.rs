@@ -1,0 +1,109 @@
+//! The settings, their limits, and what is said when they are beyond them.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+use indicatif::HumanCount;
+
+use crate::client::Kind;
+
+/// An HTTP server that bounds what its clients may take, with all its timers on a timing wheel.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "http_server")]
+pub(crate) struct Settings {
+    /// How many clients of each sort there are: good, slow and idle ones
+    #[arg(long, value_name = "NUMBER", default_value = "300", value_parser = number(1..=5_000))]
+    #[arg(default_value_if("short", "true", "100"), allow_negative_numbers = true)]
+    pub(crate) clients: u64,
+
+    /// For how many seconds the clients go on
+    #[arg(long, value_name = "SECONDS", default_value = "8", value_parser = seconds(1..=3_600))]
+    #[arg(default_value_if("short", "true", "2"), allow_negative_numbers = true)]
+    pub(crate) seconds: Duration,
+
+    /// How many milliseconds a request's head may take from when the server waits for it, idle time included
+    #[arg(long, value_name = "MS", default_value = "1000", value_parser = millis(100..=600_000))]
+    #[arg(default_value_if("short", "true", "300"), allow_negative_numbers = true)]
+    header_timeout: Duration,
+
+    /// After how many milliseconds a request is answered with 504
+    #[arg(long, value_name = "MS", default_value = "250", value_parser = millis(10..=600_000))]
+    #[arg(default_value_if("short", "true", "100"), allow_negative_numbers = true)]
+    request_timeout: Duration,
+
+    /// After how many milliseconds a connection is closed between two requests
+    #[arg(long, value_name = "MS", default_value = "3000", value_parser = millis(200..=3_600_000))]
+    #[arg(default_value_if("short", "true", "900"), allow_negative_numbers = true)]
+    keep_alive: Duration,
+
+    /// A quick look: fewer clients and shorter times, unless they are given
+    #[arg(long)]
+    short: bool,
+}
+
+/// What the server allows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) header_timeout: Duration,
+    pub(crate) request_timeout: Duration,
+    pub(crate) keep_alive: Duration,
+}
+
+impl Limits {
+    pub(crate) fn longest(&self) -> Duration {
+        self.header_timeout.max(self.request_timeout).max(self.keep_alive)
+    }
+}
+
+impl Settings {
+    pub(crate) fn limits(&self) -> Limits {
+        let Self { header_timeout, request_timeout, keep_alive, .. } = *self;
+        Limits { header_timeout, request_timeout, keep_alive }
+    }
+
+    /// Refuses what no single setting can tell: connections that would be too old before they are slow.
+    pub(crate) fn checked(self) -> Self {
+        let least = 2 * self.header_timeout;
+        if self.keep_alive < least {
+            let words = format!(
+                "a keep-alive limit of {} ms would close slow connections for their age: it takes at least twice the \
+                 header timeout, {} ms",
+                self.keep_alive.as_millis(),
+                least.as_millis(),
+            );
+            Self::command().error(ErrorKind::ValueValidation, words).exit();
+        }
+        self
+    }
+}
+
+impl fmt::Display for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Limits { header_timeout, request_timeout, keep_alive } = self.limits();
+        write!(
+            f,
+            "{} clients for {:?}, a third each good, slow and idle. A head may take {header_timeout:?}, an answer \
+             {request_timeout:?}, a connection {keep_alive:?}.",
+            HumanCount(self.clients * Kind::ALL.len() as u64),
+            self.seconds,
+        )
+    }
+}
+
+fn number(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| limits.contains(number));
+        number.ok_or_else(|| format!("it takes a whole number from {} to {}", limits.start(), limits.end()))
+    }
+}
+
+fn seconds(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration, String> + Clone {
+    move |text| number(limits.clone())(text).map(Duration::from_secs)
+}
+
+fn millis(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration, String> + Clone {
+    move |text| number(limits.clone())(text).map(Duration::from_millis)
+}

@@ -1,0 +1,21 @@
+//! tower's services round the layer of the feature `tower`, and its retries with our back-off, on a paused clock.
+
+mod backoff;
+mod layer;
+mod retry;
+mod wheels_end;
+
+use std::time::Duration;
+
+use timingwheel::TimingWheel;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn assert_nothing_pending(wheel: &TimingWheel) {
+    let stats = wheel.stats();
+    assert_eq!((stats.pending, stats.armed), (0, stats.fired + stats.cancelled), "{stats:?}");
+}
