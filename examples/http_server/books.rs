@@ -21,6 +21,8 @@ pub(crate) struct Books {
     pub(crate) head_timeouts: Limit,
     pub(crate) request_timeouts: Limit,
     pub(crate) keep_alive_ends: Limit,
+    /// Connections on which requests went on after they were told to close.
+    pub(crate) outlived: Count,
     pub(crate) work_started: Count,
     pub(crate) work_finished: Count,
     pub(crate) work_stopped: Count,

@@ -42,6 +42,7 @@ pub(crate) fn print(
         ("- stopped", stopped, Some(books.request_timeouts.reached())),
         ("connections accepted", accepted, None),
         ("- ended", ended, Some(accepted)),
+        ("- in use after they were told to close", books.outlived.get(), Some(0)),
         ("timers armed in the wheel", stats.armed, Some(stats.fired + stats.cancelled)),
         ("- fired", stats.fired, None),
         ("- cancelled", stats.cancelled, None),

@@ -3,7 +3,7 @@
 use std::io;
 use std::num::ParseIntError;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http_body_util::Empty;
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use tower::timeout::error::Elapsed;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
-use crate::books::Books;
+use crate::books::{Books, Count};
 use crate::settings::Limits;
 
 #[derive(Clone)]
@@ -59,15 +59,15 @@ impl Server {
     async fn serve(self, stream: TcpStream) {
         let Self { wheel, limits, books } = &self;
         books.accepted.add();
-        // Since when hyper has waited for a head, or a little earlier.
-        let waits_since = Arc::new(Mutex::new(Instant::now()));
+        let talk = Arc::new(Talk { requests: Count::default(), waits_since: Mutex::new(Instant::now()) });
         let answer = service_fn({
-            let (server, waits_since) = (self.clone(), waits_since.clone());
+            let (server, talk) = (self.clone(), talk.clone());
             move |request| {
-                let (server, waits_since) = (server.clone(), waits_since.clone());
+                let (server, talk) = (server.clone(), talk.clone());
                 async move {
+                    talk.requests.add();
                     let response = server.answer(request).await;
-                    *waits_since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+                    *talk.waits_since() = Instant::now();
                     response
                 }
             }
@@ -83,15 +83,20 @@ impl Server {
             served = connection.as_mut() => served,
             () = age.as_mut() => {
                 books.keep_alive_ends.note(age.deadline());
-                // A request that is under way is answered first.
+                let requests = talk.requests.get();
                 connection.as_mut().graceful_shutdown();
-                connection.await
+                let served = connection.await;
+                // One whose head was on its way is answered before that.
+                if talk.requests.get() > requests + 1 {
+                    books.outlived.add();
+                }
+                served
             }
         };
         // Any other error is that of a client that left.
         if served.is_err_and(|error| error.is_timeout()) {
-            let since = *waits_since.lock().unwrap_or_else(PoisonError::into_inner);
-            books.head_timeouts.note(since + limits.header_timeout);
+            let deadline = *talk.waits_since() + limits.header_timeout;
+            books.head_timeouts.note(deadline);
         }
         books.ended.add();
     }
@@ -124,6 +129,19 @@ impl Server {
         self.wheel.sleep(Duration::from_micros(micros)).await;
         work.is_finished = true;
         Ok(())
+    }
+}
+
+/// What has been said on a connection.
+struct Talk {
+    requests: Count,
+    /// Since when hyper has waited for a head, or a little earlier.
+    waits_since: Mutex<Instant>,
+}
+
+impl Talk {
+    fn waits_since(&self) -> MutexGuard<'_, Instant> {
+        self.waits_since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -46,6 +46,14 @@ async fn each_is_twice_the_one_before_up_to_the_longest() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn it_doubles_however_often_that_takes() {
+    let mut backoff = backoff(Duration::from_nanos(1), 86_400 * SECOND, 0.0, HasherRng::new());
+    let waits = next(&mut backoff, 45);
+    assert!(waits.is_sorted());
+    assert_eq!(waits[44], Duration::from_nanos(1 << 44));
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_jitter_they_are_those_of_towers_own() {
     for (min, max) in [(ms(1), SECOND), (ms(7), ms(7)), (Duration::ZERO, SECOND), (SECOND, 86_400 * SECOND)] {
         let mut theirs = TowersMaker::new(min, max, 0.0, HasherRng::new()).unwrap().make_backoff();
