@@ -92,6 +92,16 @@ impl Interval {
     /// As [`tick`](Self::tick).
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(Pin::new(&mut self.sleep).poll(cx));
+        Poll::Ready(self.take_tick())
+    }
+
+    /// What is ready when the next tick is due, for a poll that is not to panic. [`take_tick`](Self::take_tick) then.
+    pub(crate) const fn sleep_mut(&mut self) -> &mut Sleep {
+        &mut self.sleep
+    }
+
+    /// Takes the tick that has come due, and puts the next on the schedule.
+    pub(crate) fn take_tick(&mut self) -> Instant {
         let due = self.sleep.deadline();
         let scheduled = self.sleep.deadline_nanos();
         let now = self.sleep.now();
@@ -102,7 +112,7 @@ impl Interval {
         };
         // Not registered by this: it has fired, so the next poll does that.
         self.sleep.move_to(next);
-        Poll::Ready(due)
+        due
     }
 
     /// Puts the next tick one period from now.

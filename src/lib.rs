@@ -44,6 +44,8 @@
 //! |---|---|
 //! | wait | [`TimingWheel::sleep`], [`sleep_until`](TimingWheel::sleep_until) |
 //! | bound a future's time | [`TimingWheel::timeout`], [`timeout_at`](TimingWheel::timeout_at) |
+//! | bound a future's time at the end of a chain of calls | [`FutureTimeExt`] |
+//! | bound a stream's gaps, throttle it, collect its items | [`stream`] |
 //! | do something again and again | [`TimingWheel::interval`], [`interval_at`](TimingWheel::interval_at) |
 //! | give something more time | [`Sleep::reset`], [`Timeout::reset`] |
 //! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`try_timeout`](TimingWheel::try_timeout), [`Sleep::try_wait`] |
@@ -69,6 +71,7 @@ mod contain;
 mod divisor;
 mod driver;
 mod error;
+mod future_ext;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 mod interval;
@@ -77,6 +80,7 @@ mod runtime_wheel;
 mod shard;
 mod sleep;
 mod stats;
+pub mod stream;
 mod sync;
 mod tick;
 pub mod time;
@@ -92,6 +96,7 @@ mod loom_models;
 
 pub use builder::Builder;
 pub use error::{BuildError, Elapsed, Error, TryTimeoutError};
+pub use future_ext::FutureTimeExt;
 pub use interval::Interval;
 pub use sleep::Sleep;
 pub use stats::Stats;

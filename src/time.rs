@@ -101,7 +101,8 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     with_current(|wheel| wheel.interval_at(start, period.min(LONGEST)))
 }
 
-/// The wheel of the current runtime, which is made if there is none yet.
+/// The wheel of the current runtime, which is made if there is none yet: for what takes a wheel, as the methods of
+/// [`FutureTimeExt`](crate::FutureTimeExt) and [`StreamTimeExt`](crate::stream::StreamTimeExt) do.
 ///
 /// # Panics
 /// As [`sleep`].

@@ -191,8 +191,9 @@ impl<F: Future> Future for Timeout<F> {
     }
 }
 
-/// What does not depend on the future's type.
-fn poll_deadline(deadline: &mut Sleep, had_budget: bool, cx: &mut Context<'_>) -> Poll<Elapsed> {
+/// What does not depend on the type of what has been polled before, a future or a stream. `had_budget` is from before
+/// that poll.
+pub(crate) fn poll_deadline(deadline: &mut Sleep, had_budget: bool, cx: &mut Context<'_>) -> Poll<Elapsed> {
     let result = ready!(deadline.poll_elapsed(cx));
     // If it was the future that spent the rest of the budget, it cannot escape its deadline by that. Otherwise a
     // task that only ever finds its timeouts elapsed has to let others run.
