@@ -193,6 +193,28 @@ async fn a_task_that_only_ever_gets_errors_lets_others_run() {
     assert_lets_others_run(hesitant_stream().timeout_on(&TimingWheel::new(), Duration::ZERO)).await;
 }
 
+/// Where the clock cannot be paused, a timer that is moved to now is left to the driver.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_several_workers_too_each_gap_gives_one_error() {
+    let wheel = TimingWheel::new();
+    let tasks: Vec<_> = [Duration::ZERO, Duration::from_micros(10), ms(1)]
+        .map(|limit| {
+            let (sender, receiver) = channel();
+            let mut items = receiver.timeout_on(&wheel, limit);
+            tokio::spawn(async move {
+                for item in 0..100 {
+                    assert_eq!(items.next().await, late());
+                    sender.unbounded_send(item).unwrap();
+                    assert_eq!(items.next().await, Some(Ok(item)));
+                }
+            })
+        })
+        .into();
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_end_of_the_stream_is_the_end() {
     assert_ends(ends_once().timeout_on(&TimingWheel::new(), SECOND));
