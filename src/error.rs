@@ -2,6 +2,8 @@
 
 use std::{error, fmt, io, time::Duration};
 
+use crate::tick::Nanos;
+
 /// Why a timer cannot run: its wheel has ended, or is full.
 ///
 /// The `try_` methods return it. `sleep` panics with its text, and a timeout returns it inside [`Elapsed`].
@@ -55,7 +57,8 @@ impl fmt::Display for Error {
 
 impl error::Error for Error {}
 
-/// The error of a timeout: the deadline came first, or the timer could not run.
+/// The error of a timeout, and what is in that of an [`IdleGuard`](crate::IdleGuard): the deadline came first, or the
+/// timer could not run.
 ///
 /// # Examples
 ///
@@ -74,26 +77,55 @@ impl error::Error for Error {}
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Elapsed {
-    reason: Option<Error>,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+enum What {
+    #[default]
+    Deadline,
+    /// Of an [`IdleGuard`](crate::IdleGuard), this long.
+    ReadLimit(Nanos),
+    WriteLimit(Nanos),
+    CouldNotRun(Error),
 }
 
 impl Elapsed {
     pub(crate) const fn because(reason: Error) -> Self {
-        Self { reason: Some(reason) }
+        Self { what: What::CouldNotRun(reason) }
+    }
+
+    /// The read limit of an [`IdleGuard`](crate::IdleGuard).
+    pub(crate) const fn of_read_limit(limit: Nanos) -> Self {
+        Self { what: What::ReadLimit(limit) }
+    }
+
+    /// The write limit of an [`IdleGuard`](crate::IdleGuard).
+    pub(crate) const fn of_write_limit(limit: Nanos) -> Self {
+        Self { what: What::WriteLimit(limit) }
     }
 
     /// Why the timer could not run, or `None` if the deadline has elapsed.
     #[must_use]
     pub const fn reason(&self) -> Option<Error> {
-        self.reason
+        match self.what {
+            What::CouldNotRun(reason) => Some(reason),
+            What::Deadline | What::ReadLimit(_) | What::WriteLimit(_) => None,
+        }
     }
 }
 
 impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.reason {
-            None => f.write_str("deadline has elapsed"),
-            Some(reason) => write!(f, "the timeout could not run: {reason}"),
+        match self.what {
+            What::Deadline => f.write_str("deadline has elapsed"),
+            What::ReadLimit(limit) => {
+                write!(f, "a read has waited for {:?} without a byte, its limit", limit.to_duration())
+            }
+            What::WriteLimit(limit) => {
+                write!(f, "a write has waited for {:?} without progress, its limit", limit.to_duration())
+            }
+            What::CouldNotRun(reason) => write!(f, "the timeout could not run: {reason}"),
         }
     }
 }
@@ -103,7 +135,7 @@ impl error::Error for Elapsed {}
 /// Of kind `TimedOut` if the deadline has elapsed; of kind `Other` if the timer could not run.
 impl From<Elapsed> for io::Error {
     fn from(elapsed: Elapsed) -> Self {
-        let kind = match elapsed.reason {
+        let kind = match elapsed.reason() {
             None => io::ErrorKind::TimedOut,
             Some(_) => io::ErrorKind::Other,
         };

@@ -47,6 +47,7 @@
 //! | bound a future's time at the end of a chain of calls | [`FutureTimeExt`] |
 //! | bound a stream's gaps, throttle it, collect its items | [`stream`] |
 //! | do something again and again | [`TimingWheel::interval`], [`interval_at`](TimingWheel::interval_at) |
+//! | bound how long a connection may be silent | [`TimingWheel::idle_guard`] |
 //! | give something more time | [`Sleep::reset`], [`Timeout::reset`] |
 //! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`try_timeout`](TimingWheel::try_timeout), [`Sleep::try_wait`] |
 //! | look after many timers in one task | [`Sleep::poll_elapsed`] |
@@ -74,6 +75,7 @@ mod error;
 mod future_ext;
 #[cfg(feature = "hyper")]
 pub mod hyper;
+mod idle_guard;
 mod interval;
 mod placement;
 mod runtime_wheel;
@@ -97,6 +99,7 @@ mod loom_models;
 pub use builder::Builder;
 pub use error::{BuildError, Elapsed, Error, TryTimeoutError};
 pub use future_ext::FutureTimeExt;
+pub use idle_guard::IdleGuard;
 pub use interval::Interval;
 pub use sleep::Sleep;
 pub use stats::Stats;

@@ -63,6 +63,11 @@ impl TimingWheel {
         Sleep { shard, deadline, state: State::Unregistered }
     }
 
+    /// A timer without a deadline, for who moves it to one before it is polled.
+    pub(crate) fn sleep_unset(&self) -> Sleep {
+        Sleep { shard: ShardRef::new(self.shard()), deadline: Nanos::MAX, state: State::Unregistered }
+    }
+
     /// As [`sleep`](Self::sleep), but refuses at once what could not run.
     ///
     /// On a wheel with a bound the timer is registered by this call, so its place is certain until it fires. After
@@ -152,9 +157,7 @@ impl Sleep {
     pub fn is_elapsed(&self) -> bool {
         match self.state {
             State::MadeAt(_) | State::Unregistered => false,
-            State::Registered { .. } => {
-                self.shard.has_reached(self.deadline) && !self.shard.ended_before(self.deadline)
-            }
+            State::Registered { .. } => self.has_come_to(self.deadline),
             State::Due | State::Elapsed => true,
         }
     }
@@ -195,11 +198,21 @@ impl Sleep {
     }
 
     pub(crate) fn move_to(&mut self, to: Nanos) {
+        self.change_deadline(to, None);
+    }
+
+    /// As [`move_to`](Self::move_to), for a caller who has just looked at the clock: neither this nor the next poll does.
+    pub(crate) fn move_to_at(&mut self, now: Nanos, to: Nanos) {
+        self.change_deadline(to, Some(now));
+    }
+
+    #[inline]
+    fn change_deadline(&mut self, to: Nanos, now: Option<Nanos>) {
         let from = std::mem::replace(&mut self.deadline, to);
-        let before = std::mem::replace(&mut self.state, State::Unregistered);
+        let before = std::mem::replace(&mut self.state, now.map_or(State::Unregistered, State::MadeAt));
         // If it is not pending after that, whoever waits has been woken, and registers at its next poll.
         if let State::Registered { key, .. } = before
-            && self.shard.reschedule(key, from, to)
+            && self.shard.reschedule(key, from, to, now)
         {
             self.state = before;
         }
@@ -262,6 +275,11 @@ impl Sleep {
     /// If the wheel ended before the deadline, or if there was no place for one more timer.
     pub async fn try_wait(&mut self) -> Result<(), Error> {
         poll_fn(|cx| self.poll_elapsed(cx)).await
+    }
+
+    /// Whether the driver has come to `deadline`, which need not be this sleep's.
+    pub(crate) fn has_come_to(&self, deadline: Nanos) -> bool {
+        self.shard.has_reached(deadline) && !self.shard.ended_before(deadline)
     }
 
     /// Refuses what could not run. With a bound the timer is registered, for no task as yet.

@@ -1,17 +1,20 @@
 //! A warm wheel allocates nothing: neither where a timer is armed, moved and cancelled, nor where it fires, on whichever
-//! thread. `benches/instructions` shows the same for each operation by itself, but sees only the caller's thread.
+//! thread, nor where a stream with an idle guard is read and written. `benches/instructions` shows the same for each operation by itself, but sees only the caller's thread.
 //!
 //! One test, alone in its process, because it counts what the whole process allocates.
 
 use std::alloc::System;
 use std::future::poll_fn;
 use std::hint::black_box;
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use timingwheel::{Sleep, TimingWheel};
+use timingwheel::{IdleGuard, Sleep, TimingWheel};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
@@ -72,6 +75,64 @@ fn fire(runtime: &Runtime, wheel: &TimingWheel, sleeps: &mut Vec<Sleep>) {
     });
 }
 
+/// A task that takes no notice.
+struct Nobody;
+
+impl Wake for Nobody {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// Every other operation has to wait.
+#[derive(Default)]
+struct EveryOther {
+    is_ready: bool,
+}
+
+impl EveryOther {
+    fn poll<T>(&mut self, value: T) -> Poll<io::Result<T>> {
+        self.is_ready = !self.is_ready;
+        if self.is_ready { Poll::Pending } else { Poll::Ready(Ok(value)) }
+    }
+}
+
+impl AsyncRead for EveryOther {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+        _buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.poll(())
+    }
+}
+
+impl AsyncWrite for EveryOther {
+    fn poll_write(mut self: Pin<&mut Self>, _cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll(buf.len())
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll(())
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll(())
+    }
+}
+
+/// Reads and writes for two tasks, each of which waits while the other does.
+fn read_and_write(guard: &mut Pin<&mut IdleGuard<EveryOther>>, tasks: &[Waker; 2]) {
+    let [mut reader, mut writer] = tasks.each_ref().map(Context::from_waker);
+    for _ in 0..TIMERS {
+        let mut byte = [0];
+        assert!(guard.as_mut().poll_read(&mut reader, &mut ReadBuf::new(&mut byte)).is_pending());
+        guard.as_mut().get_pin_mut().is_ready = false;
+        assert!(guard.as_mut().poll_write(&mut writer, &byte).is_pending());
+        assert!(guard.as_mut().poll_write(&mut writer, &byte).is_ready());
+        guard.as_mut().get_pin_mut().is_ready = true;
+        assert!(guard.as_mut().poll_read(&mut reader, &mut ReadBuf::new(&mut byte)).is_ready());
+    }
+}
+
 /// Whether one of a few runs allocates nothing. The first ones make the wheel warm: a slot, or a batch of what is due, takes
 /// memory when it holds more than ever before, which it does where a machine was held up.
 fn comes_to_allocate_nothing(mut work: impl FnMut()) -> bool {
@@ -97,5 +158,14 @@ fn a_warm_wheel_allocates_nothing() {
             comes_to_allocate_nothing(|| fire(&runtime, &wheel, &mut sleeps)),
             "where timers fire, {flavor:?}"
         );
+        let before = wheel.stats().armed;
+        let guard = wheel.idle_guard(EveryOther::default()).with_read_limit(FAR).with_write_limit(FAR);
+        let (mut guard, tasks) =
+            (pin!(guard), [Waker::from(Arc::new(Nobody)), Waker::from(Arc::new(Nobody))]);
+        assert!(
+            comes_to_allocate_nothing(|| read_and_write(&mut guard, &tasks)),
+            "where a guarded stream has to wait, {flavor:?}"
+        );
+        assert_eq!(wheel.stats().armed - before, 1, "one timer for a guard");
     }
 }

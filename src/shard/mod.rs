@@ -237,14 +237,15 @@ impl Shard {
     }
 
     /// Moves an entry to another deadline, and tells whether it is pending after that: not if it had been
-    /// handed out, and not if the wheel has passed the new deadline. Then its waker is woken.
+    /// handed out, and not if the wheel has passed the new deadline. Then its waker is woken. `now` is the time, if the
+    /// caller has looked.
     #[inline]
-    pub(crate) fn reschedule(&self, key: Key, from: Nanos, to: Nanos) -> bool {
+    pub(crate) fn reschedule(&self, key: Key, from: Nanos, to: Nanos, now: Option<Nanos>) -> bool {
         if to >= from {
             return self.state.lock().hierarchy.reschedule(key, to);
         }
         // Where the clock may jump, whoever polls next expects to find what has passed. Otherwise the driver will.
-        let now = if self.is_pausable() { self.clock.now() } else { Nanos::ZERO };
+        let now = if self.is_pausable() { now.unwrap_or_else(|| self.clock.now()) } else { Nanos::ZERO };
         let mut state = self.state.lock();
         // What the wheel has passed counts as handed out.
         if to <= now.max(state.hierarchy.elapsed()) {

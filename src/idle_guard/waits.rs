@@ -1,0 +1,222 @@
+//! How long a stream's reads and writes have waited, and the one timer for both.
+//!
+//! A wait begins when an operation finds the stream not ready and ends when one is ready; what lies between the two
+//! is up to the caller, who may poll in between, drop the operation and begin another, or do nothing. The timer is at
+//! the earlier of the deadlines of the waits, or somewhere before that: a wait that ends leaves it where it is. So it
+//! may come due with nothing overdue. Then whoever is woken by it polls again, and that moves it.
+//!
+//! Of the direction that is not being polled this holds: while it waits, either the timer is pending, no later than its
+//! deadline and with its waker, or its task has been woken since it last polled.
+
+use std::io;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::task::coop;
+
+use super::wakers::Wakers;
+use crate::error::{Elapsed, Error};
+use crate::sleep::Sleep;
+use crate::tick::Nanos;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Read,
+    Write,
+}
+
+impl Direction {
+    pub(super) const fn other(self) -> Self {
+        match self {
+            Self::Read => Self::Write,
+            Self::Write => Self::Read,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    Read,
+    Write,
+    Flush,
+    Shutdown,
+}
+
+impl Operation {
+    const fn direction(self) -> Direction {
+        match self {
+            Self::Read => Direction::Read,
+            Self::Write | Self::Flush | Self::Shutdown => Direction::Write,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Waits {
+    read: Wait,
+    write: Wait,
+    timer: Sleep,
+    wakers: Wakers,
+}
+
+// A server holds very many.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Waits>() == 96);
+
+/// The wait of one direction.
+#[derive(Debug)]
+struct Wait {
+    /// The longest that it may take; `MAX` is no limit.
+    limit: Nanos,
+    /// When it began; `MAX` while there is none. There is none without a limit.
+    since: Nanos,
+    /// It began with a flush. A later flush that is ready ends it; one that finds nothing to flush does not end the wait
+    /// of a write, which would then never be overdue.
+    is_of_flush: bool,
+    /// Its task was woken since it last polled, so the timer need not be there for it.
+    is_woken: bool,
+}
+
+impl Waits {
+    /// Without limits. The timer has not been polled.
+    pub(super) fn new(timer: Sleep) -> Self {
+        Self { read: Wait::NONE, write: Wait::NONE, timer, wakers: Wakers::none() }
+    }
+
+    pub(super) const fn limit(&self, direction: Direction) -> Option<Duration> {
+        let wait = match direction {
+            Direction::Read => &self.read,
+            Direction::Write => &self.write,
+        };
+        match wait.limit {
+            Nanos::MAX => None,
+            limit => Some(limit.to_duration()),
+        }
+    }
+
+    pub(super) fn set_limit(&mut self, direction: Direction, limit: Option<Duration>) {
+        let (wait, other) = self.wait_and_other(direction);
+        wait.limit = limit.map_or(Nanos::MAX, Nanos::from_duration);
+        if wait.limit == Nanos::MAX {
+            wait.end();
+        }
+        let earliest = [wait, other].into_iter().filter_map(|wait| wait.needs_timer_by()).min();
+        // Who waits in a task of its own does not know of the new limit.
+        if let Some(deadline) = earliest
+            && deadline != self.timer.deadline_nanos()
+        {
+            self.timer.move_to(deadline);
+        }
+    }
+
+    /// The operation was ready. This is in the way of every byte, so it leaves the timer alone.
+    #[inline]
+    pub(super) fn end(&mut self, operation: Operation) {
+        match operation {
+            Operation::Read => self.read.end(),
+            Operation::Write | Operation::Shutdown => self.write.end(),
+            Operation::Flush if self.write.is_of_flush => self.write.end(),
+            Operation::Flush => {}
+        }
+    }
+
+    /// The operation found the stream not ready. Ready with an error if it has waited for too long, or cannot be timed;
+    /// the next one then starts anew.
+    pub(super) fn poll(&mut self, operation: Operation, cx: &mut Context<'_>) -> Poll<io::Error> {
+        if self.wait_and_other(operation.direction()).0.limit == Nanos::MAX {
+            return Poll::Pending;
+        }
+        // With its budget spent a task finds every stream not ready, whatever has arrived. It is polled again soon.
+        let budget = ready!(coop::poll_proceed(cx));
+        let elapsed = ready!(self.poll_deadline(operation, cx));
+        // A task that only ever finds its limits passed has to let others run.
+        budget.made_progress();
+        self.wait_and_other(operation.direction()).0.end();
+        Poll::Ready(elapsed.into())
+    }
+
+    fn poll_deadline(&mut self, operation: Operation, cx: &mut Context<'_>) -> Poll<Elapsed> {
+        let direction = operation.direction();
+        let Self { read, write, timer, wakers } = self;
+        let (wait, other) = match direction {
+            Direction::Read => (read, write),
+            Direction::Write => (write, read),
+        };
+        let mut must_move = false;
+        if !wait.is_waiting() {
+            let now = timer.now();
+            wait.since = now;
+            wait.is_of_flush = operation == Operation::Flush;
+            // A timer that would soon wake the task for nothing is moved; any other stays, which spares the lock.
+            let deadline = wait.earlier(other);
+            let left = timer.deadline_nanos().0.saturating_sub(now.0);
+            if deadline < timer.deadline_nanos()
+                || (deadline > timer.deadline_nanos() && left < wait.limit.0 / 2)
+            {
+                timer.move_to_at(now, deadline);
+            }
+        } else if timer.has_come_to(wait.deadline()) {
+            // The timer stays for the other, or is on its way out and wakes both.
+            return Poll::Ready(wait.elapsed(direction, Ok(())));
+        }
+        wait.is_woken = false;
+        wakers.register(direction, cx.waker(), other.is_waiting());
+        loop {
+            let deadline = wait.earlier(other);
+            if must_move || deadline < timer.deadline_nanos() {
+                timer.move_to(deadline);
+            }
+            let result = ready!(wakers.with(|waker| timer.poll_elapsed(&mut Context::from_waker(waker))));
+            // Whatever this finds, it has used the timer up, by which the other would have been woken.
+            if other.needs_timer_by().is_some() {
+                other.is_woken = true;
+                wakers.wake(direction.other());
+            }
+            if wait.deadline() <= timer.deadline_nanos() {
+                return Poll::Ready(wait.elapsed(direction, result));
+            }
+            must_move = true;
+        }
+    }
+
+    const fn wait_and_other(&mut self, direction: Direction) -> (&mut Wait, &mut Wait) {
+        match direction {
+            Direction::Read => (&mut self.read, &mut self.write),
+            Direction::Write => (&mut self.write, &mut self.read),
+        }
+    }
+}
+
+impl Wait {
+    const NONE: Self = Self { limit: Nanos::MAX, since: Nanos::MAX, is_of_flush: false, is_woken: false };
+
+    fn is_waiting(&self) -> bool {
+        self.since != Nanos::MAX
+    }
+
+    fn end(&mut self) {
+        self.since = Nanos::MAX;
+    }
+
+    fn deadline(&self) -> Nanos {
+        Nanos(self.since.0.saturating_add(self.limit.0))
+    }
+
+    /// By when the timer has to wake whoever waits; `None` if nobody does, or if that was done.
+    fn needs_timer_by(&self) -> Option<Nanos> {
+        (self.is_waiting() && !self.is_woken).then(|| self.deadline())
+    }
+
+    /// The earlier of this deadline and the other's, if that needs the timer.
+    fn earlier(&self, other: &Self) -> Nanos {
+        other.needs_timer_by().map_or(self.deadline(), |deadline| deadline.min(self.deadline()))
+    }
+
+    fn elapsed(&self, direction: Direction, result: Result<(), Error>) -> Elapsed {
+        match (result, direction) {
+            (Ok(()), Direction::Read) => Elapsed::of_read_limit(self.limit),
+            (Ok(()), Direction::Write) => Elapsed::of_write_limit(self.limit),
+            (Err(error), _) => Elapsed::because(error),
+        }
+    }
+}

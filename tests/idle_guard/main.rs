@@ -1,0 +1,36 @@
+//! `IdleGuard`: reads and writes that wait for too long are errors, on the instant; nothing else is changed.
+
+mod at_once;
+mod by_hand;
+mod changes;
+mod halves;
+mod like_timeouts;
+mod limits;
+mod scripted;
+mod streams;
+mod wheels;
+mod workers;
+
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+use timingwheel::Elapsed;
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// Of tests on a clock that is not paused.
+const HANG_GUARD: Duration = Duration::from_secs(30);
+
+/// The text of an error that says that a limit has passed.
+#[track_caller]
+fn passed<T: std::fmt::Debug>(result: io::Result<T>) -> String {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+    let elapsed: &Elapsed = error.get_ref().unwrap().downcast_ref().unwrap();
+    assert_eq!(elapsed.reason(), None);
+    assert_eq!(elapsed.to_string(), error.to_string());
+    error.to_string()
+}

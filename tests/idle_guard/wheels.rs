@@ -1,0 +1,150 @@
+//! The wheel behind a guard: its end, its bound, and what it holds.
+
+use std::io::ErrorKind;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+
+use timingwheel::{Elapsed, IdleGuard, TimingWheel};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+use tokio::net::TcpStream;
+use tokio::time::advance;
+use tokio_test::{assert_pending, assert_ready, assert_ready_ok};
+
+use crate::by_hand::{ByHand, Op, task};
+use crate::scripted::Scripted;
+use crate::{DAY, ms, passed};
+
+/// Why an operation could not be timed.
+#[track_caller]
+fn refused(result: std::io::Result<()>) -> timingwheel::Error {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Other);
+    let elapsed: &Elapsed = error.get_ref().unwrap().downcast_ref().unwrap();
+    assert!(error.to_string().starts_with("the timeout could not run: the timing wheel "), "{error}");
+    elapsed.reason().unwrap()
+}
+
+fn guard(wheel: &TimingWheel) -> IdleGuard<ByHand> {
+    wheel.idle_guard(ByHand::default()).with_read_limit(ms(10)).with_write_limit(ms(20))
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_waits_as_the_wheel_ends_is_told() {
+    let wheel = TimingWheel::new();
+    let guard = Arc::new(Mutex::new(guard(&wheel)));
+    let (mut read, mut write) = (task(&guard, Op::Read), task(&guard, Op::Write));
+    assert_pending!(read.poll());
+    assert_pending!(write.poll());
+    assert_eq!(wheel.shutdown(), 1);
+    assert!(read.is_woken() && write.is_woken());
+    for waits in [&mut write, &mut read] {
+        assert!(refused(assert_ready!(waits.poll())).is_shutdown());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_had_passed_as_the_wheel_ended_is_told_as_such() {
+    let wheel = TimingWheel::new();
+    let guard = Arc::new(Mutex::new(guard(&wheel)));
+    let (mut read, mut write) = (task(&guard, Op::Read), task(&guard, Op::Write));
+    assert_pending!(read.poll());
+    assert_pending!(write.poll());
+    advance(ms(15)).await;
+    wheel.shutdown();
+    passed(assert_ready!(read.poll()));
+    assert!(refused(assert_ready!(write.poll())).is_shutdown());
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_wheels_end_what_is_ready_passes_and_what_has_to_wait_is_refused() {
+    let wheel = TimingWheel::new();
+    let (mut peer, stream) = duplex(1);
+    let mut stream = wheel.idle_guard(stream).with_read_limit(DAY).with_write_limit(DAY);
+    wheel.shutdown();
+    for _ in 0..2 {
+        peer.write_u8(7).await.unwrap();
+        assert_eq!(stream.read_u8().await.unwrap(), 7);
+        assert!(refused(stream.read_u8().await.map(drop)).is_shutdown());
+    }
+    stream.write_u8(7).await.unwrap();
+    assert!(refused(stream.write_u8(7).await).is_shutdown());
+    stream.set_write_limit(None);
+    let (written, read) = tokio::join!(stream.write_u8(7), peer.read_u16());
+    assert_eq!((written.is_ok(), read.unwrap()), (true, 0x0707));
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_there_is_no_place_for_the_timer_an_operation_is_refused_until_there_is() {
+    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+    let place = wheel.try_sleep(DAY).unwrap();
+    let mut stream = guard(&wheel);
+    assert!(refused(stream.read_u8().await.map(drop)).is_at_capacity());
+    assert!(refused(stream.flush().await).is_at_capacity());
+    drop(place);
+    passed(stream.read_u8().await);
+    let _place = wheel.try_sleep(DAY).unwrap();
+    assert!(refused(stream.read_u8().await.map(drop)).is_at_capacity());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_half_that_loses_its_place_after_the_other_is_overdue_is_told() {
+    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+    let guard = Arc::new(Mutex::new(guard(&wheel)));
+    let (mut read, mut write) = (task(&guard, Op::Read), task(&guard, Op::Write));
+    assert_pending!(read.poll());
+    assert_pending!(write.poll());
+    advance(ms(10)).await;
+    let _place = wheel.try_sleep(DAY).unwrap();
+    passed(assert_ready!(read.poll()));
+    assert!(write.is_woken());
+    assert!(refused(assert_ready!(write.poll())).is_at_capacity());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_timer_stays_from_wait_to_wait_and_goes_with_the_guard() {
+    let wheel = TimingWheel::new();
+    let shared = Arc::new(Mutex::new(guard(&wheel)));
+    let hand = shared.lock().unwrap().get_ref().clone();
+    assert_eq!(wheel.pending(), 0);
+    let (mut read, mut write) = (task(&shared, Op::Read), task(&shared, Op::Write));
+    for _ in 0..10 {
+        assert_pending!(read.poll());
+        assert_pending!(write.poll());
+        assert_eq!(wheel.pending(), 1);
+        hand.make_ready(Op::Read);
+        hand.make_ready(Op::Write);
+        assert_ready_ok!(read.poll());
+        assert_ready_ok!(write.poll());
+    }
+    drop((read, write));
+    let stream = Arc::into_inner(shared).unwrap().into_inner().unwrap();
+    assert_eq!((wheel.pending(), wheel.stats().armed), (1, 1));
+    drop(stream);
+    assert_eq!((wheel.pending(), wheel.stats().cancelled), (0, 1));
+
+    let mut stream = guard(&wheel);
+    assert!(tokio::time::timeout(ms(1), stream.read_u8()).await.is_err());
+    assert_eq!(wheel.pending(), 1);
+    let _hand: ByHand = stream.into_inner();
+    assert_eq!(wheel.pending(), 0);
+}
+
+#[tokio::test]
+async fn the_stream_can_be_looked_at_and_is_used_as_it_is() {
+    let wheel = TimingWheel::new();
+    let mut stream = wheel.idle_guard(ByHand::default()).with_read_limit(ms(10));
+    assert!(tokio::io::AsyncWrite::is_write_vectored(&stream));
+    assert!(!tokio::io::AsyncWrite::is_write_vectored(&wheel.idle_guard(Scripted::new(&[], &[]))));
+    stream.get_mut().make_ready(Op::Read);
+    assert_eq!(Pin::new(&mut stream).get_pin_mut().read_u8().await.unwrap(), b'!');
+    let text = format!("{:?}", wheel.idle_guard("a stream").with_read_limit(ms(10)));
+    assert_eq!(text, r#"IdleGuard { stream: "a stream", read_limit: Some(10ms), write_limit: None, .. }"#);
+}
+
+#[test]
+fn a_guard_is_what_its_stream_is() {
+    fn is_all<T: Send + Sync + Unpin + 'static>() {}
+    is_all::<IdleGuard<TcpStream>>();
+    // Beside the stream; a server holds very many.
+    assert_eq!(size_of::<IdleGuard<()>>(), 96);
+}
