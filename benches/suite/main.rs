@@ -4,6 +4,7 @@
 //! process of its own, so that the caches, the memory and the runtimes of one do not disturb the next.
 
 mod against_tokio;
+mod connections;
 mod purgatory;
 mod rivals;
 mod structures;
@@ -20,7 +21,7 @@ use support::{Case, Outcome, Report, Scale, describe, run_here, run_in_child};
 const COMPARED: &[&str] = &["tokio", "tokio-util", "async-io", "futures-timer", "pingora-timeout"];
 
 fn cases() -> Vec<Case> {
-    [against_tokio::cases(), structures::cases(), rivals::cases(), purgatory::cases()]
+    [against_tokio::cases(), connections::cases(), structures::cases(), rivals::cases(), purgatory::cases()]
         .into_iter()
         .flatten()
         .collect()
