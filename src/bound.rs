@@ -22,7 +22,7 @@ impl Bound {
                 (taken < self.max_pending).then_some(taken + 1)
             })
             .map(drop)
-            .map_err(|_| Error::at_capacity(self.max_pending))
+            .map_err(|_| Error::full(self.max_pending))
     }
 
     /// Gives places back: once for each timer that is no longer pending.

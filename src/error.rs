@@ -15,16 +15,33 @@ pub struct Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
     Shutdown,
-    AtCapacity { max_pending: usize },
+    AtCapacity,
+    Full { max_pending: usize },
+    Invalid,
 }
 
 impl Error {
-    pub(crate) const fn shutdown() -> Self {
+    /// As from a wheel that has ended, for tests of code that handles it.
+    #[must_use]
+    pub const fn shutdown() -> Self {
         Self { kind: Kind::Shutdown }
     }
 
-    pub(crate) const fn at_capacity(max_pending: usize) -> Self {
-        Self { kind: Kind::AtCapacity { max_pending } }
+    /// As from a wheel that is full, for tests of code that handles it.
+    #[must_use]
+    pub const fn at_capacity() -> Self {
+        Self { kind: Kind::AtCapacity }
+    }
+
+    /// What no wheel returns, as it takes every duration. It is there because `tokio::time::error::Error` has it.
+    #[must_use]
+    pub const fn invalid() -> Self {
+        Self { kind: Kind::Invalid }
+    }
+
+    /// From a wheel that is full.
+    pub(crate) const fn full(max_pending: usize) -> Self {
+        Self { kind: Kind::Full { max_pending } }
     }
 
     /// Whether the wheel has ended: by `shutdown`, or with its runtime.
@@ -36,7 +53,13 @@ impl Error {
     /// Whether as many timers were pending as the wheel's `max_pending` allows.
     #[must_use]
     pub const fn is_at_capacity(&self) -> bool {
-        matches!(self.kind, Kind::AtCapacity { .. })
+        matches!(self.kind, Kind::AtCapacity | Kind::Full { .. })
+    }
+
+    /// Whether this is [`invalid`](Self::invalid).
+    #[must_use]
+    pub const fn is_invalid(&self) -> bool {
+        matches!(self.kind, Kind::Invalid)
     }
 }
 
@@ -46,7 +69,9 @@ impl fmt::Display for Error {
             Kind::Shutdown => {
                 f.write_str("the timing wheel has ended: it was shut down, or its tokio runtime was")
             }
-            Kind::AtCapacity { max_pending } => write!(
+            Kind::AtCapacity => f.write_str("the timing wheel refused one more timer: it is full"),
+            Kind::Invalid => f.write_str("the timing wheel refused a timer: its duration is out of range"),
+            Kind::Full { max_pending } => write!(
                 f,
                 "the timing wheel refused one more timer: {max_pending} are pending, and its max_pending \
                  is {max_pending}"
@@ -118,7 +143,7 @@ impl Elapsed {
 impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.what {
-            What::Deadline => f.write_str("deadline has elapsed"),
+            What::Deadline => f.pad("deadline has elapsed"),
             What::ReadLimit(limit) => {
                 write!(f, "a read has waited for {:?} without a byte, its limit", limit.to_duration())
             }
@@ -132,14 +157,15 @@ impl fmt::Display for Elapsed {
 
 impl error::Error for Elapsed {}
 
-/// Of kind `TimedOut` if the deadline has elapsed; of kind `Other` if the timer could not run.
+/// `TimedOut`, and nothing else, if the deadline has elapsed; with this error in it if a limit has, or, of kind `Other`, if
+/// the timer could not run.
 impl From<Elapsed> for io::Error {
     fn from(elapsed: Elapsed) -> Self {
-        let kind = match elapsed.reason() {
-            None => io::ErrorKind::TimedOut,
-            Some(_) => io::ErrorKind::Other,
-        };
-        Self::new(kind, elapsed)
+        match elapsed.what {
+            What::Deadline => io::ErrorKind::TimedOut.into(),
+            What::ReadLimit(_) | What::WriteLimit(_) => Self::new(io::ErrorKind::TimedOut, elapsed),
+            What::CouldNotRun(_) => Self::other(elapsed),
+        }
     }
 }
 

@@ -12,6 +12,9 @@ use crate::sleep::Sleep;
 use crate::timing_wheel::TimingWheel;
 use crate::wheel::Nanos;
 
+/// The longest that a period of `timingwheel::time`, and any time to a reset, is taken for: 30 years, as in tokio.
+pub(crate) const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
 /// A tick counts as missed when it is taken so long after its time, as with tokio's intervals.
 const MISSED_AFTER: Duration = Duration::from_millis(5);
 
@@ -125,9 +128,9 @@ impl Interval {
         self.sleep.move_to(self.sleep.now());
     }
 
-    /// Puts the next tick `after` from now.
+    /// Puts the next tick `after` from now, which counts as 30 years at the most.
     pub fn reset_after(&mut self, after: Duration) {
-        self.sleep.move_to(self.sleep.now().after(after));
+        self.sleep.move_to(self.sleep.now().after(after.min(LONGEST)));
     }
 
     /// Puts the next tick at `deadline`.

@@ -26,7 +26,8 @@
 //! | [`sleep`] first polled after its deadline, on a multi-thread runtime | may be pending for a moment | it does not look at the clock a second time |
 //! | [`Timeout::reset`], [`Timeout::deadline`], [`Interval::set_period`], [`Sleep::try_wait`] | exist | users ask for them |
 
-use crate::interval::assert_period;
+use crate::error::{Error, TryTimeoutError};
+use crate::interval::{LONGEST, assert_period};
 use crate::runtime_wheel::{set, with_current};
 pub use crate::{Interval, Sleep, Timeout, TimingWheel};
 pub use tokio::time::{Duration, Instant, MissedTickBehavior};
@@ -35,11 +36,8 @@ pub use tokio::time::{advance, pause, resume};
 
 /// What can go wrong, under the names that `tokio::time::error` has for it.
 pub mod error {
-    pub use crate::error::{Elapsed, Error};
+    pub use crate::error::{Elapsed, Error, TryTimeoutError};
 }
-
-/// The longest that [`sleep`] and [`interval`]'s periods are taken for: 30 years, as in tokio.
-const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 /// Waits for `duration` from now, or for 30 years if that is less. See [`TimingWheel::sleep`].
 ///
@@ -60,6 +58,46 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     with_current(|wheel| wheel.sleep_until(deadline))
 }
 
+/// As [`sleep`], but refuses at once what could not run, where a sleep would panic when it is polled. See
+/// [`TimingWheel::try_sleep`].
+///
+/// # Errors
+/// If the runtime's wheel has ended, by [`TimingWheel::shutdown`] or because the runtime is shutting down, or if its
+/// [`max_pending`](crate::Builder::max_pending) timers are pending.
+///
+/// # Panics
+/// As [`sleep`].
+///
+/// # Examples
+///
+/// ```
+/// use timingwheel::time::{self, Duration};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mut sleep = time::try_sleep(Duration::from_secs(60)).expect("the wheel runs");
+/// time::wheel().shutdown();
+/// assert!(sleep.try_wait().await.unwrap_err().is_shutdown());
+/// assert!(time::try_sleep(Duration::ZERO).unwrap_err().is_shutdown());
+/// # }
+/// ```
+#[track_caller]
+pub fn try_sleep(duration: Duration) -> Result<Sleep, Error> {
+    with_current(|wheel| wheel.try_sleep(duration.min(LONGEST)))
+}
+
+/// As [`sleep_until`], but refuses at once what could not run. See [`TimingWheel::try_sleep_until`].
+///
+/// # Errors
+/// As [`try_sleep`].
+///
+/// # Panics
+/// As [`sleep`].
+#[track_caller]
+pub fn try_sleep_until(deadline: Instant) -> Result<Sleep, Error> {
+    with_current(|wheel| wheel.try_sleep_until(deadline))
+}
+
 /// Awaits `future` for at most `duration` from now. See [`TimingWheel::timeout`].
 ///
 /// # Panics
@@ -76,6 +114,49 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 #[track_caller]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     Timeout::new(with_current(|wheel| wheel.sleep_until(deadline)), future)
+}
+
+/// As [`timeout`], but refuses at once what could not run, and gives the future back. See
+/// [`TimingWheel::try_timeout`].
+///
+/// # Errors
+/// As [`try_sleep`]; the error has the future in it.
+///
+/// # Panics
+/// As [`sleep`].
+#[track_caller]
+pub fn try_timeout<F: IntoFuture>(
+    duration: Duration,
+    future: F,
+) -> Result<Timeout<F::IntoFuture>, TryTimeoutError<F>> {
+    try_timed(with_current(|wheel| wheel.try_sleep(duration)), future)
+}
+
+/// As [`timeout_at`], but refuses at once what could not run, and gives the future back. See
+/// [`TimingWheel::try_timeout_at`].
+///
+/// # Errors
+/// As [`try_timeout`].
+///
+/// # Panics
+/// As [`sleep`].
+#[track_caller]
+pub fn try_timeout_at<F: IntoFuture>(
+    deadline: Instant,
+    future: F,
+) -> Result<Timeout<F::IntoFuture>, TryTimeoutError<F>> {
+    try_timed(with_current(|wheel| wheel.try_sleep_until(deadline)), future)
+}
+
+/// Outside of `with_current`, because turning what is given into a future is a user's code.
+fn try_timed<F: IntoFuture>(
+    deadline: Result<Sleep, Error>,
+    future: F,
+) -> Result<Timeout<F::IntoFuture>, TryTimeoutError<F>> {
+    match deadline {
+        Ok(deadline) => Ok(Timeout::new(deadline, future)),
+        Err(error) => Err(TryTimeoutError::new(error, future)),
+    }
 }
 
 /// Ticks every `period`, which counts as 30 years at the most, for the first time at once. See

@@ -1,0 +1,6 @@
+//! The code below `same`, on `tokio::time`.
+
+use tokio::time;
+
+#[path = "same/mod.rs"]
+pub(crate) mod same;

@@ -1,0 +1,119 @@
+//! `timingwheel::time`: the forms that return errors, and what runtimes do to their wheels.
+
+use std::future::ready;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use timingwheel::TimingWheel;
+use timingwheel::time::{self, Instant, Sleep, error::Error};
+use tokio::runtime::{Builder, Runtime};
+use tokio_test::{assert_ready, task};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn paused() -> Runtime {
+    Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime")
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_forms_that_return_errors_are_ready_when_the_others_are() {
+    let start = Instant::now();
+    time::try_sleep(SECOND).expect("not refused").await;
+    assert_eq!(start.elapsed(), SECOND);
+    time::try_sleep_until(start + SECOND * 3).expect("not refused").await;
+    assert_eq!(start.elapsed(), SECOND * 3);
+    assert!(time::try_timeout(SECOND, time::sleep(SECOND * 2)).expect("not refused").await.is_err());
+    let deadline = start + SECOND * 9;
+    assert!(time::try_timeout_at(deadline, time::sleep(SECOND)).expect("not refused").await.is_ok());
+    assert_eq!(start.elapsed(), SECOND * 5);
+    time::try_sleep(Duration::MAX).expect("not refused").await;
+    assert_eq!(start.elapsed(), SECOND * 5 + SECOND * 30 * 365 * 24 * 60 * 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_end_of_the_wheel_they_say_so_and_give_the_future_back() {
+    let mut pending = time::try_sleep(SECOND).expect("not refused");
+    time::wheel().shutdown();
+    assert!(pending.try_wait().await.unwrap_err().is_shutdown());
+    assert!(time::try_sleep(SECOND).unwrap_err().is_shutdown());
+    assert!(time::try_sleep_until(Instant::now()).unwrap_err().is_shutdown());
+    let error = time::try_timeout(SECOND, ready(7)).unwrap_err();
+    assert!(error.error().is_shutdown());
+    assert_eq!(error.into_inner().await, 7);
+    let error = time::try_timeout_at(Instant::now(), ready(8)).unwrap_err();
+    assert!(error.error().is_shutdown());
+    assert_eq!(error.into_inner().await, 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_a_full_wheel_they_say_so() {
+    let wheel = TimingWheel::builder().max_pending(1).build().expect("in range");
+    time::set_wheel(wheel).expect("nothing was used before");
+    let _first = time::try_sleep(SECOND).expect("there is a place");
+    assert!(time::try_sleep(SECOND).unwrap_err().is_at_capacity());
+    assert!(time::try_timeout(SECOND, ready(())).unwrap_err().error().is_at_capacity());
+}
+
+struct TriesInDrop(mpsc::Sender<Result<Sleep, Error>>);
+
+impl Drop for TriesInDrop {
+    fn drop(&mut self) {
+        self.0.send(time::try_sleep(SECOND)).expect("the test waits");
+    }
+}
+
+#[test]
+fn what_a_runtime_drops_as_it_ends_is_told_of_the_end_and_leaves_no_wheel_behind() {
+    for has_a_wheel in [true, false] {
+        for _ in 0..20 {
+            let runtime = paused();
+            let (tell, told) = mpsc::channel();
+            let tries = TriesInDrop(tell);
+            runtime.block_on(async {
+                if has_a_wheel {
+                    time::sleep(SECOND).await;
+                }
+                tokio::spawn(async move {
+                    let _tries = tries;
+                    std::future::pending::<()>().await;
+                });
+                tokio::task::yield_now().await;
+            });
+            drop(runtime);
+            // Tasks are dropped in any order, so the driver may still have been there. It has gone by now.
+            let tried = told.recv().expect("dropped");
+            let refused = match tried {
+                Ok(mut sleep) => assert_ready!(task::spawn(()).enter(|cx, _| sleep.poll_elapsed(cx))),
+                Err(error) => Err(error),
+            };
+            assert!(refused.is_err_and(|error| error.is_shutdown()));
+        }
+    }
+    // Ids of runtimes are used again: a wheel that were left behind would be found here.
+    for _ in 0..20 {
+        paused().block_on(async { time::sleep(SECOND).await });
+    }
+}
+
+#[test]
+fn runtimes_on_threads_of_their_own_each_have_a_wheel_and_none_waits_for_another() {
+    let wheels: Vec<TimingWheel> = std::thread::scope(|scope| {
+        let runs: Vec<_> = (1..=8)
+            .map(|hours| {
+                scope.spawn(move || {
+                    let runtime = paused();
+                    let wheel = runtime.block_on(async {
+                        let start = Instant::now();
+                        time::sleep(SECOND * 3_600 * hours).await;
+                        assert_eq!(start.elapsed(), SECOND * 3_600 * hours);
+                        time::wheel()
+                    });
+                    assert_eq!(wheel.stats().fired, 1);
+                    wheel
+                })
+            })
+            .collect();
+        runs.into_iter().map(|run| run.join().expect("no panic")).collect()
+    });
+    assert!(wheels.iter().all(|wheel| wheel.try_sleep(SECOND).unwrap_err().is_shutdown()));
+}
