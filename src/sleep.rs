@@ -197,6 +197,30 @@ impl Sleep {
         self.get_mut().move_to(deadline);
     }
 
+    /// Moves the deadline to `after` from now, as [`reset`](Self::reset) does. With more than 583 years it never comes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::{pin::pin, time::Duration};
+    /// use timingwheel::TimingWheel;
+    /// use tokio::time::Instant;
+    ///
+    /// let start = Instant::now();
+    /// let mut sleep = pin!(TimingWheel::new().sleep(Duration::from_secs(1)));
+    /// sleep.as_mut().await;
+    /// sleep.as_mut().reset_after(Duration::from_secs(2));
+    /// sleep.await;
+    /// assert_eq!(start.elapsed(), Duration::from_secs(3));
+    /// # }
+    /// ```
+    pub fn reset_after(self: Pin<&mut Self>, after: Duration) {
+        let deadline = self.now().after(after);
+        self.get_mut().move_to(deadline);
+    }
+
     pub(crate) fn move_to(&mut self, to: Nanos) {
         self.change_deadline(to, None);
     }

@@ -112,6 +112,15 @@ enum State {
     Returned,
 }
 
+impl State {
+    /// The deadline is another now.
+    const fn moved(&mut self) {
+        if matches!(self, Self::Elapsed) {
+            *self = Self::Waiting;
+        }
+    }
+}
+
 impl<F> Timeout<F> {
     pub(crate) fn new(deadline: Sleep, future: impl IntoFuture<IntoFuture = F>) -> Self
     where
@@ -169,9 +178,14 @@ impl<F> Timeout<F> {
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         let this = self.project();
         Pin::new(this.deadline).reset(deadline);
-        if *this.state == State::Elapsed {
-            *this.state = State::Waiting;
-        }
+        this.state.moved();
+    }
+
+    /// Moves the deadline to `after` from now, as [`reset`](Self::reset) does. With more than 583 years it never comes.
+    pub fn reset_after(self: Pin<&mut Self>, after: Duration) {
+        let this = self.project();
+        Pin::new(this.deadline).reset_after(after);
+        this.state.moved();
     }
 }
 
