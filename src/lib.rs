@@ -51,7 +51,7 @@
 //! | give something more time | [`Sleep::reset`], [`Timeout::reset`] |
 //! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`try_timeout`](TimingWheel::try_timeout), [`Sleep::try_wait`] |
 //! | look after many timers in one task | [`Sleep::poll_elapsed`] |
-//! | switch from `tokio::time` by changing a `use` | [`time`] |
+//! | switch from `tokio::time` by changing a `use` | [`time`], [`migration`] |
 //! | choose tick, wheel size, shards, a bound | [`TimingWheel::builder`] |
 //! | end the wheel | [`TimingWheel::shutdown`] |
 //! | count | [`TimingWheel::pending`], [`stats`](TimingWheel::stats) |
@@ -77,6 +77,7 @@ mod future_ext;
 pub mod hyper;
 mod idle_guard;
 mod interval;
+pub mod migration;
 mod placement;
 mod runtime_wheel;
 mod shard;

@@ -14,17 +14,7 @@
 //! # }
 //! ```
 //!
-//! # Differences
-//!
-//! | item | here | because |
-//! |---|---|---|
-//! | [`error::Elapsed`] | a type of our own with the same traits, and [`Default`], [`Clone`], [`Copy`], [`Hash`] | tokio's cannot be made outside of tokio |
-//! | [`error::Error`] | a type of our own | it names the limit that was reached |
-//! | [`Sleep`] | is [`Unpin`] | nothing points at it |
-//! | [`Sleep`] after the runtime's end | panics as tokio's does, with another text; [`Sleep::try_wait`] does not panic, and [`Sleep::is_elapsed`] stays false | a deadline that did not come has not elapsed |
-//! | [`Timeout`] after the runtime's end | returns [`error::Elapsed`] with a reason; tokio's panics | there is an error to return |
-//! | [`sleep`] first polled after its deadline, on a multi-thread runtime | may be pending for a moment | it does not look at the clock a second time |
-//! | [`Timeout::reset`], [`Timeout::deadline`], [`Interval::set_period`], [`Sleep::try_wait`] | exist | users ask for them |
+//! What replaces what, how to switch, and all that differs: [`migration`](crate::migration).
 
 use crate::error::{Error, TryTimeoutError};
 use crate::interval::{LONGEST, assert_period};

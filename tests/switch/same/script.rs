@@ -95,7 +95,7 @@ impl Task {
                 Reset::At(offset) => self.interval.reset_at(self.at(offset)),
             },
             Step::NewInterval { offset, period } => {
-                self.interval = interval_at(self.at(offset), period * scale)
+                self.interval = interval_at(self.at(offset), period * scale);
             }
             Step::Advance(time) => advance(time * scale).await,
             Step::Yield => yield_now().await,

@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
+use tokio::sync::oneshot;
 use tokio::task::{JoinSet, coop, yield_now};
 use tokio_test::task;
 
@@ -198,14 +199,16 @@ pub(crate) async fn a_sleep_that_is_dropped_does_not_hold_the_clock(trace: Trace
 pub(crate) async fn it_moves_between_tasks(trace: Trace) {
     let mut boxed = Box::pin(sleep(ms(50)));
     let note = trace.clone();
-    let boxed = tokio::spawn(async move {
+    let (give, given) = oneshot::channel();
+    let first = tokio::spawn(async move {
         tokio::select! {
             biased;
             () = &mut boxed => note.note("too early"),
             () = sleep(ms(20)) => note.note("the first task gives it away"),
         }
-        boxed
+        give.send(boxed).expect("somebody waits for it");
     });
-    boxed.await.expect("no panic").await;
+    given.await.expect("given away").await;
     trace.note("the second task awaits it");
+    first.await.expect("no panic");
 }

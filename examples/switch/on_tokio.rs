@@ -1,0 +1,6 @@
+//! The server on `tokio::time`.
+
+use tokio::time;
+
+#[path = "server.rs"]
+pub(crate) mod server;

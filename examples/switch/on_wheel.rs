@@ -1,0 +1,6 @@
+//! The server on `timingwheel::time`.
+
+use timingwheel::time;
+
+#[path = "server.rs"]
+pub(crate) mod server;

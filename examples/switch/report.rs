@@ -1,0 +1,55 @@
+//! The closing table, and what does not add up.
+
+use std::time::Duration;
+
+use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
+use indicatif::HumanCount;
+
+use crate::load::LONG_ONE_IN;
+use crate::{Outcome, Settings};
+
+/// Prints the table, and returns the problems.
+pub(crate) fn print(settings: Settings, tokios: &Outcome, wheels: &Outcome) -> Vec<String> {
+    let Settings { clients, requests, rounds, .. } = settings;
+    let connections = clients * rounds;
+    let long = requests / LONG_ONE_IN;
+    let mut problems = Vec::new();
+    let mut table = Table::new();
+    table.load_preset(ASCII_MARKDOWN).set_header(["", "tokio::time", "timingwheel::time", "expected"]);
+    let both = [tokios, wheels];
+    for (name, counts, expected) in [
+        ("requests answered", both.map(|of| of.books.answered.get()), connections * (requests - long)),
+        ("- given up in time", both.map(|of| of.books.given_up.get()), connections * long),
+        ("connections closed as idle", both.map(|of| of.books.idle.get()), connections),
+        ("timers that were early", both.map(|of| of.books.early.get()), 0),
+    ] {
+        let [tokios, wheels] = counts.map(|count| HumanCount(count).to_string());
+        table.add_row([name.to_owned(), tokios, wheels, HumanCount(expected).to_string()]);
+        for (time, count) in ["tokio::time", "timingwheel::time"].into_iter().zip(counts) {
+            if count != expected {
+                problems.push(format!("{name}, on {time}: {count}, and not {expected}"));
+            }
+        }
+    }
+    let millis = |time: Duration| format!("{:.3} ms", time.as_secs_f64() * 1e3);
+    let mut row = |name: &str, [tokios, wheels]: [String; 2]| {
+        table.add_row([name.to_owned(), tokios, wheels]);
+    };
+    row("ticks taken", both.map(|of| HumanCount(of.books.ticks.get()).to_string()));
+    for (name, quantile) in
+        [("lateness, half within", 0.5), ("lateness, 99 % within", 0.99), ("lateness, most", 1.0)]
+    {
+        row(name, both.map(|of| millis(of.books.lateness(quantile))));
+    }
+    row("CPU time of server and clients", both.map(|of| format!("{:.2} s", of.cpu.as_secs_f64())));
+    row("timers in the wheel", [String::new(), HumanCount(wheels.stats.armed).to_string()]);
+    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    println!("{table}");
+
+    // Each request has at least one timer that fires, and each connection one more.
+    let least = connections * (requests + 1);
+    if wheels.stats.fired < least {
+        problems.push(format!("only {} timers fired in the wheel, and not {least}", wheels.stats.fired));
+    }
+    problems
+}

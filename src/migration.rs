@@ -1,0 +1,124 @@
+//! Migrating from `tokio::time`: what replaces what, step by step, and all that differs.
+//!
+//! # Step by step
+//!
+//! 1. Add the crate, and tests' feature: `timingwheel = { version = "0.1", features = ["test-util"] }` where tests
+//!    use `pause`, `resume` or `advance`; without it otherwise.
+//! 2. Change each `tokio::time` in a path or a `use` to `timingwheel::time`:
+//!    `grep -rl tokio::time src tests | xargs sed -i 's/tokio::time/timingwheel::time/g'`. A `use tokio::{net, time}`
+//!    becomes two lines.
+//! 3. Build. What the compiler may say is [below](#what-the-compiler-may-say).
+//! 4. Run the tests. `#[tokio::test(start_paused = true)]` stays as it is: the wheel follows tokio's clock.
+//! 5. Where the defaults do not fit, call [`set_wheel`] first thing in `main`.
+//!
+//! Code that was not switched, in this program or in its libraries, keeps to tokio's timers. Both may be used side by
+//! side: they go by the same clock.
+//!
+//! # What replaces what
+//!
+//! ## `tokio::time`
+//!
+//! | tokio | here | |
+//! |---|---|---|
+//! | `sleep`, `sleep_until` | [`sleep`], [`sleep_until`] | the same |
+//! | `Sleep` | [`Sleep`] | see [differences](#differences); and [`reset_after`](crate::Sleep::reset_after), [`try_wait`](crate::Sleep::try_wait), [`poll_elapsed`](crate::Sleep::poll_elapsed) |
+//! | `timeout`, `timeout_at` | [`timeout`], [`timeout_at`] | the same |
+//! | `Timeout` | [`Timeout`] | see differences; and [`deadline`](crate::Timeout::deadline), [`reset`](crate::Timeout::reset), [`reset_after`](crate::Timeout::reset_after) |
+//! | `interval`, `interval_at` | [`interval`], [`interval_at`] | the same |
+//! | `Interval` | [`Interval`] | the same, and [`set_period`](crate::Interval::set_period) |
+//! | `MissedTickBehavior` | [`MissedTickBehavior`] | tokio's own type |
+//! | `Instant`, `Duration` | [`Instant`], [`Duration`] | tokio's and std's own types |
+//! | `error::Elapsed` | [`Elapsed`] | see differences |
+//! | `error::Error` | [`Error`] | see differences |
+//! | `pause`, `resume`, `advance` | the same names, with the feature `test-util` | tokio's own functions |
+//! | | [`try_sleep`], [`try_sleep_until`], [`try_timeout`], [`try_timeout_at`] | errors instead of panics |
+//! | | [`wheel`], [`set_wheel`] | the runtime's wheel |
+//!
+//! ## `tokio-util` and `tokio-stream`
+//!
+//! | there | here |
+//! |---|---|
+//! | `tokio_util::future::FutureExt::timeout`, `timeout_at` | [`timeout`], [`timeout_at`]: `timeout(limit, future)` |
+//! | `tokio_util::sync::CancellationToken` | stays |
+//!
+//! Their other timers stay as they are, on tokio's. What they take or return is of tokio's types: make it with
+//! `tokio::time`, by its full path.
+//!
+#![cfg_attr(
+    any(feature = "hyper", feature = "tower"),
+    doc = r"
+## `hyper` and `tower`
+
+| there | here |
+|---|---|"
+)]
+#![cfg_attr(
+    feature = "hyper",
+    doc = "| `hyper_util::rt::TokioTimer` | a clone of [`TimingWheel`](crate::TimingWheel), see [`hyper`](crate::hyper) |"
+)]
+#![cfg_attr(
+    feature = "tower",
+    doc = "| `tower::timeout`, `tower::retry::backoff` | [`TimeoutLayer`](crate::tower::TimeoutLayer) and what else is in [`tower`](crate::tower) |"
+)]
+//!
+//! ## What stays in tokio
+//!
+//! `mpsc::Sender::send_timeout` and `Runtime::shutdown_timeout`, which have timers of tokio's inside;
+//! `runtime::Builder::enable_time`, which a current-thread runtime needs for its wheel too; `start_paused`.
+//!
+//! # What the compiler may say
+//!
+//! | it says | because | so |
+//! |---|---|---|
+//! | expected `tokio::time::Sleep` (or `Timeout`, `Interval`), found ours | a library, or code not yet switched, names tokio's type in a signature | switch that, or make this one with `tokio::time` |
+//! | the trait `From<timingwheel::Elapsed>` is not implemented for your error | its `From` is for tokio's `Elapsed` | switch the `impl`, or `#[from]`; with two it serves both |
+//! | no `pause` (or `advance`, `resume`) in `time` | the feature `test-util` is not on | turn it on in `dev-dependencies` |
+//! | unused `Interval` that must be used | ours is `#[must_use]` | use it, or drop it |
+//! | `wheel`, `set_wheel` or `TimingWheel` is ambiguous | `use timingwheel::time::*` brings names that tokio has not | name what you use |
+//! | conflicting implementations for `Sleep`, or type annotations needed in an assertion of `!Unpin` | ours is [`Unpin`] | leave it out |
+//!
+//! # Differences
+//!
+//! `tests/switch` runs the same code on tokio's functions and on ours, about a thousand lines and random scripts, and
+//! compares what happens, when and in which order. What differs:
+//!
+//! | item | here | because |
+//! |---|---|---|
+//! | deadlines | are kept to the nanosecond; tokio's wait for the end of their millisecond, so that a sleep of zero takes up to one | precision is what a wheel of one's own is for. An idle *paused* clock jumps by whole milliseconds, as it does for tokio's |
+//! | what is due at the same instant | is woken in an order of its own | neither promises one; timers that went to sleep together for the same time wake in that order in both |
+//! | tasks overdue when a paused clock is moved on again | may run before whoever moved it goes on; with tokio after it | the wheel's driver is a task among others |
+//! | [`Sleep`], [`Timeout`] | are [`Unpin`] (if the future within is) | nothing points at them |
+//! | [`Sleep::is_elapsed`] after a [`reset`](crate::Sleep::reset) without a poll | stays false until the next poll | the timer is registered by that |
+//! | [`Sleep`] first polled after its deadline, on a multi-thread runtime | may be pending for a moment | it does not look at the clock a second time |
+//! | [`Sleep`] after the runtime's end | panics as tokio's does, with another text; [`Sleep::try_wait`] does not panic; [`Sleep::is_elapsed`] stays false; one that was ready stays so, where tokio's panics | a deadline that did not come has not elapsed |
+//! | [`Sleep`] polled by what is dropped while its runtime ends | may panic; tokio's stays pending | the wheel's driver may have ended before |
+//! | [`Timeout`] after the runtime's end | returns [`Elapsed`] with a [reason](crate::Elapsed::reason); tokio's panics | there is an error to return |
+//! | [`timeout`] of more than time can hold, outside a runtime | panics as others do; tokio's takes it | every timer here belongs to a wheel |
+//! | on a multi-thread runtime without `enable_time` | all works; tokio's panic | the wheel's driver needs none of tokio's timers there |
+//! | [`interval`] outside a runtime | the panic names the caller; tokio's names itself | it is the caller's mistake |
+//! | [`Elapsed`] | a type of our own with the same traits, and [`Default`], [`Clone`], [`Copy`], [`Hash`](std::hash::Hash); its `Debug` has a reason | tokio's cannot be made outside of tokio |
+//! | [`Error`] | a type of our own with the same methods, and [`PartialEq`], [`Eq`], [`Hash`](std::hash::Hash); other texts | it names the limit that was reached |
+//! | `Debug` of futures | other texts | they show other fields |
+//!
+//! [`sleep`]: crate::time::sleep
+//! [`sleep_until`]: crate::time::sleep_until
+//! [`timeout`]: crate::time::timeout()
+//! [`timeout_at`]: crate::time::timeout_at
+//! [`interval`]: crate::time::interval()
+//! [`interval_at`]: crate::time::interval_at
+//! [`try_sleep`]: crate::time::try_sleep
+//! [`try_sleep_until`]: crate::time::try_sleep_until
+//! [`try_timeout`]: crate::time::try_timeout
+//! [`try_timeout_at`]: crate::time::try_timeout_at
+//! [`wheel`]: crate::time::wheel
+//! [`set_wheel`]: crate::time::set_wheel
+//! [`Sleep`]: crate::Sleep
+//! [`Sleep::is_elapsed`]: crate::Sleep::is_elapsed
+//! [`Sleep::try_wait`]: crate::Sleep::try_wait
+//! [`Timeout`]: crate::Timeout
+//! [`Interval`]: crate::Interval
+//! [`MissedTickBehavior`]: crate::time::MissedTickBehavior
+//! [`Instant`]: crate::time::Instant
+//! [`Duration`]: crate::time::Duration
+//! [`Elapsed`]: crate::time::error::Elapsed
+//! [`Error`]: crate::time::error::Error
