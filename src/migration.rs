@@ -36,13 +36,23 @@
 //!
 //! ## `tokio-util` and `tokio-stream`
 //!
+//! Methods that come by a trait end in `_on` and take the wheel, [`time::wheel()`](crate::time::wheel), so that our traits can be
+//! imported beside theirs. What else differs in streams is [there](crate::stream#differences-from-tokio-stream).
+//!
 //! | there | here |
 //! |---|---|
-//! | `tokio_util::future::FutureExt::timeout`, `timeout_at` | [`timeout`], [`timeout_at`]: `timeout(limit, future)` |
-//! | `tokio_util::sync::CancellationToken` | stays |
+//! | `tokio_util::future::FutureExt::timeout`, `timeout_at` | [`timeout_on`](crate::FutureTimeExt::timeout_on), [`timeout_at_on`](crate::FutureTimeExt::timeout_at_on), or [`timeout`], [`timeout_at`] |
+//! | `tokio_util::time::DelayQueue` | stays, on tokio's timers |
+//! | `tokio_util::sync::CancellationToken` | stays: it has no timer |
+//! | `tokio_stream::StreamExt::timeout` | [`timeout_on`](crate::stream::StreamTimeExt::timeout_on) |
+//! | `timeout_repeating` | [`timeout_repeating_on`](crate::stream::StreamTimeExt::timeout_repeating_on), which takes our [`Interval`] |
+//! | `throttle` | [`throttle_on`](crate::stream::StreamTimeExt::throttle_on) |
+//! | `chunks_timeout` | [`chunks_timeout_on`](crate::stream::StreamTimeExt::chunks_timeout_on) |
+//! | `tokio_stream::wrappers::IntervalStream` | [`IntervalStream`](crate::stream::IntervalStream) |
+//! | `tokio_stream::Elapsed` | [`Elapsed`] |
+//! | | [`idle_timeout_on`](crate::stream::StreamTimeExt::idle_timeout_on) |
 //!
-//! Their other timers stay as they are, on tokio's. What they take or return is of tokio's types: make it with
-//! `tokio::time`, by its full path.
+//! What stays takes and returns tokio's types: make those with `tokio::time`, by its full path.
 //!
 #![cfg_attr(
     any(feature = "hyper", feature = "tower"),
@@ -84,7 +94,7 @@
 //!
 //! | item | here | because |
 //! |---|---|---|
-//! | deadlines | are kept to the nanosecond; tokio's wait for the end of their millisecond, so that a sleep of zero takes up to one | precision is what a wheel of one's own is for. An idle *paused* clock jumps by whole milliseconds, as it does for tokio's |
+//! | deadlines | are kept to the nanosecond; tokio's wait for the end of their millisecond, so that a sleep of zero takes up to one | precision is what a wheel of one's own is for. On a clock that starts paused this shows only between whole milliseconds. On one that is paused later, by `pause`, in the middle of tokio's millisecond, idle jumps end beyond the deadline that they are for: then what else is due up to there fires with it, which tokio's leave for the next millisecond |
 //! | what is due at the same instant | is woken in an order of its own | neither promises one; timers that went to sleep together for the same time wake in that order in both |
 //! | tasks overdue when a paused clock is moved on again | may run before whoever moved it goes on; with tokio after it | the wheel's driver is a task among others |
 //! | [`Sleep`], [`Timeout`] | are [`Unpin`] (if the future within is) | nothing points at them |
