@@ -15,7 +15,8 @@ use crate::stats::Stats;
 /// was made; timers may be made and awaited on any thread, in any runtime or executor. The driver ends, and
 /// with it the wheel, when
 ///
-/// - the last handle and the last future of the wheel are gone (within a second, should both go in the same moment), or
+/// - the last handle and the last future of the wheel are gone: as a rule at once; if two threads drop them in the
+///   same moment it may take a second or more, or
 /// - [`shutdown`](Self::shutdown) is called, or
 /// - the runtime is shut down.
 ///

@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const HANG_GUARD: Duration = Duration::from_secs(30);
 
-/// After that the driver does not look by itself any more whether timers are left.
+/// After that the driver has looked again whether timers are left, and waits for two seconds until it does once more.
 const AFTER_SECOND_LOOK: Duration = Duration::from_millis(1_300);
 
 fn runtime() -> Runtime {

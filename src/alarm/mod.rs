@@ -178,7 +178,7 @@ impl Alarm {
         bell.at = instant(expiration);
         if bell.at.is_some_and(|at| bell.thread.oversleeps(at)) {
             bell.thread = ThreadState::Awake;
-            drop(bell);
+            // Under the lock: nobody else notifies the thread now, so nobody may come in between.
             self.bell_changed.notify_one();
         }
     }
@@ -236,13 +236,15 @@ impl Alarm {
         self.orphaned.load(Ordering::Acquire)
     }
 
-    /// For whoever has ended the shards, or may have left nothing to wait for: the driver has to look, also if it has just looked.
+    /// For whoever has ended the shards, or may have left nothing to wait for: the driver has to look, also if it has just
+    /// looked.
     pub(crate) fn wake_to_end(&self) {
         self.driver.wake();
     }
 
-    /// For the driver as it ends: ends the thread.
+    /// For the driver as it ends: ends the thread, and lets go of the runtime, which the waker holds.
     pub(crate) fn end(&self) {
+        drop(self.driver.take());
         lock(&self.bell).ended = true;
         self.bell_changed.notify_one();
     }

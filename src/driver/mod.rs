@@ -27,8 +27,10 @@ const STALL: Duration = Duration::from_millis(1);
 /// deferred on may go on stalling.
 const INPUT_WITHIN: Duration = Duration::from_millis(5);
 
-/// How long after the last handle went the driver looks for a second time whether timers are left.
-const SECOND_LOOK: Duration = Duration::from_secs(1);
+/// How long after the last handle went the driver looks again whether timers are left, and how long it then waits at
+/// the most until it does once more; see `shard::reference`.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const LOOK_AGAIN_AT_THE_LATEST: Duration = Duration::from_secs(60);
 
 /// What there is to turn. It keeps no shard alive: the driver ends when nobody else holds one.
 #[derive(Debug)]
@@ -128,8 +130,8 @@ pub(crate) struct Driver {
     alive: Vec<Arc<Shard>>,
     /// The last poll let others run: the driver was not woken.
     yielded: bool,
-    /// When to look once more whether a timer is left, once no handle is; see `shard::reference`.
-    second_look: Option<Nanos>,
+    /// When to look again whether a timer is left, once no handle is, and how long after the last time that is.
+    next_look: Option<(Nanos, Duration)>,
 }
 
 impl Driver {
@@ -145,7 +147,7 @@ impl Driver {
             expired: Vec::new(),
             alive: Vec::new(),
             yielded: false,
-            second_look: None,
+            next_look: None,
         }
     }
 
@@ -162,9 +164,10 @@ impl Driver {
 
     /// Whether no timer is left, once no handle is.
     fn is_unused(&mut self, now: Nanos) -> bool {
-        let second_look = self.second_look.get_or_insert(now.after(SECOND_LOOK));
-        if *second_look <= now {
-            *second_look = Nanos::MAX;
+        let (at, pause) = self.next_look.get_or_insert((now.after(LOOK_AGAIN), LOOK_AGAIN));
+        if *at <= now {
+            *pause = (*pause * 2).min(LOOK_AGAIN_AT_THE_LATEST);
+            *at = now.after(*pause);
         }
         self.shards.are_unused()
     }
@@ -181,11 +184,11 @@ impl Driver {
     fn sleep_until(&mut self, first: Nanos) -> bool {
         let is_paused = self.alarm.look_at_clock();
         let Plan { mut at, then } = self.plan(first);
-        if let Some(second_look) = self.second_look
+        if let Some((next_look, _)) = self.next_look
             // A paused clock would go on to that time.
             && !is_paused
         {
-            at = at.min(second_look);
+            at = at.min(next_look);
         }
         self.alarm.arm(at, then);
         // Armed first, looked second; see `alarm`. What has come since, in the same tick but later, can wait.

@@ -203,7 +203,7 @@ fn the_driver_sleeps_though_a_shard_expires_before_the_turn_that_is_planned() {
 /// As a thread may that dropped a timer in the moment in which the last handle went: it told of its reference and saw
 /// the handle, and the driver did not see the one and was not told of the other.
 #[test]
-fn a_reference_that_the_driver_missed_is_found_by_its_second_look() {
+fn a_reference_that_the_driver_missed_is_found_when_it_looks_again() {
     let Rig { shards, driven, alarm, clock, .. } = Rig::new(&[vec![]]);
     alarm.start().expect("a thread");
     let mut driver = tokio_test::task::spawn(Driver::new(driven, alarm.clone(), clock, resolution()));

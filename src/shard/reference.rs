@@ -1,23 +1,27 @@
 //! The reference that a timer has to its shard, and the one that a thread keeps for its next timer.
 //!
-//! To count a reference and to uncount it takes two locked instructions, a fifth of what a timeout costs. So a thread
-//! keeps the reference of the timer that it dropped last, its spare, and the next timer that it makes in that shard
+//! To count a reference and to uncount it takes two locked instructions, a sixth of what arming and cancelling costs. So
+//! a thread keeps the reference of a timer that it dropped, its spare, and the next timer that it makes in that shard
 //! takes it over.
 //!
 //! Spares must not keep a wheel from ending. While the wheel has a handle it does not end anyway. Once the last handle
-//! is gone, no reference is made any more and no spare is used: of the references to a shard, some are spares for
-//! good, and the others are timers. Each thread tells in its [`Place`] of which shard its spare is, and
+//! is gone, no timer is made any more and no spare is used: of the references to a shard, some are spares for good,
+//! and the others are timers, but for one that the driver has while it turns. Each thread tells in its [`Place`] of which
+//! shard its spare is, and
 //!
 //! | who | does |
 //! |---|---|
 //! | the last handle | says that it is gone, and wakes the driver |
-//! | a thread that drops a timer | tells of its spare, and looks whether a handle is left; if none is, it gives the reference up instead, and wakes the driver if only spares may be left |
-//! | the driver, once no handle is left | counts references, then spares, and ends if there are as many; after a second it looks once more |
+//! | a thread that drops a timer | tells of its spare, and looks whether a handle is left; if none is, it gives the reference up instead, and wakes the driver if there may be no others but spares and the driver's own |
+//! | the driver, once no handle is left | counts references, having none of its own, then spares, and ends if there are as many; looks again now and then |
 //!
-//! It counts in that order because references only get fewer: it may find too many of them, or too few spares, but
-//! never the other way round. A thread that told of its spare and looked for a handle in the very moment in which the
-//! last one went may be missed: to order these would take the locked instruction that all this saves. So there is a
-//! second look.
+//! It never ends too early: as references only get fewer, what is counted first may be too many references, and what is
+//! counted then may be too few spares, but never the other way round.
+//!
+//! It may miss the end: a thread that has looked for a handle, just before the last one went, and has not done with its
+//! reference when the driver counts, wakes nobody. To order the two would take the locked instruction that all this
+//! saves. So the driver looks again: a second later, and then after twice the time, up to a minute. While a clock is
+//! paused it does not, as that would go on to the time of the next look.
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -79,12 +83,15 @@ fn give_up(shard: Arc<Shard>) {
 fn give_up_orphan(shard: Arc<Shard>) {
     let (alarm, left) = (shard.alarm.clone(), Arc::downgrade(&shard));
     drop(shard);
-    if left.strong_count() <= places().len() {
+    // Relaxed: what is not seen yet the driver finds when it looks again.
+    let of_spares_and_driver = SPARES.load(Ordering::Relaxed) + 1;
+    if left.strong_count() <= of_spares_and_driver {
         alarm.wake_to_end();
     }
 }
 
-/// For the driver, once no handle is left: whether nobody holds a shard but threads that keep it as their spare.
+/// For the driver, once no handle is left, while it has no reference of its own: whether nobody holds a shard but threads
+/// that keep it as their spare.
 pub(crate) fn only_spares_hold(shard: &Weak<Shard>) -> bool {
     let references = shard.strong_count();
     // Counted before the spares.
@@ -106,7 +113,10 @@ struct Spare {
 /// Where a thread tells of which shard its spare is: by the shard's address, or 0. It alone writes here.
 type Place = OwnLines<AtomicUsize>;
 
-/// Those of all threads that have used a spare, and of some that have ended since.
+/// How many threads may keep a spare.
+static SPARES: AtomicUsize = AtomicUsize::new(0);
+
+/// The places of these threads, and of some that have ended.
 static PLACES: Mutex<Vec<Weak<Place>>> = Mutex::new(Vec::new());
 
 fn places() -> MutexGuard<'static, Vec<Weak<Place>>> {
@@ -120,6 +130,7 @@ impl Spare {
         let mut places = places();
         places.retain(|place| place.strong_count() > 0);
         places.push(Arc::downgrade(&place));
+        SPARES.fetch_add(1, Ordering::Relaxed);
         Self { shard: Cell::new(None), place }
     }
 
@@ -139,7 +150,8 @@ impl Spare {
         let shard = shard?;
         let address = Arc::as_ptr(&shard).addr();
         if self.place.load(Ordering::Relaxed) == address {
-            return Some(shard);
+            self.uncount(shard);
+            return None;
         }
         // Told before the one before is given up, and before looking for a handle.
         self.place.store(address, Ordering::Relaxed);
@@ -149,6 +161,19 @@ impl Spare {
             self.give_up();
         }
         before
+    }
+
+    /// Gives up a reference of which there is a spare.
+    #[inline]
+    fn uncount(&self, shard: Arc<Shard>) {
+        drop(shard);
+        // Looked for after that, so that nothing is missed.
+        let spare = self.shard.take();
+        let is_orphaned = spare.as_ref().is_some_and(|spare| spare.is_orphaned());
+        self.shard.set(spare);
+        if is_orphaned {
+            self.give_up();
+        }
     }
 
     #[cold]
@@ -163,5 +188,6 @@ impl Spare {
 impl Drop for Spare {
     fn drop(&mut self) {
         self.give_up();
+        SPARES.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -39,6 +39,10 @@ impl AtomicWaker {
     pub(crate) fn wake(&self) {
         self.0.wake();
     }
+
+    pub(crate) fn take(&self) -> Option<std::task::Waker> {
+        self.0.take_waker()
+    }
 }
 
 /// Locks, also after a panic elsewhere: no code of a user's runs under our locks, so what they guard is whole.
