@@ -6,7 +6,8 @@ use crate::tick::Nanos;
 
 /// Why a timer cannot run: its wheel has ended, or is full.
 ///
-/// The `try_` methods return it. `sleep` panics with its text, and a timeout returns it inside [`Elapsed`].
+/// What can return an error instead of a panic returns it: the `try_` methods, [`Sleep::poll_elapsed`](crate::Sleep::poll_elapsed),
+/// the responses of tower's services. `sleep` panics with its text, and a timeout returns it inside [`Elapsed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Error {
     kind: Kind,

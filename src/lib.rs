@@ -38,6 +38,16 @@
 //! passes. Nothing has to be set. A wheel goes by the clock of the runtime that it was made on, so make one for
 //! each runtime.
 //!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `hyper` | [`hyper::rt::Timer`](https://docs.rs/hyper/1/hyper/rt/trait.Timer.html) for wheels, for hyper's servers and clients |
+//! | `tower` | a timeout layer and a back-off for tower's services |
+//! | `test-util` | `pause`, `resume` and `advance` in [`time`]; wheels follow a paused clock without it |
+//!
 //! # Map
 //!
 //! | you want to | use |

@@ -2,8 +2,8 @@
 //!
 //! # Step by step
 //!
-//! 1. Add the crate, and tests' feature: `timingwheel = { version = "0.1", features = ["test-util"] }` where tests
-//!    use `pause`, `resume` or `advance`; without it otherwise.
+//! 1. Add the crate: `timingwheel = "0.1"` under `[dependencies]`. Where tests use `pause`, `resume` or `advance`, add
+//!    `timingwheel = { version = "0.1", features = ["test-util"] }` under `[dev-dependencies]` besides.
 //! 2. Change each `tokio::time` in a path or a `use` to `timingwheel::time`:
 //!    `grep -rl tokio::time src tests | xargs sed -i 's/tokio::time/timingwheel::time/g'`. A `use tokio::{net, time}`
 //!    becomes two lines.
@@ -34,14 +34,14 @@
 //! | | [`try_sleep`], [`try_sleep_until`], [`try_timeout`], [`try_timeout_at`] | errors instead of panics |
 //! | | [`wheel`], [`set_wheel`] | the runtime's wheel |
 //!
-//! ## `tokio-util` and `tokio-stream`
+//! ## `tokio-util`, `tokio-stream` and `tokio-io-timeout`
 //!
 //! Methods that come by a trait end in `_on` and take the wheel, [`time::wheel()`](crate::time::wheel), so that our traits can be
 //! imported beside theirs. What else differs in streams is [there](crate::stream#differences-from-tokio-stream).
 //!
 //! | there | here |
 //! |---|---|
-//! | `tokio_util::future::FutureExt::timeout`, `timeout_at` | [`timeout_on`](crate::FutureTimeExt::timeout_on), [`timeout_at_on`](crate::FutureTimeExt::timeout_at_on), or [`timeout`], [`timeout_at`] |
+//! | `tokio_util::future::FutureExt::timeout`, `timeout_at` (also as `tokio_util::time::FutureExt`) | [`timeout_on`](crate::FutureTimeExt::timeout_on), [`timeout_at_on`](crate::FutureTimeExt::timeout_at_on), or [`timeout`], [`timeout_at`] |
 //! | `tokio_util::time::DelayQueue` | stays, on tokio's timers |
 //! | `tokio_util::sync::CancellationToken` | stays: it has no timer |
 //! | `tokio_stream::StreamExt::timeout` | [`timeout_on`](crate::stream::StreamTimeExt::timeout_on) |
@@ -50,6 +50,7 @@
 //! | `chunks_timeout` | [`chunks_timeout_on`](crate::stream::StreamTimeExt::chunks_timeout_on) |
 //! | `tokio_stream::wrappers::IntervalStream` | [`IntervalStream`](crate::stream::IntervalStream) |
 //! | `tokio_stream::Elapsed` | [`Elapsed`] |
+//! | tokio-io-timeout's `TimeoutStream`, `TimeoutReader`, `TimeoutWriter` | [`IdleGuard`](crate::IdleGuard), made by [`wheel`]`().idle_guard(stream)`, with limits instead of timeouts; what writes, flushes and shuts down waits as one |
 //! | | [`idle_timeout_on`](crate::stream::StreamTimeExt::idle_timeout_on) |
 //!
 //! What stays takes and returns tokio's types: make those with `tokio::time`, by its full path.
@@ -89,7 +90,7 @@
 //!
 //! # Differences
 //!
-//! `tests/switch` runs the same code on tokio's functions and on ours, about a thousand lines and random scripts, and
+//! `tests/switch` runs the same code on tokio's functions and on ours, fixed and random scripts, and
 //! compares what happens, when and in which order. What differs:
 //!
 //! | item | here | because |

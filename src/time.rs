@@ -185,6 +185,9 @@ pub fn wheel() -> TimingWheel {
 
 /// Makes `wheel` the wheel of the current runtime. Call it before anything else here is used on that runtime.
 ///
+/// The wheel's driver stays on the runtime where it was made: make it on this one. Once it is
+/// [shut down](TimingWheel::shutdown) nothing takes its place.
+///
 /// # Errors
 /// Gives the wheel back if the runtime has one already, or if this thread is not within a runtime.
 ///

@@ -58,10 +58,18 @@ pin_project! {
     /// The read limit is the longest that reads may wait without a byte: from when one finds nothing to read until one
     /// is ready. Time in which nobody wants to read does not count, as the peer is not slow then: a wait begins with a
     /// read, not when the last one has ended. It goes on when a read is dropped and another begun before there is a byte,
-    /// so a read in a `select!` loop is limited too.
+    /// so a read in a `select!` loop is limited too. The time between those counts: whoever drops a read that waits, to
+    /// do something else for long, ends the wait by taking the limit away and setting it again.
     ///
     /// The write limit is the same for writing, flushing and shutting down, which wait as one: the longest without
     /// progress. A large buffer may take any time as long as the peer takes some of it within each limit.
+    ///
+    /// Each direction counts for itself: a connection that is busy one way only trips the other's limit if that waits too.
+    /// And a limit bounds a gap, not a request, which a byte now and then can draw out for ever: put a
+    /// [`timeout`](TimingWheel::timeout) round that.
+    ///
+    /// hyper's server waits for a read also while a handler runs. So set the write limit only under hyper, and
+    /// `header_read_timeout` for reading.
     ///
     /// The stream is always asked before the deadline. Bytes that have arrived are read, even if nobody looked for them
     /// until the limit had passed.
@@ -104,13 +112,13 @@ pin_project! {
 }
 
 impl<S> IdleGuard<S> {
-    /// With a limit for reading. See [`set_read_limit`](Self::set_read_limit).
+    /// With a limit for reading; one of more than 584 years is none. See [`set_read_limit`](Self::set_read_limit).
     pub fn with_read_limit(mut self, limit: Duration) -> Self {
         self.set_read_limit(Some(limit));
         self
     }
 
-    /// With a limit for writing. See [`set_write_limit`](Self::set_write_limit).
+    /// With a limit for writing; one of more than 584 years is none. See [`set_write_limit`](Self::set_write_limit).
     pub fn with_write_limit(mut self, limit: Duration) -> Self {
         self.set_write_limit(Some(limit));
         self

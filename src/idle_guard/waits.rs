@@ -70,8 +70,8 @@ struct Wait {
     limit: Nanos,
     /// When it began; `MAX` while there is none. There is none without a limit.
     since: Nanos,
-    /// It began with a flush. A later flush that is ready ends it; one that finds nothing to flush does not end the wait
-    /// of a write, which would then never be overdue.
+    /// It was a flush that was last found pending. One that is ready then ends the wait; one that finds nothing to flush
+    /// does not end that of a write, which would never be overdue.
     is_of_flush: bool,
     /// Its task was woken since it last polled, so the timer need not be there for it.
     is_woken: bool,
@@ -142,11 +142,11 @@ impl Waits {
             Direction::Read => (read, write),
             Direction::Write => (write, read),
         };
+        wait.is_of_flush = operation == Operation::Flush;
         let mut must_move = false;
         if !wait.is_waiting() {
             let now = timer.now();
             wait.since = now;
-            wait.is_of_flush = operation == Operation::Flush;
             // A timer that would soon wake the task for nothing is moved; any other stays, which spares the lock.
             let deadline = wait.earlier(other);
             let left = timer.deadline_nanos().0.saturating_sub(now.0);

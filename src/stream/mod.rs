@@ -39,7 +39,7 @@
 //!   drops the stream within and removes the timer.
 //! - **The end** of the stream within is the end; after that it is not polled again ([`FusedStream`]), but for
 //!   [`Throttle`], which is fused if the stream within is. It is kept, for `into_inner`.
-//! - They are [`Send`], [`Sync`] and [`Unpin`] if the stream within is.
+//! - They are [`Send`], [`Sync`] and [`Unpin`] if the stream within is, and, for [`ChunksTimeout`], its items are.
 //!
 //! # Without a timer
 //!

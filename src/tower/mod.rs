@@ -30,6 +30,9 @@
 //! If the wheel has ended, or has no place for one more timer, a response that is ready at the first poll still
 //! comes; any other is answered with [`timingwheel::Error`](crate::Error), which says why. It is not
 //! [`Elapsed`](::tower::timeout::error::Elapsed): the request had time left.
+//!
+//! A retry policy must not try again after that error, `error.is::<timingwheel::Error>()`: there is no wheel to wait on, and
+//! the sleep between retries would panic. For the wheel of the current runtime pass [`time::wheel()`](crate::time::wheel).
 
 mod backoff;
 mod backoff_error;

@@ -243,3 +243,34 @@ async fn progress_of_what_writes_ends_the_wait_of_a_flush() {
         assert_eq!(start.elapsed(), if ends { ms(16) } else { ms(10) }, "{op:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_flush_that_waited_and_is_done_is_progress_of_a_write() {
+    let hand = ByHand::default();
+    let mut stream = TimingWheel::new().idle_guard(hand.clone()).with_write_limit(ms(10));
+    assert!(tokio::time::timeout(ms(1), stream.write_all(FULL)).await.is_err());
+    assert!(tokio::time::timeout(ms(1), stream.flush()).await.is_err());
+    hand.make_ready(Op::Flush);
+    stream.flush().await.unwrap();
+    sleep(DAY).await;
+    let start = Instant::now();
+    passed(stream.write_all(FULL).await);
+    assert_eq!(start.elapsed(), ms(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_after_a_read_that_was_dropped_counts_unless_its_limit_is_set_anew() {
+    for (anew, waits) in [(false, ms(0)), (true, ms(10))] {
+        let (_peer, stream) = duplex(4);
+        let mut stream = TimingWheel::new().idle_guard(stream).with_read_limit(ms(10));
+        assert!(tokio::time::timeout(ms(1), stream.read_u8()).await.is_err());
+        sleep(DAY).await;
+        if anew {
+            stream.set_read_limit(None);
+            stream.set_read_limit(Some(ms(10)));
+        }
+        let start = Instant::now();
+        passed(stream.read_u8().await);
+        assert_eq!(start.elapsed(), waits);
+    }
+}
