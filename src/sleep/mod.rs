@@ -17,7 +17,8 @@ use crate::shard::ShardRef;
 use crate::waker_id::WakerId;
 use crate::wheel::{Key, Nanos};
 
-/// The future of [`TimingWheel::sleep`] and [`TimingWheel::sleep_until`].
+/// The future of [`TimingWheel::sleep`](crate::TimingWheel::sleep) and
+/// [`TimingWheel::sleep_until`](crate::TimingWheel::sleep_until).
 ///
 /// It may be sent to other threads, and polled and dropped within or outside of any runtime. It is `Unpin`:
 /// nothing points at it, so `&mut sleep` can be awaited again and again, as in a `select!` loop. Polled after it
