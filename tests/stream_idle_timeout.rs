@@ -109,6 +109,9 @@ async fn a_stream_that_has_ended_by_its_error_can_be_given_more_time() {
     Pin::new(&mut items).reset(start + ms(40));
     assert_eq!(items.next().await, late());
     assert_eq!(start.elapsed(), ms(40));
+    Pin::new(&mut items).reset_after(ms(5));
+    assert_eq!(items.next().await, late());
+    assert_eq!(start.elapsed(), ms(45));
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,6 +119,7 @@ async fn a_stream_whose_inner_one_has_ended_stays_ended_when_it_is_moved() {
     let mut items = ends_once().idle_timeout_on(&TimingWheel::new(), ms(10));
     assert_eq!(items.next().await, None);
     Pin::new(&mut items).reset(Instant::now() + SECOND);
+    assert_eq!(items.deadline(), None);
     assert_stays_ended(items);
 }
 

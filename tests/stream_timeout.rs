@@ -123,6 +123,17 @@ async fn the_deadline_of_a_gap_can_be_moved_before_its_error_and_after() {
         assert_eq!(items.next().await, late());
         assert_eq!(start.elapsed(), ms(at));
     }
+    Pin::new(&mut items).reset_after(ms(5));
+    assert_eq!(items.next().await, late());
+    assert_eq!(start.elapsed(), ms(65));
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_is_no_deadline_after_the_end_of_the_stream_within() {
+    let mut items = stream::empty::<u32>().timeout_on(&TimingWheel::new(), ms(10));
+    assert!(items.deadline().is_some());
+    assert_eq!(items.next().await, None);
+    assert_eq!(items.deadline(), None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,31 +1,32 @@
 //! The stream within an adapter, looked at and taken out.
 
-/// `get_ref` and the like for an adapter that is a `pin_project!` struct with a pinned field `stream: Fuse<S>`.
+/// `get_ref` and the like for an adapter that is a `pin_project!` struct with a pinned field that has them: a `Fuse<S>`,
+/// or another adapter.
 macro_rules! access_to_stream_within {
-    ($adapter:ident) => {
+    ($adapter:ident, $pinned:ident) => {
         impl<S: futures::Stream> $adapter<S> {
             /// The stream within.
             #[must_use]
             pub fn get_ref(&self) -> &S {
-                self.stream.get_ref()
+                self.$pinned.get_ref()
             }
 
             /// The stream within. What is taken from it by this does not count as an item here.
             #[must_use]
             pub fn get_mut(&mut self) -> &mut S {
-                self.stream.get_mut()
+                self.$pinned.get_mut()
             }
 
             /// The stream within, as [`get_mut`](Self::get_mut), for streams that must not be moved.
             #[must_use]
             pub fn get_pin_mut(self: std::pin::Pin<&mut Self>) -> std::pin::Pin<&mut S> {
-                self.project().stream.get_pin_mut()
+                self.project().$pinned.get_pin_mut()
             }
 
             /// The stream within, without the rest.
             #[must_use]
             pub fn into_inner(self) -> S {
-                self.stream.into_inner()
+                self.$pinned.into_inner()
             }
         }
     };

@@ -28,7 +28,7 @@ pin_project! {
     }
 }
 
-access_to_stream_within!(ChunksTimeout);
+access_to_stream_within!(ChunksTimeout, stream);
 
 impl<S: Stream> ChunksTimeout<S> {
     #[track_caller]

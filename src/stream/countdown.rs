@@ -51,7 +51,12 @@ impl Countdown {
 
     /// Starts, running or not, for the whole time from now.
     pub(super) fn restart(&mut self) {
-        self.sleep.move_to(self.sleep.now().after(self.duration));
+        self.run_for(self.duration);
+    }
+
+    /// Lets it run for `duration` from now, whether it ran or not.
+    pub(super) fn run_for(&mut self, duration: Duration) {
+        self.sleep.move_to(self.sleep.now().after(duration));
         self.is_running = true;
     }
 

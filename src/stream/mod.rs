@@ -66,7 +66,7 @@
 //! | the stream within, once it has ended | is kept; tokio-stream's drop it | so that `get_ref` and `into_inner` work at any time |
 //! | [`ChunksTimeout`] | starts with no memory; tokio-stream's takes that of `max_size` items for each chunk | a `max_size` may be there for safety only |
 //! | [`Throttle`]'s `size_hint` | that of the stream within | it holds |
-//! | `idle_timeout_on`, `set_limit`, `reset`, `deadline`, `interval_mut` | exist | users ask for them |
+//! | `idle_timeout_on`, `set_limit`, `reset`, `reset_after`, `deadline`, `interval_mut` | exist | users ask for them |
 //! | [`FusedStream`], `get_ref`, `get_mut`, `get_pin_mut`, `into_inner` | for all | `select!` in a loop, and changing the stream within |
 //!
 //! [`FusedStream`]: futures::stream::FusedStream

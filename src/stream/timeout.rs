@@ -26,7 +26,7 @@ pin_project! {
     }
 }
 
-access_to_stream_within!(Timeout);
+access_to_stream_within!(Timeout, stream);
 
 impl<S: Stream> Timeout<S> {
     pub(super) fn new(stream: S, wheel: &TimingWheel, limit: Duration) -> Self {
@@ -40,19 +40,32 @@ impl<S: Stream> Timeout<S> {
     }
 
     /// Sets how long a gap may be, from the next item on. For the current gap see [`reset`](Self::reset).
+    ///
+    /// Of an adapter that is not pinned: `Pin::new(&mut items).set_limit(limit)`, as with all that takes `Pin<&mut Self>`.
     pub fn set_limit(self: Pin<&mut Self>, limit: Duration) {
         self.project().countdown.set_duration(limit);
     }
 
-    /// The instant at which the error comes unless an item does before; `None` if that of the current gap has come.
+    /// The instant at which the error comes unless an item does before; `None` if that of the current gap has come, or
+    /// the stream within has ended.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        self.countdown.deadline()
+        self.countdown.deadline().filter(|_| !self.stream.is_done())
     }
 
     /// Moves the deadline of the current gap. If its error has come, there will be another.
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         self.project().countdown.run_until(deadline);
+    }
+
+    /// Moves the deadline of the current gap to `duration` from now. One of more than 583 years never comes.
+    pub fn reset_after(self: Pin<&mut Self>, duration: Duration) {
+        self.project().countdown.run_for(duration);
+    }
+
+    /// Whether there will be an error unless an item comes before.
+    pub(super) const fn is_running(&self) -> bool {
+        self.countdown.is_running()
     }
 }
 

@@ -25,7 +25,7 @@ pin_project! {
     }
 }
 
-access_to_stream_within!(TimeoutRepeating);
+access_to_stream_within!(TimeoutRepeating, stream);
 
 impl<S: Stream> TimeoutRepeating<S> {
     pub(super) fn new(stream: S, interval: Interval) -> Self {
