@@ -29,6 +29,8 @@
 //! too, so inserters wake the driver, which then is polled before the runtime parks.
 
 mod bell;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod thread;
 
 use std::io;
@@ -247,33 +249,6 @@ impl Alarm {
         drop(self.driver.take());
         lock(&self.bell).ended = true;
         self.bell_changed.notify_one();
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    /// Arms for a time that has passed, and waits until the thread has rung for it.
-    fn ring_at_once(alarm: &Alarm) {
-        alarm.arm(Nanos(1), Nanos::MAX);
-        while alarm.armed.load(Ordering::Relaxed) != AWAKE {
-            std::thread::yield_now();
-        }
-    }
-
-    #[test]
-    fn lateness_is_told_once_and_not_after_the_driver_has_armed_again() {
-        let alarm = Arc::new(Alarm::new(Clock::start(), false, 1));
-        alarm.start().expect("a thread");
-        assert_eq!(alarm.take_lateness(), Duration::ZERO);
-        ring_at_once(&alarm);
-        assert!(alarm.take_lateness() > Duration::ZERO);
-        assert_eq!(alarm.take_lateness(), Duration::ZERO);
-        ring_at_once(&alarm);
-        alarm.arm(Nanos::MAX, Nanos::MAX);
-        assert_eq!(alarm.take_lateness(), Duration::ZERO);
-        alarm.end();
     }
 }
 
