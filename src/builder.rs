@@ -107,7 +107,8 @@ impl Builder {
     }
 
     /// How many timers may be pending at a time. One more is refused, as the methods that make timers say.
-    /// The count is one for all shards, which costs what sharding saves: set it where a bound is needed.
+    /// What is due at its first poll needs no place. The count is one for all shards, which costs what sharding saves:
+    /// set it where a bound is needed.
     pub const fn max_pending(mut self, timers: usize) -> Self {
         self.max_pending = Some(timers);
         self

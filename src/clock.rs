@@ -8,6 +8,10 @@ use crate::tick::Nanos;
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
+/// The longest that a sleep or a period of `timingwheel::time`, and any time to an interval's reset, is taken for, as in
+/// tokio: 30 years.
+pub(crate) const LONGEST: Duration = Duration::from_secs(30 * YEAR.as_secs());
+
 /// tokio's clock, which tests can pause, counted from the origin of a wheel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
@@ -47,8 +51,7 @@ impl Clock {
 
     /// The instant at a point in time. One that an [`Instant`] cannot hold is 30 years from now, as tokio has it.
     pub(crate) fn instant(&self, at: Nanos) -> Instant {
-        const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
-        self.origin.checked_add(at.to_duration()).unwrap_or_else(|| Instant::now() + FAR)
+        self.origin.checked_add(at.to_duration()).unwrap_or_else(|| Instant::now() + LONGEST)
     }
 
     /// What std's clock will show at that point in time, or now if it has passed; `None` where an `Instant` cannot hold

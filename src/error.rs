@@ -6,8 +6,9 @@ use crate::tick::Nanos;
 
 /// Why a timer cannot run: its wheel has ended, or is full.
 ///
-/// What can return an error instead of a panic returns it: the `try_` methods, [`Sleep::poll_elapsed`](crate::Sleep::poll_elapsed),
-/// the responses of tower's services. `sleep` panics with its text, and a timeout returns it inside [`Elapsed`].
+/// What can return an error instead of a panic returns it: the `try_` methods, the responses of tower's services,
+/// [`Sleep::poll_elapsed`](crate::Sleep::poll_elapsed). `sleep` panics with its text, and a timeout returns it inside
+/// [`Elapsed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Error {
     kind: Kind,
@@ -83,8 +84,8 @@ impl fmt::Display for Error {
 
 impl error::Error for Error {}
 
-/// The error of a timeout, and what is in that of an [`IdleGuard`](crate::IdleGuard): the deadline came first, or the
-/// timer could not run.
+/// The error of a timeout, of a [stream](crate::stream)'s too, and what is in that of an [`IdleGuard`](crate::IdleGuard):
+/// the deadline came first, or the timer could not run.
 ///
 /// # Examples
 ///
@@ -145,6 +146,12 @@ impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.what {
             What::Deadline => f.pad("deadline has elapsed"),
+            What::ReadLimit(Nanos::ZERO) => {
+                f.write_str("a read found no byte, and may not wait: its limit is 0ns")
+            }
+            What::WriteLimit(Nanos::ZERO) => {
+                f.write_str("a write made no progress, and may not wait: its limit is 0ns")
+            }
             What::ReadLimit(limit) => {
                 write!(f, "a read has waited for {:?} without a byte, its limit", limit.to_duration())
             }
@@ -158,8 +165,8 @@ impl fmt::Display for Elapsed {
 
 impl error::Error for Elapsed {}
 
-/// `TimedOut`, and nothing else, if the deadline has elapsed; with this error in it if a limit has, or, of kind `Other`, if
-/// the timer could not run.
+/// `TimedOut`, and nothing else, if the deadline has elapsed; with this error in it if a limit has, or, of kind `Other`,
+/// if the timer could not run.
 impl From<Elapsed> for io::Error {
     fn from(elapsed: Elapsed) -> Self {
         match elapsed.what {

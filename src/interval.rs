@@ -8,12 +8,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::clock::LONGEST;
 use crate::sleep::Sleep;
 use crate::timing_wheel::TimingWheel;
 use crate::wheel::Nanos;
-
-/// The longest that a period of `timingwheel::time`, and any time to a reset, is taken for: 30 years, as in tokio.
-pub(crate) const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 /// A tick counts as missed when it is taken so long after its time, as with tokio's intervals.
 const MISSED_AFTER: Duration = Duration::from_millis(5);

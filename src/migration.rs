@@ -74,7 +74,8 @@
 //!
 //! ## What stays in tokio
 //!
-//! `mpsc::Sender::send_timeout` and `Runtime::shutdown_timeout`, which have timers of tokio's inside;
+//! `mpsc::Sender::send_timeout` and `Runtime::shutdown_timeout`, which have timers of tokio's inside, as have tower's rate
+//! limit and its `hedge`;
 //! `runtime::Builder::enable_time`, which a current-thread runtime needs for its wheel too; `start_paused`.
 //!
 //! # What the compiler may say
@@ -107,7 +108,7 @@
 //! | [`timeout`] of more than time can hold, outside a runtime | panics as others do; tokio's takes it | every timer here belongs to a wheel |
 //! | on a multi-thread runtime without `enable_time` | all works; tokio's panic | the wheel's driver needs none of tokio's timers there |
 //! | [`interval`] outside a runtime | the panic names the caller; tokio's names itself | it is the caller's mistake |
-//! | [`Elapsed`] | a type of our own with the same traits, and [`Default`], [`Clone`], [`Copy`], [`Hash`](std::hash::Hash); its `Debug` has a reason | tokio's cannot be made outside of tokio |
+//! | [`Elapsed`] | a type of our own with the same traits, and [`Default`], [`Clone`], [`Copy`], [`Hash`](std::hash::Hash); its `Debug` shows other fields, and a reason | tokio's cannot be made outside of tokio |
 //! | [`Error`] | a type of our own with the same methods, and [`PartialEq`], [`Eq`], [`Hash`](std::hash::Hash); other texts | it names the limit that was reached |
 //! | `Debug` of futures | other texts | they show other fields |
 //!

@@ -14,10 +14,15 @@
 //! # }
 //! ```
 //!
+//! Any duration may be asked for. As with tokio, `sleep` and what resets an interval take 30 years for all that is longer,
+//! and so do intervals for their period; a timeout of more than 583 years, where 64 bits of nanoseconds end, never comes.
+//! The methods of a [`TimingWheel`] know only the second of these limits.
+//!
 //! What replaces what, how to switch, and all that differs: [`migration`](crate::migration).
 
+use crate::clock::LONGEST;
 use crate::error::{Error, TryTimeoutError};
-use crate::interval::{LONGEST, assert_period};
+use crate::interval::assert_period;
 use crate::runtime_wheel::{set, with_current};
 pub use crate::{Interval, Sleep, Timeout, TimingWheel};
 pub use tokio::time::{Duration, Instant, MissedTickBehavior};

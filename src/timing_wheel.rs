@@ -86,9 +86,19 @@ impl TimingWheel {
 
     /// Ends the wheel, and returns how many timers were pending.
     ///
-    /// Every pending future is woken. A [`Sleep`](crate::Sleep) whose deadline has not come then panics, a
-    /// [`Timeout`](crate::Timeout) returns its error, and the `try_` forms return [`Error`](crate::Error)s; so
-    /// do those made later. Called again it does nothing and returns 0.
+    /// Every pending future is woken, and then does what those that are made later do too:
+    ///
+    /// | future | if its deadline has not come |
+    /// |---|---|
+    /// | [`Sleep`](crate::Sleep), [`Interval::tick`](crate::Interval::tick) | panics |
+    /// | [`Sleep::try_wait`](crate::Sleep::try_wait), [`Sleep::poll_elapsed`](crate::Sleep::poll_elapsed), what begins with `try_` | an [`Error`](crate::Error) |
+    /// | [`Timeout`](crate::Timeout) | [`Elapsed`](crate::Elapsed) with a [reason](crate::Elapsed::reason), if the future within is not ready |
+    /// | [`IdleGuard`](crate::IdleGuard) | an `io::Error` of kind `Other` from each operation that has to wait and has a limit |
+    /// | streams | [what their page says](crate::stream#without-a-timer) |
+    /// | a sleep of hyper's, a back-off of tower's | panics |
+    /// | the response of tower's layer | an [`Error`](crate::Error), if the response within is not ready |
+    ///
+    /// Called again it does nothing and returns 0.
     ///
     /// # Panics
     /// Never.

@@ -60,7 +60,7 @@ pub struct ExponentialBackoffMaker<R = HasherRng> {
 
 impl<R: Rng> ExponentialBackoffMaker<R> {
     /// Back-offs of `min`, twice that, four times and so on up to `max`; each longer by a share of itself, drawn from 0 to
-    /// `jitter` with `rng`, but not beyond `max`.
+    /// `jitter` with `rng`, but not beyond `max`. If `min` is zero none of them waits, as twice nothing is nothing.
     ///
     /// # Errors
     /// If `max` is zero or less than `min`, or if `jitter` is not a number from 0 to 100.
@@ -126,6 +126,7 @@ impl<R> Clone for ExponentialBackoffMaker<R> {
 ///
 /// A clone begins anew with the shortest, as [`Backoff`] asks for, and draws from the same random numbers: a policy
 /// that is cloned for each request gives each its own times.
+#[must_use = "a back-off does nothing until its futures are awaited"]
 pub struct ExponentialBackoff<R = HasherRng> {
     maker: ExponentialBackoffMaker<R>,
     /// The next one, without jitter.

@@ -44,9 +44,9 @@ impl<T> Hierarchy<T> {
 
     /// Moves the clock to `now`, appending to `expired` what is due, in order of ticks.
     ///
-    /// At most `batch` entries are handed out or moved, and emptied buckets dropped, so that a caller who holds a lock can let go of it in
-    /// between; entries may be inserted, moved and cancelled before the next call. A clock that goes back is
-    /// taken to stand still.
+    /// At most `batch` entries are handed out or moved, and emptied buckets dropped, so that a caller who holds a lock
+    /// can let go of it in between; entries may be inserted, moved and cancelled before the next call. A clock that
+    /// goes back is taken to stand still.
     ///
     /// # Panics
     /// If `batch` is zero: there would be no progress.

@@ -147,8 +147,8 @@ impl<T> Hierarchy<T> {
 
     /// Adds an entry that is to be handed out at `deadline`, at most one tick later and never earlier.
     ///
-    /// If no bucket that holds something has begun since, the wheel's clock goes on to `now`: after idle time a short timer starts at
-    /// level 0, instead of coming down from where it would have been in the past.
+    /// If no bucket that holds something has begun since, the wheel's clock goes on to `now`: after idle time a short
+    /// timer starts at level 0, instead of coming down from where it would have been in the past.
     ///
     /// # Errors
     /// Gives the payload back if `deadline` is not after `now` or not after the wheel's clock: it is due.
