@@ -187,6 +187,35 @@ fn the_clock_goes_on_with_an_insertion_if_nothing_has_come_up() {
     assert_eq!(order, ["near", "far", "last"]);
 }
 
+/// A wheel in whose queue 40 buckets stand emptied.
+fn emptied() -> Hierarchy<&'static str> {
+    let mut wheel = wheel(1, 64);
+    let keys: Vec<Key> = (1..=40).map(|deadline| insert(&mut wheel, deadline, "cancelled")).collect();
+    assert!(keys.into_iter().all(|key| wheel.cancel(key).is_some()));
+    wheel
+}
+
+#[test]
+fn an_insertion_takes_out_32_emptied_buckets_and_the_next_the_rest() {
+    let mut wheel = emptied();
+    for (clock, name) in [(0, "first"), (1_000, "second")] {
+        assert_eq!(wheel.insert(Nanos(1_000), Nanos(1_000), name), Err(name));
+        assert_eq!(wheel.elapsed(), Nanos(clock));
+    }
+}
+
+#[test]
+fn while_emptied_buckets_hold_the_clock_back_a_timer_may_start_in_a_bucket_that_has_begun() {
+    let mut wheel = emptied();
+    wheel.insert(Nanos(1_000), Nanos(1_005), "near").expect("it lies ahead");
+    assert_eq!((next_expiration(&mut wheel), wheel.elapsed()), (Some(960), Nanos(0)));
+    wheel.insert(Nanos(1_000), Nanos(5_000), "far").expect("it lies ahead");
+    assert_eq!(wheel.elapsed(), Nanos(0), "it waits for an advance, which is due");
+    assert!(advance(&mut wheel, 1_000).is_empty());
+    assert_eq!((next_expiration(&mut wheel), wheel.elapsed()), (Some(1_005), Nanos(1_000)));
+    assert_eq!(run(&mut wheel), [(1_005, "near"), (5_000, "far")]);
+}
+
 #[test]
 fn an_entry_moved_later_stays_in_its_bucket_until_that_comes_up() {
     let mut wheel = wheel(10, 64);
