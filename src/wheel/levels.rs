@@ -6,7 +6,8 @@ use super::level::Level;
 use super::slab::Key;
 use crate::tick::{Nanos, Resolution, Tick};
 
-/// Emptied buckets that one insertion takes out of the queue, at the most, to move the clock on.
+/// Emptied buckets that one insertion takes out of the queue, at the most, to move the clock on. With more of them it
+/// stays behind, so that no insertion takes the time of all.
 const CLEARED_BY_INSERTION: usize = 32;
 
 /// Where a deadline belongs.
@@ -173,7 +174,7 @@ impl Levels {
         }
     }
 
-    /// Moves the clock to `now` if nothing stands in between, so that idle time costs nothing later.
+    /// Moves the clock to `now` if nothing stands in between, so that what is inserted after idle time starts at level 0.
     #[inline]
     pub(super) fn catch_up(&mut self, now: Nanos) {
         // Not more often than once a tick.

@@ -147,8 +147,11 @@ impl<T> Hierarchy<T> {
 
     /// Adds an entry that is to be handed out at `deadline`, at most one tick later and never earlier.
     ///
-    /// If no bucket that holds something has begun since, the wheel's clock goes on to `now`: after idle time a short
-    /// timer starts at level 0, instead of coming down from where it would have been in the past.
+    /// If the wheel's clock is a tick or more behind, and no bucket that holds something has begun since, it goes on to
+    /// `now`: after idle time a short timer starts at level 0, instead of coming down from where it would have been in
+    /// the past. Buckets that were emptied leave the queue for that, at most 32 with each insertion. While more are
+    /// left the clock stays where it is, for the next insertion to try again; what is inserted meanwhile may start in a
+    /// bucket that has begun, and then the clock waits for [`advance`](Self::advance), which is due at once.
     ///
     /// # Errors
     /// Gives the payload back if `deadline` is not after `now` or not after the wheel's clock: it is due.
