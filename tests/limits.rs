@@ -227,6 +227,10 @@ async fn a_shutdown_gives_the_places_back_and_later_timers_are_told_of_the_shutd
     assert_eq!(wheel.shutdown(), 1);
     assert!(wheel.try_sleep(DAY).unwrap_err().is_shutdown());
     assert!(wheel.sleep(DAY).try_wait().await.unwrap_err().is_shutdown());
+
+    let without_places = TimingWheel::builder().max_pending(0).build().unwrap();
+    without_places.shutdown();
+    assert!(without_places.sleep(DAY).try_wait().await.unwrap_err().is_shutdown());
 }
 
 #[test]

@@ -111,7 +111,9 @@ impl Shard {
         if let Some(bound) = &self.bound
             && let Err(at_capacity) = bound.take()
         {
-            return self.refuse(deadline, at_capacity);
+            // A wheel without a place for anything is full also when it has ended.
+            let error = if self.has_ended() { Error::shutdown() } else { at_capacity };
+            return self.refuse(deadline, error);
         }
         let mut state = self.state.lock();
         let refused = if state.ended {

@@ -77,8 +77,9 @@ impl Sleep {
     /// Moves the deadline, whether it has come or not, and keeps the task that waits for it.
     ///
     /// Moved later, the timer stays where it is in the wheel until that place comes up, so this is cheap enough
-    /// to be called for each message of a connection. Moved to an instant that has passed, it wakes its task, at
+    /// to be called for each message of a connection. Moved back to an instant that has passed, it wakes its task, at
     /// once or, on a multi-thread runtime, by the driver's next turn: then the next poll may still find it pending.
+    /// Where its deadline had passed before, but not its tick, it still waits for the end of that.
     ///
     /// # Examples
     ///
