@@ -27,6 +27,8 @@
 mod bytes;
 mod model;
 // Beside what the fuzzer uses too.
+#[path = "model/hold.rs"]
+mod hold;
 #[path = "model/random.rs"]
 mod random;
 #[path = "model/regressions.rs"]
@@ -39,10 +41,11 @@ use std::ops::ControlFlow;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use hold::hold;
 use model::Model;
 use model::decode::decode;
 use model::ops::Shape;
-use random::{change, hold, nearby_ops, ops, shape, span};
+use random::{change, nearby_ops, ops, shape, span};
 
 #[test]
 fn a_wheel_does_what_an_ordered_map_does_to_within_a_tick() {
@@ -70,10 +73,8 @@ fn a_wheel_in_the_last_ticks_of_time_does_as_an_ordered_map() {
 
 #[test]
 fn whatever_bytes_say_is_done_as_in_an_ordered_map() {
-    hold(file!(), vec(any::<u8>(), 0..300), |bytes| {
-        let (shape, ops) = decode(&bytes);
-        Model::run(shape, &ops);
-    });
+    let script = vec(any::<u8>(), 0..300).prop_map(|bytes| decode(&bytes));
+    hold(file!(), script, |(shape, ops)| Model::run(shape, &ops));
 }
 
 #[test]

@@ -1,0 +1,185 @@
+//! A wheel's timers, each in a task of its own, and an oracle that knows their deadlines.
+
+mod checks;
+pub(crate) mod ops;
+mod timer;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use timingwheel::TimingWheel;
+use tokio::task::yield_now;
+use tokio::time::{Instant, advance, sleep};
+
+use ops::{Move, Op, Shape};
+use timer::{Looked, Outcome, Timer};
+
+/// What of a timer's life the oracle knows.
+struct Expected {
+    looked: Arc<Mutex<Looked>>,
+    /// `None` if it never comes.
+    deadline: Option<Instant>,
+    /// What has to come of it as soon as it is polled, if that is certain.
+    at_once: Option<Outcome>,
+}
+
+pub(crate) struct Oracle {
+    shape: Shape,
+    wheel: TimingWheel,
+    timers: Vec<Expected>,
+    has_ended: bool,
+}
+
+/// Does all of it on a paused clock, drops everything, and sees that no task is left.
+pub(crate) fn run(shape: Shape, ops: &[Op]) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime = runtime.expect("a runtime without I/O");
+    runtime.block_on(async {
+        let mut oracle = Oracle::new(shape);
+        for op in ops {
+            oracle.apply(op).await;
+        }
+        oracle.end().await;
+    });
+}
+
+impl Oracle {
+    fn new(shape: Shape) -> Self {
+        let mut builder =
+            TimingWheel::builder().tick(shape.tick).wheel_size(shape.wheel_size).shards(shape.shards);
+        if let Some(max_pending) = shape.max_pending {
+            builder = builder.max_pending(max_pending);
+        }
+        let wheel = builder.build().expect("within the limits");
+        Self { shape, wheel, timers: Vec::new(), has_ended: false }
+    }
+
+    async fn apply(&mut self, op: &Op) {
+        let from = Instant::now();
+        let mut is_idle = false;
+        match *op {
+            Op::Sleep(delay) => self.start(delay, Timer::Sleep(self.wheel.sleep(delay))),
+            Op::Timeout(delay) => self.start(delay, Timer::timeout(&self.wheel, delay)),
+            Op::TrySleep(delay) => self.try_start(delay),
+            Op::Churn(delay) => self.churn(delay).await,
+            Op::Reset(which, ref moves) => self.reset(which, moves),
+            Op::Answer(which) => self.answer(which),
+            Op::Drop(which) => self.drop_one(which),
+            Op::Advance(by) => advance(by).await,
+            Op::Idle(time) => {
+                is_idle = true;
+                sleep(time).await;
+            }
+            Op::Shutdown => self.shutdown(),
+        }
+        self.settle().await;
+        self.check(from, is_idle);
+    }
+
+    fn pending(&self) -> usize {
+        self.timers.iter().filter(|timer| timer.is_pending()).count()
+    }
+
+    fn is_full(&self) -> bool {
+        self.shape.max_pending.is_some_and(|max_pending| self.pending() >= max_pending)
+    }
+
+    /// What comes of a timer when it is polled for the first time.
+    fn at_first_poll(&self, deadline: Option<Instant>) -> Option<Outcome> {
+        if has_passed(deadline) {
+            Some(Outcome::Elapsed)
+        } else if self.has_ended {
+            Some(Outcome::Ended)
+        } else if self.is_full() {
+            Some(Outcome::Refused)
+        } else {
+            None
+        }
+    }
+
+    fn start(&mut self, delay: Duration, timer: Timer) {
+        let deadline = ops::after_now(delay);
+        let at_once = self.at_first_poll(deadline);
+        self.timers.push(Expected { looked: timer.spawn(), deadline, at_once });
+    }
+
+    fn try_start(&mut self, delay: Duration) {
+        let answer = self.wheel.try_sleep(delay);
+        let deadline = ops::after_now(delay);
+        let at_once = self.at_first_poll(deadline);
+        let is_bounded = self.shape.max_pending.is_some();
+        match answer {
+            Ok(sleep) => {
+                assert!(!self.has_ended && at_once != Some(Outcome::Refused));
+                self.timers.push(Expected { looked: Timer::Sleep(sleep).spawn(), deadline, at_once });
+            }
+            Err(error) if error.is_shutdown() => assert!(self.has_ended),
+            Err(error) => assert!(error.is_at_capacity() && is_bounded && at_once == Some(Outcome::Refused)),
+        }
+    }
+
+    /// A timer that is dropped at once, and one that is polled and dropped.
+    async fn churn(&mut self, delay: Duration) {
+        drop(self.wheel.sleep(delay));
+        let looked = Timer::Sleep(self.wheel.sleep(delay)).spawn();
+        yield_now().await;
+        looked.lock().expect("whole").forget();
+    }
+
+    fn reset(&mut self, which: usize, moves: &[Move]) {
+        let Some(n) = which.checked_rem(self.timers.len()) else { return };
+        let was_pending = self.timers[n].is_pending();
+        let mut stays = was_pending;
+        let mut deadline = self.timers[n].deadline;
+        {
+            let mut looked = self.timers[n].looked.lock().expect("whole");
+            let Some(timer) = looked.timer_mut() else { return };
+            for to in moves {
+                let before = std::mem::replace(&mut deadline, timer.move_to(*to));
+                // Moved back to what has passed it elapses at once. Moved on it stays in its tick.
+                stays &= !is_earlier(deadline, before) || !has_passed(deadline);
+            }
+        }
+        let at_once = match self.at_first_poll(deadline) {
+            Some(Outcome::Elapsed) if stays => None,
+            // One that was pending finds its place again.
+            Some(Outcome::Refused) if was_pending => None,
+            at_once => at_once,
+        };
+        let timer = &mut self.timers[n];
+        (timer.deadline, timer.at_once) = (deadline, at_once);
+        if !was_pending {
+            timer.looked.lock().expect("whole").again();
+        }
+    }
+
+    fn answer(&self, which: usize) {
+        if let Some(n) = which.checked_rem(self.timers.len()) {
+            self.timers[n].looked.lock().expect("whole").answer();
+        }
+    }
+
+    fn drop_one(&mut self, which: usize) {
+        if let Some(n) = which.checked_rem(self.timers.len()) {
+            self.timers.swap_remove(n).looked.lock().expect("whole").forget();
+        }
+    }
+
+    fn shutdown(&mut self) {
+        let pending = if self.has_ended { 0 } else { self.pending() };
+        assert_eq!(self.wheel.shutdown(), pending);
+        self.has_ended = true;
+        for timer in self.timers.iter_mut().filter(|timer| timer.is_pending()) {
+            let outcome = if has_passed(timer.deadline) { Outcome::Elapsed } else { Outcome::Ended };
+            timer.at_once = Some(outcome);
+        }
+    }
+}
+
+fn has_passed(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| deadline <= Instant::now())
+}
+
+fn is_earlier(deadline: Option<Instant>, before: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| before.is_none_or(|before| deadline < before))
+}

@@ -1,0 +1,36 @@
+//! How often a property is tried.
+
+use std::fmt::Debug;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use proptest::test_runner::{FileFailurePersistence, TestRunner};
+
+/// Runs `test` on what `strategy` makes: on 512 cases, on `2 * PROPTEST_CASES`, or for `MODEL_SECONDS` seconds. What fails
+/// is shrunk, and its seed saved beside `file`.
+pub(crate) fn hold<S>(file: &'static str, strategy: S, test: impl Fn(S::Value))
+where
+    S: Strategy,
+    S::Value: Debug,
+{
+    let seconds = std::env::var("MODEL_SECONDS").ok().map(|text| text.parse().expect("a number of seconds"));
+    let end = Instant::now() + Duration::from_secs(seconds.unwrap_or(0));
+    loop {
+        let config = ProptestConfig {
+            cases: 2 * ProptestConfig::default().cases,
+            failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+            source_file: Some(file),
+            ..ProptestConfig::default()
+        };
+        let mut runner = TestRunner::new(config);
+        if let Err(failure) = runner.run(&strategy, |case| {
+            test(case);
+            Ok(())
+        }) {
+            panic!("{failure}");
+        }
+        if Instant::now() >= end {
+            return;
+        }
+    }
+}
