@@ -67,6 +67,7 @@
 //! | end the wheel | [`TimingWheel::shutdown`] |
 //! | count | [`TimingWheel::pending`], [`stats`](TimingWheel::stats) |
 //! | a timer queue for an event loop of your own | [`wheel::Hierarchy`] |
+//! | know what you may rely on, and what holds it | [`promises`] |
 #![cfg_attr(feature = "hyper", doc = "| serve or ask by HTTP with hyper | [`hyper`], a feature |")]
 #![cfg_attr(
     feature = "tower",
@@ -90,6 +91,7 @@ mod idle_guard;
 mod interval;
 pub mod migration;
 mod placement;
+pub mod promises;
 mod runtime_wheel;
 mod shard;
 mod sleep;

@@ -1,6 +1,6 @@
-//! Timers of the public API against an oracle of their deadlines, on tokio's paused clock, whatever is done to them: sleeps
-//! and timeouts in tasks of their own are made, moved, answered and dropped, the clock jumps or goes from timer to timer,
-//! the wheel is full, and ends. It is also what the fuzzer does.
+//! Timers of the public API against an oracle of their deadlines, on tokio's paused clock, whatever is done to them:
+//! sleeps and timeouts in tasks of their own are made, moved, answered and dropped, the clock jumps or goes from
+//! timer to timer, the wheel is full, and ends. It is also what the fuzzer does.
 //!
 //! 1. Never early: what has elapsed had its deadline at that time or before.
 //! 2. Never lost: when a tick, and what a paused clock adds, have passed since a deadline, its task has

@@ -174,7 +174,8 @@ impl Levels {
         }
     }
 
-    /// Moves the clock to `now` if nothing stands in between, so that what is inserted after idle time starts at level 0.
+    /// Moves the clock to `now` if nothing stands in between, so that what is inserted after idle time starts at
+    /// level 0.
     #[inline]
     pub(super) fn catch_up(&mut self, now: Nanos) {
         // Not more often than once a tick.

@@ -13,8 +13,8 @@ use super::{Expected, Oracle};
 const ROUNDS: usize = 1_000;
 /// In these nothing more may happen that should not.
 const ROUNDS_AT_REST: usize = 4;
-/// An idle clock that is paused jumps by whole milliseconds, from anywhere in one, to where one of tokio's own timers is due,
-/// which rounds up to one.
+/// An idle clock that is paused jumps by whole milliseconds, from anywhere in one, to where one of tokio's own timers
+/// is due, which rounds up to one.
 const TOKIOS_JUMP: Duration = Duration::from_millis(2);
 
 impl Expected {

@@ -5,8 +5,8 @@ use super::{Made, Model};
 /// Entries in a page of memory.
 const PAGE: usize = 1024;
 
-/// Buckets and pairs of entries that are looked at for each operation, on average. To look at all of them each time would
-/// leave time for few cases where there are many.
+/// Buckets and pairs of entries that are looked at for each operation, on average. To look at all of them each time
+/// would leave time for few cases where there are many.
 const LOOKED_AT: usize = 2_048;
 
 impl Model {

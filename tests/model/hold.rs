@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use proptest::test_runner::{FileFailurePersistence, TestRunner};
 
-/// Runs `test` on what `strategy` makes: on 512 cases, on `2 * PROPTEST_CASES`, or for `MODEL_SECONDS` seconds. What fails
-/// is shrunk, and its seed saved beside `file`.
+/// Runs `test` on what `strategy` makes: on 512 cases, on `2 * PROPTEST_CASES`, or for `MODEL_SECONDS` seconds. What
+/// fails is shrunk, and its seed saved beside `file`.
 pub(crate) fn hold<S>(file: &'static str, strategy: S, test: impl Fn(S::Value))
 where
     S: Strategy,

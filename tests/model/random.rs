@@ -76,8 +76,8 @@ pub(crate) fn ops() -> impl Strategy<Value = Vec<Op>> {
     vec(op, 1..120)
 }
 
-/// Few entries within a few ticks of some nanoseconds, so that they share buckets and are moved within one, out of it and
-/// back, also into the past; and a clock that goes to and fro.
+/// Few entries within a few ticks of some nanoseconds, so that they share buckets and are moved within one, out of it
+/// and back, also into the past; and a clock that goes to and fro.
 pub(crate) fn nearby_ops(length: Range<usize>) -> impl Strategy<Value = Vec<Op>> {
     let nearby = |nanos: i64| (0..=nanos).prop_map(|nanos| Span::Slots(0, 0, nanos));
     let change = prop_oneof![

@@ -1,0 +1,200 @@
+//! What this crate promises, and what holds it to that.
+//!
+//! Each promise names the tests that fail when it is broken, most of which were seen to fail with the code broken on
+//! purpose. `tests/promises.rs` checks that they exist. Those in `src/loom_models` are tried in every order in which
+//! threads can come (in the larger ones, with up to three preemptions); the targets in `fuzz` are fed by a fuzzer for
+//! as long as one likes; all others run with `cargo test`.
+//!
+//! # Never early
+//!
+//! Nothing fires before its deadline, which is kept to the nanosecond, by the clock of the wheel's runtime: not a
+//! sleep, not a timeout, no tick of an interval, whatever the tick of the wheel, the order in which timers were made
+//! and moved, and the load.
+//!
+//! - `tests/hierarchy_model.rs`: `a_wheel_does_what_an_ordered_map_does_to_within_a_tick`,
+//!   `entries_moved_to_and_fro_over_a_few_ticks_do_as_in_an_ordered_map`,
+//!   `a_wheel_in_the_last_ticks_of_time_does_as_an_ordered_map`, `whatever_bytes_say_is_done_as_in_an_ordered_map`
+//! - `tests/model/uptime.rs`: `after_three_years_in_odd_steps_no_timer_was_lost_early_or_late`
+//! - `tests/hierarchy_borders.rs`: `a_deadline_beside_a_border_of_any_level_is_met_exactly`,
+//!   `an_entry_moved_to_the_past_and_on_within_the_tick_of_the_clock_is_not_early`
+//! - `tests/deadlines_model.rs`: `whatever_is_done_to_timers_they_elapse_as_their_deadlines_say`
+//! - `tests/ticks.rs`: `on_the_real_clock_a_sleep_is_never_early`
+//! - `tests/executors.rs`: `after_a_storm_on_many_threads_the_counts_add_up_and_nothing_was_early`
+//! - `src/driver/tests.rs`: `there_is_one_turn_for_a_tick_that_is_never_early_and_no_later_than_the_end_of_the_tick`
+//! - `fuzz/targets/core.rs`, `fuzz/targets/api.rs`
+//!
+//! # Late by less than a tick
+//!
+//! A timer fires at the end of the [tick](crate::Builder::tick) that its deadline lies in, or before; later only by
+//! what the machine takes to run the driver and to wake a task. A timer that is alone in its tick waits for nobody.
+//! One whose deadline has passed when it is made is ready at its first poll. On a [paused clock](crate#in-tests) an
+//! idle jump may add what tokio's own millisecond does, less than two.
+//!
+//! - `tests/hierarchy_model.rs`: `a_wheel_does_what_an_ordered_map_does_to_within_a_tick`,
+//!   `a_lone_entry_is_handed_out_exactly_at_its_deadline`
+//! - `tests/hierarchy_borders.rs`: `two_deadlines_are_at_most_a_tick_late_at_any_stride_of_the_clock`
+//! - `tests/deadlines_model.rs`: `whatever_is_done_to_timers_they_elapse_as_their_deadlines_say`
+//! - `tests/sleep.rs`: `a_sleep_is_ready_exactly_at_its_deadline`,
+//!   `ten_thousand_sleeps_are_each_ready_at_their_own_deadline`,
+//!   `zero_and_past_deadlines_are_ready_at_the_first_poll_and_never_in_the_wheel`
+//! - `tests/limits.rs`: `a_lone_timer_does_not_wait_for_the_end_of_a_long_tick`
+//! - `tests/executors.rs`: `a_worker_that_is_blocked_does_not_hold_up_the_timers_of_others`
+//! - `tests/stalls.rs`: `a_worker_that_goes_on_stalling_does_not_keep_the_timers_of_a_runtime_that_has_another`
+//! - `fuzz/targets/core.rs`, `fuzz/targets/api.rs`
+//!
+//! # Exactly once, and none lost
+//!
+//! What was armed fires once, or is dropped before, or is told of the wheel's end. No order in which threads arm,
+//! move and drop timers while the driver turns or goes to sleep makes it sleep past one.
+//!
+//! - `tests/hierarchy_model.rs`: `a_wheel_does_what_an_ordered_map_does_to_within_a_tick`
+//! - `tests/hierarchy_memory.rs`: `a_million_entries_in_one_bucket_go_out_in_batches_and_give_their_memory_back`
+//! - `tests/deadlines_model.rs`: `whatever_is_done_to_timers_they_elapse_as_their_deadlines_say`
+//! - `tests/executors.rs`: `after_a_storm_on_many_threads_the_counts_add_up_and_nothing_was_early`
+//! - `src/loom_models/firing.rs`: `a_timer_is_cancelled_or_fires_and_is_gone_when_cancel_returns`,
+//!   `a_timer_is_cancelled_during_a_cascade_in_batches_and_the_others_fire`,
+//!   `a_timer_that_is_moved_into_the_past_wakes_once`,
+//!   `a_timer_that_is_discarded_elsewhere_as_it_fires_is_cancelled_or_fires`
+//! - `src/loom_models/futures.rs`: `a_task_that_is_woken_finds_its_deadline_reached`,
+//!   `a_task_that_takes_a_sleep_over_as_it_fires_finds_it_elapsed_or_is_woken`
+//! - `src/loom_models/going_to_sleep.rs`: `a_timer_armed_as_the_driver_goes_to_sleep_sets_the_thread`,
+//!   `a_timer_armed_as_the_driver_goes_to_sleep_wakes_it`,
+//!   `of_two_timers_armed_as_the_driver_goes_to_sleep_the_earlier_counts`,
+//!   `a_timer_armed_as_the_only_other_one_is_cancelled_is_not_overslept`,
+//!   `a_thread_that_rings_loses_no_time_set_meanwhile`
+//! - `fuzz/targets/core.rs`, `fuzz/targets/api.rs`
+//!
+//! # Moving counts
+//!
+//! A [reset](crate::Sleep::reset) to later, to earlier or to the past holds from then on, and the task that waits
+//! need not poll again. An overdue timer that is moved on, to another instant that has passed, may stay in its tick.
+//!
+//! - `tests/reset.rs`: `a_sleep_moved_later_is_ready_then_and_not_before`, `a_sleep_moved_earlier_is_ready_then`,
+//!   `a_sleep_moved_into_the_past_wakes_its_task_at_once`,
+//!   `on_the_real_clock_no_move_to_earlier_is_lost_whatever_the_driver_is_doing`
+//! - `tests/deadlines_model.rs`: `whatever_is_done_to_timers_they_elapse_as_their_deadlines_say`
+//! - `src/loom_models/firing.rs`: `a_timer_that_is_moved_to_later_fires_at_its_old_deadline_or_at_the_new_one`,
+//!   `a_timer_that_is_moved_to_earlier_as_the_driver_turns_fires_by_then`
+//! - `src/loom_models/going_to_sleep.rs`: `a_timer_moved_to_earlier_as_the_driver_goes_to_sleep_is_not_overslept`
+//!
+//! # Any deadline, any uptime
+//!
+//! From the distant past to centuries ahead, on a tick of any length. Beyond the 583 years that a wheel counts a
+//! timer never fires; nothing overflows.
+//!
+//! - `tests/hierarchy_model.rs`: `a_wheel_in_the_last_ticks_of_time_does_as_an_ordered_map`
+//! - `tests/model/uptime.rs`: `after_three_years_in_odd_steps_no_timer_was_lost_early_or_late`
+//! - `tests/hierarchy_borders.rs`: `the_end_of_time_is_reached_with_the_fewest_slots_and_with_the_most`
+//! - `tests/limits.rs`: `wheels_with_settings_at_their_limits_are_on_time`
+//! - `tests/ticks.rs`: `a_century_at_a_tenth_of_a_millisecond_is_an_ordinary_deadline`,
+//!   `a_deadline_beyond_what_the_wheel_can_count_is_never_reached`
+//!
+//! # A dropped timer is gone
+//!
+//! Its entry and its waker go with the future. If it is dropped on another thread than the one that made it they may
+//! stay for up to a second, with those of up to 13 timers in a shard; they count as gone, and wake nobody. What is
+//! awaited may be dropped and awaited again where its docs say so under cancel safety.
+//!
+//! - `tests/sleep.rs`: `it_is_registered_by_the_first_poll_and_gone_as_soon_as_it_is_dropped`,
+//!   `it_can_be_awaited_by_reference_in_a_select_loop`
+//! - `tests/timeout.rs`: `a_timeout_that_is_dropped_or_elapses_drops_the_future`,
+//!   `a_future_that_panics_leaves_nothing_behind`
+//! - `tests/elsewhere.rs`: `counts_are_exact_right_after_a_drop`, `a_timer_that_was_dropped_does_not_wake_its_task`,
+//!   `the_wheel_keeps_a_few_wakers_of_dropped_timers_and_no_more`
+//! - `src/loom_models/firing.rs`: `a_timer_that_was_discarded_elsewhere_does_not_fire_while_others_are_discarded`
+//!
+//! # A stale key harms nobody
+//!
+//! A key of the [core](crate::wheel::Hierarchy) whose entry is gone finds nothing, also when its place is another's.
+//!
+//! - `tests/hierarchy_model.rs`: `a_wheel_does_what_an_ordered_map_does_to_within_a_tick`
+//! - `tests/model/regressions.rs`:
+//!   `a_stale_key_does_not_find_what_stands_where_its_entry_was_taken_from_the_front`
+//! - `src/wheel/slab.rs`: `an_index_that_is_used_again_makes_another_key`
+//! - `fuzz/targets/core.rs`
+//!
+//! # Memory follows what is pending
+//!
+//! A pending timer takes 72 bytes, its future included, and once a wheel is warm nothing is allocated for it. The
+//! memory of a storm is given back, in pages of 1,024 entries; a page stays while anything is in it, and is filled
+//! first. Emptied buckets keep room for 64 keys each, and there are as many as levels have slots.
+//!
+//! - `tests/allocations.rs`: `a_warm_wheel_allocates_nothing`
+//! - `tests/hierarchy_memory.rs`: `a_million_entries_in_one_bucket_go_out_in_batches_and_give_their_memory_back`,
+//!   `memory_follows_entries_that_leave_at_both_ends_of_the_order_in_which_they_came`,
+//!   `a_page_stays_while_anything_is_in_it_and_its_room_is_used_first`
+//! - `src/wheel/bucket.rs`: `an_emptied_bucket_keeps_little_memory`
+//! - `tests/leaks.rs`: `ten_thousand_wheels_leave_no_task_no_thread_and_no_memory`
+//!
+//! # A bound is a bound
+//!
+//! With [`max_pending`](crate::Builder::max_pending) never more timers are pending, on any number of threads, and no
+//! place is lost. What is refused says so.
+//!
+//! - `tests/limits.rs`: `exactly_as_many_timers_are_pending_as_the_bound_allows`,
+//!   `threads_that_fight_for_places_never_hold_more_than_there_are_and_lose_none`,
+//!   `no_place_is_lost_to_timers_that_fire_while_others_are_dropped`
+//! - `tests/deadlines_model.rs`: `whatever_is_done_to_timers_they_elapse_as_their_deadlines_say`
+//! - `src/loom_models/firing.rs`: `no_more_places_are_taken_than_there_are_and_none_is_lost`,
+//!   `a_timer_that_is_cancelled_as_it_fires_gives_its_place_back_once`
+//! - `fuzz/targets/api.rs`
+//!
+//! # The end is told
+//!
+//! When a wheel ends, by [`shutdown`](crate::TimingWheel::shutdown), by its runtime's end or with the last of its
+//! handles and futures, whatever is pending is woken. What has an error to return returns it; a sleep panics with a
+//! sentence that says why, unless its deadline has come. Nothing waits for ever, and no task and no thread is left.
+//!
+//! - `tests/end_of_life.rs`: `shutdown_tells_how_many_were_pending_and_wakes_them_all`,
+//!   `after_a_shutdown_a_pending_sleep_panics_and_says_why`,
+//!   `after_a_shutdown_a_pending_timeout_returns_an_error_that_says_why`,
+//!   `after_a_shutdown_a_sleep_is_ready_once_its_deadline_has_passed`,
+//!   `when_the_runtime_ends_all_that_are_pending_are_woken`,
+//!   `the_driver_ends_with_the_last_handle_when_nothing_is_left_of_the_wheel`
+//! - `tests/leaks.rs`: `ten_thousand_wheels_leave_no_task_no_thread_and_no_memory`
+//! - `src/loom_models/end.rs`: `a_timer_registered_as_the_wheel_ends_is_refused_or_woken`,
+//!   `a_timer_that_fires_as_the_wheel_ends_is_woken_once`,
+//!   `a_wheel_shut_down_as_the_driver_goes_to_sleep_wakes_it`
+//! - `src/loom_models/futures.rs`: `a_task_whose_wheel_ends_gets_the_error`
+//! - `fuzz/targets/api.rs`
+//!
+//! # Wakers may do anything
+//!
+//! They are run, cloned and dropped outside the locks: they may arm, move and drop timers and end the wheel. If one
+//! panics no other timer is lost.
+//!
+//! - `tests/wakers.rs`: `a_waker_that_panics_when_woken_harms_no_other_timer`,
+//!   `a_waker_that_panics_when_dropped_harms_no_other_timer`,
+//!   `a_waker_may_arm_drop_move_poll_and_count_timers_of_its_wheel`, `a_waker_may_shut_its_wheel_down`,
+//!   `wakers_that_panic_do_not_stop_a_shutdown`
+//!
+//! # Panics are written down
+//!
+//! Each method says under that heading when it panics, or returns errors instead. In short: [`TimingWheel::new`]
+//! where it cannot be built, awaiting a sleep or a tick whose wheel has ended or is full, a period or a chunk size of
+//! zero, and, in the core, numbers of slots beyond the limits and a batch of zero. Settings beyond their limits are
+//! errors that name both.
+//!
+//! - `tests/limits.rs`: `a_setting_beyond_its_limit_is_refused_and_both_are_named`,
+//!   `outside_a_runtime_new_panics_and_names_its_caller`, `a_sleep_over_the_bound_panics_and_names_it`
+//! - `tests/interval.rs`: `a_period_of_zero_is_refused`
+//! - `tests/stream_chunks_timeout.rs`: `a_size_of_zero_is_refused`
+//! - `tests/hierarchy_borders.rs`: `a_batch_of_nothing_is_refused`
+//!
+//! # A paused clock is followed
+//!
+//! With nothing set, and as tokio's own timers do but for the [differences](crate::migration#differences).
+//!
+//! - `tests/paused_clock.rs`: `mixed_with_tokios_timers_tasks_wake_at_the_same_instants_in_the_same_order`,
+//!   `a_wheel_with_nothing_pending_lets_the_clock_stand`, `a_cancelled_timer_does_not_move_the_clock`
+//! - `tests/switch/scripts.rs`: `each_of_many_random_tasks_sees_the_same_events_at_the_same_instants`
+//! - `tests/deadlines_model.rs`: `whatever_is_done_to_timers_they_elapse_as_their_deadlines_say`
+//!
+//! # What is not promised
+//!
+//! - An order among timers that are due in the same tick.
+//! - Lateness on a machine that does not run the driver: a runtime all of whose workers are blocked, or a process
+//!   that is stopped. What came due meanwhile fires when it runs again.
+//! - That time spent suspended counts: it does as far as tokio's clock counts it.
+//!
+//! [`TimingWheel::new`]: crate::TimingWheel::new
