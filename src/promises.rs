@@ -117,12 +117,14 @@
 //!
 //! A pending timer takes 72 bytes, its future included, and once a wheel is warm nothing is allocated for it. The
 //! memory of a storm is given back, in pages of 1,024 entries; a page stays while anything is in it, and is filled
-//! first. Emptied buckets keep room for 64 keys each, and there are as many as levels have slots.
+//! first. What a bucket took for its keys, 8 bytes each, stays until it is emptied; then it keeps room for 64. There are
+//! as many buckets as levels have slots.
 //!
 //! - `tests/allocations.rs`: `a_warm_wheel_allocates_nothing`
 //! - `tests/hierarchy_memory.rs`: `a_million_entries_in_one_bucket_go_out_in_batches_and_give_their_memory_back`,
 //!   `memory_follows_entries_that_leave_at_both_ends_of_the_order_in_which_they_came`,
 //!   `a_page_stays_while_anything_is_in_it_and_its_room_is_used_first`
+//! - `tests/hierarchy_bytes.rs`: `a_year_of_storms_leaves_the_memory_of_the_slots_and_of_one_page`
 //! - `src/wheel/bucket.rs`: `an_emptied_bucket_keeps_little_memory`
 //! - `tests/leaks.rs`: `ten_thousand_wheels_leave_no_task_no_thread_and_no_memory`
 //!

@@ -161,6 +161,19 @@ mod tests {
     }
 
     #[test]
+    fn a_point_is_moved_as_far_as_there_is_time() {
+        let nanos = Duration::from_nanos;
+        assert_eq!((Nanos(5).after(nanos(10)), Nanos(5).before(nanos(3))), (Nanos(15), Nanos(2)));
+        assert_eq!((Nanos(5).after(nanos(u64::MAX)), Nanos(5).before(nanos(10))), (Nanos::MAX, Nanos::ZERO));
+    }
+
+    #[test]
+    fn time_is_printed_as_a_duration_and_its_end_as_never() {
+        let texts = [format!("{:?}", Nanos(1_500_000)), format!("{:?}", Nanos::MAX), format!("{:?}", ten())];
+        assert_eq!(texts, ["1.5ms", "never", "Resolution { tick: 10ns }"]);
+    }
+
+    #[test]
     fn a_tick_of_nothing_or_of_more_than_584_years_is_refused() {
         assert_eq!(Resolution::new(Duration::ZERO), None);
         assert_eq!(Resolution::new(Duration::MAX), None);

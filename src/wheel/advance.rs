@@ -106,3 +106,20 @@ impl<T> Hierarchy<T> {
         left
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::wheel::Resolution;
+
+    #[test]
+    fn what_follows_the_next_expiration_is_that_of_the_second_bucket() {
+        let mut wheel = Hierarchy::new(Resolution::new(Duration::from_nanos(10)).expect("not zero"), 64);
+        for (deadline, following) in [(25, None), (47, Some(47)), (35, Some(35)), (5, Some(25))] {
+            wheel.insert(Nanos::ZERO, Nanos(deadline), ()).expect("it lies ahead");
+            assert_eq!(wheel.following_expiration(), following.map(Nanos));
+        }
+    }
+}

@@ -246,12 +246,31 @@ mod tests {
     }
 
     #[test]
-    fn an_emptied_bucket_keeps_little_memory() {
+    fn the_only_entry_left_is_the_last_also_after_others_were_taken_from_the_front() {
         let mut bucket = Bucket::default();
-        for index in 0..1_000 {
-            bucket.push(key(index), Nanos(1));
+        for deadline in [5, 9] {
+            bucket.push(key(0), Nanos(deadline));
         }
-        while pop_front(&mut bucket).is_some() {}
-        assert!(bucket.keys.capacity() <= KEPT_CAPACITY);
+        assert_eq!(bucket.shorten(Nanos(4)), Nanos(9));
+        pop_front(&mut bucket);
+        assert_eq!(bucket.shorten(Nanos(7)), Nanos(7));
+    }
+
+    #[test]
+    fn a_place_is_printed_as_bucket_and_position() {
+        assert_eq!(format!("{:?}", Place::new(BucketId(3), 7)), "BucketId(3)[7]");
+    }
+
+    #[test]
+    fn an_emptied_bucket_keeps_little_memory() {
+        for (entries, kept) in [(KEPT_CAPACITY, KEPT_CAPACITY), (KEPT_CAPACITY + 1, 0), (1_000, 0)] {
+            let mut bucket = Bucket::default();
+            bucket.keys.reserve_exact(entries);
+            for index in 0..u32::try_from(entries).expect("few") {
+                bucket.push(key(index), Nanos(1));
+            }
+            while pop_front(&mut bucket).is_some() {}
+            assert_eq!(bucket.keys.capacity(), kept);
+        }
     }
 }
