@@ -61,6 +61,7 @@
 //! | bound how long a connection may be silent | [`TimingWheel::idle_guard`] |
 //! | give something more time | [`Sleep::reset`], [`Timeout::reset`] |
 //! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`try_timeout`](TimingWheel::try_timeout), [`Sleep::try_wait`] |
+//! | keep many items in one task, each until its time | [`time::DelayQueue`], [`TimingWheel::delay_queue`] |
 //! | look after many timers in one task | [`Sleep::poll_elapsed`] |
 //! | switch from `tokio::time` by changing a `use` | [`time`], [`migration`] |
 //! | choose tick, wheel size, shards, a bound | [`TimingWheel::builder`] |
@@ -81,6 +82,7 @@ mod bound;
 mod builder;
 mod clock;
 mod contain;
+mod delay_queue;
 mod divisor;
 mod driver;
 mod error;

@@ -42,7 +42,7 @@
 //! | there | here |
 //! |---|---|
 //! | `tokio_util::future::FutureExt::timeout`, `timeout_at` (also as `tokio_util::time::FutureExt`) | [`timeout_on`](crate::FutureTimeExt::timeout_on), [`timeout_at_on`](crate::FutureTimeExt::timeout_at_on), or [`timeout`], [`timeout_at`] |
-//! | `tokio_util::time::DelayQueue` | stays, on tokio's timers |
+//! | `tokio_util::time::DelayQueue`, `tokio_util::time::delay_queue` | [`time::DelayQueue`](crate::time::DelayQueue), [`time::delay_queue`](crate::time::delay_queue), see [below](#tokio-utils-delayqueue) |
 //! | `tokio_util::sync::CancellationToken` | stays: it has no timer |
 //! | `tokio_stream::StreamExt::timeout` | [`timeout_on`](crate::stream::StreamTimeExt::timeout_on) |
 //! | `timeout_repeating` | [`timeout_repeating_on`](crate::stream::StreamTimeExt::timeout_repeating_on), which takes our [`Interval`] |
@@ -54,6 +54,28 @@
 //! | | [`idle_timeout_on`](crate::stream::StreamTimeExt::idle_timeout_on) |
 //!
 //! What stays takes and returns tokio's types: make those with `tokio::time`, by its full path.
+//!
+//! ## tokio-util's `DelayQueue`
+//!
+//! Change `use tokio_util::time` to `use timingwheel::time`. `tests/delay_queue` runs the same code on both, fixed and
+//! random scripts, and compares what comes and when.
+//!
+//! | there | here | because |
+//! |---|---|---|
+//! | `new`, `with_capacity`, `Default` | the same; [`wheel.delay_queue()`](crate::TimingWheel::delay_queue) makes one on a wheel of your own | its tick is the queue's |
+//! | `insert`, `insert_at` | the same; any deadline is taken, where tokio-util's panics for one more than 2.2 years after the queue was made | the wheel has no top level |
+//! | `poll_expired`, `Stream` | the same, in the order of deadlines and then of insertion, overdue or not, where tokio-util's promises none among what is due; `size_hint` and [`FusedStream`](futures::stream::FusedStream) besides | it is what one expects |
+//! | | each item spends a unit of the cooperative budget, also one that was inserted overdue | a task that only ever finds items has to let others run |
+//! | | may wake its task with nothing due at other times than tokio-util's | the timer is not moved for what is removed or reset to later, but when it has come |
+//! | after the runtime's end | panics with another text, and [`try_poll_expired`](crate::time::DelayQueue::try_poll_expired) returns an error; no item is lost | what has its value in the queue need not go with the timer |
+//! | `remove`, `try_remove`, `reset`, `reset_at`, `deadline` | the same; a key whose item has left finds nothing, where tokio-util's may touch another item | keys have the number of their insertion |
+//! | `deadline`, `Expired::deadline` | the deadline that was set, where tokio-util's is rounded up to a millisecond and not before what is due | nothing has to be rounded |
+//! | `peek` | the same | |
+//! | `clear`, `len`, `is_empty`, `capacity`, `reserve`, `shrink_to_fit` | the same; up to [`MAX_LEN`](crate::time::DelayQueue::MAX_LEN) items, where tokio-util's takes a quarter of that; `reserve` counts from `len`, and not from `capacity` | |
+//! | `compact` | the same; only the keys of items that were moved take longer afterwards, where tokio-util's all do | |
+//! | `Key` | 16 bytes, tokio-util's 8 | the number of the insertion |
+//! | `Expired` | the same, and [`Clone`], [`PartialEq`], [`Eq`] | |
+//! | `Debug` | other texts, and the values need not have it | |
 //!
 #![cfg_attr(
     any(feature = "hyper", feature = "tower"),

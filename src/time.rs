@@ -21,6 +21,7 @@
 //! What replaces what, how to switch, and all that differs: [`migration`](crate::migration).
 
 use crate::clock::LONGEST;
+pub use crate::delay_queue::DelayQueue;
 use crate::error::{Error, TryTimeoutError};
 use crate::interval::assert_period;
 use crate::runtime_wheel::{set, with_current};
@@ -32,6 +33,11 @@ pub use tokio::time::{advance, pause, resume};
 /// What can go wrong, under the names that `tokio::time::error` has for it.
 pub mod error {
     pub use crate::error::{Elapsed, Error, TryTimeoutError};
+}
+
+/// What belongs to a [`DelayQueue`], under the names that `tokio_util::time::delay_queue` has for it.
+pub mod delay_queue {
+    pub use crate::delay_queue::{DelayQueue, Expired, Key};
 }
 
 /// Waits for `duration` from now, or for 30 years if that is less. See [`TimingWheel::sleep`].

@@ -1,6 +1,7 @@
 //! The future of `wheel.sleep(d)`.
 
 mod make;
+mod within;
 
 use std::fmt;
 use std::future::poll_fn;

@@ -135,6 +135,11 @@ impl Levels {
         Some((front, self.expiration(front)))
     }
 
+    /// The buckets in the queue, each with the time at which it begins: that of the front first, the rest in no order.
+    pub(super) fn queued(&self) -> impl Iterator<Item = (Nanos, &Bucket)> {
+        self.queue.iter().map(|queued| (queued.beginning, self.bucket(queued.bucket())))
+    }
+
     /// When the bucket is to be drained that comes after the front, as far as is known.
     pub(super) fn second_expiration(&self) -> Option<Nanos> {
         self.expiration(self.queue.second()?)

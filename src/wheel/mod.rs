@@ -36,6 +36,7 @@
 mod advance;
 mod bucket;
 mod delay_queue;
+mod earliest;
 mod invariants;
 mod level;
 mod levels;

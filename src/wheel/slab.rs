@@ -171,6 +171,12 @@ impl<T> Entries<T> {
         &mut self.pages[page_number].links[offset]
     }
 
+    /// Panics as [`payload_mut`](Self::payload_mut) does.
+    pub(super) fn payload(&self, index: u32) -> &T {
+        let (page_number, offset) = split(index);
+        &self.pages[page_number].payloads[offset]
+    }
+
     /// # Panics
     /// If no entry stands at `index`.
     pub(super) fn payload_mut(&mut self, index: u32) -> &mut T {
@@ -243,15 +249,12 @@ const fn split(index: u32) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
     use crate::wheel::bucket::BucketId;
-
-    const LINK: Link = Link { deadline: Nanos(1), place: Place::new(BucketId(0), 0) };
 
     fn insert(entries: &mut Entries<usize>, n: usize) -> Key {
         let vacant = entries.vacant();
         let key = vacant.key();
-        vacant.insert(n, LINK);
+        vacant.insert(n, Link { deadline: Nanos(1), place: Place::new(BucketId(0), 0) });
         key
     }
 
@@ -279,9 +282,7 @@ mod tests {
     #[test]
     fn entries_round_a_border_of_a_page_do_not_allocate_each_time() {
         let mut entries = Entries::new();
-        for n in 0..PAGE_LEN {
-            insert(&mut entries, n);
-        }
+        (0..PAGE_LEN).for_each(|n| _ = insert(&mut entries, n));
         let key = insert(&mut entries, PAGE_LEN);
         let capacity = entries.capacity();
         entries.remove(key.index());

@@ -1,22 +1,22 @@
-//! Delay queues: tokio-util's, and one on our wheel's core.
+//! Delay queues: ours and tokio-util's.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use timingwheel::TimingWheel;
-use timingwheel::wheel::Key;
 use tokio::task::coop::unconstrained;
-use tokio_util::time::{DelayQueue, delay_queue};
 
 use super::host::{Host, ours};
-use super::wheel_queue::WheelQueue;
 use crate::support::{Comparison, Findings, Scale, Table, compare};
 
 const OPERATIONS: usize = 100_000;
-const PENDING: usize = 100_000;
+const SOME: usize = 100_000;
+const MANY: usize = 1_000_000;
 /// All that is to be popped is due by then.
 const SOON: Duration = Duration::from_millis(50);
+/// The least that a random delay is.
+const FAR: Duration = Duration::from_secs(100);
 
 /// What both can do.
 trait Queue: Send + 'static {
@@ -30,32 +30,35 @@ trait Queue: Send + 'static {
     fn poll_pop(&mut self, cx: &mut Context<'_>) -> Poll<Option<u32>>;
 }
 
-impl Queue for WheelQueue {
-    type Key = Key;
+type Ours = timingwheel::time::DelayQueue<u32>;
+type Theirs = tokio_util::time::DelayQueue<u32>;
+
+impl Queue for Ours {
+    type Key = timingwheel::time::delay_queue::Key;
 
     fn new(wheel: &TimingWheel) -> Self {
-        Self::new(wheel.clone())
+        wheel.delay_queue()
     }
 
-    fn insert(&mut self, value: u32, delay: Duration) -> Key {
+    fn insert(&mut self, value: u32, delay: Duration) -> Self::Key {
         self.insert(value, delay)
     }
 
-    fn remove(&mut self, key: &Key) -> u32 {
-        self.remove(*key).expect("it is pending")
+    fn remove(&mut self, key: &Self::Key) -> u32 {
+        self.remove(key).into_inner()
     }
 
-    fn reset(&mut self, key: &Key, delay: Duration) {
-        assert!(self.reset(*key, delay), "it is pending");
+    fn reset(&mut self, key: &Self::Key, delay: Duration) {
+        self.reset(key, delay);
     }
 
     fn poll_pop(&mut self, cx: &mut Context<'_>) -> Poll<Option<u32>> {
-        self.poll_expired(cx)
+        self.poll_expired(cx).map(|expired| expired.map(|expired| expired.into_inner()))
     }
 }
 
-impl Queue for DelayQueue<u32> {
-    type Key = delay_queue::Key;
+impl Queue for Theirs {
+    type Key = tokio_util::time::delay_queue::Key;
 
     fn new(_wheel: &TimingWheel) -> Self {
         Self::new()
@@ -74,15 +77,18 @@ impl Queue for DelayQueue<u32> {
     }
 
     fn poll_pop(&mut self, cx: &mut Context<'_>) -> Poll<Option<u32>> {
-        self.poll_expired(cx).map(|expired| expired.map(delay_queue::Expired::into_inner))
+        self.poll_expired(cx).map(|expired| expired.map(|expired| expired.into_inner()))
     }
 }
 
-/// A queue with many pending entries, of which the number is the value.
+/// A queue with many pending items, of which the number is the value.
 struct Filled<Q: Queue> {
     queue: Q,
     keys: Vec<Q::Key>,
 }
+
+/// What is done with a random item, as the so-manieth of all that are done.
+type Work<Q> = fn(&mut Q, &mut <Q as Queue>::Key, u32, u64);
 
 impl<Q: Queue> Filled<Q> {
     fn new(host: &Host<TimingWheel>, pending: usize) -> Self {
@@ -95,20 +101,15 @@ impl<Q: Queue> Filled<Q> {
         filled
     }
 
-    /// The time that `work` takes in a task, for every entry that a random choice gives it.
-    fn repeat(
-        &mut self,
-        host: &Host<TimingWheel>,
-        operations: usize,
-        work: fn(&mut Q, &mut Q::Key, u32),
-    ) -> Duration {
+    /// The time that `work` takes in a task, for every item that a random choice gives it.
+    fn repeat(&mut self, host: &Host<TimingWheel>, operations: usize, work: Work<Q>) -> Duration {
         // Moved into the task and back, as a task borrows nothing.
         let mut keys = std::mem::take(&mut self.keys);
         let mut queue = std::mem::replace(&mut self.queue, Q::new(&host.timer));
         let ((queue, keys), spent) = host.in_task(move |_, _| {
-            for _ in 0..operations {
+            for number in 0..operations as u64 {
                 let chosen = fastrand::usize(..keys.len());
-                work(&mut queue, &mut keys[chosen], value(chosen));
+                work(&mut queue, &mut keys[chosen], value(chosen), number);
             }
             (queue, keys)
         });
@@ -126,89 +127,100 @@ fn delay() -> Duration {
 }
 
 pub(super) fn run(scale: Scale) -> Findings {
-    let (operations, pending) = (scale.of(OPERATIONS), scale.of(PENDING));
+    let operations = scale.of(OPERATIONS);
     let host = ours();
-    let mut ours = Filled::<WheelQueue>::new(&host, pending);
-    let mut theirs = Filled::<DelayQueue<u32>>::new(&host, pending);
-    let comparisons = [
+    let (mut some, mut of_theirs) =
+        (Filled::<Ours>::new(&host, scale.of(SOME)), Filled::<Theirs>::new(&host, scale.of(SOME)));
+    let mut side_by_side = |name, work: Work<Ours>, their_work: Work<Theirs>| {
         compare(
             scale,
-            "insert and remove one more",
+            name,
             operations,
-            || ours.repeat(&host, operations, come_and_go),
-            || theirs.repeat(&host, operations, come_and_go),
-        ),
-        compare(
-            scale,
-            "replace one at random",
-            operations,
-            || ours.repeat(&host, operations, replace),
-            || theirs.repeat(&host, operations, replace),
-        ),
-        compare(
-            scale,
-            "reset one at random",
-            operations,
-            || ours.repeat(&host, operations, reset),
-            || theirs.repeat(&host, operations, reset),
-        ),
-        compare(
-            scale,
-            "pop one of 100,000 that are due",
-            pending,
-            || pop_all::<WheelQueue>(&host, pending),
-            || pop_all::<DelayQueue<u32>>(&host, pending),
-        ),
+            || some.repeat(&host, operations, work),
+            || of_theirs.repeat(&host, operations, their_work),
+        )
+    };
+    let mut comparisons = vec![
+        side_by_side("insert and remove one more", come_and_go, come_and_go),
+        side_by_side("reset one to later", reset_later, reset_later),
+        side_by_side("reset one to earlier", reset_earlier, reset_earlier),
+        side_by_side("reset one to any time", reset, reset),
+        side_by_side("replace one", replace, replace),
     ];
+    let pending = scale.of(SOME);
+    comparisons.push(compare(
+        scale,
+        "pop one of 100,000 that are due",
+        pending,
+        || pop_all::<Ours>(&host, pending),
+        || pop_all::<Theirs>(&host, pending),
+    ));
+    drop((some, of_theirs));
+    let (mut many, mut of_theirs) =
+        (Filled::<Ours>::new(&host, scale.of(MANY)), Filled::<Theirs>::new(&host, scale.of(MANY)));
+    comparisons.push(compare(
+        scale,
+        "replace one of a million",
+        operations,
+        || many.repeat(&host, operations, replace),
+        || of_theirs.repeat(&host, operations, replace),
+    ));
     comparisons
         .iter()
         .map(Comparison::cells)
         .fold(
             Table::new(
-                "Delay queues with 100,000 entries",
-                ["operation", "on our wheel", "tokio-util", "ours / tokio-util"],
+                "Delay queues with 100,000 items",
+                ["operation, at random", "ours", "tokio-util", "ours / tokio-util"],
             ),
             Table::row,
         )
-        .note(
-            "Ours is a queue written for this benchmark on `timingwheel::wheel::Hierarchy`, with one sleep of a wheel \
-             as its alarm.",
-        )
+        .note("Delays are from 100 s to 1,000 s. Each row leaves its queue as full as it was.")
         .into()
 }
 
-fn come_and_go<Q: Queue>(queue: &mut Q, _key: &mut Q::Key, value: u32) {
+fn come_and_go<Q: Queue>(queue: &mut Q, _key: &mut Q::Key, value: u32, _number: u64) {
     let key = queue.insert(value, delay());
     assert_eq!(queue.remove(&key), value);
 }
 
-fn replace<Q: Queue>(queue: &mut Q, key: &mut Q::Key, value: u32) {
+fn replace<Q: Queue>(queue: &mut Q, key: &mut Q::Key, value: u32, _number: u64) {
     assert_eq!(queue.remove(key), value);
     *key = queue.insert(value, delay());
 }
 
-fn reset<Q: Queue>(queue: &mut Q, key: &mut Q::Key, _value: u32) {
+fn reset<Q: Queue>(queue: &mut Q, key: &mut Q::Key, _value: u32, _number: u64) {
     queue.reset(key, delay());
 }
 
+/// To later than all before.
+fn reset_later<Q: Queue>(queue: &mut Q, key: &mut Q::Key, _value: u32, number: u64) {
+    queue.reset(key, 20 * FAR + Duration::from_millis(number));
+}
+
+/// To earlier than all before, as far as a hundred seconds reach.
+fn reset_earlier<Q: Queue>(queue: &mut Q, key: &mut Q::Key, _value: u32, number: u64) {
+    queue.reset(key, FAR - Duration::from_micros(number));
+}
+
 /// Inserts, waits until all are due, and pops them all. Only popping is timed.
-fn pop_all<Q: Queue>(host: &Host<TimingWheel>, entries: usize) -> Duration {
+fn pop_all<Q: Queue>(host: &Host<TimingWheel>, items: usize) -> Duration {
     let wheel = host.timer.clone();
     let task = host.runtime.spawn(unconstrained(async move {
         let mut queue = Q::new(&wheel);
         let soon = u64::try_from(SOON.as_micros()).expect("a short time");
-        for number in 0..entries {
+        for number in 0..items {
             queue.insert(value(number), Duration::from_micros(fastrand::u64(1..soon)));
         }
         // A tick more, as tokio's round up. Not by blocking: the runtime's clock has to go on too.
         tokio::time::sleep(SOON + Duration::from_millis(1)).await;
-        let mut popped = vec![false; entries];
+        let mut popped = vec![false; items];
         let start = Instant::now();
         while let Some(value) = poll_fn(|cx| queue.poll_pop(cx)).await {
             popped[value as usize] = true;
         }
         let time = start.elapsed();
-        assert!(popped.into_iter().all(|popped| popped), "every entry is popped");
+        assert!(popped.into_iter().all(|popped| popped), "every item is popped");
         time
     }));
     host.runtime.block_on(task).expect("the work does not panic")

@@ -10,7 +10,6 @@ mod firing;
 pub(crate) mod host;
 mod paired;
 pub(crate) mod timers;
-mod wheel_queue;
 
 use crate::support::Case;
 
@@ -28,7 +27,7 @@ pub(crate) fn cases() -> Vec<Case> {
         },
         Case {
             name: "rivals_delay_queue",
-            question: "What does a delay queue on our wheel cost beside the one of tokio-util?",
+            question: "What does our delay queue cost beside the one of tokio-util?",
             run: delay_queue::run,
         },
     ]

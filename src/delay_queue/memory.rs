@@ -1,0 +1,71 @@
+//! The memory that a queue holds, and leaving it without items.
+
+use super::DelayQueue;
+use super::items::MAX_ITEMS;
+
+impl<T> DelayQueue<T> {
+    /// The most items that a queue holds: 4,294,967,295. One more is refused by a panic that names both.
+    pub const MAX_LEN: usize = MAX_ITEMS;
+
+    /// How many items there is room for. With more the queue takes a larger block, and copies them.
+    ///
+    /// The timers of the items take memory of their own, as they need it: 32 bytes for each that is pending, in pages of
+    /// 1,024 that are given back when they empty, and 8 in its slot.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.schedule.items().capacity()
+    }
+
+    /// Takes memory for at least `additional` more items than there are, unless there is room for them.
+    ///
+    /// # Panics
+    /// If there would be more than [`MAX_LEN`](Self::MAX_LEN) items.
+    #[track_caller]
+    pub fn reserve(&mut self, additional: usize) {
+        self.schedule.items_mut().reserve(additional);
+    }
+
+    /// Gives back the memory behind the last item; what is free between items stays. See [`compact`](Self::compact).
+    pub fn shrink_to_fit(&mut self) {
+        self.schedule.shrink_to_fit();
+    }
+
+    /// Moves items together and gives all memory back that they leave: [`capacity`](Self::capacity) is
+    /// [`len`](Self::len) then.
+    ///
+    /// Keys stay valid. Those of items that were moved take one step more to find them, in a table of these items.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use timingwheel::time::{DelayQueue, Duration};
+    ///
+    /// let mut queue = DelayQueue::with_capacity(10);
+    /// let keys = [1, 2, 3].map(|n| queue.insert(n, Duration::from_secs(n)));
+    /// queue.remove(&keys[0]);
+    ///
+    /// queue.compact();
+    /// assert_eq!(queue.capacity(), 2);
+    /// assert_eq!(queue.remove(&keys[2]).into_inner(), 3);
+    /// # }
+    /// ```
+    pub fn compact(&mut self) {
+        self.schedule.compact();
+    }
+
+    /// Drops all items, and wakes the task that waits for one. Keeps the memory.
+    ///
+    /// # Panics
+    /// If dropping an item does. The queue is empty then, and the other items are dropped too.
+    pub fn clear(&mut self) {
+        if self.is_empty() {
+            return;
+        }
+        let mut items = self.schedule.detach();
+        self.tell_that_it_is_empty();
+        items.clear();
+        self.schedule.items_mut().attach(items);
+    }
+}

@@ -1,0 +1,146 @@
+//! Taking items out as their deadlines come.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures::stream::{FusedStream, Stream};
+use tokio::task::coop;
+
+use super::schedule::Turn;
+use super::{DelayQueue, Expired};
+use crate::error::Error;
+
+/// Timers that are moved for one unit of the task's cooperative budget.
+const BATCH: usize = 256;
+
+impl<T> DelayQueue<T> {
+    /// Polls for the next item whose deadline has come. `None` if the queue is empty; there may be more after an insertion.
+    ///
+    /// Pending, it wakes the task when an item is due, when one is inserted or reset that is due earlier than the others,
+    /// and when the last is removed. It may also wake it with nothing due, now and then. Of several tasks only the last
+    /// that polled is woken. An item spends a unit of the task's cooperative budget.
+    ///
+    /// # Precision
+    /// As [`TimingWheel::sleep`](crate::TimingWheel::sleep), with the tick of the wheel that the queue is on.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost by not polling again.
+    ///
+    /// # Panics
+    /// If an item has to wait and the wheel has ended, or has no place for one more timer.
+    /// [`try_poll_expired`](Self::try_poll_expired) returns an error instead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::{future::poll_fn, time::Duration};
+    /// use timingwheel::time::DelayQueue;
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert("tea", Duration::from_secs(180));
+    /// queue.insert("egg", Duration::from_secs(300));
+    /// while let Some(expired) = poll_fn(|cx| queue.poll_expired(cx)).await {
+    ///     println!("{} is ready", expired.get_ref());
+    /// }
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        match ready!(self.try_poll_expired(cx)) {
+            None => Poll::Ready(None),
+            Some(Ok(expired)) => Poll::Ready(Some(expired)),
+            Some(Err(error)) => {
+                panic!("a `DelayQueue` was polled whose next item cannot become due: {error}")
+            }
+        }
+    }
+
+    /// Polls as [`poll_expired`](Self::poll_expired) does, but returns an error where that would panic.
+    ///
+    /// # Errors
+    /// If an item has to wait and the wheel has ended, or has no place for one more timer. The items stay: those whose
+    /// deadline comes are handed out at later polls, and [`peek`](Self::peek) and [`remove`](Self::remove) take
+    /// out all of them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::{future::poll_fn, time::Duration};
+    /// use timingwheel::TimingWheel;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let mut queue = wheel.delay_queue();
+    /// queue.insert("job", Duration::from_secs(60));
+    /// wheel.shutdown();
+    ///
+    /// let error = poll_fn(|cx| queue.try_poll_expired(cx)).await.unwrap().unwrap_err();
+    /// assert!(error.is_shutdown());
+    /// while let Some(key) = queue.peek() {
+    ///     println!("not done: {}", queue.remove(&key).into_inner());
+    /// }
+    /// # }
+    /// ```
+    pub fn try_poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Expired<T>, Error>>> {
+        let mut has_looked = false;
+        loop {
+            let at = match self.schedule.turn(BATCH) {
+                Turn::Due => {
+                    ready!(coop::poll_proceed(cx)).made_progress();
+                    let popped = self.schedule.pop().map(|(key, item)| Ok(self.expired(key, item)));
+                    return Poll::Ready(popped);
+                }
+                Turn::More => {
+                    ready!(coop::poll_proceed(cx)).made_progress();
+                    continue;
+                }
+                Turn::Empty => {
+                    if let Some(sleep) = &mut self.sleep {
+                        sleep.disarm();
+                    }
+                    return Poll::Ready(None);
+                }
+                Turn::Until(at) => at,
+            };
+            let Some(sleep) = &mut self.sleep else { unreachable!("an item comes after its wheel") };
+            // Woken before the time, the task moves it on then: so an item that is reset again and again costs nothing
+            // here.
+            if sleep.armed().is_none_or(|armed| armed > at) {
+                if !has_looked {
+                    has_looked = true;
+                    self.schedule.tell(sleep.now());
+                    continue;
+                }
+                sleep.move_to_at(self.schedule.now(), at);
+            }
+            if let Err(error) = ready!(sleep.poll_elapsed(cx)) {
+                return Poll::Ready(Some(Err(error)));
+            }
+            // The wheel's word counts, so that there is an end to this also where this thread has another clock.
+            has_looked = true;
+            self.schedule.tell(sleep.now().max(sleep.deadline_nanos()));
+        }
+    }
+}
+
+impl<T> Stream for DelayQueue<T> {
+    type Item = Expired<T>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        self.get_mut().poll_expired(cx)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.len(), Some(self.len()))
+    }
+}
+
+/// Terminated while it is empty.
+impl<T> FusedStream for DelayQueue<T> {
+    fn is_terminated(&self) -> bool {
+        self.is_empty()
+    }
+}

@@ -1,0 +1,262 @@
+//! The pure part: which item comes next, and when to look again. It is told what time it is.
+//!
+//! An item stands on one of two sides of the horizon, the end of the tick that was looked at last:
+//!
+//! ```text
+//!             now: told last          the horizon: the end of its tick
+//!  ----------------|-------------------------|------------------------------> deadlines
+//!    to be popped  |  later in this tick     |   `timers`, a wheel that holds indices
+//!   \________ `due`, a heap, in order ______/
+//! ```
+//!
+//! So what is popped comes in the order of deadlines, although a wheel knows no order within a tick. Whoever waits is to
+//! look again at the last deadline in the tick, not at each: that takes one wake-up for a tick, and no item is late by more.
+
+use slab::Slab;
+
+use super::due::{Due, Place};
+use super::items::{Item, Items};
+use super::key::Key;
+use crate::wheel::{Hierarchy, Nanos, Progress, Resolution};
+
+/// How many slots the levels of the timers have.
+const SLOTS: usize = 64;
+
+/// What there is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// An item is due: [`Schedule::pop`] has it.
+    Due,
+    /// As many timers have been moved as were asked for, and there are more.
+    More,
+    /// To wait until this time, if nothing changes. It may be earlier than the next item's.
+    Until(Nanos),
+    /// There is no item.
+    Empty,
+}
+
+/// Items by deadline.
+#[derive(Debug)]
+pub(super) struct Schedule<T> {
+    items: Items<T>,
+    /// By index, the items that are due after the horizon. This wheel's clock is the horizon.
+    timers: Hierarchy<usize>,
+    /// The other items.
+    due: Due,
+    /// The time that was told last.
+    now: Nanos,
+    /// Empty between calls. Keeps its memory.
+    handed_out: Vec<usize>,
+}
+
+impl<T> Schedule<T> {
+    pub(super) fn new(resolution: Resolution) -> Self {
+        Self {
+            items: Items::new(),
+            timers: Hierarchy::new(resolution, SLOTS),
+            due: Due::default(),
+            now: Nanos::ZERO,
+            handed_out: Vec::new(),
+        }
+    }
+
+    /// Gives an empty schedule another resolution.
+    pub(super) fn set_resolution(&mut self, resolution: Resolution) {
+        debug_assert_eq!(self.items.len(), 0);
+        self.timers = Hierarchy::new(resolution, SLOTS);
+    }
+
+    pub(super) const fn items(&self) -> &Items<T> {
+        &self.items
+    }
+
+    pub(super) const fn items_mut(&mut self) -> &mut Items<T> {
+        &mut self.items
+    }
+
+    pub(super) const fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// Tells the time. A clock that goes back is taken to stand still.
+    #[inline]
+    pub(super) fn tell(&mut self, now: Nanos) {
+        self.now = self.now.max(now);
+    }
+
+    /// Whether whoever looks again at `time` is in time for `deadline`: then, or later in its tick.
+    #[inline]
+    pub(super) fn is_in_time(&self, time: Nanos, deadline: Nanos) -> bool {
+        time <= self.end_of_tick(deadline)
+    }
+
+    /// Adds an item.
+    ///
+    /// # Panics
+    /// If there are as many as a queue can hold.
+    #[inline]
+    #[track_caller]
+    pub(super) fn insert(&mut self, deadline: Nanos, value: T) -> Key {
+        let Key { number, index } = self.items.insert(deadline, value);
+        self.put(Place { deadline, number, index });
+        Key { number, index }
+    }
+
+    /// Puts an item without a timer on its side of the horizon.
+    #[inline]
+    fn put(&mut self, place: Place) {
+        // The wheel takes what is overdue only if it is not told that it is.
+        let now = if place.deadline > self.now { self.now } else { Nanos::ZERO };
+        match self.timers.insert(now, place.deadline, place.index) {
+            Ok(timer) => self.items.at_mut(place.index).timer = Some(timer),
+            Err(_) => self.due.push(place),
+        }
+    }
+
+    /// Moves an item to another deadline, and tells whether `key` names one.
+    #[inline]
+    pub(super) fn reset(&mut self, key: &Key, deadline: Nanos) -> bool {
+        let Some(index) = self.items.find(key) else { return false };
+        let item = self.items.at_mut(index);
+        item.deadline = deadline;
+        let Some(timer) = item.timer else {
+            self.put(Place { deadline, number: key.number, index });
+            self.settle_due();
+            return true;
+        };
+        if deadline > self.timers.elapsed() {
+            self.timers.reschedule(timer, deadline);
+        } else {
+            item.timer = None;
+            self.timers.cancel(timer);
+            self.due.push(Place { deadline, number: key.number, index });
+        }
+        true
+    }
+
+    /// Takes an item out, unless `key` is stale.
+    #[inline]
+    pub(super) fn remove(&mut self, key: &Key) -> Option<Item<T>> {
+        let item = self.items.remove(self.items.find(key)?);
+        match item.timer {
+            Some(timer) => _ = self.timers.cancel(timer),
+            None => self.settle_due(),
+        }
+        Some(item)
+    }
+
+    /// What there is to do at the time that was told last. Moves up to about `batch` timers.
+    #[inline]
+    pub(super) fn turn(&mut self, batch: usize) -> Turn {
+        match self.due.first() {
+            // Up to the horizon there is nothing among the timers that could come before it.
+            Some(first) if first.deadline <= self.now.min(self.timers.elapsed()) => Turn::Due,
+            _ => self.move_horizon(batch),
+        }
+    }
+
+    fn move_horizon(&mut self, batch: usize) -> Turn {
+        let end = self.end_of_tick(self.now);
+        loop {
+            let next = self.timers.next_expiration().filter(|&next| next <= end);
+            if next.is_none() && self.timers.elapsed() >= end {
+                break;
+            }
+            // Not to the end at once, so that few are among the due at a time: the heap stays small.
+            let to = next.map_or(end, |next| self.end_of_tick(next));
+            let progress = self.timers.advance(to, batch, &mut self.handed_out);
+            for &index in &self.handed_out {
+                let item = self.items.at_mut(index);
+                item.timer = None;
+                self.due.push(Place { deadline: item.deadline, number: item.number, index });
+            }
+            self.handed_out.clear();
+            if progress == Progress::More {
+                return Turn::More;
+            }
+            if self.due.first().is_some_and(|first| first.deadline <= self.now) {
+                return Turn::Due;
+            }
+        }
+        let until = self.due.last_deadline().or_else(|| self.timers.next_expiration());
+        debug_assert!(until.is_none_or(|until| until > self.now));
+        until.map_or(Turn::Empty, Turn::Until)
+    }
+
+    #[inline]
+    fn end_of_tick(&self, time: Nanos) -> Nanos {
+        self.timers.resolution().end_of_tick(time)
+    }
+
+    /// Takes the first item out, with its key, if it is due: after [`Turn::Due`] it is.
+    pub(super) fn pop(&mut self) -> Option<(Key, Item<T>)> {
+        let Place { deadline, number, index } = self.due.first()?;
+        if deadline > self.now.min(self.timers.elapsed()) {
+            return None;
+        }
+        let item = self.items.remove(index);
+        // Its place is stale now.
+        self.settle_due();
+        Some((Key { number, index }, item))
+    }
+
+    /// The key of the item that will be popped next, if nothing changes.
+    pub(super) fn peek(&self) -> Option<Key> {
+        let due = self.due.first();
+        let timer = match due {
+            Some(first) if first.deadline <= self.timers.elapsed() => None,
+            _ => self.timers.earliest_by(|&index| self.items.get(index).map(|item| item.number)),
+        };
+        let timer = timer.and_then(|&index| {
+            let item = self.items.get(index)?;
+            Some(Place { deadline: item.deadline, number: item.number, index })
+        });
+        let Place { deadline: _, number, index } = due.into_iter().chain(timer).min()?;
+        Some(Key { number, index })
+    }
+
+    /// After an item has left the due.
+    #[inline]
+    fn settle_due(&mut self) {
+        self.due.settle(&self.items, self.items.len() - self.timers.len());
+    }
+
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.items.shrink_to_fit();
+        self.due.sweep(&self.items);
+        self.due.shrink_to_fit();
+        self.handed_out.shrink_to_fit();
+    }
+
+    /// Moves items together, so that they take no more memory than they have to.
+    pub(super) fn compact(&mut self) {
+        let Self { items, timers, due, .. } = self;
+        due.sweep(items);
+        items.compact(|item, to| {
+            if let Some(index) = item.timer.and_then(|timer| timers.get_mut(timer)) {
+                *index = to;
+            }
+        });
+        due.reindex(|&Place { deadline: _, number, index }| {
+            items.find(&Key { number, index }).expect("no place is stale after a sweep")
+        });
+        self.shrink_to_fit();
+    }
+
+    /// Leaves no item, and returns what they were in: dropping them is code of a user's.
+    pub(super) fn detach(&mut self) -> Slab<Item<T>> {
+        self.timers = Hierarchy::new(self.timers.resolution(), SLOTS);
+        self.due.clear();
+        self.items.detach()
+    }
+
+    /// For tests.
+    ///
+    /// # Panics
+    /// If something does not hold.
+    #[cfg(test)]
+    pub(super) fn assert_invariants(&self) {
+        self.timers.assert_invariants();
+        self.due.assert_invariants(&self.items, self.items.len() - self.timers.len());
+    }
+}

@@ -1,0 +1,76 @@
+//! A look at what is to be handed out first.
+
+use super::{Hierarchy, Nanos};
+
+impl<T> Hierarchy<T> {
+    /// The payload of the entry with the earliest deadline; of several with the same, that of the least `rank`.
+    ///
+    /// Takes a look at each entry of the buckets that may hold it, as a rule of one, and at each bucket in the queue.
+    pub(crate) fn earliest_by<R: Ord>(&self, rank: impl Fn(&T) -> R) -> Option<&T> {
+        let mut earliest: Option<(Nanos, &T)> = None;
+        for (beginning, bucket) in self.levels.queued() {
+            // In a bucket that has yet to begin nothing is due before that.
+            let may_hold_it = earliest.is_none_or(|(deadline, _)| beginning < deadline);
+            if !may_hold_it && beginning > self.elapsed() {
+                continue;
+            }
+            for (_, key) in bucket.iter() {
+                let Some(link) = self.entries.link(key.index()) else { continue };
+                let is_earlier = |&(deadline, payload): &(Nanos, &T)| {
+                    link.deadline < deadline
+                        || link.deadline == deadline
+                            && rank(self.entries.payload(key.index())) < rank(payload)
+                };
+                if earliest.as_ref().is_none_or(is_earlier) {
+                    earliest = Some((link.deadline, self.entries.payload(key.index())));
+                }
+            }
+        }
+        earliest.map(|(_, payload)| payload)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wheel::{Progress, Resolution};
+
+    const TICK: u64 = 10;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+
+        #[test]
+        fn it_has_the_earliest_deadline_and_then_the_least_rank(
+            deadlines in prop::collection::vec((0..3_000_u64, 0..4_u8), 1..40),
+            moves in prop::collection::vec((0..40_usize, 0..3_000_u64), 0..40),
+            now in 0..3_000_u64,
+        ) {
+            let tick = Resolution::new(std::time::Duration::from_nanos(TICK)).unwrap();
+            let mut wheel = Hierarchy::new(tick, 4);
+            let mut entries = Vec::new();
+            for (at, &(deadline, rank)) in deadlines.iter().enumerate() {
+                if let Ok(key) = wheel.insert(Nanos::ZERO, Nanos(deadline), (rank, at)) {
+                    entries.push((key, deadline, rank, at));
+                }
+            }
+            let (before, after) = moves.split_at(moves.len() / 2);
+            let mut expired = Vec::new();
+            for (moves, now) in [(before, 0), (after, now)] {
+                prop_assert_eq!(wheel.advance(Nanos(now), usize::MAX, &mut expired), Progress::Done);
+                entries.retain(|&(key, ..)| wheel.contains(key));
+                for &(at, to) in moves {
+                    if let Some((key, deadline, ..)) = entries.get_mut(at) {
+                        wheel.reschedule(*key, Nanos(to));
+                        *deadline = to;
+                    }
+                }
+                let expected = entries.iter().map(|&(_, deadline, rank, at)| (deadline, rank, at)).min();
+                let found = wheel.earliest_by(|&payload| payload).copied();
+                prop_assert_eq!(found, expected.map(|(_, rank, at)| (rank, at)));
+            }
+        }
+    }
+}

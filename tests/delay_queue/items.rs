@@ -1,0 +1,178 @@
+//! In which order and when items come, where tokio-util's promises less.
+
+use futures::StreamExt;
+use futures::stream::{FusedStream, Stream};
+use timingwheel::TimingWheel;
+use timingwheel::time::DelayQueue;
+use tokio::time::{Instant, advance};
+use tokio_test::task::spawn;
+use tokio_test::{assert_pending, assert_ready};
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn items_with_the_same_deadline_come_in_the_order_of_their_insertion() {
+    let mut queue = DelayQueue::new();
+    let deadline = Instant::now() + ms(100_000);
+    // Some wait on a coarse level, some are inserted late, some come by a reset.
+    let keys: Vec<_> = (0..50).map(|n| queue.insert_at(n, deadline)).collect();
+    for n in (0..50).step_by(3) {
+        queue.remove(&keys[n]);
+    }
+    for n in (1..50).step_by(3) {
+        queue.reset(&keys[n], DAY);
+        queue.reset_at(&keys[n], deadline);
+    }
+    advance(ms(99_990)).await;
+    queue.insert_at(50, deadline);
+    let expected: Vec<usize> = (0..51).filter(|n| n % 3 != 0 || *n == 50).collect();
+    assert_eq!(drain(&mut queue).await, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn overdue_items_come_in_the_order_of_their_deadlines_whenever_they_were_inserted() {
+    let mut queue = spawn(DelayQueue::new());
+    let start = Instant::now();
+    for millis in [30, 10, 20, 90] {
+        queue.insert_at(millis, start + ms(millis));
+    }
+    advance(ms(50)).await;
+    assert_eq!(due(&mut queue), 10);
+    queue.insert_at(5, start + ms(5));
+    queue.insert_at(25, start + ms(25));
+    assert_eq!([due(&mut queue), due(&mut queue), due(&mut queue), due(&mut queue)], [5, 20, 25, 30]);
+    assert_pending!(poll(&mut queue));
+}
+
+#[tokio::test(start_paused = true)]
+async fn deadlines_are_kept_to_the_nanosecond() {
+    let start = Instant::now();
+    let mut queue = DelayQueue::new();
+    let odd = Duration::from_nanos(7_123_457);
+    let key = queue.insert("odd", odd);
+    assert_eq!(queue.deadline(&key), start + odd);
+    let expired = queue.next().await.unwrap();
+    assert_eq!(expired.deadline(), start + odd);
+    // A paused clock goes by whole milliseconds.
+    assert_eq!(start.elapsed(), ms(8));
+    // One that has passed is kept as well.
+    let key = queue.insert_at("overdue", start);
+    assert_eq!(queue.deadline(&key), start);
+}
+
+#[tokio::test(start_paused = true)]
+async fn items_of_one_tick_take_one_wake_up_and_are_late_by_less_than_a_tick() {
+    let wheel = TimingWheel::builder().tick(ms(10)).build().unwrap();
+    let mut queue = wheel.delay_queue();
+    let start = Instant::now();
+    for n in 0..1_000 {
+        queue.insert_at(n, start + ms(50) + Duration::from_micros(10 * n));
+    }
+    let before = wheel.stats().armed;
+    while let Some(expired) = queue.next().await {
+        let late = Instant::now() - expired.deadline();
+        assert!(late < ms(10), "{late:?}");
+    }
+    let armed = wheel.stats().armed - before;
+    assert!(armed <= 3, "{armed} wake-ups");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_that_shares_a_tick_is_there_as_soon_as_it_is_polled_for() {
+    let mut queue = spawn(TimingWheel::builder().tick(DAY).build().unwrap().delay_queue());
+    queue.insert(1, ms(5));
+    queue.insert(2, ms(60));
+    advance(ms(5)).await;
+    assert_eq!(due(&mut queue), 1);
+    assert_pending!(poll(&mut queue));
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_is_no_furthest_deadline() {
+    let start = Instant::now();
+    let mut queue = spawn(DelayQueue::new());
+    let century = DAY * 365 * 100;
+    let never = queue.insert("never", Duration::MAX);
+    queue.insert("in a century", century);
+    assert_eq!(queue.next().await.unwrap().into_inner(), "in a century");
+    assert_eq!(start.elapsed(), century);
+    assert_eq!(queue.peek(), Some(never));
+    assert_pending!(poll(&mut queue));
+    queue.reset(&never, ms(1));
+    queue.reset(&never, Duration::MAX);
+    assert_pending!(poll(&mut queue));
+    assert!(queue.deadline(&never) > start + century * 2);
+    assert_eq!(queue.remove(&never).into_inner(), "never");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_is_used_for_years_goes_on() {
+    let mut queue = DelayQueue::new();
+    for year in 0..30 {
+        queue.insert(year, DAY * 365);
+        assert_eq!(queue.next().await.unwrap().into_inner(), year);
+        queue.insert(year, Duration::ZERO);
+        assert_eq!(queue.next().await.unwrap().into_inner(), year);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn peek_agrees_with_poll_whatever_happens_in_between() {
+    let mut queue = DelayQueue::new();
+    let start = Instant::now();
+    fastrand::seed(7);
+    let keys: Vec<_> = (0..500).map(|n| queue.insert(n, ms(fastrand::u64(..20_000)))).collect();
+    for key in &keys[..200] {
+        queue.reset(key, ms(fastrand::u64(..40_000)));
+    }
+    let mut last = start;
+    while let Some(next) = queue.peek() {
+        let deadline = queue.deadline(&next);
+        assert!(last <= deadline);
+        let expired = queue.next().await.unwrap();
+        assert_eq!((expired.key(), expired.deadline()), (next, deadline));
+        assert_eq!(Instant::now(), deadline.max(last));
+        last = deadline;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_a_stream_it_knows_its_size_and_is_terminated_while_it_is_empty() {
+    let mut queue = DelayQueue::new();
+    assert!(queue.is_terminated());
+    queue.insert(1, ms(1));
+    queue.insert(2, ms(2));
+    assert!(!queue.is_terminated());
+    assert_eq!(queue.size_hint(), (2, Some(2)));
+    assert_eq!(queue.select_next_some().await.into_inner(), 1);
+    assert_eq!(queue.select_next_some().await.into_inner(), 2);
+    assert!(queue.is_terminated());
+}
+
+#[tokio::test(start_paused = true)]
+async fn popping_lets_other_tasks_run() {
+    let mut queue = DelayQueue::new();
+    (0..10_000).for_each(|n| _ = queue.insert(n, Duration::ZERO));
+    let other = tokio::spawn(std::future::ready(()));
+    let mut popped = 0;
+    while !other.is_finished() {
+        assert!(queue.next().await.is_some());
+        popped += 1;
+    }
+    assert!(popped < 1_000, "the other task ran after {popped} items");
+}
+
+#[tokio::test]
+async fn on_a_clock_that_runs_no_item_is_early_or_lost() {
+    let mut queue = spawn(TimingWheel::new().delay_queue());
+    for n in 0..2_000_u64 {
+        queue.insert(n, Duration::from_micros(n * 37 % 50_000));
+    }
+    let mut count = 0;
+    while let Some(expired) = queue.next().await {
+        assert!(Instant::now() >= expired.deadline());
+        count += 1;
+    }
+    assert_eq!(count, 2_000);
+    assert!(assert_ready!(poll(&mut queue)).is_none());
+}

@@ -1,0 +1,62 @@
+//! `time::DelayQueue`: items that are handed out when their deadlines come. On tokio's paused clock, but where it says
+//! otherwise.
+//!
+//! What is in `same` is compiled twice and runs on tokio-util's queue too. What is to differ is in the other files.
+
+#![allow(clippy::duplicate_mod, reason = "that the same code runs on both is the point")]
+
+mod end;
+mod items;
+mod keys;
+mod on_tokio_util;
+mod on_wheel;
+mod panics;
+mod scripts;
+mod waking;
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Poll;
+use std::time::Duration;
+
+use timingwheel::time::DelayQueue;
+use timingwheel::time::delay_queue::Expired;
+use tokio_test::assert_ready;
+use tokio_test::task::Spawn;
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Polls once, with a waker that tells whether it was woken.
+fn poll<T>(queue: &mut Spawn<DelayQueue<T>>) -> Poll<Option<Expired<T>>> {
+    queue.enter(|cx, mut queue| queue.poll_expired(cx))
+}
+
+/// The next value, which is due.
+#[track_caller]
+fn due<T>(queue: &mut Spawn<DelayQueue<T>>) -> T {
+    assert_ready!(poll(queue)).expect("there is an item").into_inner()
+}
+
+/// All values, as they come due.
+async fn drain<T>(queue: &mut DelayQueue<T>) -> Vec<T> {
+    let mut values = Vec::new();
+    while let Some(expired) = poll_fn(|cx| queue.poll_expired(cx)).await {
+        values.push(expired.into_inner());
+    }
+    values
+}
+
+/// The text of a panic in `f`.
+fn panic_text<T>(f: impl FnOnce() -> T) -> String {
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(_) => panic!("it did not panic"),
+        Err(panic) => match panic.downcast::<String>() {
+            Ok(text) => *text,
+            Err(panic) => (*panic.downcast::<&str>().expect("a panic with a text")).to_owned(),
+        },
+    }
+}

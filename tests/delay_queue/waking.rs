@@ -1,0 +1,209 @@
+//! Who waits is woken, whatever happens to the queue meanwhile, and has no timer left for nothing.
+
+use std::sync::{Arc, Mutex};
+
+use timingwheel::TimingWheel;
+use timingwheel::time::{self, DelayQueue};
+use tokio::time::{Instant, advance, sleep, timeout};
+use tokio_test::task::spawn;
+use tokio_test::{assert_pending, assert_ready};
+
+use super::*;
+
+type Shared = Arc<Mutex<DelayQueue<u32>>>;
+
+/// A task that waits for the next value, and tells at which time it came.
+fn waits(queue: &Shared) -> tokio::task::JoinHandle<(Instant, Option<u32>)> {
+    let queue = queue.clone();
+    tokio::spawn(async move {
+        let next = poll_fn(|cx| queue.lock().unwrap().poll_expired(cx)).await;
+        (Instant::now(), next.map(|expired| expired.into_inner()))
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_waits_is_told_of_what_others_do() {
+    let start = Instant::now();
+    let queue: Shared = Arc::default();
+    let far = queue.lock().unwrap().insert(1, DAY);
+    let changes: [(&str, fn(&Shared)); 4] = [
+        ("an earlier item", |queue| _ = queue.lock().unwrap().insert(2, ms(100))),
+        ("an overdue item", |queue| {
+            _ = queue.lock().unwrap().insert_at(2, Instant::now() - ms(5));
+            assert_eq!(queue.lock().unwrap().len(), 2);
+        }),
+        ("an item that is due at once", |queue| _ = queue.lock().unwrap().insert(2, Duration::ZERO)),
+        ("an earlier one, and then a still earlier one, and a later one", |queue| {
+            for millis in [500, 100, 900] {
+                queue.lock().unwrap().insert(2, ms(millis));
+            }
+        }),
+    ];
+    for (name, change) in changes {
+        let waiting = waits(&queue);
+        sleep(ms(10)).await;
+        change(&queue);
+        let (_, value) =
+            timeout(ms(150), waiting).await.unwrap_or_else(|_| panic!("not woken: {name}")).unwrap();
+        assert_eq!(value, Some(2), "{name}");
+    }
+    // Reset to earlier, to later and to earlier again.
+    let queue: Shared = Arc::default();
+    let near = queue.lock().unwrap().insert(1, ms(50));
+    let waiting = waits(&queue);
+    sleep(ms(10)).await;
+    for millis in [500, 100, 900, 200] {
+        queue.lock().unwrap().reset(&near, ms(millis));
+    }
+    let before = Instant::now();
+    let (at, value) = waiting.await.unwrap();
+    assert_eq!((at - before, value), (ms(200), Some(1)));
+    assert!(start.elapsed() < DAY, "{far:?} was not waited for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_waits_for_the_last_item_is_told_that_it_is_gone() {
+    let removals: [fn(&mut DelayQueue<u32>); 3] = [
+        |queue| _ = queue.remove(&queue.peek().unwrap()),
+        |queue| _ = queue.try_remove(&queue.peek().unwrap()),
+        DelayQueue::clear,
+    ];
+    for remove in removals {
+        let queue: Shared = Arc::default();
+        queue.lock().unwrap().insert(1, DAY);
+        let waiting = waits(&queue);
+        sleep(ms(10)).await;
+        remove(&mut queue.lock().unwrap());
+        let (_, none) = timeout(ms(1), waiting).await.expect("it is told").unwrap();
+        assert_eq!(none, None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_one_waited_for_is_removed_the_next_one_comes_in_time() {
+    let mut queue = spawn(DelayQueue::new());
+    let first = queue.insert(1, ms(100));
+    queue.insert(2, ms(200));
+    assert_pending!(poll(&mut queue));
+    queue.remove(&first);
+    assert_pending!(poll(&mut queue));
+    sleep(ms(200)).await;
+    assert!(queue.is_woken());
+    assert_eq!(due(&mut queue), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_is_moved_to_another_task_wakes_that_one() {
+    let mut first = spawn(());
+    let mut second = spawn(());
+    let mut queue = DelayQueue::new();
+    queue.insert(1, ms(100));
+    assert_pending!(first.enter(|cx, _| queue.poll_expired(cx)));
+    assert_pending!(second.enter(|cx, _| queue.poll_expired(cx)));
+    sleep(ms(100)).await;
+    assert!(second.is_woken() && !first.is_woken());
+
+    queue.insert(2, ms(100));
+    assert!(assert_ready!(first.enter(|cx, _| queue.poll_expired(cx))).is_some());
+    assert_pending!(first.enter(|cx, _| queue.poll_expired(cx)));
+    let queue = Arc::new(Mutex::new(queue));
+    let (_, value) = waits(&queue).await.unwrap();
+    assert_eq!(value, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn inserting_while_popping_loses_nothing() {
+    let mut queue = DelayQueue::new();
+    let start = Instant::now();
+    queue.insert(0_u32, ms(1));
+    let mut popped = Vec::new();
+    while let Some(expired) = poll_fn(|cx| queue.poll_expired(cx)).await {
+        assert_eq!(Instant::now(), expired.deadline());
+        popped.push(expired.into_inner());
+        let n = popped.len() as u32;
+        if n < 100 {
+            queue.insert(n, ms(u64::from(n * n % 500)));
+        }
+    }
+    assert_eq!(popped.len(), 100);
+    assert!(start.elapsed() < ms(50_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_queue_has_no_timer() {
+    let mut queue = spawn(DelayQueue::new());
+    let wheel = time::wheel();
+    let key = queue.insert(1, ms(10_000));
+    assert_eq!(wheel.pending(), 0, "armed when it is polled");
+    assert_pending!(poll(&mut queue));
+    assert_pending!(poll(&mut queue));
+    assert_eq!(wheel.pending(), 1);
+    queue.remove(&key);
+    assert_eq!(wheel.pending(), 0);
+
+    // An item that comes early leaves the timer for the one that was waited for; the end takes it away.
+    let key = queue.insert(1, ms(10_000));
+    assert_pending!(poll(&mut queue));
+    queue.insert(2, ms(1));
+    advance(ms(1)).await;
+    assert_eq!(due(&mut queue), 2);
+    queue.remove(&key);
+    assert!(assert_ready!(poll(&mut queue)).is_none());
+    assert_eq!(wheel.pending(), 0);
+    assert_eq!(wheel.stats().armed, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_that_is_reset_again_and_again_wakes_nobody_meanwhile() {
+    let wheel = TimingWheel::new();
+    let mut queue = spawn(wheel.delay_queue());
+    let key = queue.insert(1, ms(60_000));
+    assert_pending!(poll(&mut queue));
+    for _ in 0..1_000 {
+        advance(ms(50)).await;
+        queue.reset(&key, ms(60_000));
+        assert_pending!(poll(&mut queue));
+        assert!(!queue.is_woken());
+    }
+    assert!(wheel.stats().armed <= 10, "{:?}", wheel.stats());
+}
+
+/// As the others, but on threads, where the driver runs beside the task.
+#[test]
+fn on_several_workers_every_change_is_seen() {
+    const ROUNDS: u32 = 2_000;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let queue: Shared = Arc::default();
+        let keep = queue.lock().unwrap().insert(u32::MAX, DAY);
+        let popping = {
+            let queue = queue.clone();
+            tokio::spawn(async move {
+                let mut popped = 0;
+                while let Some(expired) = poll_fn(|cx| queue.lock().unwrap().poll_expired(cx)).await {
+                    assert!(Instant::now() >= expired.deadline());
+                    popped += 1;
+                }
+                popped
+            })
+        };
+        for n in 0..ROUNDS {
+            let mut queue = queue.lock().unwrap();
+            let key = queue.insert(n, Duration::from_micros(u64::from(n % 1_500)));
+            if n % 3 == 0 {
+                queue.reset(&key, DAY);
+                queue.reset(&key, Duration::from_micros(u64::from(n % 700)));
+            }
+            drop(queue);
+            if n % 8 == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        while queue.lock().unwrap().len() > 1 {
+            sleep(ms(1)).await;
+        }
+        queue.lock().unwrap().remove(&keep);
+        let popped = timeout(Duration::from_secs(30), popping).await.expect("it hangs").unwrap();
+        assert_eq!(popped, ROUNDS);
+    });
+}
