@@ -21,6 +21,8 @@
 //! - `tests/ticks.rs`: `on_the_real_clock_a_sleep_is_never_early`
 //! - `tests/executors.rs`: `after_a_storm_on_many_threads_the_counts_add_up_and_nothing_was_early`
 //! - `src/driver/tests.rs`: `there_is_one_turn_for_a_tick_that_is_never_early_and_no_later_than_the_end_of_the_tick`
+//! - `src/delay_queue/model.rs`: `a_schedule_is_an_ordered_map`
+//! - `tests/delay_queue/items.rs`: `on_a_clock_that_runs_no_item_is_early_or_lost`
 //! - `fuzz/targets/core.rs`, `fuzz/targets/api.rs`
 //!
 //! # Late by less than a tick
@@ -40,6 +42,7 @@
 //! - `tests/limits.rs`: `a_lone_timer_does_not_wait_for_the_end_of_a_long_tick`
 //! - `tests/executors.rs`: `a_worker_that_is_blocked_does_not_hold_up_the_timers_of_others`
 //! - `tests/stalls.rs`: `a_worker_that_goes_on_stalling_does_not_keep_the_timers_of_a_runtime_that_has_another`
+//! - `tests/delay_queue/items.rs`: `items_of_one_tick_take_one_wake_up_and_are_late_by_less_than_a_tick`
 //! - `fuzz/targets/core.rs`, `fuzz/targets/api.rs`
 //!
 //! # Exactly once, and none lost
@@ -62,6 +65,9 @@
 //!   `of_two_timers_armed_as_the_driver_goes_to_sleep_the_earlier_counts`,
 //!   `a_timer_armed_as_the_only_other_one_is_cancelled_is_not_overslept`,
 //!   `a_thread_that_rings_loses_no_time_set_meanwhile`
+//! - `src/delay_queue/model.rs`: `a_schedule_is_an_ordered_map`
+//! - `tests/delay_queue/waking.rs`: `a_task_that_waits_is_told_of_what_others_do`,
+//!   `on_several_workers_every_change_is_seen`
 //! - `fuzz/targets/core.rs`, `fuzz/targets/api.rs`
 //!
 //! # Moving counts
@@ -105,12 +111,14 @@
 //!
 //! # A stale key harms nobody
 //!
-//! A key of the [core](crate::wheel::Hierarchy) whose entry is gone finds nothing, also when its place is another's.
+//! A key of the [core](crate::wheel::Hierarchy) whose entry is gone finds nothing, also when its place is another's;
+//! nor does one of a [`DelayQueue`](crate::time::DelayQueue) whose item is gone.
 //!
 //! - `tests/hierarchy_model.rs`: `a_wheel_does_what_an_ordered_map_does_to_within_a_tick`
 //! - `tests/model/regressions.rs`:
 //!   `a_stale_key_does_not_find_what_stands_where_its_entry_was_taken_from_the_front`
 //! - `src/wheel/slab.rs`: `an_index_that_is_used_again_makes_another_key`
+//! - `tests/delay_queue/keys.rs`: `a_key_that_has_outlived_its_item_touches_no_other`
 //! - `fuzz/targets/core.rs`
 //!
 //! # Memory follows what is pending
@@ -158,6 +166,7 @@
 //!   `a_timer_that_fires_as_the_wheel_ends_is_woken_once`,
 //!   `a_wheel_shut_down_as_the_driver_goes_to_sleep_wakes_it`
 //! - `src/loom_models/futures.rs`: `a_task_whose_wheel_ends_gets_the_error`
+//! - `tests/delay_queue/end.rs`: `at_the_end_of_the_wheel_who_waits_is_woken_and_told_and_no_item_is_lost`
 //! - `fuzz/targets/api.rs`
 //!
 //! # Wakers may do anything
@@ -169,6 +178,7 @@
 //!   `a_waker_that_panics_when_dropped_harms_no_other_timer`,
 //!   `a_waker_may_arm_drop_move_poll_and_count_timers_of_its_wheel`, `a_waker_may_shut_its_wheel_down`,
 //!   `wakers_that_panic_do_not_stop_a_shutdown`
+//! - `tests/delay_queue/panics.rs`: `a_waker_that_panics_loses_no_item`
 //!
 //! # Panics are written down
 //!

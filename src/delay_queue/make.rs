@@ -12,8 +12,8 @@ use crate::wheel::Resolution;
 impl TimingWheel {
     /// A queue of items that are handed out when their deadlines come, on this wheel and with its tick.
     ///
-    /// However many items it holds, it has one timer in the wheel, in the shard of the thread that calls this: so make the
-    /// queue in the task that will poll it.
+    /// However many items it holds, it has one timer in the wheel, in the shard of the thread that calls this: so
+    /// make the queue in the task that will poll it.
     ///
     /// # Panics
     /// Never.

@@ -9,8 +9,8 @@ impl<T> DelayQueue<T> {
 
     /// How many items there is room for. With more the queue takes a larger block, and copies them.
     ///
-    /// The timers of the items take memory of their own, as they need it: 32 bytes for each that is pending, in pages of
-    /// 1,024 that are given back when they empty, and 8 in its slot.
+    /// The timers of the items take memory of their own, as they need it: 32 bytes for each that is pending, in pages
+    /// of 1,024 that are given back when they empty, and 8 in its slot.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.schedule.items().capacity()

@@ -26,16 +26,16 @@ use crate::wheel::Nanos;
 /// Items that are handed out when their deadlines come, for one task that polls it: as a stream, or by
 /// [`poll_expired`](Self::poll_expired).
 ///
-/// Items come in the order of their deadlines, and of those with the same deadline in the order of their insertion. An
-/// item can be removed, or get another deadline, by the [`Key`] that its insertion returned, until it is handed out.
-/// A key that has outlived its item finds nothing.
+/// Items come in the order of their deadlines, and of those with the same deadline in the order of their insertion.
+/// An item can be removed, or get another deadline, by the [`Key`] that its insertion returned, until it is handed
+/// out. A key that has outlived its item finds nothing.
 ///
-/// A queue is on one wheel: that of [`TimingWheel::delay_queue`](crate::TimingWheel::delay_queue), or that of the runtime within which the first item is
-/// inserted. It has one timer there, armed when it is polled and moved as need be. Its items are in
-/// the queue itself, so none but that timer takes a lock.
+/// A queue is on one wheel: that of [`TimingWheel::delay_queue`](crate::TimingWheel::delay_queue), or that of the
+/// runtime within which the first item is inserted. It has one timer there, armed when it is polled and moved as need
+/// be. Its items are in the queue itself, so none but that timer takes a lock.
 ///
-/// It holds at most [`MAX_LEN`](Self::MAX_LEN) items. Deadlines may lie in the past, and have no limit in the future: those
-/// more than 583 years ahead never come.
+/// It holds at most [`MAX_LEN`](Self::MAX_LEN) items. Deadlines may lie in the past, and have no limit in the future:
+/// those more than 583 years ahead never come.
 ///
 /// What differs from tokio-util's is on [the migration page](crate::migration#tokio-utils-delayqueue).
 ///
@@ -83,12 +83,12 @@ pub struct DelayQueue<T> {
 }
 
 impl<T> DelayQueue<T> {
-    /// Adds an item that is due `timeout` from now. With a `timeout` of zero it is due at once, with one of more than 583
-    /// years never.
+    /// Adds an item that is due `timeout` from now. With a `timeout` of zero it is due at once, with one of more than
+    /// 583 years never.
     ///
     /// # Panics
-    /// If the queue holds [`MAX_LEN`](Self::MAX_LEN) items; and, unless it is on a wheel already, if this thread is not within a
-    /// tokio runtime, or if the runtime's wheel cannot be made. The message names the caller.
+    /// If the queue holds [`MAX_LEN`](Self::MAX_LEN) items; and, unless it is on a wheel already, if this thread is
+    /// not within a tokio runtime, or if the runtime's wheel cannot be made. The message names the caller.
     ///
     /// # Examples
     ///
@@ -149,10 +149,10 @@ impl<T> DelayQueue<T> {
         Some(expired)
     }
 
-    /// Gives an item the deadline `timeout` from now, also if it is due and has not been handed out. With a `timeout` of
-    /// more than 583 years it never comes.
+    /// Gives an item the deadline `timeout` from now, also if it is due and has not been handed out. With a `timeout`
+    /// of more than 583 years it never comes.
     ///
-    /// To a later deadline this is as cheap as [`Sleep::reset`].
+    /// To a later deadline it stays where it is in the wheel until that place comes up.
     ///
     /// # Panics
     /// If `key` names no item.

@@ -1,7 +1,7 @@
 //! The pure part beside an ordered map, by random operations.
 //!
-//! - What is popped, and what `peek` names, is the first by deadline and then by insertion, and it is popped if and only if
-//!   its deadline has come.
+//! - What is popped, and what `peek` names, is the first by deadline and then by insertion, and it is popped if and
+//!   only if its deadline has come.
 //! - Keys find their items, with the deadlines that were set last, and stale ones find nothing.
 //! - Whoever waits until the time that [`Turn::Until`] tells misses no item by a tick.
 //! - Stale places are bounded, and memory is what was asked for.

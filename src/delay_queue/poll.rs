@@ -14,11 +14,12 @@ use crate::error::Error;
 const BATCH: usize = 256;
 
 impl<T> DelayQueue<T> {
-    /// Polls for the next item whose deadline has come. `None` if the queue is empty; there may be more after an insertion.
+    /// Polls for the next item whose deadline has come. `None` if the queue is empty; there may be more after an
+    /// insertion.
     ///
-    /// Pending, it wakes the task when an item is due, when one is inserted or reset that is due earlier than the others,
-    /// and when the last is removed. It may also wake it with nothing due, now and then. Of several tasks only the last
-    /// that polled is woken. An item spends a unit of the task's cooperative budget.
+    /// Pending, it wakes the task when an item is due, when one is inserted or reset that is due earlier than the
+    /// others, and when the last is removed. It may also wake it with nothing due, now and then. Of several tasks
+    /// only the last that polled is woken. An item spends a unit of the task's cooperative budget.
     ///
     /// # Precision
     /// As [`TimingWheel::sleep`](crate::TimingWheel::sleep), with the tick of the wheel that the queue is on.

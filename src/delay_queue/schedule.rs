@@ -9,8 +9,9 @@
 //!   \________ `due`, a heap, in order ______/
 //! ```
 //!
-//! So what is popped comes in the order of deadlines, although a wheel knows no order within a tick. Whoever waits is to
-//! look again at the last deadline in the tick, not at each: that takes one wake-up for a tick, and no item is late by more.
+//! So what is popped comes in the order of deadlines, although a wheel knows no order within a tick. Whoever waits is
+//! to look again at the last deadline in the tick, not at each: that takes one wake-up for a tick, and no item is
+//! late by more.
 
 use slab::Slab;
 
