@@ -80,7 +80,12 @@ impl Due {
     /// Takes all stale places away.
     #[cold]
     pub(super) fn sweep<T>(&mut self, items: &Items<T>) {
-        self.heap.retain(|Reverse(place)| place.is_current(items));
+        let mut places = std::mem::take(&mut self.heap).into_vec();
+        places.retain(|Reverse(place)| place.is_current(items));
+        // An item that was moved away and back has its place twice.
+        places.sort_unstable();
+        places.dedup();
+        self.heap = places.into();
     }
 
     /// Tells each place the index of its item, which has changed. None of them may be stale.

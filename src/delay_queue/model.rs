@@ -248,13 +248,21 @@ proptest! {
 #[test]
 fn places_of_items_that_have_left_are_bounded() {
     let mut model = Model::new(usize::MAX);
+    model.schedule.tell(Nanos(START));
+    assert_eq!(model.schedule.turn(usize::MAX), Turn::Empty);
     let key = model.schedule.insert(Nanos(START), 0);
+    assert_eq!(model.schedule.turn(usize::MAX), Turn::Due);
     for n in 1..1_000 {
         model.schedule.reset(&key, Nanos(START - n));
         model.schedule.assert_invariants();
     }
+    for _ in 0..1_000 {
+        // The item is at each of these places.
+        model.schedule.reset(&key, Nanos(START - 1_000));
+        model.schedule.assert_invariants();
+    }
     for n in 0..1_000 {
-        let key = model.schedule.insert(Nanos(START + 1), n);
+        let key = model.schedule.insert(Nanos(START), n);
         model.schedule.remove(&key);
         model.schedule.assert_invariants();
     }
