@@ -54,6 +54,9 @@
 //! - `tests/hierarchy_memory.rs`: `a_million_entries_in_one_bucket_go_out_in_batches_and_give_their_memory_back`
 //! - `tests/deadlines_model.rs`: `whatever_is_done_to_timers_they_elapse_as_their_deadlines_say`
 //! - `tests/executors.rs`: `after_a_storm_on_many_threads_the_counts_add_up_and_nothing_was_early`
+//! - `tests/faults/million.rs`: `a_million_timers_on_one_tick_all_fire`,
+//!   `a_million_timers_that_are_dropped_on_the_tick_on_which_they_are_due_fire_or_are_cancelled`
+//! - `tests/faults/clock.rs`: `after_each_jump_of_the_clock_what_it_passed_has_fired_and_nothing_else`
 //! - `src/loom_models/firing.rs`: `a_timer_is_cancelled_or_fires_and_is_gone_when_cancel_returns`,
 //!   `a_timer_is_cancelled_during_a_cascade_in_batches_and_the_others_fire`,
 //!   `a_timer_that_is_moved_into_the_past_wakes_once`,
@@ -92,6 +95,7 @@
 //! - `tests/model/uptime.rs`: `after_three_years_in_odd_steps_no_timer_was_lost_early_or_late`
 //! - `tests/hierarchy_borders.rs`: `the_end_of_time_is_reached_with_the_fewest_slots_and_with_the_most`
 //! - `tests/limits.rs`: `wheels_with_settings_at_their_limits_are_on_time`
+//! - `tests/faults/settings.rs`: `with_all_settings_at_their_limits_timers_are_on_time_on_the_paused_clock`
 //! - `tests/ticks.rs`: `a_century_at_a_tenth_of_a_millisecond_is_an_ordinary_deadline`,
 //!   `a_deadline_beyond_what_the_wheel_can_count_is_never_reached`
 //!
@@ -105,6 +109,10 @@
 //!   `it_can_be_awaited_by_reference_in_a_select_loop`
 //! - `tests/timeout.rs`: `a_timeout_that_is_dropped_or_elapses_drops_the_future`,
 //!   `a_future_that_panics_leaves_nothing_behind`
+//! - `tests/faults/panics.rs`: `a_future_that_panics_under_a_timer_leaves_nothing_behind`,
+//!   `a_stream_that_panics_under_a_timer_leaves_nothing_behind`
+//! - `tests/faults/threads.rs`: `a_thread_that_dies_while_it_holds_timers_of_each_kind_leaves_none`,
+//!   `a_task_that_is_aborted_or_dropped_with_its_set_while_it_holds_timers_of_each_kind_leaves_none`
 //! - `tests/elsewhere.rs`: `counts_are_exact_right_after_a_drop`, `a_timer_that_was_dropped_does_not_wake_its_task`,
 //!   `the_wheel_keeps_a_few_wakers_of_dropped_timers_and_no_more`
 //! - `src/loom_models/firing.rs`: `a_timer_that_was_discarded_elsewhere_does_not_fire_while_others_are_discarded`
@@ -135,6 +143,7 @@
 //! - `tests/hierarchy_bytes.rs`: `a_year_of_storms_leaves_the_memory_of_the_slots_and_of_one_page`
 //! - `src/wheel/bucket.rs`: `an_emptied_bucket_keeps_little_memory`
 //! - `tests/leaks.rs`: `ten_thousand_wheels_leave_no_task_no_thread_and_no_memory`
+//! - `tests/live_allocations.rs`: `ten_thousand_wheels_leave_not_a_byte_however_they_end`
 //!
 //! # A bound is a bound
 //!
@@ -162,6 +171,9 @@
 //!   `when_the_runtime_ends_all_that_are_pending_are_woken`,
 //!   `the_driver_ends_with_the_last_handle_when_nothing_is_left_of_the_wheel`
 //! - `tests/leaks.rs`: `ten_thousand_wheels_leave_no_task_no_thread_and_no_memory`
+//! - `tests/faults/runtimes.rs`: `a_runtime_that_is_dropped_wakes_a_million_timers`,
+//!   `a_runtime_that_is_shut_down_while_a_worker_is_blocked_wakes_what_is_pending`,
+//!   `a_waker_may_end_the_runtime_that_the_driver_runs_on`
 //! - `src/loom_models/end.rs`: `a_timer_registered_as_the_wheel_ends_is_refused_or_woken`,
 //!   `a_timer_that_fires_as_the_wheel_ends_is_woken_once`,
 //!   `a_wheel_shut_down_as_the_driver_goes_to_sleep_wakes_it`
@@ -178,6 +190,9 @@
 //!   `a_waker_that_panics_when_dropped_harms_no_other_timer`,
 //!   `a_waker_may_arm_drop_move_poll_and_count_timers_of_its_wheel`, `a_waker_may_shut_its_wheel_down`,
 //!   `wakers_that_panic_do_not_stop_a_shutdown`
+//! - `tests/faults/panics_in_clone.rs`:
+//!   `a_sleep_that_is_polled_again_with_a_waker_that_cannot_be_cloned_still_wakes_the_one_before`
+//! - `tests/faults/threads.rs`: `a_waker_that_blocks_holds_others_up_for_so_long_and_loses_none`
 //! - `tests/delay_queue/panics.rs`: `a_waker_that_panics_loses_no_item`
 //!
 //! # Panics are written down
@@ -207,6 +222,8 @@
 //! - An order among timers that are due in the same tick.
 //! - Lateness on a machine that does not run the driver: a runtime all of whose workers are blocked, or a process
 //!   that is stopped. What came due meanwhile fires when it runs again.
+//! - Timers where there is no memory: Rust then aborts the process. [`max_pending`](crate::Builder::max_pending) keeps
+//!   them from coming to that (`tests/faults/memory.rs`).
 //! - That time spent suspended counts: it does as far as tokio's clock counts it.
 //!
 //! [`TimingWheel::new`]: crate::TimingWheel::new

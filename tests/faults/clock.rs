@@ -1,0 +1,98 @@
+//! Clocks that jump, and clocks that seem to go back. Those that stand still and go on are in `tests/paused_clock.rs`.
+
+use std::pin::Pin;
+
+use tokio::time::advance;
+use tokio_test::assert_ready_ok;
+
+use super::*;
+
+/// The clock jumps on, by anything up to a day and sometimes by two. Meanwhile timers are armed, moved and dropped.
+#[tokio::test(start_paused = true)]
+async fn after_each_jump_of_the_clock_what_it_passed_has_fired_and_nothing_else() {
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut up_to = |most: Duration| most.mul_f64(random.f64().powi(4));
+    let wheel = TimingWheel::builder().tick(Duration::from_micros(100)).shards(3).build().unwrap();
+    let mut sleeps: Vec<Sleep> = Vec::new();
+    for round in 0..200 {
+        for _ in 0..100 {
+            // Half a microsecond and more, so that none is due at once.
+            let mut sleep = register(wheel.sleep(Duration::from_nanos(500) + up_to(2 * DAY)), Waker::noop());
+            if up_to(DAY) < DAY / 8 {
+                Pin::new(&mut sleep).reset(Instant::now() + Duration::from_nanos(500) + up_to(DAY));
+            }
+            sleeps.push(sleep);
+        }
+        let dropped = sleeps.len() / 3;
+        sleeps.drain(..dropped);
+        advance(if round % 10 == 0 { 2 * DAY } else { up_to(DAY) }).await;
+        let now = Instant::now();
+        let due = sleeps.iter().filter(|sleep| sleep.deadline() <= now).count();
+        assert_eq!(wheel.pending(), sleeps.len() - due, "after round {round}");
+        sleeps.retain_mut(|sleep| {
+            let is_ready = sleep.poll_elapsed(&mut Context::from_waker(Waker::noop())).is_ready();
+            assert_eq!(is_ready, sleep.deadline() <= now, "after round {round}");
+            !is_ready
+        });
+        assert_adds_up(&wheel);
+    }
+}
+
+/// Each runtime has a clock of its own, if that was paused. So for who polls a wheel's timers here and there, its clock
+/// goes back and forth, and a wheel's timers go by the clock of whoever makes and polls them. The wheel goes by its own
+/// runtime's, and never back.
+#[test]
+fn timers_made_and_polled_where_the_clock_is_days_behind_or_ahead_are_neither_lost_nor_early_for_the_wheel() {
+    let paused = || Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    for (ahead, behind) in [(DAY, Duration::ZERO), (Duration::ZERO, DAY), (DAY, 3 * DAY)] {
+        let (ours, other) = (paused(), paused());
+        other.block_on(advance(behind));
+        let wheel = ours.block_on(async {
+            let wheel = TimingWheel::new();
+            advance(ahead).await;
+            wheel.sleep(ms(1)).await;
+            wheel
+        });
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut sleeps = Vec::new();
+        for round in 0..100 {
+            // Made by the one clock, and first polled by the other.
+            for (makes, polls) in [(&ours, &other), (&other, &ours), (&other, &other), (&ours, &ours)] {
+                let mut sleep = {
+                    let _context = makes.enter();
+                    wheel.sleep(ms(1 + round * round))
+                };
+                let is_ready = polls.block_on(async { sleep.poll_elapsed(&mut cx).is_ready() });
+                if is_ready {
+                    let clocks = [&ours, polls].map(|runtime| runtime.block_on(async { Instant::now() }));
+                    assert!(clocks.into_iter().any(|now| now >= sleep.deadline()));
+                } else {
+                    sleeps.push(sleep);
+                }
+            }
+            if round % 3 == 0 && !sleeps.is_empty() {
+                let mut sleep = sleeps.swap_remove(sleeps.len() / 2);
+                other.block_on(async { Pin::new(&mut sleep).reset_after(ms(round)) });
+                sleeps.push(sleep);
+            }
+            ours.block_on(advance(ms(round)));
+            assert_adds_up(&wheel);
+        }
+        // By the wheel's own clock all of them come, each at its deadline and not before.
+        ours.block_on(async {
+            sleeps.sort_by_key(Sleep::deadline);
+            for mut sleep in sleeps {
+                let deadline = sleep.deadline();
+                tokio::time::timeout(10 * DAY, sleep.try_wait()).await.expect("it is lost").unwrap();
+                assert!(Instant::now() >= deadline);
+                assert_ready_ok!(sleep.poll_elapsed(&mut cx));
+            }
+            let stats = assert_adds_up(&wheel);
+            assert_eq!(stats.pending, 0);
+            // It still works.
+            let start = Instant::now();
+            wheel.sleep(ms(7)).await;
+            assert_eq!(start.elapsed(), ms(7));
+        });
+    }
+}

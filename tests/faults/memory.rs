@@ -1,0 +1,67 @@
+//! No memory. Rust aborts a process that gets none where a vector or a page of timers has to grow, and a library cannot
+//! change that; a bound on pending timers keeps it from coming to that.
+
+use std::env;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output};
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+
+use super::*;
+
+/// Set for a process that is to arm timers until there is no more memory: its bound, or nothing for none.
+const FILLS: &str = "TIMINGWHEEL_TEST_FILLS_MEMORY";
+const SIGABRT: i32 = 6;
+/// For the timers of a bounded wheel five times as much as they take, for the test's others too little.
+const MEMORY: u64 = 64 << 20;
+const BOUND: usize = 100_000;
+const TIMERS: usize = 20 * BOUND;
+
+/// Arms timers until there is no more memory, or no more place, or all have been made.
+fn fill(max_pending: Option<usize>) {
+    setrlimit(Resource::Data, Rlimit { current: Some(MEMORY), maximum: Some(MEMORY) }).unwrap();
+    let runtime = runtime(0);
+    let _guard = runtime.enter();
+    let mut builder = TimingWheel::builder();
+    if let Some(max_pending) = max_pending {
+        builder = builder.max_pending(max_pending);
+    }
+    let wheel = builder.build().unwrap();
+    let mut refused = 0;
+    for n in 0..TIMERS {
+        match wheel.try_sleep(DAY + ms(n as u64)) {
+            // The wheel's part stays.
+            Ok(sleep) => std::mem::forget(register(sleep, Waker::noop())),
+            Err(error) => refused += usize::from(error.is_at_capacity()),
+        }
+    }
+    assert_eq!(refused, TIMERS - BOUND);
+    assert_eq!(assert_adds_up(&wheel).pending, BOUND);
+    println!("refused");
+}
+
+fn fill_in_another_process(max_pending: &str) -> Output {
+    let this_test =
+        concat!(module_path!(), "::without_memory_a_process_is_aborted_unless_a_bound_refuses_timers");
+    let this_test = this_test.split_once("::").unwrap().1;
+    Command::new(env::current_exe().unwrap())
+        .args([this_test, "--exact", "--nocapture", "--test-threads=1"])
+        .env(FILLS, max_pending)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn without_memory_a_process_is_aborted_unless_a_bound_refuses_timers() {
+    if let Ok(max_pending) = env::var(FILLS) {
+        return fill(max_pending.parse().ok());
+    }
+    let Output { status, stderr, .. } = fill_in_another_process("");
+    let words = String::from_utf8_lossy(&stderr);
+    assert_eq!(status.signal(), Some(SIGABRT), "{status}: {words}");
+    assert!(words.contains("memory allocation of"), "{words}");
+
+    let Output { status, stdout, stderr } = fill_in_another_process(&BOUND.to_string());
+    assert!(status.success(), "{status}: {}", String::from_utf8_lossy(&stderr));
+    assert!(String::from_utf8_lossy(&stdout).contains("refused"));
+}

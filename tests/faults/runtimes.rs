@@ -1,0 +1,172 @@
+//! The runtime goes, or what drives the wheel on it. Nobody but the runtime holds the driver's task, so nothing else can
+//! abort it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Wake, Waker};
+use std::thread;
+
+use tokio::task::LocalSet;
+use tokio::time::Instant;
+use tokio_test::{assert_ready_err, assert_ready_ok};
+
+use super::*;
+
+/// All that were pending have been woken, and are told of the end.
+#[track_caller]
+fn assert_all_told(wheel: &TimingWheel, sleeps: Vec<Sleep>, woken: &Counts) {
+    let stats = assert_adds_up(wheel);
+    assert_eq!((stats.pending, stats.cancelled), (0, sleeps.len() as u64));
+    assert_eq!(woken.woken(), sleeps.len());
+    for mut sleep in sleeps {
+        let result = sleep.poll_elapsed(&mut Context::from_waker(Waker::noop()));
+        assert!(assert_ready_err!(result).is_shutdown());
+    }
+    assert_eq!(assert_adds_up(wheel), stats);
+}
+
+#[test]
+fn a_runtime_that_is_dropped_wakes_a_million_timers() {
+    for workers in [0, 2] {
+        let runtime = runtime(workers);
+        let wheel = wheel_on(&runtime);
+        let counts = Counts::due_at(Instant::now());
+        let waker = Waker::from(counts.clone());
+        let sleeps: Vec<_> =
+            (0..MILLION).map(|n| register(wheel.sleep(DAY + ms(n as u64)), &waker)).collect();
+        assert_eq!(wheel.pending(), MILLION);
+        drop(runtime);
+        assert_all_told(&wheel, sleeps, &counts);
+    }
+}
+
+#[test]
+fn a_runtime_that_is_dropped_before_the_driver_ever_ran_wakes_what_is_pending() {
+    let runtime = runtime(0);
+    let wheel = wheel_on(&runtime);
+    let counts = Counts::due_at(Instant::now());
+    let sleeps = (0..1_000).map(|_| register(wheel.sleep(DAY), &counts.clone().into())).collect();
+    drop(runtime);
+    assert_all_told(&wheel, sleeps, &counts);
+}
+
+/// What it blocks may be the very driver. Then another worker has to end the wheel.
+#[test]
+fn a_runtime_that_is_shut_down_while_a_worker_is_blocked_wakes_what_is_pending() {
+    let runtime = runtime(2);
+    let wheel = wheel_on(&runtime);
+    let is_released = Arc::new(AtomicBool::new(false));
+    let (tell, blocked) = mpsc::channel();
+    runtime.spawn({
+        let is_released = is_released.clone();
+        async move {
+            tell.send(()).unwrap();
+            wait_until("the test", || is_released.load(Ordering::SeqCst));
+        }
+    });
+    blocked.recv().unwrap();
+    let counts = Counts::due_at(Instant::now());
+    let sleeps: Vec<_> = (0..1_000).map(|_| register(wheel.sleep(DAY), &counts.clone().into())).collect();
+    runtime.shutdown_background();
+    wait_until("the end", || counts.woken() == sleeps.len());
+    assert_all_told(&wheel, sleeps, &counts);
+    is_released.store(true, Ordering::SeqCst);
+}
+
+/// A task that ends its runtime as it is woken, which is in the middle of the driver's turn.
+struct EndsRuntime(Mutex<Option<Runtime>>);
+
+impl Wake for EndsRuntime {
+    fn wake(self: Arc<Self>) {
+        if let Some(runtime) = self.0.lock().unwrap().take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+#[test]
+fn a_waker_may_end_the_runtime_that_the_driver_runs_on() {
+    let runtime = runtime(2);
+    let wheel = wheel_on(&runtime);
+    let due = Instant::now() + TIME_TO_ARM;
+    let ends_runtime = Arc::new(EndsRuntime(Mutex::new(None)));
+    let first = register(wheel.sleep_until(due), &ends_runtime.clone().into());
+    // More than the driver takes at a time, so that some of those that are due wait for its next turn.
+    let counts = Counts::due_at(due);
+    let due_too: Vec<_> =
+        (0..1_000).map(|_| register(wheel.sleep_until(due), &counts.clone().into())).collect();
+    let not_due: Vec<_> =
+        (0..1_000).map(|_| register(wheel.sleep(DAY), &Counts::due_at(due).into())).collect();
+    *ends_runtime.0.lock().unwrap() = Some(runtime);
+    wait_until("the end", || wheel.pending() == 0 && counts.woken() == due_too.len());
+    assert_eq!(counts.early(), 0);
+    for mut sleep in due_too.into_iter().chain([first]) {
+        assert_ready_ok!(sleep.poll_elapsed(&mut Context::from_waker(Waker::noop())));
+    }
+    for mut sleep in not_due {
+        assert!(assert_ready_err!(sleep.poll_elapsed(&mut Context::from_waker(Waker::noop()))).is_shutdown());
+    }
+    wait_until("the counts", || wheel.stats().armed == 2_001);
+    assert_adds_up(&wheel);
+}
+
+#[test]
+fn a_wheel_outlives_the_task_and_the_local_set_that_made_it() {
+    for workers in [0, 2] {
+        let runtime = runtime(workers);
+        runtime.block_on(async {
+            let (tell, made) = mpsc::channel();
+            let maker = tokio::spawn(async move {
+                tell.send(TimingWheel::new()).unwrap();
+                std::future::pending::<()>().await;
+            });
+            let by_task = loop {
+                match made.try_recv() {
+                    Ok(wheel) => break wheel,
+                    Err(_) => tokio::task::yield_now().await,
+                }
+            };
+            maker.abort();
+            assert!(maker.await.unwrap_err().is_cancelled());
+            let local = LocalSet::new();
+            let by_local_set = local.run_until(async { TimingWheel::new() }).await;
+            drop(local);
+            for wheel in [by_task, by_local_set] {
+                let sleep = wheel.sleep(ms(2));
+                let deadline = sleep.deadline();
+                tokio::time::timeout(HANG_GUARD, sleep).await.expect("the driver has ended");
+                assert!(Instant::now() >= deadline);
+                assert_eq!(assert_adds_up(&wheel).fired, 1);
+            }
+        });
+    }
+}
+
+/// As long as each of them is blocked, its runtime drives nothing; a thread of another may meanwhile arm and cancel.
+#[test]
+fn while_all_workers_are_blocked_nothing_fires_and_nothing_is_lost() {
+    let runtime = runtime(2);
+    let wheel = wheel_on(&runtime);
+    let is_released = Arc::new(AtomicBool::new(false));
+    let (tell, blocked) = mpsc::channel();
+    for _ in 0..2 {
+        let (is_released, tell) = (is_released.clone(), tell.clone());
+        runtime.spawn(async move {
+            tell.send(()).unwrap();
+            wait_until("the test", || is_released.load(Ordering::SeqCst));
+        });
+    }
+    blocked.iter().take(2).for_each(drop);
+    let counts = Counts::due_at(Instant::now() + TIME_TO_ARM);
+    let mut sleeps: Vec<_> =
+        (0..1_000).map(|_| register(wheel.sleep_until(counts.due), &counts.clone().into())).collect();
+    sleeps.truncate(600);
+    thread::sleep(counts.due.saturating_duration_since(Instant::now()) + ms(10));
+    assert_eq!(counts.woken(), 0);
+    sleeps.truncate(300);
+    let stats = assert_adds_up(&wheel);
+    assert_eq!((stats.pending, stats.cancelled), (300, 700));
+    is_released.store(true, Ordering::SeqCst);
+    wait_until("the timers", || counts.woken() == 300);
+    assert_eq!((assert_adds_up(&wheel).fired, counts.early()), (300, 0));
+}

@@ -1,0 +1,135 @@
+//! Threads and tasks that end while they hold timers, or go on without a sign.
+
+use std::future::pending;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+
+use futures::stream::{self, StreamExt};
+use timingwheel::stream::StreamTimeExt;
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::task::JoinSet;
+use tokio_test::assert_pending;
+
+use super::*;
+
+/// A stream on which nothing arrives.
+struct Silent;
+
+impl AsyncRead for Silent {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+        _buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+}
+
+/// Waits, with a timer of each kind, for what never comes.
+async fn wait_with_each_kind(wheel: TimingWheel) {
+    let mut read_buffer = [0];
+    let mut buffer = ReadBuf::new(&mut read_buffer);
+    let mut guard = pin!(wheel.idle_guard(Silent).with_read_limit(DAY));
+    let read = std::future::poll_fn(|cx| guard.as_mut().poll_read(cx, &mut buffer));
+    let mut interval = wheel.interval(DAY);
+    interval.tick().await;
+    let mut items = pin!(stream::pending::<()>().timeout_on(&wheel, DAY));
+    tokio::select! {
+        () = wheel.sleep(DAY) => {}
+        _ = wheel.timeout(DAY, pending::<()>()) => {}
+        _ = read => {}
+        _ = interval.tick() => {}
+        _ = items.next() => {}
+    }
+    unreachable!("nobody waits for a day");
+}
+
+/// How many timers that takes.
+const KINDS: usize = 5;
+
+#[test]
+fn a_thread_that_dies_while_it_holds_timers_of_each_kind_leaves_none() {
+    for workers in [0, 2] {
+        let runtime = runtime(workers);
+        let wheel = wheel_on(&runtime);
+        let threads = [(); 4].map(|()| {
+            let wheel = wheel.clone();
+            thread::spawn(move || {
+                let mut timers = tokio_test::task::spawn(wait_with_each_kind(wheel.clone()));
+                assert_pending!(timers.poll());
+                assert!(wheel.pending() >= KINDS);
+                panic!("the thread dies");
+            })
+        });
+        for thread in threads {
+            assert!(thread.join().is_err());
+        }
+        let stats = assert_adds_up(&wheel);
+        assert_eq!((stats.pending, stats.cancelled), (0, 4 * KINDS as u64));
+    }
+}
+
+#[test]
+fn a_task_that_is_aborted_or_dropped_with_its_set_while_it_holds_timers_of_each_kind_leaves_none() {
+    for workers in [0, 2] {
+        let runtime = runtime(workers);
+        runtime.block_on(async {
+            let wheel = TimingWheel::new();
+            let mut tasks: JoinSet<_> = (0..50).map(|_| wait_with_each_kind(wheel.clone())).collect();
+            while wheel.pending() < 50 * KINDS {
+                tokio::task::yield_now().await;
+            }
+            tasks.abort_all();
+            while let Some(end) = tasks.join_next().await {
+                assert!(end.unwrap_err().is_cancelled());
+            }
+            let stats = assert_adds_up(&wheel);
+            assert_eq!((stats.pending, stats.cancelled), (0, 50 * KINDS as u64));
+        });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn timers_that_are_forgotten_stay_to_their_deadline_and_harm_nobody() {
+    let wheel = TimingWheel::builder().max_pending(1_001).build().unwrap();
+    let counts = Counts::due_at(Instant::now() + ms(10));
+    for _ in 0..1_000 {
+        std::mem::forget(register(wheel.sleep(ms(10)), &counts.clone().into()));
+    }
+    assert_eq!(wheel.pending(), 1_000);
+    wheel.sleep(ms(10)).await;
+    assert_eq!((counts.woken(), counts.early()), (1_000, 0));
+    assert_eq!(assert_adds_up(&wheel).fired, 1_001);
+    let _places: Vec<_> = (0..1_001).map(|_| wheel.try_sleep(DAY).expect("no place was lost")).collect();
+}
+
+/// It runs on the driver's task, as tokio's own timers call wakers from the worker that turns them.
+#[test]
+fn a_waker_that_blocks_holds_others_up_for_so_long_and_loses_none() {
+    struct Blocks;
+    impl Wake for Blocks {
+        fn wake(self: Arc<Self>) {
+            thread::sleep(ms(30));
+        }
+    }
+    for workers in [0, 2] {
+        let runtime = runtime(workers);
+        runtime.block_on(async {
+            let wheel = TimingWheel::new();
+            let counts = Counts::due_at(Instant::now() + TIME_TO_ARM);
+            let waker = Waker::from(counts.clone());
+            let _first = register(wheel.sleep_until(counts.due), &Arc::new(Blocks).into());
+            let _others: Vec<_> =
+                (0..500).map(|n| register(wheel.sleep_until(counts.due + ms(n % 40)), &waker)).collect();
+            wheel.sleep_until(counts.due + ms(41)).await;
+            while wheel.pending() > 0 {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!((counts.woken(), counts.early()), (500, 0));
+            assert_eq!(assert_adds_up(&wheel).fired, 502);
+        });
+    }
+}
