@@ -226,11 +226,11 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_schedule_is_an_ordered_map(
-        ops in prop::collection::vec(ops(), 1..200),
+        ops in prop::collection::vec(ops(), 1..120),
         batch in prop_oneof![1..4_usize, Just(usize::MAX)],
     ) {
         let mut model = Model::new(batch);

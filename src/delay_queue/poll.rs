@@ -106,7 +106,7 @@ impl<T> DelayQueue<T> {
                 }
                 Turn::Until(at) => at,
             };
-            let Some(sleep) = &mut self.sleep else { unreachable!("an item comes after its wheel") };
+            let sleep = self.sleep.as_mut().expect("an item comes after its wheel");
             // Woken before the time, the task moves it on then: so an item that is reset again and again costs nothing
             // here.
             if sleep.armed().is_none_or(|armed| armed > at) {

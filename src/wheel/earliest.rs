@@ -40,7 +40,7 @@ mod tests {
     const TICK: u64 = 10;
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
         fn it_has_the_earliest_deadline_and_then_the_least_rank(

@@ -78,6 +78,18 @@ async fn items_of_one_tick_take_one_wake_up_and_are_late_by_less_than_a_tick() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn items_of_the_tick_that_is_under_way_take_one_wake_up() {
+    let wheel = TimingWheel::builder().tick(ms(10)).build().unwrap();
+    let mut queue = spawn(wheel.delay_queue());
+    (1..=9).for_each(|n| _ = queue.insert(n, ms(n)));
+    advance(ms(2)).await;
+    assert_eq!([due(&mut queue), due(&mut queue)], [1, 2]);
+    assert_pending!(poll(&mut queue));
+    assert_eq!(drain(&mut queue).await, Vec::from_iter(3..=9));
+    assert_eq!(wheel.stats().armed, 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_item_that_shares_a_tick_is_there_as_soon_as_it_is_polled_for() {
     let mut queue = spawn(TimingWheel::builder().tick(DAY).build().unwrap().delay_queue());
     queue.insert(1, ms(5));

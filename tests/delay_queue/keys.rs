@@ -84,7 +84,7 @@ async fn keys_of_moved_items_are_those_that_they_had() {
 #[tokio::test(start_paused = true)]
 async fn due_items_can_be_removed_reset_and_compacted_before_they_are_popped() {
     let mut queue = tokio_test::task::spawn(DelayQueue::new());
-    let keys: Vec<Key> = (0..100).map(|n| queue.insert(n, ms(1))).collect();
+    let keys: Vec<Key> = (0..100_usize).map(|n| queue.insert(n, ms(1))).collect();
     tokio::time::advance(ms(1)).await;
     assert_eq!(due(&mut queue), 0);
     keys[1..80].iter().for_each(|key| _ = queue.remove(key));
@@ -93,8 +93,8 @@ async fn due_items_can_be_removed_reset_and_compacted_before_they_are_popped() {
     queue.compact();
     assert_eq!((queue.len(), queue.capacity()), (20, 20));
     assert_eq!(due(&mut queue), 99);
-    for n in 81..99 {
-        assert_eq!(queue.peek(), Some(keys[n as usize]));
+    for (n, key) in keys.iter().enumerate().take(99).skip(81) {
+        assert_eq!(queue.peek(), Some(*key));
         assert_eq!(due(&mut queue), n);
     }
     tokio_test::assert_pending!(poll(&mut queue));

@@ -120,7 +120,7 @@ async fn inserting_while_popping_loses_nothing() {
     while let Some(expired) = poll_fn(|cx| queue.poll_expired(cx)).await {
         assert_eq!(Instant::now(), expired.deadline());
         popped.push(expired.into_inner());
-        let n = popped.len() as u32;
+        let n = u32::try_from(popped.len()).unwrap();
         if n < 100 {
             queue.insert(n, ms(u64::from(n * n % 500)));
         }
@@ -151,6 +151,22 @@ async fn an_empty_queue_has_no_timer() {
     assert!(assert_ready!(poll(&mut queue)).is_none());
     assert_eq!(wheel.pending(), 0);
     assert_eq!(wheel.stats().armed, 2);
+}
+
+/// On the clock that runs, as the driver has no chance to come to the timer here.
+#[tokio::test]
+async fn a_queue_that_was_emptied_before_its_timer_fired_has_none_any_more() {
+    let wheel = TimingWheel::new();
+    let mut queue = spawn(wheel.delay_queue());
+    queue.insert(1, ms(2));
+    assert_pending!(poll(&mut queue));
+    std::thread::sleep(ms(5));
+    // What is inserted now tells the queue what time it is.
+    let other = queue.insert(2, DAY);
+    queue.remove(&other);
+    assert_eq!(due(&mut queue), 1);
+    assert!(assert_ready!(poll(&mut queue)).is_none());
+    assert_eq!(wheel.pending(), 0);
 }
 
 #[tokio::test(start_paused = true)]

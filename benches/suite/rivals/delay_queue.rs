@@ -53,7 +53,7 @@ impl Queue for Ours {
     }
 
     fn poll_pop(&mut self, cx: &mut Context<'_>) -> Poll<Option<u32>> {
-        self.poll_expired(cx).map(|expired| expired.map(|expired| expired.into_inner()))
+        self.poll_expired(cx).map(|expired| expired.map(timingwheel::time::delay_queue::Expired::into_inner))
     }
 }
 
@@ -77,7 +77,7 @@ impl Queue for Theirs {
     }
 
     fn poll_pop(&mut self, cx: &mut Context<'_>) -> Poll<Option<u32>> {
-        self.poll_expired(cx).map(|expired| expired.map(|expired| expired.into_inner()))
+        self.poll_expired(cx).map(|expired| expired.map(tokio_util::time::delay_queue::Expired::into_inner))
     }
 }
 
