@@ -11,13 +11,15 @@ use tokio_test::{assert_pending, assert_ready};
 use super::*;
 
 type Shared = Arc<Mutex<DelayQueue<u32>>>;
+/// What is done to a queue that a task waits for, with a name.
+type Change = (&'static str, fn(&Shared));
 
 /// A task that waits for the next value, and tells at which time it came.
 fn waits(queue: &Shared) -> tokio::task::JoinHandle<(Instant, Option<u32>)> {
     let queue = queue.clone();
     tokio::spawn(async move {
         let next = poll_fn(|cx| queue.lock().unwrap().poll_expired(cx)).await;
-        (Instant::now(), next.map(|expired| expired.into_inner()))
+        (Instant::now(), next.map(Expired::into_inner))
     })
 }
 
@@ -26,7 +28,7 @@ async fn a_task_that_waits_is_told_of_what_others_do() {
     let start = Instant::now();
     let queue: Shared = Arc::default();
     let far = queue.lock().unwrap().insert(1, DAY);
-    let changes: [(&str, fn(&Shared)); 4] = [
+    let changes: [Change; 4] = [
         ("an earlier item", |queue| _ = queue.lock().unwrap().insert(2, ms(100))),
         ("an overdue item", |queue| {
             _ = queue.lock().unwrap().insert_at(2, Instant::now() - ms(5));
@@ -203,14 +205,16 @@ fn on_several_workers_every_change_is_seen() {
                 popped
             })
         };
-        for n in 0..ROUNDS {
+        let add = |n| {
             let mut queue = queue.lock().unwrap();
             let key = queue.insert(n, Duration::from_micros(u64::from(n % 1_500)));
             if n % 3 == 0 {
                 queue.reset(&key, DAY);
                 queue.reset(&key, Duration::from_micros(u64::from(n % 700)));
             }
-            drop(queue);
+        };
+        for n in 0..ROUNDS {
+            add(n);
             if n % 8 == 0 {
                 tokio::task::yield_now().await;
             }
