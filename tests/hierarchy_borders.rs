@@ -262,6 +262,15 @@ fn emptied_buckets_count_into_a_batch() {
 }
 
 #[test]
+fn a_key_is_printed_as_index_and_insertion() {
+    let mut wheel = wheel(1, 64);
+    let first = insert(&mut wheel, 5, ());
+    wheel.cancel(first);
+    let second = insert(&mut wheel, 5, ());
+    assert_eq!(format!("{first:?}, {second:?}"), "Key(0 of insertion 0), Key(0 of insertion 1)");
+}
+
+#[test]
 #[should_panic(expected = "a batch of no entries")]
 fn a_batch_of_nothing_is_refused() {
     let _ = wheel::<()>(1, 2).advance(Nanos(1), 0, &mut Vec::new());

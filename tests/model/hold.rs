@@ -18,6 +18,8 @@ where
     loop {
         let config = ProptestConfig {
             cases: 2 * ProptestConfig::default().cases,
+            // An operation in a hundred is left out at a time.
+            max_shrink_iters: 20_000,
             failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
             source_file: Some(file),
             ..ProptestConfig::default()
