@@ -62,6 +62,7 @@
 //! | give something more time | [`Sleep::reset`], [`Timeout::reset`] |
 //! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`try_timeout`](TimingWheel::try_timeout), [`Sleep::try_wait`] |
 //! | keep many items in one task, each until its time | [`time::DelayQueue`], [`TimingWheel::delay_queue`] |
+//! | wait until a condition holds for a key, or a deadline comes, as in Kafka's purgatory | [`TimingWheel::purgatory`] |
 //! | look after many timers in one task | [`Sleep::poll_elapsed`] |
 //! | switch from `tokio::time` by changing a `use` | [`time`], [`migration`] |
 //! | choose tick, wheel size, shards, a bound | [`TimingWheel::builder`] |
@@ -94,6 +95,7 @@ mod interval;
 pub mod migration;
 mod placement;
 pub mod promises;
+pub mod purgatory;
 mod runtime_wheel;
 mod shard;
 mod sleep;
@@ -117,6 +119,7 @@ pub use error::{BuildError, Elapsed, Error, TryTimeoutError};
 pub use future_ext::FutureTimeExt;
 pub use idle_guard::IdleGuard;
 pub use interval::Interval;
+pub use purgatory::Purgatory;
 pub use sleep::Sleep;
 pub use stats::Stats;
 pub use timeout::Timeout;

@@ -55,6 +55,8 @@
 //!
 //! What stays takes and returns tokio's types: make those with `tokio::time`, by its full path.
 //!
+//! What replaces the methods of Kafka's `DelayedOperationPurgatory` is [there](crate::purgatory#coming-from-kafka).
+//!
 //! ## tokio-util's `DelayQueue`
 //!
 //! Change `use tokio_util::time` to `use timingwheel::time`. `tests/delay_queue` runs the same code on both, fixed and

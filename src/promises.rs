@@ -181,6 +181,26 @@
 //! - `tests/delay_queue/end.rs`: `at_the_end_of_the_wheel_who_waits_is_woken_and_told_and_no_item_is_lost`
 //! - `fuzz/targets/api.rs`
 //!
+//! # An operation has one end
+//!
+//! What is watched in a [purgatory](crate::purgatory) completes, expires, is cancelled, or is told of the wheel's end,
+//! once, whoever wins. No change that is checked is missed, nobody waits for a condition that another thread tries, and
+//! what has ended stands in no list.
+//!
+//! - `tests/purgatory/model.rs`: `a_purgatory_does_what_a_naive_list_does`
+//! - `tests/purgatory/racing.rs`: `whoever_wins_each_operation_has_one_outcome_and_all_counts_agree`,
+//!   `a_change_that_is_checked_is_never_missed_while_others_check_and_watch`
+//! - `tests/purgatory/checks.rs`: `conditions_that_check_each_other_complete_in_a_chain`,
+//!   `a_check_in_tasks_may_hold_a_lock_that_conditions_take`
+//! - `tests/purgatory_memory.rs`:
+//!   `a_million_operations_that_ended_hold_no_memory_under_a_key_that_is_never_checked`
+//! - `src/loom_models/purgatory.rs`: `of_two_changes_under_two_keys_the_last_is_not_missed`,
+//!   `a_change_that_is_checked_as_an_operation_is_added_is_not_missed`,
+//!   `of_a_check_a_cancel_and_the_deadline_one_wins`, `an_operation_dropped_as_it_is_checked_leaves_nothing_behind`,
+//!   `an_operation_added_as_the_purgatory_is_shut_down_is_cancelled`,
+//!   `an_operation_added_to_one_list_as_the_next_is_closed_leaves_it`,
+//!   `a_change_that_is_left_to_the_task_as_that_polls_is_not_missed`
+//!
 //! # Wakers may do anything
 //!
 //! They are run, cloned and dropped outside the locks: they may arm, move and drop timers and end the wheel. If one
@@ -194,6 +214,7 @@
 //!   `a_sleep_that_is_polled_again_with_a_waker_that_cannot_be_cloned_still_wakes_the_one_before`
 //! - `tests/faults/threads.rs`: `a_waker_that_blocks_holds_others_up_for_so_long_and_loses_none`
 //! - `tests/delay_queue/panics.rs`: `a_waker_that_panics_loses_no_item`
+//! - `tests/purgatory/checks.rs`: `a_waker_may_check_the_key_that_it_is_woken_for`
 //!
 //! # Panics are written down
 //!

@@ -16,6 +16,7 @@ mod end;
 mod firing;
 mod futures;
 mod going_to_sleep;
+mod purgatory;
 
 use std::collections::BTreeSet;
 use std::pin::Pin;

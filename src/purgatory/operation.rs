@@ -1,0 +1,291 @@
+//! An operation: its condition, who tries it, and how it ended.
+//!
+//! A condition is a user's and runs without any lock. Whoever tries it takes it out of the operation, and alone decides
+//! how the operation goes on:
+//!
+//! | stage | the condition | next |
+//! |---|---|---|
+//! | `Waiting` | here | tried by a check or at the deadline, or cancelled: `Tried`, by whom takes the condition |
+//! | `Tried` | with one thread | holds: `Ended`, completed. Panics: `Ended`. Does not hold: tried again if a check came meanwhile; else `Ended` if an end was asked for; else `Waiting` |
+//! | `Ended` | dropped | nothing: the outcome is taken by the future |
+//!
+//! Nobody waits for a thread that tries. A check leaves word that the condition has to be tried once more, as what it
+//! saw may be out of date; who wants to end the operation leaves word of that. So checks of any keys, from any threads
+//! and from within conditions, cannot lock each other out, no check is lost, and what a condition returns is never
+//! thrown away for an end that came in between.
+//!
+//! The future's task is woken after the outcome is set, and when a check leaves the condition to it.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::task::Waker;
+
+use super::error::WatchError;
+use super::lists::{Lists, Place};
+use crate::contain::contained;
+use crate::sync::{ShortLock, ShortLockGuard};
+
+/// Returns what the operation completes with, once it can.
+pub(super) type Condition<T> = Box<dyn FnMut() -> Option<T> + Send>;
+
+pub(super) enum Outcome<T> {
+    Completed(T),
+    Unmet(WatchError),
+    /// The condition panicked.
+    Panicked(Box<dyn Any + Send>),
+}
+
+/// An operation in a list, whatever it completes with.
+pub(super) trait Watched<K>: Send + Sync {
+    fn places(&self) -> &[Place<K>];
+
+    /// Tries the condition, or has it tried by whoever is at it, and returns whether this completed the operation.
+    fn check(&self, lists: &Lists<K>) -> bool;
+
+    /// Has the condition tried by the task that awaits the operation, or by whoever is at it. Returns whether it had
+    /// not ended.
+    fn check_in_task(&self) -> bool;
+
+    /// Ends the operation without trying it, and returns whether this did. If a thread is at it, it ends when that
+    /// finds that the condition does not hold.
+    fn end(&self, lists: &Lists<K>, why: WatchError) -> bool;
+}
+
+pub(super) struct Operation<K, T> {
+    places: Box<[Place<K>]>,
+    state: ShortLock<State<T>>,
+}
+
+struct State<T> {
+    stage: Stage<T>,
+    /// Of the task that awaits the outcome.
+    waker: Option<Waker>,
+    /// That task is to try the condition when it polls next. Only while it is `Waiting`.
+    is_for_task: bool,
+}
+
+enum Stage<T> {
+    Waiting(Condition<T>),
+    Tried {
+        /// A check came.
+        again: bool,
+        /// Somebody wants it to end.
+        end: Option<WatchError>,
+    },
+    /// With the outcome until that is taken.
+    Ended(Option<Outcome<T>>),
+}
+
+impl<T> Stage<T> {
+    /// Tells whoever has the condition that the operation is to end, or else that it has to be tried again.
+    fn leave_word(&mut self, end: Option<WatchError>, is_own: bool) {
+        match self {
+            Self::Tried { end: asked @ None, .. } if end.is_some() => *asked = end,
+            // A condition that checks its own key means the others. After an end was asked for, checks come too late.
+            Self::Tried { again, end: None } if !is_own => *again = true,
+            Self::Tried { .. } | Self::Waiting(_) | Self::Ended(_) => {}
+        }
+    }
+}
+
+impl<K, T> Operation<K, T> {
+    /// The caller has its condition, as in `Tried`.
+    pub(super) fn new(places: Box<[Place<K>]>) -> Self {
+        let state =
+            State { stage: Stage::Tried { again: false, end: None }, waker: None, is_for_task: false };
+        Self { places, state: ShortLock::new(state) }
+    }
+
+    /// Tries the condition, which the caller has taken, until no check has come meanwhile. Returns whether it holds.
+    pub(super) fn run(&self, mut condition: Condition<T>, lists: &Lists<K>) -> bool {
+        loop {
+            let tried = self.try_once(&mut condition);
+            let mut state = self.state.lock();
+            let Stage::Tried { again, end } = &mut state.stage else {
+                unreachable!("it goes on only by who has its condition");
+            };
+            let outcome = match tried {
+                Ok(Some(output)) => Outcome::Completed(output),
+                Ok(None) if *again => {
+                    *again = false;
+                    continue;
+                }
+                Ok(None) => match *end {
+                    Some(why) => Outcome::Unmet(why),
+                    None => {
+                        state.stage = Stage::Waiting(condition);
+                        return false;
+                    }
+                },
+                Err(panic) => Outcome::Panicked(panic),
+            };
+            let is_completed = matches!(outcome, Outcome::Completed(_));
+            self.finish(state, outcome, lists);
+            contained(move || drop(condition));
+            return is_completed;
+        }
+    }
+
+    fn try_once(&self, condition: &mut Condition<T>) -> Result<Option<T>, Box<dyn Any + Send>> {
+        let _trying = Trying::begin(ptr::from_ref(self).addr());
+        // It is not called again after a panic.
+        catch_unwind(AssertUnwindSafe(condition))
+    }
+
+    /// Takes the condition to try it. If that is with a thread, leaves word there: to end, or else to try again.
+    fn take_condition(&self, end: Option<WatchError>) -> Option<Condition<T>> {
+        let is_own = self.is_tried_here();
+        let mut state = self.state.lock();
+        if !matches!(state.stage, Stage::Waiting(_)) {
+            state.stage.leave_word(end, is_own);
+            return None;
+        }
+        state.is_for_task = false;
+        match std::mem::replace(&mut state.stage, Stage::Tried { again: false, end }) {
+            Stage::Waiting(condition) => Some(condition),
+            Stage::Tried { .. } | Stage::Ended(_) => None,
+        }
+    }
+
+    /// Whether it is tried by this thread, and calls this.
+    fn is_tried_here(&self) -> bool {
+        Trying::is(ptr::from_ref(self).addr())
+    }
+
+    /// For who has the condition: sets the outcome, and tells the task.
+    fn finish(&self, mut state: ShortLockGuard<'_, State<T>>, outcome: Outcome<T>, lists: &Lists<K>) {
+        state.stage = Stage::Ended(Some(outcome));
+        let waker = state.waker.take();
+        drop(state);
+        lists.remove(&self.places);
+        if let Some(waker) = waker {
+            contained(|| waker.wake());
+        }
+    }
+
+    /// The outcome, if there is one; otherwise `waker` is woken when there is. Tries the condition if that was left to
+    /// the task.
+    pub(super) fn poll(&self, waker: &Waker, lists: &Lists<K>) -> Option<Outcome<T>> {
+        let mut clone = None;
+        let is_for_task = loop {
+            let mut state = self.state.lock();
+            if let Stage::Ended(outcome) = &mut state.stage {
+                return outcome.take();
+            }
+            if clone.is_some() {
+                std::mem::swap(&mut state.waker, &mut clone);
+            } else if !state.waker.as_ref().is_some_and(|current| current.will_wake(waker)) {
+                // A clone is made, and the one before dropped, without the lock.
+                drop(state);
+                clone = Some(waker.clone());
+                continue;
+            }
+            break std::mem::take(&mut state.is_for_task);
+        };
+        if is_for_task && let Some(condition) = self.take_condition(None) {
+            self.run(condition, lists);
+            return self.take_outcome();
+        }
+        None
+    }
+
+    /// The outcome, if there is one.
+    pub(super) fn take_outcome(&self) -> Option<Outcome<T>> {
+        match &mut self.state.lock().stage {
+            Stage::Ended(outcome) => outcome.take(),
+            Stage::Waiting(_) | Stage::Tried { .. } => None,
+        }
+    }
+
+    /// Tries it a last time. No outcome means that another thread is at it, and will wake the task.
+    pub(super) fn try_last(&self, lists: &Lists<K>, why: WatchError) -> Option<Outcome<T>> {
+        if let Some(condition) = self.take_condition(Some(why)) {
+            self.forget_waker();
+            self.run(condition, lists);
+        }
+        self.take_outcome()
+    }
+
+    pub(super) fn end_untried(&self, lists: &Lists<K>, why: WatchError) -> bool {
+        let Some(condition) = self.take_condition(Some(why)) else { return false };
+        self.finish(self.state.lock(), Outcome::Unmet(why), lists);
+        contained(move || drop(condition));
+        true
+    }
+
+    /// Its future is dropped.
+    pub(super) fn withdraw(&self, lists: &Lists<K>) {
+        self.forget_waker();
+        self.end_untried(lists, WatchError::Cancelled);
+    }
+
+    /// The task is here, and need not be woken.
+    fn forget_waker(&self) {
+        let waker = self.state.lock().waker.take();
+        // If it panics the operation has to end all the same.
+        contained(move || drop(waker));
+    }
+}
+
+impl<K: Send + Sync, T: Send> Watched<K> for Operation<K, T> {
+    fn places(&self) -> &[Place<K>] {
+        &self.places
+    }
+
+    fn check(&self, lists: &Lists<K>) -> bool {
+        self.take_condition(None).is_some_and(|condition| self.run(condition, lists))
+    }
+
+    fn check_in_task(&self) -> bool {
+        let is_own = self.is_tried_here();
+        let mut state = self.state.lock();
+        let waker = match &mut state.stage {
+            Stage::Waiting(_) => {
+                state.is_for_task = true;
+                state.waker.take()
+            }
+            tried @ Stage::Tried { .. } => {
+                tried.leave_word(None, is_own);
+                None
+            }
+            Stage::Ended(_) => return false,
+        };
+        drop(state);
+        if let Some(waker) = waker {
+            contained(|| waker.wake());
+        }
+        true
+    }
+
+    fn end(&self, lists: &Lists<K>, why: WatchError) -> bool {
+        self.end_untried(lists, why)
+    }
+}
+
+/// What this thread tries, by the operation's address: of conditions that check others, the innermost.
+struct Trying {
+    before: usize,
+}
+
+thread_local!(static TRYING: Cell<usize> = const { Cell::new(0) });
+
+impl Trying {
+    fn begin(operation: usize) -> Self {
+        // A thread that is about to end has no such place any more. Then a condition that checks its own key is tried
+        // again for that.
+        Self { before: TRYING.try_with(|trying| trying.replace(operation)).unwrap_or_default() }
+    }
+
+    fn is(operation: usize) -> bool {
+        // In a model all threads are one.
+        !cfg!(loom) && TRYING.try_with(|trying| trying.get() == operation).unwrap_or_default()
+    }
+}
+
+impl Drop for Trying {
+    fn drop(&mut self) {
+        let _ = TRYING.try_with(|trying| trying.set(self.before));
+    }
+}

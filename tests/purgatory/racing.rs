@@ -1,0 +1,140 @@
+//! Threads that check, cancel, drop and await the same operations. The interleavings of a few are tried by loom, in
+//! `src/loom_models`; these are many.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use timingwheel::purgatory::WatchError;
+use timingwheel::{Purgatory, TimingWheel};
+use tokio::task::JoinSet;
+
+use crate::{DAY, counts};
+
+/// Ends a test that would hang.
+const HANG_GUARD: Duration = Duration::from_secs(60);
+
+/// Counts each kind of outcome.
+#[derive(Debug, Default)]
+struct Outcomes {
+    completed: usize,
+    expired: usize,
+    cancelled: usize,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn whoever_wins_each_operation_has_one_outcome_and_all_counts_agree() {
+    const OPERATIONS: usize = 3_000;
+    const KEYS: usize = 7;
+    let wheel = TimingWheel::new();
+    let purgatory: Purgatory<usize> = wheel.purgatory();
+    let level = Arc::new(AtomicUsize::new(0));
+    let held = Arc::new(AtomicUsize::new(0));
+    let mut tasks = JoinSet::new();
+    for n in 0..OPERATIONS {
+        let (level, held) = (level.clone(), held.clone());
+        let mut has_held = false;
+        let watch =
+            purgatory.watch([n % KEYS, n % 3 + KEYS], Duration::from_millis(n as u64 % 50), move || {
+                assert!(!has_held, "it is not tried again after it held");
+                has_held = level.load(Ordering::Relaxed) > n;
+                has_held.then(|| held.fetch_add(1, Ordering::Relaxed)).map(|_| n)
+            });
+        tasks.spawn(async move { (n, watch.await) });
+    }
+    let threads: Vec<_> = (0..3)
+        .map(|thread| {
+            let (purgatory, level) = (purgatory.clone(), level.clone());
+            thread::spawn(move || {
+                let (mut completed, mut cancelled) = (0, 0);
+                for round in 0..OPERATIONS {
+                    level.fetch_add(thread, Ordering::Relaxed);
+                    completed += purgatory.check(&(round % (KEYS + 3)));
+                    if round % 1_000 == 999 {
+                        cancelled += purgatory.cancel(&(round % KEYS));
+                    }
+                }
+                (completed, cancelled)
+            })
+        })
+        .collect();
+    let mut outcomes = Outcomes::default();
+    let all = async {
+        while let Some(task) = tasks.join_next().await {
+            match task.unwrap() {
+                (n, Ok(output)) => {
+                    assert_eq!(n, output);
+                    outcomes.completed += 1;
+                }
+                (_, Err(WatchError::Expired)) => outcomes.expired += 1,
+                (_, Err(WatchError::Cancelled)) => outcomes.cancelled += 1,
+                (_, Err(error)) => panic!("{error}"),
+            }
+        }
+    };
+    tokio::time::timeout(HANG_GUARD, all).await.expect("an operation was lost");
+    let (completed, cancelled) = threads
+        .into_iter()
+        .map(|thread| thread.join().unwrap())
+        .fold((0, 0), |sum, of_thread| (sum.0 + of_thread.0, sum.1 + of_thread.1));
+    let Outcomes { completed: told, expired, cancelled: told_cancelled } = outcomes;
+    assert_eq!(told + expired + told_cancelled, OPERATIONS);
+    assert_eq!(told, held.load(Ordering::Relaxed), "each that held was told so");
+    // Some complete at their deadlines, or are cancelled while they are tried.
+    assert!(completed <= told && cancelled <= told_cancelled);
+    assert_eq!((counts(&purgatory), wheel.pending()), ((0, 0), 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_that_is_checked_is_never_missed_while_others_check_and_watch() {
+    const ROUNDS: usize = 2_000;
+    let purgatory: Purgatory<u8> = TimingWheel::new().purgatory();
+    for _ in 0..ROUNDS / 4 {
+        // Three changes under two keys; it holds after the last, whichever that is. Two begin before it is watched.
+        let changes = Arc::new(AtomicUsize::new(0));
+        let start = Arc::new(Barrier::new(4));
+        let threads = [0, 1, 0].map(|key| {
+            let (purgatory, changes, start) = (purgatory.clone(), changes.clone(), start.clone());
+            tokio::task::spawn_blocking(move || {
+                start.wait();
+                changes.fetch_add(1, Ordering::Relaxed);
+                purgatory.check(&key)
+            })
+        });
+        start.wait();
+        let seen = changes.clone();
+        let watch =
+            purgatory.watch([0, 1], DAY, move || (seen.load(Ordering::Relaxed) == 3).then_some("all three"));
+        let outcome = tokio::time::timeout(HANG_GUARD, watch).await.expect("the last check was lost");
+        assert_eq!(outcome, Ok("all three"));
+        for thread in threads {
+            thread.await.unwrap();
+        }
+    }
+    assert_eq!(counts(&purgatory), (0, 0));
+}
+
+#[test]
+fn operations_that_are_dropped_while_they_are_checked_leave_nothing_behind() {
+    const ROUNDS: usize = 20_000;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let purgatory: Purgatory<usize> = runtime.block_on(async { TimingWheel::new().purgatory() });
+    let alive = Arc::new(());
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| (0..ROUNDS).for_each(|round| _ = purgatory.check(&(round % 2))));
+        }
+        for key in 0..2 {
+            let (purgatory, alive) = (&purgatory, &alive);
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    let alive = alive.clone();
+                    let holds = move || (Arc::strong_count(&alive) % 7 == round % 7).then_some(());
+                    drop(purgatory.watch([key, 1 - key], DAY, holds));
+                }
+            });
+        }
+    });
+    assert_eq!((counts(&purgatory), Arc::strong_count(&alive)), ((0, 0), 1));
+}
