@@ -6,9 +6,14 @@
 //! due by then, and turns the structure. What it is behind the clock is its backlog. A rate is sustained if the backlog
 //! stays below 50 ms, and no timer is overdue for longer, in one of three runs of a second of requests each. The highest
 //! such rate is found by bisection over rates of which each is 15 % higher than the last.
+//!
+//! Beside timers alone there are whole purgatories: a request is an operation with a condition, under a key of its own
+//! and one that all share and nobody checks.
 
 mod direct;
+mod heap_purgatory;
 mod nothing;
+mod operations;
 mod replay;
 mod report;
 mod schedule;

@@ -4,7 +4,9 @@ use timingwheel::TimingWheel;
 use tokio::runtime::Runtime;
 
 use super::direct::Direct;
+use super::heap_purgatory::{HeapPurgatory, PURGE_INTERVAL};
 use super::nothing::Nothing;
+use super::operations::Operations;
 use super::replay::BACKLOG;
 use super::schedule::{LATENCIES, Latency};
 use super::search::{ATTEMPTS, Found, STEP, run as run_at, search};
@@ -44,6 +46,12 @@ const SUBJECTS: &[Subject] = &[
         runtime: crate::rivals::host::alternative_runtime,
         search: search::<Sleeps<Tokio>>,
     },
+    Subject {
+        name: "a whole purgatory on a heap, as Kafka's old one",
+        runtime,
+        search: search::<HeapPurgatory>,
+    },
+    Subject { name: "timingwheel::Purgatory, 20 slots", runtime, search: search::<Operations> },
 ];
 
 pub(super) fn run(scale: Scale) -> Findings {
@@ -105,10 +113,17 @@ fn notes(scale: Scale, table: Table) -> Table {
             Unit::Count.show(nothing.rate)
         ))
         .note(
-            "The first three are turned by the thread itself, without a lock. The others register a future with the \
-             runtime for each request, whose waker counts; the runtime has one worker, which the thread is, and fires \
+            "The first three are turned by the thread itself, without a lock. Sleeps and our purgatory register a \
+             future with the runtime for each request, whose waker counts; the runtime has one worker, which the thread is, and fires \
              them when the thread yields.",
         )
+        .note(format!(
+            "The last two are whole purgatories. A request is an operation with a condition of its own, watched under \
+             two keys: its own, which is checked when it is complete, and one that all share, which nobody checks. The \
+             one on a heap, under a mutex as its lists are, leaves what is complete where it is until {} requests have \
+             come, and then looks through all of it; ours takes it out at once, and wakes a task.",
+            Unit::Count.show(f64::from(PURGE_INTERVAL))
+        ))
         .note(
             "As all timeouts are alike, deadlines come in order: the best case of a heap, in which what is started \
              never moves up.",

@@ -42,11 +42,17 @@ impl Asked for Tokio {
     }
 }
 
-/// Counts the timers that fired.
+/// Counts how often somebody was woken.
 #[derive(Debug, Default)]
-struct Fired(AtomicUsize);
+pub(super) struct Woken(AtomicUsize);
 
-impl Wake for Fired {
+impl Woken {
+    pub(super) fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Wake for Woken {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -66,7 +72,7 @@ pub(super) struct Sleeps<T: Asked> {
     oldest: usize,
     arrived: usize,
     begin: Instant,
-    fired: Arc<Fired>,
+    fired: Arc<Woken>,
     waker: Waker,
     outcome: Outcome,
 }
@@ -96,13 +102,13 @@ impl<T: Asked> Sleeps<T> {
 }
 
 /// The clock is read anew, as a timer may have fired after the time by which the run goes.
-fn check_not_early(begin: Instant, started: Nanos) {
+pub(super) fn check_not_early(begin: Instant, started: Nanos) {
     assert!(begin.elapsed() >= started.to_duration() + TIMEOUT, "a timer was early");
 }
 
 impl<T: Asked> Watch for Sleeps<T> {
     fn new(_requests: usize, pending: usize) -> Self {
-        let fired = Arc::new(Fired::default());
+        let fired = Arc::new(Woken::default());
         Self {
             timer: T::start(),
             ring: (0..pending).map(|_| Place { started: Nanos::ZERO, sleep: Box::pin(None) }).collect(),
@@ -160,7 +166,7 @@ impl<T: Asked> Watch for Sleeps<T> {
     fn outcome(&self) -> Outcome {
         // Fewer, because a sleep is elapsed from when the runtime has come to its time, and may be dropped before it is
         // its waker's turn.
-        let fired = self.fired.0.load(Ordering::Relaxed);
+        let fired = self.fired.count();
         assert!(fired <= self.outcome.timed_out, "{fired} timers fired: {:?}", self.outcome);
         self.outcome
     }
