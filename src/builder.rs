@@ -164,6 +164,6 @@ impl Builder {
         let driver = Driver::new(driven.clone(), alarm.clone(), clock, resolution);
         alarm.start().map_err(BuildError::AlarmThread)?;
         runtime.spawn(driver);
-        Ok(TimingWheel::from_parts(shards, driven, alarm))
+        Ok(TimingWheel::from_parts(shards, driven, alarm, Some(runtime.id())))
     }
 }

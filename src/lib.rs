@@ -58,6 +58,7 @@
 //! | bound a future's time at the end of a chain of calls | [`FutureTimeExt`] |
 //! | bound a stream's gaps, throttle it, collect its items | [`stream`] |
 //! | do something again and again | [`TimingWheel::interval`], [`interval_at`](TimingWheel::interval_at) |
+//! | run something later, in a task of its own | [`TimingWheel::run_after`], [`run_at`](TimingWheel::run_at), [`job`] |
 //! | bound how long a connection may be silent | [`TimingWheel::idle_guard`] |
 //! | give something more time | [`Sleep::reset`], [`Timeout::reset`] |
 //! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`try_timeout`](TimingWheel::try_timeout), [`Sleep::try_wait`] |
@@ -92,6 +93,7 @@ mod future_ext;
 pub mod hyper;
 mod idle_guard;
 mod interval;
+pub mod job;
 pub mod migration;
 mod placement;
 pub mod promises;

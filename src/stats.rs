@@ -19,4 +19,6 @@ pub struct Stats {
     pub cascaded: u64,
     /// How many times the driver was woken. Going on after a full batch is not counted.
     pub driver_wakeups: u64,
+    /// How many [jobs](crate::job) panicked.
+    pub jobs_panicked: u64,
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tokio::runtime::{Handle, Id};
+
 use crate::alarm::Alarm;
 use crate::driver::Shards;
 use crate::placement::shard_of_this_thread;
@@ -48,6 +50,8 @@ struct Wheel {
     shards: Box<[Arc<Shard>]>,
     driven: Arc<Shards>,
     alarm: Arc<Alarm>,
+    /// The driver's. Not its handle, which would keep its files open.
+    runtime: Option<Id>,
 }
 
 /// The last handle goes.
@@ -60,8 +64,13 @@ impl Drop for Wheel {
 }
 
 impl TimingWheel {
-    pub(crate) fn from_parts(shards: Box<[Arc<Shard>]>, driven: Arc<Shards>, alarm: Arc<Alarm>) -> Self {
-        Self { wheel: Arc::new(Wheel { shards, driven, alarm }) }
+    pub(crate) fn from_parts(
+        shards: Box<[Arc<Shard>]>,
+        driven: Arc<Shards>,
+        alarm: Arc<Alarm>,
+        runtime: Option<Id>,
+    ) -> Self {
+        Self { wheel: Arc::new(Wheel { shards, driven, alarm, runtime }) }
     }
 
     /// How many timers are registered: first polled, and neither due nor dropped since.
@@ -133,6 +142,12 @@ impl TimingWheel {
         Arc::ptr_eq(&self.wheel, &other.wheel)
     }
 
+    /// Whether this thread is within the driver's runtime. An id is used again, so ask this of a wheel that has not ended.
+    pub(crate) fn is_on_this_runtime(&self) -> bool {
+        let here = Handle::try_current().ok().map(|runtime| runtime.id());
+        here.is_some() && here == self.wheel.runtime
+    }
+
     /// The shard for a timer made here.
     pub(crate) fn shard(&self) -> &Arc<Shard> {
         let shards = &self.wheel.shards;
@@ -142,7 +157,7 @@ impl TimingWheel {
 
 impl fmt::Debug for TimingWheel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Wheel { shards, driven: _, alarm: _ } = &*self.wheel;
+        let Wheel { shards, driven: _, alarm: _, runtime: _ } = &*self.wheel;
         f.debug_struct("TimingWheel")
             .field("shards", &shards.len())
             .field("pending", &self.pending())

@@ -85,7 +85,7 @@ fn assert_driver_ends(mut driver: PolledDriver, end_wheel: impl FnOnce() + 'stat
 fn a_wheel_shut_down_as_the_driver_goes_to_sleep_wakes_it() {
     check(["at once", "when woken"], || {
         let Parts { shards, driven, alarm, driver } = Parts::new(Route::Thread, 2);
-        let wheel = TimingWheel::from_parts(shards, driven, alarm);
+        let wheel = TimingWheel::from_parts(shards, driven, alarm, None);
         let handle = wheel.clone();
         let outcome = assert_driver_ends(driver, move || assert_eq!(handle.shutdown(), 0));
         // Until here, because the driver also ends with the last handle.

@@ -19,7 +19,7 @@ fn sleep(waker: &Arc<CountingWaker>) -> (Sleep, Arc<Shard>, TimingWheel) {
     // It would end the wheel as it is dropped.
     std::mem::forget(driver);
     let shard = shards[0].clone();
-    let wheel = TimingWheel::from_parts(shards, driven, alarm);
+    let wheel = TimingWheel::from_parts(shards, driven, alarm, None);
     let mut sleep = wheel.sleep(HOUR);
     assert!(sleep.poll_elapsed(&mut Context::from_waker(&waker.clone().into())).is_pending());
     (sleep, shard, wheel)

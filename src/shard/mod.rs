@@ -24,7 +24,7 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::placement::shard_of_this_thread;
 use crate::stats::Stats;
-use crate::sync::{OwnLines, ShortLock, ShortLockGuard};
+use crate::sync::{AtomicU64, Ordering, OwnLines, ShortLock, ShortLockGuard};
 use crate::wheel::{Hierarchy, Key, Nanos};
 
 #[derive(Debug)]
@@ -39,6 +39,7 @@ pub(crate) struct Shard {
     tick: Duration,
     alarm: Arc<Alarm>,
     bound: Option<Arc<Bound>>,
+    panics: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -76,6 +77,7 @@ impl Shard {
             tick,
             alarm,
             bound,
+            panics: AtomicU64::new(0),
         }
     }
 
@@ -292,6 +294,12 @@ impl Shard {
         stats.fired += state.fired;
         stats.cancelled += state.cancelled + discarded as u64;
         stats.cascaded += state.hierarchy.cascaded();
+        stats.jobs_panicked += self.panics.load(Ordering::Relaxed);
+    }
+
+    /// Counts a job of this shard's that panicked.
+    pub(crate) fn count_panic(&self) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
     }
 
     fn give_back(&self, places: usize) {

@@ -1,0 +1,154 @@
+//! Why a job has no output, and why one was refused.
+
+use std::any::Any;
+use std::sync::{Mutex, PoisonError};
+use std::{error, fmt};
+
+use super::state::JobState;
+use crate::error::Error;
+
+/// Why a job has no output: it was cancelled, it panicked, or it could not run.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use timingwheel::TimingWheel;
+///
+/// let wheel = TimingWheel::new();
+/// let job = wheel.run_after(Duration::from_secs(1), async { panic!("no milk") });
+/// let error: timingwheel::job::JobError = job.await.unwrap_err();
+/// assert_eq!(error.to_string(), "the job panicked: no milk");
+/// assert_eq!(*error.into_panic().unwrap().downcast::<&str>().unwrap(), "no milk");
+/// # }
+/// ```
+pub struct JobError {
+    kind: Kind,
+}
+
+enum Kind {
+    Cancelled,
+    /// The lock, which nobody waits for, makes of what can be sent what can be shared too, as errors are expected to be.
+    Panicked(Mutex<Box<dyn Any + Send>>),
+    CouldNotRun(Error),
+}
+
+impl JobError {
+    pub(super) const fn cancelled() -> Self {
+        Self { kind: Kind::Cancelled }
+    }
+
+    pub(super) const fn panicked(panic: Box<dyn Any + Send>) -> Self {
+        Self { kind: Kind::Panicked(Mutex::new(panic)) }
+    }
+
+    pub(super) const fn because(reason: Error) -> Self {
+        Self { kind: Kind::CouldNotRun(reason) }
+    }
+
+    pub(super) const fn state(&self) -> JobState {
+        match self.kind {
+            Kind::Cancelled => JobState::Cancelled,
+            Kind::Panicked(_) => JobState::Panicked,
+            Kind::CouldNotRun(_) => JobState::CouldNotRun,
+        }
+    }
+
+    /// Whether the job was cancelled.
+    #[must_use]
+    pub const fn is_cancelled(&self) -> bool {
+        matches!(self.kind, Kind::Cancelled)
+    }
+
+    /// Whether the job panicked.
+    #[must_use]
+    pub const fn is_panic(&self) -> bool {
+        matches!(self.kind, Kind::Panicked(_))
+    }
+
+    /// Why the job could not run, or not to its end: the wheel or its runtime has ended, or the wheel was full.
+    #[must_use]
+    pub const fn reason(&self) -> Option<Error> {
+        match self.kind {
+            Kind::CouldNotRun(reason) => Some(reason),
+            Kind::Cancelled | Kind::Panicked(_) => None,
+        }
+    }
+
+    /// What the job's panic carried, for `std::panic::resume_unwind`.
+    ///
+    /// # Errors
+    /// The error itself, if it is not that of a panic.
+    pub fn into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
+        match self.kind {
+            Kind::Panicked(panic) => Ok(panic.into_inner().unwrap_or_else(PoisonError::into_inner)),
+            kind => Err(Self { kind }),
+        }
+    }
+}
+
+impl fmt::Display for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            Kind::Cancelled => f.write_str("the job was cancelled"),
+            Kind::Panicked(panic) => {
+                let panic = panic.lock().unwrap_or_else(PoisonError::into_inner);
+                let text = panic.downcast_ref::<&str>().copied();
+                match text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)) {
+                    Some(text) => write!(f, "the job panicked: {text}"),
+                    None => f.write_str("the job panicked"),
+                }
+            }
+            Kind::CouldNotRun(reason) => write!(f, "the job could not run: {reason}"),
+        }
+    }
+}
+
+impl fmt::Debug for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JobError({self})")
+    }
+}
+
+impl error::Error for JobError {}
+
+/// A job was refused. What was to run is in here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct TryRunError<F> {
+    error: Error,
+    job: F,
+}
+
+impl<F> TryRunError<F> {
+    pub(super) const fn new(error: Error, job: F) -> Self {
+        Self { error, job }
+    }
+
+    /// Why it was refused.
+    #[must_use]
+    pub const fn error(&self) -> Error {
+        self.error
+    }
+
+    /// The future, or what would have made futures, as it was given.
+    #[must_use]
+    pub fn into_inner(self) -> F {
+        self.job
+    }
+}
+
+impl<F> fmt::Debug for TryRunError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TryRunError").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<F> fmt::Display for TryRunError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<F> error::Error for TryRunError<F> {}

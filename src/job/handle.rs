@@ -1,0 +1,114 @@
+//! The handle of a job.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::time::Instant;
+
+use super::error::JobError;
+use super::state::JobState;
+
+/// A job that runs once, from [`TimingWheel::run_after`](crate::TimingWheel::run_after) and its kin.
+///
+/// As a future it is ready when the job is over, with the job's output. It may be awaited in any runtime or executor, and
+/// `&mut job` too: it is `Unpin`. Dropping it does not cancel the job, unless [asked to](Self::cancel_on_drop).
+///
+/// # Cancel safety
+/// A wait by `&mut job` that is dropped loses nothing.
+///
+/// # Errors
+/// As a future: if the job was cancelled, panicked, or could not run.
+///
+/// # Panics
+/// If it is polled again after it was ready.
+pub struct Job<T> {
+    record: Arc<dyn Handled<T>>,
+    cancel_on_drop: bool,
+}
+
+/// What a handle does with its job, whatever the type of its future.
+pub(super) trait Handled<T>: Send + Sync {
+    fn state(&self) -> JobState;
+    fn due(&self) -> Option<Instant>;
+    fn cancel(&self) -> bool;
+    fn poll_result(&self, cx: &mut Context<'_>) -> Poll<Result<T, JobError>>;
+}
+
+impl<T> Job<T> {
+    pub(super) const fn of(record: Arc<dyn Handled<T>>) -> Self {
+        Self { record, cancel_on_drop: false }
+    }
+
+    /// Where the job stands.
+    #[must_use]
+    pub fn state(&self) -> JobState {
+        self.record.state()
+    }
+
+    /// When the job is due, as long as it is pending.
+    #[must_use]
+    pub fn due(&self) -> Option<Instant> {
+        self.record.due()
+    }
+
+    /// Cancels the job, and tells whether that was in time: then it never runs, and what it would have run is dropped by
+    /// this call. A job that has begun goes on.
+    ///
+    /// # Panics
+    /// If dropping the job's future does.
+    pub fn cancel(&self) -> bool {
+        self.record.cancel()
+    }
+
+    /// Cancels the job when this handle is dropped, if that is in time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let job = wheel.run_after(Duration::from_secs(1), async { unreachable!() }).cancel_on_drop();
+    /// assert_eq!(wheel.pending(), 1);
+    /// drop(job);
+    /// assert_eq!(wheel.pending(), 0);
+    /// # }
+    /// ```
+    #[must_use = "the job is cancelled when this is dropped"]
+    pub const fn cancel_on_drop(mut self) -> Self {
+        self.cancel_on_drop = true;
+        self
+    }
+}
+
+impl<T> Future for Job<T> {
+    type Output = Result<T, JobError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.record.poll_result(cx)
+    }
+}
+
+impl<T> Drop for Job<T> {
+    fn drop(&mut self) {
+        if self.cancel_on_drop {
+            self.record.cancel();
+        }
+    }
+}
+
+impl<T> fmt::Debug for Job<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { record, cancel_on_drop } = self;
+        f.debug_struct("Job")
+            .field("state", &record.state())
+            .field("due", &record.due())
+            .field("cancel_on_drop", cancel_on_drop)
+            .finish()
+    }
+}

@@ -1,0 +1,147 @@
+//! Jobs: code that runs later, in a task of its own.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! use std::time::Duration;
+//! use timingwheel::TimingWheel;
+//!
+//! let wheel = TimingWheel::new();
+//! let reminder = wheel.run_after(Duration::from_secs(60), async { "remember the milk" });
+//! let farewell = wheel.run_after(Duration::from_secs(90), async { "bye" });
+//!
+//! assert!(farewell.cancel(), "it has not begun");
+//! assert_eq!(reminder.await.unwrap(), "remember the milk");
+//! # }
+//! ```
+//!
+//! Until it is due a job is an entry in the wheel and a piece of memory that holds its future: no task. When it is due the
+//! driver spawns the future as a task on the wheel's runtime, wherever the job was made. So no code of a job runs on the
+//! driver, and a job that is slow or panics delays and loses no other.
+//!
+//! # Its end
+//!
+//! | what happens | the job | its handle |
+//! |---|---|---|
+//! | the handle is dropped | goes on | is gone, unless it was to [cancel on drop](Job::cancel_on_drop) |
+//! | [`Job::cancel`] while the job is pending | is dropped at once, memory too | [`JobError::is_cancelled`] |
+//! | [`Job::cancel`] later | goes on | has the job's result |
+//! | the job panics | is over; the panic hook has reported it, [`Stats::jobs_panicked`](crate::Stats::jobs_panicked) counts it | [`JobError::is_panic`], with what the panic carried |
+//! | the wheel's last handle is dropped | goes on, and the wheel with it | has the job's result |
+//! | the wheel is [shut down](crate::TimingWheel::shutdown) | is dropped if it is pending; goes on if it is running | [`JobError::reason`], or the job's result |
+//! | the runtime is shut down | is dropped, pending or running | [`JobError::reason`] |
+
+mod error;
+mod handle;
+mod record;
+mod run;
+mod state;
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+pub use error::{JobError, TryRunError};
+pub use handle::Job;
+pub use state::JobState;
+
+use crate::timing_wheel::TimingWheel;
+use crate::wheel::Nanos;
+use record::Record;
+
+impl TimingWheel {
+    /// Runs `future` after `delay` from now, in a task of its own on the wheel's runtime. With a `delay` of more than 583
+    /// years it never runs.
+    ///
+    /// For a closure, `async move { f() }`.
+    ///
+    /// # Precision
+    /// The task is spawned as a [`sleep`](Self::sleep) is ready: never early, late by less than a tick and the machine's
+    /// wake-up time. One that is due is spawned at once on the wheel's runtime, and after a tick, or a millisecond if
+    /// that is shorter, elsewhere.
+    ///
+    /// # Errors
+    /// None by this call: if the wheel has ended, or if its [`max_pending`](crate::Builder::max_pending) timers are
+    /// pending, `future` is dropped and the job says so when it is awaited. [`try_run_after`](Self::try_run_after) gives
+    /// the future back; use it where nobody awaits the job.
+    ///
+    /// # Panics
+    /// Never.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::{TimingWheel, job::JobState};
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let mut job = wheel.run_after(Duration::from_secs(10), async { 6 * 7 });
+    /// assert_eq!(job.state(), JobState::Pending);
+    /// assert_eq!((&mut job).await.unwrap(), 42);
+    /// assert_eq!(job.state(), JobState::Done);
+    /// assert!(!job.cancel(), "too late");
+    /// # }
+    /// ```
+    pub fn run_after<F>(&self, delay: Duration, future: F) -> Job<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        Job::of(Record::launch_or_tell(self, self.after_now(delay), future))
+    }
+
+    /// Runs `future` at `instant`, as [`run_after`](Self::run_after) does. If that has passed it runs at once.
+    pub fn run_at<F>(&self, instant: Instant, future: F) -> Job<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        Job::of(Record::launch_or_tell(self, self.shard().clock().nanos(instant), future))
+    }
+
+    /// As [`run_after`](Self::run_after), but refuses at once what could not run, and gives it back.
+    ///
+    /// # Errors
+    /// If the wheel has ended, or if its [`max_pending`](crate::Builder::max_pending) timers are pending.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    ///
+    /// let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+    /// let delay = Duration::from_secs(1);
+    /// let _first = wheel.try_run_after(delay, async { "first" }).unwrap();
+    /// let refused = wheel.try_run_after(delay, async { "second" }).unwrap_err();
+    /// assert_eq!(
+    ///     refused.to_string(),
+    ///     "the timing wheel refused one more timer: 1 are pending, and its max_pending is 1"
+    /// );
+    /// assert_eq!(refused.into_inner().await, "second");
+    /// # }
+    /// ```
+    pub fn try_run_after<F>(&self, delay: Duration, future: F) -> Result<Job<F::Output>, TryRunError<F>>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        Record::launch(self, self.after_now(delay), future).map(|record| Job::of(record))
+    }
+
+    /// As [`run_at`](Self::run_at), but refuses at once what could not run, and gives it back.
+    ///
+    /// # Errors
+    /// As [`try_run_after`](Self::try_run_after).
+    pub fn try_run_at<F>(&self, instant: Instant, future: F) -> Result<Job<F::Output>, TryRunError<F>>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        Record::launch(self, self.shard().clock().nanos(instant), future).map(|record| Job::of(record))
+    }
+
+    fn after_now(&self, delay: Duration) -> Nanos {
+        self.shard().clock().now().after(delay)
+    }
+}

@@ -1,0 +1,33 @@
+//! Where a job stands.
+
+/// Where a job stands, from [`Job::state`](super::Job::state).
+///
+/// | state | next |
+/// |---|---|
+/// | `Pending` | `Running` when it is due, `Cancelled`, or `CouldNotRun` |
+/// | `Running` | `Done`, `Panicked`, or `CouldNotRun` |
+/// | the others | none: the job is over |
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum JobState {
+    /// It waits for its time.
+    Pending,
+    /// Its task has been spawned.
+    Running,
+    /// It has run to its end.
+    Done,
+    /// It panicked.
+    Panicked,
+    /// It was cancelled before it began.
+    Cancelled,
+    /// It could not run, or not to its end: [`JobError::reason`](super::JobError::reason) says why.
+    CouldNotRun,
+}
+
+impl JobState {
+    /// Whether the job is neither pending nor running, and will never be again.
+    #[must_use]
+    pub const fn is_over(self) -> bool {
+        !matches!(self, Self::Pending | Self::Running)
+    }
+}
