@@ -165,8 +165,13 @@ impl Interval {
     }
 
     fn missed_after(&self) -> Duration {
-        MISSED_AFTER.max(self.sleep.tick())
+        missed_after(self.sleep.tick())
     }
+}
+
+/// How late what should come in a period counts as missed, on a wheel with this tick.
+pub(crate) fn missed_after(tick: Duration) -> Duration {
+    MISSED_AFTER.max(tick)
 }
 
 /// When the tick after one that was taken too late is due.

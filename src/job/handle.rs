@@ -32,7 +32,8 @@ pub struct Job<T> {
 pub(super) trait Handled<T>: Send + Sync {
     fn state(&self) -> JobState;
     fn due(&self) -> Option<Instant>;
-    fn cancel(&self) -> bool;
+    /// Tells the state in which it found the job: if pending, it is cancelled; if running, no run comes after this one.
+    fn cancel(&self) -> JobState;
     fn poll_result(&self, cx: &mut Context<'_>) -> Poll<Result<T, JobError>>;
 }
 
@@ -59,7 +60,7 @@ impl<T> Job<T> {
     /// # Panics
     /// If dropping the job's future does.
     pub fn cancel(&self) -> bool {
-        self.record.cancel()
+        self.record.cancel() == JobState::Pending
     }
 
     /// Cancels the job when this handle is dropped, if that is in time.

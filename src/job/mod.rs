@@ -19,6 +19,14 @@
 //! driver spawns the future as a task on the wheel's runtime, wherever the job was made. So no code of a job runs on the
 //! driver, and a job that is slow or panics delays and loses no other.
 //!
+//! # Again and again
+//!
+//! [`TimingWheel::run_every`] and [`TimingWheel::run_by`] run what a closure makes by a [`Schedule`], which says from each run
+//! when the next is due: at a [`FixedRate`], after a [`FixedDelay`], or as code of your own says. There is one run of a job
+//! at a time: a run that takes longer than the period puts the next off to its end. What becomes of the runs that were
+//! missed by then is the schedule's to say; the fixed rate does as [`Interval`](crate::Interval)s do, with tokio's
+//! [`MissedTickBehavior`](tokio::time::MissedTickBehavior).
+//!
 //! # Its end
 //!
 //! | what happens | the job | its handle |
@@ -26,16 +34,23 @@
 //! | the handle is dropped | goes on | is gone, unless it was to [cancel on drop](Job::cancel_on_drop) |
 //! | [`Job::cancel`] while the job is pending | is dropped at once, memory too | [`JobError::is_cancelled`] |
 //! | [`Job::cancel`] later | goes on | has the job's result |
+//! | [`Repeating::cancel`] during a run | goes on to the end of the run | [`JobError::is_cancelled`] |
+//! | the schedule has no further run | is over | has the number of runs |
 //! | the job panics | is over; the panic hook has reported it, [`Stats::jobs_panicked`](crate::Stats::jobs_panicked) counts it | [`JobError::is_panic`], with what the panic carried |
 //! | the wheel's last handle is dropped | goes on, and the wheel with it | has the job's result |
-//! | the wheel is [shut down](crate::TimingWheel::shutdown) | is dropped if it is pending; goes on if it is running | [`JobError::reason`], or the job's result |
+//! | the wheel is [shut down](crate::TimingWheel::shutdown) | is dropped if it is pending; goes on to the end of its run otherwise | [`JobError::reason`], or the job's result |
 //! | the runtime is shut down | is dropped, pending or running | [`JobError::reason`] |
 
 mod error;
 mod handle;
 mod record;
+mod repeat;
+mod repeating;
 mod run;
+mod schedule;
+mod stage;
 mod state;
+mod work;
 
 use std::time::Duration;
 
@@ -43,11 +58,14 @@ use tokio::time::Instant;
 
 pub use error::{JobError, TryRunError};
 pub use handle::Job;
+pub use repeating::Repeating;
+pub use schedule::{FixedDelay, FixedRate, Previous, Schedule, Times, Until};
 pub use state::JobState;
 
 use crate::timing_wheel::TimingWheel;
 use crate::wheel::Nanos;
 use record::Record;
+use work::Once;
 
 impl TimingWheel {
     /// Runs `future` after `delay` from now, in a task of its own on the wheel's runtime. With a `delay` of more than 583
@@ -88,7 +106,7 @@ impl TimingWheel {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        Job::of(Record::launch_or_tell(self, self.after_now(delay), future))
+        Job::of(Record::launch_or_tell(self, self.after_now(delay), Once(future)))
     }
 
     /// Runs `future` at `instant`, as [`run_after`](Self::run_after) does. If that has passed it runs at once.
@@ -96,7 +114,7 @@ impl TimingWheel {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        Job::of(Record::launch_or_tell(self, self.shard().clock().nanos(instant), future))
+        Job::of(Record::launch_or_tell(self, self.nanos(instant), Once(future)))
     }
 
     /// As [`run_after`](Self::run_after), but refuses at once what could not run, and gives it back.
@@ -127,7 +145,7 @@ impl TimingWheel {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        Record::launch(self, self.after_now(delay), future).map(|record| Job::of(record))
+        try_run(self, self.after_now(delay), future)
     }
 
     /// As [`run_at`](Self::run_at), but refuses at once what could not run, and gives it back.
@@ -138,10 +156,24 @@ impl TimingWheel {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        Record::launch(self, self.shard().clock().nanos(instant), future).map(|record| Job::of(record))
+        try_run(self, self.nanos(instant), future)
     }
 
     fn after_now(&self, delay: Duration) -> Nanos {
         self.shard().clock().now().after(delay)
+    }
+
+    fn nanos(&self, instant: Instant) -> Nanos {
+        self.shard().clock().nanos(instant)
+    }
+}
+
+fn try_run<F>(wheel: &TimingWheel, due: Nanos, future: F) -> Result<Job<F::Output>, TryRunError<F>>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    match Record::launch(wheel, due, Once(future)) {
+        Ok(record) => Ok(Job::of(record)),
+        Err((error, Once(future))) => Err(TryRunError::new(error, future)),
     }
 }

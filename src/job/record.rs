@@ -1,21 +1,22 @@
 //! What the wheel, the task and the handle of a job share.
 //!
 //! The wheel's entry has a reference to it as its waker: the driver wakes it when the job is due, or the wheel has ended.
-//! All code of a user's, futures, outputs and wakers, is run and dropped outside the lock.
+//! All code of a user's, futures, schedules, outputs and wakers, is run and dropped outside the lock.
 
 use std::mem;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::error::{JobError, TryRunError};
+use super::error::JobError;
 use super::handle::Handled;
 use super::run::Run;
+use super::stage::{Inner, Order, Stage};
 use super::state::JobState;
-use crate::contain::contained;
+use super::work::Work;
 use crate::error::Error;
 use crate::shard::ShardRef;
 use crate::sync::{Mutex, MutexGuard, lock};
@@ -25,164 +26,181 @@ use crate::wheel::{Key, Nanos};
 /// How long a job that is due waits where only the driver can spawn it, at the most: or a tick, if that is shorter.
 const SOON: Duration = Duration::from_millis(1);
 
-pub(super) struct Record<F: Future> {
+pub(super) struct Record<W: Work> {
     shard: ShardRef,
-    inner: Mutex<Inner<F>>,
+    inner: Mutex<Inner<W>>,
 }
 
-struct Inner<F: Future> {
-    stage: Stage<F>,
-    /// Of whoever awaits the handle.
-    waiter: Option<Waker>,
+/// How a job goes on that is to run again.
+pub(super) enum GoOn<W: Work> {
+    /// It is in the wheel, or over.
+    Later,
+    /// It is due.
+    Now(W),
+    /// This was asked of it first.
+    Changed(W, W::Change),
 }
 
-/// | stage | entry in the wheel | next |
-/// |---|---|---|
-/// | `Pending` | until the driver hands it out | woken: `Running`, or `Over` if the wheel has ended; cancelled: `Over` |
-/// | `Running` | none | `Over`, by its task |
-/// | `Over` | none | `Told`, once the handle has had the result |
-enum Stage<F: Future> {
-    Pending { future: F, due: Nanos, key: Key },
-    Running,
-    Over(Result<F::Output, JobError>),
-    Told(JobState),
-}
-
-impl<F> Record<F>
-where
-    F: Future<Output: Send> + Send + 'static,
-{
+impl<W: Work> Record<W> {
     /// A job that is due at `due`.
-    pub(super) fn launch(wheel: &TimingWheel, due: Nanos, future: F) -> Result<Arc<Self>, TryRunError<F>> {
-        let key = Key::PLACEHOLDER;
-        let record = Arc::new(Self::new(wheel, Stage::Pending { future, due, key }));
-        match record.arm(wheel, due) {
-            Ok(None) => Ok(record),
-            Ok(Some(future)) => {
-                tokio::spawn(Run::new(record.clone(), future));
-                Ok(record)
-            }
-            Err(refused) => Err(refused),
+    pub(super) fn launch(wheel: &TimingWheel, due: Nanos, work: W) -> Result<Arc<Self>, (Error, W)> {
+        let record = Arc::new(Self::new(wheel, Stage::Running(Order::None)));
+        if let Some(due_work) = record.arm(wheel, due, work)? {
+            tokio::spawn(Run::new(record.clone(), due_work));
         }
+        Ok(record)
     }
 
     /// As [`launch`](Self::launch), but a job that is refused is over.
-    pub(super) fn launch_or_tell(wheel: &TimingWheel, due: Nanos, future: F) -> Arc<Self> {
-        Self::launch(wheel, due, future).unwrap_or_else(|refused| {
-            let result = Err(JobError::because(refused.error()));
-            Arc::new(Self::new(wheel, Stage::Over(result)))
-        })
+    pub(super) fn launch_or_tell(wheel: &TimingWheel, due: Nanos, work: W) -> Arc<Self> {
+        Self::launch(wheel, due, work)
+            .unwrap_or_else(|(error, _work)| Self::over(wheel, Err(JobError::because(error))))
     }
 
-    fn new(wheel: &TimingWheel, stage: Stage<F>) -> Self {
-        let inner = Mutex::new(Inner { stage, waiter: None });
-        Self { shard: ShardRef::new(wheel.shard()), inner }
+    /// A job that is over before it began.
+    pub(super) fn over(wheel: &TimingWheel, result: Result<W::Output, JobError>) -> Arc<Self> {
+        Arc::new(Self::new(wheel, Stage::Over(result)))
+    }
+
+    fn new(wheel: &TimingWheel, stage: Stage<W>) -> Self {
+        Self { shard: ShardRef::new(wheel.shard()), inner: Mutex::new(Inner::new(stage)) }
     }
 
     /// Puts a new job into the wheel. One that is due is given back, to be spawned by the caller, if that is on the wheel's
     /// runtime; elsewhere only the driver can do it.
-    fn arm(self: &Arc<Self>, wheel: &TimingWheel, mut due: Nanos) -> Result<Option<F>, TryRunError<F>> {
+    fn arm(self: &Arc<Self>, wheel: &TimingWheel, due: Nanos, work: W) -> Result<Option<W>, (Error, W)> {
+        if due <= self.shard.clock().now() && wheel.is_on_this_runtime() {
+            return if self.shard.has_ended() { Err((Error::shutdown(), work)) } else { Ok(Some(work)) };
+        }
         // Held until the key is known: the driver may be here before.
         let mut inner = self.lock();
-        let armed = loop {
-            let now = self.shard.clock().now();
-            if due <= now {
-                if self.shard.has_ended() {
-                    break Err(Error::shutdown());
-                }
-                if wheel.is_on_this_runtime() {
-                    break Ok(None);
-                }
-                due = now.after(SOON.min(self.shard.tick()));
+        match self.register(due) {
+            Ok((due, key)) => {
+                inner.stage = Stage::Pending { work, due, key };
+                Ok(None)
             }
-            match self.shard.register(now, due, self.clone().into()) {
-                Ok(Some(key)) => break Ok(Some(key)),
-                // It has come meanwhile.
-                Ok(None) => {}
-                Err(error) => break Err(error),
-            }
-        };
-        let Stage::Pending { future, .. } = mem::replace(&mut inner.stage, Stage::Running) else {
-            unreachable!("of a new job nobody knows but the driver, who waits for the lock")
-        };
-        match armed {
-            Ok(Some(key)) => inner.stage = Stage::Pending { future, due, key },
-            Ok(None) => return Ok(Some(future)),
-            Err(error) => return Err(TryRunError::new(error, future)),
+            Err(error) => Err((error, work)),
         }
-        Ok(None)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner<F>> {
+    /// Adds an entry, of a job that is due a little later if need be.
+    fn register(self: &Arc<Self>, mut due: Nanos) -> Result<(Nanos, Key), Error> {
+        loop {
+            let now = self.shard.clock().now();
+            if due <= now {
+                due = now.after(SOON.min(self.shard.tick()));
+            }
+            // `None` is for what has come meanwhile.
+            if let Some(key) = self.shard.register(now, due, self.clone().into())? {
+                return Ok((due, key));
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner<W>> {
         lock(&self.inner)
     }
 
     /// For the task: how it ended.
-    pub(super) fn finish(&self, result: Result<F::Output, JobError>) {
+    pub(super) fn finish(&self, result: Result<W::Output, JobError>) {
         if result.as_ref().is_err_and(JobError::is_panic) {
             self.shard.count_panic();
         }
-        let ended = self.lock().end(result);
-        drop(ended);
-    }
-}
-
-impl<F: Future> Inner<F> {
-    fn state(&self) -> JobState {
-        match &self.stage {
-            Stage::Pending { .. } => JobState::Pending,
-            Stage::Running => JobState::Running,
-            Stage::Over(Ok(_)) => JobState::Done,
-            Stage::Over(Err(error)) => error.state(),
-            Stage::Told(state) => *state,
+        let mut inner = self.lock();
+        // A panic on the way out, when it had been cancelled.
+        if !inner.state().is_over() {
+            let ended = inner.end(result);
+            drop(inner);
+            drop(ended);
         }
     }
 
-    /// Ends the job. What is returned is dropped outside the lock.
-    fn end(&mut self, result: Result<F::Output, JobError>) -> (Waiter, Stage<F>) {
-        (Waiter(self.waiter.take()), mem::replace(&mut self.stage, Stage::Over(result)))
+    /// For the task: its run is over, and the next is due at `due`.
+    pub(super) fn go_on(self: &Arc<Self>, work: W, due: Nanos) -> GoOn<W> {
+        let mut inner = self.lock();
+        let order = match &mut inner.stage {
+            Stage::Running(order) => mem::replace(order, Order::None),
+            _ => unreachable!("only its task ends a running job"),
+        };
+        let error = match order {
+            Order::Change(change) => return GoOn::Changed(work, change),
+            Order::Stop => JobError::cancelled(),
+            Order::None if self.shard.has_ended() => JobError::because(Error::shutdown()),
+            Order::None if due <= self.shard.clock().now() => return GoOn::Now(work),
+            Order::None => match self.register(due) {
+                Ok((due, key)) => {
+                    inner.stage = Stage::Pending { work, due, key };
+                    return GoOn::Later;
+                }
+                Err(error) => JobError::because(error),
+            },
+        };
+        let ended = inner.end(Err(error));
+        drop(inner);
+        drop((ended, work));
+        GoOn::Later
     }
-}
 
-/// Who waits for a job that is over: woken when this is dropped.
-struct Waiter(Option<Waker>);
-
-impl Drop for Waiter {
-    fn drop(&mut self) {
-        if let Some(waiter) = self.0.take() {
-            contained(|| waiter.wake());
+    /// Asks for a change, which a pending job makes at once, by `make`: that tells when the job is due then, or that it is
+    /// over. Tells whether the job is not over.
+    pub(super) fn change(
+        self: &Arc<Self>,
+        change: W::Change,
+        make: impl FnOnce(&mut W, W::Change) -> Result<Nanos, W::Output>,
+    ) -> bool {
+        let mut inner = self.lock();
+        match &mut inner.stage {
+            Stage::Running(order @ (Order::None | Order::Change(_))) => {
+                let before = mem::replace(order, Order::Change(change));
+                drop(inner);
+                drop(before);
+                true
+            }
+            Stage::Pending { work, due, key } => {
+                let entry = self.shard.cancel(*key, *due);
+                let changed = make(work, change)
+                    .map_err(Ok)
+                    .and_then(|due| self.register(due).map_err(|error| Err(JobError::because(error))));
+                let ended = match changed {
+                    Ok(next) => {
+                        (*due, *key) = next;
+                        None
+                    }
+                    Err(result) => Some(inner.end(result)),
+                };
+                drop(inner);
+                drop((entry, ended));
+                true
+            }
+            _ => false,
         }
     }
 }
 
 /// By the driver: the job is due, or the wheel has ended.
-impl<F> Wake for Record<F>
-where
-    F: Future<Output: Send> + Send + 'static,
-{
+impl<W: Work> Wake for Record<W> {
     fn wake(self: Arc<Self>) {
         // The driver runs on the wheel's runtime. What ends the wheel may come from anywhere.
         let runtime = if self.shard.has_ended() { None } else { Handle::try_current().ok() };
         let mut inner = self.lock();
-        if !matches!(inner.stage, Stage::Pending { .. }) {
-            return;
+        match inner.stage {
+            // It may have been put off while its old entry was on the way here.
+            Stage::Pending { due, .. } if self.shard.has_reached(due) => {}
+            _ => return,
         }
         let Some(runtime) = runtime else {
             let ended = inner.end(Err(JobError::because(Error::shutdown())));
             drop(inner);
             return drop(ended);
         };
-        if let Stage::Pending { future, .. } = mem::replace(&mut inner.stage, Stage::Running) {
+        if let Stage::Pending { work, .. } = mem::replace(&mut inner.stage, Stage::Running(Order::None)) {
             drop(inner);
-            runtime.spawn(Run::new(self, future));
+            runtime.spawn(Run::new(self, work));
         }
     }
 }
 
-impl<F> Handled<F::Output> for Record<F>
-where
-    F: Future<Output: Send> + Send + 'static,
-{
+impl<W: Work> Handled<W::Output> for Record<W> {
     fn state(&self) -> JobState {
         self.lock().state()
     }
@@ -194,18 +212,29 @@ where
         }
     }
 
-    fn cancel(&self) -> bool {
+    fn cancel(&self) -> JobState {
         let mut inner = self.lock();
-        let Stage::Pending { due, key, .. } = inner.stage else { return false };
-        let ended = inner.end(Err(JobError::cancelled()));
-        drop(inner);
-        // At once, and not when the shard's own thread comes by: it is memory.
-        drop(self.shard.cancel(key, due));
-        drop(ended);
-        true
+        let found = inner.state();
+        match &mut inner.stage {
+            Stage::Pending { due, key, .. } => {
+                let (due, key) = (*due, *key);
+                let ended = inner.end(Err(JobError::cancelled()));
+                drop(inner);
+                // At once, and not later by others, as what a `Sleep` leaves elsewhere: it is memory.
+                drop(self.shard.cancel(key, due));
+                drop(ended);
+            }
+            Stage::Running(order) => {
+                let before = mem::replace(order, Order::Stop);
+                drop(inner);
+                drop(before);
+            }
+            _ => {}
+        }
+        found
     }
 
-    fn poll_result(&self, cx: &mut Context<'_>) -> Poll<Result<F::Output, JobError>> {
+    fn poll_result(&self, cx: &mut Context<'_>) -> Poll<Result<W::Output, JobError>> {
         let waiter = cx.waker().clone();
         let mut inner = self.lock();
         let state = inner.state();

@@ -1,70 +1,83 @@
 //! The task of a job.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
 use super::error::JobError;
-use super::record::Record;
+use super::record::{GoOn, Record};
+use super::work::{Step, Work};
 use crate::error::Error;
 
 pin_project! {
-    /// Runs a job's future, and tells the record how it ended.
-    pub(super) struct Run<F>
+    /// A run of a job, and those that are due when it is over. It tells the record how it ended.
+    pub(super) struct Run<W>
     where
-        F: Future,
-        F: Send,
-        F: 'static,
-        F::Output: Send,
+        W: Work,
     {
         #[pin]
-        future: F,
-        record: Unfinished<F>,
+        run: W::Run,
+        record: Unfinished<W>,
     }
 }
 
-/// Dropped before the job is over, as when the runtime is shut down, it says so.
-struct Unfinished<F>(Option<Arc<Record<F>>>)
-where
-    F: Future<Output: Send> + Send + 'static;
+/// Dropped before the run is over, as when the runtime is shut down, it says so.
+struct Unfinished<W: Work>(Option<Arc<Record<W>>>);
 
-impl<F> Run<F>
-where
-    F: Future<Output: Send> + Send + 'static,
-{
-    pub(super) fn new(record: Arc<Record<F>>, future: F) -> Self {
-        Self { future, record: Unfinished(Some(record)) }
+impl<W: Work> Run<W> {
+    pub(super) fn new(record: Arc<Record<W>>, work: W) -> Self {
+        Self { run: work.run(), record: Unfinished(Some(record)) }
+    }
+
+    /// What a job comes to: its output, or `None` if it waits in the wheel, or was ended by others.
+    fn poll_run(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<W::Output>> {
+        let mut this = self.project();
+        let Some(record) = &this.record.0 else { return Poll::Ready(None) };
+        let mut step = ready!(this.run.as_mut().poll(cx));
+        loop {
+            let (work, due) = match step {
+                Step::Over(output) => return Poll::Ready(Some(output)),
+                Step::Again(work, due) => (work, due),
+            };
+            match record.go_on(work, due) {
+                GoOn::Later => return Poll::Ready(None),
+                GoOn::Changed(work, change) => step = work.change(change),
+                GoOn::Now(work) => {
+                    this.run.set(work.run());
+                    // Others first.
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+            }
+        }
     }
 }
 
-impl<F> Future for Run<F>
-where
-    F: Future<Output: Send> + Send + 'static,
-{
+impl<W: Work> Future for Run<W> {
     type Output = ();
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = self.project();
-        // What a panic leaves of the future is never polled again.
-        let result = match catch_unwind(AssertUnwindSafe(|| this.future.poll(cx))) {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // What a panic leaves of the run is never polled again.
+        let polled: Result<_, Box<dyn Any + Send>> =
+            catch_unwind(AssertUnwindSafe(|| self.as_mut().poll_run(cx)));
+        let result = match polled {
             Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(output)) => Ok(output),
-            Err(panic) => Err(JobError::panicked(panic)),
+            Ok(Poll::Ready(None)) => None,
+            Ok(Poll::Ready(Some(output))) => Some(Ok(output)),
+            Err(panic) => Some(Err(JobError::panicked(panic))),
         };
-        if let Some(record) = this.record.0.take() {
+        if let (Some(record), Some(result)) = (self.project().record.0.take(), result) {
             record.finish(result);
         }
         Poll::Ready(())
     }
 }
 
-impl<F> Drop for Unfinished<F>
-where
-    F: Future<Output: Send> + Send + 'static,
-{
+impl<W: Work> Drop for Unfinished<W> {
     fn drop(&mut self) {
         if let Some(record) = self.0.take() {
             record.finish(Err(JobError::because(Error::shutdown())));

@@ -1,0 +1,136 @@
+//! When a job runs: one method, from the run before to the next.
+
+mod fixed;
+mod limits;
+
+use tokio::time::Instant;
+
+pub use fixed::{FixedDelay, FixedRate};
+pub use limits::{Times, Until};
+
+/// When the runs of a job are due. The form is that of Go's `timingwheel`: the next from the previous.
+///
+/// [`FixedRate`] and [`FixedDelay`] are there; any other is an `impl`, or a closure from [`Previous`] to `Option<Instant>`.
+/// [`times`](Self::times) and [`until`](Self::until) end one early.
+///
+/// # Panics
+/// A `next` that panics ends its job, as a run that panics does. The first call is by whoever makes the job, so that is
+/// whom it panics to.
+///
+/// # Examples
+///
+/// Back-off with jitter, for a job that tries again and again until it is [cancelled](super::Repeating::cancel):
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use timingwheel::TimingWheel;
+/// use timingwheel::job::{Previous, Schedule};
+/// use tokio::time::Instant;
+///
+/// /// Waits twice as long after each run, up to a limit, and up to a half longer by chance.
+/// struct Backoff {
+///     wait: Duration,
+///     limit: Duration,
+/// }
+///
+/// impl Schedule for Backoff {
+///     fn next(&mut self, previous: Previous) -> Option<Instant> {
+///         let wait = self.wait.mul_f64(1.0 + 0.5 * fastrand::f64());
+///         self.wait = (2 * self.wait).min(self.limit);
+///         Some(previous.ended + wait)
+///     }
+/// }
+///
+/// let wheel = TimingWheel::new();
+/// let backoff = Backoff { wait: Duration::from_millis(100), limit: Duration::from_secs(60) };
+/// let tries = wheel.run_by(backoff.times(5), || async { /* Try. */ });
+/// assert_eq!(tries.await.unwrap(), 5);
+/// # }
+/// ```
+///
+/// A calendar, of days that all have 24 hours here, in wall-clock time; a calendar library goes in the same place:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use std::time::{Duration, SystemTime, UNIX_EPOCH};
+/// use timingwheel::TimingWheel;
+/// use timingwheel::job::{Previous, Schedule};
+/// use tokio::time::Instant;
+///
+/// /// Every day at 9 o'clock UTC.
+/// fn at_nine(previous: Previous) -> Option<Instant> {
+///     const DAY: u64 = 24 * 60 * 60;
+///     const NINE: u64 = 9 * 60 * 60;
+///     // The wall clock is read anew for each run, so it may have been set meanwhile.
+///     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
+///     let until_nine = DAY - (now + DAY - NINE) % DAY;
+///     Some(previous.ended + Duration::from_secs(until_nine))
+/// }
+///
+/// let wheel = TimingWheel::new();
+/// let reports = wheel.run_by(at_nine.until(Instant::now() + Duration::from_secs(30 * 86_400)), || async {
+///     // Send the report.
+/// });
+/// assert!(reports.await.unwrap() >= 29);
+/// # }
+/// ```
+pub trait Schedule: Send + 'static {
+    /// When the next run is due, or `None` if there is none. An instant that has passed is due at once.
+    ///
+    /// It is called when a run has ended, and once before the first run, with a [`Previous`] whose times are all now.
+    fn next(&mut self, previous: Previous) -> Option<Instant>;
+
+    /// This schedule for so many runs at the most.
+    fn times(self, runs: u64) -> Times<Self>
+    where
+        Self: Sized,
+    {
+        Times::new(self, runs)
+    }
+
+    /// This schedule for the runs that are due by `end`.
+    fn until(self, end: Instant) -> Until<Self>
+    where
+        Self: Sized,
+    {
+        Until::new(self, end)
+    }
+}
+
+/// The run before the one that a [`Schedule`] is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Previous {
+    /// When it was due.
+    pub due: Instant,
+    /// When it began.
+    pub started: Instant,
+    /// When it ended: now.
+    pub ended: Instant,
+    /// Whether it began so late that an [`Interval`](crate::Interval) would call its tick missed: more than 5 ms after it
+    /// was due, or more than a tick of the wheel if that is longer.
+    pub missed: bool,
+}
+
+impl Previous {
+    /// A run that was due, began and ended at `instant`: what a schedule begins with, and what its tests need.
+    #[must_use]
+    pub const fn at(instant: Instant) -> Self {
+        Self { due: instant, started: instant, ended: instant, missed: false }
+    }
+}
+
+impl<F: FnMut(Previous) -> Option<Instant> + Send + 'static> Schedule for F {
+    fn next(&mut self, previous: Previous) -> Option<Instant> {
+        self(previous)
+    }
+}
+
+impl Schedule for Box<dyn Schedule> {
+    fn next(&mut self, previous: Previous) -> Option<Instant> {
+        (**self).next(previous)
+    }
+}

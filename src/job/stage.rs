@@ -1,0 +1,68 @@
+//! How far a job has come.
+
+use std::mem;
+use std::task::Waker;
+
+use super::error::JobError;
+use super::state::JobState;
+use super::work::Work;
+use crate::contain::contained;
+use crate::wheel::{Key, Nanos};
+
+/// What the lock guards.
+pub(super) struct Inner<W: Work> {
+    pub(super) stage: Stage<W>,
+    /// Of whoever awaits the handle.
+    pub(super) waiter: Option<Waker>,
+}
+
+/// | stage | entry in the wheel | next |
+/// |---|---|---|
+/// | `Pending` | until the driver hands it out | woken: `Running`, or `Over` if the wheel has ended; cancelled: `Over` |
+/// | `Running` | none | by its task: `Over`, or `Pending` until it runs again |
+/// | `Over` | none | `Told`, once the handle has had the result |
+pub(super) enum Stage<W: Work> {
+    Pending { work: W, due: Nanos, key: Key },
+    Running(Order<W>),
+    Over(Result<W::Output, JobError>),
+    Told(JobState),
+}
+
+/// What was asked of a job while it runs, for when the run is over.
+pub(super) enum Order<W: Work> {
+    None,
+    Stop,
+    Change(W::Change),
+}
+
+impl<W: Work> Inner<W> {
+    pub(super) const fn new(stage: Stage<W>) -> Self {
+        Self { stage, waiter: None }
+    }
+
+    pub(super) fn state(&self) -> JobState {
+        match &self.stage {
+            Stage::Pending { .. } => JobState::Pending,
+            Stage::Running(_) => JobState::Running,
+            Stage::Over(Ok(_)) => JobState::Done,
+            Stage::Over(Err(error)) => error.state(),
+            Stage::Told(state) => *state,
+        }
+    }
+
+    /// Ends the job. What is returned is dropped outside the lock.
+    pub(super) fn end(&mut self, result: Result<W::Output, JobError>) -> (Waiter, Stage<W>) {
+        (Waiter(self.waiter.take()), mem::replace(&mut self.stage, Stage::Over(result)))
+    }
+}
+
+/// Who waits for a job that is over: woken when this is dropped.
+pub(super) struct Waiter(Option<Waker>);
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        if let Some(waiter) = self.0.take() {
+            contained(|| waiter.wake());
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What a job does: once, or again and again.
+
+use std::convert::Infallible;
+
+use futures::FutureExt;
+use futures::future::Map;
+
+use crate::wheel::Nanos;
+
+/// What a job does, while it waits for its time.
+pub(super) trait Work: Send + Sized + 'static {
+    type Output: Send + 'static;
+
+    /// What can be asked of it while it runs, for when the run is over.
+    type Change: Send + 'static;
+
+    /// One run, and what comes after it.
+    type Run: Future<Output = Step<Self>> + Send + 'static;
+
+    /// Calls no code of a user's: that is for the run's polls, in a task.
+    fn run(self) -> Self::Run;
+
+    /// Makes a change after a run, in the task.
+    fn change(self, change: Self::Change) -> Step<Self>;
+}
+
+/// What comes after a run.
+pub(super) enum Step<W: Work> {
+    Over(W::Output),
+    /// The next run is due then.
+    Again(W, Nanos),
+}
+
+/// A future that runs once.
+pub(super) struct Once<F>(pub(super) F);
+
+impl<F> Work for Once<F>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    type Output = F::Output;
+    type Change = Infallible;
+    type Run = Map<F, fn(F::Output) -> Step<Self>>;
+
+    fn run(self) -> Self::Run {
+        self.0.map(Step::Over)
+    }
+
+    fn change(self, change: Infallible) -> Step<Self> {
+        match change {}
+    }
+}
