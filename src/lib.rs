@@ -60,6 +60,7 @@
 //! | do something again and again | [`TimingWheel::interval`], [`interval_at`](TimingWheel::interval_at) |
 //! | run something later, in a task of its own | [`TimingWheel::run_after`], [`run_at`](TimingWheel::run_at), [`job`] |
 //! | run it by a schedule | [`TimingWheel::run_every`], [`run_by`](TimingWheel::run_by), [`job::Schedule`] |
+//! | address what runs later by keys, list it and stop it | [`job::Jobs`] |
 //! | bound how long a connection may be silent | [`TimingWheel::idle_guard`] |
 //! | give something more time | [`Sleep::reset`], [`Timeout::reset`] |
 //! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`try_timeout`](TimingWheel::try_timeout), [`Sleep::try_wait`] |

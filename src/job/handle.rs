@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use tokio::time::Instant;
 
 use super::error::JobError;
-use super::state::JobState;
+use super::state::{JobInfo, JobState};
 
 /// A job that runs once, from [`TimingWheel::run_after`](crate::TimingWheel::run_after) and its kin.
 ///
@@ -30,10 +30,9 @@ pub struct Job<T> {
 
 /// What a handle does with its job, whatever the type of its future.
 pub(super) trait Handled<T>: Send + Sync {
-    fn state(&self) -> JobState;
-    fn due(&self) -> Option<Instant>;
-    /// Tells the state in which it found the job: if pending, it is cancelled; if running, no run comes after this one.
-    fn cancel(&self) -> JobState;
+    fn info(&self) -> JobInfo;
+    /// Tells how it found the job: if pending, it is cancelled; if running, no run comes after this one.
+    fn cancel(&self) -> JobInfo;
     fn poll_result(&self, cx: &mut Context<'_>) -> Poll<Result<T, JobError>>;
 }
 
@@ -45,13 +44,13 @@ impl<T> Job<T> {
     /// Where the job stands.
     #[must_use]
     pub fn state(&self) -> JobState {
-        self.record.state()
+        self.record.info().state
     }
 
     /// When the job is due, as long as it is pending.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
-        self.record.due()
+        self.record.info().due
     }
 
     /// Cancels the job, and tells whether that was in time: then it never runs, and what it would have run is dropped by
@@ -60,7 +59,7 @@ impl<T> Job<T> {
     /// # Panics
     /// If dropping the job's future does.
     pub fn cancel(&self) -> bool {
-        self.record.cancel() == JobState::Pending
+        self.record.cancel().state == JobState::Pending
     }
 
     /// Cancels the job when this handle is dropped, if that is in time.
@@ -106,9 +105,10 @@ impl<T> Drop for Job<T> {
 impl<T> fmt::Debug for Job<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { record, cancel_on_drop } = self;
+        let JobInfo { state, due } = record.info();
         f.debug_struct("Job")
-            .field("state", &record.state())
-            .field("due", &record.due())
+            .field("state", &state)
+            .field("due", &due)
             .field("cancel_on_drop", cancel_on_drop)
             .finish()
     }

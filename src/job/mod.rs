@@ -27,6 +27,10 @@
 //! missed by then is the schedule's to say; the fixed rate does as [`Interval`](crate::Interval)s do, with tokio's
 //! [`MissedTickBehavior`](tokio::time::MissedTickBehavior).
 //!
+//! # By keys
+//!
+//! [`Jobs`] address jobs by keys of yours: to replace, remove, ask for, list, count and stop them.
+//!
 //! # Its end
 //!
 //! | what happens | the job | its handle |
@@ -43,6 +47,7 @@
 
 mod error;
 mod handle;
+mod keyed;
 mod record;
 mod repeat;
 mod repeating;
@@ -58,9 +63,10 @@ use tokio::time::Instant;
 
 pub use error::{JobError, TryRunError};
 pub use handle::Job;
+pub use keyed::Jobs;
 pub use repeating::Repeating;
 pub use schedule::{FixedDelay, FixedRate, Previous, Schedule, Times, Until};
-pub use state::JobState;
+pub use state::{JobInfo, JobState};
 
 use crate::timing_wheel::TimingWheel;
 use crate::wheel::Nanos;

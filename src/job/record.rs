@@ -9,13 +9,12 @@ use std::task::{Context, Poll, Wake};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::time::Instant;
 
 use super::error::JobError;
 use super::handle::Handled;
 use super::run::Run;
 use super::stage::{Inner, Order, Stage};
-use super::state::JobState;
+use super::state::{JobInfo, JobState};
 use super::work::Work;
 use crate::error::Error;
 use crate::shard::ShardRef;
@@ -26,9 +25,20 @@ use crate::wheel::{Key, Nanos};
 /// How long a job that is due waits where only the driver can spawn it, at the most: or a tick, if that is shorter.
 const SOON: Duration = Duration::from_millis(1);
 
-pub(super) struct Record<W: Work> {
+pub(super) struct Record<W: Work, O: Owner = ()> {
     shard: ShardRef,
+    owner: O,
     inner: Mutex<Inner<W>>,
+}
+
+/// Who keeps a job beside its handle, or instead of one.
+pub(super) trait Owner: Send + Sync + 'static {
+    /// The job, whose record is at `address`, has run to its end.
+    fn over(&self, address: *const ());
+}
+
+impl Owner for () {
+    fn over(&self, _address: *const ()) {}
 }
 
 /// How a job goes on that is to run again.
@@ -44,9 +54,9 @@ pub(super) enum GoOn<W: Work> {
 impl<W: Work> Record<W> {
     /// A job that is due at `due`.
     pub(super) fn launch(wheel: &TimingWheel, due: Nanos, work: W) -> Result<Arc<Self>, (Error, W)> {
-        let record = Arc::new(Self::new(wheel, Stage::Running(Order::None)));
+        let record = Self::owned_by((), wheel);
         if let Some(due_work) = record.arm(wheel, due, work)? {
-            tokio::spawn(Run::new(record.clone(), due_work));
+            record.spawn(due_work);
         }
         Ok(record)
     }
@@ -59,16 +69,37 @@ impl<W: Work> Record<W> {
 
     /// A job that is over before it began.
     pub(super) fn over(wheel: &TimingWheel, result: Result<W::Output, JobError>) -> Arc<Self> {
-        Arc::new(Self::new(wheel, Stage::Over(result)))
+        Arc::new(Self::new(wheel, (), Stage::Over(result)))
+    }
+}
+
+impl<W: Work, O: Owner> Record<W, O> {
+    /// For a job that is still to be [armed](Self::arm).
+    pub(super) fn owned_by(owner: O, wheel: &TimingWheel) -> Arc<Self> {
+        Arc::new(Self::new(wheel, owner, Stage::Running(Order::None)))
     }
 
-    fn new(wheel: &TimingWheel, stage: Stage<W>) -> Self {
-        Self { shard: ShardRef::new(wheel.shard()), inner: Mutex::new(Inner::new(stage)) }
+    fn new(wheel: &TimingWheel, owner: O, stage: Stage<W>) -> Self {
+        Self { shard: ShardRef::new(wheel.shard()), owner, inner: Mutex::new(Inner::new(stage)) }
+    }
+
+    pub(super) const fn owner(&self) -> &O {
+        &self.owner
+    }
+
+    /// Spawns a job that was due when it was armed.
+    pub(super) fn spawn(self: &Arc<Self>, due_work: W) {
+        tokio::spawn(Run::new(self.clone(), due_work));
     }
 
     /// Puts a new job into the wheel. One that is due is given back, to be spawned by the caller, if that is on the wheel's
-    /// runtime; elsewhere only the driver can do it.
-    fn arm(self: &Arc<Self>, wheel: &TimingWheel, due: Nanos, work: W) -> Result<Option<W>, (Error, W)> {
+    /// runtime; elsewhere only the driver can do it. Runs no code of a user's.
+    pub(super) fn arm(
+        self: &Arc<Self>,
+        wheel: &TimingWheel,
+        due: Nanos,
+        work: W,
+    ) -> Result<Option<W>, (Error, W)> {
         if due <= self.shard.clock().now() && wheel.is_on_this_runtime() {
             return if self.shard.has_ended() { Err((Error::shutdown(), work)) } else { Ok(Some(work)) };
         }
@@ -110,7 +141,11 @@ impl<W: Work> Record<W> {
         // A panic on the way out, when it had been cancelled.
         if !inner.state().is_over() {
             let ended = inner.end(result);
+            let state = inner.state();
             drop(inner);
+            if state != JobState::CouldNotRun {
+                self.owner.over(std::ptr::from_ref(self).cast());
+            }
             drop(ended);
         }
     }
@@ -178,7 +213,7 @@ impl<W: Work> Record<W> {
 }
 
 /// By the driver: the job is due, or the wheel has ended.
-impl<W: Work> Wake for Record<W> {
+impl<W: Work, O: Owner> Wake for Record<W, O> {
     fn wake(self: Arc<Self>) {
         // The driver runs on the wheel's runtime. What ends the wheel may come from anywhere.
         let runtime = if self.shard.has_ended() { None } else { Handle::try_current().ok() };
@@ -200,21 +235,14 @@ impl<W: Work> Wake for Record<W> {
     }
 }
 
-impl<W: Work> Handled<W::Output> for Record<W> {
-    fn state(&self) -> JobState {
-        self.lock().state()
+impl<W: Work, O: Owner> Handled<W::Output> for Record<W, O> {
+    fn info(&self) -> JobInfo {
+        self.lock().info(self.shard.clock())
     }
 
-    fn due(&self) -> Option<Instant> {
-        match self.lock().stage {
-            Stage::Pending { due, .. } => Some(self.shard.clock().instant(due)),
-            _ => None,
-        }
-    }
-
-    fn cancel(&self) -> JobState {
+    fn cancel(&self) -> JobInfo {
         let mut inner = self.lock();
-        let found = inner.state();
+        let found = inner.info(self.shard.clock());
         match &mut inner.stage {
             Stage::Pending { due, key, .. } => {
                 let (due, key) = (*due, *key);

@@ -9,27 +9,28 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 use super::error::JobError;
-use super::record::{GoOn, Record};
+use super::record::{GoOn, Owner, Record};
 use super::work::{Step, Work};
 use crate::error::Error;
 
 pin_project! {
     /// A run of a job, and those that are due when it is over. It tells the record how it ended.
-    pub(super) struct Run<W>
+    pub(super) struct Run<W, O>
     where
         W: Work,
+        O: Owner,
     {
         #[pin]
         run: W::Run,
-        record: Unfinished<W>,
+        record: Unfinished<W, O>,
     }
 }
 
 /// Dropped before the run is over, as when the runtime is shut down, it says so.
-struct Unfinished<W: Work>(Option<Arc<Record<W>>>);
+struct Unfinished<W: Work, O: Owner>(Option<Arc<Record<W, O>>>);
 
-impl<W: Work> Run<W> {
-    pub(super) fn new(record: Arc<Record<W>>, work: W) -> Self {
+impl<W: Work, O: Owner> Run<W, O> {
+    pub(super) fn new(record: Arc<Record<W, O>>, work: W) -> Self {
         Self { run: work.run(), record: Unfinished(Some(record)) }
     }
 
@@ -57,7 +58,7 @@ impl<W: Work> Run<W> {
     }
 }
 
-impl<W: Work> Future for Run<W> {
+impl<W: Work, O: Owner> Future for Run<W, O> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -77,7 +78,7 @@ impl<W: Work> Future for Run<W> {
     }
 }
 
-impl<W: Work> Drop for Unfinished<W> {
+impl<W: Work, O: Owner> Drop for Unfinished<W, O> {
     fn drop(&mut self) {
         if let Some(record) = self.0.take() {
             record.finish(Err(JobError::because(Error::shutdown())));

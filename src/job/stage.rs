@@ -4,8 +4,9 @@ use std::mem;
 use std::task::Waker;
 
 use super::error::JobError;
-use super::state::JobState;
+use super::state::{JobInfo, JobState};
 use super::work::Work;
+use crate::clock::Clock;
 use crate::contain::contained;
 use crate::wheel::{Key, Nanos};
 
@@ -48,6 +49,14 @@ impl<W: Work> Inner<W> {
             Stage::Over(Err(error)) => error.state(),
             Stage::Told(state) => *state,
         }
+    }
+
+    pub(super) fn info(&self, clock: &Clock) -> JobInfo {
+        let due = match self.stage {
+            Stage::Pending { due, .. } => Some(clock.instant(due)),
+            _ => None,
+        };
+        JobInfo { state: self.state(), due }
     }
 
     /// Ends the job. What is returned is dropped outside the lock.

@@ -1,5 +1,7 @@
 //! Where a job stands.
 
+use tokio::time::Instant;
+
 /// Where a job stands, from [`Job::state`](super::Job::state).
 ///
 /// | state | next |
@@ -30,4 +32,14 @@ impl JobState {
     pub const fn is_over(self) -> bool {
         !matches!(self, Self::Pending | Self::Running)
     }
+}
+
+/// What [`Jobs`](super::Jobs) tell of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JobInfo {
+    /// Where it stands, or stood when it was replaced, removed or stopped.
+    pub state: JobState,
+    /// When it is due, as long as it is pending.
+    pub due: Option<Instant>,
 }

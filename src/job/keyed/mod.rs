@@ -1,0 +1,205 @@
+//! Jobs that are addressed by keys.
+
+mod add;
+mod table;
+
+use std::fmt;
+use std::hash::Hash;
+use std::mem;
+use std::sync::Arc;
+
+use table::{ByKey, Table};
+
+use super::state::{JobInfo, JobState};
+use crate::contain::contained;
+use crate::timing_wheel::TimingWheel;
+
+/// Jobs that are addressed by keys of the user's: added, replaced, removed, asked for, listed and counted.
+///
+/// A clone is the same jobs. They run as all [jobs](crate::job) do, on the runtime of their wheel. Dropping the last clone
+/// leaves them to run; [`stop`](Self::stop) ends them all, and says which have not run.
+///
+/// A job that is over leaves the list, with one exception: one that could not run, because the wheel or its runtime has
+/// ended or the wheel was full, stays with the state [`JobState::CouldNotRun`], until it is removed or replaced, so that
+/// nothing is lost unseen. A run that panics ends its job; [`Stats::jobs_panicked`](crate::Stats::jobs_panicked) counts
+/// it.
+///
+/// # Panics
+/// As the `Hash` and `Eq` of the keys do. These must not come back here.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use timingwheel::TimingWheel;
+/// use timingwheel::job::{FixedRate, JobState, Jobs, Schedule};
+///
+/// const MINUTE: Duration = Duration::from_secs(60);
+///
+/// let jobs = Jobs::new(&TimingWheel::new());
+/// jobs.run_after("order 7", 30 * MINUTE, async { /* Cancel the unpaid order. */ })?;
+/// jobs.run_by("reminder", FixedRate::new(MINUTE).times(3), || async { /* Remind the buyer. */ })?;
+///
+/// // The buyer asks for more time: the new job replaces the old one.
+/// let replaced = jobs.run_after("order 7", 60 * MINUTE, async {})?.unwrap();
+/// assert_eq!(replaced.state, JobState::Pending);
+/// assert_eq!(jobs.len(), 2);
+///
+/// tokio::time::sleep(5 * MINUTE).await;
+/// assert!(jobs.get(&"reminder").is_none(), "it has run three times");
+///
+/// // The order is paid.
+/// assert_eq!(jobs.remove(&"order 7").unwrap().state, JobState::Pending);
+/// assert!(jobs.is_empty());
+/// # Ok(())
+/// # }
+/// ```
+pub struct Jobs<K> {
+    wheel: TimingWheel,
+    table: Arc<Table<K>>,
+}
+
+impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
+    /// No jobs as yet, for this wheel.
+    #[must_use]
+    pub fn new(wheel: &TimingWheel) -> Self {
+        Self { wheel: wheel.clone(), table: Arc::new(Table::new()) }
+    }
+
+    /// Removes the job with this key, and tells how it found it; `None` if there is none.
+    ///
+    /// If it was pending it never runs (again), and what it would have run is dropped by this call. If it was running, that
+    /// run goes on to its end, and no other follows; the key is free at once, and a job that is added by it does not wait.
+    ///
+    /// # Panics
+    /// If dropping what the job runs does; the job is removed then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel::job::{JobState, Jobs};
+    /// use tokio::time::sleep;
+    ///
+    /// let jobs = Jobs::new(&TimingWheel::new());
+    /// jobs.run_every(7, Duration::from_secs(10), || sleep(Duration::from_secs(5)))?;
+    /// sleep(Duration::from_secs(12)).await;
+    /// assert_eq!(jobs.remove(&7).unwrap().state, JobState::Running);
+    /// assert!(jobs.remove(&7).is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn remove(&self, key: &K) -> Option<JobInfo> {
+        // The part is let go by the end of the statement, before the job is cancelled.
+        let job = self.table.part(key).jobs.take(key)?;
+        Some(job.0.cancel())
+    }
+
+    /// What the job with this key does now.
+    #[must_use]
+    pub fn get(&self, key: &K) -> Option<JobInfo> {
+        self.table.part(key).jobs.get(key).map(|job| job.0.info())
+    }
+
+    /// All keys, in no order, and what their jobs do now.
+    ///
+    /// Locks one part of the jobs after the other, and looks at each job.
+    #[must_use]
+    pub fn list(&self) -> Vec<(K, JobInfo)>
+    where
+        K: Clone,
+    {
+        let mut list = Vec::new();
+        for part in self.table.parts() {
+            list.extend(part.jobs.iter().map(|job| (job.0.key().clone(), job.0.info())));
+        }
+        list
+    }
+
+    /// How many keys there are.
+    ///
+    /// Locks one part of the jobs after the other.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.parts().map(|part| part.jobs.len()).sum()
+    }
+
+    /// Whether there are no keys.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.table.parts().all(|part| part.jobs.is_empty())
+    }
+
+    /// How many of the jobs wait for their time.
+    ///
+    /// Locks one part of the jobs after the other, and looks at each job.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        let pending = |job: &&ByKey<K>| job.0.info().state == JobState::Pending;
+        self.table.parts().map(|part| part.jobs.iter().filter(pending).count()).sum()
+    }
+
+    /// Removes all jobs, and takes no more. Returns their keys, in no order, and how it found them: what is pending never
+    /// runs (again); what is running goes on to the end of its run; what could not run has not run to its end.
+    ///
+    /// Called again it does nothing and returns nothing.
+    ///
+    /// # Panics
+    /// Never: if dropping what a job runs panics, the panic hook reports it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel::job::Jobs;
+    ///
+    /// let jobs = Jobs::new(&TimingWheel::new());
+    /// jobs.run_after("invoice", Duration::from_secs(60), async {})?;
+    /// for (key, info) in jobs.stop() {
+    ///     println!("{key} was {:?}, due at {:?}", info.state, info.due);
+    /// }
+    /// let refused = jobs.run_after("invoice", Duration::from_secs(60), async {}).unwrap_err();
+    /// assert_eq!(refused.to_string(), "the jobs were stopped, and take no more");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn stop(&self) -> Vec<(K, JobInfo)>
+    where
+        K: Clone,
+    {
+        let mut stopped = Vec::new();
+        for mut part in self.table.parts() {
+            part.is_stopped = true;
+            let jobs = mem::take(&mut part.jobs);
+            drop(part);
+            stopped.extend(jobs.into_iter().filter_map(|job| {
+                let mut found = job.0.info();
+                contained(|| found = job.0.cancel());
+                // One that ended just now is no loss.
+                let is_told = !found.state.is_over() || found.state == JobState::CouldNotRun;
+                is_told.then(|| (job.0.key().clone(), found))
+            }));
+        }
+        stopped
+    }
+}
+
+impl<K> Clone for Jobs<K> {
+    fn clone(&self) -> Self {
+        Self { wheel: self.wheel.clone(), table: self.table.clone() }
+    }
+}
+
+impl<K: Eq + Hash + Send + Sync + 'static> fmt::Debug for Jobs<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Jobs").field("len", &self.len()).finish_non_exhaustive()
+    }
+}

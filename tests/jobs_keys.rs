@@ -1,0 +1,330 @@
+//! Jobs that are addressed by keys, on the paused clock.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use timingwheel::TimingWheel;
+use timingwheel::job::{FixedRate, JobInfo, JobState, Jobs, Schedule};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep, timeout};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// What ran, in order.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<&'static str>>>);
+
+impl Log {
+    async fn note(self, name: &'static str) {
+        self.0.lock().unwrap().push(name);
+    }
+
+    fn take(&self) -> Vec<&'static str> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+fn state(info: Option<JobInfo>) -> Option<JobState> {
+    info.map(|info| info.state)
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_run_once_so_many_times_or_for_ever_and_leave_the_list_when_they_are_over() {
+    let (jobs, log) = (Jobs::new(&TimingWheel::new()), Log::default());
+    let note = |name| {
+        let log = log.clone();
+        move || log.clone().note(name)
+    };
+    let start = Instant::now();
+    assert_eq!(jobs.run_after("once", ms(15), log.clone().note("once")).unwrap(), None);
+    assert_eq!(jobs.run_at("then", start + ms(16), log.clone().note("then")).unwrap(), None);
+    assert_eq!(jobs.run_by("twice", FixedRate::new(ms(10)).times(2), note("twice")).unwrap(), None);
+    assert_eq!(jobs.run_every("ever", ms(30), note("ever")).unwrap(), None);
+    assert_eq!((jobs.len(), jobs.pending()), (4, 4));
+    assert_eq!(jobs.get(&"ever").unwrap().due, Some(start + ms(30)));
+    let due: BTreeMap<_, _> =
+        jobs.list().into_iter().map(|(key, info)| (key, info.due.unwrap() - start)).collect();
+    assert_eq!(due, [("ever", ms(30)), ("once", ms(15)), ("then", ms(16)), ("twice", ms(10))].into());
+    sleep(ms(65)).await;
+    assert_eq!(log.take(), ["twice", "once", "then", "twice", "ever", "ever"]);
+    assert_eq!((jobs.len(), jobs.is_empty()), (1, false));
+    assert_eq!(jobs.get(&"once"), None);
+    assert_eq!(jobs.get(&"ever").unwrap().due, Some(start + ms(90)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_replaces_the_one_with_its_key_and_tells_what_that_was() {
+    let wheel = TimingWheel::new();
+    let (jobs, log) = (Jobs::new(&wheel), Log::default());
+    let start = Instant::now();
+    jobs.run_after(7, ms(10), log.clone().note("old")).unwrap();
+    jobs.run_after(8, ms(30), log.clone().note("other")).unwrap();
+    let replaced = jobs.run_after(7, ms(20), log.clone().note("new")).unwrap().unwrap();
+    assert_eq!((replaced.state, replaced.due), (JobState::Pending, Some(start + ms(10))));
+    assert_eq!((jobs.len(), wheel.pending()), (2, 2));
+    sleep(DAY).await;
+    assert_eq!(log.take(), ["new", "other"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_removed_or_replaced_during_its_run_goes_on_to_the_end_of_it_and_no_further() {
+    let (jobs, log) = (Jobs::new(&TimingWheel::new()), Log::default());
+    let slow = || {
+        let log = log.clone();
+        move || {
+            let log = log.clone();
+            async move {
+                sleep(ms(10)).await;
+                log.note("slow").await;
+            }
+        }
+    };
+    jobs.run_every("removed", ms(10), slow()).unwrap();
+    jobs.run_every("replaced", ms(10), slow()).unwrap();
+    jobs.run_after("once", ms(10), slow()()).unwrap();
+    jobs.run_after("once, replaced", ms(10), slow()()).unwrap();
+    sleep(ms(15)).await;
+    assert_eq!(jobs.pending(), 0);
+    assert_eq!(state(jobs.remove(&"removed")), Some(JobState::Running));
+    assert_eq!(state(jobs.remove(&"once")), Some(JobState::Running));
+    assert_eq!(jobs.remove(&"removed"), None);
+    let new = log.clone().note("new");
+    assert_eq!(state(jobs.run_after("replaced", ms(1), new).unwrap()), Some(JobState::Running));
+    // The new job does not wait for the old one's run, whose end does not take it out of the list.
+    sleep(ms(3)).await;
+    assert_eq!(log.take(), ["new"]);
+    jobs.run_after("replaced", DAY, async {}).unwrap();
+    let replaced = jobs.run_after("once, replaced", DAY, async {}).unwrap();
+    assert_eq!(state(replaced), Some(JobState::Running));
+    sleep(ms(1_000)).await;
+    assert_eq!(log.take(), ["slow", "slow", "slow", "slow"]);
+    assert_eq!((jobs.len(), jobs.pending()), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_job_is_dropped_at_once() {
+    let wheel = TimingWheel::new();
+    let jobs = Jobs::new(&wheel);
+    let owned = Arc::new(());
+    let held = owned.clone();
+    jobs.run_after(owned.clone(), DAY, async move { drop(held) }).unwrap();
+    assert_eq!(Arc::strong_count(&owned), 3);
+    let removed = jobs.remove(&owned).unwrap();
+    assert_eq!((removed.state, Arc::strong_count(&owned)), (JobState::Pending, 1));
+    assert_eq!((wheel.pending(), jobs.len()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_due_runs_at_once_and_is_not_left_in_the_list() {
+    let (jobs, log) = (Jobs::new(&TimingWheel::new()), Log::default());
+    jobs.run_after(1, Duration::ZERO, log.clone().note("now")).unwrap();
+    jobs.run_at(2, Instant::now() - DAY, log.clone().note("past")).unwrap();
+    assert_eq!(state(jobs.get(&1)), Some(JobState::Running));
+    yield_now().await;
+    assert_eq!((log.take(), jobs.len()), (vec!["now", "past"], 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_without_a_first_run_removes_the_one_with_its_key() {
+    let jobs = Jobs::new(&TimingWheel::new());
+    assert_eq!(jobs.run_by(1, FixedRate::new(ms(1)).times(0), || async {}).unwrap(), None);
+    jobs.run_after(1, DAY, async {}).unwrap();
+    assert_eq!(state(jobs.run_by(1, |_| None, || async {}).unwrap()), Some(JobState::Pending));
+    assert!(jobs.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_works_with_the_jobs_it_is_one_of() {
+    let (jobs, log) = (Jobs::new(&TimingWheel::new()), Log::default());
+    let (inner, note) = (jobs.clone(), log.clone());
+    let found = Arc::new(Mutex::new(Vec::new()));
+    let find = found.clone();
+    jobs.run_every("self", ms(10), move || {
+        let (inner, note, find) = (inner.clone(), note.clone(), find.clone());
+        async move {
+            inner.run_after("next", ms(1), note.note("next")).unwrap();
+            find.lock().unwrap().push(state(inner.remove(&"self")));
+        }
+    })
+    .unwrap();
+    sleep(DAY).await;
+    assert_eq!(*found.lock().unwrap(), [Some(JobState::Running)]);
+    assert_eq!((log.take(), jobs.len()), (vec!["next"], 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panicking_job_leaves_the_list_and_harms_no_other() {
+    let wheel = TimingWheel::new();
+    let (jobs, log) = (Jobs::new(&wheel), Log::default());
+    jobs.run_after(1, ms(10), async { panic!("once") }).unwrap();
+    jobs.run_every(2, ms(10), || async { panic!("again and again") }).unwrap();
+    jobs.run_after(3, ms(10), log.clone().note("well")).unwrap();
+    let faulty = |_| -> Option<Instant> { panic!("a schedule") };
+    jobs.run_after(4, DAY, async {}).unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| jobs.run_by(4, faulty, || async {}).is_ok())).is_err());
+    sleep(ms(11)).await;
+    assert_eq!((log.take(), jobs.len(), wheel.stats().jobs_panicked), (vec!["well"], 1, 2));
+    assert_eq!(state(jobs.get(&4)), Some(JobState::Pending));
+}
+
+#[tokio::test(start_paused = true)]
+async fn over_the_bound_a_job_is_refused_and_all_stays_as_it_was() {
+    let wheel = TimingWheel::builder().max_pending(2).build().unwrap();
+    let (jobs, log) = (Jobs::new(&wheel), Log::default());
+    jobs.run_after(1, ms(10), log.clone().note("first")).unwrap();
+    jobs.run_after(2, ms(10), log.clone().note("second")).unwrap();
+    for key in [1, 3] {
+        let refused = jobs.run_after(key, ms(20), log.clone().note("refused")).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "the timing wheel refused one more timer: 2 are pending, and its max_pending is 2"
+        );
+        refused.into_inner().await;
+    }
+    assert_eq!(log.take(), ["refused", "refused"]);
+    assert_eq!((jobs.len(), jobs.pending(), wheel.pending()), (2, 2, 2));
+    assert!(jobs.remove(&1).is_some());
+    jobs.run_after(3, ms(20), log.clone().note("third")).unwrap();
+    sleep(DAY).await;
+    assert_eq!(log.take(), ["second", "third"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_tells_of_every_job_that_has_not_run_and_takes_no_more() {
+    let wheel = TimingWheel::new();
+    let (jobs, log) = (Jobs::new(&wheel), Log::default());
+    let start = Instant::now();
+    for key in 0..1_000_u64 {
+        jobs.run_after(key, ms(key + 1), log.clone().note("ran")).unwrap();
+    }
+    jobs.run_after(1_000, ms(1), async { sleep(DAY).await }).unwrap();
+    jobs.run_every(1_001, ms(1), || async {}).unwrap();
+    sleep(ms(500)).await;
+    for _ in 0..10 {
+        yield_now().await;
+    }
+    let mut stopped = jobs.stop();
+    stopped.sort_by_key(|&(key, _)| key);
+    let ran = log.take().len() as u64;
+    assert_eq!(ran, 500);
+    assert_eq!(stopped.len(), 502);
+    for (&(key, info), expected) in stopped.iter().zip(500..1_000) {
+        assert_eq!((key, info.state, info.due), (expected, JobState::Pending, Some(start + ms(key + 1))));
+    }
+    assert_eq!((stopped[500].0, stopped[500].1.state), (1_000, JobState::Running));
+    assert_eq!((stopped[501].0, stopped[501].1.state), (1_001, JobState::Pending));
+    assert_eq!((jobs.len(), wheel.pending()), (0, 0));
+    assert_eq!(jobs.stop(), []);
+    let refused = jobs.run_after(1, ms(1), async {}).unwrap_err();
+    assert!(refused.error().is_shutdown());
+    assert_eq!(refused.to_string(), "the jobs were stopped, and take no more");
+    sleep(DAY).await;
+    assert_eq!(log.take().len(), 0);
+}
+
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            panic!("the bomb");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_panics_as_it_is_dropped_is_told_of_by_a_stop_as_well() {
+    let jobs = Jobs::new(&TimingWheel::new());
+    for key in 0..3 {
+        let bomb = Bomb;
+        jobs.run_after(key, DAY, async move { drop(bomb) }).unwrap();
+    }
+    assert_eq!(jobs.stop().len(), 3);
+}
+
+#[test]
+fn when_the_wheel_or_its_runtime_ends_the_keys_of_what_did_not_run_are_kept() {
+    for by_shutdown in [true, false] {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let wheel = runtime.block_on(async { TimingWheel::new() });
+        let jobs = Jobs::new(&wheel);
+        for key in 0..100 {
+            jobs.run_after(key, DAY, async {}).unwrap();
+        }
+        jobs.run_after(100, Duration::ZERO, std::future::pending()).unwrap();
+        runtime.block_on(async {
+            while state(jobs.get(&100)) != Some(JobState::Running) {
+                yield_now().await;
+            }
+        });
+        if by_shutdown {
+            assert_eq!(wheel.shutdown(), 100);
+        }
+        drop(runtime);
+        assert_eq!((jobs.len(), jobs.pending()), (101, 0));
+        assert_eq!(state(jobs.get(&7)), Some(JobState::CouldNotRun));
+        assert!(jobs.run_after(7, DAY, async {}).unwrap_err().error().is_shutdown());
+        assert_eq!(state(jobs.remove(&7)), Some(JobState::CouldNotRun));
+        let stopped = jobs.stop();
+        assert_eq!(stopped.len(), 100);
+        assert!(stopped.iter().all(|(_, info)| info.state == JobState::CouldNotRun));
+    }
+}
+
+/// Threads add, replace and remove the same keys while the jobs come due: each job that was taken runs, or somebody is told
+/// that it was pending.
+#[test]
+fn among_threads_each_job_runs_or_is_told_of_and_never_both_or_neither() {
+    const OPERATIONS: usize = 5_000;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let tick = Duration::from_micros(50);
+    let wheel = runtime.block_on(async { TimingWheel::builder().tick(tick).build().unwrap() });
+    let jobs = Jobs::new(&wheel);
+    let (ran, told, added) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0), AtomicUsize::new(0));
+    let tell = |info: Option<JobInfo>| {
+        let is_pending = state(info) == Some(JobState::Pending);
+        told.fetch_add(usize::from(is_pending), Ordering::Relaxed);
+    };
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..OPERATIONS {
+                    let key = fastrand::u64(..50);
+                    if fastrand::bool() {
+                        tell(jobs.remove(&key));
+                        continue;
+                    }
+                    let run = ran.clone();
+                    let run = async move {
+                        run.fetch_add(1, Ordering::Relaxed);
+                    };
+                    tell(jobs.run_after(key, tick * fastrand::u32(..8), run).unwrap());
+                    added.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    jobs.stop().into_iter().for_each(|(_, info)| tell(Some(info)));
+    let (told, added) = (told.into_inner(), added.into_inner());
+    runtime.block_on(async {
+        let all = async {
+            while ran.load(Ordering::Relaxed) + told < added {
+                sleep(ms(1)).await;
+            }
+        };
+        timeout(Duration::from_secs(30), all).await.expect("a job was lost");
+    });
+    assert_eq!(ran.load(Ordering::Relaxed) + told, added);
+    println!("{added} added, {told} of them taken back");
+    assert_eq!((jobs.len(), wheel.pending()), (0, 0));
+}
