@@ -5,6 +5,7 @@
 
 mod against_tokio;
 mod connections;
+mod jobs;
 mod purgatory;
 mod rivals;
 mod structures;
@@ -21,10 +22,17 @@ use support::{Case, Outcome, Report, Scale, describe, run_here, run_in_child};
 const COMPARED: &[&str] = &["tokio", "tokio-util", "async-io", "futures-timer", "pingora-timeout"];
 
 fn cases() -> Vec<Case> {
-    [against_tokio::cases(), connections::cases(), structures::cases(), rivals::cases(), purgatory::cases()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        against_tokio::cases(),
+        connections::cases(),
+        jobs::cases(),
+        structures::cases(),
+        rivals::cases(),
+        purgatory::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Benchmarks of timing wheels against others.
