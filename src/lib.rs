@@ -25,7 +25,8 @@
 //!
 //! A timer never fires before its deadline. It fires at most one tick after it (1 ms unless you
 //! [choose](Builder::tick) otherwise), plus the time that the machine takes to wake a task. The driver waits on
-//! a thread of its own, because tokio's own timers are late by a millisecond at the median.
+//! a thread of its own, because tokio's own timers are late by a millisecond at the median. A timer that may be later than
+//! that is given a [`Tolerance`].
 //!
 //! # When tokio's own timers are the better choice
 //!
@@ -63,6 +64,7 @@
 //! | address what runs later by keys, list it and stop it | [`job::Jobs`] |
 //! | bound how long a connection may be silent | [`TimingWheel::idle_guard`] |
 //! | give something more time | [`Sleep::reset`], [`Timeout::reset`] |
+//! | let timers be late, so that very many cost less | [`Tolerance`] |
 //! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`try_timeout`](TimingWheel::try_timeout), [`Sleep::try_wait`] |
 //! | keep many items in one task, each until its time | [`time::DelayQueue`], [`TimingWheel::delay_queue`] |
 //! | wait until a condition holds for a key, or a deadline comes, as in Kafka's purgatory | [`TimingWheel::purgatory`] |
@@ -110,6 +112,7 @@ mod tick;
 pub mod time;
 mod timeout;
 mod timing_wheel;
+mod tolerance;
 #[cfg(feature = "tower")]
 pub mod tower;
 mod waker_id;
@@ -128,6 +131,7 @@ pub use sleep::Sleep;
 pub use stats::Stats;
 pub use timeout::Timeout;
 pub use timing_wheel::TimingWheel;
+pub use tolerance::{Tolerance, ToleranceError};
 
 /// Runs the README's code.
 #[cfg(doctest)]

@@ -79,6 +79,12 @@
 //! | `Expired` | the same, and [`Clone`], [`PartialEq`], [`Eq`] | |
 //! | `Debug` | other texts, and the values need not have it | |
 //!
+//! ## Linux's slack
+//!
+//! Linux's timer wheel lets each timer be late by up to 12.5 % of its delay, and its other timers by what
+//! `prctl(PR_SET_TIMERSLACK)` sets for a thread. Here a timer is exact unless it is given a
+//! [`Tolerance`](crate::Tolerance): `Tolerance::share(0.125)` for the former, `Tolerance::time(slack)` for the latter.
+//!
 #![cfg_attr(
     any(feature = "hyper", feature = "tower"),
     doc = r"

@@ -45,6 +45,19 @@
 //! - `tests/delay_queue/items.rs`: `items_of_one_tick_take_one_wake_up_and_are_late_by_less_than_a_tick`
 //! - `fuzz/targets/core.rs`, `fuzz/targets/api.rs`
 //!
+//! # Late by less than a tolerance
+//!
+//! A timer with a [tolerance](crate::Tolerance) is late by less than that, or than a tick if that is longer. With one of a
+//! 15th of its delay or more it stays in one place of the wheel until it fires, unless it is moved.
+//!
+//! - `tests/hierarchy_model.rs`: `a_wheel_does_what_an_ordered_map_does_to_within_a_tick`,
+//!   `entries_moved_to_and_fro_over_a_few_ticks_do_as_in_an_ordered_map`
+//! - `tests/hierarchy_tolerance.rs`: `an_entry_that_may_be_late_by_a_15th_of_its_delay_waits_in_one_place`,
+//!   `exact_entries_beside_tolerant_ones_keep_their_nanosecond`
+//! - `tests/tolerance.rs`: `a_tolerant_sleep_is_never_early_and_late_by_less_than_it_may_be`,
+//!   `tolerant_sleeps_with_near_deadlines_wake_at_the_same_instant_and_never_move`
+//! - `tests/idle_guard/tolerance.rs`: `a_tolerant_limit_is_never_early_and_late_by_less_than_it_may_be`
+//!
 //! # Exactly once, and none lost
 //!
 //! What was armed fires once, or is dropped before, or is told of the wheel's end. No order in which threads arm,

@@ -73,6 +73,14 @@ impl fmt::Debug for Nanos {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Tick(pub(crate) u64);
 
+/// Some of the ends of ticks: those by which 4, 16, or another power of 4 ticks are over since the origin. A deadline that
+/// may be late is rounded up to one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grid {
+    /// 4 to the power of this many ticks lie between two of them.
+    order: u8,
+}
+
 /// How long one tick is: the width of a slot of level 0.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Resolution {
@@ -106,6 +114,43 @@ impl Resolution {
     /// The tick that the clock is in. It rounds down: every earlier tick is over.
     pub(crate) const fn tick_of_clock(self, now: Nanos) -> Tick {
         Tick(self.tick_nanos.divide(now.0))
+    }
+
+    /// A deadline that may be missed by less than `tolerance`, rounded up to the time at which
+    /// [`insert_tolerant`](crate::wheel::Hierarchy::insert_tolerant) has it handed out: where so many ticks have passed
+    /// since the origin as the widest power of 4 divides that fits into the tolerance.
+    ///
+    /// So deadlines that lie near each other are handed out together. Without as much as a tick of tolerance it stays as
+    /// it is, and so does what would come to lie beyond [`Nanos::MAX`].
+    #[must_use]
+    pub fn round_up_within(self, deadline: Nanos, tolerance: Duration) -> Nanos {
+        match self.grid_within(Nanos::from_duration(tolerance)) {
+            Some(grid) => self.round_up(deadline, grid),
+            None => deadline,
+        }
+    }
+
+    /// The widest grid on which nothing is late by the whole of `tolerance`; none if that is less than a tick.
+    pub(crate) fn grid_within(self, tolerance: Nanos) -> Option<Grid> {
+        let bits = self.tick_nanos.divide(tolerance.0).checked_ilog2()?;
+        Some(Grid { order: u8::try_from(bits / 2).expect("half of fewer than 64") })
+    }
+
+    /// Rounds a deadline up to a grid, as far as there is time.
+    pub(crate) fn round_up(self, deadline: Nanos, grid: Grid) -> Nanos {
+        if deadline == Nanos::ZERO {
+            // The origin ends no tick, but lies on every grid.
+            return deadline;
+        }
+        let last = self.tick_of_deadline(deadline).0 | ((1 << (2 * grid.order)) - 1);
+        let end = last.checked_add(1).and_then(|ticks| ticks.checked_mul(self.tick_nanos.value()));
+        end.map_or(deadline, Nanos)
+    }
+
+    /// Whether a tick ends at a deadline.
+    pub(crate) fn ends_at(self, tick: Tick, deadline: Nanos) -> bool {
+        // Not rounded to the end of time.
+        self.beginning(tick).0.checked_add(self.tick_nanos.value()) == Some(deadline.0)
     }
 
     /// The end of the tick that a deadline lies in.
@@ -150,6 +195,25 @@ mod tests {
     fn a_clock_on_a_border_is_in_the_tick_that_begins_there() {
         assert_eq!(ten().tick_of_clock(Nanos(9)), Tick(0));
         assert_eq!(ten().tick_of_clock(Nanos(10)), Tick(1));
+    }
+
+    #[test]
+    fn a_tolerant_deadline_is_rounded_up_to_a_power_of_4_ticks_that_fits_into_its_tolerance() {
+        let rounded =
+            |deadline, tolerance| ten().round_up_within(Nanos(deadline), Duration::from_nanos(tolerance)).0;
+        assert_eq!([0, 9].map(|tolerance| rounded(41, tolerance)), [41, 41]);
+        assert_eq!([10, 39].map(|tolerance| rounded(41, tolerance)), [50, 50]);
+        assert_eq!([40, 159].map(|tolerance| rounded(41, tolerance)), [80, 80]);
+        assert_eq!([160, 639].map(|tolerance| rounded(41, tolerance)), [160, 160]);
+        assert_eq!([0, 40, 80].map(|deadline| rounded(deadline, 40)), [0, 40, 80]);
+    }
+
+    #[test]
+    fn a_tolerant_deadline_that_would_be_rounded_beyond_time_stays_as_it_is() {
+        for deadline in [u64::MAX, u64::MAX - 1, u64::MAX - 100] {
+            assert_eq!(ten().round_up_within(Nanos(deadline), Duration::from_nanos(1_000)), Nanos(deadline));
+            assert_eq!(ten().round_up_within(Nanos(deadline), Duration::MAX), Nanos(deadline));
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::error::{Elapsed, TryTimeoutError};
 use crate::sleep::Sleep;
 use crate::timing_wheel::TimingWheel;
+use crate::tolerance::Tolerance;
 
 impl TimingWheel {
     /// Awaits `future`, for at most `duration` from now.
@@ -153,6 +154,29 @@ impl<F> Timeout<F> {
         self.deadline.deadline()
     }
 
+    /// Lets the time be up later, by less than `tolerance`: see [`Sleep::with_tolerance`], which this is for the timer in
+    /// here.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::{future, time::Duration};
+    /// use timingwheel::{TimingWheel, Tolerance};
+    /// use tokio::time::Instant;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let start = Instant::now();
+    /// let call = wheel.timeout(Duration::from_secs(60), future::pending::<()>());
+    /// assert!(call.with_tolerance(Tolerance::share(0.05)).await.is_err());
+    /// assert!((60..63).contains(&start.elapsed().as_secs()));
+    /// # }
+    /// ```
+    pub fn with_tolerance(self, tolerance: Tolerance) -> Self {
+        Self { deadline: self.deadline.with_tolerance(tolerance), ..self }
+    }
+
     /// Moves the deadline: a call that shows progress gets more time. As cheap as [`Sleep::reset`].
     ///
     /// A timeout that has returned [`Elapsed`] may be moved and polled again.
@@ -185,6 +209,20 @@ impl<F> Timeout<F> {
     pub fn reset_after(self: Pin<&mut Self>, after: Duration) {
         let this = self.project();
         Pin::new(this.deadline).reset_after(after);
+        this.state.moved();
+    }
+
+    /// Moves the deadline as [`reset`](Self::reset) does, to one that may be missed: [`Sleep::reset_with_tolerance`].
+    pub fn reset_with_tolerance(self: Pin<&mut Self>, deadline: Instant, tolerance: Tolerance) {
+        let this = self.project();
+        Pin::new(this.deadline).reset_with_tolerance(deadline, tolerance);
+        this.state.moved();
+    }
+
+    /// Moves the deadline to `after` from now, as [`reset_with_tolerance`](Self::reset_with_tolerance) does.
+    pub fn reset_after_with_tolerance(self: Pin<&mut Self>, after: Duration, tolerance: Tolerance) {
+        let this = self.project();
+        Pin::new(this.deadline).reset_after_with_tolerance(after, tolerance);
         this.state.moved();
     }
 }

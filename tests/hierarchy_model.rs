@@ -2,7 +2,8 @@
 //!
 //! An entry is *due in* the tick that its deadline lies in (a deadline on a border lies in the tick that ends
 //! there), or, if that was over when the deadline was set, in the tick that the clock was in. The map holds
-//! entries by the tick they are due in. *Now* is the time told, or the wheel's clock if that is later.
+//! entries by the tick they are due in. *Now* is the time told, or the wheel's clock if that is later. An entry with a
+//! tolerance has the deadline that `round_up_within` makes of its own, which is less than the tolerance later.
 //!
 //! 1. Never early: an entry is handed out when its deadline is now or before.
 //! 2. At most one tick late: when `advance` is done, no entry is left whose tick has ended.

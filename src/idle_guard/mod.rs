@@ -12,6 +12,7 @@ use pin_project_lite::pin_project;
 use waits::{Direction, Waits};
 
 use crate::timing_wheel::TimingWheel;
+use crate::tolerance::Tolerance;
 
 impl TimingWheel {
     /// Guards a stream against a peer that falls silent, or no longer takes what is sent to it: reads and writes that
@@ -75,7 +76,8 @@ pin_project! {
     /// until the limit had passed.
     ///
     /// # Precision
-    /// As [`sleep`](TimingWheel::sleep): an operation never returns an error early. A limit of zero refuses to wait.
+    /// As [`sleep`](TimingWheel::sleep): an operation never returns an error early. A limit of zero refuses to wait. With a
+    /// [tolerance](Self::with_tolerance) the error is late by less than that.
     ///
     /// # Errors
     /// When a limit has passed the operation that waits returns an [`io::Error`](std::io::Error) of kind
@@ -121,6 +123,34 @@ impl<S> IdleGuard<S> {
     /// With a limit for writing; one of more than 584 years is none. See [`set_write_limit`](Self::set_write_limit).
     pub fn with_write_limit(mut self, limit: Duration) -> Self {
         self.set_write_limit(Some(limit));
+        self
+    }
+
+    /// With a tolerance: errors may be late, by a time or by a share of the limit that has passed. Of very many connections
+    /// the timers then cost less, and the driver wakes less often: see [`Tolerance`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::{TimingWheel, Tolerance};
+    /// use tokio::io::{AsyncReadExt, duplex};
+    /// use tokio::time::Instant;
+    ///
+    /// const LIMIT: Duration = Duration::from_secs(60);
+    ///
+    /// let (_peer, stream) = duplex(64);
+    /// let guard = TimingWheel::new().idle_guard(stream).with_read_limit(LIMIT);
+    /// let mut stream = guard.with_tolerance(Tolerance::share(0.125));
+    /// let start = Instant::now();
+    /// assert!(stream.read_u8().await.is_err());
+    /// assert!((LIMIT..LIMIT + LIMIT / 8).contains(&start.elapsed()));
+    /// # }
+    /// ```
+    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
+        self.waits.set_tolerance(tolerance);
         self
     }
 

@@ -17,7 +17,8 @@ use tokio::task::coop;
 use super::wakers::Wakers;
 use crate::error::{Elapsed, Error};
 use crate::sleep::Sleep;
-use crate::tick::Nanos;
+use crate::tick::{Nanos, Resolution};
+use crate::tolerance::{Slack, Tolerance};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
@@ -75,6 +76,8 @@ struct Wait {
     is_of_flush: bool,
     /// Its task was woken since it last polled, so the timer need not be there for it.
     is_woken: bool,
+    /// How late its end may be.
+    slack: Slack,
 }
 
 impl Waits {
@@ -95,17 +98,30 @@ impl Waits {
     }
 
     pub(super) fn set_limit(&mut self, direction: Direction, limit: Option<Duration>) {
-        let (wait, other) = self.wait_and_other(direction);
+        let wait = self.wait_and_other(direction).0;
         wait.limit = limit.map_or(Nanos::MAX, Nanos::from_duration);
         if wait.limit == Nanos::MAX {
             wait.end();
         }
-        let earliest = [wait, other].into_iter().filter_map(|wait| wait.needs_timer_by()).min();
-        // Who waits in a task of its own does not know of the new limit.
+        self.limits_changed();
+    }
+
+    /// Lets the ends of both directions' waits be late.
+    pub(super) fn set_tolerance(&mut self, tolerance: Tolerance) {
+        let slack = Slack::new(tolerance, self.timer.resolution());
+        (self.read.slack, self.write.slack) = (slack, slack);
+        self.limits_changed();
+    }
+
+    /// Who waits in a task of its own does not know of it.
+    fn limits_changed(&mut self) {
+        let resolution = self.timer.resolution();
+        let earliest =
+            [&self.read, &self.write].into_iter().filter_map(|w| w.needs_timer_by(resolution)).min();
         if let Some(deadline) = earliest
             && deadline != self.timer.deadline_nanos()
         {
-            self.timer.move_to(deadline);
+            move_timer(&mut self.timer, None, deadline, self.read.slack);
         }
     }
 
@@ -142,37 +158,38 @@ impl Waits {
             Direction::Read => (read, write),
             Direction::Write => (write, read),
         };
+        let resolution = timer.resolution();
         wait.is_of_flush = operation == Operation::Flush;
         let mut must_move = false;
         if !wait.is_waiting() {
             let now = timer.now();
             wait.since = now;
             // A timer that would soon wake the task for nothing is moved; any other stays, which spares the lock.
-            let deadline = wait.earlier(other);
+            let deadline = wait.earlier(other, resolution);
             let left = timer.deadline_nanos().0.saturating_sub(now.0);
             if deadline < timer.deadline_nanos()
                 || (deadline > timer.deadline_nanos() && left < wait.limit.0 / 2)
             {
-                timer.move_to_at(now, deadline);
+                move_timer(timer, Some(now), deadline, wait.slack);
             }
-        } else if timer.has_come_to(wait.deadline()) {
+        } else if timer.has_come_to(wait.deadline(resolution)) {
             // The timer stays for the other, or is on its way out and wakes both.
             return Poll::Ready(wait.elapsed(direction, Ok(())));
         }
         wait.is_woken = false;
         wakers.register(direction, cx.waker(), other.is_waiting());
         loop {
-            let deadline = wait.earlier(other);
+            let deadline = wait.earlier(other, resolution);
             if must_move || deadline < timer.deadline_nanos() {
-                timer.move_to(deadline);
+                move_timer(timer, None, deadline, wait.slack);
             }
             let result = ready!(wakers.with(|waker| timer.poll_elapsed(&mut Context::from_waker(waker))));
             // Whatever this finds, it has used the timer up, by which the other would have been woken.
-            if other.needs_timer_by().is_some() {
+            if other.needs_timer() {
                 other.is_woken = true;
                 wakers.wake(direction.other());
             }
-            if wait.deadline() <= timer.deadline_nanos() {
+            if wait.deadline(resolution) <= timer.deadline_nanos() {
                 return Poll::Ready(wait.elapsed(direction, result));
             }
             must_move = true;
@@ -187,8 +204,23 @@ impl Waits {
     }
 }
 
+/// Moves the timer to a deadline that was rounded, if there is slack. `now` is the time, if the caller has looked.
+fn move_timer(timer: &mut Sleep, now: Option<Nanos>, deadline: Nanos, slack: Slack) {
+    match now {
+        _ if slack != Slack::None => timer.move_to_rounded(now.unwrap_or_else(|| timer.now()), deadline),
+        Some(now) => timer.move_to_at(now, deadline),
+        None => timer.move_to(deadline),
+    }
+}
+
 impl Wait {
-    const NONE: Self = Self { limit: Nanos::MAX, since: Nanos::MAX, is_of_flush: false, is_woken: false };
+    const NONE: Self = Self {
+        limit: Nanos::MAX,
+        since: Nanos::MAX,
+        is_of_flush: false,
+        is_woken: false,
+        slack: Slack::None,
+    };
 
     fn is_waiting(&self) -> bool {
         self.since != Nanos::MAX
@@ -198,18 +230,29 @@ impl Wait {
         self.since = Nanos::MAX;
     }
 
-    fn deadline(&self) -> Nanos {
-        Nanos(self.since.0.saturating_add(self.limit.0))
+    /// When it has taken too long: late by as much as it may be.
+    fn deadline(&self, resolution: Resolution) -> Nanos {
+        let deadline = Nanos(self.since.0.saturating_add(self.limit.0));
+        match self.slack.grid(resolution, self.limit) {
+            Some(grid) => resolution.round_up(deadline, grid),
+            None => deadline,
+        }
     }
 
-    /// By when the timer has to wake whoever waits; `None` if nobody does, or if that was done.
-    fn needs_timer_by(&self) -> Option<Nanos> {
-        (self.is_waiting() && !self.is_woken).then(|| self.deadline())
+    /// Whether the timer has to wake whoever waits: not if nobody does, or if that was done.
+    fn needs_timer(&self) -> bool {
+        self.is_waiting() && !self.is_woken
+    }
+
+    /// By when the timer has to wake whoever waits, if it has to.
+    fn needs_timer_by(&self, resolution: Resolution) -> Option<Nanos> {
+        self.needs_timer().then(|| self.deadline(resolution))
     }
 
     /// The earlier of this deadline and the other's, if that needs the timer.
-    fn earlier(&self, other: &Self) -> Nanos {
-        other.needs_timer_by().map_or(self.deadline(), |deadline| deadline.min(self.deadline()))
+    fn earlier(&self, other: &Self, resolution: Resolution) -> Nanos {
+        let deadline = self.deadline(resolution);
+        other.needs_timer_by(resolution).map_or(deadline, |other| other.min(deadline))
     }
 
     fn elapsed(&self, direction: Direction, result: Result<(), Error>) -> Elapsed {

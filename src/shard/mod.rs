@@ -6,11 +6,11 @@
 mod cancelled;
 mod published;
 mod reference;
+mod tolerant;
 mod turn;
 
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Duration;
 
 use cancelled::{Cancelled, Pushed, Unwanted};
 use published::Published;
@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::placement::shard_of_this_thread;
 use crate::stats::Stats;
 use crate::sync::{AtomicU64, Ordering, OwnLines, ShortLock, ShortLockGuard};
-use crate::wheel::{Hierarchy, Key, Nanos};
+use crate::wheel::{Hierarchy, Key, Nanos, Resolution};
 
 #[derive(Debug)]
 pub(crate) struct Shard {
@@ -36,7 +36,7 @@ pub(crate) struct Shard {
     number: usize,
     shards: usize,
     clock: Clock,
-    tick: Duration,
+    resolution: Resolution,
     alarm: Arc<Alarm>,
     bound: Option<Arc<Bound>>,
     panics: AtomicU64,
@@ -60,7 +60,7 @@ impl Shard {
         alarm: Arc<Alarm>,
         bound: Option<Arc<Bound>>,
     ) -> Self {
-        let tick = hierarchy.resolution().tick();
+        let resolution = hierarchy.resolution();
         Self {
             state: OwnLines(ShortLock::new(State {
                 hierarchy,
@@ -74,7 +74,7 @@ impl Shard {
             number,
             shards,
             clock,
-            tick,
+            resolution,
             alarm,
             bound,
             panics: AtomicU64::new(0),
@@ -85,8 +85,8 @@ impl Shard {
         &self.clock
     }
 
-    pub(crate) const fn tick(&self) -> Duration {
-        self.tick
+    pub(crate) const fn resolution(&self) -> Resolution {
+        self.resolution
     }
 
     pub(crate) const fn is_bounded(&self) -> bool {
@@ -107,6 +107,17 @@ impl Shard {
     /// Adds an entry, or tells by `None` that `deadline` has been reached. `now` is the time, or one not long ago.
     #[inline]
     pub(crate) fn register(&self, now: Nanos, deadline: Nanos, waker: Waker) -> Result<Option<Key>, Error> {
+        self.register_by(Hierarchy::insert_and_tell, now, deadline, waker)
+    }
+
+    #[inline]
+    fn register_by(
+        &self,
+        insert: impl FnOnce(&mut Hierarchy<Waker>, Nanos, Nanos, Waker) -> Result<(Key, Nanos), Waker>,
+        now: Nanos,
+        deadline: Nanos,
+        waker: Waker,
+    ) -> Result<Option<Key>, Error> {
         if deadline <= now {
             return Ok(None);
         }
@@ -121,7 +132,7 @@ impl Shard {
         let refused = if state.ended {
             Err(waker)
         } else {
-            match state.hierarchy.insert_and_tell(now, deadline, waker) {
+            match insert(&mut state.hierarchy, now, deadline, waker) {
                 Ok((key, expiration)) => {
                     state.armed += 1;
                     self.publish_and_request(state, expiration);

@@ -1,6 +1,7 @@
 //! The future of `wheel.sleep(d)`.
 
 mod make;
+mod tolerant;
 mod within;
 
 use std::fmt;
@@ -38,6 +39,7 @@ pub struct Sleep {
 /// | `Registered` | until the driver hands it out | polled: `Elapsed`, once the driver came to the deadline |
 /// | `Due` | none | polled: `Elapsed`, once the task has budget to be told |
 /// | `Elapsed` | none | reset, as in any state: `Unregistered`, unless the entry could be moved |
+/// | `RoundedAt` | none | polled: as `Unregistered` |
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// At a time that is as good as now, because the clock does not jump.
@@ -51,6 +53,8 @@ enum State {
     },
     Due,
     Elapsed,
+    /// With a deadline that was rounded up, at that time.
+    RoundedAt(Nanos),
 }
 
 // A server holds very many.
@@ -69,7 +73,7 @@ impl Sleep {
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
         match self.state {
-            State::MadeAt(_) | State::Unregistered => false,
+            State::MadeAt(_) | State::RoundedAt(_) | State::Unregistered => false,
             State::Registered { .. } => self.has_come_to(self.deadline),
             State::Due | State::Elapsed => true,
         }
@@ -167,7 +171,7 @@ impl Sleep {
 
     /// How long a tick of the wheel is.
     pub(crate) fn tick(&self) -> Duration {
-        self.shard.tick()
+        self.shard.resolution().tick()
     }
 
     /// Polls as the future does, but returns an error where that would panic, and spends none of the task's
@@ -182,6 +186,7 @@ impl Sleep {
         let result = match self.state {
             State::Due | State::Elapsed => Ok(()),
             State::MadeAt(now) => ready!(self.register(now, cx.waker())?.map(Ok)),
+            State::RoundedAt(now) => ready!(self.register_rounded(now, cx.waker())?.map(Ok)),
             State::Unregistered => ready!(self.register(self.now(), cx.waker())?.map(Ok)),
             State::Registered { key, waker } => {
                 if !self.shard.has_reached(self.deadline) {

@@ -17,7 +17,9 @@ impl Sleep {
     pub(crate) const fn armed(&self) -> Option<Nanos> {
         match self.state {
             State::Registered { .. } => Some(self.deadline),
-            State::MadeAt(_) | State::Unregistered | State::Due | State::Elapsed => None,
+            State::MadeAt(_) | State::Unregistered | State::Due | State::Elapsed | State::RoundedAt(_) => {
+                None
+            }
         }
     }
 

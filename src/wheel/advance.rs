@@ -1,6 +1,7 @@
 //! Moving the clock: handing out what is due, and moving down what is not.
 
 use super::delay_queue::Queued;
+use super::levels::tolerant_end;
 use super::{Hierarchy, Key, Nanos};
 
 /// Entries that are looked at together before any is handed out or moved. They lie anywhere in memory; looked at in a
@@ -63,7 +64,11 @@ impl<T> Hierarchy<T> {
             }
             if expiration.is_some() {
                 self.levels.set_clock(front.beginning);
-                left = self.drain(front, left, expired);
+                left = if self.levels.is_tolerant(front.bucket()) {
+                    self.drain::<true>(front, left, expired)
+                } else {
+                    self.drain::<false>(front, left, expired)
+                };
                 if self.levels.front() == Some((front, None)) {
                     self.levels.dequeue(front);
                 }
@@ -76,10 +81,11 @@ impl<T> Hierarchy<T> {
         Progress::Done
     }
 
-    /// Takes up to `left` entries out of a bucket that has come up, and returns how many of `left` remain.
-    fn drain(&mut self, front: Queued, mut left: usize, expired: &mut Vec<T>) -> usize {
-        let is_finest = self.levels.is_finest(front.bucket());
-        let end = self.resolution().end(front.beginning);
+    /// Takes up to `left` entries out of a bucket that has come up, of a tolerant level or of another, and returns how many
+    /// of `left` remain.
+    fn drain<const TOLERANT: bool>(&mut self, front: Queued, mut left: usize, expired: &mut Vec<T>) -> usize {
+        let hands_out = TOLERANT || self.levels.is_finest(front.bucket());
+        let end = if TOLERANT { tolerant_end(front) } else { self.resolution().end(front.beginning) };
         while left > 0 {
             let mut keys = [Key::PLACEHOLDER; CHUNK];
             let taken = self.levels.pop_front(front.bucket(), &mut keys[..CHUNK.min(left)]);
@@ -93,11 +99,15 @@ impl<T> Hierarchy<T> {
                 *deadline = self.entries.link_mut(key.index()).deadline;
             }
             for (&deadline, &key) in deadlines.iter().zip(keys) {
-                // On level 0 an entry with a later deadline is one that was moved to it and left in its bucket.
-                if is_finest && deadline <= end {
+                // Where entries are handed out one with a later deadline was moved to it and left in its bucket.
+                if hands_out && deadline <= end {
                     expired.push(self.entries.remove(key.index()));
+                    continue;
+                }
+                self.cascaded += 1;
+                if TOLERANT {
+                    self.relink_rounded(key, deadline);
                 } else {
-                    self.cascaded += 1;
                     let slot = self.levels.slot_for(deadline);
                     self.relink(key, deadline, slot);
                 }

@@ -8,7 +8,8 @@ use crate::tick::Nanos;
 /// Room for this many entries stays with an emptied bucket, so that a warm wheel does not allocate.
 const KEPT_CAPACITY: usize = 64;
 
-/// Names a bucket among those of all levels, which are numbered through: the coarser the level, the greater.
+/// Names a bucket among those of all levels, which are numbered through as they are made: the coarser the level, the
+/// greater. A tolerant level has greater numbers than level 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct BucketId(pub(super) u32);
 
@@ -48,6 +49,17 @@ impl fmt::Debug for Place {
     }
 }
 
+/// What happens to a bucket that comes up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Of level 0: its entries are handed out.
+    Finest,
+    /// Of an overflow level: its entries move down.
+    Overflow,
+    /// Of a tolerant level: its entries are handed out, which all have the same deadline.
+    Tolerant,
+}
+
 /// What stands where a key was taken out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
@@ -68,18 +80,27 @@ pub(super) enum Taken {
 ///   keys       . . . c d e f        before the head: taken
 ///   head       ------^              position 3
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Bucket {
     keys: Vec<Key>,
     head: u32,
-    /// On level 0, the last deadline in the bucket: the moment from which all of it may be handed out.
-    /// It is not lowered when that entry leaves, so it can be late, by less than a tick.
+    /// Unless it is of an overflow level, the last deadline in the bucket: the moment from which all of it may be handed
+    /// out. It is not lowered when that entry leaves, so it can be late, by less than a tick.
     pub(super) last_deadline: Nanos,
     /// Whether the delay queue holds this bucket. An emptied bucket stays there until it comes to the front.
     pub(super) queued: bool,
+    pub(super) kind: Kind,
 }
 
+// A level has very many.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Bucket>() == 40);
+
 impl Bucket {
+    pub(super) const fn new(kind: Kind) -> Self {
+        Self { keys: Vec::new(), head: 0, last_deadline: Nanos::ZERO, queued: false, kind }
+    }
+
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         // An emptied bucket is cleared.
@@ -174,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_last_entry_takes_the_place_of_the_one_that_leaves() {
-        let mut bucket = Bucket::default();
+        let mut bucket = Bucket::new(Kind::Finest);
         for index in [10, 11, 12] {
             bucket.push(key(index), Nanos(1));
         }
@@ -186,7 +207,7 @@ mod tests {
 
     #[test]
     fn entries_are_taken_from_the_front_also_while_others_come_and_go() {
-        let mut bucket = Bucket::default();
+        let mut bucket = Bucket::new(Kind::Finest);
         for index in [10, 11, 12, 13] {
             bucket.push(key(index), Nanos(1));
         }
@@ -200,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_key_that_does_not_stand_there_is_not_taken() {
-        let mut bucket = Bucket::default();
+        let mut bucket = Bucket::new(Kind::Finest);
         assert_eq!(bucket.take(key(10), 0), None);
         bucket.push(key(10), Nanos(1));
         assert_eq!(bucket.take(key(11), 0), None);
@@ -212,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_key_that_was_taken_from_the_front_is_not_taken_again() {
-        let mut bucket = Bucket::default();
+        let mut bucket = Bucket::new(Kind::Finest);
         for index in [10, 11, 12] {
             bucket.push(key(index), Nanos(1));
         }
@@ -223,7 +244,7 @@ mod tests {
 
     #[test]
     fn several_keys_are_taken_from_the_front_in_order() {
-        let mut bucket = Bucket::default();
+        let mut bucket = Bucket::new(Kind::Finest);
         for index in 10..15 {
             bucket.push(key(index), Nanos(1));
         }
@@ -235,7 +256,7 @@ mod tests {
 
     #[test]
     fn the_last_deadline_is_that_of_the_entries_since_the_bucket_was_empty() {
-        let mut bucket = Bucket::default();
+        let mut bucket = Bucket::new(Kind::Finest);
         for (deadline, last) in [(5, 5), (7, 7), (6, 7)] {
             bucket.push(key(0), Nanos(deadline));
             assert_eq!(bucket.last_deadline, Nanos(last));
@@ -247,7 +268,7 @@ mod tests {
 
     #[test]
     fn the_only_entry_left_is_the_last_also_after_others_were_taken_from_the_front() {
-        let mut bucket = Bucket::default();
+        let mut bucket = Bucket::new(Kind::Finest);
         for deadline in [5, 9] {
             bucket.push(key(0), Nanos(deadline));
         }
@@ -264,7 +285,7 @@ mod tests {
     #[test]
     fn an_emptied_bucket_keeps_little_memory() {
         for (entries, kept) in [(KEPT_CAPACITY, KEPT_CAPACITY), (KEPT_CAPACITY + 1, 0), (1_000, 0)] {
-            let mut bucket = Bucket::default();
+            let mut bucket = Bucket::new(Kind::Finest);
             bucket.keys.reserve_exact(entries);
             for index in 0..u32::try_from(entries).expect("few") {
                 bucket.push(key(index), Nanos(1));

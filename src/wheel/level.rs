@@ -13,7 +13,7 @@ pub(super) struct Level {
     width: Divisor,
     slots: Divisor,
     /// The bucket at the ring's position 0.
-    first_bucket: u32,
+    first_bucket: BucketId,
     /// The last tick in the ring as the clock stands.
     last: Tick,
 }
@@ -24,20 +24,24 @@ impl Level {
     /// # Panics
     /// If `slots` is zero.
     pub(super) fn finest(slots: u64) -> Self {
-        let mut level =
-            Self { width: Divisor::new(1), slots: Divisor::new(slots), first_bucket: 0, last: Tick(0) };
+        let mut level = Self {
+            width: Divisor::new(1),
+            slots: Divisor::new(slots),
+            first_bucket: BucketId(0),
+            last: Tick(0),
+        };
         level.set_clock(Tick(0));
         level
     }
 
-    /// The overflow level above this one: one of its slots covers all of this one's.
+    /// The overflow level above this one: one of its slots covers all of this one's. Its buckets are those from
+    /// `first_bucket` on.
     ///
     /// # Panics
     /// If this level already reaches the last tick; then none is needed above it.
-    pub(super) fn overflow(&self, clock: Tick) -> Self {
+    pub(super) fn overflow(&self, clock: Tick, first_bucket: BucketId) -> Self {
         let slots = self.slots.value();
         let width = self.width.value().checked_mul(slots).expect("no tick lies beyond this level");
-        let first_bucket = self.first_bucket + u32::try_from(slots).expect("at most 2^16 slots");
         let mut level = Self { width: Divisor::new(width), slots: self.slots, first_bucket, last: Tick(0) };
         level.set_clock(clock);
         level
@@ -61,13 +65,19 @@ impl Level {
     #[inline]
     pub(super) fn bucket(&self, tick: Tick) -> BucketId {
         let slot = self.slots.remainder(self.number(tick));
-        BucketId(self.first_bucket + u32::try_from(slot).expect("at most 2^16 slots"))
+        BucketId(self.first_bucket.0 + u32::try_from(slot).expect("at most 2^16 slots"))
     }
 
     /// The first tick of the slot that covers `tick`.
     pub(super) const fn first_tick(&self, tick: Tick) -> Tick {
         // No overflow: the product is at most `tick`.
         Tick(self.number(tick) * self.width.value())
+    }
+
+    /// Whether it has that bucket.
+    pub(super) fn has(&self, bucket: BucketId) -> bool {
+        let position = bucket.0.checked_sub(self.first_bucket.0);
+        position.is_some_and(|position| u64::from(position) < self.slots.value())
     }
 
     /// The virtual number of the slot that covers `tick`.
@@ -91,7 +101,7 @@ mod tests {
 
     #[test]
     fn one_slot_of_the_overflow_level_covers_a_whole_level_below() {
-        let level = Level::finest(3).overflow(Tick(2));
+        let level = Level::finest(3).overflow(Tick(2), BucketId(3));
         assert_eq!(level.bucket(Tick(2)), BucketId(3));
         assert_eq!(level.bucket(Tick(8)), BucketId(5));
         assert_eq!(level.first_tick(Tick(8)), Tick(6));
@@ -104,7 +114,7 @@ mod tests {
         for slots in [2, 3, 64, 256, 65_536] {
             let mut level = Level::finest(slots);
             while !level.covers(Tick(u64::MAX)) {
-                level = level.overflow(Tick(0));
+                level = level.overflow(Tick(0), BucketId(0));
             }
             level.set_clock(Tick(u64::MAX));
             assert!(level.covers(Tick(u64::MAX)), "{slots} slots");

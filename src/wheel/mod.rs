@@ -28,6 +28,9 @@
 //!  now 13                                                 c is handed out
 //! ```
 //!
+//! Entries that may be late stand on [levels of their own](Hierarchy::insert_tolerant), from which they are handed out when
+//! their slot ends, without moving down.
+//!
 //! The scheme is that of Varghese and Lauck, *Hashed and Hierarchical Timing Wheels* (1987), with the delay
 //! queue of Kafka's purgatory. Two things differ from Kafka's: deadlines round up, so nothing is early; and a
 //! bucket of level 0 is due at its last deadline instead of at the end of its tick, so a lone entry is handed
@@ -41,6 +44,7 @@ mod invariants;
 mod level;
 mod levels;
 mod slab;
+mod tolerant;
 
 use bucket::Taken;
 use levels::{Levels, Slot};
@@ -128,7 +132,7 @@ impl<T> Hierarchy<T> {
         self.entries.capacity()
     }
 
-    /// How many levels deadlines have needed so far, level 0 included.
+    /// How many levels deadlines have needed so far, level 0 included, and those for entries with a tolerance not.
     #[must_use]
     pub const fn levels(&self) -> usize {
         self.levels.count()

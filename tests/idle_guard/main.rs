@@ -8,6 +8,7 @@ mod like_timeouts;
 mod limits;
 mod scripted;
 mod streams;
+mod tolerance;
 mod wheels;
 mod workers;
 

@@ -37,8 +37,15 @@ fn shape(bytes: &mut Bytes<'_>) -> Shape {
     Shape { tick, slots }
 }
 
+/// The first of the bytes that stand for what may be late. Few of them, as all others mean what they meant before.
+const TOLERANT: u8 = 240;
+
 fn op(bytes: &mut Bytes<'_>) -> Op {
-    match bytes.below(16) {
+    let byte = bytes.byte();
+    if byte >= TOLERANT {
+        return Op::InsertTolerant(span(bytes), 1 + bytes.below(4), bytes.below(3), span(bytes));
+    }
+    match byte % 16 {
         0 | 1 => Op::Insert(span(bytes), 1 + bytes.below(4), bytes.below(3)),
         2 => Op::Insert(span(bytes), 1 + bytes.below(64), bytes.below(64)),
         3 => Op::Spread(1 + bytes.below(64)),
@@ -75,7 +82,11 @@ fn span(bytes: &mut Bytes<'_>) -> Span {
 }
 
 fn change(bytes: &mut Bytes<'_>) -> Move {
-    match bytes.below(4) {
+    let byte = bytes.byte();
+    if byte >= TOLERANT {
+        return Move::Tolerant(span(bytes), span(bytes));
+    }
+    match byte % 4 {
         0 => Move::FromNow(span(bytes)),
         1 => Move::Later(span(bytes)),
         2 => Move::Earlier(bytes.byte()),

@@ -4,6 +4,7 @@ mod advancing;
 mod checks;
 pub(crate) mod decode;
 pub(crate) mod ops;
+mod tolerant;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -87,6 +88,10 @@ impl Model {
                 let first = self.after(self.now, span);
                 (0..*count).for_each(|n| self.insert(first.saturating_add(n * apart)));
             }
+            Op::InsertTolerant(span, count, apart, tolerance) => {
+                let (first, tolerance) = (self.after(self.now, span), self.after(0, tolerance));
+                (0..*count).for_each(|n| self.insert_tolerant(first.saturating_add(n * apart), tolerance));
+            }
             Op::Spread(count) => {
                 (1..=*count).for_each(|n| self.insert(self.after(self.now, &Span::Slots(0, n, 0))));
             }
@@ -110,9 +115,21 @@ impl Model {
     }
 
     pub(crate) fn insert(&mut self, deadline: u64) {
+        let levels =
+            self.insert_by(deadline, deadline, |wheel, now, id| wheel.insert(now, Nanos(deadline), id));
+        assert!(self.wheel.levels() >= levels);
+    }
+
+    /// Inserts what counts as due at `kept`, and returns how many levels that needs.
+    fn insert_by(
+        &mut self,
+        deadline: u64,
+        kept: u64,
+        insert: impl FnOnce(&mut Hierarchy<usize>, Nanos, usize) -> Result<Key, usize>,
+    ) -> usize {
         let (id, before, is_idle) = (self.made.len(), self.clock(), self.pending.is_empty());
         let is_due = deadline <= self.now.max(before);
-        let answer = self.wheel.insert(Nanos(self.now), Nanos(deadline), id);
+        let answer = insert(&mut self.wheel, Nanos(self.now), id);
 
         let clock = self.clock();
         assert!(clock == before || clock == self.now.max(before), "{before}, {clock}, {}", self.now);
@@ -121,17 +138,18 @@ impl Model {
             assert!(self.now.saturating_sub(clock) < self.shape.tick, "idle since {clock} at {}", self.now);
         }
 
+        let mut levels = 0;
         match answer {
             Err(given_back) => assert_eq!((given_back, is_due), (id, true)),
             Ok(key) => {
                 assert!(!is_due, "{deadline} is not after {} and {clock}", self.now);
-                self.made.push(Made { key, deadline, due: 0 });
-                let levels = self.set(id, deadline);
-                assert!(self.wheel.levels() >= levels);
+                self.made.push(Made { key, deadline: kept, due: 0 });
+                levels = self.set(id, kept);
                 self.most_pending = self.most_pending.max(self.pending.len());
             }
         }
         self.check_counts();
+        levels
     }
 
     fn cancel(&mut self, id: usize) {
@@ -147,6 +165,10 @@ impl Model {
             Move::Later(span) => self.after(before, span),
             Move::Earlier(part) => before - before.saturating_sub(self.clock()) / 256 * u64::from(*part),
             Move::Past(span) => self.clock().saturating_sub(self.after(0, span)),
+            Move::Tolerant(span, tolerance) => {
+                let (deadline, tolerance) = (self.after(self.now, span), self.after(0, tolerance));
+                return self.change_tolerant(id, deadline, tolerance);
+            }
         };
         assert!(self.wheel.reschedule(key, Nanos(deadline)));
         self.set(id, deadline);

@@ -52,6 +52,8 @@ pub(crate) enum Move {
     /// To a part in 256 of the time that is left.
     Earlier(u8),
     Past(Span),
+    /// So far from now, with a tolerance.
+    Tolerant(Span, Span),
 }
 
 /// An entry is named by any number, taken modulo how many there are.
@@ -59,6 +61,8 @@ pub(crate) enum Move {
 pub(crate) enum Op {
     /// So many entries, so many nanoseconds apart.
     Insert(Span, u64, u64),
+    /// The same, with a tolerance.
+    InsertTolerant(Span, u64, u64, Span),
     /// An entry in each of so many ticks from now on.
     Spread(u64),
     Cancel(usize),

@@ -48,6 +48,7 @@ pub(crate) fn change() -> impl Strategy<Value = Move> {
         6 => span(2).prop_map(Move::Later),
         3 => any::<u8>().prop_map(Move::Earlier),
         3 => span(4).prop_map(Move::Past),
+        4 => (span(2), span(2)).prop_map(|(span, tolerance)| Move::Tolerant(span, tolerance)),
     ]
 }
 
@@ -57,9 +58,12 @@ fn which() -> impl Strategy<Value = usize> {
 
 pub(crate) fn ops() -> impl Strategy<Value = Vec<Op>> {
     let batch = || prop_oneof![4 => 1..6_usize, 1 => 6..80_usize, 1 => Just(ALL)];
-    let count = prop_oneof![12 => 1..6_u64, 1 => 6..80_u64];
+    let count = || prop_oneof![12 => 1..6_u64, 1 => 6..80_u64];
     let op = prop_oneof![
-        12 => (span(1), count, 0..3_u64).prop_map(|(span, count, apart)| Op::Insert(span, count, apart)),
+        12 => (span(1), count(), 0..3_u64).prop_map(|(span, count, apart)| Op::Insert(span, count, apart)),
+        6 => (span(1), count(), 0..3_u64, span(2)).prop_map(|(span, count, apart, tolerance)| {
+            Op::InsertTolerant(span, count, apart, tolerance)
+        }),
         1 => (1..80_u64).prop_map(Op::Spread),
         4 => which().prop_map(Op::Cancel),
         1 => Just(Op::CancelAll),
@@ -84,9 +88,13 @@ pub(crate) fn nearby_ops(length: Range<usize>) -> impl Strategy<Value = Vec<Op>>
         6 => nearby(24).prop_map(Move::FromNow),
         1 => nearby(24).prop_map(Move::Later),
         1 => nearby(12).prop_map(Move::Past),
+        2 => (nearby(600), nearby(70)).prop_map(|(span, tolerance)| Move::Tolerant(span, tolerance)),
     ];
     let op = prop_oneof![
         4 => (nearby(24), 1..4_u64, 0..3_u64).prop_map(|(span, count, apart)| Op::Insert(span, count, apart)),
+        2 => (nearby(600), 1..4_u64, 0..3_u64, nearby(70)).prop_map(|(span, count, apart, tolerance)| {
+            Op::InsertTolerant(span, count, apart, tolerance)
+        }),
         12 => (which(), vec(change, 1..5)).prop_map(|(which, moves)| Op::Move(which, moves)),
         1 => which().prop_map(Op::Cancel),
         3 => nearby(6).prop_map(Op::ClockOn),

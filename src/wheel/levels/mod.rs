@@ -1,10 +1,15 @@
 //! The levels, their buckets, the delay queue that the buckets share, and the clock by which they are laid out.
 
-use super::bucket::{Bucket, BucketId, Place, Taken};
+mod invariants;
+mod tolerant;
+
+use super::bucket::{Bucket, BucketId, Kind, Place, Taken};
 use super::delay_queue::{DelayQueue, Queued};
 use super::level::Level;
 use super::slab::Key;
 use crate::tick::{Nanos, Resolution, Tick};
+use tolerant::TolerantLevels;
+pub(super) use tolerant::{RoundedSlot, end as tolerant_end};
 
 /// Emptied buckets that one insertion takes out of the queue, at the most, to move the clock on. With more of them it
 /// stays behind, so that no insertion takes the time of all.
@@ -30,9 +35,10 @@ pub(super) struct Levels {
     clock: Tick,
     /// Level 0 and the overflow levels made so far.
     levels: Vec<Level>,
-    /// The buckets of all levels, level after level.
+    tolerant: TolerantLevels,
+    /// The buckets of all levels, level after level as they were made.
     buckets: Vec<Bucket>,
-    /// How many buckets a level has.
+    /// How many buckets a level has, but for the tolerant ones.
     slots: u32,
     queue: DelayQueue,
 }
@@ -43,12 +49,13 @@ impl Levels {
             resolution,
             elapsed: Nanos::ZERO,
             clock: Tick(0),
-            levels: Vec::new(),
+            levels: vec![Level::finest(slots.into())],
+            tolerant: TolerantLevels::default(),
             buckets: Vec::new(),
             slots,
             queue: DelayQueue::default(),
         };
-        levels.push(Level::finest(slots.into()));
+        levels.make_buckets(slots, Kind::Finest);
         levels
     }
 
@@ -73,7 +80,7 @@ impl Levels {
         while !self.levels[level].covers(tick) {
             level += 1;
             if level == self.levels.len() {
-                self.push(self.levels[level - 1].overflow(self.clock));
+                self.overflow();
             }
         }
         Slot { tick, level, bucket: self.levels[level].bucket(tick) }
@@ -150,10 +157,10 @@ impl Levels {
         let bucket = self.bucket(queued.bucket());
         if bucket.is_empty() {
             None
-        } else if self.is_finest(queued.bucket()) {
-            Some(bucket.last_deadline)
-        } else {
+        } else if bucket.kind == Kind::Overflow {
             Some(queued.beginning)
+        } else {
+            Some(bucket.last_deadline)
         }
     }
 
@@ -229,68 +236,23 @@ impl Levels {
         &self.buckets[id.as_index()]
     }
 
+    /// Makes the next coarser level.
     #[cold]
-    fn push(&mut self, level: Level) {
+    fn overflow(&mut self) {
+        let coarsest = self.levels.last().expect("level 0 is made at once");
+        let level = coarsest.overflow(self.clock, self.next_bucket());
         self.levels.push(level);
-        self.buckets.resize_with(self.buckets.len() + self.slots as usize, Bucket::default);
-    }
-}
-
-/// What holds between these parts at all times.
-impl Levels {
-    /// The time at which each bucket in the queue that holds something is to be drained.
-    pub(super) fn expirations(&self) -> impl Iterator<Item = Nanos> {
-        self.queue.iter().filter_map(|queued| self.expiration(queued))
+        self.make_buckets(self.slots, Kind::Overflow);
     }
 
-    /// Checks every invariant, and returns each key with its place.
-    ///
-    /// # Panics
-    /// If one does not hold.
-    pub(super) fn assert_invariants(&self) -> Vec<(Key, Place)> {
-        let clock = self.clock;
-        assert_eq!(clock, self.resolution.tick_of_clock(self.elapsed));
-        assert_eq!(self.buckets.len(), self.levels.len() * self.slots as usize);
-        for level in &self.levels {
-            let mut turned = level.clone();
-            turned.set_clock(clock);
-            assert_eq!(*level, turned, "a level's ring does not begin at the clock");
-        }
-
-        // Each queued bucket stands there once, under the number that its slot stands for at present.
-        let mut beginnings = std::collections::HashMap::new();
-        for queued in self.queue.iter() {
-            let id = queued.bucket();
-            let level = &self.levels[(id.0 / self.slots) as usize];
-            let tick = self.resolution.tick_of_clock(queued.beginning);
-            assert!(beginnings.insert(id, tick).is_none(), "{id:?} is queued twice");
-            assert_eq!(level.bucket(tick), id);
-            assert_eq!(level.first_tick(tick), tick);
-            assert!(tick >= level.first_tick(clock), "{id:?} began before the clock");
-            assert!(level.covers(tick), "{id:?} lies beyond its level");
-        }
-
-        let mut held = Vec::new();
-        for (number, bucket) in self.buckets.iter().enumerate() {
-            let id = BucketId(u32::try_from(number).expect("at most 64 levels of 2^16 slots"));
-            let beginning = beginnings.get(&id);
-            assert_eq!(bucket.queued, beginning.is_some(), "{id:?} is wrong about being queued");
-            assert!(bucket.is_empty() || bucket.queued, "{id:?} is not empty and not queued");
-            if let Some(&first) = beginning
-                && self.is_finest(id)
-                && !bucket.is_empty()
-            {
-                assert!(self.due_tick(bucket.last_deadline) <= first.max(clock), "{id:?} waits too long");
-            }
-            held.extend(bucket.iter().map(|(position, key)| (key, Place::new(id, position))));
-        }
-        held
+    /// What the next bucket to be made is called.
+    fn next_bucket(&self) -> BucketId {
+        BucketId(u32::try_from(self.buckets.len()).expect("at most 64 levels of 2^16 slots, and some of 64"))
     }
 
-    /// Whether a deadline may wait in that bucket: not beyond its due tick.
-    pub(super) fn may_hold(&self, id: BucketId, deadline: Nanos) -> bool {
-        let mut queued = self.queue.iter().filter(|queued| queued.bucket() == id);
-        let first = queued.next().map(|queued| self.resolution.tick_of_clock(queued.beginning));
-        first.is_some_and(|first| first <= self.due_tick(deadline))
+    fn make_buckets(&mut self, count: u32, kind: Kind) {
+        // There are few levels, so copying them is cheaper than room for as many again.
+        self.buckets.reserve_exact(count as usize);
+        self.buckets.resize_with(self.buckets.len() + count as usize, || Bucket::new(kind));
     }
 }

@@ -1,0 +1,177 @@
+//! The levels of entries that may be late: they wait for the end of their slot, and never move down.
+//!
+//! A deadline with a tolerance has been rounded up to a [grid](crate::tick::Grid), and many have been rounded to the same.
+//! So a bucket here has one deadline, the end of its slot. Of all levels the finest is taken that reaches so far: its
+//! slots are so narrow that nearly all that was rounded lies at the end of one.
+//!
+//! ```text
+//!   level   slots of        reaches        takes what was rounded to a grid of
+//!     0         1 tick         64 ticks        1 tick or more
+//!     1         4 ticks       256 ticks        4 ticks or more
+//!     2        16 ticks     1,024 ticks       16 ticks or more
+//! ```
+//!
+//! A slot is a 64th of what its level reaches, hence at most some 16th of a delay that the level below does not reach. So
+//! with a tolerance of a 15th the slot fits, also where rounding takes the deadline to the next level. A deadline that was
+//! rounded by less may end within a slot; then it stands on the exact levels, and moves down with the rest.
+//!
+//! The geometry is that of Linux's timer wheel (Thomas Gleixner, 2016), whose levels are 8 times as wide as those below.
+
+use super::{Levels, Slot};
+use crate::tick::{Nanos, Tick};
+use crate::wheel::bucket::{BucketId, Kind, Place};
+use crate::wheel::delay_queue::Queued;
+use crate::wheel::slab::Key;
+
+/// How many slots each of them has.
+pub(super) const SLOTS: u32 = 64;
+
+/// A slot is 4 times as wide as one of the level below.
+const WIDTH_BITS: u32 = 2;
+
+/// The first bucket of each tolerant level, if it has been made.
+#[derive(Debug, Default)]
+pub(super) struct TolerantLevels {
+    first_buckets: Vec<Option<BucketId>>,
+}
+
+/// Where a rounded deadline belongs.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::wheel) enum RoundedSlot {
+    Tolerant(BucketId),
+    Exact(Slot),
+}
+
+/// In the queue a bucket stands by the last nanosecond before its end: behind the bucket of level 0 with the deadlines up to
+/// the same time, and before those that begin then. While it is drained the clock stands there.
+const fn beginning(end: Nanos) -> Nanos {
+    // A slot does not end at the origin.
+    Nanos(end.0 - 1)
+}
+
+/// The one deadline of a bucket in the queue.
+pub(in crate::wheel) const fn end(queued: Queued) -> Nanos {
+    Nanos(queued.beginning.0 + 1)
+}
+
+/// The number of the slot that covers a tick.
+const fn number(level: usize, tick: Tick) -> u64 {
+    tick.0 >> (WIDTH_BITS as usize * level)
+}
+
+/// The finest level that reaches so far.
+fn level_of(clock: Tick, tick: Tick) -> usize {
+    let reaches = |level: &usize| number(*level, tick) - number(*level, clock) < SLOTS.into();
+    (0..).find(reaches).expect("there are few slots so wide")
+}
+
+impl TolerantLevels {
+    fn first_bucket(&self, level: usize) -> Option<BucketId> {
+        self.first_buckets.get(level).copied().flatten()
+    }
+
+    /// How many have been made.
+    pub(super) fn count(&self) -> usize {
+        self.first_buckets.iter().flatten().count()
+    }
+}
+
+impl Levels {
+    /// Where a deadline belongs that was rounded, as the clock stands. Makes the levels that it takes.
+    pub(in crate::wheel) fn slot_for_rounded(&mut self, deadline: Nanos) -> RoundedSlot {
+        let tick = self.due_tick(deadline);
+        // What level 0 reaches is not moved by that either.
+        if self.levels[0].covers(tick) || !self.resolution.ends_at(tick, deadline) {
+            return RoundedSlot::Exact(self.slot_for(deadline));
+        }
+        let level = level_of(self.clock, tick);
+        if number(level, Tick(tick.0 + 1)) == number(level, tick) {
+            return RoundedSlot::Exact(self.slot_for(deadline));
+        }
+        let first = self.tolerant.first_bucket(level).unwrap_or_else(|| self.make_tolerant(level));
+        let position = number(level, tick) % u64::from(SLOTS);
+        RoundedSlot::Tolerant(BucketId(first.0 + u32::try_from(position).expect("there are few slots")))
+    }
+
+    #[cold]
+    fn make_tolerant(&mut self, level: usize) -> BucketId {
+        let first = self.next_bucket();
+        self.make_buckets(SLOTS, Kind::Tolerant);
+        let levels = &mut self.tolerant.first_buckets;
+        levels.resize(levels.len().max(level + 1), None);
+        levels[level] = Some(first);
+        first
+    }
+
+    /// As [`link`](Self::link), for a deadline that was rounded.
+    pub(in crate::wheel) fn link_rounded(
+        &mut self,
+        key: Key,
+        deadline: Nanos,
+        slot: RoundedSlot,
+    ) -> (Place, Nanos) {
+        let id = match slot {
+            RoundedSlot::Tolerant(id) => id,
+            RoundedSlot::Exact(slot) => return self.link(key, deadline, slot),
+        };
+        let bucket = &mut self.buckets[id.as_index()];
+        let place = Place::new(id, bucket.push(key, deadline));
+        if !bucket.queued {
+            bucket.queued = true;
+            self.queue.push(beginning(deadline), id);
+        }
+        (place, deadline)
+    }
+
+    /// Whether a bucket is one of a tolerant level.
+    #[inline]
+    pub(in crate::wheel) fn is_tolerant(&self, id: BucketId) -> bool {
+        self.bucket(id).kind == Kind::Tolerant
+    }
+
+    /// # Panics
+    /// If a bucket in the queue does not stand at a slot of its level as the clock stands, or has another deadline.
+    pub(super) fn assert_tolerant(&self, queued: Queued) {
+        let id = queued.bucket();
+        let has = |first: &BucketId| (first.0..first.0 + SLOTS).contains(&id.0);
+        let level = self.tolerant.first_buckets.iter().position(|first| first.as_ref().is_some_and(has));
+        let level = level.expect("it is of a tolerant level");
+        let first = self.tolerant.first_bucket(level).expect("found by it");
+        let last = self.resolution.tick_of_clock(queued.beginning);
+        assert!(self.resolution.ends_at(last, end(queued)), "{id:?} ends within a tick");
+        assert!(last >= self.clock, "{id:?} ended before the clock");
+        assert_eq!(number(level, Tick(last.0 + 1)), number(level, last) + 1, "{id:?} ends within a slot");
+        assert!(
+            number(level, last) - number(level, self.clock) < SLOTS.into(),
+            "{id:?} lies beyond its level"
+        );
+        assert_eq!(number(level, last) % u64::from(SLOTS), u64::from(id.0 - first.0));
+        let bucket = self.bucket(id);
+        assert!(bucket.is_empty() || bucket.last_deadline == end(queued), "{id:?} has another deadline");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_finest_level_is_taken_that_reaches_so_far() {
+        for (clock, tick, level) in
+            [(0, 63, 0), (0, 64, 1), (3, 255, 1), (3, 256, 2), (4, 256, 1), (100, 100, 0), (0, u64::MAX, 29)]
+        {
+            assert_eq!(level_of(Tick(clock), Tick(tick)), level, "{tick} at {clock}");
+        }
+    }
+
+    #[test]
+    fn a_slot_is_narrower_than_a_15th_of_the_delays_that_the_level_below_does_not_reach() {
+        for clock in [0, 1, 5, 1_000_003] {
+            for delay in (64..100_000).step_by(7) {
+                let level = level_of(Tick(clock), Tick(clock + delay));
+                let width = 1 << (WIDTH_BITS as usize * level);
+                assert!(15 * width < delay, "{delay} ticks at {clock}: {width}");
+            }
+        }
+    }
+}

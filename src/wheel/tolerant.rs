@@ -1,0 +1,127 @@
+//! Entries that may be late, and so never move down and are handed out together.
+
+use std::time::Duration;
+
+use super::levels::RoundedSlot;
+use super::slab::Link;
+use super::{Hierarchy, Key, Nanos};
+
+impl<T> Hierarchy<T> {
+    /// Adds an entry that is to be handed out at `deadline` or less than `tolerance` later.
+    ///
+    /// All entries with near deadlines and tolerances are handed out at the same time, which is the deadline rounded up by
+    /// [`Resolution::round_up_within`](super::Resolution::round_up_within): this entry's deadline from now on. If the
+    /// tolerance is a 15th of the delay or more, it waits for that in one place; with less it may move down as others do.
+    /// Less than a tick is none.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert).
+    ///
+    /// # Panics
+    /// As [`insert`](Self::insert).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use timingwheel::wheel::{Hierarchy, Nanos, Progress, Resolution};
+    ///
+    /// let resolution = Resolution::new(Duration::from_millis(1)).expect("not zero");
+    /// let mut wheel = Hierarchy::new(resolution, 64);
+    /// let at = |millis| Nanos::from_duration(Duration::from_millis(millis));
+    /// let tolerance = Duration::from_secs(4);
+    ///
+    /// wheel.insert_tolerant(at(0), at(30_000), tolerance, "a").expect("30 s lie ahead");
+    /// wheel.insert_tolerant(at(0), at(30_500), tolerance, "b").expect("30.5 s lie ahead");
+    /// // 30 times 1,024 ticks: 4,096 ticks are more than 4 s.
+    /// assert_eq!(wheel.next_expiration(), Some(at(30_720)));
+    ///
+    /// let mut expired = Vec::new();
+    /// assert_eq!(wheel.advance(at(30_720), 100, &mut expired), Progress::Done);
+    /// assert_eq!((expired, wheel.cascaded()), (vec!["a", "b"], 0));
+    /// ```
+    pub fn insert_tolerant(
+        &mut self,
+        now: Nanos,
+        deadline: Nanos,
+        tolerance: Duration,
+        payload: T,
+    ) -> Result<Key, T> {
+        self.levels.catch_up(now);
+        if deadline <= now.max(self.elapsed()) {
+            return Err(payload);
+        }
+        let rounded = self.resolution().round_up_within(deadline, tolerance);
+        self.insert_rounded_and_tell(now, rounded, payload).map(|(key, _)| key)
+    }
+
+    /// As [`insert_and_tell`](Self::insert_and_tell), for a deadline that was rounded.
+    pub(crate) fn insert_rounded_and_tell(
+        &mut self,
+        now: Nanos,
+        deadline: Nanos,
+        payload: T,
+    ) -> Result<(Key, Nanos), T> {
+        self.levels.catch_up(now);
+        if deadline <= now.max(self.elapsed()) {
+            return Err(payload);
+        }
+        let vacant = self.entries.vacant();
+        let key = vacant.key();
+        let slot = self.levels.slot_for_rounded(deadline);
+        let (place, expiration) = self.levels.link_rounded(key, deadline, slot);
+        vacant.insert(payload, Link { deadline, place });
+        self.debug_assert_linked(key);
+        Ok((key, expiration))
+    }
+
+    /// Moves an entry to another deadline, which it may miss by less than `tolerance`, and tells whether there was one:
+    /// not if `key` is stale.
+    ///
+    /// Moving it later leaves it in its bucket until that comes up, if it had a tolerance before. One that has passed is
+    /// due as with [`reschedule`](Self::reschedule).
+    pub fn reschedule_tolerant(&mut self, key: Key, deadline: Nanos, tolerance: Duration) -> bool {
+        if deadline <= self.elapsed() {
+            return self.reschedule(key, deadline);
+        }
+        let rounded = self.resolution().round_up_within(deadline, tolerance);
+        self.reschedule_rounded_and_tell(key, rounded).is_some()
+    }
+
+    /// As [`reschedule_and_tell`](Self::reschedule_and_tell), for a deadline that was rounded.
+    pub(crate) fn reschedule_rounded_and_tell(&mut self, key: Key, deadline: Nanos) -> Option<Nanos> {
+        let Link { deadline: before, place } = *self.find(key)?;
+        self.entries.link_mut(key.index()).deadline = deadline;
+        let slot = self.levels.slot_for_rounded(deadline);
+        let is_later = deadline >= before;
+        let expiration = match slot {
+            _ if is_later && self.levels.is_tolerant(place.bucket()) => Nanos::MAX,
+            RoundedSlot::Exact(_) if is_later => {
+                self.levels.extend(place.bucket(), deadline);
+                Nanos::MAX
+            }
+            RoundedSlot::Exact(slot) if slot.bucket == place.bucket() => self.levels.shorten(slot, deadline),
+            RoundedSlot::Tolerant(bucket) if bucket == place.bucket() => Nanos::MAX,
+            _ => {
+                self.unlink(key)?;
+                self.relink_to(key, deadline, slot)
+            }
+        };
+        self.debug_assert_linked(key);
+        Some(expiration)
+    }
+
+    /// Gives an entry, whose bucket has come up before its deadline, another place.
+    #[cold]
+    pub(super) fn relink_rounded(&mut self, key: Key, deadline: Nanos) {
+        let slot = self.levels.slot_for_rounded(deadline);
+        self.relink_to(key, deadline, slot);
+    }
+
+    /// Gives an entry another place, and tells as [`insert_and_tell`](Self::insert_and_tell) does.
+    fn relink_to(&mut self, key: Key, deadline: Nanos, slot: RoundedSlot) -> Nanos {
+        let (place, expiration) = self.levels.link_rounded(key, deadline, slot);
+        *self.entries.link_mut(key.index()) = Link { deadline, place };
+        expiration
+    }
+}
