@@ -10,6 +10,7 @@ mod purgatory;
 mod rivals;
 mod structures;
 mod support;
+mod tolerance;
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -26,6 +27,7 @@ fn cases() -> Vec<Case> {
         against_tokio::cases(),
         connections::cases(),
         jobs::cases(),
+        tolerance::cases(),
         structures::cases(),
         rivals::cases(),
         purgatory::cases(),

@@ -119,7 +119,7 @@ impl<W: Work, O: Owner> Record<W, O> {
         loop {
             let now = self.shard.clock().now();
             if due <= now {
-                due = now.after(SOON.min(self.shard.tick()));
+                due = now.after(SOON.min(self.shard.resolution().tick()));
             }
             // `None` is for what has come meanwhile.
             if let Some(key) = self.shard.register(now, due, self.clone().into())? {

@@ -127,7 +127,7 @@ impl TimingWheel {
         let clock = *shard.clock();
         match schedule.next(Previous::at(Instant::now())) {
             Some(due) => {
-                Ok(Repeat { schedule, make, due, runs: 0, missed_after: missed_after(shard.tick()), clock })
+                Ok(Repeat { schedule, make, due, runs: 0, missed_after: missed_after(shard.resolution().tick()), clock })
             }
             None => Err(make),
         }
