@@ -10,6 +10,7 @@ use crate::bound::Bound;
 use crate::clock::Clock;
 use crate::driver::{Driver, Shards};
 use crate::error::BuildError;
+use crate::profile::Profile;
 use crate::shard::Shard;
 use crate::timing_wheel::TimingWheel;
 use crate::wheel::{Hierarchy, Resolution};
@@ -52,6 +53,8 @@ impl Default for TimingWheel {
 /// | [`shards`](Self::shards) | one for each worker | 1 to 1,024 |
 /// | [`max_pending`](Self::max_pending) | no bound | any number; 0 refuses all |
 ///
+/// A [`profile`](Self::profile) sets the first three at once.
+///
 /// # Examples
 ///
 /// ```
@@ -84,6 +87,28 @@ const MAX_SHARDS: usize = 1024;
 type Wakers = Hierarchy<std::task::Waker>;
 
 impl Builder {
+    /// Tick, wheel size and shards for a purpose: see [`Profile`]. What is set after this overrides it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), timingwheel::BuildError> {
+    /// use std::time::Duration;
+    /// use timingwheel::{Profile, TimingWheel};
+    ///
+    /// let wheel = TimingWheel::builder().profile(Profile::LowLatency).shards(1).build()?;
+    /// wheel.sleep(Duration::from_micros(250)).await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn profile(mut self, profile: Profile) -> Self {
+        self.tick = profile.tick();
+        self.wheel_size = profile.wheel_size();
+        self.shards = profile.shards();
+        self
+    }
+
     /// How long a tick is: timers fire at most so much after their deadline, and the driver wakes at most once
     /// in that time for each shard.
     pub const fn tick(mut self, tick: Duration) -> Self {

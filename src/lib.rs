@@ -70,7 +70,7 @@
 //! | wait until a condition holds for a key, or a deadline comes, as in Kafka's purgatory | [`TimingWheel::purgatory`] |
 //! | look after many timers in one task | [`Sleep::poll_elapsed`] |
 //! | switch from `tokio::time` by changing a `use` | [`time`], [`migration`] |
-//! | choose tick, wheel size, shards, a bound | [`TimingWheel::builder`] |
+//! | choose tick, wheel size, shards, a bound | [`TimingWheel::builder`], [`Profile`] |
 //! | end the wheel | [`TimingWheel::shutdown`] |
 //! | count | [`TimingWheel::pending`], [`stats`](TimingWheel::stats) |
 //! | a timer queue for an event loop of your own | [`wheel::Hierarchy`] |
@@ -100,6 +100,7 @@ mod interval;
 pub mod job;
 pub mod migration;
 mod placement;
+mod profile;
 pub mod promises;
 pub mod purgatory;
 mod runtime_wheel;
@@ -126,6 +127,7 @@ pub use error::{BuildError, Elapsed, Error, TryTimeoutError};
 pub use future_ext::FutureTimeExt;
 pub use idle_guard::IdleGuard;
 pub use interval::Interval;
+pub use profile::Profile;
 pub use purgatory::Purgatory;
 pub use sleep::Sleep;
 pub use stats::Stats;

@@ -6,6 +6,7 @@
 mod against_tokio;
 mod connections;
 mod jobs;
+mod profiles;
 mod purgatory;
 mod rivals;
 mod structures;
@@ -28,6 +29,7 @@ fn cases() -> Vec<Case> {
         connections::cases(),
         jobs::cases(),
         tolerance::cases(),
+        profiles::cases(),
         structures::cases(),
         rivals::cases(),
         purgatory::cases(),

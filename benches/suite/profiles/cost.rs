@@ -1,0 +1,95 @@
+//! Arming, cancelling and moving, memory, and how often timers move in the wheel.
+
+use std::pin::Pin;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use timingwheel::{Sleep, TimingWheel};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant;
+
+use super::settings;
+use crate::support::{Findings, Scale, Table, Unit, median, resident_bytes, rounds, time};
+
+const TIMERS: usize = 100_000;
+
+/// A wheel on a runtime of its own, with one worker.
+struct Rig {
+    wheel: TimingWheel,
+    /// Last, so that it outlives its timers.
+    runtime: Runtime,
+}
+
+impl Rig {
+    fn new(settings: timingwheel::Builder) -> Self {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        let wheel = runtime.block_on(async { settings.build() }).expect("settings within their limits");
+        Self { wheel, runtime }
+    }
+
+    /// Timers as a server has them: some calls, many connections.
+    fn arm(&self, delays: &[Duration]) -> Vec<Sleep> {
+        let mut cx = Context::from_waker(Waker::noop());
+        let arm = |&delay| {
+            let mut sleep = self.wheel.sleep(delay);
+            assert!(sleep.poll_elapsed(&mut cx).is_pending(), "the timer was not registered");
+            sleep
+        };
+        delays.iter().map(arm).collect()
+    }
+}
+
+struct Run {
+    arm: Duration,
+    later: Duration,
+    cancel: Duration,
+    bytes: Option<f64>,
+}
+
+pub(super) fn run(scale: Scale) -> Findings {
+    let timers = scale.of(TIMERS);
+    let delays: Vec<Duration> =
+        (0..timers).map(|_| Duration::from_millis(fastrand::u64(1_000..300_000))).collect();
+    let settings = settings();
+    let rigs: Vec<Rig> = settings.iter().map(|(_, settings)| Rig::new(settings.clone())).collect();
+    let mut sides: Vec<_> = rigs.iter().map(|rig| || once(rig, &delays)).collect();
+    let mut sides: Vec<&mut dyn FnMut() -> Run> = sides.iter_mut().map(|side| side as _).collect();
+    eprintln!("{timers} timers with each profile");
+    // In the first, memory grows that is kept later.
+    let found = rounds(scale.rounds() + 1, &mut sides);
+
+    let header = ["profile", "arm", "move to later", "cancel", "bytes for each pending timer, at first"];
+    let mut table = Table::new("100,000 timers of 1 s to 300 s", header);
+    for (side, (name, _)) in settings.iter().enumerate() {
+        let each = |value: fn(&Run) -> Duration| {
+            let times = found.iter().skip(1).map(|sides| value(&sides[side]).as_nanos() as f64);
+            Unit::Nanos.show(median(times) / timers as f64)
+        };
+        let bytes =
+            found[0][side].bytes.map_or("unknown".into(), |bytes| Unit::Bytes.show(bytes / timers as f64));
+        table = table.row([
+            name.clone(),
+            each(|run| run.arm),
+            each(|run| run.later),
+            each(|run| run.cancel),
+            bytes,
+        ]);
+    }
+    table
+        .note("Arm: make and poll. Bytes: the growth of the process's resident memory, futures included.")
+        .into()
+}
+
+fn once(rig: &Rig, delays: &[Duration]) -> Run {
+    let _within = rig.runtime.enter();
+    let before = resident_bytes();
+    let mut timers = Vec::new();
+    let arm = time(|| timers = rig.arm(delays));
+    let bytes = resident_bytes().zip(before).map(|(after, before)| after - before);
+    assert_eq!(rig.wheel.pending(), delays.len());
+    let far = Instant::now() + Duration::from_secs(600);
+    let later = time(|| timers.iter_mut().for_each(|timer| Pin::new(timer).reset(far)));
+    let cancel = time(|| timers.clear());
+    assert_eq!(rig.wheel.pending(), 0);
+    Run { arm, later, cancel, bytes }
+}

@@ -1,0 +1,69 @@
+//! Settings of a wheel that go together.
+
+use std::time::Duration;
+
+/// Settings of a wheel that go together, for [`Builder::profile`](crate::Builder::profile).
+///
+/// | profile | tick | slots in a level | shards |
+/// |---|---|---|---|
+/// | [`HighConcurrency`](Self::HighConcurrency) | 1 ms | 1,024 | one for each worker |
+/// | [`LowLatency`](Self::LowLatency) | 100 µs | 1,024 | one for each worker |
+/// | [`SmallMemory`](Self::SmallMemory) | 10 ms | 16 | 1 |
+/// | none of them, the default | 1 ms | 64 | one for each worker |
+///
+/// What that makes of timers, at the most:
+///
+/// | profile | moves of a timer of 1 s | 30 s | 10 min | 1 day | bytes of a shard's slots, empty | with timers of all four | wake-ups in a second |
+/// |---|---|---|---|---|---|---|---|
+/// | `HighConcurrency` | 0 | 1 | 1 | 2 | 41,024 | 123,232 | 1,000 |
+/// | `LowLatency` | 1 | 1 | 2 | 2 | 41,024 | 123,232 | 10,000 |
+/// | `SmallMemory` | 1 | 2 | 3 | 5 | 704 | 4,448 | 100 |
+/// | default | 1 | 2 | 3 | 4 | 2,624 | 13,408 | 1,000 |
+///
+/// A timer moves when the clock comes to its slot of a coarser level; one that is cancelled before does not. A
+/// slot that was used keeps up to 512 bytes besides. The driver wakes once for each tick in which something is due, so a
+/// shorter tick costs CPU time as soon as timers fire in more of them: lateness, CPU time and the cost of arming are in
+/// the report, in `benches/report` beside the sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Profile {
+    /// Very many timers with delays of seconds and minutes: few of them move, and workers do not wait for each other.
+    HighConcurrency,
+    /// Lateness of a tenth of a millisecond, for more wake-ups.
+    LowLatency,
+    /// Little memory and few wake-ups, for lateness of up to 10 ms.
+    SmallMemory,
+}
+
+impl Profile {
+    /// All there are.
+    pub const ALL: [Self; 3] = [Self::HighConcurrency, Self::LowLatency, Self::SmallMemory];
+
+    /// The length of its ticks: [`Builder::tick`](crate::Builder::tick).
+    #[must_use]
+    pub const fn tick(self) -> Duration {
+        match self {
+            Self::HighConcurrency => Duration::from_millis(1),
+            Self::LowLatency => Duration::from_micros(100),
+            Self::SmallMemory => Duration::from_millis(10),
+        }
+    }
+
+    /// How many slots its levels have: [`Builder::wheel_size`](crate::Builder::wheel_size).
+    #[must_use]
+    pub const fn wheel_size(self) -> usize {
+        match self {
+            Self::HighConcurrency | Self::LowLatency => 1_024,
+            Self::SmallMemory => 16,
+        }
+    }
+
+    /// How many [shards](crate::Builder::shards) it has; `None` is one for each worker.
+    #[must_use]
+    pub const fn shards(self) -> Option<usize> {
+        match self {
+            Self::HighConcurrency | Self::LowLatency => None,
+            Self::SmallMemory => Some(1),
+        }
+    }
+}

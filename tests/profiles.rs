@@ -1,0 +1,51 @@
+//! Profiles: what a builder makes of them.
+
+use std::time::Duration;
+
+use timingwheel::{Builder, Profile, TimingWheel};
+use tokio::time::Instant;
+
+fn debug(builder: &Builder) -> String {
+    format!("{builder:?}")
+}
+
+#[test]
+fn a_profile_is_the_settings_that_it_names() {
+    for profile in Profile::ALL {
+        let named = TimingWheel::builder().profile(profile);
+        let mut by_hand = TimingWheel::builder().tick(profile.tick()).wheel_size(profile.wheel_size());
+        if let Some(shards) = profile.shards() {
+            by_hand = by_hand.shards(shards);
+        }
+        assert_eq!(debug(&named), debug(&by_hand));
+    }
+}
+
+#[test]
+fn settings_after_a_profile_override_it_and_a_bound_before_it_stays() {
+    let builder = TimingWheel::builder().max_pending(5).shards(7).profile(Profile::LowLatency).wheel_size(32);
+    let by_hand = TimingWheel::builder().tick(Duration::from_micros(100)).wheel_size(32).max_pending(5);
+    assert_eq!(debug(&builder), debug(&by_hand));
+}
+
+#[tokio::test(start_paused = true)]
+async fn timers_of_each_profile_fire_exactly_at_their_deadlines() {
+    for profile in Profile::ALL {
+        let wheel = TimingWheel::builder().profile(profile).build().unwrap();
+        for delay in [1, 9, 10, 160, 1_023, 1_024, 30_000, 86_400_000].map(Duration::from_millis) {
+            let start = Instant::now();
+            wheel.sleep(delay).await;
+            assert_eq!(start.elapsed(), delay, "{profile:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_small_memory_wheel_has_one_shard_and_the_others_one_for_each_worker() {
+    for (profile, shards) in
+        [(Profile::HighConcurrency, 2), (Profile::LowLatency, 2), (Profile::SmallMemory, 1)]
+    {
+        let wheel = TimingWheel::builder().profile(profile).build().unwrap();
+        assert!(format!("{wheel:?}").contains(&format!("shards: {shards}")), "{wheel:?}");
+    }
+}
