@@ -126,9 +126,14 @@ impl TimingWheel {
         let shard = self.shard();
         let clock = *shard.clock();
         match schedule.next(Previous::at(Instant::now())) {
-            Some(due) => {
-                Ok(Repeat { schedule, make, due, runs: 0, missed_after: missed_after(shard.resolution().tick()), clock })
-            }
+            Some(due) => Ok(Repeat {
+                schedule,
+                make,
+                due,
+                runs: 0,
+                missed_after: missed_after(shard.resolution().tick()),
+                clock,
+            }),
             None => Err(make),
         }
     }
