@@ -136,6 +136,8 @@ async fn what_a_condition_adds_under_the_key_that_is_checked_is_left_to_the_next
         None::<()>
     });
     added.lock().unwrap().clear();
+    // What is added stands in a later batch.
+    let _others: Vec<_> = (0..MANY).map(|_| purgatory.watch(["key"], DAY, never)).collect();
     level.tries();
     purgatory.check("key");
     assert_eq!((added.lock().unwrap().len(), level.tries()), (1, 2), "tried as it was added, and no more");
