@@ -120,7 +120,7 @@ impl User {
         }
     }
 
-    /// As a connection does with each message: later as a rule, earlier now and then, and in the end to a time that comes.
+    /// As a connection does with each message: later as a rule, earlier now and then. In the end to a time that comes.
     async fn move_deadline(&mut self) {
         let mut sleep = registered(self.wheel.sleep(PATIENCE)).await.0;
         for _ in 0..20 {

@@ -1,7 +1,7 @@
 //! Does a wheel keep what it promises for an hour at full speed, on a machine that stalls?
 //!
-//! `cargo run --release --example soak -- --minutes 60`; a minute without the setting, or with `-- --help` for the others
-//! and `-- --short` for a quick look.
+//! `cargo run --release --example soak -- --minutes 60`; a minute without the setting, or with `-- --help` for the
+//! others and `-- --short` for a quick look.
 //!
 //! Tasks use one wheel in every way: sleeps, timeouts, deadlines that move, timers that are dropped on other workers,
 //! intervals, guarded connections, streams, and now and then fifty thousand timers at once and wheels that are made and

@@ -1,5 +1,5 @@
-//! All settings at their limits, in all combinations: timers are never early, late by a tick at the most, counted right,
-//! and the wheel ends. Single settings, and what is beyond the limits, are in `tests/limits.rs`.
+//! All settings at their limits, in all combinations: timers are never early, late by a tick at the most, counted
+//! right, and the wheel ends. Single settings, and what is beyond the limits, are in `tests/limits.rs`.
 
 use tokio::runtime::Handle;
 use tokio_test::{assert_ready, task};
@@ -126,6 +126,7 @@ async fn with_all_settings_at_their_limits_timers_are_on_time_on_the_paused_cloc
         400 * DAY,
     ];
     for settings in Settings::all() {
+        // Shown where it fails.
         println!("{settings:?}");
         check(settings, &delays, true).await;
     }
