@@ -17,7 +17,15 @@ pub(super) struct Item<T> {
     /// That of its insertion. Its key has it too, and of items with the same deadline the least comes first.
     pub(super) number: u64,
     /// Its entry among the timers, or none if it is among the due.
-    pub(super) timer: Option<wheel::Key>,
+    pub(super) timer: Option<Timer>,
+}
+
+/// The entry of an item among the timers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timer {
+    pub(super) key: wheel::Key,
+    /// The entry's, which an item that was moved later does not tell of its own: it is put back when this has come.
+    pub(super) deadline: Nanos,
 }
 
 #[derive(Debug)]
@@ -64,6 +72,12 @@ impl<T> Items<T> {
     #[inline]
     pub(super) fn get(&self, index: usize) -> Option<&Item<T>> {
         self.slab.get(index)
+    }
+
+    /// # Panics
+    /// If there is none at `index`.
+    pub(super) fn at(&self, index: usize) -> &Item<T> {
+        &self.slab[index]
     }
 
     /// # Panics

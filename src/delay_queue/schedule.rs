@@ -16,7 +16,7 @@
 use slab::Slab;
 
 use super::due::{Due, Place};
-use super::items::{Item, Items};
+use super::items::{Item, Items, Timer};
 use super::key::Key;
 use crate::wheel::{Hierarchy, Nanos, Progress, Resolution};
 
@@ -109,7 +109,9 @@ impl<T> Schedule<T> {
         // The wheel takes what is overdue only if it is not told that it is.
         let now = if place.deadline > self.now { self.now } else { Nanos::ZERO };
         match self.timers.insert(now, place.deadline, place.index) {
-            Ok(timer) => self.items.at_mut(place.index).timer = Some(timer),
+            Ok(key) => {
+                self.items.at_mut(place.index).timer = Some(Timer { key, deadline: place.deadline });
+            }
             Err(_) => self.due.push(place),
         }
     }
@@ -120,17 +122,23 @@ impl<T> Schedule<T> {
         let Some(index) = self.items.find(key) else { return false };
         let item = self.items.at_mut(index);
         item.deadline = deadline;
-        let Some(timer) = item.timer else {
-            self.put(Place { deadline, number: key.number, index });
-            self.settle_due();
-            return true;
-        };
-        if deadline > self.timers.elapsed() {
-            self.timers.reschedule(timer, deadline);
-        } else {
-            item.timer = None;
-            self.timers.cancel(timer);
-            self.due.push(Place { deadline, number: key.number, index });
+        let place = Place { deadline, number: key.number, index };
+        match item.timer {
+            None => {
+                self.put(place);
+                self.settle_due();
+            }
+            // It is put back when its timer has come: so nothing but the item is looked at.
+            Some(timer) if deadline >= timer.deadline => {}
+            Some(timer) if deadline > self.timers.elapsed() => {
+                item.timer = Some(Timer { deadline, ..timer });
+                self.timers.reschedule(timer.key, deadline);
+            }
+            Some(timer) => {
+                item.timer = None;
+                self.timers.cancel(timer.key);
+                self.due.push(place);
+            }
         }
         true
     }
@@ -140,7 +148,7 @@ impl<T> Schedule<T> {
     pub(super) fn remove(&mut self, key: &Key) -> Option<Item<T>> {
         let item = self.items.remove(self.items.find(key)?);
         match item.timer {
-            Some(timer) => _ = self.timers.cancel(timer),
+            Some(timer) => _ = self.timers.cancel(timer.key),
             None => self.settle_due(),
         }
         Some(item)
@@ -165,13 +173,15 @@ impl<T> Schedule<T> {
             }
             // Not to the end at once, so that few are among the due at a time: the heap stays small.
             let to = next.map_or(end, |next| self.end_of_tick(next));
-            let progress = self.timers.advance(to, batch, &mut self.handed_out);
-            for &index in &self.handed_out {
+            let mut handed_out = std::mem::take(&mut self.handed_out);
+            let progress = self.timers.advance(to, batch, &mut handed_out);
+            for index in handed_out.drain(..) {
                 let item = self.items.at_mut(index);
                 item.timer = None;
-                self.due.push(Place { deadline: item.deadline, number: item.number, index });
+                let place = Place { deadline: item.deadline, number: item.number, index };
+                if place.deadline > to { self.put(place) } else { self.due.push(place) }
             }
-            self.handed_out.clear();
+            self.handed_out = handed_out;
             if progress == Progress::More {
                 return Turn::More;
             }
@@ -206,11 +216,14 @@ impl<T> Schedule<T> {
         let due = self.due.first();
         let timer = match due {
             Some(first) if first.deadline <= self.timers.elapsed() => None,
-            _ => self.timers.earliest_by(|&index| self.items.get(index).map(|item| item.number)),
+            _ => self.timers.earliest_by(|&index| {
+                let Item { deadline, number, .. } = self.items.at(index);
+                (*deadline, *number)
+            }),
         };
-        let timer = timer.and_then(|&index| {
-            let item = self.items.get(index)?;
-            Some(Place { deadline: item.deadline, number: item.number, index })
+        let timer = timer.map(|&index| {
+            let Item { deadline, number, .. } = self.items.at(index);
+            Place { deadline: *deadline, number: *number, index }
         });
         let Place { deadline: _, number, index } = due.into_iter().chain(timer).min()?;
         Some(Key { number, index })
@@ -234,7 +247,7 @@ impl<T> Schedule<T> {
         let Self { items, timers, due, .. } = self;
         due.sweep(items);
         items.compact(|item, to| {
-            if let Some(index) = item.timer.and_then(|timer| timers.get_mut(timer)) {
+            if let Some(index) = item.timer.and_then(|timer| timers.get_mut(timer.key)) {
                 *index = to;
             }
         });

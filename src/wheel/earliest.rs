@@ -3,26 +3,23 @@
 use super::{Hierarchy, Nanos};
 
 impl<T> Hierarchy<T> {
-    /// The payload of the entry with the earliest deadline; of several with the same, that of the least `rank`.
+    /// The payload of the least `rank`, which begins with a deadline: the entry's, or a later one that the wheel has not
+    /// been told.
     ///
     /// Takes a look at each entry of the buckets that may hold it, as a rule of one, and at each bucket in the queue.
-    pub(crate) fn earliest_by<R: Ord>(&self, rank: impl Fn(&T) -> R) -> Option<&T> {
-        let mut earliest: Option<(Nanos, &T)> = None;
+    pub(crate) fn earliest_by<R: Ord>(&self, rank: impl Fn(&T) -> (Nanos, R)) -> Option<&T> {
+        let mut earliest: Option<((Nanos, R), &T)> = None;
         for (beginning, bucket) in self.levels.queued() {
             // In a bucket that has yet to begin nothing is due before that.
-            let may_hold_it = earliest.is_none_or(|(deadline, _)| beginning < deadline);
+            let may_hold_it = earliest.as_ref().is_none_or(|((deadline, _), _)| beginning < *deadline);
             if !may_hold_it && beginning > self.elapsed() {
                 continue;
             }
             for (_, key) in bucket.iter() {
-                let Some(link) = self.entries.link(key.index()) else { continue };
-                let is_earlier = |&(deadline, payload): &(Nanos, &T)| {
-                    link.deadline < deadline
-                        || link.deadline == deadline
-                            && rank(self.entries.payload(key.index())) < rank(payload)
-                };
-                if earliest.as_ref().is_none_or(is_earlier) {
-                    earliest = Some((link.deadline, self.entries.payload(key.index())));
+                let payload = self.entries.payload(key.index());
+                let rank = rank(payload);
+                if earliest.as_ref().is_none_or(|(least, _)| rank < *least) {
+                    earliest = Some((rank, payload));
                 }
             }
         }
@@ -68,7 +65,10 @@ mod tests {
                     }
                 }
                 let expected = entries.iter().map(|&(_, deadline, rank, at)| (deadline, rank, at)).min();
-                let found = wheel.earliest_by(|&payload| payload).copied();
+                let deadline_of = |payload: &(u8, usize)| {
+                    entries.iter().find(|&&(.., at)| at == payload.1).map_or(0, |&(_, deadline, ..)| deadline)
+                };
+                let found = wheel.earliest_by(|payload| (Nanos(deadline_of(payload)), *payload)).copied();
                 prop_assert_eq!(found, expected.map(|(_, rank, at)| (rank, at)));
             }
         }
