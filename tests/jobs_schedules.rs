@@ -37,7 +37,8 @@ impl Log {
 
     /// A job that notes each run, which takes as long as `lengths` says, and then no time.
     fn job(&self, wheel: &TimingWheel, schedule: impl Schedule, lengths: &[u64]) -> Repeating {
-        let (log, mut lengths) = (self.clone(), lengths.to_vec().into_iter());
+        let (log, lengths) = (self.clone(), lengths.to_vec());
+        let mut lengths = lengths.into_iter();
         wheel.run_by(schedule, move || {
             log.note();
             let length = lengths.next();
