@@ -119,6 +119,15 @@ async fn zero_and_past_deadlines_stay_as_they_are() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_sleep_that_has_elapsed_stays_so_whatever_its_tolerance() {
+    let wheel = TimingWheel::new();
+    let mut sleep = wheel.sleep(ms(5));
+    (&mut sleep).await;
+    let sleep = sleep.with_tolerance(Tolerance::time(secs(60)));
+    assert!(sleep.is_elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_sleep_for_ever_with_a_tolerance_is_for_ever() {
     let wheel = TimingWheel::new();
     let mut sleep = registered(wheel.sleep(Duration::MAX).with_tolerance(eighth()));

@@ -92,17 +92,18 @@ impl<T> Hierarchy<T> {
     pub(crate) fn reschedule_rounded_and_tell(&mut self, key: Key, deadline: Nanos) -> Option<Nanos> {
         let Link { deadline: before, place } = *self.find(key)?;
         self.entries.link_mut(key.index()).deadline = deadline;
-        let slot = self.levels.slot_for_rounded(deadline);
         let is_later = deadline >= before;
-        let expiration = match slot {
-            _ if is_later && self.levels.is_tolerant(place.bucket()) => Nanos::MAX,
+        if is_later && self.levels.is_tolerant(place.bucket()) {
+            return Some(Nanos::MAX);
+        }
+        let expiration = match self.levels.slot_for_rounded(deadline) {
             RoundedSlot::Exact(_) if is_later => {
                 self.levels.extend(place.bucket(), deadline);
                 Nanos::MAX
             }
             RoundedSlot::Exact(slot) if slot.bucket == place.bucket() => self.levels.shorten(slot, deadline),
             RoundedSlot::Tolerant(bucket) if bucket == place.bucket() => Nanos::MAX,
-            _ => {
+            slot => {
                 self.unlink(key)?;
                 self.relink_to(key, deadline, slot)
             }
