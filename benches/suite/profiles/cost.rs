@@ -1,4 +1,4 @@
-//! Arming, cancelling and moving, memory, and how often timers move in the wheel.
+//! Arming, moving and cancelling.
 
 use std::pin::Pin;
 use std::task::{Context, Waker};
@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
 use super::settings;
-use crate::support::{Findings, Scale, Table, Unit, median, resident_bytes, rounds, time};
+use crate::support::{Findings, Scale, Table, Unit, cpu_time, median, rounds};
 
 const TIMERS: usize = 100_000;
 
@@ -43,7 +43,6 @@ struct Run {
     arm: Duration,
     later: Duration,
     cancel: Duration,
-    bytes: Option<f64>,
 }
 
 pub(super) fn run(scale: Scale) -> Findings {
@@ -55,41 +54,36 @@ pub(super) fn run(scale: Scale) -> Findings {
     let mut sides: Vec<_> = rigs.iter().map(|rig| || once(rig, &delays)).collect();
     let mut sides: Vec<&mut dyn FnMut() -> Run> = sides.iter_mut().map(|side| side as _).collect();
     eprintln!("{timers} timers with each profile");
-    // In the first, memory grows that is kept later.
+    // In the first, which does not count, memory grows that is kept later.
     let found = rounds(scale.rounds() + 1, &mut sides);
 
-    let header = ["profile", "arm", "move to later", "cancel", "bytes for each pending timer, at first"];
+    let header = ["profile", "arm", "move to later", "cancel"];
     let mut table = Table::new("100,000 timers of 1 s to 300 s", header);
     for (side, (name, _)) in settings.iter().enumerate() {
         let each = |value: fn(&Run) -> Duration| {
             let times = found.iter().skip(1).map(|sides| value(&sides[side]).as_nanos() as f64);
             Unit::Nanos.show(median(times) / timers as f64)
         };
-        let bytes =
-            found[0][side].bytes.map_or("unknown".into(), |bytes| Unit::Bytes.show(bytes / timers as f64));
-        table = table.row([
-            name.clone(),
-            each(|run| run.arm),
-            each(|run| run.later),
-            each(|run| run.cancel),
-            bytes,
-        ]);
+        table = table.row([name.clone(), each(|run| run.arm), each(|run| run.later), each(|run| run.cancel)]);
     }
-    table
-        .note("Arm: make and poll. Bytes: the growth of the process's resident memory, futures included.")
-        .into()
+    table.note("CPU time of the process for each timer. Arm: make and poll.").into()
 }
 
 fn once(rig: &Rig, delays: &[Duration]) -> Run {
     let _within = rig.runtime.enter();
-    let before = resident_bytes();
     let mut timers = Vec::new();
-    let arm = time(|| timers = rig.arm(delays));
-    let bytes = resident_bytes().zip(before).map(|(after, before)| after - before);
+    let arm = cpu(|| timers = rig.arm(delays));
     assert_eq!(rig.wheel.pending(), delays.len());
     let far = Instant::now() + Duration::from_secs(600);
-    let later = time(|| timers.iter_mut().for_each(|timer| Pin::new(timer).reset(far)));
-    let cancel = time(|| timers.clear());
+    let later = cpu(|| timers.iter_mut().for_each(|timer| Pin::new(timer).reset(far)));
+    let cancel = cpu(|| timers.clear());
     assert_eq!(rig.wheel.pending(), 0);
-    Run { arm, later, cancel, bytes }
+    Run { arm, later, cancel }
+}
+
+/// The CPU time that `work` takes.
+fn cpu(work: impl FnOnce()) -> Duration {
+    let before = cpu_time();
+    work();
+    cpu_time() - before
 }
