@@ -214,6 +214,7 @@
 //!   `an_operation_added_as_the_purgatory_is_shut_down_is_cancelled`,
 //!   `an_operation_added_to_one_list_as_the_next_is_closed_leaves_it`,
 //!   `a_change_that_is_left_to_the_task_as_that_polls_is_not_missed`
+//!
 //! # A job runs, or it is told why not
 //!
 //! A [job](crate::job) is cancelled in time or runs, never both and never neither. No code of a job's runs on the driver. At
