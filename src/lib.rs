@@ -70,6 +70,7 @@
 //! | wait until a condition holds for a key, or a deadline comes, as in Kafka's purgatory | [`TimingWheel::purgatory`] |
 //! | look after many timers in one task | [`Sleep::poll_elapsed`] |
 //! | switch from `tokio::time` by changing a `use` | [`time`], [`migration`] |
+//! | switch from Netty's, Kafka's, Go's, Linux's or Quartz's timers | [`coming_from`] |
 //! | choose tick, wheel size, shards, a bound | [`TimingWheel::builder`], [`Profile`] |
 //! | end the wheel | [`TimingWheel::shutdown`] |
 //! | count | [`TimingWheel::pending`], [`stats`](TimingWheel::stats) |
@@ -87,6 +88,7 @@ mod alarm;
 mod bound;
 mod builder;
 mod clock;
+pub mod coming_from;
 mod contain;
 mod delay_queue;
 mod divisor;

@@ -1,0 +1,70 @@
+//! Coming from another timer: what replaces what.
+//!
+//! From `tokio::time`, tokio-util and tokio-stream it is on a page of its own: [`migration`](crate::migration).
+//!
+//! # Netty
+//!
+//! | `HashedWheelTimer` | here |
+//! |---|---|
+//! | `newTimeout(task, delay)` | [`run_after(delay, future)`](crate::TimingWheel::run_after) |
+//! | `Timeout::cancel`, which says whether it was in time | [`Job::cancel`](crate::job::Job::cancel) |
+//! | `isExpired`, `isCancelled` | [`Job::state`](crate::job::Job::state) |
+//! | a slow task holds up all others | each job is a task of its own |
+//! | a task that throws is logged | [`JobError`](crate::job::JobError) in its handle, and [`Stats::jobs_panicked`](crate::Stats::jobs_panicked) |
+//! | `maxPendingTimeouts`, `RejectedExecutionException` | [`max_pending`](crate::Builder::max_pending), [`try_run_after`](crate::TimingWheel::try_run_after), which gives the future back |
+//! | `pendingTimeouts()` | [`pending`](crate::TimingWheel::pending) |
+//! | `stop()`, which returns what did not run | [`Jobs::stop`](crate::job::Jobs::stop), with keys; [`shutdown`](crate::TimingWheel::shutdown) wakes all futures |
+//! | `IdleStateHandler`, `ReadTimeoutHandler`, `WriteTimeoutHandler` | [`idle_guard`](crate::TimingWheel::idle_guard) |
+//! | a thread that ticks, used or not | nothing runs while nothing is due |
+//! | cancelled timeouts stay until their tick | they are gone at once, memory too |
+//!
+//! Tests: `tests/jobs_later.rs`, `tests/limits.rs`, `tests/jobs_keys.rs`, `tests/idle_guard`. Examples: `timeout`,
+//! `idle_connections`, `heartbeat`.
+//!
+//! # Kafka
+//!
+//! | Kafka | here |
+//! |---|---|
+//! | `SystemTimer`, `TimingWheel` with overflow wheels | [`TimingWheel`](crate::TimingWheel); [`wheel::Hierarchy`](crate::wheel::Hierarchy) alone |
+//! | `DelayQueue` of buckets | one for all levels, in the hierarchy |
+//! | deadlines are cut down to ticks, so that most timers are early | deadlines round up: none is |
+//! | `DelayedOperationPurgatory` | [`purgatory`](crate::purgatory#coming-from-kafka) |
+//!
+//! Tests: `tests/hierarchy_borders.rs`, `tests/purgatory`. Examples: `purgatory`, `rpc_server`.
+//!
+//! # Go
+//!
+//! | `time`, and RussellLuo's `timingwheel` | here |
+//! |---|---|
+//! | `AfterFunc(d, f)` | [`run_after(d, async { f() })`](crate::TimingWheel::run_after) |
+//! | `Timer.Stop()`, which says whether it was in time | [`Job::cancel`](crate::job::Job::cancel) |
+//! | `ScheduleFunc(scheduler, f)`, with `Next(prev)` | [`run_by(schedule, f)`](crate::TimingWheel::run_by), [`Schedule`](crate::job::Schedule) |
+//! | `Timer.Reset` | [`Sleep::reset`](crate::Sleep::reset) |
+//! | `context.WithTimeout` | [`timeout`](crate::TimingWheel::timeout), which drops the work when time is up |
+//! | `time.Ticker` | [`interval`](crate::TimingWheel::interval) |
+//!
+//! Tests: `tests/jobs_later.rs`, `tests/jobs_schedules.rs`. Examples: `delayed_queue`, `timeout`.
+//!
+//! # Linux
+//!
+//! | `timer_list`, timer slack | here |
+//! |---|---|
+//! | granularity of an eighth of the delay, no cascading | [`Tolerance::share(0.125)`](crate::Tolerance::share) |
+//! | `timer_slack`, `hrtimer_start_range_ns` | [`Tolerance::time`](crate::Tolerance::time) |
+//! | `mod_timer` | [`Sleep::reset`](crate::Sleep::reset) |
+//! | `timerfd` | [`sleep_until`](crate::TimingWheel::sleep_until), [`interval_at`](crate::TimingWheel::interval_at) |
+//!
+//! Tests: `tests/tolerance.rs`. Example: `idle_connections`.
+//!
+//! # Quartz, cron, keyed schedulers
+//!
+//! | there | here |
+//! |---|---|
+//! | `JobKey`, `scheduleJob`, `deleteJob`, `checkExists` | [`Jobs`](crate::job::Jobs): add, replace, remove, look up, list, count |
+//! | `SimpleTrigger` with a repeat count, an end | [`FixedRate`](crate::job::FixedRate), [`Times`](crate::job::Times), [`Until`](crate::job::Until) |
+//! | `CronTrigger` | a [`Schedule`](crate::job::Schedule) of your own, over a calendar library |
+//! | misfire instructions | [`MissedTickBehavior`](crate::time::MissedTickBehavior) |
+//! | `ScheduledExecutorService::scheduleAtFixedRate`, `scheduleWithFixedDelay` | [`run_every`](crate::TimingWheel::run_every), [`run_by`](crate::TimingWheel::run_by) with a [`FixedDelay`](crate::job::FixedDelay) |
+//! | a job store | none: what is to outlive the process is yours to save |
+//!
+//! Tests: `tests/jobs_keys.rs`, `tests/jobs_schedules.rs`. Example: `delayed_queue`.
