@@ -1,14 +1,15 @@
 //! How do I build a queue of delayed messages, with retries and a dead-letter end?
 //!
-//! `cargo run --release --example delayed_queue`, or with `-- --help` for the settings and `-- --short` for a quick look.
+//! `cargo run --release --example delayed_queue`, or with `-- --help` for the settings and `-- --short` for a quick
+//! look.
 //!
 //! A message is a job with the message's number as its key: it runs when its delay is over, and hands the message to a
-//! consumer. If that fails, the job adds its next try by the same key, after a back-off with jitter; after the last try the
-//! message goes to the dead letters. A message that is taken back before its time is removed by its key. So a message that
-//! waits is an entry in the wheel, not a task, and the queue's books are the list of jobs.
+//! consumer. If that fails, the job adds its next try by the same key, after a back-off with jitter; after the last try
+//! the message goes to the dead letters. A message that is taken back before its time is removed by its key. So a
+//! message that waits is an entry in the wheel, not a task, and the queue's books are the list of jobs.
 //!
-//! The end stops the queue while messages still wait, and they are all told of. If a message was delivered early, twice, or
-//! after it was taken back, or if one is missing from the books, the program says so and exits with 1.
+//! The end stops the queue while messages still wait, and they are all told of. If a message was delivered early,
+//! twice, or after it was taken back, or if one is missing from the books, the program says so and exits with 1.
 
 use std::error::Error;
 use std::ops::RangeInclusive;

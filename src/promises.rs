@@ -217,9 +217,9 @@
 //!
 //! # A job runs, or it is told why not
 //!
-//! A [job](crate::job) is cancelled in time or runs, never both and never neither. No code of a job's runs on the driver. At
-//! the end of the wheel or its runtime, and when they are stopped, all that did not run is told of, by key where there are
-//! keys. A panic is its own job's end and no other's. A fixed rate does not drift.
+//! A [job](crate::job) is cancelled in time or runs, never both and never neither. No code of a job's runs on the
+//! driver. At the end of the wheel or its runtime, and when they are stopped, all that did not run is told of, by key
+//! where there are keys. A panic is its own job's end and no other's. A fixed rate does not drift.
 //!
 //! - `tests/jobs_later.rs`: `a_job_runs_at_its_time_and_hands_its_output_to_whoever_awaits_it`,
 //!   `a_cancel_in_time_says_so_and_the_job_never_runs`, `a_job_that_blocks_its_task_for_ever_delays_no_other`,

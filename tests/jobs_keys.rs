@@ -281,8 +281,8 @@ fn when_the_wheel_or_its_runtime_ends_the_keys_of_what_did_not_run_are_kept() {
     }
 }
 
-/// Threads add, replace and remove the same keys while the jobs come due: each job that was taken runs, or somebody is told
-/// that it was pending.
+/// Threads add, replace and remove the same keys while the jobs come due: each job that was taken runs, or somebody is
+/// told that it was pending.
 #[test]
 fn among_threads_each_job_runs_or_is_told_of_and_never_both_or_neither() {
     const OPERATIONS: usize = 5_000;

@@ -76,8 +76,8 @@ fn a_pending_job_takes_one_block_and_a_cancelled_one_gives_all_back_at_once() {
     let (blocks, bytes) = changed(in_use(&region));
     assert!(blocks < -1.98 && bytes < -100.0, "the records are not gone: {blocks} blocks, {bytes} bytes");
 
-    // Not even a few are left for later, as with a `Sleep` that is dropped elsewhere. Two threads make jobs in two shards,
-    // so whichever worker cancels them is elsewhere for half.
+    // Not even a few are left for later, as with a `Sleep` that is dropped elsewhere. Two threads make jobs in two
+    // shards, so whichever worker cancels them is elsewhere for half.
     const FEW: isize = 20;
     let wheel = runtime.block_on(async { TimingWheel::builder().shards(2).build().unwrap() });
     let make = || (0..FEW / 2).map(|n| wheel.run_after(FAR, async move { n })).collect::<Vec<_>>();

@@ -30,7 +30,8 @@ pub struct JobError {
 
 enum Kind {
     Cancelled,
-    /// The lock, which nobody waits for, makes of what can be sent what can be shared too, as errors are expected to be.
+    /// The lock, which nobody waits for, makes of what can be sent what can be shared too, as errors are expected to
+    /// be.
     Panicked(Mutex<Box<dyn Any + Send>>),
     CouldNotRun(Error),
 }

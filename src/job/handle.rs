@@ -12,7 +12,8 @@ use super::state::{JobInfo, JobState};
 
 /// A job that runs once, from [`TimingWheel::run_after`](crate::TimingWheel::run_after) and its kin.
 ///
-/// As a future it is ready when the job is over, with the job's output. It may be awaited in any runtime or executor, and
+/// As a future it is ready when the job is over, with the job's output. It may be awaited in any runtime or executor,
+/// and
 /// `&mut job` too: it is `Unpin`. Dropping it does not cancel the job, unless [asked to](Self::cancel_on_drop).
 ///
 /// # Cancel safety
@@ -53,8 +54,8 @@ impl<T> Job<T> {
         self.record.info().due
     }
 
-    /// Cancels the job, and tells whether that was in time: then it never runs, and what it would have run is dropped by
-    /// this call. A job that has begun goes on.
+    /// Cancels the job, and tells whether that was in time: then it never runs, and what it would have run is dropped
+    /// by this call. A job that has begun goes on.
     ///
     /// # Panics
     /// If dropping the job's future does.

@@ -15,17 +15,17 @@
 //! # }
 //! ```
 //!
-//! Until it is due a job is an entry in the wheel and a piece of memory that holds its future: no task. When it is due the
-//! driver spawns the future as a task on the wheel's runtime, wherever the job was made. So no code of a job runs on the
-//! driver, and a job that is slow or panics delays and loses no other.
+//! Until it is due a job is an entry in the wheel and a piece of memory that holds its future: no task. When it is due
+//! the driver spawns the future as a task on the wheel's runtime, wherever the job was made. So no code of a job runs
+//! on the driver, and a job that is slow or panics delays and loses no other.
 //!
 //! # Again and again
 //!
-//! [`TimingWheel::run_every`] and [`TimingWheel::run_by`] run what a closure makes by a [`Schedule`], which says from each run
-//! when the next is due: at a [`FixedRate`], after a [`FixedDelay`], or as code of your own says. There is one run of a job
-//! at a time: a run that takes longer than the period puts the next off to its end. What becomes of the runs that were
-//! missed by then is the schedule's to say; the fixed rate does as [`Interval`](crate::Interval)s do, with tokio's
-//! [`MissedTickBehavior`](tokio::time::MissedTickBehavior).
+//! [`TimingWheel::run_every`] and [`TimingWheel::run_by`] run what a closure makes by a [`Schedule`], which says from
+//! each run when the next is due: at a [`FixedRate`], after a [`FixedDelay`], or as code of your own says. There is one
+//! run of a job at a time: a run that takes longer than the period puts the next off to its end. What becomes of the
+//! runs that were missed by then is the schedule's to say; the fixed rate does as [`Interval`](crate::Interval)s do,
+//! with tokio's [`MissedTickBehavior`](tokio::time::MissedTickBehavior).
 //!
 //! # By keys
 //!
@@ -74,20 +74,20 @@ use record::Record;
 use work::Once;
 
 impl TimingWheel {
-    /// Runs `future` after `delay` from now, in a task of its own on the wheel's runtime. With a `delay` of more than 583
-    /// years it never runs.
+    /// Runs `future` after `delay` from now, in a task of its own on the wheel's runtime. With a `delay` of more than
+    /// 583 years it never runs.
     ///
     /// For a closure, `async move { f() }`.
     ///
     /// # Precision
-    /// The task is spawned as a [`sleep`](Self::sleep) is ready: never early, late by less than a tick and the machine's
-    /// wake-up time. One that is due is spawned at once on the wheel's runtime, and after a tick, or a millisecond if
-    /// that is shorter, elsewhere.
+    /// The task is spawned as a [`sleep`](Self::sleep) is ready: never early, late by less than a tick and the
+    /// machine's wake-up time. One that is due is spawned at once on the wheel's runtime, and after a tick, or a
+    /// millisecond if that is shorter, elsewhere.
     ///
     /// # Errors
     /// None by this call: if the wheel has ended, or if its [`max_pending`](crate::Builder::max_pending) timers are
-    /// pending, `future` is dropped and the job says so when it is awaited. [`try_run_after`](Self::try_run_after) gives
-    /// the future back; use it where nobody awaits the job.
+    /// pending, `future` is dropped and the job says so when it is awaited. [`try_run_after`](Self::try_run_after)
+    /// gives the future back; use it where nobody awaits the job.
     ///
     /// # Panics
     /// Never.

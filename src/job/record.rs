@@ -1,7 +1,7 @@
 //! What the wheel, the task and the handle of a job share.
 //!
-//! The wheel's entry has a reference to it as its waker: the driver wakes it when the job is due, or the wheel has ended.
-//! All code of a user's, futures, schedules, outputs and wakers, is run and dropped outside the lock.
+//! The wheel's entry has a reference to it as its waker: the driver wakes it when the job is due, or the wheel has
+//! ended. All code of a user's, futures, schedules, outputs and wakers, is run and dropped outside the lock.
 
 use std::mem;
 use std::sync::Arc;
@@ -92,8 +92,8 @@ impl<W: Work, O: Owner> Record<W, O> {
         tokio::spawn(Run::new(self.clone(), due_work));
     }
 
-    /// Puts a new job into the wheel. One that is due is given back, to be spawned by the caller, if that is on the wheel's
-    /// runtime; elsewhere only the driver can do it. Runs no code of a user's.
+    /// Puts a new job into the wheel. One that is due is given back, to be spawned by the caller, if that is on the
+    /// wheel's runtime; elsewhere only the driver can do it. Runs no code of a user's.
     pub(super) fn arm(
         self: &Arc<Self>,
         wheel: &TimingWheel,
@@ -176,8 +176,8 @@ impl<W: Work, O: Owner> Record<W, O> {
         GoOn::Later
     }
 
-    /// Asks for a change, which a pending job makes at once, by `make`: that tells when the job is due then, or that it is
-    /// over. Tells whether the job is not over.
+    /// Asks for a change, which a pending job makes at once, by `make`: that tells when the job is due then, or that it
+    /// is over. Tells whether the job is not over.
     pub(super) fn change(
         self: &Arc<Self>,
         change: W::Change,

@@ -37,7 +37,8 @@ where
     F: FnMut() -> R + Send + 'static,
     R: Future<Output = ()> + Send + 'static,
 {
-    /// Goes over to another schedule, and returns the one before. The error is how many runs there were, as none will come.
+    /// Goes over to another schedule, and returns the one before. The error is how many runs there were, as none will
+    /// come.
     pub(super) fn follow(&mut self, change: Change) -> (Box<dyn Schedule>, Result<Nanos, u64>) {
         let Change { schedule, first } = change;
         let before = mem::replace(&mut self.schedule, schedule);

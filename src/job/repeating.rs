@@ -57,9 +57,9 @@ impl TimingWheel {
 
     /// Runs what `make` makes whenever `schedule` says, each run in a task of its own on the wheel's runtime.
     ///
-    /// There is one run at a time. The next is due when the schedule says, which is asked when a run has ended: if that has
-    /// passed, the next run begins at once. What runs were missed is the schedule's to decide. A run that panics ends the
-    /// job; one that is to survive that has to catch it, as by a task that it spawns and awaits.
+    /// There is one run at a time. The next is due when the schedule says, which is asked when a run has ended: if that
+    /// has passed, the next run begins at once. What runs were missed is the schedule's to decide. A run that panics
+    /// ends the job; one that is to survive that has to catch it, as by a task that it spawns and awaits.
     ///
     /// # Precision
     /// Each run as [`run_after`](Self::run_after).
@@ -141,8 +141,8 @@ impl TimingWheel {
 
 /// A job that runs again and again, from [`TimingWheel::run_by`] and its kin.
 ///
-/// As a future it is ready when the schedule has come to its end, with the number of runs. Dropping it does not cancel the
-/// job, unless [asked to](Self::cancel_on_drop).
+/// As a future it is ready when the schedule has come to its end, with the number of runs. Dropping it does not cancel
+/// the job, unless [asked to](Self::cancel_on_drop).
 ///
 /// # Cancel safety
 /// A wait by `&mut job` that is dropped loses nothing.
@@ -199,8 +199,8 @@ impl Repeating {
         self.job.due()
     }
 
-    /// Cancels the job, and tells whether that was in time: then no run begins any more. If a run is going on, that is too
-    /// late: it goes on to its end, and is the last.
+    /// Cancels the job, and tells whether that was in time: then no run begins any more. If a run is going on, that is
+    /// too late: it goes on to its end, and is the last.
     ///
     /// # Panics
     /// If dropping what the job runs does.

@@ -16,8 +16,8 @@ use crate::job::work::{Once, Work};
 use crate::wheel::Nanos;
 
 impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
-    /// Runs `future` after `delay` from now, as [`TimingWheel::run_after`](crate::TimingWheel::run_after) does. Replaces
-    /// the job with this key, and tells how it found that, as [`remove`](Self::remove) does.
+    /// Runs `future` after `delay` from now, as [`TimingWheel::run_after`](crate::TimingWheel::run_after) does.
+    /// Replaces the job with this key, and tells how it found that, as [`remove`](Self::remove) does.
     ///
     /// # Errors
     /// If the wheel has ended, if these jobs were [stopped](Self::stop), or if the wheel's

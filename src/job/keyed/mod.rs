@@ -16,13 +16,13 @@ use crate::timing_wheel::TimingWheel;
 
 /// Jobs that are addressed by keys of the user's: added, replaced, removed, asked for, listed and counted.
 ///
-/// A clone is the same jobs. They run as all [jobs](crate::job) do, on the runtime of their wheel. Dropping the last clone
-/// leaves them to run; [`stop`](Self::stop) ends them all, and says which have not run.
+/// A clone is the same jobs. They run as all [jobs](crate::job) do, on the runtime of their wheel. Dropping the last
+/// clone leaves them to run; [`stop`](Self::stop) ends them all, and says which have not run.
 ///
 /// A job that is over leaves the list, with one exception: one that could not run, because the wheel or its runtime has
-/// ended or the wheel was full, stays with the state [`JobState::CouldNotRun`], until it is removed or replaced, so that
-/// nothing is lost unseen. A run that panics ends its job; [`Stats::jobs_panicked`](crate::Stats::jobs_panicked) counts
-/// it.
+/// ended or the wheel was full, stays with the state [`JobState::CouldNotRun`], until it is removed or replaced, so
+/// that nothing is lost unseen. A run that panics ends its job; [`Stats::jobs_panicked`](crate::Stats::jobs_panicked)
+/// counts it.
 ///
 /// # Panics
 /// As the `Hash` and `Eq` of the keys do. These must not come back here.
@@ -70,8 +70,9 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
 
     /// Removes the job with this key, and tells how it found it; `None` if there is none.
     ///
-    /// If it was pending it never runs (again), and what it would have run is dropped by this call. If it was running, that
-    /// run goes on to its end, and no other follows; the key is free at once, and a job that is added by it does not wait.
+    /// If it was pending it never runs (again), and what it would have run is dropped by this call. If it was running,
+    /// that run goes on to its end, and no other follows; the key is free at once, and a job that is added by it does
+    /// not wait.
     ///
     /// # Panics
     /// If dropping what the job runs does; the job is removed then.
@@ -144,8 +145,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         self.table.parts().map(|part| part.jobs.iter().filter(pending).count()).sum()
     }
 
-    /// Removes all jobs, and takes no more. Returns their keys, in no order, and how it found them: what is pending never
-    /// runs (again); what is running goes on to the end of its run; what could not run has not run to its end.
+    /// Removes all jobs, and takes no more. Returns their keys, in no order, and how it found them: what is pending
+    /// never runs (again); what is running goes on to the end of its run; what could not run has not run to its end.
     ///
     /// Called again it does nothing and returns nothing.
     ///

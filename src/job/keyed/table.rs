@@ -1,8 +1,8 @@
 //! Jobs by their keys.
 //!
-//! In parts, each with a lock of its own, so that threads seldom wait for each other, nor long while a part grows. Under a
-//! part's lock keys are hashed and compared, which is a user's code, and a record's lock may be taken; no other code of a
-//! user's runs there.
+//! In parts, each with a lock of its own, so that threads seldom wait for each other, nor long while a part grows.
+//! Under a part's lock keys are hashed and compared, which is a user's code, and a record's lock may be taken; no other
+//! code of a user's runs there.
 
 use std::borrow::Borrow;
 use std::collections::HashSet;

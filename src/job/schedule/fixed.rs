@@ -9,8 +9,8 @@ use crate::interval::assert_period;
 
 /// A run every period, counted from when the runs are due: it does not drift.
 ///
-/// If a run takes longer than the period, the next begins when it has ended. Runs that were missed are made up for, put off
-/// or left out, as the ticks of an [`Interval`](crate::Interval).
+/// If a run takes longer than the period, the next begins when it has ended. Runs that were missed are made up for, put
+/// off or left out, as the ticks of an [`Interval`](crate::Interval).
 ///
 /// # Examples
 ///

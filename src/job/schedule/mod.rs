@@ -10,8 +10,8 @@ pub use limits::{Times, Until};
 
 /// When the runs of a job are due. The form is that of Go's `timingwheel`: the next from the previous.
 ///
-/// [`FixedRate`] and [`FixedDelay`] are there; any other is an `impl`, or a closure from [`Previous`] to `Option<Instant>`.
-/// [`times`](Self::times) and [`until`](Self::until) end one early.
+/// [`FixedRate`] and [`FixedDelay`] are there; any other is an `impl`, or a closure from [`Previous`] to
+/// `Option<Instant>`. [`times`](Self::times) and [`until`](Self::until) end one early.
 ///
 /// # Panics
 /// A `next` that panics ends its job, as a run that panics does. The first call is by whoever makes the job, so that is
@@ -110,8 +110,8 @@ pub struct Previous {
     pub started: Instant,
     /// When it ended: now.
     pub ended: Instant,
-    /// Whether it began so late that an [`Interval`](crate::Interval) would call its tick missed: more than 5 ms after it
-    /// was due, or more than a tick of the wheel if that is longer.
+    /// Whether it began so late that an [`Interval`](crate::Interval) would call its tick missed: more than 5 ms after
+    /// it was due, or more than a tick of the wheel if that is longer.
     pub missed: bool,
 }
 
