@@ -17,6 +17,8 @@ use crate::tick::{Grid, Nanos, Resolution};
 /// | [`Sleep::reset_with_tolerance`](crate::Sleep::reset_with_tolerance) and its kin | for the new deadline; a share is one of the new delay |
 /// | [`IdleGuard::with_tolerance`](crate::IdleGuard::with_tolerance) | for each wait; a share is one of the limit |
 ///
+/// Intervals, the adapters of streams and what is built on them are exact.
+///
 /// # Precision
 /// Never early. Late by less than the tolerance, or by less than a [tick](crate::Builder::tick) if that is longer, and by the
 /// machine's wake-up time. Most of the tolerance is used: deadlines are rounded up to multiples of a tick, of 4 ticks, of 16
