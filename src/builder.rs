@@ -1,6 +1,7 @@
 //! The settings of a wheel, their limits, and putting a wheel together.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -10,6 +11,7 @@ use crate::bound::Bound;
 use crate::clock::Clock;
 use crate::driver::{Driver, Shards};
 use crate::error::BuildError;
+use crate::notes::Notes;
 use crate::profile::Profile;
 use crate::shard::Shard;
 use crate::timing_wheel::TimingWheel;
@@ -32,7 +34,13 @@ impl TimingWheel {
 
     /// Settings for a wheel.
     pub const fn builder() -> Builder {
-        Builder { tick: Duration::from_millis(1), wheel_size: 64, shards: None, max_pending: None }
+        Builder {
+            tick: Duration::from_millis(1),
+            wheel_size: 64,
+            shards: None,
+            max_pending: None,
+            name: None,
+        }
     }
 }
 
@@ -52,6 +60,7 @@ impl Default for TimingWheel {
 /// | [`wheel_size`](Self::wheel_size) | 64 slots | 2 to 65,536 |
 /// | [`shards`](Self::shards) | one for each worker | 1 to 1,024 |
 /// | [`max_pending`](Self::max_pending) | no bound | any number; 0 refuses all |
+/// | [`name`](Self::name) | `wheel-1`, `wheel-2` and so on | any text |
 ///
 /// A [`profile`](Self::profile) sets the first three at once.
 ///
@@ -78,7 +87,11 @@ pub struct Builder {
     wheel_size: usize,
     shards: Option<usize>,
     max_pending: Option<usize>,
+    name: Option<String>,
 }
+
+/// How many wheels of this process have got a name of ours.
+static NAMED: AtomicU64 = AtomicU64::new(0);
 
 const MIN_TICK: Duration = Duration::from_micros(1);
 const MAX_TICK: Duration = Duration::from_nanos(u64::MAX);
@@ -140,6 +153,12 @@ impl Builder {
         self
     }
 
+    /// What the wheel is called in [metrics and events](crate::monitor). Wheels without a name are numbered.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
     /// Builds the wheel, with its driver as a task on the current tokio runtime.
     ///
     /// # Errors
@@ -151,7 +170,7 @@ impl Builder {
     /// one of tokio's timers, so that the clock can be paused.
     #[track_caller]
     pub fn build(self) -> Result<TimingWheel, BuildError> {
-        let Self { tick, wheel_size, shards, max_pending } = self;
+        let Self { tick, wheel_size, shards, max_pending, name } = self;
         if tick < MIN_TICK {
             return Err(BuildError::TickTooShort { tick, min: MIN_TICK });
         }
@@ -176,7 +195,8 @@ impl Builder {
 
         let clock = Clock::start();
         let shards = shards.unwrap_or_else(|| runtime.metrics().num_workers().clamp(1, MAX_SHARDS));
-        let alarm = Arc::new(Alarm::new(clock, pausable, shards));
+        let name = name.unwrap_or_else(|| format!("wheel-{}", NAMED.fetch_add(1, Ordering::Relaxed) + 1));
+        let alarm = Arc::new(Alarm::new(clock, pausable, shards, Notes::of(&name)));
         let bound = max_pending.map(|max_pending| Arc::new(Bound::new(max_pending)));
         let shards: Box<[Arc<Shard>]> = (0..shards)
             .map(|number| {
@@ -188,6 +208,7 @@ impl Builder {
         let driven = Arc::new(Shards::new(&shards));
         let driver = Driver::new(driven.clone(), alarm.clone(), clock, resolution);
         alarm.start().map_err(BuildError::AlarmThread)?;
+        alarm.notes().events().begins(tick, wheel_size, shards.len(), max_pending);
         runtime.spawn(driver);
         Ok(TimingWheel::from_parts(shards, driven, alarm, Some(runtime.id())))
     }

@@ -12,6 +12,11 @@ const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// tokio: 30 years.
 pub(crate) const LONGEST: Duration = Duration::from_secs(30 * YEAR.as_secs());
 
+/// std's clock, which nobody can pause: for how long something takes.
+pub(crate) fn stopwatch() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
 /// tokio's clock, which tests can pause, counted from the origin of a wheel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {

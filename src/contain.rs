@@ -3,12 +3,17 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs `code` of a user's. If it panics, the panic hook has reported it, and that is all.
+/// Runs `code` of a user's, and tells whether it came to its end. If it panics, the panic hook has reported it, and
+/// that is all.
 ///
 /// Nothing of ours may be half done meanwhile: no lock is held, and nothing borrowed is changed.
-pub(crate) fn contained(code: impl FnOnce()) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(code)) {
-        discard(panic);
+pub(crate) fn contained(code: impl FnOnce()) -> bool {
+    match catch_unwind(AssertUnwindSafe(code)) {
+        Ok(()) => true,
+        Err(panic) => {
+            discard(panic);
+            false
+        }
     }
 }
 

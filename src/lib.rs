@@ -46,6 +46,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
+//! | `tracing` | [events](monitor#events) at a wheel's beginning and end, and when something is wrong |
 //! | `hyper` | [`hyper::rt::Timer`](https://docs.rs/hyper/1/hyper/rt/trait.Timer.html) for wheels, for hyper's servers and clients |
 //! | `tower` | a timeout layer and a back-off for tower's services |
 //! | `test-util` | `pause`, `resume` and `advance` in [`time`]; wheels follow a paused clock without it |
@@ -74,6 +75,7 @@
 //! | choose tick, wheel size, shards, a bound | [`TimingWheel::builder`], [`Profile`] |
 //! | end the wheel | [`TimingWheel::shutdown`] |
 //! | count | [`TimingWheel::pending`], [`stats`](TimingWheel::stats) |
+//! | watch a wheel in production | [`monitor`], [`TimingWheel::health`] |
 //! | a timer queue for an event loop of your own | [`wheel::Hierarchy`] |
 //! | know what you may rely on, and what holds it | [`promises`] |
 #![cfg_attr(feature = "hyper", doc = "| serve or ask by HTTP with hyper | [`hyper`], a feature |")]
@@ -94,13 +96,17 @@ mod delay_queue;
 mod divisor;
 mod driver;
 mod error;
+mod events;
 mod future_ext;
+mod histogram;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 mod idle_guard;
 mod interval;
 pub mod job;
 pub mod migration;
+pub mod monitor;
+mod notes;
 mod placement;
 mod profile;
 pub mod promises;

@@ -1,14 +1,26 @@
-//! What a wheel has done so far.
+//! What a wheel has done so far, and how it does.
 
-/// Counts since a wheel was made, from [`TimingWheel::stats`](crate::TimingWheel::stats).
+use std::time::Duration;
+
+use crate::histogram::Histogram;
+
+/// Counts since a wheel was made and what holds now, from [`TimingWheel::stats`](crate::TimingWheel::stats).
+///
+/// They are always kept; [`monitor`](crate::monitor) tells what that costs, and how to watch a wheel by them.
 ///
 /// Each shard is counted under its lock, one after the other: while other threads arm and cancel, the counts of
 /// different shards are from slightly different times. At rest `armed == fired + cancelled + pending`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
     /// Timers that are registered now.
     pub pending: usize,
+    /// How many of these stand on each level, level 0 first, as far as levels have been needed. With more than 1,024 slots in
+    /// a shard's levels together these are counted so many at a time, and a timer that moves meanwhile may be counted
+    /// twice or not at all.
+    pub pending_by_level: Vec<usize>,
+    /// How many of the pending timers have a tolerance and stand on levels for such.
+    pub pending_tolerant: usize,
     /// Timers that were registered.
     pub armed: u64,
     /// Timers whose deadline came.
@@ -21,4 +33,69 @@ pub struct Stats {
     pub driver_wakeups: u64,
     /// How many [jobs](crate::job) panicked.
     pub jobs_panicked: u64,
+    /// How long after its deadline the driver came to each timer that it fired: the wait for the end of the tick, and what
+    /// the machine took to wake the driver. What a task then takes to be polled is not in it. A few timers are not
+    /// either: those that their owners found due while the driver was at it.
+    pub lateness: Histogram,
+    /// How long the driver held a shard's lock, once for each shard and batch. Who arms or cancels in that shard
+    /// meanwhile waits for so long. Arming and cancelling hold it too, for some tens of nanoseconds; to measure that
+    /// would take longer than it lasts.
+    pub lock_holds: Histogram,
+    /// Timers that were refused because `max_pending` were pending.
+    pub refused: u64,
+    /// How many times the driver was woken more than a millisecond late, and let the runtime look at its input first.
+    pub stalls: u64,
+    /// Wakers that panicked as the driver woke them. The panic hook has reported each.
+    pub panicked_wakers: u64,
+    /// For how long the driver has had something to do and has not done it, beyond the tick that it may wait: zero unless it
+    /// is held up, or has more to do than fits into a batch.
+    pub overdue: Duration,
+    /// Whether the wheel has ended.
+    pub ended: bool,
+}
+
+impl Stats {
+    /// What happened after `earlier`, which are the same wheel's as they were then. What holds now, `pending`,
+    /// `pending_by_level`, `overdue` and `ended`, stays as it is.
+    ///
+    /// # Panics
+    /// Never. Where `earlier` counts more, as of another wheel, the difference is 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// wheel.sleep(Duration::from_secs(1)).await;
+    /// let earlier = wheel.stats();
+    /// wheel.sleep(Duration::from_secs(2)).await;
+    /// let now = wheel.stats();
+    /// assert_eq!((now.fired, now.since(&earlier).fired), (2, 1));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            pending: self.pending,
+            pending_by_level: self.pending_by_level.clone(),
+            pending_tolerant: self.pending_tolerant,
+            armed: self.armed.saturating_sub(earlier.armed),
+            fired: self.fired.saturating_sub(earlier.fired),
+            cancelled: self.cancelled.saturating_sub(earlier.cancelled),
+            cascaded: self.cascaded.saturating_sub(earlier.cascaded),
+            driver_wakeups: self.driver_wakeups.saturating_sub(earlier.driver_wakeups),
+            lateness: self.lateness.since(&earlier.lateness),
+            lock_holds: self.lock_holds.since(&earlier.lock_holds),
+            refused: self.refused.saturating_sub(earlier.refused),
+            stalls: self.stalls.saturating_sub(earlier.stalls),
+            jobs_panicked: self.jobs_panicked.saturating_sub(earlier.jobs_panicked),
+            panicked_wakers: self.panicked_wakers.saturating_sub(earlier.panicked_wakers),
+            overdue: self.overdue,
+            ended: self.ended,
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::{Handle, Id};
 
@@ -10,6 +11,10 @@ use crate::driver::Shards;
 use crate::placement::shard_of_this_thread;
 use crate::shard::Shard;
 use crate::stats::Stats;
+use crate::tick::Nanos;
+
+/// With two slots each, so many reach from the shortest tick to the last.
+const MAX_LEVELS: usize = 64;
 
 /// A hierarchical timing wheel on a tokio runtime: the handle from which timers are made.
 ///
@@ -73,6 +78,13 @@ impl TimingWheel {
         Self { wheel: Arc::new(Wheel { shards, driven, alarm, runtime }) }
     }
 
+    /// What the wheel is called in [metrics and events](crate::monitor): as [`Builder::name`](crate::Builder::name) says, or
+    /// by a number.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.wheel.alarm.notes().name()
+    }
+
     /// How many timers are registered: first polled, and neither due nor dropped since.
     ///
     /// Locks each shard for a moment, one after the other.
@@ -81,16 +93,32 @@ impl TimingWheel {
         self.wheel.shards.iter().map(|shard| shard.pending()).sum()
     }
 
-    /// Counts of what the wheel has done so far.
+    /// Counts of what the wheel has done so far, and how it does; see [`monitor`](crate::monitor).
     ///
-    /// Locks each shard for a moment, one after the other.
+    /// Locks each shard for a moment, one after the other: no longer than the driver does to fire some hundred timers.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let mut stats = Stats { driver_wakeups: self.wheel.alarm.wakeups(), ..Stats::default() };
-        for shard in &self.wheel.shards {
+        let Wheel { shards, alarm, .. } = &*self.wheel;
+        let mut stats = Stats {
+            // Allocated here, and not under a shard's lock.
+            pending_by_level: Vec::with_capacity(MAX_LEVELS),
+            overdue: self.overdue(),
+            ended: self.is_ended(),
+            ..Stats::default()
+        };
+        alarm.notes().copy_to(&mut stats);
+        for shard in shards {
             shard.add_to(&mut stats);
         }
         stats
+    }
+
+    /// For how long the driver has had something to do, beyond the tick that it may wait.
+    fn overdue(&self) -> Duration {
+        let shards = &self.wheel.shards;
+        let first = shards.iter().map(|shard| shard.next_turn()).min().unwrap_or(Nanos::MAX);
+        let late_by = shards[0].clock().now().0.saturating_sub(first.0);
+        Duration::from_nanos(late_by).saturating_sub(shards[0].resolution().tick())
     }
 
     /// Ends the wheel, and returns how many timers were pending.
@@ -130,6 +158,7 @@ impl TimingWheel {
     pub fn shutdown(&self) -> usize {
         let pending = self.wheel.driven.end();
         self.wheel.alarm.wake_to_end();
+        self.wheel.alarm.notes().events().ended(pending);
         pending
     }
 
@@ -159,6 +188,7 @@ impl fmt::Debug for TimingWheel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Wheel { shards, driven: _, alarm: _, runtime: _ } = &*self.wheel;
         f.debug_struct("TimingWheel")
+            .field("name", &self.name())
             .field("shards", &shards.len())
             .field("pending", &self.pending())
             .finish_non_exhaustive()

@@ -4,19 +4,19 @@
 //! clock stays within its tick while instructions are counted, however fast the machine is. tokio's ticks are what they
 //! are, so its counts vary by some percent from run to run; they are only for the table.
 
-use std::future::ready;
+use std::future::{poll_fn, ready};
 use std::hint::black_box;
 use std::pin::{Pin, pin};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use timingwheel::{Sleep, TimingWheel};
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::Instant;
+use tokio::time::{Instant, advance};
 
 use crate::operation::{Operation, Prepared, REPETITIONS};
 
-const fn operations<T: Timers>() -> [Operation; 7] {
+const fn operations<T: Timers>() -> [Operation; 8] {
     [
         Operation::new("create, first poll, drop", create_poll_drop::<T>),
         Operation::new("create, drop", create_drop::<T>),
@@ -25,11 +25,12 @@ const fn operations<T: Timers>() -> [Operation; 7] {
         Operation::new("reset to later", reset_to_later::<T>),
         Operation::new("reset to earlier", reset_to_earlier::<T>),
         Operation::new("replace one of 10,000", replace_among_many::<T>),
+        Operation::new("fire", fire::<T>),
     ]
 }
 
-pub(crate) static OURS: [Operation; 7] = operations::<Ours>();
-pub(crate) static TOKIOS: [Operation; 7] = operations::<Tokios>();
+pub(crate) static OURS: [Operation; 8] = operations::<Ours>();
+pub(crate) static TOKIOS: [Operation; 8] = operations::<Tokios>();
 
 /// A maker of timers: one code for both sides, without a call that is not theirs.
 trait Timers: 'static {
@@ -121,6 +122,10 @@ impl<T: Timers> State<T> {
         // Of the other kind the clock can be paused, for which the wheel takes care of more. One worker, for the
         // driver, whose instructions are not counted: it is another thread.
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        Self::on(runtime, pending)
+    }
+
+    fn on(runtime: Runtime, pending: impl IntoIterator<Item = Duration>) -> Self {
         let guard = runtime.enter();
         let timers = T::new();
         let first = Duration::from_secs(10);
@@ -247,4 +252,35 @@ fn replace_among_many<T: Timers>() -> Prepared {
     Prepared::new(state.warmed(run), run, |state| {
         state.timers.assert_counts(1 + MANY + 2 * REPETITIONS, 1 + MANY as usize);
     })
+}
+
+/// All that are due, one in each tick, by a clock that is moved past them. On a runtime whose clock is paused, because
+/// there the driver runs on the thread that is counted.
+fn fire<T: Timers>() -> Prepared {
+    /// Until each bucket has been in use.
+    const ROUNDS: u32 = 8;
+    let run = |state: &mut State<T>| {
+        let context = state.runtime.enter();
+        assert_pending(pin!(advance(Duration::from_secs(2) * T::SCALE)), &mut no_task());
+        drop(context);
+        // Lets the runtime look at the clock. `advance` itself waits for that too, by what allocates.
+        let mut has_waited = false;
+        state.runtime.block_on(poll_fn(|cx| {
+            cx.waker().wake_by_ref();
+            if std::mem::replace(&mut has_waited, true) { Poll::Ready(()) } else { Poll::Pending }
+        }));
+    };
+    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime");
+    // On the second level of ours, so that each moves down once.
+    let delays = (0..REPETITIONS).map(|n| Duration::from_millis(1) * (100 + n));
+    let mut state = State::<T>::on(runtime, delays.clone().skip(1));
+    for _ in 0..ROUNDS {
+        run(&mut state);
+        let _context = state.runtime.enter();
+        for (place, delay) in state.pending.iter_mut().zip(delays.clone()) {
+            place.set(state.timers.sleep(delay * T::SCALE));
+            assert_pending(place.as_mut(), &mut no_task());
+        }
+    }
+    Prepared::new(state, run, |state| state.timers.assert_counts((1 + ROUNDS) * REPETITIONS, 0))
 }

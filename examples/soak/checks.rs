@@ -82,7 +82,7 @@ impl Checks {
     fn check_counts(&mut self, wheel: &TimingWheel, books: &Books) {
         let stats = wheel.stats();
         self.number += 1;
-        self.last = stats;
+        self.last = stats.clone();
         self.most_pending = self.most_pending.max(stats.pending);
         self.expect(stats.armed == stats.fired + stats.cancelled + stats.pending as u64, || {
             format!("timers were lost or counted twice: {stats:?}")

@@ -20,7 +20,7 @@ fn millis(nanos: u64) -> String {
 
 pub(crate) fn print(settings: &Settings, books: &Books, checks: &Checks) {
     let count = |count: u64| HumanCount(count).to_string();
-    let stats = checks.last;
+    let stats = &checks.last;
     let mut rows: Vec<(String, String)> =
         books.counts().into_iter().map(|(what, number)| (what.into(), count(number))).collect();
     let Memory { warm, most, now } = checks.memory;

@@ -41,6 +41,7 @@ use std::time::Duration;
 use bell::{Bell, ThreadState};
 
 use crate::clock::Clock;
+use crate::notes::Notes;
 use crate::sync::{
     AtomicBool, AtomicU64, AtomicUsize, AtomicWaker, Condvar, Mutex, MutexGuard, Ordering, fence, lock,
 };
@@ -64,7 +65,8 @@ pub(crate) struct Alarm {
     shards: AtomicUsize,
     /// Whether the wheel's last handle is gone.
     orphaned: AtomicBool,
-    wakeups: AtomicU64,
+    /// In here, because everything that notes something has the alarm.
+    notes: Notes,
 }
 
 enum Set {
@@ -73,7 +75,7 @@ enum Set {
 }
 
 impl Alarm {
-    pub(crate) fn new(clock: Clock, pausable: bool, shards: usize) -> Self {
+    pub(crate) fn new(clock: Clock, pausable: bool, shards: usize, notes: Notes) -> Self {
         Self {
             armed: AtomicU64::new(AWAKE),
             driver: AtomicWaker::new(),
@@ -84,7 +86,7 @@ impl Alarm {
             bell_changed: Condvar::new(),
             shards: AtomicUsize::new(shards),
             orphaned: AtomicBool::new(false),
-            wakeups: AtomicU64::new(0),
+            notes,
         }
     }
 
@@ -118,13 +120,9 @@ impl Alarm {
         }
     }
 
-    /// For the driver, when it has been woken.
-    pub(crate) fn count_wakeup(&self) {
-        self.wakeups.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn wakeups(&self) -> u64 {
-        self.wakeups.load(Ordering::Relaxed)
+    /// What is noted of the wheel.
+    pub(crate) const fn notes(&self) -> &Notes {
+        &self.notes
     }
 
     /// For the driver, before it looks at the shards: tells inserters that it is going to.

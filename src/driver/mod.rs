@@ -59,7 +59,7 @@ impl Shards {
         let mut all = Turn::Ended;
         for shard in self.alive() {
             let turn = shard.turn(now, BATCH, expired);
-            wake::all(expired);
+            wake::all(expired, shard.notes());
             all = match (all, turn) {
                 (Turn::More, _) | (_, Turn::More) => Turn::More,
                 (Turn::Until(a), Turn::Until(b)) => Turn::Until(a.min(b)),
@@ -99,7 +99,7 @@ impl Shards {
             loop {
                 let (ended, progress) = shard.end(BATCH, &mut pending);
                 count += ended;
-                wake::all(&mut pending);
+                wake::all(&mut pending, shard.notes());
                 if progress == Progress::Done {
                     break;
                 }
@@ -207,7 +207,7 @@ impl Future for Driver {
         let this = &mut *self;
         let yielded = std::mem::take(&mut this.yielded);
         if !yielded {
-            this.alarm.count_wakeup();
+            this.alarm.notes().woken();
         }
         loop {
             this.alarm.look(cx.waker());
@@ -217,6 +217,7 @@ impl Future for Driver {
             }
             if !yielded && this.may_have_stalled(now) {
                 this.yielded = true;
+                this.alarm.notes().stalled();
                 // Comes back when the runtime has looked at its sockets, or by the thread, to any worker.
                 this.alarm.arm_thread(now.after(INPUT_WITHIN));
                 return pin!(tokio::task::yield_now()).poll(cx);
@@ -240,7 +241,8 @@ impl Future for Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.shards.end();
+        let pending = self.shards.end();
         self.alarm.end();
+        self.alarm.notes().events().ended(pending);
     }
 }

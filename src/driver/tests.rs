@@ -10,6 +10,7 @@ use std::time::Instant;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use crate::notes::Notes;
 use crate::shard::ShardRef;
 use crate::wheel::Hierarchy;
 
@@ -27,9 +28,9 @@ fn resolution() -> Resolution {
 /// The deadlines of timers that fired.
 type Fired = Arc<Mutex<Vec<Nanos>>>;
 
-struct Notes(Fired, Nanos);
+struct Note(Fired, Nanos);
 
-impl Wake for Notes {
+impl Wake for Note {
     fn wake(self: Arc<Self>) {
         self.0.lock().unwrap().push(self.1);
     }
@@ -48,7 +49,7 @@ impl Rig {
     /// One shard for each list of deadlines, which come after tick 0.
     fn new(deadlines: &[Vec<u64>]) -> Self {
         let clock = Clock::start();
-        let alarm = Arc::new(Alarm::new(clock, false, deadlines.len()));
+        let alarm = Arc::new(Alarm::new(clock, false, deadlines.len(), Notes::of("rig")));
         let shard = |number| {
             let place = (number, deadlines.len());
             Arc::new(Shard::new(place, Hierarchy::new(resolution(), SLOTS), clock, alarm.clone(), None))
@@ -68,7 +69,7 @@ impl Rig {
     }
 
     fn register(&self, shard: &Shard, now: Nanos, deadline: Nanos) {
-        let waker = Arc::new(Notes(self.fired.clone(), deadline)).into();
+        let waker = Arc::new(Note(self.fired.clone(), deadline)).into();
         shard.register(now, deadline, waker).expect("not refused").expect("not due");
     }
 

@@ -3,8 +3,13 @@
 use std::task::Waker;
 
 use crate::contain::contained;
+use crate::notes::Notes;
 
-/// Wakes and drops all of `wakers`. One that panics harms no other.
-pub(super) fn all(wakers: &mut Vec<Waker>) {
-    wakers.drain(..).for_each(|waker| contained(|| waker.wake()));
+/// Wakes and drops all of `wakers`. One that panics harms no other, and is noted.
+pub(super) fn all(wakers: &mut Vec<Waker>, notes: &Notes) {
+    for waker in wakers.drain(..) {
+        if !contained(|| waker.wake()) {
+            notes.waker_panicked();
+        }
+    }
 }

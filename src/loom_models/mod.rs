@@ -29,6 +29,7 @@ use crate::alarm::Alarm;
 use crate::bound::Bound;
 use crate::clock::Clock;
 use crate::driver::{Driver, Shards};
+use crate::notes::Notes;
 use crate::shard::{Shard, Turn};
 use crate::wheel::{Hierarchy, Key, Nanos, Resolution};
 
@@ -110,7 +111,7 @@ struct Parts {
 impl Parts {
     fn new(route: Route, shards: usize) -> Self {
         let clock = Clock::start();
-        let alarm = Arc::new(Alarm::new(clock, matches!(route, Route::Waker), shards));
+        let alarm = Arc::new(Alarm::new(clock, matches!(route, Route::Waker), shards, Notes::of("model")));
         let shards: Box<[_]> = (0..shards).map(|_| shard_of(alarm.clone(), clock, None)).collect();
         let driven = Arc::new(Shards::new(&shards));
         let driver = Driver::new(driven.clone(), alarm.clone(), clock, resolution());
@@ -121,7 +122,7 @@ impl Parts {
 /// A single shard. The model plays its driver.
 fn shard(bound: Option<Arc<Bound>>) -> Arc<Shard> {
     let clock = Clock::start();
-    shard_of(Arc::new(Alarm::new(clock, false, 1)), clock, bound)
+    shard_of(Arc::new(Alarm::new(clock, false, 1, Notes::of("model"))), clock, bound)
 }
 
 fn shard_of(alarm: Arc<Alarm>, clock: Clock, bound: Option<Arc<Bound>>) -> Arc<Shard> {

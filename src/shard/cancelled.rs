@@ -88,10 +88,15 @@ impl Cancelled {
         unwanted
     }
 
+    /// Looks at the keys that are here. Some of their entries may have been handed out.
+    pub(super) fn look<R>(&self, look: impl FnOnce(&[Key]) -> R) -> R {
+        let keys = self.keys.lock();
+        look(&keys.keys[..keys.len])
+    }
+
     /// How many entries that are still in `hierarchy` have their keys here.
     pub(super) fn count_in(&self, hierarchy: &Hierarchy<Waker>) -> usize {
-        let keys = self.keys.lock();
-        keys.keys[..keys.len].iter().filter(|&&key| hierarchy.contains(key)).count()
+        self.look(|keys| keys.iter().filter(|&&key| hierarchy.contains(key)).count())
     }
 }
 
@@ -111,6 +116,8 @@ impl Unwanted {
 impl Drop for Unwanted {
     fn drop(&mut self) {
         // They are strangers to whoever drops them.
-        self.wakers.iter_mut().filter_map(Option::take).for_each(|waker| contained(|| drop(waker)));
+        for waker in self.wakers.iter_mut().filter_map(Option::take) {
+            contained(|| drop(waker));
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! user's, which may arm, move and drop timers, and panic.
 
 mod cancelled;
+mod count;
 mod published;
 mod reference;
 mod tolerant;
@@ -22,8 +23,8 @@ use crate::alarm::Alarm;
 use crate::bound::Bound;
 use crate::clock::Clock;
 use crate::error::Error;
+use crate::notes::Notes;
 use crate::placement::shard_of_this_thread;
-use crate::stats::Stats;
 use crate::sync::{AtomicU64, Ordering, OwnLines, ShortLock, ShortLockGuard};
 use crate::wheel::{Hierarchy, Key, Nanos, Resolution};
 
@@ -150,8 +151,17 @@ impl Shard {
     }
 
     /// Not a deadline that has come meanwhile: that needs no entry.
+    #[cold]
+    fn is_refused(&self, deadline: Nanos, at_capacity: bool) -> bool {
+        let refused = deadline > self.clock.now();
+        if refused && at_capacity {
+            self.notes().refused();
+        }
+        refused
+    }
+
     fn refuse(&self, deadline: Nanos, error: Error) -> Result<Option<Key>, Error> {
-        if deadline <= self.clock.now() { Ok(None) } else { Err(error) }
+        if self.is_refused(deadline, error.is_at_capacity()) { Err(error) } else { Ok(None) }
     }
 
     /// Whether the driver has come to `deadline`. One load; until it says so, nothing has happened to the entry.
@@ -237,9 +247,13 @@ impl Shard {
     /// Takes the lock, and takes out what was discarded elsewhere.
     fn lock_and_take_out(&self) -> (Unwanted, ShortLockGuard<'_, State>) {
         let mut state = self.state.lock();
+        (self.take_out_cancelled(&mut state), state)
+    }
+
+    fn take_out_cancelled(&self, state: &mut State) -> Unwanted {
         let unwanted = self.cancelled.take_out(&mut state.hierarchy);
         state.cancelled += unwanted.len() as u64;
-        (unwanted, state)
+        unwanted
     }
 
     /// Gives an entry another waker, and returns the one before. If the entry is gone, gives the waker back.
@@ -292,25 +306,14 @@ impl Shard {
         self.published.has_ended()
     }
 
-    pub(crate) fn pending(&self) -> usize {
-        let state = self.state.lock();
-        state.hierarchy.len() - self.cancelled.count_in(&state.hierarchy)
-    }
-
-    pub(crate) fn add_to(&self, stats: &mut Stats) {
-        let state = self.state.lock();
-        let discarded = self.cancelled.count_in(&state.hierarchy);
-        stats.pending += state.hierarchy.len() - discarded;
-        stats.armed += state.armed;
-        stats.fired += state.fired;
-        stats.cancelled += state.cancelled + discarded as u64;
-        stats.cascaded += state.hierarchy.cascaded();
-        stats.jobs_panicked += self.panics.load(Ordering::Relaxed);
-    }
-
     /// Counts a job of this shard's that panicked.
     pub(crate) fn count_panic(&self) {
         self.panics.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Where the driver notes what happens to the wheel.
+    pub(crate) fn notes(&self) -> &Notes {
+        self.alarm.notes()
     }
 
     fn give_back(&self, places: usize) {

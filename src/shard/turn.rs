@@ -3,6 +3,7 @@
 use std::task::Waker;
 
 use super::Shard;
+use crate::clock::stopwatch;
 use crate::wheel::{Nanos, Progress};
 
 /// What a turn of the driver left in a shard.
@@ -33,12 +34,20 @@ impl Shard {
         if next > now {
             return if self.has_ended() { Turn::Ended } else { Turn::Until(next) };
         }
-        let (unwanted, mut state) = self.lock_and_take_out();
+        let mut notes = self.notes().of_turns();
+        let mut state = self.state.lock();
+        let held_since = stopwatch();
+        let unwanted = self.take_out_cancelled(&mut state);
         if state.ended {
             return Turn::Ended;
         }
         let before = expired.len();
-        let progress = state.hierarchy.advance(now, batch, expired);
+        let mut record_lateness = notes.lateness.recorder();
+        let progress = state.hierarchy.advance_and_tell(now, batch, |late_by, waker| {
+            record_lateness(late_by);
+            expired.push(waker);
+        });
+        drop(record_lateness);
         let fired = expired.len() - before;
         state.fired += fired as u64;
         let turn = match progress {
@@ -53,6 +62,8 @@ impl Shard {
         self.published.set_reached(now);
         self.published.set_handed_out(state.hierarchy.handed_out_through());
         drop(state);
+        notes.lock_holds.record(held_since.elapsed());
+        drop(notes);
         drop(unwanted);
         self.give_back(fired);
         turn

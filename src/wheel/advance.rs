@@ -52,6 +52,16 @@ impl<T> Hierarchy<T> {
     /// # Panics
     /// If `batch` is zero: there would be no progress.
     pub fn advance(&mut self, now: Nanos, batch: usize, expired: &mut Vec<T>) -> Progress {
+        self.advance_and_tell(now, batch, |_late_by, payload| expired.push(payload))
+    }
+
+    /// As [`advance`](Self::advance), for a caller who wants to know by how many nanoseconds each is late.
+    pub(crate) fn advance_and_tell(
+        &mut self,
+        now: Nanos,
+        batch: usize,
+        mut hand_out: impl FnMut(u64, T),
+    ) -> Progress {
         assert!(batch > 0, "a batch of no entries makes no progress");
         let now = now.max(self.elapsed());
         let mut left = batch;
@@ -64,10 +74,14 @@ impl<T> Hierarchy<T> {
             }
             if expiration.is_some() {
                 self.levels.set_clock(front.beginning);
+                let mut hand_out = |deadline: Nanos, payload| {
+                    // Never less than zero: what is handed out is due.
+                    hand_out(now.0.saturating_sub(deadline.0), payload);
+                };
                 left = if self.levels.is_tolerant(front.bucket()) {
-                    self.drain::<true>(front, left, expired)
+                    self.drain::<true>(front, left, &mut hand_out)
                 } else {
-                    self.drain::<false>(front, left, expired)
+                    self.drain::<false>(front, left, &mut hand_out)
                 };
                 if self.levels.front() == Some((front, None)) {
                     self.levels.dequeue(front);
@@ -83,7 +97,12 @@ impl<T> Hierarchy<T> {
 
     /// Takes up to `left` entries out of a bucket that has come up, of a tolerant level or of another, and returns how many
     /// of `left` remain.
-    fn drain<const TOLERANT: bool>(&mut self, front: Queued, mut left: usize, expired: &mut Vec<T>) -> usize {
+    fn drain<const TOLERANT: bool>(
+        &mut self,
+        front: Queued,
+        mut left: usize,
+        mut hand_out: impl FnMut(Nanos, T),
+    ) -> usize {
         let hands_out = TOLERANT || self.levels.is_finest(front.bucket());
         let end = if TOLERANT { tolerant_end(front) } else { self.resolution().end(front.beginning) };
         while left > 0 {
@@ -101,7 +120,7 @@ impl<T> Hierarchy<T> {
             for (&deadline, &key) in deadlines.iter().zip(keys) {
                 // Where entries are handed out one with a later deadline was moved to it and left in its bucket.
                 if hands_out && deadline <= end {
-                    expired.push(self.entries.remove(key.index()));
+                    hand_out(deadline, self.entries.remove(key.index()));
                     continue;
                 }
                 self.cascaded += 1;

@@ -107,6 +107,10 @@ impl Bucket {
         self.keys.is_empty()
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.keys.len() - self.head as usize
+    }
+
     /// The keys with their positions.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Key)> {
         (0..).zip(self.keys.iter().copied()).skip(self.head as usize)
@@ -136,7 +140,7 @@ impl Bucket {
     /// Tells the last of all.
     #[inline]
     pub(super) fn shorten(&mut self, deadline: Nanos) -> Nanos {
-        if deadline > self.last_deadline || self.keys.len() - self.head as usize == 1 {
+        if deadline > self.last_deadline || self.len() == 1 {
             self.last_deadline = deadline;
         }
         self.last_deadline

@@ -61,6 +61,11 @@ impl Level {
         tick.0 <= self.last.0
     }
 
+    /// The bucket at the ring's position 0.
+    pub(super) const fn first_bucket(&self) -> BucketId {
+        self.first_bucket
+    }
+
     /// The bucket at the slot that covers `tick`.
     #[inline]
     pub(super) fn bucket(&self, tick: Tick) -> BucketId {

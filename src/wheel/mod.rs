@@ -38,6 +38,7 @@
 
 mod advance;
 mod bucket;
+mod census;
 mod delay_queue;
 mod earliest;
 mod invariants;
@@ -49,6 +50,8 @@ mod tolerant;
 use bucket::Taken;
 use levels::{Levels, Slot};
 use slab::{Entries, Link};
+
+pub(crate) use self::census::Census;
 
 pub use self::advance::Progress;
 pub use self::slab::Key;

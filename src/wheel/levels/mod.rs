@@ -1,6 +1,7 @@
 //! The levels, their buckets, the delay queue that the buckets share, and the clock by which they are laid out.
 
 mod invariants;
+mod lens;
 mod tolerant;
 
 use super::bucket::{Bucket, BucketId, Kind, Place, Taken};

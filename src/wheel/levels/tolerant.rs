@@ -70,9 +70,14 @@ impl TolerantLevels {
         self.first_buckets.get(level).copied().flatten()
     }
 
+    /// The first bucket of each that has been made.
+    pub(super) fn first_buckets(&self) -> impl Iterator<Item = BucketId> {
+        self.first_buckets.iter().flatten().copied()
+    }
+
     /// How many have been made.
     pub(super) fn count(&self) -> usize {
-        self.first_buckets.iter().flatten().count()
+        self.first_buckets().count()
     }
 }
 

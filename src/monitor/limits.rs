@@ -1,0 +1,162 @@
+//! Which values a healthy wheel does not exceed.
+
+use std::time::Duration;
+
+use super::{Exceeded, Unhealthy};
+use crate::histogram::assert_quantile;
+use crate::stats::Stats;
+use crate::timing_wheel::TimingWheel;
+
+/// What a healthy wheel does not exceed, for [`TimingWheel::health`] and [`Stats::check`]. A value equal to its limit is
+/// healthy; without a limit any value is. A wheel that has ended never is healthy.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), timingwheel::BuildError> {
+/// use std::time::Duration;
+/// use timingwheel::{TimingWheel, monitor::{Exceeded, Limits}};
+///
+/// let wheel = TimingWheel::builder().max_pending(1).build()?;
+/// let _first = wheel.try_sleep(Duration::from_secs(1)).expect("the first");
+/// let refused = wheel.try_sleep(Duration::from_secs(1));
+/// assert!(refused.is_err());
+///
+/// let unhealthy = wheel.health(&Limits::new().pending(10).refused(0)).unwrap_err();
+/// assert_eq!(unhealthy.exceeded(), [Exceeded::Refused { refused: 1, limit: 0 }]);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "limits do nothing until a wheel is checked against them"]
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Limits {
+    pending: Option<usize>,
+    lateness: Vec<(f64, Duration)>,
+    lock_hold: Option<Duration>,
+    overdue: Option<Duration>,
+    refused: Option<u64>,
+    stalls: Option<u64>,
+    panicked_wakers: Option<u64>,
+}
+
+impl Limits {
+    /// None but that the wheel has not ended.
+    pub const fn new() -> Self {
+        Self {
+            pending: None,
+            lateness: Vec::new(),
+            lock_hold: None,
+            overdue: None,
+            refused: None,
+            stalls: None,
+            panicked_wakers: None,
+        }
+    }
+
+    /// For [`Stats::pending`].
+    pub const fn pending(mut self, timers: usize) -> Self {
+        self.pending = Some(timers);
+        self
+    }
+
+    /// For a [quantile](super::Histogram::quantile) of [`Stats::lateness`]: 0.99 if 99 of 100 timers have to be in time. Set
+    /// again, for another quantile, both hold. A tick is part of the lateness. If no timer has fired, none was late.
+    ///
+    /// # Panics
+    /// If `quantile` is not from 0 to 1.
+    #[track_caller]
+    pub fn lateness(mut self, quantile: f64, lateness: Duration) -> Self {
+        assert_quantile(quantile);
+        self.lateness.push((quantile, lateness));
+        self
+    }
+
+    /// For the longest of [`Stats::lock_holds`].
+    pub const fn lock_hold(mut self, hold: Duration) -> Self {
+        self.lock_hold = Some(hold);
+        self
+    }
+
+    /// For [`Stats::overdue`]: whether the driver is alive and well.
+    pub const fn overdue(mut self, overdue: Duration) -> Self {
+        self.overdue = Some(overdue);
+        self
+    }
+
+    /// For [`Stats::refused`].
+    pub const fn refused(mut self, timers: u64) -> Self {
+        self.refused = Some(timers);
+        self
+    }
+
+    /// For [`Stats::stalls`].
+    pub const fn stalls(mut self, stalls: u64) -> Self {
+        self.stalls = Some(stalls);
+        self
+    }
+
+    /// For [`Stats::panicked_wakers`].
+    pub const fn panicked_wakers(mut self, wakers: u64) -> Self {
+        self.panicked_wakers = Some(wakers);
+        self
+    }
+
+    /// Everything that is exceeded.
+    fn exceeded_by<'a>(&'a self, stats: &'a Stats) -> impl Iterator<Item = Exceeded> + 'a {
+        let Self { pending, lateness, lock_hold, overdue, refused, stalls, panicked_wakers } = self;
+        let above = |duration: Option<Duration>, limit| duration.filter(|&duration| duration > limit);
+        let ended = stats.ended.then_some(Exceeded::Ended);
+        let overdue = overdue.and_then(|limit| {
+            above(Some(stats.overdue), limit).map(|overdue| Exceeded::Overdue { overdue, limit })
+        });
+        let pending = pending.filter(|&limit| stats.pending > limit);
+        let pending = pending.map(|limit| Exceeded::Pending { pending: stats.pending, limit });
+        let lateness = lateness.iter().filter_map(move |&(quantile, limit)| {
+            let lateness = above(stats.lateness.quantile(quantile), limit)?;
+            Some(Exceeded::Lateness { quantile, lateness, limit })
+        });
+        let lock_hold = lock_hold.and_then(|limit| {
+            above(stats.lock_holds.max(), limit).map(|longest| Exceeded::LockHold { longest, limit })
+        });
+        let refused = refused.filter(|&limit| stats.refused > limit);
+        let refused = refused.map(|limit| Exceeded::Refused { refused: stats.refused, limit });
+        let stalls = stalls.filter(|&limit| stats.stalls > limit);
+        let stalls = stalls.map(|limit| Exceeded::Stalls { stalls: stats.stalls, limit });
+        let panicked = panicked_wakers.filter(|&limit| stats.panicked_wakers > limit);
+        let panicked =
+            panicked.map(|limit| Exceeded::PanickedWakers { panicked: stats.panicked_wakers, limit });
+        let one_each = [ended, overdue, pending, lock_hold, refused, stalls, panicked];
+        one_each.into_iter().flatten().chain(lateness)
+    }
+}
+
+impl Stats {
+    /// Compares these with `limits`.
+    ///
+    /// # Errors
+    /// If one is exceeded: names each value that is, and its limit.
+    ///
+    /// # Panics
+    /// Never.
+    pub fn check(&self, limits: &Limits) -> Result<(), Unhealthy> {
+        let exceeded: Vec<Exceeded> = limits.exceeded_by(self).collect();
+        if exceeded.is_empty() { Ok(()) } else { Err(Unhealthy::new(exceeded)) }
+    }
+}
+
+impl TimingWheel {
+    /// Compares what the wheel has done since it was made, and how it does, with `limits`. To judge by what happened since
+    /// the last check, take [`Stats::since`] and [`Stats::check`], as [`monitor`](crate::monitor) shows.
+    ///
+    /// Locks each shard for a moment, one after the other, as [`stats`](Self::stats) does.
+    ///
+    /// # Errors
+    /// If a limit is exceeded: names each value that is, and its limit.
+    ///
+    /// # Panics
+    /// Never.
+    pub fn health(&self, limits: &Limits) -> Result<(), Unhealthy> {
+        self.stats().check(limits)
+    }
+}

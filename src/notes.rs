@@ -1,0 +1,94 @@
+//! What a wheel notes as it happens, beside what its shards count.
+
+use crate::events::Events;
+use crate::histogram::Histogram;
+use crate::stats::Stats;
+use crate::sync::{AtomicU64, Ordering, ShortLock, ShortLockGuard};
+
+#[derive(Debug)]
+pub(crate) struct Notes {
+    /// The wheel's.
+    name: Box<str>,
+    events: Events,
+    of_turns: ShortLock<OfTurns>,
+    /// Relaxed, as all counts here: they guard no other memory.
+    wakeups: AtomicU64,
+    refused: AtomicU64,
+    stalls: AtomicU64,
+    panicked_wakers: AtomicU64,
+}
+
+/// What the driver notes of its turns: one by one, because it is one task, so it writes without a locked instruction for
+/// each timer.
+#[derive(Debug, Default)]
+pub(crate) struct OfTurns {
+    pub(crate) lateness: Histogram,
+    pub(crate) lock_holds: Histogram,
+}
+
+impl Notes {
+    pub(crate) fn of(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            events: Events::of(name),
+            of_turns: ShortLock::new(OfTurns::default()),
+            wakeups: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            stalls: AtomicU64::new(0),
+            panicked_wakers: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What happens, but for what is counted too.
+    pub(crate) const fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// For the driver, before it takes a shard's lock: so whoever reads this, which takes a microsecond, keeps only the
+    /// driver waiting, and not those who arm and cancel.
+    pub(crate) fn of_turns(&self) -> ShortLockGuard<'_, OfTurns> {
+        self.of_turns.lock()
+    }
+
+    /// The driver was woken.
+    pub(crate) fn woken(&self) {
+        self.wakeups.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A timer was refused, because as many are pending as may be.
+    #[cold]
+    pub(crate) fn refused(&self) {
+        let before = self.refused.fetch_add(1, Ordering::Relaxed);
+        self.events.refused(before + 1);
+    }
+
+    /// The driver was woken so late that its whole runtime may have stalled.
+    #[cold]
+    pub(crate) fn stalled(&self) {
+        let before = self.stalls.fetch_add(1, Ordering::Relaxed);
+        self.events.stalled(before + 1);
+    }
+
+    /// A waker panicked as the driver woke it.
+    #[cold]
+    pub(crate) fn waker_panicked(&self) {
+        let before = self.panicked_wakers.fetch_add(1, Ordering::Relaxed);
+        self.events.waker_panicked(before + 1);
+    }
+
+    pub(crate) fn copy_to(&self, stats: &mut Stats) {
+        {
+            let of_turns = self.of_turns.lock();
+            stats.lateness.copy_from(&of_turns.lateness);
+            stats.lock_holds.copy_from(&of_turns.lock_holds);
+        }
+        stats.driver_wakeups = self.wakeups.load(Ordering::Relaxed);
+        stats.refused = self.refused.load(Ordering::Relaxed);
+        stats.stalls = self.stalls.load(Ordering::Relaxed);
+        stats.panicked_wakers = self.panicked_wakers.load(Ordering::Relaxed);
+    }
+}

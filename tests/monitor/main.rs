@@ -1,0 +1,33 @@
+//! What a wheel tells of itself, and the limits that it can be held to. On a paused clock, but where the clock that runs
+//! on cannot make a difference.
+
+mod health;
+mod stats;
+
+use std::pin::Pin;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use timingwheel::{Sleep, TimingWheel};
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A timer that is pending.
+fn armed(wheel: &TimingWheel, delay: Duration) -> Sleep {
+    let mut sleep = wheel.sleep(delay);
+    assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    sleep
+}
+
+/// A wheel whose driver cannot run, because its runtime does not, with a timer that is due; and its runtime.
+fn stuck() -> (TimingWheel, Sleep, tokio::runtime::Runtime) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let wheel = runtime.block_on(async { TimingWheel::new() });
+    let sleep = armed(&wheel, ms(1));
+    std::thread::sleep(ms(20));
+    (wheel, sleep, runtime)
+}
