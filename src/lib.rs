@@ -46,6 +46,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
+//! | `metrics` | a wheel's statistics as metrics, for Prometheus and others |
 //! | `tracing` | [events](monitor#events) at a wheel's beginning and end, and when something is wrong |
 //! | `hyper` | [`hyper::rt::Timer`](https://docs.rs/hyper/1/hyper/rt/trait.Timer.html) for wheels, for hyper's servers and clients |
 //! | `tower` | a timeout layer and a back-off for tower's services |
@@ -78,6 +79,7 @@
 //! | watch a wheel in production | [`monitor`], [`TimingWheel::health`] |
 //! | a timer queue for an event loop of your own | [`wheel::Hierarchy`] |
 //! | know what you may rely on, and what holds it | [`promises`] |
+#![cfg_attr(feature = "metrics", doc = "| export metrics | [`metrics`], a feature |")]
 #![cfg_attr(feature = "hyper", doc = "| serve or ask by HTTP with hyper | [`hyper`], a feature |")]
 #![cfg_attr(
     feature = "tower",
@@ -104,6 +106,8 @@ pub mod hyper;
 mod idle_guard;
 mod interval;
 pub mod job;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 pub mod migration;
 pub mod monitor;
 mod notes;

@@ -15,7 +15,8 @@ use crate::histogram::Histogram;
 pub struct Stats {
     /// Timers that are registered now.
     pub pending: usize,
-    /// How many of these stand on each level, level 0 first, as far as levels have been needed. With more than 1,024 slots in
+    /// How many of these stand on each level, level 0 first, as far as levels have been needed;
+    /// those that may be late by a tolerance stand apart. With more than 1,024 slots in
     /// a shard's levels together these are counted so many at a time, and a timer that moves meanwhile may be counted
     /// twice or not at all.
     pub pending_by_level: Vec<usize>,
@@ -56,7 +57,7 @@ pub struct Stats {
 
 impl Stats {
     /// What happened after `earlier`, which are the same wheel's as they were then. What holds now, `pending`,
-    /// `pending_by_level`, `overdue` and `ended`, stays as it is.
+    /// `pending_by_level`, `pending_tolerant`, `overdue` and `ended`, stays as it is.
     ///
     /// # Panics
     /// Never. Where `earlier` counts more, as of another wheel, the difference is 0.

@@ -47,6 +47,11 @@
 //! # }
 //! ```
 //!
+//! # Metrics
+//!
+//! With the feature `metrics`, `timingwheel::metrics` hands all this to the recorder of the crate `metrics`; the example
+//! `monitor` serves it to Prometheus.
+//!
 //! # Events
 //!
 //! With the feature `tracing` a wheel tells its subscribers, with the target `timingwheel` and its name as the field `wheel`:

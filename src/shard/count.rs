@@ -5,8 +5,8 @@ use crate::stats::Stats;
 use crate::sync::Ordering;
 use crate::wheel::Census;
 
-/// Buckets that are looked at under one hold of the lock: all that a wheel of the default size can have. It keeps a hold
-/// below that of the driver's batches.
+/// Buckets that are looked at under one hold of the lock: all that the levels of a wheel of the default size can have,
+/// and some for tolerant levels. It keeps a hold below that of the driver's batches.
 const BUCKETS: usize = 1024;
 
 impl Shard {
