@@ -12,7 +12,7 @@
 //! | a slow task holds up all others | each job is a task of its own |
 //! | a task that throws is logged | [`JobError`](crate::job::JobError) in its handle, and [`Stats::jobs_panicked`](crate::Stats::jobs_panicked) |
 //! | `maxPendingTimeouts`, `RejectedExecutionException` | [`max_pending`](crate::Builder::max_pending), [`try_run_after`](crate::TimingWheel::try_run_after), which gives the future back |
-//! | `pendingTimeouts()` | [`pending`](crate::TimingWheel::pending) |
+//! | `pendingTimeouts()` | [`pending`](crate::TimingWheel::pending), [`stats`](crate::TimingWheel::stats) |
 //! | `stop()`, which returns what did not run | [`Jobs::stop`](crate::job::Jobs::stop), with keys; [`shutdown`](crate::TimingWheel::shutdown) wakes all futures |
 //! | `IdleStateHandler`, `ReadTimeoutHandler`, `WriteTimeoutHandler` | [`idle_guard`](crate::TimingWheel::idle_guard) |
 //! | a thread that ticks, used or not | nothing runs while nothing is due |
@@ -34,7 +34,7 @@
 //!
 //! # Go
 //!
-//! | `time`, and RussellLuo's `timingwheel` | here |
+//! | `time`, and the package `RussellLuo/timingwheel` | here |
 //! |---|---|
 //! | `AfterFunc(d, f)` | [`run_after(d, async { f() })`](crate::TimingWheel::run_after) |
 //! | `Timer.Stop()`, which says whether it was in time | [`Job::cancel`](crate::job::Job::cancel) |
