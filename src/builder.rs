@@ -90,8 +90,15 @@ pub struct Builder {
     name: Option<String>,
 }
 
-/// How many wheels of this process have got a name of ours.
-static NAMED: AtomicU64 = AtomicU64::new(0);
+/// A name for a wheel that was given none.
+fn next_name() -> String {
+    static NAMED: AtomicU64 = AtomicU64::new(0);
+    // As much memory whatever the number.
+    let mut name = String::with_capacity("wheel-".len() + u64::MAX.ilog10() as usize + 1);
+    name.push_str("wheel-");
+    name.push_str(&(NAMED.fetch_add(1, Ordering::Relaxed) + 1).to_string());
+    name
+}
 
 const MIN_TICK: Duration = Duration::from_micros(1);
 const MAX_TICK: Duration = Duration::from_nanos(u64::MAX);
@@ -195,8 +202,8 @@ impl Builder {
 
         let clock = Clock::start();
         let shards = shards.unwrap_or_else(|| runtime.metrics().num_workers().clamp(1, MAX_SHARDS));
-        let name = name.unwrap_or_else(|| format!("wheel-{}", NAMED.fetch_add(1, Ordering::Relaxed) + 1));
-        let alarm = Arc::new(Alarm::new(clock, pausable, shards, Notes::of(&name)));
+        let name = name.unwrap_or_else(next_name);
+        let alarm = Arc::new(Alarm::new(clock, pausable, shards, Notes::of(name)));
         let bound = max_pending.map(|max_pending| Arc::new(Bound::new(max_pending)));
         let shards: Box<[Arc<Shard>]> = (0..shards)
             .map(|number| {
@@ -208,7 +215,7 @@ impl Builder {
         let driven = Arc::new(Shards::new(&shards));
         let driver = Driver::new(driven.clone(), alarm.clone(), clock, resolution);
         alarm.start().map_err(BuildError::AlarmThread)?;
-        alarm.notes().events().begins(tick, wheel_size, shards.len(), max_pending);
+        alarm.notes().begins(tick, wheel_size, shards.len(), max_pending);
         runtime.spawn(driver);
         Ok(TimingWheel::from_parts(shards, driven, alarm, Some(runtime.id())))
     }

@@ -1,5 +1,7 @@
 //! What a wheel notes as it happens, beside what its shards count.
 
+use std::time::Duration;
+
 use crate::events::Events;
 use crate::histogram::Histogram;
 use crate::stats::Stats;
@@ -8,7 +10,7 @@ use crate::sync::{AtomicU64, Ordering, ShortLock, ShortLockGuard};
 #[derive(Debug)]
 pub(crate) struct Notes {
     /// The wheel's.
-    name: Box<str>,
+    name: String,
     events: Events,
     of_turns: ShortLock<OfTurns>,
     /// Relaxed, as all counts here: they guard no other memory.
@@ -27,10 +29,10 @@ pub(crate) struct OfTurns {
 }
 
 impl Notes {
-    pub(crate) fn of(name: &str) -> Self {
+    pub(crate) fn of(name: String) -> Self {
         Self {
-            name: name.into(),
-            events: Events::of(name),
+            name,
+            events: Events::new(),
             of_turns: ShortLock::new(OfTurns::default()),
             wakeups: AtomicU64::new(0),
             refused: AtomicU64::new(0),
@@ -43,9 +45,19 @@ impl Notes {
         &self.name
     }
 
-    /// What happens, but for what is counted too.
-    pub(crate) const fn events(&self) -> &Events {
-        &self.events
+    pub(crate) fn begins(
+        &self,
+        tick: Duration,
+        wheel_size: usize,
+        shards: usize,
+        max_pending: Option<usize>,
+    ) {
+        self.events.begins(&self.name, tick, wheel_size, shards, max_pending);
+    }
+
+    /// The wheel has ended, with so many timers pending. Only the first to say so is heard.
+    pub(crate) fn ended(&self, pending: usize) {
+        self.events.ended(&self.name, pending);
     }
 
     /// For the driver, before it takes a shard's lock: so whoever reads this, which takes a microsecond, keeps only the
@@ -63,21 +75,21 @@ impl Notes {
     #[cold]
     pub(crate) fn refused(&self) {
         let before = self.refused.fetch_add(1, Ordering::Relaxed);
-        self.events.refused(before + 1);
+        self.events.refused(&self.name, before + 1);
     }
 
     /// The driver was woken so late that its whole runtime may have stalled.
     #[cold]
     pub(crate) fn stalled(&self) {
         let before = self.stalls.fetch_add(1, Ordering::Relaxed);
-        self.events.stalled(before + 1);
+        self.events.stalled(&self.name, before + 1);
     }
 
     /// A waker panicked as the driver woke it.
     #[cold]
     pub(crate) fn waker_panicked(&self) {
         let before = self.panicked_wakers.fetch_add(1, Ordering::Relaxed);
-        self.events.waker_panicked(before + 1);
+        self.events.waker_panicked(&self.name, before + 1);
     }
 
     pub(crate) fn copy_to(&self, stats: &mut Stats) {

@@ -158,7 +158,7 @@ impl TimingWheel {
     pub fn shutdown(&self) -> usize {
         let pending = self.wheel.driven.end();
         self.wheel.alarm.wake_to_end();
-        self.wheel.alarm.notes().events().ended(pending);
+        self.wheel.alarm.notes().ended(pending);
         pending
     }
 

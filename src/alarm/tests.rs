@@ -12,7 +12,7 @@ fn ring_at_once(alarm: &Alarm) {
 
 #[test]
 fn lateness_is_told_once_and_not_after_the_driver_has_armed_again() {
-    let alarm = Arc::new(Alarm::new(Clock::start(), false, 1, Notes::of("alone")));
+    let alarm = Arc::new(Alarm::new(Clock::start(), false, 1, Notes::of("alone".into())));
     alarm.start().expect("a thread");
     assert_eq!(alarm.take_lateness(), Duration::ZERO);
     ring_at_once(&alarm);

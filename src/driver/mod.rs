@@ -243,6 +243,6 @@ impl Drop for Driver {
     fn drop(&mut self) {
         let pending = self.shards.end();
         self.alarm.end();
-        self.alarm.notes().events().ended(pending);
+        self.alarm.notes().ended(pending);
     }
 }

@@ -49,7 +49,7 @@ impl Rig {
     /// One shard for each list of deadlines, which come after tick 0.
     fn new(deadlines: &[Vec<u64>]) -> Self {
         let clock = Clock::start();
-        let alarm = Arc::new(Alarm::new(clock, false, deadlines.len(), Notes::of("rig")));
+        let alarm = Arc::new(Alarm::new(clock, false, deadlines.len(), Notes::of("rig".into())));
         let shard = |number| {
             let place = (number, deadlines.len());
             Arc::new(Shard::new(place, Hierarchy::new(resolution(), SLOTS), clock, alarm.clone(), None))

@@ -6,12 +6,13 @@ use std::time::Duration;
 pub(crate) struct Events;
 
 impl Events {
-    pub(crate) const fn of(_wheel: &str) -> Self {
+    pub(crate) const fn new() -> Self {
         Self
     }
 
     pub(crate) const fn begins(
         &self,
+        _wheel: &str,
         _tick: Duration,
         _wheel_size: usize,
         _shards: usize,
@@ -19,11 +20,11 @@ impl Events {
     ) {
     }
 
-    pub(crate) const fn refused(&self, _refused: u64) {}
+    pub(crate) const fn refused(&self, _wheel: &str, _refused: u64) {}
 
-    pub(crate) const fn stalled(&self, _stalls: u64) {}
+    pub(crate) const fn stalled(&self, _wheel: &str, _stalls: u64) {}
 
-    pub(crate) const fn waker_panicked(&self, _panicked: u64) {}
+    pub(crate) const fn waker_panicked(&self, _wheel: &str, _panicked: u64) {}
 
-    pub(crate) const fn ended(&self, _pending: usize) {}
+    pub(crate) const fn ended(&self, _wheel: &str, _pending: usize) {}
 }

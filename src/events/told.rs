@@ -17,7 +17,6 @@ const SELDOM: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct Events {
-    wheel: Box<str>,
     refused: Seldom,
     stalled: Seldom,
     waker_panicked: Seldom,
@@ -25,9 +24,8 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    pub(crate) fn of(wheel: &str) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            wheel: wheel.into(),
             refused: Seldom::default(),
             stalled: Seldom::default(),
             waker_panicked: Seldom::default(),
@@ -37,40 +35,36 @@ impl Events {
 
     pub(crate) fn begins(
         &self,
+        wheel: &str,
         tick: Duration,
         wheel_size: usize,
         shards: usize,
         max_pending: Option<usize>,
     ) {
-        let wheel = &*self.wheel;
         contained(
             || debug!(target: TARGET, wheel, ?tick, wheel_size, shards, max_pending, "a timing wheel begins"),
         );
     }
 
     /// So many were, with this one.
-    pub(crate) fn refused(&self, refused: u64) {
-        let wheel = &*self.wheel;
+    pub(crate) fn refused(&self, wheel: &str, refused: u64) {
         self.refused
             .tell(|| warn!(target: TARGET, wheel, refused, "a timing wheel is full and refuses a timer"));
     }
 
-    pub(crate) fn stalled(&self, stalls: u64) {
-        let wheel = &*self.wheel;
+    pub(crate) fn stalled(&self, wheel: &str, stalls: u64) {
         self.stalled.tell(|| info!(target: TARGET, wheel, stalls, "a timing wheel's driver was woken late"));
     }
 
-    pub(crate) fn waker_panicked(&self, panicked: u64) {
-        let wheel = &*self.wheel;
+    pub(crate) fn waker_panicked(&self, wheel: &str, panicked: u64) {
         self.waker_panicked.tell(
             || error!(target: TARGET, wheel, panicked, "a waker panicked as a timing wheel's driver woke it"),
         );
     }
 
     /// Told once, by whoever ends it first: with how many timers were pending.
-    pub(crate) fn ended(&self, pending: usize) {
+    pub(crate) fn ended(&self, wheel: &str, pending: usize) {
         if !self.has_ended.swap(true, Ordering::Relaxed) {
-            let wheel = &*self.wheel;
             contained(|| debug!(target: TARGET, wheel, pending, "a timing wheel has ended"));
         }
     }

@@ -111,7 +111,8 @@ struct Parts {
 impl Parts {
     fn new(route: Route, shards: usize) -> Self {
         let clock = Clock::start();
-        let alarm = Arc::new(Alarm::new(clock, matches!(route, Route::Waker), shards, Notes::of("model")));
+        let alarm =
+            Arc::new(Alarm::new(clock, matches!(route, Route::Waker), shards, Notes::of("model".into())));
         let shards: Box<[_]> = (0..shards).map(|_| shard_of(alarm.clone(), clock, None)).collect();
         let driven = Arc::new(Shards::new(&shards));
         let driver = Driver::new(driven.clone(), alarm.clone(), clock, resolution());
@@ -122,7 +123,7 @@ impl Parts {
 /// A single shard. The model plays its driver.
 fn shard(bound: Option<Arc<Bound>>) -> Arc<Shard> {
     let clock = Clock::start();
-    shard_of(Arc::new(Alarm::new(clock, false, 1, Notes::of("model"))), clock, bound)
+    shard_of(Arc::new(Alarm::new(clock, false, 1, Notes::of("model".into()))), clock, bound)
 }
 
 fn shard_of(alarm: Arc<Alarm>, clock: Clock, bound: Option<Arc<Bound>>) -> Arc<Shard> {
