@@ -20,7 +20,7 @@ fn purgatory() -> (Purgatory<u8>, Arc<Shard>) {
     // It would end the wheel as it is dropped.
     std::mem::forget(driver);
     let shard = shards[0].clone();
-    (TimingWheel::from_parts(shards, driven, alarm).purgatory(), shard)
+    (TimingWheel::from_parts(shards, driven, alarm, None).purgatory(), shard)
 }
 
 /// What a condition looks at. Each sets one of the two, and some hold when one is set, others when both are.
