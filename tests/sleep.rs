@@ -260,10 +260,10 @@ async fn the_forms_that_return_errors_are_ready_at_the_same_time() {
 async fn it_can_be_sent_shared_moved_and_printed() {
     fn check<T: Send + Sync + Unpin + Debug + 'static>(_: &T) {}
     fn check_wheel<T: Clone + Send + Sync + Debug + 'static>(_: &T) {}
-    let wheel = TimingWheel::new();
+    let wheel = TimingWheel::builder().name("timers").build().unwrap();
     let sleep: Sleep = wheel.sleep(ms(1));
     check(&sleep);
     check_wheel(&wheel);
     assert!(format!("{sleep:?}").starts_with("Sleep { deadline: Instant"), "{sleep:?}");
-    assert_eq!(format!("{wheel:?}"), "TimingWheel { shards: 1, pending: 0, .. }");
+    assert_eq!(format!("{wheel:?}"), "TimingWheel { name: \"timers\", shards: 1, pending: 0, .. }");
 }
