@@ -3,13 +3,20 @@
 use super::{Hierarchy, Nanos};
 
 impl<T> Hierarchy<T> {
-    /// The payload of the least `rank`, which begins with a deadline: the entry's, or a later one that the wheel has not
-    /// been told.
+    /// The payload of the least `rank`, which begins with a deadline: the entry's, or a later one that the wheel has
+    /// not been told.
     ///
-    /// Takes a look at each entry of the buckets that may hold it, as a rule of one, and at each bucket in the queue.
+    /// Takes a look at each bucket in the queue, and at each entry of those that may hold it: of the one that begins
+    /// first, as a rule, and of others while all entries seen have later deadlines than those begin.
     pub(crate) fn earliest_by<R: Ord>(&self, rank: impl Fn(&T) -> (Nanos, R)) -> Option<&T> {
         let mut earliest: Option<((Nanos, R), &T)> = None;
-        for (beginning, bucket) in self.levels.queued() {
+        // The bucket that begins first comes first, so that others need not be looked at. In the queue an empty one may
+        // stand before it.
+        let filled = || self.levels.queued().filter(|(_, bucket)| !bucket.is_empty());
+        let first = filled().min_by_key(|&(beginning, _)| beginning);
+        let others =
+            filled().filter(|&(_, bucket)| first.is_none_or(|(_, first)| !std::ptr::eq(first, bucket)));
+        for (beginning, bucket) in first.into_iter().chain(others) {
             // In a bucket that has yet to begin nothing is due before that.
             let may_hold_it = earliest.as_ref().is_none_or(|((deadline, _), _)| beginning < *deadline);
             if !may_hold_it && beginning > self.elapsed() {
@@ -35,6 +42,24 @@ mod tests {
     use crate::wheel::{Progress, Resolution};
 
     const TICK: u64 = 10;
+
+    #[test]
+    fn it_looks_at_the_entries_of_the_bucket_that_begins_first_and_of_no_other() {
+        let tick = Resolution::new(std::time::Duration::from_nanos(TICK)).unwrap();
+        let mut wheel = Hierarchy::new(tick, 64);
+        let mut insert = |deadline| wheel.insert(Nanos::ZERO, Nanos(deadline), deadline).unwrap();
+        let front = insert(15);
+        (0..100).for_each(|_| _ = insert(65));
+        (0..3).for_each(|_| _ = insert(35));
+        // Its bucket stays in the queue, empty.
+        wheel.cancel(front);
+        let looks = std::cell::Cell::new(0);
+        let rank = |&deadline: &u64| {
+            looks.set(looks.get() + 1);
+            (Nanos(deadline), ())
+        };
+        assert_eq!((wheel.earliest_by(rank), looks.get()), (Some(&35), 3));
+    }
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
