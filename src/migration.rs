@@ -73,6 +73,7 @@
 //! | `remove`, `try_remove`, `reset`, `reset_at`, `deadline` | the same; a key whose item has left finds nothing, where tokio-util's may touch another item | keys have the number of their insertion |
 //! | `deadline`, `Expired::deadline` | the deadline that was set, where tokio-util's is rounded up to a millisecond and not before what is due | nothing has to be rounded |
 //! | `peek` | the same | |
+//! | | [`drain`](crate::time::DelayQueue::drain) takes out all items in order, of a queue whose wheel has ended too | by `peek` and `remove` it would take a look at a whole slot for each |
 //! | `clear`, `len`, `is_empty`, `capacity`, `reserve`, `shrink_to_fit` | the same; up to [`MAX_LEN`](crate::time::DelayQueue::MAX_LEN) items, where tokio-util's takes a quarter of that; `reserve` counts from `len`, and not from `capacity` | |
 //! | `compact` | the same; only the keys of items that were moved take longer afterwards, where tokio-util's all do | |
 //! | `Key` | 16 bytes, tokio-util's 8 | the number of the insertion |

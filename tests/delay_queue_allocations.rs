@@ -1,5 +1,5 @@
 //! A warm delay queue allocates nothing: neither where items are inserted, reset and removed, nor where they are awaited
-//! and popped.
+//! and popped. Emptied at once, it keeps the room for its items.
 //!
 //! One test, alone in its process, because it counts what the whole process allocates.
 
@@ -59,6 +59,19 @@ fn come_and_go(queue: &mut DelayQueue<u64>) {
     }
 }
 
+/// How many bytes are taken for so many items, in a queue that was emptied of as many.
+fn bytes_to_fill_again(empty: fn(&mut DelayQueue<[u64; 64]>)) -> usize {
+    let mut queue = TimingWheel::new().delay_queue();
+    let fill = |queue: &mut DelayQueue<_>| {
+        (0..AT_A_TIME).for_each(|n| _ = queue.insert([n; 64], Duration::from_secs(n)));
+    };
+    fill(&mut queue);
+    empty(&mut queue);
+    let region = Region::new(ALLOCATOR);
+    fill(&mut queue);
+    region.change().bytes_allocated
+}
+
 #[test]
 fn a_warm_queue_allocates_nothing() {
     assert_eq!(allocations(|| drop(black_box(Box::new(1)))), 1, "allocations are not counted");
@@ -68,4 +81,11 @@ fn a_warm_queue_allocates_nothing() {
     let mut queue = TimingWheel::new().delay_queue();
     assert!(comes_to_allocate_nothing(|| come_and_go(&mut queue)), "where items come and go");
     assert!(comes_to_allocate_nothing(|| runtime.block_on(pop(&mut queue))), "where items are popped");
+
+    let room = usize::try_from(AT_A_TIME).unwrap() * size_of::<[u64; 64]>();
+    assert!(bytes_to_fill_again(|queue| *queue = TimingWheel::new().delay_queue()) > room);
+    for empty in [DelayQueue::clear, |queue: &mut DelayQueue<_>| _ = queue.drain()] {
+        let bytes = bytes_to_fill_again(empty);
+        assert!(bytes < room, "{bytes} bytes: the room for items is kept, which is {room}");
+    }
 }

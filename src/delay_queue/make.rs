@@ -39,12 +39,15 @@ impl TimingWheel {
     pub fn delay_queue<T>(&self) -> DelayQueue<T> {
         let mut queue = DelayQueue::new();
         queue.start(self.sleep_unset());
+        queue.stays = true;
         queue
     }
 }
 
 impl<T> DelayQueue<T> {
     /// An empty queue, on the wheel of the runtime within which the first item is inserted.
+    ///
+    /// When that wheel has ended, as its runtime has, and the queue is empty, it goes on so on the wheel of another.
     ///
     /// # Panics
     /// Never.
@@ -53,7 +56,7 @@ impl<T> DelayQueue<T> {
         const MILLISECOND: Duration = Duration::from_millis(1);
         // As good as any until the wheel is known.
         let resolution = Resolution::new(MILLISECOND).expect("not zero");
-        Self { schedule: Schedule::new(resolution), sleep: None }
+        Self { schedule: Schedule::new(resolution), sleep: None, stays: false, told_empty: None }
     }
 
     /// An empty queue with room for so many items, otherwise as [`new`](Self::new).
@@ -68,11 +71,15 @@ impl<T> DelayQueue<T> {
         queue
     }
 
-    /// The queue's sleep, on the current runtime's wheel if it has none yet.
+    /// The queue's sleep, on the current runtime's wheel if it has none yet, or an ended one that nothing holds it on.
     #[inline]
     #[track_caller]
     pub(super) fn started(&mut self) -> &Sleep {
-        if self.sleep.is_none() {
+        let has_to_start = match &self.sleep {
+            None => true,
+            Some(sleep) => self.is_empty() && !self.stays && sleep.has_ended(),
+        };
+        if has_to_start {
             self.start(with_current(TimingWheel::sleep_unset));
         }
         self.sleep.as_ref().expect("it has been started")
@@ -80,8 +87,7 @@ impl<T> DelayQueue<T> {
 
     #[cold]
     fn start(&mut self, sleep: Sleep) {
-        self.schedule.set_resolution(Resolution::new(sleep.tick()).expect("it is a wheel's"));
-        self.schedule.tell(sleep.now());
+        self.schedule.restart(Resolution::new(sleep.tick()).expect("it is a wheel's"), sleep.now());
         self.sleep = Some(sleep);
     }
 }

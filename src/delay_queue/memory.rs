@@ -1,7 +1,7 @@
 //! The memory that a queue holds, and leaving it without items.
 
-use super::DelayQueue;
-use super::items::MAX_ITEMS;
+use super::items::{Item, MAX_ITEMS};
+use super::{DelayQueue, Expired, Key};
 
 impl<T> DelayQueue<T> {
     /// The most items that a queue holds: 4,294,967,295. One more is refused by a panic that names both.
@@ -55,7 +55,8 @@ impl<T> DelayQueue<T> {
         self.schedule.compact();
     }
 
-    /// Drops all items, and wakes the task that waits for one. Keeps the memory.
+    /// Drops all items, and wakes the task that waits for one. The room for items is kept, as
+    /// [`capacity`](Self::capacity) tells it; what their timers took is given back.
     ///
     /// # Panics
     /// If dropping an item does. The queue is empty then, and the other items are dropped too.
@@ -67,5 +68,47 @@ impl<T> DelayQueue<T> {
         self.tell_that_it_is_empty();
         items.clear();
         self.schedule.items_mut().attach(items);
+    }
+
+    /// Takes all items out, due or not, and wakes the task that waits for one. They come in the order in which they
+    /// would have been handed out; to sort them is all that it takes, where [`peek`](Self::peek) looks for each.
+    ///
+    /// The queue is empty at once, and can be used meanwhile. Items that are not taken from the iterator are dropped
+    /// with it. The room for items is kept, as by [`clear`](Self::clear).
+    ///
+    /// # Panics
+    /// Never.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use timingwheel::time::{DelayQueue, Duration};
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// let job = queue.insert("job", Duration::from_secs(60));
+    /// let deadline = queue.deadline(&job);
+    ///
+    /// let mut items = queue.drain();
+    /// assert!(queue.is_empty());
+    /// let item = items.next().unwrap();
+    /// assert_eq!((*item.get_ref(), item.deadline(), item.key()), ("job", deadline, job));
+    /// # }
+    /// ```
+    #[must_use = "what is not taken from it is dropped; `clear` says so"]
+    pub fn drain(&mut self) -> std::vec::IntoIter<Expired<T>> {
+        if self.is_empty() {
+            return Vec::new().into_iter();
+        }
+        let mut detached = self.schedule.detach();
+        let mut items: Vec<Item<T>> = detached.drain().collect();
+        self.schedule.items_mut().attach(detached);
+        items.sort_unstable_by_key(|item| (item.deadline, item.number));
+        // Their keys are stale, so there is no place to look first.
+        let key = |item: &Item<T>| Key { number: item.number, index: 0 };
+        let expired: Vec<_> = items.into_iter().map(|item| self.expired(key(&item), item)).collect();
+        self.tell_that_it_is_empty();
+        expired.into_iter()
     }
 }

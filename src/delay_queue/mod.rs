@@ -9,8 +9,10 @@ mod memory;
 mod model;
 mod poll;
 mod schedule;
+mod waking;
 
 use std::fmt;
+use std::task::Waker;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -31,8 +33,9 @@ use crate::wheel::Nanos;
 /// out. A key that has outlived its item finds nothing.
 ///
 /// A queue is on one wheel: that of [`TimingWheel::delay_queue`](crate::TimingWheel::delay_queue), or that of the
-/// runtime within which the first item is inserted. It has one timer there, armed when it is polled and moved as need
-/// be. Its items are in the queue itself, so none but that timer takes a lock.
+/// runtime within which the first item is inserted, until that has ended and the queue is empty. It has one timer
+/// there, armed when it is polled and moved as need be. Its items are in the queue itself, so none but that timer
+/// takes a lock.
 ///
 /// It holds at most [`MAX_LEN`](Self::MAX_LEN) items. Deadlines may lie in the past, and have no limit in the future:
 /// those more than 583 years ahead never come.
@@ -42,11 +45,19 @@ use crate::wheel::Nanos;
 /// # Precision
 ///
 /// No item comes early. It comes late by less than a tick of the wheel, plus the time that the machine takes to wake
-/// the task, as a [`Sleep`] does.
+/// the task, as a [`Sleep`] does. A queue that is used under several clocks, of which some are paused, goes by the
+/// one that is furthest ahead.
+///
+/// # Cancel safety
+///
+/// An item leaves the queue when it is handed out: dropping the future of [`StreamExt::next`] loses none, so it can
+/// be used in a `select!` loop.
+///
+/// [`StreamExt::next`]: futures::StreamExt::next
 ///
 /// # Examples
 ///
-/// Items that come and go while others are awaited:
+/// Items that come and go while others are awaited. `next` is that of the crate `futures`, or tokio-stream's:
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -80,14 +91,21 @@ pub struct DelayQueue<T> {
     schedule: Schedule<T>,
     /// Armed for when there is something to do, or earlier. None before the wheel is known, so before the first item.
     sleep: Option<Sleep>,
+    /// Made on a wheel by who chose it, and stays there also when that has ended.
+    stays: bool,
+    /// Of the task that was told last that there is no item: the next insertion wakes it.
+    told_empty: Option<Waker>,
 }
 
 impl<T> DelayQueue<T> {
     /// Adds an item that is due `timeout` from now. With a `timeout` of zero it is due at once, with one of more than
     /// 583 years never.
     ///
+    /// An item is taken also where the wheel has ended: it is handed out by a poll that finds it due, and a poll before
+    /// that tells of the end.
+    ///
     /// # Panics
-    /// If the queue holds [`MAX_LEN`](Self::MAX_LEN) items; and, unless it is on a wheel already, if this thread is
+    /// If the queue holds [`MAX_LEN`](Self::MAX_LEN) items; and, if it has yet to find a wheel, if this thread is
     /// not within a tokio runtime, or if the runtime's wheel cannot be made. The message names the caller.
     ///
     /// # Examples
@@ -125,6 +143,7 @@ impl<T> DelayQueue<T> {
     fn insert_nanos(&mut self, value: T, deadline: Nanos) -> Key {
         let key = self.schedule.insert(deadline, value);
         self.be_in_time_for(deadline);
+        self.tell_that_it_is_not_empty();
         key
     }
 
@@ -215,7 +234,10 @@ impl<T> DelayQueue<T> {
 
     /// The key of the item that will be handed out next, due or not, if nothing changes; `None` if the queue is empty.
     ///
-    /// Takes a look at all items that share a slot with that one, unless it is due in this tick.
+    /// Looks at no other item if a poll has found that one due, or due in the same tick. Otherwise it looks at each
+    /// slot in use, at all items in the one that begins first, and at those in further ones that begin before the
+    /// earliest deadline seen so far. An item that was reset to later stands in the slot of an earlier deadline until
+    /// that has come. To take out all items use [`drain`](Self::drain).
     #[must_use]
     pub fn peek(&self) -> Option<Key> {
         self.schedule.peek()
@@ -233,27 +255,6 @@ impl<T> DelayQueue<T> {
         self.len() == 0
     }
 
-    /// After an item has got that deadline: a task that waits is to be woken by then.
-    #[inline]
-    fn be_in_time_for(&mut self, deadline: Nanos) {
-        if let Some(sleep) = &mut self.sleep
-            && let Some(armed) = sleep.armed()
-        {
-            if deadline <= self.schedule.now() {
-                sleep.wake();
-            } else if !self.schedule.is_in_time(armed, deadline) {
-                sleep.move_to(deadline);
-            }
-        }
-    }
-
-    /// Whoever waits for an item is told that there is none.
-    fn tell_that_it_is_empty(&mut self) {
-        if let Some(sleep) = &mut self.sleep {
-            sleep.wake();
-        }
-    }
-
     fn expired(&self, key: Key, Item { value, deadline, number: _, timer: _ }: Item<T>) -> Expired<T> {
         let sleep = self.sleep.as_ref().expect("an item comes after its wheel");
         Expired { value, deadline: sleep.clock().instant(deadline), key }
@@ -265,7 +266,7 @@ impl<T> Unpin for DelayQueue<T> {}
 
 impl<T> fmt::Debug for DelayQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { schedule: _, sleep } = self;
+        let Self { schedule: _, sleep, stays: _, told_empty: _ } = self;
         f.debug_struct("DelayQueue")
             .field("len", &self.len())
             .field("capacity", &self.capacity())

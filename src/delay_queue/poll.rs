@@ -15,7 +15,7 @@ const BATCH: usize = 256;
 
 impl<T> DelayQueue<T> {
     /// Polls for the next item whose deadline has come. `None` if the queue is empty; there may be more after an
-    /// insertion.
+    /// insertion, which wakes the task.
     ///
     /// Pending, it wakes the task when an item is due, when one is inserted or reset that is due earlier than the
     /// others, and when the last is removed. It may also wake it with nothing due, now and then. Of several tasks
@@ -62,8 +62,8 @@ impl<T> DelayQueue<T> {
     ///
     /// # Errors
     /// If an item has to wait and the wheel has ended, or has no place for one more timer. The items stay: those whose
-    /// deadline comes are handed out at later polls, and [`peek`](Self::peek) and [`remove`](Self::remove) take
-    /// out all of them.
+    /// deadline comes are handed out at later polls, and [`drain`](Self::drain) takes out all of them. Who is told that
+    /// there is no place is not woken when there is one: poll again after a while, or after an insertion.
     ///
     /// # Examples
     ///
@@ -80,8 +80,8 @@ impl<T> DelayQueue<T> {
     ///
     /// let error = poll_fn(|cx| queue.try_poll_expired(cx)).await.unwrap().unwrap_err();
     /// assert!(error.is_shutdown());
-    /// while let Some(key) = queue.peek() {
-    ///     println!("not done: {}", queue.remove(&key).into_inner());
+    /// for item in queue.drain() {
+    ///     println!("not done: {}", item.into_inner());
     /// }
     /// # }
     /// ```
@@ -99,9 +99,7 @@ impl<T> DelayQueue<T> {
                     continue;
                 }
                 Turn::Empty => {
-                    if let Some(sleep) = &mut self.sleep {
-                        sleep.disarm();
-                    }
+                    self.remember_told(cx.waker());
                     return Poll::Ready(None);
                 }
                 Turn::Until(at) => at,
@@ -117,12 +115,15 @@ impl<T> DelayQueue<T> {
                 }
                 sleep.move_to_at(self.schedule.now(), at);
             }
-            if let Err(error) = ready!(sleep.poll_elapsed(cx)) {
-                return Poll::Ready(Some(Err(error)));
-            }
-            // The wheel's word counts, so that there is an end to this also where this thread has another clock.
+            let now = match ready!(sleep.poll_elapsed(cx)) {
+                // The wheel's word counts, so that there is an end to this also where this thread has another clock.
+                Ok(()) => sleep.now().max(sleep.deadline_nanos()),
+                // What has come due meanwhile needs no timer.
+                Err(_) if !has_looked => sleep.now(),
+                Err(error) => return Poll::Ready(Some(Err(error))),
+            };
             has_looked = true;
-            self.schedule.tell(sleep.now().max(sleep.deadline_nanos()));
+            self.schedule.tell(now);
         }
     }
 }

@@ -61,10 +61,11 @@ impl<T> Schedule<T> {
         }
     }
 
-    /// Gives an empty schedule another resolution.
-    pub(super) fn set_resolution(&mut self, resolution: Resolution) {
+    /// Gives an empty schedule another clock, which may have another origin. Keys differ from all there were.
+    pub(super) fn restart(&mut self, resolution: Resolution, now: Nanos) {
         debug_assert_eq!(self.items.len(), 0);
         self.timers = Hierarchy::new(resolution, SLOTS);
+        self.now = now;
     }
 
     pub(super) const fn items(&self) -> &Items<T> {
@@ -257,7 +258,7 @@ impl<T> Schedule<T> {
         self.shrink_to_fit();
     }
 
-    /// Leaves no item, and returns what they were in: dropping them is code of a user's.
+    /// Leaves no item, and returns what they were in, with room for as many: dropping them is code of a user's.
     pub(super) fn detach(&mut self) -> Slab<Item<T>> {
         self.timers = Hierarchy::new(self.timers.resolution(), SLOTS);
         self.due.clear();

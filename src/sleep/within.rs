@@ -4,6 +4,7 @@ use std::task::Waker;
 
 use super::{Sleep, State};
 use crate::clock::Clock;
+use crate::contain::contained;
 use crate::wheel::Nanos;
 
 impl Sleep {
@@ -23,10 +24,16 @@ impl Sleep {
         }
     }
 
-    /// Wakes the task now, if one is registered, instead of at the deadline.
+    /// Whether the wheel has.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.shard.has_ended()
+    }
+
+    /// Wakes the task now, if one is registered, instead of at the deadline. A waker's panic is contained, as where the
+    /// driver wakes it.
     pub(crate) fn wake(&mut self) {
         if let Some(waker) = self.take_waker() {
-            waker.wake();
+            contained(|| waker.wake());
         }
     }
 

@@ -41,11 +41,9 @@ async fn at_the_end_of_the_wheel_who_waits_is_woken_and_told_and_no_item_is_lost
     queue.insert(5, ms(1));
     queue.insert(0, Duration::ZERO);
     assert_eq!(due(&mut queue), 0);
-    let mut rest = Vec::new();
-    while let Some(key) = queue.peek() {
-        rest.push(queue.remove(&key).into_inner());
-    }
-    assert_eq!(rest, [5, 20, 30]);
+    let first = queue.peek().unwrap();
+    assert_eq!(queue.remove(&first).into_inner(), 5);
+    assert_eq!(queue.drain().map(Expired::into_inner).collect::<Vec<_>>(), [20, 30]);
     assert!(assert_ready!(poll(&mut queue)).is_none());
 }
 
@@ -53,6 +51,7 @@ async fn at_the_end_of_the_wheel_who_waits_is_woken_and_told_and_no_item_is_lost
 fn a_queue_outlives_its_runtime() {
     let (queue, deadline) = paused().block_on(async {
         let mut queue = spawn(DelayQueue::new());
+        advance(DAY).await;
         let key = queue.insert("far", DAY);
         queue.insert("due", Duration::ZERO);
         assert_eq!(due(&mut queue), "due");
@@ -69,9 +68,46 @@ fn a_queue_outlives_its_runtime() {
     assert_eq!(due(&mut queue), "far");
     assert!(assert_ready!(poll(&mut queue)).is_none());
 
-    // It stays on the wheel that it had, which is no more.
-    queue.insert("late", DAY);
-    paused().block_on(async { assert!(assert_ready!(try_poll(&mut queue)).unwrap().is_err()) });
+    // Empty, it is as one that has had no item yet; the next clock begins anew.
+    let text = panic_text(|| queue.insert("nowhere", DAY));
+    assert!(text.starts_with("there is no timing wheel here"), "{text}");
+    paused().block_on(async {
+        let start = Instant::now();
+        let late = queue.insert("late", ms(5));
+        assert_eq!(queue.deadline(&late), start + ms(5));
+        assert_ne!(late, key, "a key is used once");
+        assert!(queue.try_remove(&key).is_none());
+        assert_eq!((drain(&mut queue).await, start.elapsed()), (vec!["late"], ms(5)));
+    });
+}
+
+#[test]
+fn a_queue_stays_on_its_wheel_while_it_has_items_or_if_it_was_made_there() {
+    let mut with_item = spawn(DelayQueue::new());
+    let mut made_there = paused().block_on(async {
+        with_item.insert(1, DAY);
+        spawn(TimingWheel::new().delay_queue())
+    });
+    paused().block_on(async {
+        for queue in [&mut with_item, &mut made_there] {
+            queue.insert(2, DAY);
+            assert!(assert_ready!(try_poll(queue)).unwrap().unwrap_err().is_shutdown());
+        }
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_due_at_the_end_of_the_wheel_is_handed_out_first() {
+    let wheel = TimingWheel::builder().tick(ms(100)).build().unwrap();
+    let mut queue = spawn(wheel.delay_queue());
+    queue.insert(1, ms(5));
+    queue.insert(2, ms(40));
+    assert_pending!(poll(&mut queue));
+    advance(ms(6)).await;
+    wheel.shutdown();
+    assert!(queue.is_woken());
+    assert_eq!(due(&mut queue), 1);
+    assert!(assert_ready!(try_poll(&mut queue)).unwrap().unwrap_err().is_shutdown());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use futures::StreamExt;
 use futures::stream::{FusedStream, Stream};
 use timingwheel::TimingWheel;
 use timingwheel::time::DelayQueue;
-use tokio::time::{Instant, advance};
+use tokio::time::{Instant, advance, sleep};
 use tokio_test::task::spawn;
 use tokio_test::{assert_pending, assert_ready};
 
@@ -90,13 +90,28 @@ async fn items_of_the_tick_that_is_under_way_take_one_wake_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_that_shares_a_tick_is_there_as_soon_as_it_is_polled_for() {
-    let mut queue = spawn(TimingWheel::builder().tick(DAY).build().unwrap().delay_queue());
-    queue.insert(1, ms(5));
-    queue.insert(2, ms(60));
-    advance(ms(5)).await;
-    assert_eq!(due(&mut queue), 1);
-    assert_pending!(poll(&mut queue));
+async fn an_item_that_shares_a_tick_is_there_at_its_deadline_unless_the_last_in_the_tick_is_waited_for() {
+    let wheel = TimingWheel::builder().tick(DAY).build().unwrap();
+    for is_waited_for in [false, true] {
+        let mut queue = spawn(wheel.delay_queue());
+        queue.insert(1, ms(5));
+        queue.insert(2, ms(60));
+        if is_waited_for {
+            assert_pending!(poll(&mut queue));
+        }
+        advance(ms(5)).await;
+        if is_waited_for {
+            assert_pending!(poll(&mut queue));
+            sleep(ms(55)).await;
+            assert!(queue.is_woken());
+        }
+        assert_eq!(due(&mut queue), 1);
+        if is_waited_for {
+            assert_eq!(due(&mut queue), 2);
+        } else {
+            assert_pending!(poll(&mut queue));
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -161,17 +176,55 @@ async fn as_a_stream_it_knows_its_size_and_is_terminated_while_it_is_empty() {
     assert!(queue.is_terminated());
 }
 
+/// On a runtime of its own, where nothing else makes this task wait. Moving the timers spends some of the budget too,
+/// so all have been moved before the other task is there.
 #[tokio::test(start_paused = true)]
 async fn popping_lets_other_tasks_run() {
-    let mut queue = DelayQueue::new();
-    (0..10_000).for_each(|n| _ = queue.insert(n, Duration::ZERO));
+    const BUDGET: usize = 128;
+    let mut queue = TimingWheel::new().delay_queue();
+    (0..1_000).for_each(|n| _ = queue.insert(n, Duration::ZERO));
+    assert!(queue.next().await.is_some());
+    tokio::task::yield_now().await;
     let other = tokio::spawn(std::future::ready(()));
     let mut popped = 0;
     while !other.is_finished() {
-        assert!(queue.next().await.is_some());
+        assert!(queue.next().await.is_some(), "the other task did not run");
         popped += 1;
     }
-    assert!(popped < 1_000, "the other task ran after {popped} items");
+    // One more, which waited for the other.
+    assert!(popped <= BUDGET + 1, "the other task ran after {popped} items");
+}
+
+#[tokio::test(start_paused = true)]
+async fn drain_takes_all_items_out_in_the_order_in_which_they_would_come() {
+    let mut queue = spawn(DelayQueue::new());
+    let start = Instant::now();
+    let mut expected = Vec::new();
+    fastrand::seed(5);
+    for value in 0..500_u64 {
+        let millis = fastrand::u64(..300);
+        let key = queue.insert_at(value, start + ms(millis));
+        expected.push((millis, value, key));
+    }
+    for (millis, _, key) in expected.iter_mut().step_by(3) {
+        *millis = fastrand::u64(..600);
+        queue.reset_at(key, start + ms(*millis));
+    }
+    // Some are due, and one of them has been handed out.
+    advance(ms(100)).await;
+    expected.sort_unstable_by_key(|&(millis, value, _)| (millis, value));
+    let (_, first, _) = expected.remove(0);
+    assert_eq!(due(&mut queue), first);
+    let drained = queue.drain();
+    assert_eq!((queue.len(), queue.peek(), drained.len()), (0, None, expected.len()));
+    for (expired, (millis, value, key)) in drained.zip(expected) {
+        assert_eq!((expired.deadline(), expired.key()), (start + ms(millis), key));
+        assert_eq!(expired.into_inner(), value);
+        assert!(queue.try_remove(&key).is_none());
+    }
+    assert_eq!(queue.drain().count(), 0);
+    queue.insert(1_000, ms(1));
+    assert_eq!(drain(&mut queue).await, [1_000]);
 }
 
 #[tokio::test]

@@ -66,6 +66,19 @@ async fn clear_wakes_who_waits_also_if_an_item_panics() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_not_taken_from_a_drain_is_dropped_once_and_the_queue_is_usable_meanwhile() {
+    let drops = Rc::default();
+    let mut queue = filled(&drops);
+    let mut drained = queue.drain();
+    drop(drained.next());
+    queue.insert(Item { drops: drops.clone(), panics: false }, ms(1));
+    assert_eq!((drops.get(), queue.len()), (1, 1));
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(drained))).is_err());
+    assert_eq!((drops.get(), queue.len()), (10, 1));
+    assert_eq!(drain(&mut queue).await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dropped_queue_drops_each_item_once() {
     let drops = Rc::default();
     let queue = filled(&drops);
@@ -88,6 +101,12 @@ async fn an_item_that_panics_as_it_is_removed_is_gone_and_the_others_are_not() {
 
 struct Panics(AtomicBool);
 
+impl Panics {
+    fn has_panicked(&self) -> bool {
+        !self.0.load(Ordering::SeqCst)
+    }
+}
+
 impl Wake for Panics {
     fn wake(self: Arc<Self>) {
         assert!(!self.0.swap(false, Ordering::SeqCst), "a waker panics");
@@ -96,7 +115,7 @@ impl Wake for Panics {
 
 #[tokio::test(start_paused = true)]
 async fn a_waker_that_panics_loses_no_item() {
-    let changes: [fn(&mut DelayQueue<u32>); 4] = [
+    let changes: [fn(&mut DelayQueue<u32>); 8] = [
         |queue| _ = queue.insert(2, Duration::ZERO),
         |queue| _ = queue.insert_at(2, Instant::now() - ms(1)),
         |queue| {
@@ -104,14 +123,28 @@ async fn a_waker_that_panics_loses_no_item() {
             queue.insert(2, DAY);
             queue.reset(&key, Duration::ZERO);
         },
-        |queue| queue.clear(),
+        DelayQueue::clear,
+        // What the queue returns is not lost either.
+        |queue| assert_eq!(queue.try_remove(&queue.peek().unwrap()).map(Expired::into_inner), Some(1)),
+        |queue| assert_eq!(queue.remove(&queue.peek().unwrap()).into_inner(), 1),
+        |queue| assert_eq!(queue.drain().map(Expired::into_inner).collect::<Vec<_>>(), [1]),
+        |queue| {
+            queue.clear();
+            let panics = Arc::new(Panics(AtomicBool::new(true)));
+            let told = queue.poll_expired(&mut Context::from_waker(&Waker::from(panics.clone())));
+            assert!(assert_ready!(told).is_none());
+            let key = queue.insert(2, ms(100));
+            assert_eq!((panics.has_panicked(), queue.peek()), (true, Some(key)));
+        },
     ];
-    for (change, left) in changes.into_iter().zip([2, 2, 2, 0]) {
+    for (change, left) in changes.into_iter().zip([2, 2, 2, 0, 0, 0, 0, 1]) {
         let mut queue = DelayQueue::new();
         queue.insert(1, ms(100));
-        let waker = Waker::from(Arc::new(Panics(AtomicBool::new(true))));
+        let panics = Arc::new(Panics(AtomicBool::new(true)));
+        let waker = Waker::from(panics.clone());
         assert_pending!(queue.poll_expired(&mut Context::from_waker(&waker)));
-        assert!(catch_unwind(AssertUnwindSafe(|| change(&mut queue))).is_err(), "the task is woken");
+        change(&mut queue);
+        assert!(panics.has_panicked(), "the task is woken");
         assert_eq!(queue.len(), left);
         assert_eq!(drain(&mut queue).await.len(), left);
     }

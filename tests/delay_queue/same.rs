@@ -171,6 +171,23 @@ async fn whoever_waits_is_told_when_the_last_item_is_gone() {
     assert!(assert_ready!(poll!(queue)).is_none());
 }
 
+/// As a worker may, who takes "empty" for "nothing yet".
+#[tokio::test(start_paused = true)]
+async fn whoever_was_told_that_the_queue_is_empty_is_woken_by_the_next_insertion() {
+    let mut queue = spawn(DelayQueue::new());
+    for round in 0..3 {
+        assert!(assert_ready!(poll!(queue)).is_none());
+        assert!(!queue.is_woken());
+        queue.insert(round, ms(10));
+        assert!(queue.is_woken());
+        assert_pending!(poll!(queue));
+        queue.insert(round, ms(20));
+        assert!(!queue.is_woken(), "it waits for an earlier one");
+        sleep(ms(20)).await;
+        assert_eq!([due!(queue), due!(queue)], [round, round]);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn peek_names_what_is_popped_next() {
     let mut queue = spawn(DelayQueue::new());
@@ -209,6 +226,20 @@ async fn a_queue_that_is_compacted_is_as_large_as_its_items_and_their_keys_find_
     assert!(queue.capacity() < 101);
     queue.clear();
     assert!(queue.is_empty() && queue.capacity() > 0, "its memory stays");
+}
+
+#[test]
+fn an_empty_queue_goes_on_in_another_runtime() {
+    let paused =
+        || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let mut queue = DelayQueue::new();
+    for round in 0..3 {
+        paused().block_on(async {
+            queue.insert(round, ms(10));
+            assert_eq!(queue.next().await.unwrap().into_inner(), round);
+            assert!(queue.next().await.is_none());
+        });
+    }
 }
 
 #[tokio::test(start_paused = true)]
