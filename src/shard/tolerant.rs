@@ -44,6 +44,7 @@ mod tests {
     use super::*;
     use crate::alarm::Alarm;
     use crate::clock::Clock;
+    use crate::notes::Notes;
     use crate::shard::Turn;
     use crate::wheel::Resolution;
 
@@ -52,7 +53,7 @@ mod tests {
     fn a_timer_that_is_moved_to_a_deadline_that_the_driver_has_passed_wakes_its_task() {
         let at = |millis| Nanos::from_duration(Duration::from_millis(millis));
         let clock = Clock::start();
-        let alarm = Arc::new(Alarm::new(clock, false, 1));
+        let alarm = Arc::new(Alarm::new(clock, false, 1, Notes::of("model".into())));
         let tick = Resolution::new(Duration::from_millis(1)).expect("not zero");
         let shard = Shard::new((0, 1), Hierarchy::new(tick, 64), clock, alarm, None);
         let mut task = task::spawn(());
