@@ -1,9 +1,10 @@
 //! Jobs that run once: `run_after`, `run_at`, their `try_` forms and their handle, on the paused clock.
 
 use std::future::{pending, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
@@ -190,7 +191,7 @@ async fn a_job_can_make_await_and_cancel_jobs() {
 async fn the_task_that_polled_last_is_the_one_that_is_woken() {
     let wheel = TimingWheel::new();
     let mut job = wheel.run_after(ms(5), async {});
-    let mut first = task::spawn(poll_fn(|cx| std::pin::Pin::new(&mut job).poll(cx)));
+    let mut first = task::spawn(poll_fn(|cx| Pin::new(&mut job).poll(cx)));
     assert_pending!(first.poll());
     let first = first.is_woken();
     assert!(!first);
@@ -246,4 +247,19 @@ fn jobs_run_on_the_wheels_runtime_wherever_they_are_made() {
         assert_eq!(other.block_on(async { runtime_of(delay).await }).unwrap(), id);
         assert_eq!(ours.block_on(async { runtime_of(delay).await }).unwrap(), id);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handle_that_was_awaited_and_is_dropped_leaves_nothing_of_who_awaited_it() {
+    struct Waiter;
+    impl Wake for Waiter {
+        fn wake(self: Arc<Self>) {}
+    }
+    let wheel = TimingWheel::new();
+    let mut job = wheel.run_after(DAY, async {});
+    let waiter = Arc::new(Waiter);
+    let waker = Waker::from(waiter.clone());
+    assert_pending!(Pin::new(&mut job).poll(&mut Context::from_waker(&waker)));
+    drop((job, waker));
+    assert_eq!((Arc::strong_count(&waiter), wheel.pending()), (1, 1));
 }

@@ -13,8 +13,7 @@ use super::state::{JobInfo, JobState};
 /// A job that runs once, from [`TimingWheel::run_after`](crate::TimingWheel::run_after) and its kin.
 ///
 /// As a future it is ready when the job is over, with the job's output. It may be awaited in any runtime or executor,
-/// and
-/// `&mut job` too: it is `Unpin`. Dropping it does not cancel the job, unless [asked to](Self::cancel_on_drop).
+/// and `&mut job` too: it is `Unpin`. Dropping it does not cancel the job, unless [asked to](Self::cancel_on_drop).
 ///
 /// # Cancel safety
 /// A wait by `&mut job` that is dropped loses nothing.
@@ -27,6 +26,8 @@ use super::state::{JobInfo, JobState};
 pub struct Job<T> {
     record: Arc<dyn Handled<T>>,
     cancel_on_drop: bool,
+    /// Whether it was polled, so that the record may have a waker.
+    is_awaited: bool,
 }
 
 /// What a handle does with its job, whatever the type of its future.
@@ -35,11 +36,13 @@ pub(super) trait Handled<T>: Send + Sync {
     /// Tells how it found the job: if pending, it is cancelled; if running, no run comes after this one.
     fn cancel(&self) -> JobInfo;
     fn poll_result(&self, cx: &mut Context<'_>) -> Poll<Result<T, JobError>>;
+    /// Drops the waker of the task that awaited the result.
+    fn forget_waiter(&self);
 }
 
 impl<T> Job<T> {
     pub(super) const fn of(record: Arc<dyn Handled<T>>) -> Self {
-        Self { record, cancel_on_drop: false }
+        Self { record, cancel_on_drop: false, is_awaited: false }
     }
 
     /// Where the job stands.
@@ -90,13 +93,17 @@ impl<T> Job<T> {
 impl<T> Future for Job<T> {
     type Output = Result<T, JobError>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.is_awaited = true;
         self.record.poll_result(cx)
     }
 }
 
 impl<T> Drop for Job<T> {
     fn drop(&mut self) {
+        if self.is_awaited {
+            self.record.forget_waiter();
+        }
         if self.cancel_on_drop {
             self.record.cancel();
         }
@@ -105,7 +112,7 @@ impl<T> Drop for Job<T> {
 
 impl<T> fmt::Debug for Job<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { record, cancel_on_drop } = self;
+        let Self { record, cancel_on_drop, is_awaited: _ } = self;
         let JobInfo { state, due } = record.info();
         f.debug_struct("Job")
             .field("state", &state)

@@ -262,6 +262,11 @@ impl<W: Work, O: Owner> Handled<W::Output> for Record<W, O> {
         found
     }
 
+    fn forget_waiter(&self) {
+        let waiter = self.lock().waiter.take();
+        drop(waiter);
+    }
+
     fn poll_result(&self, cx: &mut Context<'_>) -> Poll<Result<W::Output, JobError>> {
         let waiter = cx.waker().clone();
         let mut inner = self.lock();

@@ -1,6 +1,7 @@
 //! Adding jobs by their keys.
 
 use std::hash::Hash;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -100,7 +101,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     }
 
     fn add<W: Work>(&self, key: K, due: Nanos, work: W) -> Result<Option<JobInfo>, (Error, W)> {
-        let record = Record::owned_by(Listing { key, table: self.table.clone() }, &self.wheel);
+        let record = Record::owned_by(Listing { key, table: Arc::downgrade(&self.table) }, &self.wheel);
         let mut part = self.table.part(&record.owner().key);
         if part.is_stopped {
             return Err((Error::stopped(), work));

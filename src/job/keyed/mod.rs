@@ -115,11 +115,12 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     where
         K: Clone,
     {
-        let mut list = Vec::new();
+        // Keys are cloned by code of a user's, so not under a lock.
+        let mut jobs = Vec::new();
         for part in self.table.parts() {
-            list.extend(part.jobs.iter().map(|job| (job.0.key().clone(), job.0.info())));
+            jobs.extend(part.jobs.iter().map(|job| job.0.clone()));
         }
-        list
+        jobs.iter().map(|job| (job.key().clone(), job.info())).collect()
     }
 
     /// How many keys there are.
@@ -151,7 +152,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// Called again it does nothing and returns nothing.
     ///
     /// # Panics
-    /// Never: if dropping what a job runs panics, the panic hook reports it.
+    /// If cloning a key does; all jobs have been removed then. If dropping what a job runs panics, the panic hook reports
+    /// it.
     ///
     /// # Examples
     ///
@@ -181,15 +183,16 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
             part.is_stopped = true;
             let jobs = mem::take(&mut part.jobs);
             drop(part);
-            stopped.extend(jobs.into_iter().filter_map(|job| {
-                let mut found = job.0.info();
-                contained(|| found = job.0.cancel());
+            stopped.extend(jobs.into_iter().filter_map(|ByKey(job)| {
+                let mut found = job.info();
+                contained(|| found = job.cancel());
                 // One that ended just now is no loss.
                 let is_told = !found.state.is_over() || found.state == JobState::CouldNotRun;
-                is_told.then(|| (job.0.key().clone(), found))
+                is_told.then_some((job, found))
             }));
         }
-        stopped
+        // Last, as that is code of a user's.
+        stopped.iter().map(|(job, found)| (job.key().clone(), *found)).collect()
     }
 }
 

@@ -7,7 +7,7 @@
 use std::borrow::Borrow;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::job::handle::Handled;
 use crate::job::record::{Owner, Record};
@@ -56,12 +56,14 @@ impl<W: Work, K: Eq + Hash + Send + Sync + 'static> Keyed<K> for Record<W, Listi
 /// Where a job is listed.
 pub(super) struct Listing<K> {
     pub(super) key: K,
-    pub(super) table: Arc<Table<K>>,
+    /// Weak, as what could not run stays listed: nothing of it is left when nobody has the table any more.
+    pub(super) table: Weak<Table<K>>,
 }
 
 impl<K: Eq + Hash + Send + Sync + 'static> Owner for Listing<K> {
     fn over(&self, address: *const ()) {
-        let mut part = self.table.part(&self.key);
+        let Some(table) = self.table.upgrade() else { return };
+        let mut part = table.part(&self.key);
         // Another may have taken its place.
         let is_listed = part.jobs.get(&self.key).is_some_and(|job| Arc::as_ptr(&job.0).cast() == address);
         let job = if is_listed { part.jobs.take(&self.key) } else { None };
