@@ -82,7 +82,11 @@ impl<T> Stage<T> {
     /// Tells whoever has the condition that the operation is to end, or else that it has to be tried again.
     fn leave_word(&mut self, end: Option<WatchError>, is_own: bool) {
         match self {
-            Self::Tried { end: asked @ None, .. } if end.is_some() => *asked = end,
+            Self::Tried { again, end: asked @ None } if end.is_some() => {
+                // What came to hold before the deadline has not failed, though it may have been looked at before that.
+                *again |= !matches!(end, Some(WatchError::Cancelled));
+                *asked = end;
+            }
             // A condition that checks its own key means the others. After an end was asked for, checks come too late.
             Self::Tried { again, end: None } if !is_own => *again = true,
             Self::Tried { .. } | Self::Waiting(_) | Self::Ended(_) => {}

@@ -1,7 +1,8 @@
 //! Threads that check, cancel, drop and await the same operations. The interleavings of a few are tried by loom, in
 //! `src/loom_models`; these are many.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
@@ -9,6 +10,8 @@ use std::time::Duration;
 use timingwheel::purgatory::WatchError;
 use timingwheel::{Purgatory, TimingWheel};
 use tokio::task::JoinSet;
+use tokio::time::advance;
+use tokio_test::{assert_pending, assert_ready, task};
 
 use crate::{DAY, counts};
 
@@ -137,4 +140,33 @@ fn operations_that_are_dropped_while_they_are_checked_leave_nothing_behind() {
         }
     });
     assert_eq!((counts(&purgatory), Arc::strong_count(&alive)), ((0, 0), 1));
+}
+
+/// The check looks before the condition holds, and gives it back after the deadline.
+#[tokio::test(start_paused = true)]
+async fn a_condition_that_is_being_tried_as_the_deadline_comes_is_tried_once_more() {
+    let purgatory: Purgatory<u8> = TimingWheel::new().purgatory();
+    let holds = Arc::new(AtomicBool::new(false));
+    let ((looked, looks), (goes_on, go_on)) = (channel(), channel());
+    let (seen, mut tries) = (holds.clone(), 0);
+    let mut watch = task::spawn(purgatory.watch([1], Duration::from_millis(10), move || {
+        tries += 1;
+        let holds = seen.load(Ordering::SeqCst);
+        // Twice by `watch`, before and after it is in its list.
+        if tries == 3 {
+            looked.send(()).unwrap();
+            go_on.recv_timeout(HANG_GUARD).unwrap();
+        }
+        holds.then_some(tries)
+    }));
+    assert_pending!(watch.poll());
+    let checker = purgatory.clone();
+    let check = thread::spawn(move || checker.check(&1));
+    looks.recv_timeout(HANG_GUARD).unwrap();
+    holds.store(true, Ordering::SeqCst);
+    advance(Duration::from_millis(20)).await;
+    assert_pending!(watch.poll());
+    goes_on.send(()).unwrap();
+    check.join().unwrap();
+    assert_eq!(assert_ready!(watch.poll()), Ok(4));
 }
