@@ -113,8 +113,11 @@ impl TimingWheel {
         stats
     }
 
-    /// For how long the driver has had something to do, beyond the tick that it may wait.
+    /// For how long the driver has had something to do, beyond the tick that it may wait. Once it has ended, nothing.
     fn overdue(&self) -> Duration {
+        if self.is_ended() {
+            return Duration::ZERO;
+        }
         let shards = &self.wheel.shards;
         let first = shards.iter().map(|shard| shard.next_turn()).min().unwrap_or(Nanos::MAX);
         let late_by = shards[0].clock().now().0.saturating_sub(first.0);

@@ -39,6 +39,10 @@ impl Shard {
         let held_since = stopwatch();
         let unwanted = self.take_out_cancelled(&mut state);
         if state.ended {
+            // The wakers of what was discarded are code of a user's.
+            drop(state);
+            drop(notes);
+            drop(unwanted);
             return Turn::Ended;
         }
         let before = expired.len();
@@ -83,5 +87,52 @@ impl Shard {
         drop(unwanted);
         self.give_back(taken);
         (ended, progress)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::sync::{Arc, Weak};
+    use std::task::Wake;
+    use std::thread;
+
+    use super::*;
+    use crate::alarm::Alarm;
+    use crate::clock::Clock;
+    use crate::notes::Notes;
+    use crate::wheel::{Hierarchy, Resolution};
+
+    /// Counts what is pending as it is dropped.
+    struct Counts(Weak<Shard>);
+
+    impl Wake for Counts {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for Counts {
+        fn drop(&mut self) {
+            _ = self.0.upgrade().map(|shard| shard.pending());
+        }
+    }
+
+    #[test]
+    fn a_turn_that_finds_the_wheel_ended_drops_what_was_discarded_outside_the_lock() {
+        let clock = Clock::start();
+        let alarm = Arc::new(Alarm::new(clock, false, 1, Notes::of("alone".into())));
+        let tick = Resolution::new(std::time::Duration::from_millis(1)).expect("not zero");
+        let shard = Arc::new(Shard::new((0, 1), Hierarchy::new(tick, 64), clock, alarm, None));
+        let far = clock.now().after(std::time::Duration::from_secs(60));
+        let arm = |waker| shard.register(clock.now(), far, waker).expect("not refused").expect("not due");
+        arm(Waker::noop().clone());
+        let key = arm(Arc::new(Counts(Arc::downgrade(&shard))).into());
+        // The end takes them out one by one. In between somebody elsewhere discards the second.
+        assert_eq!(shard.end(1, &mut Vec::new()), (2, Progress::More));
+        shard.discard_from_elsewhere(key);
+
+        let (turned, turns) = channel();
+        thread::spawn(move || turned.send(shard.turn(Nanos(u64::MAX - 1), 100, &mut Vec::new())));
+        let turn = turns.recv_timeout(std::time::Duration::from_secs(30));
+        assert_eq!(turn, Ok(Turn::Ended), "it waits for itself");
     }
 }
