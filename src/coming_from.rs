@@ -68,3 +68,15 @@
 //! | a job store | none: what is to outlive the process is yours to save |
 //!
 //! Tests: `tests/jobs_keys.rs`, `tests/jobs_schedules.rs`. Example: `delayed_queue`.
+//!
+//! # Game engines
+//!
+//! | there | here |
+//! |---|---|
+//! | Unreal's `FTimerManager`, which calls back in the game's thread | a [`DelayQueue`](crate::time::DelayQueue), from which the loop takes what is due once a frame |
+//! | `SetTimer`, `ClearTimer` by an `FTimerHandle` | [`insert`](crate::time::DelayQueue::insert), [`try_remove`](crate::time::DelayQueue::try_remove) by a [`Key`](crate::time::delay_queue::Key) |
+//! | `SetTimer` with the handle of a pending timer | [`reset`](crate::time::DelayQueue::reset) |
+//! | a looping timer | insert it again, at its [deadline](crate::time::delay_queue::Expired::deadline) and a period |
+//! | Bevy's `Timer`, which each entity ticks in each frame | an item: only those that are due are looked at |
+//!
+//! Tests: `tests/delay_queue`. Example: `game`.

@@ -1,0 +1,195 @@
+//! Characters, their spells, and what happens to them when.
+
+use std::error::Error;
+use std::iter::repeat_with;
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+use timingwheel::time::{DelayQueue, delay_queue::Key};
+use tokio::task::unconstrained;
+use tokio::time::Instant;
+
+use crate::books::Books;
+
+pub(crate) struct Spell {
+    /// Until the caster can cast it again.
+    cooldown: Duration,
+    /// For how long the target has its buff, unless that is refreshed or dispelled.
+    lasts: Duration,
+    ticks_every: Option<Duration>,
+}
+
+/// A shield, haste, a poison, and a burn. Their times are no whole frames, so that deadlines lie anywhere in a frame:
+/// what is due a whole number of frames after a cast just misses that frame.
+pub(crate) const SPELLS: [Spell; 4] = [
+    Spell::new(1_210, 1_490, None),
+    Spell::new(1_970, 790, None),
+    Spell::new(310, 1_730, Some(410)),
+    Spell::new(890, 1_010, Some(140)),
+];
+
+impl Spell {
+    /// Of times in milliseconds.
+    const fn new(cooldown: u64, lasts: u64, ticks_every: Option<u64>) -> Self {
+        let ticks_every = match ticks_every {
+            Some(every) => Some(Duration::from_millis(every)),
+            None => None,
+        };
+        Self { cooldown: Duration::from_millis(cooldown), lasts: Duration::from_millis(lasts), ticks_every }
+    }
+}
+
+/// How often a spell adds up on the same target.
+const MOST_STACKS: u64 = 5;
+
+/// What happens to a character, by one of [`SPELLS`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Event {
+    character: usize,
+    spell: usize,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    CooledDown,
+    Ticks,
+    Ends,
+}
+
+#[derive(Default)]
+struct Character {
+    /// By spell, as the buffs are.
+    cools_down: [bool; SPELLS.len()],
+    buffs: [Option<Buff>; SPELLS.len()],
+}
+
+struct Buff {
+    end: Key,
+    tick: Option<Key>,
+    stacks: u64,
+}
+
+pub(crate) struct World {
+    characters: Vec<Character>,
+    queue: DelayQueue<Event>,
+    pub(crate) books: Books,
+    pub(crate) counts: Counts,
+    /// How many events were pending at the most.
+    pub(crate) most_pending: usize,
+}
+
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) cast: u64,
+    pub(crate) refused: u64,
+    pub(crate) cooled_down: u64,
+    pub(crate) begun: u64,
+    pub(crate) refreshed: u64,
+    pub(crate) dispelled: u64,
+    pub(crate) ended: u64,
+    pub(crate) ticks: u64,
+    pub(crate) damage: u64,
+}
+
+impl World {
+    pub(crate) fn new(characters: usize, queue: DelayQueue<Event>, books: Books) -> Self {
+        let characters = repeat_with(Character::default).take(characters).collect();
+        Self { characters, queue, books, counts: Counts::default(), most_pending: 0 }
+    }
+
+    /// How many events are pending.
+    pub(crate) fn pending(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Applies all that is due, in the order of the deadlines.
+    pub(crate) fn apply_due(&mut self) -> Result<(), Box<dyn Error>> {
+        self.most_pending = self.most_pending.max(self.pending());
+        // Without tokio's budget for a task, as this loop wants all there are. It does not wait for more.
+        while let Some(Some(expired)) = unconstrained(self.queue.next()).now_or_never() {
+            self.books.happens(*expired.get_ref(), expired.deadline())?;
+            self.apply(*expired.get_ref(), expired.deadline());
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, event: Event, deadline: Instant) {
+        let character = &mut self.characters[event.character];
+        match event.kind {
+            Kind::CooledDown => {
+                self.counts.cooled_down += 1;
+                character.cools_down[event.spell] = false;
+            }
+            Kind::Ends => {
+                self.counts.ended += 1;
+                let buff = character.buffs[event.spell].take();
+                if let Some(tick) = buff.and_then(|buff| buff.tick) {
+                    self.take_out(Event { kind: Kind::Ticks, ..event }, tick);
+                }
+            }
+            Kind::Ticks => {
+                self.counts.ticks += 1;
+                if let Some(buff) = &mut character.buffs[event.spell]
+                    && let Some(every) = SPELLS[event.spell].ticks_every
+                {
+                    self.counts.damage += buff.stacks;
+                    // From the deadline, not from now, so that late frames do not add up.
+                    let next = deadline + every;
+                    buff.tick = Some(self.queue.insert_at(event, next));
+                    self.books.begins(event, next);
+                }
+            }
+        }
+    }
+
+    /// Casts a spell, unless the caster has to wait for that.
+    pub(crate) fn cast(&mut self, caster: usize, target: usize, spell: usize) {
+        let now = Instant::now();
+        let Spell { cooldown, lasts, ticks_every } = SPELLS[spell];
+        let cooled_down = Event { character: caster, spell, kind: Kind::CooledDown };
+        if self.characters[caster].cools_down[spell] {
+            self.counts.refused += 1;
+            return self.books.refuses(cooled_down);
+        }
+        self.counts.cast += 1;
+        self.put_in(cooled_down, now + cooldown);
+        self.characters[caster].cools_down[spell] = true;
+
+        let ends = Event { character: target, spell, kind: Kind::Ends };
+        if let Some(buff) = &mut self.characters[target].buffs[spell] {
+            self.counts.refreshed += 1;
+            buff.stacks = MOST_STACKS.min(buff.stacks + 1);
+            self.queue.reset_at(&buff.end, now + lasts);
+            self.books.is_moved(ends, now + lasts);
+        } else {
+            self.counts.begun += 1;
+            let end = self.put_in(ends, now + lasts);
+            let tick = ticks_every.map(|every| self.put_in(Event { kind: Kind::Ticks, ..ends }, now + every));
+            self.characters[target].buffs[spell] = Some(Buff { end, tick, stacks: 1 });
+        }
+    }
+
+    /// Takes all buffs from a character, which itself casts on.
+    pub(crate) fn dispel(&mut self, character: usize) {
+        for spell in 0..SPELLS.len() {
+            if let Some(Buff { end, tick, stacks: _ }) = self.characters[character].buffs[spell].take() {
+                self.counts.dispelled += 1;
+                self.take_out(Event { character, spell, kind: Kind::Ends }, end);
+                if let Some(tick) = tick {
+                    self.take_out(Event { character, spell, kind: Kind::Ticks }, tick);
+                }
+            }
+        }
+    }
+
+    fn put_in(&mut self, event: Event, deadline: Instant) -> Key {
+        self.books.begins(event, deadline);
+        self.queue.insert_at(event, deadline)
+    }
+
+    fn take_out(&mut self, event: Event, key: Key) {
+        let taken_out = self.queue.try_remove(&key);
+        self.books.is_taken_out(event, taken_out.map(|taken_out| taken_out.deadline()));
+    }
+}
