@@ -138,6 +138,9 @@ impl World {
                     let next = deadline + every;
                     buff.tick = Some(self.queue.insert_at(event, next));
                     self.books.begins(event, next);
+                } else {
+                    // It should have left with its buff.
+                    self.books.unexpected += 1;
                 }
             }
         }
