@@ -71,11 +71,15 @@ impl Notes {
         self.wakeups.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A timer was refused, because as many are pending as may be.
-    #[cold]
-    pub(crate) fn refused(&self) {
-        let before = self.refused.fetch_add(1, Ordering::Relaxed);
-        self.events.refused(&self.name, before + 1);
+    /// A timer was refused, because as many are pending as may be. Tells whether the driver has to be woken, to tell of it.
+    pub(crate) fn refused(&self) -> bool {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        self.events.refused()
+    }
+
+    /// For the driver, while it holds no lock: tells of what others have noted.
+    pub(crate) fn tell(&self) {
+        self.events.tell_refused(&self.name, || self.refused.load(Ordering::Relaxed));
     }
 
     /// The driver was woken so late that its whole runtime may have stalled.

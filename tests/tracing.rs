@@ -3,11 +3,16 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
+use std::thread;
 use std::time::Duration;
 
+use timingwheel::job::{JobState, Jobs};
 use timingwheel::{Sleep, TimingWheel};
+use tokio::runtime::Builder;
+use tokio::task::yield_now;
 use tokio::time::advance;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -24,7 +29,8 @@ impl Notes {
     /// Notes the events of this thread, on which the driver runs too.
     fn begin() -> (Self, DefaultGuard) {
         let notes = Self::default();
-        let guard = set_default(notes.clone());
+        let lines = notes.0.clone();
+        let guard = set_default(Hears(move |event: &Event<'_>| lines.lock().unwrap().push(line(event))));
         (notes, guard)
     }
 
@@ -42,17 +48,24 @@ impl Visit for Fields {
     }
 }
 
-impl Subscriber for Notes {
+fn line(event: &Event<'_>) -> String {
+    let mut fields = Fields::default();
+    event.record(&mut fields);
+    let message = fields.0.remove("message").expect("each has one");
+    let fields: Vec<_> = fields.0.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    format!("{} {message}: {}", event.metadata().level(), fields.join(" "))
+}
+
+/// A subscriber that calls this with the wheel's events.
+struct Hears<F>(F);
+
+impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Subscriber for Hears<F> {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target() == "timingwheel"
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut fields = Fields::default();
-        event.record(&mut fields);
-        let message = fields.0.remove("message").expect("each has one");
-        let fields: Vec<_> = fields.0.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        self.0.lock().unwrap().push(format!("{} {message}: {}", event.metadata().level(), fields.join(" ")));
+        self.0(event);
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -106,13 +119,64 @@ async fn refusals_are_told_but_not_each_of_a_flood() {
     let wheel = TimingWheel::builder().name("rpc").max_pending(0).build().expect("a wheel");
     let (notes, _guard) = Notes::begin();
     assert!(wheel.try_sleep(HOUR).is_err());
+    assert_eq!(notes.take(), [""; 0], "the driver tells it");
+    yield_now().await;
     assert_eq!(notes.take(), ["WARN a timing wheel is full and refuses a timer: refused=1 wheel=\"rpc\""]);
     for _ in 0..1_000 {
         assert!(wheel.try_sleep(HOUR).is_err());
     }
+    yield_now().await;
     // One more if the machine takes a second for these.
     assert!(notes.take().len() <= 1);
     assert_eq!(wheel.stats().refused, 1_001);
+}
+
+/// Runs this on a paused clock, unless it waits for a lock for ever.
+fn unless_it_locks_itself_out<F: Future<Output = ()> + 'static>(test: impl FnOnce() -> F + Send + 'static) {
+    let (done, is_done) = channel();
+    thread::spawn(move || {
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
+        runtime.block_on(test());
+        done.send(())
+    });
+    is_done.recv_timeout(Duration::from_secs(30)).expect("no panic, and no lock that is waited for");
+}
+
+#[test]
+fn a_subscriber_may_use_the_jobs_of_which_one_is_refused() {
+    unless_it_locks_itself_out(|| async {
+        let wheel = TimingWheel::builder().max_pending(0).build().expect("a wheel");
+        let jobs = Jobs::new(&wheel);
+        let (heard, hears) = channel();
+        let asked = (wheel.clone(), jobs.clone());
+        let _guard = set_default(Hears(move |_: &Event<'_>| {
+            let (wheel, jobs) = &asked;
+            heard.send((wheel.stats().refused, jobs.get(&7), jobs.len(), jobs.remove(&7))).expect("heard");
+        }));
+        assert!(jobs.run_after(7, HOUR, async {}).is_err());
+        yield_now().await;
+        assert_eq!(hears.try_recv(), Ok((1, None, 0, None)));
+    });
+}
+
+#[test]
+fn a_subscriber_may_use_a_job_whose_next_wait_is_refused() {
+    unless_it_locks_itself_out(|| async {
+        let wheel = TimingWheel::builder().max_pending(1).build().expect("a wheel");
+        let (full, places) = (wheel.clone(), Mutex::new(Vec::new()));
+        let job = Arc::new(wheel.run_every(Duration::from_millis(1), move || {
+            places.lock().unwrap().push(full.try_sleep(HOUR).expect("the place that the job had"));
+            async {}
+        }));
+        let (heard, hears) = channel();
+        let asked = job.clone();
+        let _guard = set_default(Hears(move |_: &Event<'_>| {
+            heard.send((asked.cancel(), asked.state())).expect("heard");
+        }));
+        advance(Duration::from_millis(1)).await;
+        yield_now().await;
+        assert_eq!(hears.try_recv(), Ok((false, JobState::CouldNotRun)));
+    });
 }
 
 struct Panics;
@@ -139,40 +203,22 @@ async fn a_waker_that_panics_is_told_once() {
 
 #[test]
 fn a_driver_that_is_woken_late_is_told() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let wheel = runtime.block_on(async { TimingWheel::builder().name("rpc").build().expect("a wheel") });
     let _timer = armed(&wheel, Duration::from_millis(1), Waker::noop());
-    std::thread::sleep(Duration::from_millis(20));
+    thread::sleep(Duration::from_millis(20));
     let (notes, _guard) = Notes::begin();
     runtime.block_on(async {
         while wheel.stats().fired == 0 {
-            tokio::task::yield_now().await;
+            yield_now().await;
         }
     });
     assert_eq!(notes.take(), ["INFO a timing wheel's driver was woken late: stalls=1 wheel=\"rpc\""]);
 }
 
-struct PanicsToo;
-
-impl Subscriber for PanicsToo {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-    fn event(&self, _: &Event<'_>) {
-        panic!("a subscriber that panics, as it should");
-    }
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_subscriber_that_panics_takes_nothing_from_the_wheel() {
-    let _guard = set_default(PanicsToo);
+    let _guard = set_default(Hears(|_: &Event<'_>| panic!("a subscriber that panics, as it should")));
     let wheel = TimingWheel::builder().max_pending(2).build().expect("a wheel");
     let _timers = [
         armed(&wheel, Duration::from_millis(1), &Arc::new(Panics).into()),

@@ -242,6 +242,14 @@ impl Alarm {
         self.driver.wake();
     }
 
+    /// A timer was refused, because the wheel is full: for a shard, which may be asked while a lock of a job's is held.
+    #[cold]
+    pub(crate) fn refused(&self) {
+        if self.notes.refused() {
+            self.driver.wake();
+        }
+    }
+
     /// For the driver as it ends: ends the thread, and lets go of the runtime, which the waker holds.
     pub(crate) fn end(&self) {
         drop(self.driver.take());

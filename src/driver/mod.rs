@@ -211,6 +211,8 @@ impl Future for Driver {
         }
         loop {
             this.alarm.look(cx.waker());
+            // The waker is registered first, so whoever notes something later wakes the driver again.
+            this.alarm.notes().tell();
             let now = this.clock.now();
             if this.alarm.is_orphaned() && this.is_unused(now) {
                 return Poll::Ready(());

@@ -20,7 +20,11 @@ impl Events {
     ) {
     }
 
-    pub(crate) const fn refused(&self, _wheel: &str, _refused: u64) {}
+    pub(crate) const fn refused(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn tell_refused(&self, _wheel: &str, _refused: impl FnOnce() -> u64) {}
 
     pub(crate) const fn stalled(&self, _wheel: &str, _stalls: u64) {}
 

@@ -1,5 +1,6 @@
 //! With the feature `tracing`. Subscribers are a user's code: they are called when no lock is held, and a panic of theirs
-//! does not reach whoever tells.
+//! does not reach whoever tells. Who refuses a timer may hold locks, a job's or one round many jobs, so that is noted, and
+//! told by the driver.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -18,6 +19,8 @@ const SELDOM: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Events {
     refused: Seldom,
+    /// Whether the driver is to tell of a refusal.
+    has_refused: AtomicBool,
     stalled: Seldom,
     waker_panicked: Seldom,
     has_ended: AtomicBool,
@@ -27,6 +30,7 @@ impl Events {
     pub(crate) fn new() -> Self {
         Self {
             refused: Seldom::default(),
+            has_refused: AtomicBool::new(false),
             stalled: Seldom::default(),
             waker_panicked: Seldom::default(),
             has_ended: AtomicBool::new(false),
@@ -46,10 +50,23 @@ impl Events {
         );
     }
 
-    /// So many were, with this one.
-    pub(crate) fn refused(&self, wheel: &str, refused: u64) {
-        self.refused
-            .tell(|| warn!(target: TARGET, wheel, refused, "a timing wheel is full and refuses a timer"));
+    /// A timer was refused. Tells whether the driver has to be woken, to tell of it.
+    pub(crate) fn refused(&self) -> bool {
+        let is_told = self.refused.is_time();
+        if is_told {
+            // Relaxed: to wake the driver is a release, and it acquires before it looks.
+            self.has_refused.store(true, Ordering::Relaxed);
+        }
+        is_told
+    }
+
+    /// For the driver, while it holds no lock: tells of a refusal, if that is to be. So many were so far.
+    pub(crate) fn tell_refused(&self, wheel: &str, refused: impl FnOnce() -> u64) {
+        // One load where there is nothing to tell.
+        if self.has_refused.load(Ordering::Relaxed) && self.has_refused.swap(false, Ordering::Relaxed) {
+            let refused = refused();
+            contained(|| warn!(target: TARGET, wheel, refused, "a timing wheel is full and refuses a timer"));
+        }
     }
 
     pub(crate) fn stalled(&self, wheel: &str, stalls: u64) {
@@ -78,14 +95,19 @@ struct Seldom {
 
 impl Seldom {
     fn tell(&self, event: impl FnOnce()) {
+        if self.is_time() {
+            contained(event);
+        }
+    }
+
+    /// Whether it is time to tell it again, for who does so then.
+    fn is_time(&self) -> bool {
         let now = stopwatch();
-        {
-            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-            if last.is_some_and(|last| now.saturating_duration_since(last) < SELDOM) {
-                return;
-            }
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_time = last.is_none_or(|last| now.saturating_duration_since(last) >= SELDOM);
+        if is_time {
             *last = Some(now);
         }
-        contained(event);
+        is_time
     }
 }

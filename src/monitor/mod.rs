@@ -64,8 +64,9 @@
 //! | info | its driver was woken more than a millisecond late | `stalls`, so far |
 //! | error | a waker panicked as it was woken | `panicked`, so far |
 //!
-//! Of each of the last three at most one in a second. Nothing is told of single timers, and there are no spans: a timer
-//! has that of its task.
+//! Of each of the last three at most one in a second. A refusal is told by the driver, and not by who was refused: so a
+//! subscriber may use the wheel and its jobs. Nothing is told of single timers, and there are no spans: a timer has that of
+//! its task.
 //!
 //! # What it costs
 //!

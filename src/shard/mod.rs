@@ -155,7 +155,7 @@ impl Shard {
     fn is_refused(&self, deadline: Nanos, at_capacity: bool) -> bool {
         let refused = deadline > self.clock.now();
         if refused && at_capacity {
-            self.notes().refused();
+            self.alarm.refused();
         }
         refused
     }
