@@ -14,9 +14,11 @@
 //! | `maxPendingTimeouts`, `RejectedExecutionException` | [`max_pending`](crate::Builder::max_pending), [`try_run_after`](crate::TimingWheel::try_run_after), which gives the future back |
 //! | `pendingTimeouts()` | [`pending`](crate::TimingWheel::pending), [`stats`](crate::TimingWheel::stats) |
 //! | `stop()`, which returns what did not run | [`Jobs::stop`](crate::job::Jobs::stop), with keys; [`shutdown`](crate::TimingWheel::shutdown) wakes all futures |
-//! | `IdleStateHandler`, `ReadTimeoutHandler`, `WriteTimeoutHandler` | [`idle_guard`](crate::TimingWheel::idle_guard) |
-//! | a thread that ticks, used or not | nothing runs while nothing is due |
-//! | cancelled timeouts stay until their tick | they are gone at once, memory too |
+//! | a thread that ticks from the first timeout on, whatever is due | nothing runs while nothing is due |
+//! | what is cancelled stays until the thread's next tick | a cancelled job is gone at once, memory too |
+//!
+//! Netty's `IdleStateHandler`, `ReadTimeoutHandler` and `WriteTimeoutHandler`, which wait on its event loops, are
+//! [`idle_guard`](crate::TimingWheel::idle_guard) here.
 //!
 //! Tests: `tests/jobs_later.rs`, `tests/limits.rs`, `tests/jobs_keys.rs`, `tests/idle_guard`. Examples: `timeout`,
 //! `idle_connections`, `heartbeat`.
@@ -27,7 +29,7 @@
 //! |---|---|
 //! | `SystemTimer`, `TimingWheel` with overflow wheels | [`TimingWheel`](crate::TimingWheel); [`wheel::Hierarchy`](crate::wheel::Hierarchy) alone |
 //! | `DelayQueue` of buckets | one for all levels, in the hierarchy |
-//! | deadlines are cut down to ticks, so that most timers are early | deadlines round up: none is |
+//! | deadlines are cut down to ticks, so timers are early by up to a tick | deadlines round up: none is |
 //! | `DelayedOperationPurgatory` | [`purgatory`](crate::purgatory#coming-from-kafka) |
 //!
 //! Tests: `tests/hierarchy_borders.rs`, `tests/purgatory`. Examples: `purgatory`, `rpc_server`.
@@ -39,7 +41,7 @@
 //! | `AfterFunc(d, f)` | [`run_after(d, async { f() })`](crate::TimingWheel::run_after) |
 //! | `Timer.Stop()`, which says whether it was in time | [`Job::cancel`](crate::job::Job::cancel) |
 //! | `ScheduleFunc(scheduler, f)`, with `Next(prev)` | [`run_by(schedule, f)`](crate::TimingWheel::run_by), [`Schedule`](crate::job::Schedule) |
-//! | `Timer.Reset` | [`Sleep::reset`](crate::Sleep::reset) |
+//! | `Timer.Reset(d)` | [`Sleep::reset_after`](crate::Sleep::reset_after); of `AfterFunc`'s timer: cancel the job, and run another |
 //! | `context.WithTimeout` | [`timeout`](crate::TimingWheel::timeout), which drops the work when time is up |
 //! | `time.Ticker` | [`interval`](crate::TimingWheel::interval) |
 //!
@@ -73,10 +75,10 @@
 //!
 //! | there | here |
 //! |---|---|
-//! | Unreal's `FTimerManager`, which calls back in the game's thread | a [`DelayQueue`](crate::time::DelayQueue), from which the loop takes what is due once a frame |
+//! | Unreal's `FTimerManager`, which calls back as the game ticks it | a [`DelayQueue`](crate::time::DelayQueue), from which the loop takes what is due once a frame |
 //! | `SetTimer`, `ClearTimer` by an `FTimerHandle` | [`insert`](crate::time::DelayQueue::insert), [`try_remove`](crate::time::DelayQueue::try_remove) by a [`Key`](crate::time::delay_queue::Key) |
-//! | `SetTimer` with the handle of a pending timer | [`reset`](crate::time::DelayQueue::reset) |
-//! | a looping timer | insert it again, at its [deadline](crate::time::delay_queue::Expired::deadline) and a period |
-//! | Bevy's `Timer`, which each entity ticks in each frame | an item: only those that are due are looked at |
+//! | `SetTimer` with the handle of a timer, which replaces that by a new one | [`reset`](crate::time::DelayQueue::reset), which keeps item and key |
+//! | `SetTimer` that loops | insert it again, at its [deadline](crate::time::delay_queue::Expired::deadline) and a period |
+//! | Bevy's `Timer`, which moves only as it is ticked, so each is ticked in each frame | an item: only those that are due are looked at |
 //!
 //! Tests: `tests/delay_queue`. Example: `game`.
