@@ -55,9 +55,15 @@ impl Notes {
         self.events.begins(&self.name, tick, wheel_size, shards, max_pending);
     }
 
-    /// The wheel has ended, with so many timers pending. Only the first to say so is heard.
-    pub(crate) fn ended(&self, pending: usize) {
-        self.events.ended(&self.name, pending);
+    /// A shard ends, with so many timers pending. Told under its lock: so whoever finds all shards ended finds all of this.
+    pub(crate) fn shard_ends(&self, pending: usize) {
+        self.events.shard_ends(pending);
+    }
+
+    /// All shards have ended, by whomever. Only the first to say so is heard.
+    pub(crate) fn ended(&self) {
+        self.tell();
+        self.events.ended(&self.name);
     }
 
     /// For the driver, before it takes a shard's lock: so whoever reads this, which takes a microsecond, keeps only the

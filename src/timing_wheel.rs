@@ -161,7 +161,7 @@ impl TimingWheel {
     pub fn shutdown(&self) -> usize {
         let pending = self.wheel.driven.end();
         self.wheel.alarm.wake_to_end();
-        self.wheel.alarm.notes().ended(pending);
+        self.wheel.alarm.notes().ended();
         pending
     }
 

@@ -105,6 +105,25 @@ async fn the_beginning_and_the_end_of_a_wheel_are_told_and_timers_are_not() {
     assert_eq!(notes.take(), ["DEBUG a timing wheel has ended: pending=1 wheel=\"rpc\""]);
 }
 
+struct EndsItToo(TimingWheel);
+
+impl Wake for EndsItToo {
+    fn wake(self: Arc<Self>) {
+        self.0.shutdown();
+    }
+}
+
+/// As when it is shut down just as its runtime is.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_wheel_by_two_at_once_tells_of_all_that_was_pending() {
+    let wheel = TimingWheel::builder().name("rpc").shards(1).build().expect("a wheel");
+    let (notes, _guard) = Notes::begin();
+    let _woken = armed(&wheel, HOUR, &Arc::new(EndsItToo(wheel.clone())).into());
+    let _pending = [armed(&wheel, HOUR, Waker::noop()), armed(&wheel, HOUR, Waker::noop())];
+    assert_eq!(wheel.shutdown(), 3);
+    assert_eq!(notes.take(), ["DEBUG a timing wheel has ended: pending=3 wheel=\"rpc\""]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_wheel_that_ends_with_its_last_handle_tells_that() {
     let (notes, _guard) = Notes::begin();
@@ -135,7 +154,8 @@ async fn refusals_are_told_but_not_each_of_a_flood() {
 fn unless_it_locks_itself_out<F: Future<Output = ()> + 'static>(test: impl FnOnce() -> F + Send + 'static) {
     let (done, is_done) = channel();
     thread::spawn(move || {
-        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
+        let runtime =
+            Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
         runtime.block_on(test());
         done.send(())
     });
@@ -194,10 +214,9 @@ async fn a_waker_that_panics_is_told_once() {
     let _timers = [1, 2].map(|millis| armed(&wheel, Duration::from_millis(millis), &Arc::new(Panics).into()));
     advance(Duration::from_millis(2)).await;
     assert_eq!(wheel.stats().panicked_wakers, 2);
-    let told = notes.take();
     assert_eq!(
-        told[0],
-        "ERROR a waker panicked as a timing wheel's driver woke it: panicked=1 wheel=\"rpc\""
+        notes.take(),
+        ["ERROR a waker panicked as a timing wheel's driver woke it: panicked=1 wheel=\"rpc\""]
     );
 }
 

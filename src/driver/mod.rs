@@ -243,8 +243,8 @@ impl Future for Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        let pending = self.shards.end();
+        self.shards.end();
         self.alarm.end();
-        self.alarm.notes().ended(pending);
+        self.alarm.notes().ended();
     }
 }

@@ -30,5 +30,7 @@ impl Events {
 
     pub(crate) const fn waker_panicked(&self, _wheel: &str, _panicked: u64) {}
 
-    pub(crate) const fn ended(&self, _wheel: &str, _pending: usize) {}
+    pub(crate) const fn shard_ends(&self, _pending: usize) {}
+
+    pub(crate) const fn ended(&self, _wheel: &str) {}
 }

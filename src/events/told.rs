@@ -2,7 +2,7 @@
 //! does not reach whoever tells. Who refuses a timer may hold locks, a job's or one round many jobs, so that is noted, and
 //! told by the driver.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ pub(crate) struct Events {
     has_refused: AtomicBool,
     stalled: Seldom,
     waker_panicked: Seldom,
+    /// How many timers were pending in the shards that have ended.
+    pending_at_end: AtomicUsize,
     has_ended: AtomicBool,
 }
 
@@ -33,6 +35,7 @@ impl Events {
             has_refused: AtomicBool::new(false),
             stalled: Seldom::default(),
             waker_panicked: Seldom::default(),
+            pending_at_end: AtomicUsize::new(0),
             has_ended: AtomicBool::new(false),
         }
     }
@@ -79,9 +82,15 @@ impl Events {
         );
     }
 
-    /// Told once, by whoever ends it first: with how many timers were pending.
-    pub(crate) fn ended(&self, wheel: &str, pending: usize) {
+    /// A shard ends, with so many timers pending.
+    pub(crate) fn shard_ends(&self, pending: usize) {
+        self.pending_at_end.fetch_add(pending, Ordering::Relaxed);
+    }
+
+    /// All shards have ended. Told once, by whoever finds that first.
+    pub(crate) fn ended(&self, wheel: &str) {
         if !self.has_ended.swap(true, Ordering::Relaxed) {
+            let pending = self.pending_at_end.load(Ordering::Relaxed);
             contained(|| debug!(target: TARGET, wheel, pending, "a timing wheel has ended"));
         }
     }

@@ -78,6 +78,7 @@ impl Shard {
     pub(crate) fn end(&self, batch: usize, pending: &mut Vec<Waker>) -> (usize, Progress) {
         let (unwanted, mut state) = self.lock_and_take_out();
         let ended = if std::mem::replace(&mut state.ended, true) { 0 } else { state.hierarchy.len() };
+        self.notes().shard_ends(ended);
         let before = pending.len();
         let progress = state.hierarchy.advance(Nanos::MAX, batch, pending);
         let taken = pending.len() - before;
