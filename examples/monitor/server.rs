@@ -26,6 +26,7 @@ fn limits(tasks: usize) -> Limits {
         .overdue(Duration::from_secs(1))
         .refused(0)
         .panicked_wakers(0)
+        .jobs_panicked(0)
 }
 
 #[derive(Clone)]

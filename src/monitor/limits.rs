@@ -38,6 +38,7 @@ pub struct Limits {
     refused: Option<u64>,
     stalls: Option<u64>,
     panicked_wakers: Option<u64>,
+    jobs_panicked: Option<u64>,
 }
 
 impl Limits {
@@ -51,6 +52,7 @@ impl Limits {
             refused: None,
             stalls: None,
             panicked_wakers: None,
+            jobs_panicked: None,
         }
     }
 
@@ -102,9 +104,16 @@ impl Limits {
         self
     }
 
+    /// For [`Stats::jobs_panicked`].
+    pub const fn jobs_panicked(mut self, jobs: u64) -> Self {
+        self.jobs_panicked = Some(jobs);
+        self
+    }
+
     /// Everything that is exceeded.
     fn exceeded_by<'a>(&'a self, stats: &'a Stats) -> impl Iterator<Item = Exceeded> + 'a {
-        let Self { pending, lateness, lock_hold, overdue, refused, stalls, panicked_wakers } = self;
+        let Self { pending, lateness, lock_hold, overdue, refused, stalls, panicked_wakers, jobs_panicked } =
+            self;
         let above = |duration: Option<Duration>, limit| duration.filter(|&duration| duration > limit);
         let ended = stats.ended.then_some(Exceeded::Ended);
         let overdue = overdue.and_then(|limit| {
@@ -123,10 +132,11 @@ impl Limits {
         let refused = refused.map(|limit| Exceeded::Refused { refused: stats.refused, limit });
         let stalls = stalls.filter(|&limit| stats.stalls > limit);
         let stalls = stalls.map(|limit| Exceeded::Stalls { stalls: stats.stalls, limit });
-        let panicked = panicked_wakers.filter(|&limit| stats.panicked_wakers > limit);
-        let panicked =
-            panicked.map(|limit| Exceeded::PanickedWakers { panicked: stats.panicked_wakers, limit });
-        let one_each = [ended, overdue, pending, lock_hold, refused, stalls, panicked];
+        let wakers = panicked_wakers.filter(|&limit| stats.panicked_wakers > limit);
+        let wakers = wakers.map(|limit| Exceeded::PanickedWakers { panicked: stats.panicked_wakers, limit });
+        let jobs = jobs_panicked.filter(|&limit| stats.jobs_panicked > limit);
+        let jobs = jobs.map(|limit| Exceeded::JobsPanicked { panicked: stats.jobs_panicked, limit });
+        let one_each = [ended, overdue, pending, lock_hold, refused, stalls, wakers, jobs];
         one_each.into_iter().flatten().chain(lateness)
     }
 }

@@ -92,6 +92,13 @@ pub enum Exceeded {
         /// How many may.
         limit: u64,
     },
+    /// Too many jobs panicked.
+    JobsPanicked {
+        /// How many.
+        panicked: u64,
+        /// How many may.
+        limit: u64,
+    },
 }
 
 impl fmt::Display for Exceeded {
@@ -119,6 +126,9 @@ impl fmt::Display for Exceeded {
             }
             Self::PanickedWakers { panicked, limit } => {
                 write!(f, "{panicked} wakers panicked, the limit is {limit}")
+            }
+            Self::JobsPanicked { panicked, limit } => {
+                write!(f, "{panicked} jobs panicked, the limit is {limit}")
             }
         }
     }

@@ -133,6 +133,7 @@ fn all_that_is_exceeded_is_named_with_its_limit() {
         stats.refused = 6;
         stats.stalls = 5;
         stats.panicked_wakers = 4;
+        stats.jobs_panicked = 3;
         // Below 32 ns a histogram is exact.
         stats.lateness.record(Duration::from_nanos(3));
         stats.lock_holds.record(Duration::from_nanos(2));
@@ -143,14 +144,15 @@ fn all_that_is_exceeded_is_named_with_its_limit() {
         .refused(0)
         .stalls(0)
         .panicked_wakers(0)
+        .jobs_panicked(0)
         .lateness(0.999, Duration::ZERO)
         .lock_hold(Duration::ZERO);
     assert_eq!(
         words(stats.check(&none)),
         "the timing wheel is not healthy: it has ended; its driver is overdue by 300ms, the limit is 0ns; 7 timers are \
          pending, the limit is 0; its driver held a lock for 2ns, the limit is 0ns; 6 timers were refused, the limit is \
-         0; its driver was held up 5 times, the limit is 0; 4 wakers panicked, the limit is 0; 99.9 % of timers were \
-         late by up to 3ns, the limit is 0ns"
+         0; its driver was held up 5 times, the limit is 0; 4 wakers panicked, the limit is 0; 3 jobs panicked, \
+         the limit is 0; 99.9 % of timers were late by up to 3ns, the limit is 0ns"
     );
     let just_so = Limits::new()
         .overdue(ms(300))
@@ -158,6 +160,7 @@ fn all_that_is_exceeded_is_named_with_its_limit() {
         .refused(6)
         .stalls(5)
         .panicked_wakers(4)
+        .jobs_panicked(3)
         .lateness(0.999, Duration::from_nanos(3))
         .lock_hold(Duration::from_nanos(2));
     assert_eq!(stats.check(&just_so).unwrap_err().exceeded(), [Exceeded::Ended]);
