@@ -127,6 +127,11 @@ impl Histogram {
     }
 }
 
+/// What a histogram tells of a duration: the longest in the same bucket.
+pub(crate) fn told_of(duration: Duration) -> Duration {
+    Duration::from_nanos(last_of(bucket_of(Nanos::from_duration(duration).0)))
+}
+
 /// # Panics
 /// If it is not from 0 to 1.
 #[track_caller]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Exceeded, Unhealthy};
-use crate::histogram::assert_quantile;
+use crate::histogram::{assert_quantile, told_of};
 use crate::stats::Stats;
 use crate::timing_wheel::TimingWheel;
 
@@ -65,6 +65,10 @@ impl Limits {
     /// For a [quantile](super::Histogram::quantile) of [`Stats::lateness`]: 0.99 if 99 of 100 timers have to be in time. Set
     /// again, for another quantile, both hold. A tick is part of the lateness. If no timer has fired, none was late.
     ///
+    /// # Precision
+    /// What is within the limit is healthy. What is longer, but falls into the same bucket of the histogram, is too: so the
+    /// limit is taken for up to a sixteenth longer than it is, 5 ms for 5.24 ms.
+    ///
     /// # Panics
     /// If `quantile` is not from 0 to 1.
     #[track_caller]
@@ -75,6 +79,9 @@ impl Limits {
     }
 
     /// For the longest of [`Stats::lock_holds`].
+    ///
+    /// # Precision
+    /// As [`lateness`](Self::lateness).
     pub const fn lock_hold(mut self, hold: Duration) -> Self {
         self.lock_hold = Some(hold);
         self
@@ -114,11 +121,11 @@ impl Limits {
     fn exceeded_by<'a>(&'a self, stats: &'a Stats) -> impl Iterator<Item = Exceeded> + 'a {
         let Self { pending, lateness, lock_hold, overdue, refused, stalls, panicked_wakers, jobs_panicked } =
             self;
-        let above = |duration: Option<Duration>, limit| duration.filter(|&duration| duration > limit);
+        // In the same bucket as the limit it may be within it.
+        let above = |told: Option<Duration>, limit| told.filter(|&told| told > told_of(limit));
         let ended = stats.ended.then_some(Exceeded::Ended);
-        let overdue = overdue.and_then(|limit| {
-            above(Some(stats.overdue), limit).map(|overdue| Exceeded::Overdue { overdue, limit })
-        });
+        let overdue = overdue.filter(|&limit| stats.overdue > limit);
+        let overdue = overdue.map(|limit| Exceeded::Overdue { overdue: stats.overdue, limit });
         let pending = pending.filter(|&limit| stats.pending > limit);
         let pending = pending.map(|limit| Exceeded::Pending { pending: stats.pending, limit });
         let lateness = lateness.iter().filter_map(move |&(quantile, limit)| {

@@ -75,6 +75,22 @@ async fn a_share_of_timers_that_is_later_than_the_limit_is_unhealthy() {
     assert_eq!(wheel.stats().since(&earlier).check(&limits(1.0)), Ok(()));
 }
 
+#[test]
+fn what_is_as_late_as_the_limit_is_healthy_and_what_is_a_sixteenth_later_is_not() {
+    let limits = [Limits::new().lateness(1.0, ms(5)), Limits::new().lock_hold(ms(5))];
+    // The bucket of 5 ms goes from 4.98 to 5.24 ms.
+    for (micros, is_healthy) in [(4_979, true), (5_000, true), (5_242, true), (5_243, false), (5_313, false)]
+    {
+        let stats = stats(|stats| {
+            stats.lateness.record(Duration::from_micros(micros));
+            stats.lock_holds.record(Duration::from_micros(micros));
+        });
+        assert_eq!(limits.each_ref().map(|limits| stats.check(limits).is_ok()), [is_healthy; 2], "{micros}");
+    }
+    let longest = Limits::new().lateness(1.0, Duration::MAX).lock_hold(Duration::MAX);
+    assert_eq!(stats(|stats| stats.lateness.record(Duration::MAX)).check(&longest), Ok(()));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_hold_of_a_lock_that_is_longer_than_the_limit_is_unhealthy() {
     let wheel = TimingWheel::new();
