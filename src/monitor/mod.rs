@@ -70,12 +70,14 @@
 //!
 //! # What it costs
 //!
-//! It is always on. To arm, cancel, move or poll a timer takes no longer for it: those count under a lock that they hold
-//! anyway. The driver adds each timer that it fires to a histogram, without a locked instruction,
+//! It is always on. To arm, cancel, move or poll a timer takes at most two instructions more for it: those count under a
+//! lock that they hold anyway. The driver adds each timer that it fires to a histogram, without a locked instruction,
 //! and takes two looks at the clock and a lock of its own for each shard and batch. The wheel takes 16 kB more.
 //!
-//! To read takes each shard's lock for a moment. The levels are counted then, bucket by bucket, because to keep their
-//! counts would cost each timer. `DESIGN.md` has the figures, under Monitor.
+//! To read, [`stats`](crate::TimingWheel::stats) allocates 16 kB, and copies the histograms into it under a lock that only
+//! the driver waits for. Then it takes each shard's lock, one after the other, and adds up how much stands at each slot of
+//! its levels, because to keep their counts would cost each timer: who arms or cancels in that shard waits meanwhile, but
+//! for no more than 1,024 slots at a time. A health check does that too. `DESIGN.md` has the figures, under Monitor.
 
 mod limits;
 mod unhealthy;
