@@ -95,7 +95,7 @@ impl Notes {
         self.events.stalled(&self.name, before + 1);
     }
 
-    /// A waker panicked as the driver woke it.
+    /// A waker panicked as its timer fired, or as the wheel ended.
     #[cold]
     pub(crate) fn waker_panicked(&self) {
         let before = self.panicked_wakers.fetch_add(1, Ordering::Relaxed);

@@ -216,7 +216,7 @@ async fn a_waker_that_panics_is_told_once() {
     assert_eq!(wheel.stats().panicked_wakers, 2);
     assert_eq!(
         notes.take(),
-        ["ERROR a waker panicked as a timing wheel's driver woke it: panicked=1 wheel=\"rpc\""]
+        ["ERROR a waker panicked as a timing wheel woke it: panicked=1 wheel=\"rpc\""]
     );
 }
 

@@ -77,9 +77,8 @@ impl Events {
     }
 
     pub(crate) fn waker_panicked(&self, wheel: &str, panicked: u64) {
-        self.waker_panicked.tell(
-            || error!(target: TARGET, wheel, panicked, "a waker panicked as a timing wheel's driver woke it"),
-        );
+        self.waker_panicked
+            .tell(|| error!(target: TARGET, wheel, panicked, "a waker panicked as a timing wheel woke it"));
     }
 
     /// A shard ends, with so many timers pending.
