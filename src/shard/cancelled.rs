@@ -93,11 +93,11 @@ impl Cancelled {
         let keys = self.keys.lock();
         look(&keys.keys[..keys.len])
     }
+}
 
-    /// How many entries that are still in `hierarchy` have their keys here.
-    pub(super) fn count_in(&self, hierarchy: &Hierarchy<Waker>) -> usize {
-        self.look(|keys| keys.iter().filter(|&&key| hierarchy.contains(key)).count())
-    }
+/// How many of `keys` have entries that are still in `hierarchy`.
+pub(super) fn count_in(keys: &[Key], hierarchy: &Hierarchy<Waker>) -> usize {
+    keys.iter().filter(|&&key| hierarchy.contains(key)).count()
 }
 
 /// The wakers of cancelled timers, to be dropped when no lock is held.

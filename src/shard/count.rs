@@ -1,6 +1,7 @@
 //! What a shard has counted, for the statistics of its wheel.
 
-use super::{Shard, State};
+use super::Shard;
+use super::cancelled::count_in;
 use crate::stats::Stats;
 use crate::sync::Ordering;
 use crate::wheel::Census;
@@ -12,7 +13,7 @@ const BUCKETS: usize = 1024;
 impl Shard {
     pub(crate) fn pending(&self) -> usize {
         let state = self.state.lock();
-        state.hierarchy.len() - self.cancelled.count_in(&state.hierarchy)
+        state.hierarchy.len() - self.cancelled.look(|keys| count_in(keys, &state.hierarchy))
     }
 
     pub(crate) fn add_to(&self, stats: &mut Stats) {
@@ -21,23 +22,23 @@ impl Shard {
             tolerant: stats.pending_tolerant,
         };
         let state = self.state.lock();
-        let discarded = self.cancelled.count_in(&state.hierarchy);
-        stats.pending += state.hierarchy.len() - discarded;
         stats.armed += state.armed;
         stats.fired += state.fired;
-        stats.cancelled += state.cancelled + discarded as u64;
         stats.cascaded += state.hierarchy.cascaded();
         stats.jobs_panicked += self.panics.load(Ordering::Relaxed);
-        let mut left = self.add_to_census(&state, &mut census, 0);
+        // One look for all, because others discard meanwhile: so what is pending is what stands on levels.
+        let mut left = self.cancelled.look(|keys| {
+            let discarded = count_in(keys, &state.hierarchy);
+            stats.pending += state.hierarchy.len() - discarded;
+            stats.cancelled += state.cancelled + discarded as u64;
+            state.hierarchy.add_to_census(&mut census, 0, BUCKETS, keys)
+        });
         drop(state);
         while let Some(from) = left {
-            left = self.add_to_census(&self.state.lock(), &mut census, from);
+            let state = self.state.lock();
+            left =
+                self.cancelled.look(|keys| state.hierarchy.add_to_census(&mut census, from, BUCKETS, keys));
         }
         (stats.pending_by_level, stats.pending_tolerant) = (census.by_level, census.tolerant);
-    }
-
-    /// Counts on from bucket number `from`, and tells where to go on after that, if there are more.
-    fn add_to_census(&self, state: &State, census: &mut Census, from: usize) -> Option<usize> {
-        self.cancelled.look(|discarded| state.hierarchy.add_to_census(census, from, BUCKETS, discarded))
     }
 }

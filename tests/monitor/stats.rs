@@ -1,18 +1,21 @@
 //! What is counted, measured and told.
 
-use std::sync::Arc;
-use std::task::{Context, Wake};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
-use timingwheel::{Stats, TimingWheel};
-use tokio::time::advance;
+use timingwheel::{Sleep, Stats, TimingWheel, Tolerance};
+use tokio::time::{Instant, advance};
 
 use crate::{HOUR, armed, ms, stuck};
 
 fn assert_sums(stats: &Stats) {
     let Stats { pending, armed, fired, cancelled, .. } = *stats;
     assert_eq!(armed, fired + cancelled + pending as u64, "{stats:?}");
-    assert_eq!(stats.pending_by_level.iter().sum::<usize>(), pending, "{stats:?}");
+    let by_level = stats.pending_by_level.iter().sum::<usize>();
+    assert_eq!(by_level + stats.pending_tolerant, pending, "{stats:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -26,7 +29,7 @@ async fn armed_timers_are_pending_fired_or_cancelled_after_all_that_can_be_done_
                 0..3 => sleeps.push(Box::pin(armed(&wheel, ms(random.u64(1..5_000))))),
                 3 if !sleeps.is_empty() => drop(sleeps.swap_remove(random.usize(..sleeps.len()))),
                 4 if !sleeps.is_empty() => {
-                    let to = tokio::time::Instant::now() + ms(random.u64(0..5_000));
+                    let to = Instant::now() + ms(random.u64(0..5_000));
                     let place = random.usize(..sleeps.len());
                     sleeps[place].as_mut().reset(to);
                 }
@@ -77,10 +80,74 @@ fn a_timer_that_was_dropped_on_another_worker_stands_on_no_level() {
     // On threads of their own, of which at least one has another shard than the timer.
     for _ in 0..4 {
         let timers: Vec<_> = (0..5).map(|_| armed(&wheel, HOUR)).collect();
-        std::thread::scope(|scope| scope.spawn(move || drop(timers)).join()).expect("no panic");
+        thread::scope(|scope| scope.spawn(move || drop(timers)).join()).expect("no panic");
         assert_sums(&wheel.stats());
         assert_eq!(wheel.stats().pending, 0);
     }
+}
+
+/// One that is pending, and may be late by an eighth of its delay.
+fn tolerant(wheel: &TimingWheel, delay: Duration) -> Sleep {
+    let mut sleep = wheel.sleep(delay).with_tolerance(Tolerance::share(0.125));
+    assert!(sleep.poll_elapsed(&mut Context::from_waker(Waker::noop())).is_pending());
+    sleep
+}
+
+#[tokio::test(start_paused = true)]
+async fn timers_that_may_be_late_stand_apart_from_those_that_may_not() {
+    let wheel = TimingWheel::builder().wheel_size(64).build().expect("a wheel");
+    let exact = [ms(10), ms(100), HOUR].map(|delay| armed(&wheel, delay));
+    let [first, second] = [HOUR, 2 * HOUR].map(|delay| tolerant(&wheel, delay));
+    let told = || {
+        let stats = wheel.stats();
+        assert_sums(&stats);
+        (stats.pending_by_level.iter().sum::<usize>(), stats.pending_tolerant)
+    };
+    assert_eq!(told(), (3, 2));
+    advance(ms(10)).await;
+    assert_eq!(told(), (2, 2));
+    drop(first);
+    assert_eq!(told(), (2, 1));
+    drop(exact);
+    assert_eq!(told(), (0, 1));
+    drop(second);
+    assert_eq!(told(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_that_may_be_late_is_late_from_the_deadline_on_to_which_it_was_rounded_up() {
+    let wheel = TimingWheel::new();
+    let sleep = tolerant(&wheel, HOUR);
+    advance(sleep.deadline() - Instant::now() + ms(5)).await;
+    let lateness = wheel.stats().lateness;
+    assert!(lateness.count() == 1 && lateness.max().is_some_and(|late| (ms(5)..ms(6)).contains(&late)));
+}
+
+/// Together, whatever is dropped on another thread meanwhile, and taken out there.
+#[test]
+fn what_stands_on_levels_is_what_is_pending_also_while_timers_are_dropped_elsewhere() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let wheel = runtime.block_on(async { TimingWheel::builder().shards(2).build().expect("a wheel") });
+    let (sender, timers) = sync_channel::<Sleep>(100);
+    let timers = Mutex::new(timers);
+    let drop_all = || {
+        let next = || timers.lock().unwrap().recv();
+        std::iter::from_fn(|| next().ok()).for_each(drop);
+    };
+    thread::scope(|scope| {
+        // On two threads, of which at least one has another shard than the timers.
+        let droppers = [(); 2].map(|()| scope.spawn(drop_all));
+        scope.spawn(|| {
+            for _ in 0..20_000 {
+                sender.send(armed(&wheel, HOUR)).unwrap();
+            }
+            drop(sender);
+        });
+        while !droppers.iter().all(ScopedJoinHandle::is_finished) {
+            let stats = wheel.stats();
+            assert_eq!(stats.pending_by_level.iter().sum::<usize>(), stats.pending, "{stats:?}");
+        }
+    });
 }
 
 #[tokio::test(start_paused = true)]
