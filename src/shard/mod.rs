@@ -5,6 +5,8 @@
 
 mod cancelled;
 mod count;
+mod leaving;
+mod moving;
 mod published;
 mod reference;
 mod tolerant;
@@ -13,7 +15,7 @@ mod turn;
 use std::sync::Arc;
 use std::task::Waker;
 
-use cancelled::{Cancelled, Pushed, Unwanted};
+use cancelled::Cancelled;
 use published::Published;
 
 pub(crate) use reference::{ShardRef, only_spares_hold};
@@ -24,7 +26,6 @@ use crate::bound::Bound;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::notes::Notes;
-use crate::placement::shard_of_this_thread;
 use crate::sync::{AtomicU64, Ordering, OwnLines, ShortLock, ShortLockGuard};
 use crate::wheel::{Hierarchy, Key, Nanos, Resolution};
 
@@ -168,125 +169,6 @@ impl Shard {
     #[inline]
     pub(crate) fn has_reached(&self, deadline: Nanos) -> bool {
         self.published.has_reached(deadline)
-    }
-
-    /// For an entry whose deadline has been reached, so that it is on its way out or gone: sees to it that it
-    /// is gone. The error is that the wheel has ended before the deadline.
-    pub(crate) fn finish(&self, key: Key, deadline: Nanos) -> Result<(), Error> {
-        if self.published.has_handed_out(deadline) {
-            return Ok(());
-        }
-        let mut state = self.state.lock();
-        let waker = state.hierarchy.cancel(key);
-        let taken = usize::from(waker.is_some());
-        let ended = self.ended_before(deadline);
-        *if ended { &mut state.cancelled } else { &mut state.fired } += taken as u64;
-        drop(state);
-        self.give_back(taken);
-        if ended { Err(Error::shutdown()) } else { Ok(()) }
-    }
-
-    /// Whether the shard has ended and `deadline` has not come, by the clock.
-    pub(crate) fn ended_before(&self, deadline: Nanos) -> bool {
-        self.has_ended() && self.clock.now() < deadline
-    }
-
-    /// Takes an entry out, if it is still there, and returns its waker.
-    #[inline]
-    pub(crate) fn cancel(&self, key: Key, deadline: Nanos) -> Option<Waker> {
-        if self.published.has_handed_out(deadline) {
-            return None;
-        }
-        let mut state = self.state.lock();
-        let waker = state.hierarchy.cancel(key)?;
-        state.cancelled += 1;
-        // A paused clock would go on to the time of a timer that is no more.
-        let disarm = state.hierarchy.is_empty() && self.alarm.is_paused();
-        if disarm {
-            self.published.set_next_expiration(state.hierarchy.next_expiration());
-        }
-        drop(state);
-        if disarm {
-            self.alarm.wake_driver();
-        }
-        self.give_back(1);
-        Some(waker)
-    }
-
-    /// As [`cancel`](Self::cancel), for an owner who does not ask whether it is still there. One on another worker leaves
-    /// the taking out to others, see `cancelled`.
-    #[inline]
-    pub(crate) fn discard(&self, key: Key, deadline: Nanos) {
-        if self.published.has_handed_out(deadline) {
-            return;
-        }
-        // Where the clock can be paused it depends on what is pending, and a bound has to be kept to exactly.
-        let is_elsewhere = shard_of_this_thread(self.shards) != self.number && !self.is_pausable();
-        if is_elsewhere && self.bound.is_none() {
-            self.discard_from_elsewhere(key);
-        } else {
-            drop(self.cancel(key, deadline));
-        }
-    }
-
-    pub(crate) fn discard_from_elsewhere(&self, key: Key) {
-        match self.cancelled.push(key, || self.clock.now()) {
-            // Published first, looked second; see `alarm`.
-            Pushed::First(clear_by) => self.alarm.request(clear_by),
-            Pushed::Joined => {}
-            Pushed::Full => {
-                let (unwanted, mut state) = self.lock_and_take_out();
-                let waker = state.hierarchy.cancel(key);
-                state.cancelled += u64::from(waker.is_some());
-                drop(state);
-                drop(unwanted);
-            }
-        }
-    }
-
-    /// Takes the lock, and takes out what was discarded elsewhere.
-    fn lock_and_take_out(&self) -> (Unwanted, ShortLockGuard<'_, State>) {
-        let mut state = self.state.lock();
-        (self.take_out_cancelled(&mut state), state)
-    }
-
-    fn take_out_cancelled(&self, state: &mut State) -> Unwanted {
-        let unwanted = self.cancelled.take_out(&mut state.hierarchy);
-        state.cancelled += unwanted.len() as u64;
-        unwanted
-    }
-
-    /// Gives an entry another waker, and returns the one before. If the entry is gone, gives the waker back.
-    pub(crate) fn set_waker(&self, key: Key, waker: Waker) -> Result<Waker, Waker> {
-        let mut state = self.state.lock();
-        match state.hierarchy.get_mut(key) {
-            Some(current) => Ok(std::mem::replace(current, waker)),
-            None => Err(waker),
-        }
-    }
-
-    /// Moves an entry to another deadline, and tells whether it is pending after that: not if it had been
-    /// handed out, and not if the wheel has passed the new deadline. Then its waker is woken. `now` is the time, if the
-    /// caller has looked.
-    #[inline]
-    pub(crate) fn reschedule(&self, key: Key, from: Nanos, to: Nanos, now: Option<Nanos>) -> bool {
-        if to >= from {
-            return self.state.lock().hierarchy.reschedule(key, to);
-        }
-        // Where the clock may jump, whoever polls next expects to find what has passed. Otherwise the driver will.
-        let now = if self.is_pausable() { now.unwrap_or_else(|| self.clock.now()) } else { Nanos::ZERO };
-        let mut state = self.state.lock();
-        // What the wheel has passed counts as handed out.
-        if to <= now.max(state.hierarchy.elapsed()) {
-            drop(state);
-            if let Some(waker) = self.cancel(key, from) {
-                waker.wake();
-            }
-            return false;
-        }
-        let Some(expiration) = state.hierarchy.reschedule_and_tell(key, to) else { return false };
-        self.publish_and_request(state, expiration);
-        true
     }
 
     /// Lets the driver know if `next` is before what it knows as the next expiration. Lets go of the lock.

@@ -1,53 +1,10 @@
 //! What a slot of a level holds.
 
-use std::fmt;
-
 use super::slab::Key;
 use crate::tick::Nanos;
 
 /// Room for this many entries stays with an emptied bucket, so that a warm wheel does not allocate.
 const KEPT_CAPACITY: usize = 64;
-
-/// Names a bucket among those of all levels, which are numbered through as they are made: the coarser the level, the
-/// greater. A tolerant level has greater numbers than level 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct BucketId(pub(super) u32);
-
-impl BucketId {
-    #[inline]
-    pub(super) const fn as_index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// Where a key stands: bucket and position in one word, because it is moved in a register then.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place(u64);
-
-impl Place {
-    #[inline]
-    pub(super) const fn new(bucket: BucketId, position: u32) -> Self {
-        Self((bucket.0 as u64) << 32 | position as u64)
-    }
-
-    #[inline]
-    #[allow(clippy::cast_possible_truncation, reason = "shifted right by as much as is lost")]
-    pub(super) const fn bucket(self) -> BucketId {
-        BucketId((self.0 >> 32) as u32)
-    }
-
-    #[inline]
-    #[allow(clippy::cast_possible_truncation, reason = "the upper half is the bucket")]
-    pub(super) const fn position(self) -> u32 {
-        self.0 as u32
-    }
-}
-
-impl fmt::Debug for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}[{}]", self.bucket(), self.position())
-    }
-}
 
 /// What happens to a bucket that comes up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -279,11 +236,6 @@ mod tests {
         assert_eq!(bucket.shorten(Nanos(4)), Nanos(9));
         pop_front(&mut bucket);
         assert_eq!(bucket.shorten(Nanos(7)), Nanos(7));
-    }
-
-    #[test]
-    fn a_place_is_printed_as_bucket_and_position() {
-        assert_eq!(format!("{:?}", Place::new(BucketId(3), 7)), "BucketId(3)[7]");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::bucket::BucketId;
+use super::place::BucketId;
 use crate::tick::Nanos;
 
 /// A bucket in the queue.

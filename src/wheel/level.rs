@@ -1,6 +1,6 @@
 //! The arithmetic of one level: which of its slots a tick belongs to.
 
-use super::bucket::BucketId;
+use super::place::BucketId;
 use crate::divisor::Divisor;
 use crate::tick::Tick;
 

@@ -44,6 +44,7 @@ mod earliest;
 mod invariants;
 mod level;
 mod levels;
+mod place;
 mod slab;
 mod tolerant;
 

@@ -8,7 +8,7 @@ use std::fmt;
 
 use slab::{Slab, VacantEntry};
 
-use super::bucket::Place;
+use super::place::Place;
 use crate::tick::Nanos;
 
 /// Entries in one page. A power of two, so that an index splits into page and offset by shifting.
@@ -249,7 +249,7 @@ const fn split(index: u32) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wheel::bucket::BucketId;
+    use crate::wheel::place::BucketId;
 
     fn insert(entries: &mut Entries<usize>, n: usize) -> Key {
         let vacant = entries.vacant();

@@ -2,7 +2,8 @@
 
 use super::{Levels, tolerant};
 use crate::tick::Nanos;
-use crate::wheel::bucket::{BucketId, Kind, Place};
+use crate::wheel::bucket::Kind;
+use crate::wheel::place::{BucketId, Place};
 use crate::wheel::slab::Key;
 
 impl Levels {

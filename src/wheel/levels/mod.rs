@@ -4,9 +4,10 @@ mod invariants;
 mod lens;
 mod tolerant;
 
-use super::bucket::{Bucket, BucketId, Kind, Place, Taken};
+use super::bucket::{Bucket, Kind, Taken};
 use super::delay_queue::{DelayQueue, Queued};
 use super::level::Level;
+use super::place::{BucketId, Place};
 use super::slab::Key;
 use crate::tick::{Nanos, Resolution, Tick};
 use tolerant::TolerantLevels;

@@ -19,8 +19,9 @@
 
 use super::{Levels, Slot};
 use crate::tick::{Nanos, Tick};
-use crate::wheel::bucket::{BucketId, Kind, Place};
+use crate::wheel::bucket::Kind;
 use crate::wheel::delay_queue::Queued;
+use crate::wheel::place::{BucketId, Place};
 use crate::wheel::slab::Key;
 
 /// How many slots each of them has.

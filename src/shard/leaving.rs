@@ -1,0 +1,132 @@
+//! How entries leave before the driver hands them out.
+
+use std::task::Waker;
+
+use super::cancelled::{Pushed, Unwanted};
+use super::{Shard, State};
+use crate::error::Error;
+use crate::placement::shard_of_this_thread;
+use crate::sync::ShortLockGuard;
+use crate::wheel::{Key, Nanos};
+
+impl Shard {
+    /// For an entry whose deadline has been reached, so that it is on its way out or gone: sees to it that it
+    /// is gone. The error is that the wheel has ended before the deadline.
+    pub(crate) fn finish(&self, key: Key, deadline: Nanos) -> Result<(), Error> {
+        if self.published.has_handed_out(deadline) {
+            return Ok(());
+        }
+        let mut state = self.state.lock();
+        let waker = state.hierarchy.cancel(key);
+        let taken = usize::from(waker.is_some());
+        let ended = self.ended_before(deadline);
+        *if ended { &mut state.cancelled } else { &mut state.fired } += taken as u64;
+        drop(state);
+        self.give_back(taken);
+        if ended { Err(Error::shutdown()) } else { Ok(()) }
+    }
+
+    /// Whether the shard has ended and `deadline` has not come, by the clock.
+    pub(crate) fn ended_before(&self, deadline: Nanos) -> bool {
+        self.has_ended() && self.clock.now() < deadline
+    }
+
+    /// Takes an entry out, if it is still there, and returns its waker.
+    #[inline]
+    pub(crate) fn cancel(&self, key: Key, deadline: Nanos) -> Option<Waker> {
+        if self.published.has_handed_out(deadline) {
+            return None;
+        }
+        let mut state = self.state.lock();
+        let waker = state.hierarchy.cancel(key)?;
+        state.cancelled += 1;
+        // A paused clock would go on to the time of a timer that is no more.
+        let disarm = state.hierarchy.is_empty() && self.alarm.is_paused();
+        if disarm {
+            self.published.set_next_expiration(state.hierarchy.next_expiration());
+        }
+        drop(state);
+        if disarm {
+            self.alarm.wake_driver();
+        }
+        self.give_back(1);
+        Some(waker)
+    }
+
+    /// As [`cancel`](Self::cancel), for an owner who does not ask whether it is still there. One on another worker leaves
+    /// the taking out to others, see `cancelled`.
+    #[inline]
+    pub(crate) fn discard(&self, key: Key, deadline: Nanos) {
+        if self.published.has_handed_out(deadline) {
+            return;
+        }
+        // Where the clock can be paused it depends on what is pending, and a bound has to be kept to exactly.
+        let is_elsewhere = shard_of_this_thread(self.shards) != self.number && !self.is_pausable();
+        if is_elsewhere && self.bound.is_none() {
+            // Of a wheel that has ended there is nothing to take out.
+            if !self.has_ended() {
+                self.discard_from_elsewhere(key);
+            }
+        } else {
+            drop(self.cancel(key, deadline));
+        }
+    }
+
+    pub(crate) fn discard_from_elsewhere(&self, key: Key) {
+        match self.cancelled.push(key, || self.clock.now()) {
+            // Published first, looked second; see `alarm`.
+            Pushed::First(clear_by) => self.alarm.request(clear_by),
+            Pushed::Joined => {}
+            Pushed::Full => {
+                let (unwanted, mut state) = self.lock_and_take_out();
+                let waker = state.hierarchy.cancel(key);
+                state.cancelled += u64::from(waker.is_some());
+                drop(state);
+                drop(unwanted);
+            }
+        }
+    }
+
+    /// Takes the lock, and takes out what was discarded elsewhere.
+    pub(super) fn lock_and_take_out(&self) -> (Unwanted, ShortLockGuard<'_, State>) {
+        let mut state = self.state.lock();
+        (self.take_out_cancelled(&mut state), state)
+    }
+
+    pub(super) fn take_out_cancelled(&self, state: &mut State) -> Unwanted {
+        let unwanted = self.cancelled.take_out(&mut state.hierarchy);
+        state.cancelled += unwanted.len() as u64;
+        unwanted
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::alarm::Alarm;
+    use crate::clock::Clock;
+    use crate::notes::Notes;
+    use crate::wheel::{Hierarchy, Resolution};
+
+    #[test]
+    fn what_is_discarded_after_the_end_leaves_the_driver_nothing_to_do() {
+        let clock = Clock::start();
+        let alarm = Arc::new(Alarm::new(clock, false, 1, Notes::of("alone".into())));
+        let tick = Resolution::new(Duration::from_millis(1)).expect("not zero");
+        // With a number that no thread has.
+        let shard = Shard::new((2, 2), Hierarchy::new(tick, 64), clock, alarm, None);
+        let far = clock.now().after(Duration::from_secs(60));
+        let arm = || {
+            shard.register(clock.now(), far, Waker::noop().clone()).expect("not refused").expect("not due")
+        };
+        let (before, after) = (arm(), arm());
+        shard.discard(before, far);
+        assert!(shard.next_turn() < far, "it was left for others");
+        shard.end(100, &mut Vec::new());
+        shard.discard(after, far);
+        assert_eq!(shard.next_turn(), Nanos::MAX);
+    }
+}

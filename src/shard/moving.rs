@@ -1,0 +1,41 @@
+//! What is changed of an entry while it is pending: its waker and its deadline.
+
+use std::task::Waker;
+
+use super::Shard;
+use crate::wheel::{Key, Nanos};
+
+impl Shard {
+    /// Gives an entry another waker, and returns the one before. If the entry is gone, gives the waker back.
+    pub(crate) fn set_waker(&self, key: Key, waker: Waker) -> Result<Waker, Waker> {
+        let mut state = self.state.lock();
+        match state.hierarchy.get_mut(key) {
+            Some(current) => Ok(std::mem::replace(current, waker)),
+            None => Err(waker),
+        }
+    }
+
+    /// Moves an entry to another deadline, and tells whether it is pending after that: not if it had been
+    /// handed out, and not if the wheel has passed the new deadline. Then its waker is woken. `now` is the time, if the
+    /// caller has looked.
+    #[inline]
+    pub(crate) fn reschedule(&self, key: Key, from: Nanos, to: Nanos, now: Option<Nanos>) -> bool {
+        if to >= from {
+            return self.state.lock().hierarchy.reschedule(key, to);
+        }
+        // Where the clock may jump, whoever polls next expects to find what has passed. Otherwise the driver will.
+        let now = if self.is_pausable() { now.unwrap_or_else(|| self.clock.now()) } else { Nanos::ZERO };
+        let mut state = self.state.lock();
+        // What the wheel has passed counts as handed out.
+        if to <= now.max(state.hierarchy.elapsed()) {
+            drop(state);
+            if let Some(waker) = self.cancel(key, from) {
+                waker.wake();
+            }
+            return false;
+        }
+        let Some(expiration) = state.hierarchy.reschedule_and_tell(key, to) else { return false };
+        self.publish_and_request(state, expiration);
+        true
+    }
+}
