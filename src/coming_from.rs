@@ -20,7 +20,7 @@
 //! Netty's `IdleStateHandler`, `ReadTimeoutHandler` and `WriteTimeoutHandler`, which wait on its event loops, are
 //! [`idle_guard`](crate::TimingWheel::idle_guard) here.
 //!
-//! Tests: `tests/jobs_later.rs`, `tests/limits.rs`, `tests/jobs_keys.rs`, `tests/idle_guard`. Examples: `timeout`,
+//! Tests: `tests/jobs`, `tests/limits.rs`, `tests/idle_guard`. Examples: `timeout`,
 //! `idle_connections`, `heartbeat`.
 //!
 //! # Kafka
@@ -45,7 +45,7 @@
 //! | `context.WithTimeout` | [`timeout`](crate::TimingWheel::timeout), which drops the work when time is up |
 //! | `time.Ticker` | [`interval`](crate::TimingWheel::interval) |
 //!
-//! Tests: `tests/jobs_later.rs`, `tests/jobs_schedules.rs`. Examples: `delayed_queue`, `timeout`.
+//! Tests: `tests/jobs`. Examples: `delayed_queue`, `timeout`.
 //!
 //! # Linux
 //!
@@ -69,7 +69,7 @@
 //! | `ScheduledExecutorService::scheduleAtFixedRate`, `scheduleWithFixedDelay` | [`run_every`](crate::TimingWheel::run_every), [`run_by`](crate::TimingWheel::run_by) with a [`FixedDelay`](crate::job::FixedDelay) |
 //! | a job store | none: what is to outlive the process is yours to save |
 //!
-//! Tests: `tests/jobs_keys.rs`, `tests/jobs_schedules.rs`. Example: `delayed_queue`.
+//! Tests: `tests/jobs`. Example: `delayed_queue`.
 //!
 //! # Game engines
 //!

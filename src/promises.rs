@@ -221,20 +221,21 @@
 //! driver. At the end of the wheel or its runtime, and when they are stopped, all that did not run is told of, by key
 //! where there are keys. A panic is its own job's end and no other's. A fixed rate does not drift.
 //!
-//! - `tests/jobs_later.rs`: `a_job_runs_at_its_time_and_hands_its_output_to_whoever_awaits_it`,
+//! - `tests/jobs/later.rs`: `a_job_runs_at_its_time_and_hands_its_output_to_whoever_awaits_it`,
 //!   `a_cancel_in_time_says_so_and_the_job_never_runs`, `a_job_that_blocks_its_task_for_ever_delays_no_other`,
 //!   `over_the_bound_a_job_is_refused_and_its_future_given_back`
-//! - `tests/jobs_faults.rs`: `a_panic_reaches_the_handle_with_what_it_carried_and_no_other_job`,
+//! - `tests/jobs/faults.rs`: `a_panic_reaches_the_handle_with_what_it_carried_and_no_other_job`,
 //!   `a_cancel_that_races_with_the_start_is_in_time_or_the_job_runs_and_never_both_or_neither`,
 //!   `when_the_runtime_ends_pending_and_running_jobs_end_and_say_why`,
 //!   `when_the_runtime_ends_whoever_awaits_a_job_elsewhere_does_not_hang`
 //! - `tests/jobs_memory.rs`: `a_pending_job_takes_one_block_and_a_cancelled_one_gives_all_back_at_once`
-//! - `tests/jobs_schedules.rs`: `after_a_million_runs_of_10_ms_the_sum_is_exact`,
-//!   `missed_runs_are_made_up_put_off_or_left_out_as_an_intervals_ticks`,
-//!   `a_job_that_is_put_off_while_the_driver_is_on_its_way_to_it_does_not_run_too_early`,
-//!   `when_the_runtime_ends_repeating_jobs_end_and_say_why`
-//! - `tests/jobs_keys.rs`: `among_threads_each_job_runs_or_is_told_of_and_never_both_or_neither`,
-//!   `a_stop_tells_of_every_job_that_has_not_run_and_takes_no_more`,
+//! - `tests/jobs/schedules.rs`: `after_a_million_runs_of_10_ms_the_sum_is_exact`,
+//!   `missed_runs_are_made_up_put_off_or_left_out_as_an_intervals_ticks`
+//! - `tests/jobs/orders.rs`: `what_is_asked_while_the_schedule_finds_no_further_run_counts`,
+//!   `a_job_that_is_put_off_while_the_driver_is_on_its_way_to_it_does_not_run_too_early`
+//! - `tests/jobs/ends.rs`: `when_the_runtime_ends_repeating_jobs_end_and_say_why`
+//! - `tests/jobs/keys.rs`: `a_stop_tells_of_every_job_that_has_not_run_and_takes_no_more`
+//! - `tests/jobs/keys_faults.rs`: `among_threads_each_job_runs_or_is_told_of_and_never_both_or_neither`,
 //!   `when_the_wheel_or_its_runtime_ends_the_keys_of_what_did_not_run_are_kept`
 //!
 //! # Wakers may do anything

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
+use tokio::task::coop;
 use tokio::time::Instant;
 
 use super::error::JobError;
@@ -13,7 +14,8 @@ use super::state::{JobInfo, JobState};
 /// A job that runs once, from [`TimingWheel::run_after`](crate::TimingWheel::run_after) and its kin.
 ///
 /// As a future it is ready when the job is over, with the job's output. It may be awaited in any runtime or executor,
-/// and `&mut job` too: it is `Unpin`. Dropping it does not cancel the job, unless [asked to](Self::cancel_on_drop).
+/// and `&mut job` too: it is `Unpin`. It spends a unit of tokio's cooperative budget, as a `JoinHandle` does. Dropping
+/// it does not cancel the job, unless [asked to](Self::cancel_on_drop).
 ///
 /// # Cancel safety
 /// A wait by `&mut job` that is dropped loses nothing.
@@ -94,8 +96,13 @@ impl<T> Future for Job<T> {
     type Output = Result<T, JobError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let budget = ready!(coop::poll_proceed(cx));
         self.is_awaited = true;
-        self.record.poll_result(cx)
+        let result = self.record.poll_result(cx);
+        if result.is_ready() {
+            budget.made_progress();
+        }
+        result
     }
 }
 

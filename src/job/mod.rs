@@ -55,6 +55,7 @@ mod run;
 mod schedule;
 mod stage;
 mod state;
+mod when;
 mod work;
 
 use std::time::Duration;
@@ -69,8 +70,8 @@ pub use schedule::{FixedDelay, FixedRate, Previous, Schedule, Times, Until};
 pub use state::{JobInfo, JobState};
 
 use crate::timing_wheel::TimingWheel;
-use crate::wheel::Nanos;
 use record::Record;
+use when::When;
 use work::Once;
 
 impl TimingWheel {
@@ -90,7 +91,7 @@ impl TimingWheel {
     /// gives the future back; use it where nobody awaits the job.
     ///
     /// # Panics
-    /// Never.
+    /// If the job is refused, and dropping `future` does.
     ///
     /// # Examples
     ///
@@ -120,7 +121,7 @@ impl TimingWheel {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        Job::of(Record::launch_or_tell(self, self.nanos(instant), Once(future)))
+        Job::of(Record::launch_or_tell(self, self.when(instant), Once(future)))
     }
 
     /// As [`run_after`](Self::run_after), but refuses at once what could not run, and gives it back.
@@ -162,23 +163,15 @@ impl TimingWheel {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        try_run(self, self.nanos(instant), future)
-    }
-
-    fn after_now(&self, delay: Duration) -> Nanos {
-        self.shard().clock().now().after(delay)
-    }
-
-    fn nanos(&self, instant: Instant) -> Nanos {
-        self.shard().clock().nanos(instant)
+        try_run(self, self.when(instant), future)
     }
 }
 
-fn try_run<F>(wheel: &TimingWheel, due: Nanos, future: F) -> Result<Job<F::Output>, TryRunError<F>>
+fn try_run<F>(wheel: &TimingWheel, when: When, future: F) -> Result<Job<F::Output>, TryRunError<F>>
 where
     F: Future<Output: Send> + Send + 'static,
 {
-    match Record::launch(wheel, due, Once(future)) {
+    match Record::launch(wheel, when, Once(future)) {
         Ok(record) => Ok(Job::of(record)),
         Err((error, Once(future))) => Err(TryRunError::new(error, future)),
     }

@@ -13,9 +13,10 @@ use tokio::runtime::Handle;
 use super::error::JobError;
 use super::handle::Handled;
 use super::run::Run;
-use super::stage::{Inner, Order, Stage};
+use super::stage::{Ended, Inner, Order, Stage};
 use super::state::{JobInfo, JobState};
-use super::work::Work;
+use super::when::When;
+use super::work::{Next, Work};
 use crate::error::Error;
 use crate::shard::ShardRef;
 use crate::sync::{Mutex, MutexGuard, lock};
@@ -52,18 +53,18 @@ pub(super) enum GoOn<W: Work> {
 }
 
 impl<W: Work> Record<W> {
-    /// A job that is due at `due`.
-    pub(super) fn launch(wheel: &TimingWheel, due: Nanos, work: W) -> Result<Arc<Self>, (Error, W)> {
+    /// A job that runs then.
+    pub(super) fn launch(wheel: &TimingWheel, when: When, work: W) -> Result<Arc<Self>, (Error, W)> {
         let record = Self::owned_by((), wheel);
-        if let Some(due_work) = record.arm(wheel, due, work)? {
+        if let Some(due_work) = record.arm(wheel, when, work)? {
             record.spawn(due_work);
         }
         Ok(record)
     }
 
     /// As [`launch`](Self::launch), but a job that is refused is over.
-    pub(super) fn launch_or_tell(wheel: &TimingWheel, due: Nanos, work: W) -> Arc<Self> {
-        Self::launch(wheel, due, work)
+    pub(super) fn launch_or_tell(wheel: &TimingWheel, when: When, work: W) -> Arc<Self> {
+        Self::launch(wheel, when, work)
             .unwrap_or_else(|(error, _work)| Self::over(wheel, Err(JobError::because(error))))
     }
 
@@ -97,15 +98,15 @@ impl<W: Work, O: Owner> Record<W, O> {
     pub(super) fn arm(
         self: &Arc<Self>,
         wheel: &TimingWheel,
-        due: Nanos,
+        when: When,
         work: W,
     ) -> Result<Option<W>, (Error, W)> {
-        if due <= self.shard.clock().now() && wheel.is_on_this_runtime() {
+        if when.has_come() && wheel.is_on_this_runtime() {
             return if self.shard.has_ended() { Err((Error::shutdown(), work)) } else { Ok(Some(work)) };
         }
         // Held until the key is known: the driver may be here before.
         let mut inner = self.lock();
-        match self.register(due) {
+        match self.register(when) {
             Ok((due, key)) => {
                 inner.stage = Stage::Pending { work, due, key };
                 Ok(None)
@@ -115,16 +116,16 @@ impl<W: Work, O: Owner> Record<W, O> {
     }
 
     /// Adds an entry, of a job that is due a little later if need be.
-    fn register(self: &Arc<Self>, mut due: Nanos) -> Result<(Nanos, Key), Error> {
+    fn register(self: &Arc<Self>, mut when: When) -> Result<(Nanos, Key), Error> {
         loop {
-            let now = self.shard.clock().now();
-            if due <= now {
-                due = now.after(SOON.min(self.shard.resolution().tick()));
+            if when.has_come() {
+                when.due = when.now.after(SOON.min(self.shard.resolution().tick()));
             }
             // `None` is for what has come meanwhile.
-            if let Some(key) = self.shard.register(now, due, self.clone().into())? {
-                return Ok((due, key));
+            if let Some(key) = self.shard.register(when.now, when.due, self.clone().into())? {
+                return Ok((when.due, key));
             }
+            when.now = self.shard.clock().now();
         }
     }
 
@@ -137,52 +138,59 @@ impl<W: Work, O: Owner> Record<W, O> {
         if result.as_ref().is_err_and(JobError::is_panic) {
             self.shard.count_panic();
         }
-        let mut inner = self.lock();
+        let inner = self.lock();
         // A panic on the way out, when it had been cancelled.
         if !inner.state().is_over() {
-            let ended = inner.end(result);
-            let state = inner.state();
-            drop(inner);
-            if state != JobState::CouldNotRun {
-                self.owner.over(std::ptr::from_ref(self).cast());
-            }
-            drop(ended);
+            drop(self.end(inner, result));
         }
     }
 
-    /// For the task: its run is over, and the next is due at `due`.
-    pub(super) fn go_on(self: &Arc<Self>, work: W, due: Nanos) -> GoOn<W> {
+    /// Ends a job that has run. What is returned is still to be dropped.
+    fn end(&self, mut inner: MutexGuard<'_, Inner<W>>, result: Result<W::Output, JobError>) -> Ended<W> {
+        let ended = inner.end(result);
+        let state = inner.state();
+        drop(inner);
+        if state != JobState::CouldNotRun {
+            self.owner.over(std::ptr::from_ref(self).cast());
+        }
+        ended
+    }
+
+    /// For the task: its run is over. Looks at the orders in the same moment as it ends the job or puts it back, so that
+    /// none is lost.
+    pub(super) fn go_on(self: &Arc<Self>, work: W, next: Next<W>) -> GoOn<W> {
         let mut inner = self.lock();
         let order = match &mut inner.stage {
             Stage::Running(order) => mem::replace(order, Order::None),
             _ => unreachable!("only its task ends a running job"),
         };
-        let error = match order {
-            Order::Change(change) => return GoOn::Changed(work, change),
-            Order::Stop => JobError::cancelled(),
-            Order::None if self.shard.has_ended() => JobError::because(Error::shutdown()),
-            Order::None if due <= self.shard.clock().now() => return GoOn::Now(work),
-            Order::None => match self.register(due) {
-                Ok((due, key)) => {
-                    inner.stage = Stage::Pending { work, due, key };
-                    return GoOn::Later;
+        let result = match (order, next) {
+            (Order::Change(change), _) => return GoOn::Changed(work, change),
+            (Order::Stop, _) => Err(JobError::cancelled()),
+            (Order::None, Err(output)) => Ok(output),
+            (Order::None, Ok(_)) if self.shard.has_ended() => Err(JobError::because(Error::shutdown())),
+            (Order::None, Ok(due)) => {
+                let when = When { due, now: self.shard.clock().now() };
+                if when.has_come() {
+                    return GoOn::Now(work);
                 }
-                Err(error) => JobError::because(error),
-            },
+                match self.register(when) {
+                    Ok((due, key)) => {
+                        inner.stage = Stage::Pending { work, due, key };
+                        return GoOn::Later;
+                    }
+                    Err(error) => Err(JobError::because(error)),
+                }
+            }
         };
-        let ended = inner.end(Err(error));
-        drop(inner);
-        drop((ended, work));
+        let ended = self.end(inner, result);
+        drop(work);
+        drop(ended);
         GoOn::Later
     }
 
-    /// Asks for a change, which a pending job makes at once, by `make`: that tells when the job is due then, or that it
-    /// is over. Tells whether the job is not over.
-    pub(super) fn change(
-        self: &Arc<Self>,
-        change: W::Change,
-        make: impl FnOnce(&mut W, W::Change) -> Result<Nanos, W::Output>,
-    ) -> bool {
+    /// Asks for a change, which a pending job makes at once. Tells whether the job is not over.
+    pub(super) fn change(self: &Arc<Self>, mut change: W::Change) -> bool {
         let mut inner = self.lock();
         match &mut inner.stage {
             Stage::Running(order @ (Order::None | Order::Change(_))) => {
@@ -193,9 +201,10 @@ impl<W: Work, O: Owner> Record<W, O> {
             }
             Stage::Pending { work, due, key } => {
                 let entry = self.shard.cancel(*key, *due);
-                let changed = make(work, change)
-                    .map_err(Ok)
-                    .and_then(|due| self.register(due).map_err(|error| Err(JobError::because(error))));
+                let changed = work.change(&mut change).map_err(Ok).and_then(|due| {
+                    let when = When { due, now: self.shard.clock().now() };
+                    self.register(when).map_err(|error| Err(JobError::because(error)))
+                });
                 let ended = match changed {
                     Ok(next) => {
                         (*due, *key) = next;
@@ -204,7 +213,7 @@ impl<W: Work, O: Owner> Record<W, O> {
                     Err(result) => Some(inner.end(result)),
                 };
                 drop(inner);
-                drop((entry, ended));
+                drop((entry, ended, change));
                 true
             }
             _ => false,

@@ -9,9 +9,8 @@ use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
 use super::schedule::{Previous, Schedule};
-use super::work::{Step, Work};
+use super::work::{Next, Step, Work};
 use crate::clock::Clock;
-use crate::wheel::Nanos;
 
 /// A job that runs by a schedule.
 pub(super) struct Repeat<F> {
@@ -37,13 +36,11 @@ where
     F: FnMut() -> R + Send + 'static,
     R: Future<Output = ()> + Send + 'static,
 {
-    /// Goes over to another schedule, and returns the one before. The error is how many runs there were, as none will
-    /// come.
-    pub(super) fn follow(&mut self, change: Change) -> (Box<dyn Schedule>, Result<Nanos, u64>) {
-        let Change { schedule, first } = change;
-        let before = mem::replace(&mut self.schedule, schedule);
-        self.due = first.unwrap_or(self.due);
-        (before, first.map(|first| self.clock.nanos(first)).ok_or(self.runs))
+    /// When the next run is due, which is at `instant`, or how many there were.
+    fn due_at(&mut self, instant: Option<Instant>) -> Next<Self> {
+        let due = instant.ok_or(self.runs)?;
+        self.due = due;
+        Ok(self.clock.nanos(due))
     }
 
     /// After a run that began at `started`.
@@ -51,14 +48,9 @@ where
         self.runs += 1;
         let due = self.due;
         let missed = started.saturating_duration_since(due) > self.missed_after;
-        match self.schedule.next(Previous { due, started, ended: Instant::now(), missed }) {
-            None => Step::Over(self.runs),
-            Some(next) => {
-                self.due = next;
-                let next = self.clock.nanos(next);
-                Step::Again(self, next)
-            }
-        }
+        let next = self.schedule.next(Previous { due, started, ended: Instant::now(), missed });
+        let next = self.due_at(next);
+        Step::Again(self, next)
     }
 }
 
@@ -75,11 +67,9 @@ where
         Turn { future: None, job: Some((self, None)) }
     }
 
-    fn change(mut self, change: Change) -> Step<Self> {
-        match self.follow(change).1 {
-            Ok(next) => Step::Again(self, next),
-            Err(runs) => Step::Over(runs),
-        }
+    fn change(&mut self, change: &mut Change) -> Next<Self> {
+        mem::swap(&mut self.schedule, &mut change.schedule);
+        self.due_at(change.first)
     }
 }
 

@@ -92,7 +92,7 @@ impl TimingWheel {
         R: Future<Output = ()> + Send + 'static,
     {
         let record = match self.repeat(schedule, make) {
-            Ok(repeat) => Record::launch_or_tell(self, self.nanos(repeat.due), repeat),
+            Ok(repeat) => Record::launch_or_tell(self, self.when(repeat.due), repeat),
             Err(_make) => Record::<Repeat<F>>::over(self, Ok(0)),
         };
         Repeating::of(record)
@@ -111,7 +111,7 @@ impl TimingWheel {
         R: Future<Output = ()> + Send + 'static,
     {
         match self.repeat(schedule, make) {
-            Ok(repeat) => match Record::launch(self, self.nanos(repeat.due), repeat) {
+            Ok(repeat) => match Record::launch(self, self.when(repeat.due), repeat) {
                 Ok(record) => Ok(Repeating::of(record)),
                 Err((error, repeat)) => Err(TryRunError::new(error, repeat.make)),
             },
@@ -167,13 +167,7 @@ where
     R: Future<Output = ()> + Send + 'static,
 {
     fn change(self: Arc<Self>, change: Change) -> bool {
-        // A schedule is code of a user's, and dropped outside the lock.
-        let mut schedule_before = None;
-        Self::change(&self, change, |repeat, change| {
-            let (before, next) = repeat.follow(change);
-            schedule_before = Some(before);
-            next
-        })
+        Self::change(&self, change)
     }
 }
 
@@ -218,10 +212,12 @@ impl Repeating {
     /// Goes over to another schedule, and tells whether the job is not over: then there is nothing to change.
     ///
     /// The new schedule begins now, as that of a new job does. If a run is going on, it goes on, and what the new
-    /// schedule says for the first run counts when it has ended.
+    /// schedule says for the first run counts when it has ended, also if the old schedule, which is asked once more then,
+    /// has come to its end. It is the new schedule that is called at once, by this call.
     ///
     /// # Panics
-    /// If the new schedule does when it is asked for the first run; the old one stays then.
+    /// If the new schedule does when it is asked for the first run; the old one stays then. Or if dropping the old one
+    /// does, of a job that is pending.
     ///
     /// # Examples
     ///

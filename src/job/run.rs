@@ -38,15 +38,17 @@ impl<W: Work, O: Owner> Run<W, O> {
     fn poll_run(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<W::Output>> {
         let mut this = self.project();
         let Some(record) = &this.record.0 else { return Poll::Ready(None) };
-        let mut step = ready!(this.run.as_mut().poll(cx));
+        let (mut work, mut next) = match ready!(this.run.as_mut().poll(cx)) {
+            Step::Over(output) => return Poll::Ready(Some(output)),
+            Step::Again(work, next) => (work, next),
+        };
         loop {
-            let (work, due) = match step {
-                Step::Over(output) => return Poll::Ready(Some(output)),
-                Step::Again(work, due) => (work, due),
-            };
-            match record.go_on(work, due) {
+            match record.go_on(work, next) {
                 GoOn::Later => return Poll::Ready(None),
-                GoOn::Changed(work, change) => step = work.change(change),
+                GoOn::Changed(changed, mut change) => {
+                    work = changed;
+                    next = work.change(&mut change);
+                }
                 GoOn::Now(work) => {
                     this.run.set(work.run());
                     // Others first.

@@ -60,10 +60,13 @@ impl<W: Work> Inner<W> {
     }
 
     /// Ends the job. What is returned is dropped outside the lock.
-    pub(super) fn end(&mut self, result: Result<W::Output, JobError>) -> (Waiter, Stage<W>) {
+    pub(super) fn end(&mut self, result: Result<W::Output, JobError>) -> Ended<W> {
         (Waiter(self.waiter.take()), mem::replace(&mut self.stage, Stage::Over(result)))
     }
 }
+
+/// What a job that is over leaves to be woken and dropped.
+pub(super) type Ended<W> = (Waiter, Stage<W>);
 
 /// Who waits for a job that is over: woken when this is dropped.
 pub(super) struct Waiter(Option<Waker>);

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 /// | state | next |
 /// |---|---|
 /// | `Pending` | `Running` when it is due, `Cancelled`, or `CouldNotRun` |
-/// | `Running` | `Done`, `Panicked`, or `CouldNotRun` |
+/// | `Running` | `Done`, `Panicked`, or `CouldNotRun`; of a repeating job also `Pending`, or `Cancelled` after the run |
 /// | the others | none: the job is over |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -16,11 +16,11 @@ pub enum JobState {
     Pending,
     /// Its task has been spawned.
     Running,
-    /// It has run to its end.
+    /// It has run to its end; one that repeats, to that of its schedule.
     Done,
     /// It panicked.
     Panicked,
-    /// It was cancelled before it began.
+    /// It was cancelled: before it began, or before the next run of one that repeats.
     Cancelled,
     /// It could not run, or not to its end: [`JobError::reason`](super::JobError::reason) says why.
     CouldNotRun,
@@ -40,6 +40,6 @@ impl JobState {
 pub struct JobInfo {
     /// Where it stands, or stood when it was replaced, removed or stopped.
     pub state: JobState,
-    /// When it is due, as long as it is pending.
+    /// When it is due, as long as it is pending, or was when it was replaced, removed or stopped.
     pub due: Option<Instant>,
 }

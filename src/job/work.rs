@@ -20,15 +20,18 @@ pub(super) trait Work: Send + Sized + 'static {
     /// Calls no code of a user's: that is for the run's polls, in a task.
     fn run(self) -> Self::Run;
 
-    /// Makes a change after a run, in the task.
-    fn change(self, change: Self::Change) -> Step<Self>;
+    /// Makes a change, and leaves in its place what is to be dropped outside locks.
+    fn change(&mut self, change: &mut Self::Change) -> Next<Self>;
 }
+
+/// When the next run is due, or what the job has come to, as there is none.
+pub(super) type Next<W> = Result<Nanos, <W as Work>::Output>;
 
 /// What comes after a run.
 pub(super) enum Step<W: Work> {
     Over(W::Output),
-    /// The next run is due then.
-    Again(W, Nanos),
+    /// Unless something else was asked of it meanwhile.
+    Again(W, Next<W>),
 }
 
 /// A future that runs once.
@@ -46,7 +49,7 @@ where
         self.0.map(Step::Over)
     }
 
-    fn change(self, change: Infallible) -> Step<Self> {
-        match change {}
+    fn change(&mut self, change: &mut Infallible) -> Next<Self> {
+        match *change {}
     }
 }

@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Jobs;
-use super::table::{ByKey, Listing};
+use super::table::Listing;
 use crate::error::Error;
 use crate::job::error::TryRunError;
 use crate::job::record::Record;
 use crate::job::schedule::{FixedRate, Schedule};
 use crate::job::state::JobInfo;
+use crate::job::when::When;
 use crate::job::work::{Once, Work};
-use crate::wheel::Nanos;
 
 impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// Runs `future` after `delay` from now, as [`TimingWheel::run_after`](crate::TimingWheel::run_after) does.
@@ -38,7 +38,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.run_once(key, self.wheel.nanos(instant), future)
+        self.run_once(key, self.wheel.when(instant), future)
     }
 
     /// Runs what `make` makes every `period`, the first time one period from now: [`run_by`](Self::run_by) a
@@ -84,35 +84,48 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     {
         match self.wheel.repeat(schedule, make) {
             Ok(repeat) => {
-                let added = self.add(key, self.wheel.nanos(repeat.due), repeat);
+                let added = self.add(key, self.wheel.when(repeat.due), repeat);
                 added.map_err(|(error, repeat)| TryRunError::new(error, repeat.make))
             }
-            // There is no run, so nothing takes the place of what there was.
-            Err(_make) => Ok(self.remove(&key)),
+            Err(make) if self.wheel.is_ended() => Err(TryRunError::new(Error::shutdown(), make)),
+            Err(make) => self.replace_by_nothing(&key).map_err(|error| TryRunError::new(error, make)),
         }
     }
 
-    fn run_once<F>(&self, key: K, due: Nanos, future: F) -> Result<Option<JobInfo>, TryRunError<F>>
+    /// For a job without a run: nothing takes the place of what there was.
+    fn replace_by_nothing(&self, key: &K) -> Result<Option<JobInfo>, Error> {
+        let sought = self.table.sought(key);
+        let mut part = self.table.part(&sought);
+        if part.is_stopped {
+            return Err(Error::stopped());
+        }
+        let replaced = part.take_if(&sought, |_| true);
+        drop(part);
+        Ok(replaced.map(|job| job.cancel()))
+    }
+
+    fn run_once<F>(&self, key: K, when: When, future: F) -> Result<Option<JobInfo>, TryRunError<F>>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let added = self.add(key, due, Once(future));
+        let added = self.add(key, when, Once(future));
         added.map_err(|(error, Once(future))| TryRunError::new(error, future))
     }
 
-    fn add<W: Work>(&self, key: K, due: Nanos, work: W) -> Result<Option<JobInfo>, (Error, W)> {
+    fn add<W: Work>(&self, key: K, when: When, work: W) -> Result<Option<JobInfo>, (Error, W)> {
         let record = Record::owned_by(Listing { key, table: Arc::downgrade(&self.table) }, &self.wheel);
-        let mut part = self.table.part(&record.owner().key);
+        let sought = self.table.sought(&record.owner().key);
+        let mut part = self.table.part(&sought);
         if part.is_stopped {
             return Err((Error::stopped(), work));
         }
         // Under the part's lock, so that it cannot be over before it is listed.
-        let due_work = record.arm(&self.wheel, due, work)?;
-        let replaced = part.jobs.replace(ByKey(record.clone()));
+        let due_work = record.arm(&self.wheel, when, work)?;
+        let replaced = part.replace(&sought, record.clone());
         drop(part);
         if let Some(due_work) = due_work {
             record.spawn(due_work);
         }
-        Ok(replaced.map(|job| job.0.cancel()))
+        Ok(replaced.map(|job| job.cancel()))
     }
 }

@@ -5,10 +5,9 @@ mod table;
 
 use std::fmt;
 use std::hash::Hash;
-use std::mem;
 use std::sync::Arc;
 
-use table::{ByKey, Table};
+use table::{Keyed, Table};
 
 use super::state::{JobInfo, JobState};
 use crate::contain::contained;
@@ -97,14 +96,16 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// ```
     pub fn remove(&self, key: &K) -> Option<JobInfo> {
         // The part is let go by the end of the statement, before the job is cancelled.
-        let job = self.table.part(key).jobs.take(key)?;
-        Some(job.0.cancel())
+        let sought = self.table.sought(key);
+        let job = self.table.part(&sought).take_if(&sought, |_| true)?;
+        Some(job.cancel())
     }
 
     /// What the job with this key does now.
     #[must_use]
     pub fn get(&self, key: &K) -> Option<JobInfo> {
-        self.table.part(key).jobs.get(key).map(|job| job.0.info())
+        let sought = self.table.sought(key);
+        self.table.part(&sought).get(&sought).map(|job| job.info())
     }
 
     /// All keys, in no order, and what their jobs do now.
@@ -118,7 +119,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         // Keys are cloned by code of a user's, so not under a lock.
         let mut jobs = Vec::new();
         for part in self.table.parts() {
-            jobs.extend(part.jobs.iter().map(|job| job.0.clone()));
+            jobs.extend(part.jobs().cloned());
         }
         jobs.iter().map(|job| (job.key().clone(), job.info())).collect()
     }
@@ -128,13 +129,13 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// Locks one part of the jobs after the other.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.table.parts().map(|part| part.jobs.len()).sum()
+        self.table.parts().map(|part| part.jobs().len()).sum()
     }
 
     /// Whether there are no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.table.parts().all(|part| part.jobs.is_empty())
+        self.table.parts().all(|part| part.jobs().len() == 0)
     }
 
     /// How many of the jobs wait for their time.
@@ -142,8 +143,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// Locks one part of the jobs after the other, and looks at each job.
     #[must_use]
     pub fn pending(&self) -> usize {
-        let pending = |job: &&ByKey<K>| job.0.info().state == JobState::Pending;
-        self.table.parts().map(|part| part.jobs.iter().filter(pending).count()).sum()
+        let is_pending = |job: &&Arc<dyn Keyed<K>>| job.info().state == JobState::Pending;
+        self.table.parts().map(|part| part.jobs().filter(is_pending).count()).sum()
     }
 
     /// Removes all jobs, and takes no more. Returns their keys, in no order, and how it found them: what is pending
@@ -180,10 +181,9 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     {
         let mut stopped = Vec::new();
         for mut part in self.table.parts() {
-            part.is_stopped = true;
-            let jobs = mem::take(&mut part.jobs);
+            let jobs = part.stop();
             drop(part);
-            stopped.extend(jobs.into_iter().filter_map(|ByKey(job)| {
+            stopped.extend(jobs.filter_map(|job| {
                 let mut found = job.info();
                 contained(|| found = job.cancel());
                 // One that ended just now is no loss.

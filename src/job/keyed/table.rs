@@ -2,12 +2,14 @@
 //!
 //! In parts, each with a lock of its own, so that threads seldom wait for each other, nor long while a part grows.
 //! Under a part's lock keys are hashed and compared, which is a user's code, and a record's lock may be taken; no other
-//! code of a user's runs there.
+//! code of a user's runs there. Each key is hashed once for each call: that chooses the part, and the place in it.
 
-use std::borrow::Borrow;
-use std::collections::HashSet;
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::mem;
 use std::sync::{Arc, Weak};
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 use crate::job::handle::Handled;
 use crate::job::record::{Owner, Record};
@@ -24,13 +26,22 @@ pub(super) struct Table<K> {
 }
 
 pub(super) struct Part<K> {
-    pub(super) jobs: HashSet<ByKey<K>>,
+    jobs: HashTable<Listed<K>>,
     /// No more jobs are added.
     pub(super) is_stopped: bool,
 }
 
-/// A job, as its key.
-pub(super) struct ByKey<K>(pub(super) Arc<dyn Keyed<K>>);
+/// A job, and the hash of its key, so that no key is hashed again as a part grows.
+struct Listed<K> {
+    hash: u64,
+    job: Arc<dyn Keyed<K>>,
+}
+
+/// A key that was hashed.
+pub(super) struct Sought<'a, K> {
+    hash: u64,
+    key: &'a K,
+}
 
 /// A record that its owner finds by its key.
 pub(super) trait Keyed<K>: Send + Sync {
@@ -63,27 +74,28 @@ pub(super) struct Listing<K> {
 impl<K: Eq + Hash + Send + Sync + 'static> Owner for Listing<K> {
     fn over(&self, address: *const ()) {
         let Some(table) = self.table.upgrade() else { return };
-        let mut part = table.part(&self.key);
-        // Another may have taken its place.
-        let is_listed = part.jobs.get(&self.key).is_some_and(|job| Arc::as_ptr(&job.0).cast() == address);
-        let job = if is_listed { part.jobs.take(&self.key) } else { None };
-        drop(part);
+        let sought = table.sought(&self.key);
+        // Not another that has taken its place.
+        let job = table.part(&sought).take_if(&sought, |job| Arc::as_ptr(job).cast() == address);
         drop(job);
     }
 }
 
 impl<K: Eq + Hash> Table<K> {
     pub(super) fn new() -> Self {
-        let hasher = RandomState::new();
-        let part = |_| Part { jobs: HashSet::with_hasher(hasher.clone()), is_stopped: false };
-        Self { parts: std::array::from_fn(|number| Mutex::new(part(number))), hasher }
+        let part = |_| Mutex::new(Part { jobs: HashTable::new(), is_stopped: false });
+        Self { parts: std::array::from_fn(part), hasher: RandomState::new() }
+    }
+
+    pub(super) fn sought<'a>(&self, key: &'a K) -> Sought<'a, K> {
+        Sought { hash: self.hasher.hash_one(key), key }
     }
 
     /// The part in which a key is, if it is in any.
-    pub(super) fn part(&self, key: &K) -> MutexGuard<'_, Part<K>> {
+    pub(super) fn part(&self, sought: &Sought<'_, K>) -> MutexGuard<'_, Part<K>> {
         // Not by the bits that the part itself goes by: its lowest and highest ones.
-        let hash = (self.hasher.hash_one(key) >> 32) % PARTS as u64;
-        lock(&self.parts[usize::try_from(hash).expect("less than the number of parts")])
+        let number = (sought.hash >> 32) % PARTS as u64;
+        lock(&self.parts[usize::try_from(number).expect("less than the number of parts")])
     }
 
     pub(super) fn parts(&self) -> impl Iterator<Item = MutexGuard<'_, Part<K>>> {
@@ -91,22 +103,49 @@ impl<K: Eq + Hash> Table<K> {
     }
 }
 
-impl<K> Borrow<K> for ByKey<K> {
-    fn borrow(&self) -> &K {
-        self.0.key()
+impl<K: Eq> Part<K> {
+    pub(super) fn jobs(&self) -> impl ExactSizeIterator<Item = &Arc<dyn Keyed<K>>> {
+        self.jobs.iter().map(|listed| &listed.job)
+    }
+
+    pub(super) fn get(&self, sought: &Sought<'_, K>) -> Option<&Arc<dyn Keyed<K>>> {
+        self.jobs.find(sought.hash, |listed| sought.is_key_of(listed)).map(|listed| &listed.job)
+    }
+
+    pub(super) fn take_if(
+        &mut self,
+        sought: &Sought<'_, K>,
+        is_meant: impl FnOnce(&Arc<dyn Keyed<K>>) -> bool,
+    ) -> Option<Arc<dyn Keyed<K>>> {
+        let found = self.jobs.find_entry(sought.hash, |listed| sought.is_key_of(listed)).ok()?;
+        is_meant(&found.get().job).then(|| found.remove().0.job)
+    }
+
+    /// Lists a job, and returns the one before with the same key.
+    pub(super) fn replace(
+        &mut self,
+        sought: &Sought<'_, K>,
+        job: Arc<dyn Keyed<K>>,
+    ) -> Option<Arc<dyn Keyed<K>>> {
+        let is_key_of = |listed: &Listed<K>| sought.is_key_of(listed);
+        match self.jobs.entry(sought.hash, is_key_of, |listed| listed.hash) {
+            Entry::Occupied(mut before) => Some(mem::replace(&mut before.get_mut().job, job)),
+            Entry::Vacant(place) => {
+                place.insert(Listed { hash: sought.hash, job });
+                None
+            }
+        }
+    }
+
+    /// Takes all jobs out, and no more in.
+    pub(super) fn stop(&mut self) -> impl Iterator<Item = Arc<dyn Keyed<K>>> + use<K> {
+        self.is_stopped = true;
+        mem::take(&mut self.jobs).into_iter().map(|listed| listed.job)
     }
 }
 
-impl<K: Hash> Hash for ByKey<K> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.key().hash(state);
+impl<K: Eq> Sought<'_, K> {
+    fn is_key_of(&self, listed: &Listed<K>) -> bool {
+        self.hash == listed.hash && self.key == listed.job.key()
     }
 }
-
-impl<K: PartialEq> PartialEq for ByKey<K> {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.key() == other.0.key()
-    }
-}
-
-impl<K: Eq> Eq for ByKey<K> {}

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::{Previous, Schedule};
+use crate::clock::LONGEST;
 use crate::interval::assert_period;
 
 /// A run every period, counted from when the runs are due: it does not drift.
@@ -38,7 +39,8 @@ pub struct FixedRate {
 }
 
 impl FixedRate {
-    /// A run every `period`, the first one period from now.
+    /// A run every `period`, the first one period from now. A period that leads beyond what an [`Instant`] can hold is
+    /// taken for 30 years.
     ///
     /// # Panics
     /// If `period` is zero.
@@ -70,18 +72,22 @@ impl Schedule for FixedRate {
             return Some(first);
         }
         let Previous { due, started, missed, .. } = previous;
-        // An instant beyond the clock's range never comes.
         match self.missed_tick_behavior {
-            MissedTickBehavior::Delay if missed => started.checked_add(self.period),
+            MissedTickBehavior::Delay if missed => Some(later(started, self.period)),
             MissedTickBehavior::Skip if missed => {
                 let since = started.saturating_duration_since(due).as_nanos() % self.period.as_nanos();
                 // Less than what has passed, and 64 bits of nanoseconds span 584 years.
                 let since = Duration::from_nanos(u64::try_from(since).unwrap_or(u64::MAX));
-                started.checked_add(self.period.saturating_sub(since))
+                Some(later(started, self.period.saturating_sub(since)))
             }
-            _ => due.checked_add(self.period),
+            _ => Some(later(due, self.period)),
         }
     }
+}
+
+/// An instant that an [`Instant`] cannot hold is 30 years later, as tokio has it.
+fn later(instant: Instant, delay: Duration) -> Instant {
+    instant.checked_add(delay).unwrap_or_else(|| instant + LONGEST)
 }
 
 /// A run a fixed time after the one before has ended.
@@ -110,7 +116,8 @@ pub struct FixedDelay {
 }
 
 impl FixedDelay {
-    /// A run `delay` after the one before has ended, and the first `delay` from now.
+    /// A run `delay` after the one before has ended, and the first `delay` from now. A delay that leads beyond what an
+    /// [`Instant`] can hold is taken for 30 years.
     #[must_use]
     pub const fn new(delay: Duration) -> Self {
         Self { delay }
@@ -119,6 +126,6 @@ impl FixedDelay {
 
 impl Schedule for FixedDelay {
     fn next(&mut self, previous: Previous) -> Option<Instant> {
-        previous.ended.checked_add(self.delay)
+        Some(later(previous.ended, self.delay))
     }
 }

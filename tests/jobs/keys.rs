@@ -1,22 +1,16 @@
-//! Jobs that are addressed by keys, on the paused clock.
+//! Jobs that are addressed by keys.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel::job::{FixedRate, JobInfo, JobState, Jobs, Schedule};
+use timingwheel::job::{FixedRate, JobState, Jobs, Schedule};
 use tokio::task::yield_now;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+use crate::{DAY, ms, state};
 
 /// What ran, in order.
 #[derive(Clone, Default)]
@@ -30,10 +24,6 @@ impl Log {
     fn take(&self) -> Vec<&'static str> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
-}
-
-fn state(info: Option<JobInfo>) -> Option<JobState> {
-    info.map(|info| info.state)
 }
 
 #[tokio::test(start_paused = true)]
@@ -228,103 +218,4 @@ async fn a_stop_tells_of_every_job_that_has_not_run_and_takes_no_more() {
     assert_eq!(refused.to_string(), "the jobs were stopped, and take no more");
     sleep(DAY).await;
     assert_eq!(log.take().len(), 0);
-}
-
-/// Panics when it is dropped.
-struct Bomb;
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        if !thread::panicking() {
-            panic!("the bomb");
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_job_that_panics_as_it_is_dropped_is_told_of_by_a_stop_as_well() {
-    let jobs = Jobs::new(&TimingWheel::new());
-    for key in 0..3 {
-        let bomb = Bomb;
-        jobs.run_after(key, DAY, async move { drop(bomb) }).unwrap();
-    }
-    assert_eq!(jobs.stop().len(), 3);
-}
-
-#[test]
-fn when_the_wheel_or_its_runtime_ends_the_keys_of_what_did_not_run_are_kept() {
-    for by_shutdown in [true, false] {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let wheel = runtime.block_on(async { TimingWheel::new() });
-        let jobs = Jobs::new(&wheel);
-        for key in 0..100 {
-            jobs.run_after(key, DAY, async {}).unwrap();
-        }
-        jobs.run_after(100, Duration::ZERO, std::future::pending()).unwrap();
-        runtime.block_on(async {
-            while state(jobs.get(&100)) != Some(JobState::Running) {
-                yield_now().await;
-            }
-        });
-        if by_shutdown {
-            assert_eq!(wheel.shutdown(), 100);
-        }
-        drop(runtime);
-        assert_eq!((jobs.len(), jobs.pending()), (101, 0));
-        assert_eq!(state(jobs.get(&7)), Some(JobState::CouldNotRun));
-        assert!(jobs.run_after(7, DAY, async {}).unwrap_err().error().is_shutdown());
-        assert_eq!(state(jobs.remove(&7)), Some(JobState::CouldNotRun));
-        let stopped = jobs.stop();
-        assert_eq!(stopped.len(), 100);
-        assert!(stopped.iter().all(|(_, info)| info.state == JobState::CouldNotRun));
-    }
-}
-
-/// Threads add, replace and remove the same keys while the jobs come due: each job that was taken runs, or somebody is
-/// told that it was pending.
-#[test]
-fn among_threads_each_job_runs_or_is_told_of_and_never_both_or_neither() {
-    const OPERATIONS: usize = 5_000;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let tick = Duration::from_micros(50);
-    let wheel = runtime.block_on(async { TimingWheel::builder().tick(tick).build().unwrap() });
-    let jobs = Jobs::new(&wheel);
-    let (ran, told, added) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0), AtomicUsize::new(0));
-    let tell = |info: Option<JobInfo>| {
-        let is_pending = state(info) == Some(JobState::Pending);
-        told.fetch_add(usize::from(is_pending), Ordering::Relaxed);
-    };
-    thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                for _ in 0..OPERATIONS {
-                    let key = fastrand::u64(..50);
-                    if fastrand::bool() {
-                        tell(jobs.remove(&key));
-                        continue;
-                    }
-                    let run = ran.clone();
-                    let run = async move {
-                        run.fetch_add(1, Ordering::Relaxed);
-                    };
-                    tell(jobs.run_after(key, tick * fastrand::u32(..8), run).unwrap());
-                    added.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        }
-    });
-    jobs.stop().into_iter().for_each(|(_, info)| tell(Some(info)));
-    let (told, added) = (told.into_inner(), added.into_inner());
-    runtime.block_on(async {
-        let all = async {
-            while ran.load(Ordering::Relaxed) + told < added {
-                sleep(ms(1)).await;
-            }
-        };
-        timeout(Duration::from_secs(30), all).await.expect("a job was lost");
-    });
-    assert_eq!(ran.load(Ordering::Relaxed) + told, added);
-    println!("{added} added, {told} of them taken back");
-    assert_eq!((jobs.len(), wheel.pending()), (0, 0));
 }

@@ -1,7 +1,7 @@
-//! Jobs that run once: `run_after`, `run_at`, their `try_` forms and their handle, on the paused clock.
+//! Jobs that run once: `run_after`, `run_at`, their `try_` forms and their handle.
 
 use std::future::{pending, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -15,11 +15,7 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, advance, sleep};
 use tokio_test::{assert_pending, assert_ready, task};
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+use crate::{DAY, ms};
 
 /// Lets what is ready run.
 async fn settle() {
@@ -191,15 +187,12 @@ async fn a_job_can_make_await_and_cancel_jobs() {
 async fn the_task_that_polled_last_is_the_one_that_is_woken() {
     let wheel = TimingWheel::new();
     let mut job = wheel.run_after(ms(5), async {});
-    let mut first = task::spawn(poll_fn(|cx| Pin::new(&mut job).poll(cx)));
-    assert_pending!(first.poll());
-    let first = first.is_woken();
-    assert!(!first);
-    let mut second = task::spawn(job);
-    assert_pending!(second.poll());
+    let (mut first, mut second) = (task::spawn(()), task::spawn(()));
+    assert_pending!(first.enter(|cx, _| Pin::new(&mut job).poll(cx)));
+    assert_pending!(second.enter(|cx, _| Pin::new(&mut job).poll(cx)));
     sleep(ms(6)).await;
-    assert!(second.is_woken());
-    assert!(matches!(second.poll(), Poll::Ready(Ok(()))));
+    assert_eq!((first.is_woken(), second.is_woken()), (false, true));
+    assert!(matches!(second.enter(|cx, _| Pin::new(&mut job).poll(cx)), Poll::Ready(Ok(()))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -262,4 +255,27 @@ async fn a_handle_that_was_awaited_and_is_dropped_leaves_nothing_of_who_awaited_
     assert_pending!(Pin::new(&mut job).poll(&mut Context::from_waker(&waker)));
     drop((job, waker));
     assert_eq!((Arc::strong_count(&waiter), wheel.pending()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_that_are_over_spend_the_budget_of_the_task_that_awaits_them() {
+    let wheel = TimingWheel::new();
+    let jobs: Vec<Job<()>> = (0..1_000).map(|_| wheel.run_after(Duration::ZERO, async {})).collect();
+    sleep(ms(1)).await;
+    // In a task of tokio's, where there is a budget.
+    let polls = tokio::spawn(async move {
+        let mut all = pin!(async {
+            for job in jobs {
+                job.await.unwrap();
+            }
+        });
+        let mut polls = 0;
+        poll_fn(|cx| {
+            polls += 1;
+            all.as_mut().poll(cx)
+        })
+        .await;
+        polls
+    });
+    assert!(polls.await.unwrap() > 1, "it kept the worker for a thousand jobs");
 }

@@ -1,0 +1,46 @@
+//! Jobs: once, again and again, by keys. On tokio's paused clock, but where it says otherwise.
+
+mod ends;
+mod faults;
+mod keys;
+mod keys_faults;
+mod later;
+mod orders;
+mod runs;
+mod schedules;
+
+use std::thread;
+use std::time::Duration;
+
+use timingwheel::job::{JobInfo, JobState};
+use tokio::runtime::{Builder, Runtime};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const HANG_GUARD: Duration = Duration::from_secs(30);
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// On the real clock; 0 workers stand for the current-thread runtime.
+fn runtime(workers: usize) -> Runtime {
+    match workers {
+        0 => Builder::new_current_thread().enable_all().build().unwrap(),
+        _ => Builder::new_multi_thread().worker_threads(workers).enable_all().build().unwrap(),
+    }
+}
+
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            panic!("the bomb");
+        }
+    }
+}
+
+fn state(info: Option<JobInfo>) -> Option<JobState> {
+    info.map(|info| info.state)
+}
