@@ -136,6 +136,8 @@ async fn a_wheel_that_ends_with_its_last_handle_tells_that() {
 #[tokio::test(start_paused = true)]
 async fn refusals_are_told_but_not_each_of_a_flood() {
     let wheel = TimingWheel::builder().name("rpc").max_pending(0).build().expect("a wheel");
+    // Until the driver sleeps.
+    yield_now().await;
     let (notes, _guard) = Notes::begin();
     assert!(wheel.try_sleep(HOUR).is_err());
     assert_eq!(notes.take(), [""; 0], "the driver tells it");

@@ -109,7 +109,7 @@ mod tests {
     use crate::alarm::Alarm;
     use crate::clock::Clock;
     use crate::notes::Notes;
-    use crate::wheel::{Hierarchy, Resolution};
+    use crate::wheel::{Hierarchy, Progress, Resolution};
 
     #[test]
     fn what_is_discarded_after_the_end_leaves_the_driver_nothing_to_do() {
@@ -125,7 +125,7 @@ mod tests {
         let (before, after) = (arm(), arm());
         shard.discard(before, far);
         assert!(shard.next_turn() < far, "it was left for others");
-        shard.end(100, &mut Vec::new());
+        assert_eq!(shard.end(100, &mut Vec::new()), (1, Progress::Done));
         shard.discard(after, far);
         assert_eq!(shard.next_turn(), Nanos::MAX);
     }
