@@ -38,6 +38,9 @@ pub struct Stats {
     /// the machine took to wake the driver. The deadline of a timer with a [tolerance](crate::Tolerance) is the one to which
     /// it was rounded up, so what it was allowed to be late is not in it. What a task then takes to be polled is not
     /// either, nor are a few timers: those that their owners found due while the driver was at it.
+    ///
+    /// A timer that is first polled, or moved, when its deadline has passed is not late for that: none counts for more than
+    /// a tick above what the driver itself was late by.
     pub lateness: Histogram,
     /// How long the driver held a shard's lock, once for each shard and batch. Who arms or cancels in that shard
     /// meanwhile waits for so long. Arming and cancelling hold it too, for some tens of nanoseconds; to measure that

@@ -198,12 +198,17 @@ impl Alarm {
         self.armed.swap(expiration, Ordering::AcqRel)
     }
 
-    /// For the driver: how long ago the thread was to wake it, if it did since this was asked last. A time that had
-    /// passed when it was set counts from then.
+    /// For the driver: how long ago the thread was to wake it, if it did since this was asked last or is about to. A time
+    /// that had passed when it was set counts from then.
     pub(crate) fn take_lateness(&self) -> Duration {
         // In a model the clock stands still.
-        let rang_for = lock(&self.bell).rang_for.take().filter(|_| !cfg!(loom));
-        rang_for.map_or(Duration::ZERO, |at| at.elapsed())
+        if cfg!(loom) {
+            return Duration::ZERO;
+        }
+        let mut bell = lock(&self.bell);
+        // What lies ahead is late by nothing.
+        let at = bell.rang_for.take().or(bell.at);
+        at.map_or(Duration::ZERO, |at| at.elapsed())
     }
 
     /// For the thread, when its time has come.

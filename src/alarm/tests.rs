@@ -23,3 +23,15 @@ fn lateness_is_told_once_and_not_after_the_driver_has_armed_again() {
     assert_eq!(alarm.take_lateness(), Duration::ZERO);
     alarm.end();
 }
+
+#[test]
+fn a_driver_that_comes_before_the_thread_has_rung_is_late_too_but_not_for_what_lies_ahead() {
+    let clock = Clock::start();
+    // Without a thread.
+    let alarm = Alarm::new(clock, false, 1, Notes::of("alone".into()));
+    alarm.arm(clock.now(), Nanos::MAX);
+    std::thread::sleep(Duration::from_millis(1));
+    assert!(alarm.take_lateness() >= Duration::from_millis(1));
+    alarm.arm(clock.now().after(Duration::from_secs(60)), Nanos::MAX);
+    assert_eq!(alarm.take_lateness(), Duration::ZERO);
+}

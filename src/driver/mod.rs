@@ -54,11 +54,11 @@ impl Shards {
         self.0.iter().filter_map(Weak::upgrade)
     }
 
-    /// Hands out at most a batch from each shard and wakes it.
-    fn turn(&self, now: Nanos, expired: &mut Vec<Waker>) -> Turn {
+    /// Hands out at most a batch from each shard and wakes it. It was to be done `due_since` then.
+    fn turn(&self, now: Nanos, due_since: Nanos, expired: &mut Vec<Waker>) -> Turn {
         let mut all = Turn::Ended;
         for shard in self.alive() {
-            let turn = shard.turn(now, BATCH, expired);
+            let turn = shard.turn(now, due_since, BATCH, expired);
             wake::all(expired, shard.notes());
             all = match (all, turn) {
                 (Turn::More, _) | (_, Turn::More) => Turn::More,
@@ -128,6 +128,9 @@ pub(crate) struct Driver {
     expired: Vec<Waker>,
     /// Empty but while a plan is made, so that none allocates.
     alive: Vec<Arc<Shard>>,
+    /// Since when there has been something to do that is not done. Where the clock can be paused, for ever: there what has
+    /// passed is not registered.
+    due_since: Nanos,
     /// The last poll let others run: the driver was not woken.
     yielded: bool,
     /// When to look again whether a timer is left, once no handle is, and how long after the last time that is.
@@ -146,6 +149,7 @@ impl Driver {
             paused_clock,
             expired: Vec::new(),
             alive: Vec::new(),
+            due_since: Nanos::ZERO,
             yielded: false,
             next_look: None,
         }
@@ -153,12 +157,14 @@ impl Driver {
 
     /// Whether the driver is so late that the whole runtime may have stalled. Input that arrived in the meantime
     /// then waits at its sockets. A clock that was moved by hand is not late.
-    fn may_have_stalled(&self, now: Nanos) -> bool {
+    fn may_have_stalled(&mut self, now: Nanos) -> bool {
         if self.paused_clock.is_some() {
             // An inserter may have woken the driver long ago, of which the thread knows nothing.
             self.shards.any_before(now.before(STALL)) && !self.alarm.look_at_clock()
         } else {
-            self.alarm.take_lateness() > STALL
+            let late_by = self.alarm.take_lateness();
+            self.due_since = now.before(late_by);
+            late_by > STALL
         }
     }
 
@@ -224,7 +230,7 @@ impl Future for Driver {
                 this.alarm.arm_thread(now.after(INPUT_WITHIN));
                 return pin!(tokio::task::yield_now()).poll(cx);
             }
-            match this.shards.turn(now, &mut this.expired) {
+            match this.shards.turn(now, this.due_since, &mut this.expired) {
                 Turn::Ended => return Poll::Ready(()),
                 Turn::More => {
                     this.yielded = true;

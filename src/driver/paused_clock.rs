@@ -71,7 +71,7 @@ impl Wake for TurnAtOnce {
         // Taken, because wakers are a user's code, which is not to run under the lock.
         let mut expired = std::mem::take(&mut *lock(&self.expired));
         for _ in 0..BATCHES {
-            if self.shards.turn(self.clock.now(), &mut expired) != Turn::More {
+            if self.shards.turn(self.clock.now(), Nanos::ZERO, &mut expired) != Turn::More {
                 break;
             }
         }

@@ -75,7 +75,7 @@ impl Rig {
 
     /// Turns all shards, and returns the deadlines of the timers that fired.
     fn turn(&self, now: Nanos) -> Vec<Nanos> {
-        let turn = self.driven.turn(now, &mut Vec::new());
+        let turn = self.driven.turn(now, now, &mut Vec::new());
         assert_eq!(turn, Turn::Until(self.first()));
         std::mem::take(&mut self.fired.lock().unwrap())
     }
@@ -172,7 +172,7 @@ fn without_shards_there_is_nothing_to_do() {
     drop(shards);
     let Plan { at, then } = driven.plan(Nanos::MAX, resolution(), &mut Vec::new());
     assert_eq!((at, then), (Nanos::MAX, Nanos::MAX));
-    assert_eq!(driven.turn(Nanos(1_100), &mut Vec::new()), Turn::Ended);
+    assert_eq!(driven.turn(Nanos(1_100), Nanos(1_100), &mut Vec::new()), Turn::Ended);
 }
 
 #[test]

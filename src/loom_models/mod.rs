@@ -142,7 +142,7 @@ fn register(shard: &Shard, deadline: Nanos, waker: &Arc<CountingWaker>) -> Key {
 fn turn(shard: &Shard, now: Nanos, batch: usize) {
     loop {
         let mut expired = Vec::new();
-        let turn = shard.turn(now, batch, &mut expired);
+        let turn = shard.turn(now, Nanos::ZERO, batch, &mut expired);
         expired.into_iter().for_each(Waker::wake);
         if turn != Turn::More {
             break;

@@ -61,7 +61,7 @@ mod tests {
         shard.register(at(0), at(10), Waker::noop().clone()).expect("not refused");
         let key = shard.register_rounded(at(0), at(1_024), waker).expect("not refused").expect("not due");
 
-        assert_eq!(shard.turn(at(100), 100, &mut Vec::new()), Turn::Until(at(1_024)));
+        assert_eq!(shard.turn(at(100), at(10), 100, &mut Vec::new()), Turn::Until(at(1_024)));
         assert!(!shard.reschedule_rounded(key, at(1_024), at(64)));
         assert!(task.is_woken());
         assert_eq!(shard.pending(), 0);

@@ -28,8 +28,9 @@ impl Shard {
         self.published.expiration_after(time)
     }
 
-    /// For the driver: moves the clock to `now`, and adds the wakers of up to `batch` timers to `expired`.
-    pub(crate) fn turn(&self, now: Nanos, batch: usize, expired: &mut Vec<Waker>) -> Turn {
+    /// For the driver, which was to do this `due_since` then: moves the clock to `now`, and adds the wakers of up to
+    /// `batch` timers to `expired`.
+    pub(crate) fn turn(&self, now: Nanos, due_since: Nanos, batch: usize, expired: &mut Vec<Waker>) -> Turn {
         let next = self.next_turn();
         if next > now {
             return if self.has_ended() { Turn::Ended } else { Turn::Until(next) };
@@ -46,9 +47,12 @@ impl Shard {
             return Turn::Ended;
         }
         let before = expired.len();
+        // A timer whose deadline had passed when it was registered is not late for that. One that was in time shares the
+        // tick with what the driver was to come to.
+        let most = now.before(due_since.to_duration()).after(self.resolution.tick());
         let mut record_lateness = notes.lateness.recorder();
         let progress = state.hierarchy.advance_and_tell(now, batch, |late_by, waker| {
-            record_lateness(late_by);
+            record_lateness(late_by.min(most.0));
             expired.push(waker);
         });
         drop(record_lateness);
@@ -97,6 +101,7 @@ mod tests {
     use std::sync::{Arc, Weak};
     use std::task::Wake;
     use std::thread;
+    use std::time::Duration;
 
     use super::*;
     use crate::alarm::Alarm;
@@ -117,13 +122,40 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_turn_that_finds_the_wheel_ended_drops_what_was_discarded_outside_the_lock() {
+    fn shard() -> Shard {
         let clock = Clock::start();
         let alarm = Arc::new(Alarm::new(clock, false, 1, Notes::of("alone".into())));
-        let tick = Resolution::new(std::time::Duration::from_millis(1)).expect("not zero");
-        let shard = Arc::new(Shard::new((0, 1), Hierarchy::new(tick, 64), clock, alarm, None));
-        let far = clock.now().after(std::time::Duration::from_secs(60));
+        let tick = Resolution::new(Duration::from_millis(1)).expect("not zero");
+        Shard::new((0, 1), Hierarchy::new(tick, 64), clock, alarm, None)
+    }
+
+    /// The longest lateness, in microseconds, of timers with these deadlines that fire in one turn.
+    fn lateness(deadlines: &[u64], now: u64, due_since: u64) -> u64 {
+        let at = |micros| Nanos::from_duration(Duration::from_micros(micros));
+        let shard = shard();
+        for &deadline in deadlines {
+            shard.register(Nanos::ZERO, at(deadline), Waker::noop().clone()).expect("not refused");
+        }
+        shard.turn(at(now), at(due_since), 100, &mut Vec::new());
+        let lateness = shard.notes().of_turns().lateness.max().expect("they fired");
+        u64::try_from(lateness.as_micros()).expect("microseconds")
+    }
+
+    #[test]
+    fn a_timer_is_late_as_the_driver_is_and_by_the_tick_that_it_waited_for_others() {
+        // In one tick of a millisecond.
+        assert!((800..850).contains(&lateness(&[100, 900], 900, 900)));
+        assert!((5_800..6_200).contains(&lateness(&[100, 900], 5_900, 900)));
+        // Registered when it had passed.
+        assert!((1_000..1_063).contains(&lateness(&[100], 50_000, 50_000)));
+        assert!((2_000..2_126).contains(&lateness(&[100], 50_000, 49_000)));
+    }
+
+    #[test]
+    fn a_turn_that_finds_the_wheel_ended_drops_what_was_discarded_outside_the_lock() {
+        let shard = Arc::new(shard());
+        let clock = *shard.clock();
+        let far = clock.now().after(Duration::from_secs(60));
         let arm = |waker| shard.register(clock.now(), far, waker).expect("not refused").expect("not due");
         arm(Waker::noop().clone());
         let key = arm(Arc::new(Counts(Arc::downgrade(&shard))).into());
@@ -132,8 +164,10 @@ mod tests {
         shard.discard_from_elsewhere(key);
 
         let (turned, turns) = channel();
-        thread::spawn(move || turned.send(shard.turn(Nanos(u64::MAX - 1), 100, &mut Vec::new())));
-        let turn = turns.recv_timeout(std::time::Duration::from_secs(30));
+        thread::spawn(move || {
+            turned.send(shard.turn(Nanos(u64::MAX - 1), Nanos::ZERO, 100, &mut Vec::new()))
+        });
+        let turn = turns.recv_timeout(Duration::from_secs(30));
         assert_eq!(turn, Ok(Turn::Ended), "it waits for itself");
     }
 }

@@ -2,13 +2,14 @@
 //! on cannot make a difference.
 
 mod health;
+mod lateness;
 mod stats;
 
 use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use timingwheel::{Sleep, TimingWheel};
+use timingwheel::{Sleep, TimingWheel, Tolerance};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
@@ -20,6 +21,13 @@ const fn ms(millis: u64) -> Duration {
 fn armed(wheel: &TimingWheel, delay: Duration) -> Sleep {
     let mut sleep = wheel.sleep(delay);
     assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    sleep
+}
+
+/// One that is pending, and may be late by an eighth of its delay.
+fn tolerant(wheel: &TimingWheel, delay: Duration) -> Sleep {
+    let mut sleep = wheel.sleep(delay).with_tolerance(Tolerance::share(0.125));
+    assert!(sleep.poll_elapsed(&mut Context::from_waker(Waker::noop())).is_pending());
     sleep
 }
 

@@ -2,14 +2,14 @@
 
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Wake};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
-use timingwheel::{Sleep, Stats, TimingWheel, Tolerance};
+use timingwheel::{Sleep, Stats, TimingWheel};
 use tokio::time::{Instant, advance};
 
-use crate::{HOUR, armed, ms, stuck};
+use crate::{HOUR, armed, ms, stuck, tolerant};
 
 fn assert_sums(stats: &Stats) {
     let Stats { pending, armed, fired, cancelled, .. } = *stats;
@@ -86,13 +86,6 @@ fn a_timer_that_was_dropped_on_another_worker_stands_on_no_level() {
     }
 }
 
-/// One that is pending, and may be late by an eighth of its delay.
-fn tolerant(wheel: &TimingWheel, delay: Duration) -> Sleep {
-    let mut sleep = wheel.sleep(delay).with_tolerance(Tolerance::share(0.125));
-    assert!(sleep.poll_elapsed(&mut Context::from_waker(Waker::noop())).is_pending());
-    sleep
-}
-
 #[tokio::test(start_paused = true)]
 async fn timers_that_may_be_late_stand_apart_from_those_that_may_not() {
     let wheel = TimingWheel::builder().wheel_size(64).build().expect("a wheel");
@@ -112,15 +105,6 @@ async fn timers_that_may_be_late_stand_apart_from_those_that_may_not() {
     assert_eq!(told(), (0, 1));
     drop(second);
     assert_eq!(told(), (0, 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_timer_that_may_be_late_is_late_from_the_deadline_on_to_which_it_was_rounded_up() {
-    let wheel = TimingWheel::new();
-    let sleep = tolerant(&wheel, HOUR);
-    advance(sleep.deadline() - Instant::now() + ms(5)).await;
-    let lateness = wheel.stats().lateness;
-    assert!(lateness.count() == 1 && lateness.max().is_some_and(|late| (ms(5)..ms(6)).contains(&late)));
 }
 
 /// Together, whatever is dropped on another thread meanwhile, and taken out there.
@@ -148,28 +132,6 @@ fn what_stands_on_levels_is_what_is_pending_also_while_timers_are_dropped_elsewh
             assert_eq!(stats.pending_by_level.iter().sum::<usize>(), stats.pending, "{stats:?}");
         }
     });
-}
-
-#[tokio::test(start_paused = true)]
-async fn lateness_is_from_the_deadline_until_the_driver_comes() {
-    let wheel = TimingWheel::new();
-    let _on_time: Vec<_> = (1..=98).map(|n| armed(&wheel, ms(n))).collect();
-    for _ in 1..=98 {
-        advance(ms(1)).await;
-    }
-    assert_eq!(wheel.stats().lateness.max(), Some(Duration::ZERO));
-    // The clock jumps past these.
-    let _late = [armed(&wheel, ms(100)), armed(&wheel, ms(200))];
-    advance(ms(300)).await;
-    let stats = wheel.stats();
-    assert_eq!((stats.fired, stats.lateness.count()), (100, 100));
-    let told: Vec<_> = stats.lateness.buckets().collect();
-    assert_eq!(told.len(), 3);
-    for ((durations, count), (late, number)) in told.iter().zip([(ms(0), 98), (ms(100), 1), (ms(200), 1)]) {
-        assert!(durations.contains(&late) && *count == number, "{durations:?} for {late:?}");
-    }
-    assert_eq!(stats.lateness.quantile(0.98), Some(Duration::ZERO));
-    assert!(stats.lateness.quantile(0.99).is_some_and(|late| late >= ms(100) && late < ms(107)));
 }
 
 #[tokio::test(start_paused = true)]
