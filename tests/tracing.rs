@@ -216,10 +216,7 @@ async fn a_waker_that_panics_is_told_once() {
     let _timers = [1, 2].map(|millis| armed(&wheel, Duration::from_millis(millis), &Arc::new(Panics).into()));
     advance(Duration::from_millis(2)).await;
     assert_eq!(wheel.stats().panicked_wakers, 2);
-    assert_eq!(
-        notes.take(),
-        ["ERROR a waker panicked as a timing wheel woke it: panicked=1 wheel=\"rpc\""]
-    );
+    assert_eq!(notes.take(), ["ERROR a waker panicked as a timing wheel woke it: panicked=1 wheel=\"rpc\""]);
 }
 
 #[test]
