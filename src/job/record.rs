@@ -19,7 +19,7 @@ use super::when::When;
 use super::work::{Next, Work};
 use crate::error::Error;
 use crate::shard::ShardRef;
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::{ShortLock, ShortLockGuard};
 use crate::timing_wheel::TimingWheel;
 use crate::wheel::{Key, Nanos};
 
@@ -29,7 +29,7 @@ const SOON: Duration = Duration::from_millis(1);
 pub(super) struct Record<W: Work, O: Owner = ()> {
     shard: ShardRef,
     owner: O,
-    inner: Mutex<Inner<W>>,
+    inner: ShortLock<Inner<W>>,
 }
 
 /// Who keeps a job beside its handle, or instead of one.
@@ -81,7 +81,7 @@ impl<W: Work, O: Owner> Record<W, O> {
     }
 
     fn new(wheel: &TimingWheel, owner: O, stage: Stage<W>) -> Self {
-        Self { shard: ShardRef::new(wheel.shard()), owner, inner: Mutex::new(Inner::new(stage)) }
+        Self { shard: ShardRef::new(wheel.shard()), owner, inner: ShortLock::new(Inner::new(stage)) }
     }
 
     pub(super) const fn owner(&self) -> &O {
@@ -129,8 +129,8 @@ impl<W: Work, O: Owner> Record<W, O> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner<W>> {
-        lock(&self.inner)
+    fn lock(&self) -> ShortLockGuard<'_, Inner<W>> {
+        self.inner.lock()
     }
 
     /// For the task: how it ended.
@@ -146,7 +146,7 @@ impl<W: Work, O: Owner> Record<W, O> {
     }
 
     /// Ends a job that has run. What is returned is still to be dropped.
-    fn end(&self, mut inner: MutexGuard<'_, Inner<W>>, result: Result<W::Output, JobError>) -> Ended<W> {
+    fn end(&self, mut inner: ShortLockGuard<'_, Inner<W>>, result: Result<W::Output, JobError>) -> Ended<W> {
         let ended = inner.end(result);
         let state = inner.state();
         drop(inner);

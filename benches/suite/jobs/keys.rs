@@ -1,5 +1,7 @@
 //! Jobs and sleeps that come and go, alone and among a million.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
@@ -56,6 +58,11 @@ pub(super) fn run(scale: Scale) -> Findings {
     let jobs = Jobs::new(&rig.of_jobs);
     let mut sleeps = Vec::new();
     let mut comparisons = vec![by_handle(scale, &rig), come_and_go(scale, &rig, &jobs, "one key, alone")];
+    let of_map = map_comes_and_goes(scale, &rig);
+    let before = rig.stats();
+    let (add, remove) = (|key| add(&jobs, key), |key| jobs.remove(&key).is_some());
+    comparisons.push(all_come_and_go(scale, &rig, "a million, all added, then all removed", add, remove));
+    rig.assert_armed(before, scale.of(PENDING));
     rig.time(|cx| fill(&rig, &jobs, &mut sleeps, scale.of(PENDING), cx));
     comparisons.push(come_and_go(scale, &rig, &jobs, "one key more, among a million"));
     comparisons.push(replace(scale, &rig, &jobs, &mut sleeps));
@@ -67,6 +74,7 @@ pub(super) fn run(scale: Scale) -> Findings {
     comparisons
         .iter()
         .map(|comparison| [comparison.cells(), vec![target(comparison)]].concat())
+        .chain([[of_map.cells(), vec!["–".into()]].concat()])
         .fold(Table::new("Jobs beside the timers that they are made of", header), Table::row)
         .into()
 }
@@ -82,7 +90,7 @@ fn assert_pending(sleep: Pin<&mut Sleep>, cx: &mut Context<'_>) {
 
 fn fill(rig: &Rig, jobs: &Jobs<usize>, sleeps: &mut Vec<Sleep>, pending: usize, cx: &mut Context<'_>) {
     for key in 0..pending {
-        jobs.run_after(key, far(), async {}).expect("there is no bound");
+        add(jobs, key);
         let mut sleep = rig.of_sleeps.sleep(far());
         assert_pending(Pin::new(&mut sleep), cx);
         sleeps.push(sleep);
@@ -118,7 +126,7 @@ fn come_and_go(scale: Scale, rig: &Rig, jobs: &Jobs<usize>, name: &'static str) 
         || {
             rig.time(|_| {
                 for key in PENDING..PENDING + operations {
-                    jobs.run_after(key, far(), async {}).expect("there is no bound");
+                    add(jobs, key);
                     let found = jobs.remove(&key).expect("it was added");
                     assert_eq!(found.state, JobState::Pending);
                 }
@@ -128,6 +136,51 @@ fn come_and_go(scale: Scale, rig: &Rig, jobs: &Jobs<usize>, name: &'static str) 
     );
     rig.assert_armed(before, operations);
     comparison
+}
+
+fn add(jobs: &Jobs<usize>, key: usize) {
+    jobs.run_after(key, far(), async {}).expect("there is no bound");
+}
+
+fn all_come_and_go(
+    scale: Scale,
+    rig: &Rig,
+    name: &'static str,
+    mut add: impl FnMut(usize),
+    mut remove: impl FnMut(usize) -> bool,
+) -> Comparison {
+    let pending = scale.of(PENDING);
+    compare(
+        scale,
+        name,
+        pending,
+        || {
+            rig.time(|_| {
+                (0..pending).for_each(&mut add);
+                assert!((0..pending).all(&mut remove));
+            })
+        },
+        || {
+            rig.time(|cx| {
+                let mut sleeps = Vec::new();
+                for _ in 0..pending {
+                    let mut sleep = rig.of_sleeps.sleep(far());
+                    assert_pending(Pin::new(&mut sleep), cx);
+                    sleeps.push(sleep);
+                }
+                assert_eq!(rig.of_sleeps.pending(), pending);
+            })
+        },
+    )
+}
+
+/// What a million keys cost without any timer: in std's map, of boxes as large as a job's.
+fn map_comes_and_goes(scale: Scale, rig: &Rig) -> Comparison {
+    let map = RefCell::new(HashMap::new());
+    let add = |key| drop(map.borrow_mut().insert(key, Box::new([key; 16])));
+    all_come_and_go(scale, rig, "a million boxes in std's map, without timers", add, |key| {
+        map.borrow_mut().remove(&key).is_some()
+    })
 }
 
 fn replace(scale: Scale, rig: &Rig, jobs: &Jobs<usize>, sleeps: &mut [Sleep]) -> Comparison {
@@ -142,7 +195,7 @@ fn replace(scale: Scale, rig: &Rig, jobs: &Jobs<usize>, sleeps: &mut [Sleep]) ->
                 for _ in 0..operations {
                     let key = fastrand::usize(..pending);
                     assert!(jobs.remove(&key).is_some());
-                    jobs.run_after(key, far(), async {}).expect("there is no bound");
+                    add(jobs, key);
                 }
             })
         },
