@@ -219,3 +219,12 @@ async fn a_stop_tells_of_every_job_that_has_not_run_and_takes_no_more() {
     sleep(DAY).await;
     assert_eq!(log.take().len(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn keys_are_found_by_what_is_borrowed_of_them() {
+    let jobs = Jobs::new(&TimingWheel::new());
+    jobs.run_after(String::from("seven"), DAY, async {}).unwrap();
+    assert_eq!(state(jobs.get("seven")), Some(JobState::Pending));
+    assert!(jobs.remove("seven").is_some());
+    assert!(jobs.get("seven").is_none());
+}

@@ -3,6 +3,7 @@
 mod add;
 mod table;
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ use crate::timing_wheel::TimingWheel;
 /// counts it.
 ///
 /// # Panics
-/// As the `Hash` and `Eq` of the keys do. These must not come back here.
+/// As the `Hash` and `Eq` of the keys do. These must not come back here. If an `Eq` panics as a job is added, that may run
+/// without being listed.
 ///
 /// # Examples
 ///
@@ -67,7 +69,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         Self { wheel: wheel.clone(), table: Arc::new(Table::new()) }
     }
 
-    /// Removes the job with this key, and tells how it found it; `None` if there is none.
+    /// Removes the job with this key, and tells how it found it; `None` if there is none. The key may be given in any
+    /// borrowed form, as to a `HashMap`.
     ///
     /// If it was pending it never runs (again), and what it would have run is dropped by this call. If it was running,
     /// that run goes on to its end, and no other follows; the key is free at once, and a job that is added by it does
@@ -94,16 +97,24 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn remove(&self, key: &K) -> Option<JobInfo> {
+    pub fn remove<Q>(&self, key: &Q) -> Option<JobInfo>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
         // The part is let go by the end of the statement, before the job is cancelled.
         let sought = self.table.sought(key);
         let job = self.table.part(&sought).take_if(&sought, |_| true)?;
         Some(job.cancel())
     }
 
-    /// What the job with this key does now.
+    /// What the job with this key does now. The key may be given in any borrowed form, as to a `HashMap`.
     #[must_use]
-    pub fn get(&self, key: &K) -> Option<JobInfo> {
+    pub fn get<Q>(&self, key: &Q) -> Option<JobInfo>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
         let sought = self.table.sought(key);
         self.table.part(&sought).get(&sought).map(|job| job.info())
     }

@@ -4,6 +4,7 @@
 //! Under a part's lock keys are hashed and compared, which is a user's code, and a record's lock may be taken; no other
 //! code of a user's runs there. Each key is hashed once for each call: that chooses the part, and the place in it.
 
+use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::mem;
 use std::sync::{Arc, Weak};
@@ -37,10 +38,10 @@ struct Listed<K> {
     job: Arc<dyn Keyed<K>>,
 }
 
-/// A key that was hashed.
-pub(super) struct Sought<'a, K> {
+/// A key that was hashed, or what is borrowed of one.
+pub(super) struct Sought<'a, Q: ?Sized> {
     hash: u64,
-    key: &'a K,
+    key: &'a Q,
 }
 
 /// A record that its owner finds by its key.
@@ -87,12 +88,12 @@ impl<K: Eq + Hash> Table<K> {
         Self { parts: std::array::from_fn(part), hasher: RandomState::new() }
     }
 
-    pub(super) fn sought<'a>(&self, key: &'a K) -> Sought<'a, K> {
+    pub(super) fn sought<'a, Q: Hash + ?Sized>(&self, key: &'a Q) -> Sought<'a, Q> {
         Sought { hash: self.hasher.hash_one(key), key }
     }
 
     /// The part in which a key is, if it is in any.
-    pub(super) fn part(&self, sought: &Sought<'_, K>) -> MutexGuard<'_, Part<K>> {
+    pub(super) fn part<Q: ?Sized>(&self, sought: &Sought<'_, Q>) -> MutexGuard<'_, Part<K>> {
         // Not by the bits that the part itself goes by: its lowest and highest ones.
         let number = (sought.hash >> 32) % PARTS as u64;
         lock(&self.parts[usize::try_from(number).expect("less than the number of parts")])
@@ -108,15 +109,23 @@ impl<K: Eq> Part<K> {
         self.jobs.iter().map(|listed| &listed.job)
     }
 
-    pub(super) fn get(&self, sought: &Sought<'_, K>) -> Option<&Arc<dyn Keyed<K>>> {
+    pub(super) fn get<Q>(&self, sought: &Sought<'_, Q>) -> Option<&Arc<dyn Keyed<K>>>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
         self.jobs.find(sought.hash, |listed| sought.is_key_of(listed)).map(|listed| &listed.job)
     }
 
-    pub(super) fn take_if(
+    pub(super) fn take_if<Q>(
         &mut self,
-        sought: &Sought<'_, K>,
+        sought: &Sought<'_, Q>,
         is_meant: impl FnOnce(&Arc<dyn Keyed<K>>) -> bool,
-    ) -> Option<Arc<dyn Keyed<K>>> {
+    ) -> Option<Arc<dyn Keyed<K>>>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
         let found = self.jobs.find_entry(sought.hash, |listed| sought.is_key_of(listed)).ok()?;
         is_meant(&found.get().job).then(|| found.remove().0.job)
     }
@@ -144,8 +153,8 @@ impl<K: Eq> Part<K> {
     }
 }
 
-impl<K: Eq> Sought<'_, K> {
-    fn is_key_of(&self, listed: &Listed<K>) -> bool {
-        self.hash == listed.hash && self.key == listed.job.key()
+impl<Q: Eq + ?Sized> Sought<'_, Q> {
+    fn is_key_of<K: Borrow<Q>>(&self, listed: &Listed<K>) -> bool {
+        self.hash == listed.hash && self.key == listed.job.key().borrow()
     }
 }
