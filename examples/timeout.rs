@@ -1,5 +1,5 @@
-//! How do I bound a call, give it more time while it shows progress, and see that the work behind it stopped? What if it
-//! does not?
+//! How do I bound a call, give it more time while it shows progress, and see that the work behind it stopped? What if
+//! it does not?
 //!
 //! `cargo run --release --example timeout`, or with `-- --help` for the settings and `-- --short` for a quick look.
 //!
@@ -160,8 +160,8 @@ struct Report {
 }
 
 impl Report {
-    /// Makes `calls` on `wheel`, all at once: they should all come to the same `end`, take so many `timers`, and leave so
-    /// much work behind.
+    /// Makes `calls` on `wheel`, all at once: they should all come to the same `end`, take so many `timers`, and leave
+    /// so much work behind.
     async fn case<T>(
         &mut self,
         name: &str,

@@ -153,8 +153,8 @@ impl Builder {
 
     /// How many timers may be pending at a time. One more is refused, as the methods that make timers say.
     /// What is due at its first poll needs no place. The count is one for all shards, which costs what sharding saves:
-    /// set it where a bound is needed. Without one, timers may take memory until there is none, and then Rust aborts the
-    /// process.
+    /// set it where a bound is needed. Without one, timers may take memory until there is none, and then Rust aborts
+    /// the process.
     pub const fn max_pending(mut self, timers: usize) -> Self {
         self.max_pending = Some(timers);
         self

@@ -8,8 +8,8 @@ use crate::tick::Nanos;
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The longest that a sleep or a period of `timingwheel::time`, and any time to an interval's reset, is taken for, as in
-/// tokio: 30 years.
+/// The longest that a sleep or a period of `timingwheel::time`, and any time to an interval's reset, is taken for, as
+/// in tokio: 30 years.
 pub(crate) const LONGEST: Duration = Duration::from_secs(30 * YEAR.as_secs());
 
 /// std's clock, which nobody can pause: for how long something takes.

@@ -91,8 +91,8 @@ impl fmt::Display for Error {
 
 impl error::Error for Error {}
 
-/// The error of a timeout, of a [stream](crate::stream)'s too, and what is in that of an [`IdleGuard`](crate::IdleGuard):
-/// the deadline came first, or the timer could not run.
+/// The error of a timeout, of a [stream](crate::stream)'s too, and what is in that of an
+/// [`IdleGuard`](crate::IdleGuard): the deadline came first, or the timer could not run.
 ///
 /// # Examples
 ///
@@ -172,8 +172,8 @@ impl fmt::Display for Elapsed {
 
 impl error::Error for Elapsed {}
 
-/// `TimedOut`, and nothing else, if the deadline has elapsed; with this error in it if a limit has, or, of kind `Other`,
-/// if the timer could not run.
+/// `TimedOut`, and nothing else, if the deadline has elapsed; with this error in it if a limit has, or, of kind
+/// `Other`, if the timer could not run.
 impl From<Elapsed> for io::Error {
     fn from(elapsed: Elapsed) -> Self {
         match elapsed.what {

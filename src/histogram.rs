@@ -68,8 +68,8 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// The duration that a share `quantile` of all do not exceed: 0.5 for the median, 0.99 for what 99 % are within, 1 for
-    /// the longest, 0 for the shortest. `None` if there are none.
+    /// The duration that a share `quantile` of all do not exceed: 0.5 for the median, 0.99 for what 99 % are within, 1
+    /// for the longest, 0 for the shortest. `None` if there are none.
     ///
     /// # Panics
     /// If `quantile` is not from 0 to 1.

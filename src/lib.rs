@@ -25,8 +25,8 @@
 //!
 //! A timer never fires before its deadline. It fires at most one tick after it (1 ms unless you
 //! [choose](Builder::tick) otherwise), plus the time that the machine takes to wake a task. The driver waits on
-//! a thread of its own, because tokio's own timers are late by a millisecond at the median. A timer that may be later than
-//! that is given a [`Tolerance`].
+//! a thread of its own, because tokio's own timers are late by a millisecond at the median. A timer that may be later
+//! than that is given a [`Tolerance`].
 //!
 //! # When tokio's own timers are the better choice
 //!
@@ -34,9 +34,9 @@
 //!
 //! # In tests
 //!
-//! A wheel on a current-thread runtime follows tokio's clock when that is [paused]: an idle runtime jumps to the wheel's
-//! next timer as it does to tokio's own, and `tokio::time::advance` fires what it passes. Nothing has to be set. A wheel
-//! goes by the clock of the runtime that it was made on, so make one for each runtime.
+//! A wheel on a current-thread runtime follows tokio's clock when that is [paused]: an idle runtime jumps to the
+//! wheel's next timer as it does to tokio's own, and `tokio::time::advance` fires what it passes. Nothing has to be
+//! set. A wheel goes by the clock of the runtime that it was made on, so make one for each runtime.
 //!
 //! [paused]: https://docs.rs/tokio/1/tokio/time/fn.pause.html
 //!

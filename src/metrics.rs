@@ -113,7 +113,8 @@ pub fn describe() {
 
 /// Hands the statistics of `wheel` to the recorder.
 ///
-/// Locks each shard for a moment, one after the other, as [`TimingWheel::stats`] does; the recorder is called after that.
+/// Locks each shard for a moment, one after the other, as [`TimingWheel::stats`] does; the recorder is called after
+/// that.
 ///
 /// # Panics
 /// Never, if the recorder does not.

@@ -36,8 +36,9 @@
 //!
 //! ## `tokio-util`, `tokio-stream` and `tokio-io-timeout`
 //!
-//! Methods that come by a trait end in `_on` and take the wheel, [`time::wheel()`](crate::time::wheel), so that our traits can be
-//! imported beside theirs. What else differs in streams is [there](crate::stream#differences-from-tokio-stream).
+//! Methods that come by a trait end in `_on` and take the wheel, [`time::wheel()`](crate::time::wheel), so that our
+//! traits can be imported beside theirs. What else differs in streams is
+//! [there](crate::stream#differences-from-tokio-stream).
 //!
 //! | there | here |
 //! |---|---|
@@ -105,9 +106,9 @@
 //!
 //! ## What stays in tokio
 //!
-//! `mpsc::Sender::send_timeout` and `Runtime::shutdown_timeout`, which have timers of tokio's inside, as have tower's rate
-//! limit and its `hedge`;
-//! `runtime::Builder::enable_time`, which a current-thread runtime needs for its wheel too; `start_paused`.
+//! `mpsc::Sender::send_timeout` and `Runtime::shutdown_timeout`, which have timers of tokio's inside, as have tower's
+//! rate limit and its `hedge`; `runtime::Builder::enable_time`, which a current-thread runtime needs for its wheel too;
+//! `start_paused`.
 //!
 //! # What the compiler may say
 //!

@@ -20,8 +20,8 @@ pub(crate) struct Notes {
     panicked_wakers: AtomicU64,
 }
 
-/// What the driver notes of its turns: one by one, because it is one task, so it writes without a locked instruction for
-/// each timer.
+/// What the driver notes of its turns: one by one, because it is one task, so it writes without a locked instruction
+/// for each timer.
 #[derive(Debug, Default)]
 pub(crate) struct OfTurns {
     pub(crate) lateness: Histogram,

@@ -3,8 +3,8 @@
 //! Each promise names the tests that fail when it is broken, most of which were seen to fail with the code broken on
 //! purpose. `tests/promises.rs` checks that they exist. Those in `src/loom_models` are tried in every order in which
 //! threads can come (in the larger ones, with up to three preemptions); the targets in `fuzz` are fed by a fuzzer for
-//! as long as one likes; all others run with `cargo test`. `tests/mutants.md` tells which small changes of the core have
-//! been tried, and which of them no test notices.
+//! as long as one likes; all others run with `cargo test`. `tests/mutants.md` tells which small changes of the core
+//! have been tried, and which of them no test notices.
 //!
 //! # Never early
 //!
@@ -48,8 +48,8 @@
 //!
 //! # Late by less than a tolerance
 //!
-//! A timer with a [tolerance](crate::Tolerance) is late by less than that, or than a tick if that is longer. With one of a
-//! 15th of its delay or more it stays in one place of the wheel until it fires, unless it is moved.
+//! A timer with a [tolerance](crate::Tolerance) is late by less than that, or than a tick if that is longer. With one
+//! of a 15th of its delay or more it stays in one place of the wheel until it fires, unless it is moved.
 //!
 //! - `tests/hierarchy_model.rs`: `a_wheel_does_what_an_ordered_map_does_to_within_a_tick`,
 //!   `entries_moved_to_and_fro_over_a_few_ticks_do_as_in_an_ordered_map`
@@ -147,8 +147,8 @@
 //!
 //! A pending timer takes 72 bytes, its future included, and once a wheel is warm nothing is allocated for it. The
 //! memory of a storm is given back, in pages of 1,024 entries; a page stays while anything is in it, and is filled
-//! first. What a bucket took for its keys, 8 bytes each, stays until it is emptied; then it keeps room for 64. There are
-//! as many buckets as levels have slots.
+//! first. What a bucket took for its keys, 8 bytes each, stays until it is emptied; then it keeps room for 64. There
+//! are as many buckets as levels have slots.
 //!
 //! - `tests/allocations.rs`: `a_warm_wheel_allocates_nothing`
 //! - `tests/hierarchy_memory.rs`: `a_million_entries_in_one_bucket_go_out_in_batches_and_give_their_memory_back`,

@@ -54,8 +54,8 @@ pub struct Stats {
     /// Wakers that are woken otherwise are not counted: by a reset to a deadline that has passed, whose caller gets the
     /// panic, or by a job or an operation that is over.
     pub panicked_wakers: u64,
-    /// For how long the driver has had something to do and has not done it, beyond the tick that it may wait: zero unless it
-    /// is held up, or has more to do than fits into a batch.
+    /// For how long the driver has had something to do and has not done it, beyond the tick that it may wait: zero
+    /// unless it is held up, or has more to do than fits into a batch.
     pub overdue: Duration,
     /// Whether the wheel has ended.
     pub ended: bool,

@@ -73,8 +73,8 @@ impl fmt::Debug for Nanos {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Tick(pub(crate) u64);
 
-/// Some of the ends of ticks: those by which 4, 16, or another power of 4 ticks are over since the origin. A deadline that
-/// may be late is rounded up to one.
+/// Some of the ends of ticks: those by which 4, 16, or another power of 4 ticks are over since the origin. A deadline
+/// that may be late is rounded up to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grid {
     /// 4 to the power of this many ticks lie between two of them.
@@ -120,8 +120,8 @@ impl Resolution {
     /// [`insert_tolerant`](crate::wheel::Hierarchy::insert_tolerant) has it handed out: where so many ticks have passed
     /// since the origin as the widest power of 4 divides that fits into the tolerance.
     ///
-    /// So deadlines that lie near each other are handed out together. Without as much as a tick of tolerance it stays as
-    /// it is, and so does what would come to lie beyond [`Nanos::MAX`].
+    /// So deadlines that lie near each other are handed out together. Without as much as a tick of tolerance it stays
+    /// as it is, and so does what would come to lie beyond [`Nanos::MAX`].
     #[must_use]
     pub fn round_up_within(self, deadline: Nanos, tolerance: Duration) -> Nanos {
         match self.grid_within(Nanos::from_duration(tolerance)) {

@@ -14,10 +14,10 @@
 //! # }
 //! ```
 //!
-//! Any duration may be asked for. As with tokio, `sleep` and what resets an interval take 30 years for all that is longer,
-//! and so do intervals for their period; a timeout of more than 583 years, where 64 bits of nanoseconds end, never comes,
-//! nor does such an item of a [`DelayQueue`].
-//! The methods of a [`TimingWheel`] know only the second of these limits.
+//! Any duration may be asked for. As with tokio, `sleep` and what resets an interval take 30 years for all that is
+//! longer, and so do intervals for their period; a timeout of more than 583 years, where 64 bits of nanoseconds end,
+//! never comes, nor does such an item of a [`DelayQueue`]. The methods of a [`TimingWheel`] know only the second of
+//! these limits.
 //!
 //! What replaces what, how to switch, and all that differs: [`migration`](crate::migration).
 

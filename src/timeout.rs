@@ -154,8 +154,8 @@ impl<F> Timeout<F> {
         self.deadline.deadline()
     }
 
-    /// Lets the time be up later, by less than `tolerance`: see [`Sleep::with_tolerance`], which this is for the timer in
-    /// here.
+    /// Lets the time be up later, by less than `tolerance`: see [`Sleep::with_tolerance`], which this is for the timer
+    /// in here.
     ///
     /// # Examples
     ///

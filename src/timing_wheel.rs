@@ -78,8 +78,8 @@ impl TimingWheel {
         Self { wheel: Arc::new(Wheel { shards, driven, alarm, runtime }) }
     }
 
-    /// What the wheel is called in [metrics and events](crate::monitor): as [`Builder::name`](crate::Builder::name) says, or
-    /// by a number.
+    /// What the wheel is called in [metrics and events](crate::monitor): as [`Builder::name`](crate::Builder::name)
+    /// says, or by a number.
     #[must_use]
     pub fn name(&self) -> &str {
         self.wheel.alarm.notes().name()
@@ -174,7 +174,8 @@ impl TimingWheel {
         Arc::ptr_eq(&self.wheel, &other.wheel)
     }
 
-    /// Whether this thread is within the driver's runtime. An id is used again, so ask this of a wheel that has not ended.
+    /// Whether this thread is within the driver's runtime. An id is used again, so ask this of a wheel that has not
+    /// ended.
     pub(crate) fn is_on_this_runtime(&self) -> bool {
         let here = Handle::try_current().ok().map(|runtime| runtime.id());
         here.is_some() && here == self.wheel.runtime

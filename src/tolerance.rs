@@ -6,10 +6,10 @@ use crate::tick::{Grid, Nanos, Resolution};
 
 /// How late a timer may be: by a time, or by a share of its delay.
 ///
-/// A timer with a tolerance stands in one place of the wheel until it fires, and fires together with others that are due at
-/// about the same time: their deadlines are rounded up to the same instant. So it is for what is measured in seconds and
-/// seldom fires, as the idle connections of a server, and makes very many of them cheaper; the more the tolerance is, the
-/// fewer times the driver wakes.
+/// A timer with a tolerance stands in one place of the wheel until it fires, and fires together with others that are
+/// due at about the same time: their deadlines are rounded up to the same instant. So it is for what is measured in
+/// seconds and seldom fires, as the idle connections of a server, and makes very many of them cheaper; the more the
+/// tolerance is, the fewer times the driver wakes.
 ///
 /// | given to | it counts |
 /// |---|---|
@@ -20,10 +20,10 @@ use crate::tick::{Grid, Nanos, Resolution};
 /// Intervals, the adapters of streams and what is built on them are exact.
 ///
 /// # Precision
-/// Never early. Late by less than the tolerance, or by less than a [tick](crate::Builder::tick) if that is longer, and by the
-/// machine's wake-up time. Most of the tolerance is used: deadlines are rounded up to multiples of a tick, of 4 ticks, of 16
-/// and so on, whichever is the most that the tolerance allows, counted from a year before the wheel was made. On a paused
-/// clock timers fire just then.
+/// Never early. Late by less than the tolerance, or by less than a [tick](crate::Builder::tick) if that is longer, and
+/// by the machine's wake-up time. Most of the tolerance is used: deadlines are rounded up to multiples of a tick, of 4
+/// ticks, of 16 and so on, whichever is the most that the tolerance allows, counted from a year before the wheel was
+/// made. On a paused clock timers fire just then.
 ///
 /// With a tolerance of less than a 15th of its delay a timer is still fired together with others, but moves through the
 /// wheel as one without. Less than a tick is none, and so is any tolerance of a delay of zero.
@@ -73,10 +73,12 @@ impl Tolerance {
         Self { kind: Kind::Time(time) }
     }
 
-    /// A share of the delay, from 0 to [`MAX_SHARE`](Self::MAX_SHARE): 0.125 are 12.5 %. It is rounded down to a 65,536th.
+    /// A share of the delay, from 0 to [`MAX_SHARE`](Self::MAX_SHARE): 0.125 are 12.5 %. It is rounded down to a
+    /// 65,536th.
     ///
     /// # Panics
-    /// If `share` is not from 0 to [`MAX_SHARE`](Self::MAX_SHARE). [`try_share`](Self::try_share) returns an error instead.
+    /// If `share` is not from 0 to [`MAX_SHARE`](Self::MAX_SHARE). [`try_share`](Self::try_share) returns an error
+    /// instead.
     #[must_use]
     #[track_caller]
     pub fn share(share: f64) -> Self {

@@ -30,7 +30,8 @@ enum Kind {
 }
 
 /// Tasks and `block_on` are two; `join_all` and its likes have one for each type of future. Wakers of kinds beyond the
-/// eighth that a process shows to its timers have no [`WakerId`]: polling a timer again with one takes the shard's lock.
+/// eighth that a process shows to its timers have no [`WakerId`]: polling a timer again with one takes the shard's
+/// lock.
 static KINDS: [(Kind, AtomicUsize); 8] = [
     (Kind::First, AtomicUsize::new(0)),
     (Kind::Second, AtomicUsize::new(0)),

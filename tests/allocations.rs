@@ -1,5 +1,6 @@
-//! A warm wheel allocates nothing: neither where a timer is armed, moved and cancelled, nor where it fires, on whichever
-//! thread, nor where a stream with an idle guard is read and written. `benches/instructions` shows the same for each operation by itself, but sees only the caller's thread.
+//! A warm wheel allocates nothing: neither where a timer is armed, moved and cancelled, nor where it fires, on
+//! whichever thread, nor where a stream with an idle guard is read and written. `benches/instructions` shows the same
+//! for each operation by itself, but sees only the caller's thread.
 //!
 //! One test, alone in its process, because it counts what the whole process allocates.
 
@@ -126,8 +127,8 @@ fn read_and_write(guard: &mut Pin<&mut IdleGuard<EveryOther>>, tasks: &[Waker; 2
     }
 }
 
-/// Whether one of a few runs allocates nothing. The first ones make the wheel warm: a slot, or a batch of what is due, takes
-/// memory when it holds more than ever before, which it does where a machine was held up.
+/// Whether one of a few runs allocates nothing. The first ones make the wheel warm: a slot, or a batch of what is due,
+/// takes memory when it holds more than ever before, which it does where a machine was held up.
 fn comes_to_allocate_nothing(mut work: impl FnMut()) -> bool {
     const RUNS: usize = 10;
     (0..RUNS).any(|_| allocations(&mut work) == 0)

@@ -1,5 +1,5 @@
-//! A warm delay queue allocates nothing: neither where items are inserted, reset and removed, nor where they are awaited
-//! and popped. Emptied at once, it keeps the room for its items.
+//! A warm delay queue allocates nothing: neither where items are inserted, reset and removed, nor where they are
+//! awaited and popped. Emptied at once, it keeps the room for its items.
 //!
 //! One test, alone in its process, because it counts what the whole process allocates.
 

@@ -1,7 +1,8 @@
-//! The core's memory in bytes, as its allocator counts them, over a simulated year of storms. One test, alone in its process.
+//! The core's memory in bytes, as its allocator counts them, over a simulated year of storms. One test, alone in its
+//! process.
 //!
-//! 1. With nothing pending a wheel keeps at most one page of entries, and for each slot of its levels 40 bytes, room for 64
-//!    keys, and a place in the queue: however many were pending, and however long ago.
+//! 1. With nothing pending a wheel keeps at most one page of entries, and for each slot of its levels 40 bytes, room
+//!    for 64 keys, and a place in the queue: however many were pending, and however long ago.
 //! 2. While entries are pending, that and 40 bytes for each place in its pages, and their keys.
 
 use std::alloc::System;

@@ -1,5 +1,5 @@
-//! Entries with a tolerance in the core. That they are never early and late by less than they may be, among all others, is in
-//! `hierarchy_model.rs`; here is what the tolerance buys.
+//! Entries with a tolerance in the core. That they are never early and late by less than they may be, among all others,
+//! is in `hierarchy_model.rs`; here is what the tolerance buys.
 //!
 //! 1. With a tolerance of a 15th of its delay an entry stands in one place until it is handed out.
 //! 2. Those with near deadlines are handed out together, whatever their tolerances.

@@ -35,8 +35,8 @@ fn most_moves(tick: Duration, slots: usize, delay: Duration) -> u64 {
     moves.max().expect("there are starts")
 }
 
-/// Bytes that the slots of a shard take, empty and after timers with all delays. Without what entries and keys take, which
-/// is the same for all.
+/// Bytes that the slots of a shard take, empty and after timers with all delays. Without what entries and keys take,
+/// which is the same for all.
 fn bytes(tick: Duration, slots: usize) -> [usize; 2] {
     let region = Region::new(ALLOCATOR);
     let mut wheel = wheel(tick, slots);

@@ -1,5 +1,5 @@
-//! After a stall of the whole runtime, input that has arrived is not overtaken by its deadline; and a worker that stalls
-//! keeps no timer of the others.
+//! After a stall of the whole runtime, input that has arrived is not overtaken by its deadline; and a worker that
+//! stalls keeps no timer of the others.
 //!
 //! On the real clock: what counts is the order, and a run in which the input did not arrive in time proves nothing
 //! and is repeated.

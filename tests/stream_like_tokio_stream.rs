@@ -1,5 +1,5 @@
-//! The adapters beside those of tokio-stream: the same script of items, gaps and pauses through both, on a paused clock.
-//! What comes out, and at which instant, is the same.
+//! The adapters beside those of tokio-stream: the same script of items, gaps and pauses through both, on a paused
+//! clock. What comes out, and at which instant, is the same.
 //!
 //! All times are whole milliseconds, as tokio's timers have no finer ones.
 

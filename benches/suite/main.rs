@@ -1,7 +1,7 @@
 //! What do timers cost on a wheel, how late are they, and what do others take for the same?
 //!
-//! `cargo bench` runs every case and ends each with a table; `cargo bench -- --help` tells the rest. Each case runs in a
-//! process of its own, so that the caches, the memory and the runtimes of one do not disturb the next.
+//! `cargo bench` runs every case and ends each with a table; `cargo bench -- --help` tells the rest. Each case runs in
+//! a process of its own, so that the caches, the memory and the runtimes of one do not disturb the next.
 
 mod against_tokio;
 mod connections;

@@ -6,8 +6,8 @@
 //! An echo server and its clients run in this process. The server guards each connection with an `IdleGuard`. Of every
 //! four clients two are good, of which one is slow but never silent for as long as the limit; one falls silent after a
 //! while; and one sends on but reads nothing of the echo. Both ends keep books. If those do not agree (a bad client was
-//! missed, a good one cut off, one closed too early, a byte lost, more than one timer for a connection) the program says
-//! so and exits with 1.
+//! missed, a good one cut off, one closed too early, a byte lost, more than one timer for a connection) the program
+//! says so and exits with 1.
 
 mod client;
 mod report;

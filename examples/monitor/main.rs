@@ -6,8 +6,8 @@
 //! Many tasks make calls with timeouts on a wheel with a bound. A hyper server beside them answers `/metrics`, for
 //! Prometheus, and `/health`, by limits for what happened since it was asked last. A scraper asks for both over HTTP as
 //! Prometheus would; while the program runs you can do so too, with curl. At the end the wheel is filled until it
-//! refuses timers, which its health has to tell. If a scrape does not add up (a counter went back, the timers that were armed
-//! are not those that fired, were cancelled or are pending, the tasks counted otherwise, the health is wrong) the
+//! refuses timers, which its health has to tell. If a scrape does not add up (a counter went back, the timers that were
+//! armed are not those that fired, were cancelled or are pending, the tasks counted otherwise, the health is wrong) the
 //! program says so and exits with 1.
 
 mod load;

@@ -86,7 +86,8 @@ impl Scrape {
         buckets
     }
 
-    /// The bound that a share of what came after `earlier` is within, as Prometheus would find it but for its interpolation.
+    /// The bound that a share of what came after `earlier` is within, as Prometheus would find it but for its
+    /// interpolation.
     pub(crate) fn quantile_since(&self, earlier: &Self, name: &str, quantile: f64) -> Option<f64> {
         let (now, before) = (self.buckets(name), earlier.buckets(name));
         let since: Vec<_> =

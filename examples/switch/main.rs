@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release --example switch`, or with `-- --help` for the settings and `-- --short` for a quick look.
 //!
-//! `server.rs` is compiled twice: in `on_tokio.rs` and in `on_wheel.rs`, which differ in one `use`. Each serves the same
-//! clients over TCP on loopback, in a runtime of its own. The server bounds each request with a timeout, moves a
+//! `server.rs` is compiled twice: in `on_tokio.rs` and in `on_wheel.rs`, which differ in one `use`. Each serves the
+//! same clients over TCP on loopback, in a runtime of its own. The server bounds each request with a timeout, moves a
 //! sleep with each request to notice silent peers, and ticks. What it did has to be the same on both and what its
 //! clients asked for, and no timer may be early; otherwise the program says so and exits with 1.
 

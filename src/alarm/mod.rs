@@ -241,8 +241,8 @@ impl Alarm {
         self.orphaned.load(Ordering::Acquire)
     }
 
-    /// For whoever has ended the shards, or may have left nothing to wait for: the driver has to look, also if it has just
-    /// looked.
+    /// For whoever has ended the shards, or may have left nothing to wait for: the driver has to look, also if it has
+    /// just looked.
     pub(crate) fn wake_to_end(&self) {
         self.driver.wake();
     }

@@ -58,15 +58,15 @@ pin_project! {
     ///
     /// The read limit is the longest that reads may wait without a byte: from when one finds nothing to read until one
     /// is ready. Time in which nobody wants to read does not count, as the peer is not slow then: a wait begins with a
-    /// read, not when the last one has ended. It goes on when a read is dropped and another begun before there is a byte,
-    /// so a read in a `select!` loop is limited too. The time between those counts: whoever drops a read that waits, to
-    /// do something else for long, ends the wait by taking the limit away and setting it again.
+    /// read, not when the last one has ended. It goes on when a read is dropped and another begun before there is a
+    /// byte, so a read in a `select!` loop is limited too. The time between those counts: whoever drops a read that
+    /// waits, to do something else for long, ends the wait by taking the limit away and setting it again.
     ///
     /// The write limit is the same for writing, flushing and shutting down, which wait as one: the longest without
     /// progress. A large buffer may take any time as long as the peer takes some of it within each limit.
     ///
-    /// Each direction counts for itself: a connection that is busy one way only trips the other's limit if that waits too.
-    /// And a limit bounds a gap, not a request, which a byte now and then can draw out for ever: put a
+    /// Each direction counts for itself: a connection that is busy one way only trips the other's limit if that waits
+    /// too. And a limit bounds a gap, not a request, which a byte now and then can draw out for ever: put a
     /// [`timeout`](TimingWheel::timeout) round that.
     ///
     /// hyper's server waits for a read also while a handler runs. So set the write limit only under hyper, and
@@ -76,16 +76,16 @@ pin_project! {
     /// until the limit had passed.
     ///
     /// # Precision
-    /// As [`sleep`](TimingWheel::sleep): an operation never returns an error early. A limit of zero refuses to wait. With a
-    /// [tolerance](Self::with_tolerance) the error is late by less than that.
+    /// As [`sleep`](TimingWheel::sleep): an operation never returns an error early. A limit of zero refuses to wait.
+    /// With a [tolerance](Self::with_tolerance) the error is late by less than that.
     ///
     /// # Errors
     /// When a limit has passed the operation that waits returns an [`io::Error`](std::io::Error) of kind
-    /// [`TimedOut`](std::io::ErrorKind::TimedOut) with an [`Elapsed`](crate::Elapsed) in it, whose text tells which limit
-    /// and how long that is. The stream is left as it is, and the next operation starts anew.
+    /// [`TimedOut`](std::io::ErrorKind::TimedOut) with an [`Elapsed`](crate::Elapsed) in it, whose text tells which
+    /// limit and how long that is. The stream is left as it is, and the next operation starts anew.
     ///
-    /// If the wheel has ended, or has no place for one more timer, an operation that has to wait returns an error of kind
-    /// [`Other`](std::io::ErrorKind::Other) with an [`Elapsed`](crate::Elapsed) that has a
+    /// If the wheel has ended, or has no place for one more timer, an operation that has to wait returns an error of
+    /// kind [`Other`](std::io::ErrorKind::Other) with an [`Elapsed`](crate::Elapsed) that has a
     /// [`reason`](crate::Elapsed::reason). Without a limit it waits all the same.
     ///
     /// # Cancel safety
@@ -95,11 +95,11 @@ pin_project! {
     /// Only if the stream does.
     ///
     /// # Cost
-    /// An operation that is ready touches neither the clock nor the timer. One that has to wait reads the clock once, and
-    /// nothing is allocated. The timer is registered by the first operation that has to wait, stays for the next waits as
-    /// long as it has half of the limit left, and is moved then. So it may come due when nothing is overdue. It then wakes
-    /// the task that waited last, once, and the next operation that has to wait registers it again. Dropping the guard
-    /// removes it.
+    /// An operation that is ready touches neither the clock nor the timer. One that has to wait reads the clock once,
+    /// and nothing is allocated. The timer is registered by the first operation that has to wait, stays for the next
+    /// waits as long as it has half of the limit left, and is moved then. So it may come due when nothing is overdue.
+    /// It then wakes the task that waited last, once, and the next operation that has to wait registers it again.
+    /// Dropping the guard removes it.
     ///
     /// The halves of [`tokio::io::split`] may wait in different tasks. For them a guard allocates once for each pair of
     /// tasks.
@@ -126,8 +126,8 @@ impl<S> IdleGuard<S> {
         self
     }
 
-    /// With a tolerance: errors may be late, by a time or by a share of the limit that has passed. Of very many connections
-    /// the timers then cost less, and the driver wakes less often: see [`Tolerance`].
+    /// With a tolerance: errors may be late, by a time or by a share of the limit that has passed. Of very many
+    /// connections the timers then cost less, and the driver wakes less often: see [`Tolerance`].
     ///
     /// # Examples
     ///
@@ -168,8 +168,8 @@ impl<S> IdleGuard<S> {
 
     /// Sets the limit for reading, or takes it away.
     ///
-    /// A read that waits now has the new limit, counted from when it began to wait. If it had none before, it is counted
-    /// from the next poll that has to wait.
+    /// A read that waits now has the new limit, counted from when it began to wait. If it had none before, it is
+    /// counted from the next poll that has to wait.
     ///
     /// # Examples
     ///

@@ -71,8 +71,8 @@ struct Wait {
     limit: Nanos,
     /// When it began; `MAX` while there is none. There is none without a limit.
     since: Nanos,
-    /// It was a flush that was last found pending. One that is ready then ends the wait; one that finds nothing to flush
-    /// does not end that of a write, which would never be overdue.
+    /// It was a flush that was last found pending. One that is ready then ends the wait; one that finds nothing to
+    /// flush does not end that of a write, which would never be overdue.
     is_of_flush: bool,
     /// Its task was woken since it last polled, so the timer need not be there for it.
     is_woken: bool,

@@ -84,7 +84,8 @@ fn of_two_changes_under_two_keys_the_last_is_not_missed() {
     });
 }
 
-/// Fails if the condition is not tried again once it is in its lists, and if a check that finds it tried leaves no word.
+/// Fails if the condition is not tried again once it is in its lists, and if a check that finds it tried leaves no
+/// word.
 #[test]
 fn a_change_that_is_checked_as_an_operation_is_added_is_not_missed() {
     check(["by the check", "when it was added", "at once"], || {
@@ -196,8 +197,8 @@ fn an_operation_added_to_one_list_as_the_next_is_closed_leaves_it() {
     check(["by the end", "by who adds it"], || watch_as_it_shuts_down(&[0, 1]));
 }
 
-/// Fails if who polls does not look, once its waker is there, whether the condition was left to its task, and if who tries
-/// it is left no word.
+/// Fails if who polls does not look, once its waker is there, whether the condition was left to its task, and if who
+/// tries it is left no word.
 #[test]
 fn a_change_that_is_left_to_the_task_as_that_polls_is_not_missed() {
     check(["told", "too late"], || {

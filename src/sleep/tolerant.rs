@@ -15,11 +15,11 @@ use crate::wheel::{Nanos, Resolution};
 impl Sleep {
     /// Lets this be late, so that it fires together with others and costs less among very many: see [`Tolerance`].
     ///
-    /// A share is one of the time that is left, from now or, before the first poll, from when the sleep was made: it does
-    /// not look at the clock again. [`deadline`](Self::deadline) then tells the instant to which the deadline was
-    /// rounded up, at which this is ready. The tolerance is for this deadline only: [`reset`](Self::reset) sets an exact one,
-    /// [`reset_with_tolerance`](Self::reset_with_tolerance) another that may be late. A deadline that had passed by then
-    /// stays as it is.
+    /// A share is one of the time that is left, from now or, before the first poll, from when the sleep was made: it
+    /// does not look at the clock again. [`deadline`](Self::deadline) then tells the instant to which the deadline was
+    /// rounded up, at which this is ready. The tolerance is for this deadline only: [`reset`](Self::reset) sets an
+    /// exact one, [`reset_with_tolerance`](Self::reset_with_tolerance) another that may be late. A deadline that had
+    /// passed by then stays as it is.
     ///
     /// # Precision
     /// Never early; late by less than the tolerance, or than a tick if that is longer, and the machine's wake-up time.
@@ -55,8 +55,8 @@ impl Sleep {
         self
     }
 
-    /// Moves the deadline as [`reset`](Self::reset) does, to one that may be missed. A share is one of the time from now
-    /// until `deadline`.
+    /// Moves the deadline as [`reset`](Self::reset) does, to one that may be missed. A share is one of the time from
+    /// now until `deadline`.
     ///
     /// Moved later, a timer that had a tolerance before stays where it is in the wheel until that place comes up.
     pub fn reset_with_tolerance(self: Pin<&mut Self>, deadline: Instant, tolerance: Tolerance) {

@@ -1,7 +1,7 @@
 //! The stream within an adapter, looked at and taken out.
 
-/// `get_ref` and the like for an adapter that is a `pin_project!` struct with a pinned field that has them: a `Fuse<S>`,
-/// or another adapter.
+/// `get_ref` and the like for an adapter that is a `pin_project!` struct with a pinned field that has them: a
+/// `Fuse<S>`, or another adapter.
 macro_rules! access_to_stream_within {
     ($adapter:ident, $pinned:ident) => {
         impl<S: futures::Stream> $adapter<S> {

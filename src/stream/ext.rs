@@ -111,10 +111,10 @@ pub trait StreamTimeExt: Stream {
 
     /// All items, and an error at each tick of `interval`, which starts again with each item.
     ///
-    /// So a gap gives an error for each period that it lasts. The first error is due at the interval's first tick, which
-    /// [`TimingWheel::interval`] puts at once and [`TimingWheel::interval_at`] where you want it. An item resets the
-    /// interval, as [`Interval::reset`] does. An item that is ready comes first, also when it is late. What becomes of
-    /// ticks during which nobody polled the stream is the interval's
+    /// So a gap gives an error for each period that it lasts. The first error is due at the interval's first tick,
+    /// which [`TimingWheel::interval`] puts at once and [`TimingWheel::interval_at`] where you want it. An item resets
+    /// the interval, as [`Interval::reset`] does. An item that is ready comes first, also when it is late. What becomes
+    /// of ticks during which nobody polled the stream is the interval's
     /// [`MissedTickBehavior`](Interval::set_missed_tick_behavior).
     ///
     /// # Precision

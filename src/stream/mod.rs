@@ -28,9 +28,9 @@
 //! # What they have in common
 //!
 //! - **One timer each**, which is moved with each item and stays where it is in the wheel: as cheap as
-//!   [`Sleep::reset`](crate::Sleep::reset) to later, and nothing is allocated. It is registered when the stream is first
-//!   pending, in the shard of the thread that made the adapter; so where many are made, make them in their tasks. It
-//!   may wake its task once for nothing after the item that it was waiting for has come.
+//!   [`Sleep::reset`](crate::Sleep::reset) to later, and nothing is allocated. It is registered when the stream is
+//!   first pending, in the shard of the thread that made the adapter; so where many are made, make them in their tasks.
+//!   It may wake its task once for nothing after the item that it was waiting for has come.
 //! - **The stream within is polled first**, then the time: what is ready at once never touches the wheel, and an item
 //!   that becomes ready together with a deadline wins.
 //! - **Cooperative budget**: an error or a tick spends a unit of it, as [`Sleep`](crate::Sleep) does. An item does not,
@@ -43,8 +43,8 @@
 //!
 //! # Without a timer
 //!
-//! A wheel may have ended, by `shutdown` or with its runtime, or have [`max_pending`](crate::Builder::max_pending) timers
-//! already. Nothing hangs then:
+//! A wheel may have ended, by `shutdown` or with its runtime, or have [`max_pending`](crate::Builder::max_pending)
+//! timers already. Nothing hangs then:
 //!
 //! | adapter | does |
 //! |---|---|

@@ -41,7 +41,8 @@ impl<S: Stream> Timeout<S> {
 
     /// Sets how long a gap may be, from the next item on. For the current gap see [`reset`](Self::reset).
     ///
-    /// Of an adapter that is not pinned: `Pin::new(&mut items).set_limit(limit)`, as with all that takes `Pin<&mut Self>`.
+    /// Of an adapter that is not pinned: `Pin::new(&mut items).set_limit(limit)`, as with all that takes
+    /// `Pin<&mut Self>`.
     pub fn set_limit(self: Pin<&mut Self>, limit: Duration) {
         self.project().countdown.set_duration(limit);
     }

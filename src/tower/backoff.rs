@@ -59,8 +59,8 @@ pub struct ExponentialBackoffMaker<R = HasherRng> {
 }
 
 impl<R: Rng> ExponentialBackoffMaker<R> {
-    /// Back-offs of `min`, twice that, four times and so on up to `max`; each longer by a share of itself, drawn from 0 to
-    /// `jitter` with `rng`, but not beyond `max`. If `min` is zero none of them waits, as twice nothing is nothing.
+    /// Back-offs of `min`, twice that, four times and so on up to `max`; each longer by a share of itself, drawn from 0
+    /// to `jitter` with `rng`, but not beyond `max`. If `min` is zero none of them waits, as twice nothing is nothing.
     ///
     /// # Errors
     /// If `max` is zero or less than `min`, or if `jitter` is not a number from 0 to 100.

@@ -95,8 +95,8 @@ impl<T> Hierarchy<T> {
         Progress::Done
     }
 
-    /// Takes up to `left` entries out of a bucket that has come up, of a tolerant level or of another, and returns how many
-    /// of `left` remain.
+    /// Takes up to `left` entries out of a bucket that has come up, of a tolerant level or of another, and returns how
+    /// many of `left` remain.
     fn drain<const TOLERANT: bool>(
         &mut self,
         front: Queued,

@@ -41,8 +41,8 @@ pub(super) enum Taken {
 pub(super) struct Bucket {
     keys: Vec<Key>,
     head: u32,
-    /// Unless it is of an overflow level, the last deadline in the bucket: the moment from which all of it may be handed
-    /// out. It is not lowered when that entry leaves, so it can be late, by less than a tick.
+    /// Unless it is of an overflow level, the last deadline in the bucket: the moment from which all of it may be
+    /// handed out. It is not lowered when that entry leaves, so it can be late, by less than a tick.
     pub(super) last_deadline: Nanos,
     /// Whether the delay queue holds this bucket. An emptied bucket stays there until it comes to the front.
     pub(super) queued: bool,

@@ -21,8 +21,8 @@ impl Census {
 }
 
 impl<T> Hierarchy<T> {
-    /// How many entries stand on each level, level 0 first; those that may be late by a tolerance stand on others. It looks at
-    /// every slot.
+    /// How many entries stand on each level, level 0 first; those that may be late by a tolerance stand on others. It
+    /// looks at every slot.
     ///
     /// To keep these numbers instead would cost each insertion and cancellation, which are many, for the few who ask.
     #[must_use]
@@ -32,8 +32,8 @@ impl<T> Hierarchy<T> {
         census.by_level
     }
 
-    /// Counts what stands in `most` buckets from number `from` on, but for the entries of the keys `but`. Tells where to go
-    /// on, if there are more: a caller who holds a lock can let go of it in between.
+    /// Counts what stands in `most` buckets from number `from` on, but for the entries of the keys `but`. Tells where
+    /// to go on, if there are more: a caller who holds a lock can let go of it in between.
     pub(crate) fn add_to_census(
         &self,
         census: &mut Census,

@@ -28,8 +28,8 @@
 //!  now 13                                                 c is handed out
 //! ```
 //!
-//! Entries that may be late stand on [levels of their own](Hierarchy::insert_tolerant), from which they are handed out when
-//! their slot ends, without moving down.
+//! Entries that may be late stand on [levels of their own](Hierarchy::insert_tolerant), from which they are handed out
+//! when their slot ends, without moving down.
 //!
 //! The scheme is that of Varghese and Lauck, *Hashed and Hierarchical Timing Wheels* (1987), with the delay
 //! queue of Kafka's purgatory. Two things differ from Kafka's: deadlines round up, so nothing is early; and a

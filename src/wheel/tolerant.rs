@@ -9,10 +9,10 @@ use super::{Hierarchy, Key, Nanos};
 impl<T> Hierarchy<T> {
     /// Adds an entry that is to be handed out at `deadline` or less than `tolerance` later.
     ///
-    /// All entries with near deadlines and tolerances are handed out at the same time, which is the deadline rounded up by
-    /// [`Resolution::round_up_within`](super::Resolution::round_up_within): this entry's deadline from now on. If the
-    /// tolerance is a 15th of the delay or more, it waits for that in one place; with less it may move down as others do.
-    /// Less than a tick is none.
+    /// All entries with near deadlines and tolerances are handed out at the same time, which is the deadline rounded up
+    /// by [`Resolution::round_up_within`](super::Resolution::round_up_within): this entry's deadline from now on. If
+    /// the tolerance is a 15th of the delay or more, it waits for that in one place; with less it may move down as
+    /// others do. Less than a tick is none.
     ///
     /// # Errors
     /// As [`insert`](Self::insert).
@@ -78,8 +78,8 @@ impl<T> Hierarchy<T> {
     /// Moves an entry to another deadline, which it may miss by less than `tolerance`, and tells whether there was one:
     /// not if `key` is stale.
     ///
-    /// Moving it later leaves it in its bucket until that comes up, if it had a tolerance before. One that has passed is
-    /// due as with [`reschedule`](Self::reschedule).
+    /// Moving it later leaves it in its bucket until that comes up, if it had a tolerance before. One that has passed
+    /// is due as with [`reschedule`](Self::reschedule).
     pub fn reschedule_tolerant(&mut self, key: Key, deadline: Nanos, tolerance: Duration) -> bool {
         if deadline <= self.elapsed() {
             return self.reschedule(key, deadline);

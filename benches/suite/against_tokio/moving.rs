@@ -61,8 +61,8 @@ pub(super) fn run(scale: Scale) -> Findings {
         .into()
 }
 
-/// As [`moved`], without one that is due before, in a runtime of its own for each timer: one that expects an earlier time
-/// need not be woken.
+/// As [`moved`], without one that is due before, in a runtime of its own for each timer: one that expects an earlier
+/// time need not be woken.
 fn moved_at_rest(scale: Scale, name: &'static str, moves: Moves) -> Comparison {
     let timers = moves.timers;
     let moves = Moves { timers: 1, before: None, ..moves };

@@ -1,8 +1,8 @@
 //! What does it cost to notice that one of very many connections is idle?
 //!
 //! Reads of ten thousand connections that nobody watches, that an `IdleGuard` watches, and that have a timeout round
-//! each, ours or tokio's, which is the usual way. Each connection has a task of its own. The cases prove that every byte
-//! went through, which reads had to wait, and how many timers the wheel saw.
+//! each, ours or tokio's, which is the usual way. Each connection has a task of its own. The cases prove that every
+//! byte went through, which reads had to wait, and how many timers the wheel saw.
 
 mod memory;
 mod pool;

@@ -1,7 +1,7 @@
 //! What does each profile of settings cost, and what does it give?
 //!
-//! Counts of the core, and what a wheel with these settings takes on the real clock. Memory and moves of single timers, which
-//! do not vary, are in the documentation of `Profile`.
+//! Counts of the core, and what a wheel with these settings takes on the real clock. Memory and moves of single timers,
+//! which do not vary, are in the documentation of `Profile`.
 
 mod cost;
 mod lateness;

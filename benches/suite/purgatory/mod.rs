@@ -4,8 +4,8 @@
 //! after 200 ms. When it is complete in time its timer is cancelled; otherwise the timer fires. All of this is drawn up
 //! beforehand. One thread then goes through it by the wall clock, a tenth of a millisecond at a time: it does what is
 //! due by then, and turns the structure. What it is behind the clock is its backlog. A rate is sustained if the backlog
-//! stays below 50 ms, and no timer is overdue for longer, in one of three runs of a second of requests each. The highest
-//! such rate is found by bisection over rates of which each is 15 % higher than the last.
+//! stays below 50 ms, and no timer is overdue for longer, in one of three runs of a second of requests each. The
+//! highest such rate is found by bisection over rates of which each is 15 % higher than the last.
 //!
 //! Beside timers alone there are whole purgatories: a request is an operation with a condition, under a key of its own
 //! and one that all share and nobody checks.

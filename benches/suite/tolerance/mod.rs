@@ -1,9 +1,9 @@
 //! What do the timers of 100,000 idle connections cost when they may be late?
 //!
-//! Each connection has a limit from half a minute to five minutes, and is active three times in that, on average: then its
-//! timer is moved to the whole limit from then. Of twenty limits one passes in silence: the timer fires, and the next
-//! activity is that of a new connection, which arms it anew. Exact timers and those with a tolerance of 12.5 % are given the
-//! same activity.
+//! Each connection has a limit from half a minute to five minutes, and is active three times in that, on average: then
+//! its timer is moved to the whole limit from then. Of twenty limits one passes in silence: the timer fires, and the
+//! next activity is that of a new connection, which arms it anew. Exact timers and those with a tolerance of 12.5 % are
+//! given the same activity.
 
 mod connections;
 mod core;

@@ -1,8 +1,8 @@
 //! The levels of entries that may be late: they wait for the end of their slot, and never move down.
 //!
-//! A deadline with a tolerance has been rounded up to a [grid](crate::tick::Grid), and many have been rounded to the same.
-//! So a bucket here has one deadline, the end of its slot. Of all levels the finest is taken that reaches so far: its
-//! slots are so narrow that nearly all that was rounded lies at the end of one.
+//! A deadline with a tolerance has been rounded up to a [grid](crate::tick::Grid), and many have been rounded to the
+//! same. So a bucket here has one deadline, the end of its slot. Of all levels the finest is taken that reaches so far:
+//! its slots are so narrow that nearly all that was rounded lies at the end of one.
 //!
 //! ```text
 //!   level   slots of        reaches        takes what was rounded to a grid of
@@ -11,11 +11,12 @@
 //!     2        16 ticks     1,024 ticks       16 ticks or more
 //! ```
 //!
-//! A slot is a 64th of what its level reaches, hence at most some 16th of a delay that the level below does not reach. So
-//! with a tolerance of a 15th the slot fits, also where rounding takes the deadline to the next level. A deadline that was
-//! rounded by less may end within a slot; then it stands on the exact levels, and moves down with the rest.
+//! A slot is a 64th of what its level reaches, hence at most some 16th of a delay that the level below does not reach.
+//! So with a tolerance of a 15th the slot fits, also where rounding takes the deadline to the next level. A deadline
+//! that was rounded by less may end within a slot; then it stands on the exact levels, and moves down with the rest.
 //!
-//! The geometry is that of Linux's timer wheel (Thomas Gleixner, 2016), whose levels are 8 times as wide as those below.
+//! The geometry is that of Linux's timer wheel (Thomas Gleixner, 2016), whose levels are 8 times as wide as those
+//! below.
 
 use super::{Levels, Slot};
 use crate::tick::{Nanos, Tick};
@@ -43,8 +44,8 @@ pub(in crate::wheel) enum RoundedSlot {
     Exact(Slot),
 }
 
-/// In the queue a bucket stands by the last nanosecond before its end: behind the bucket of level 0 with the deadlines up to
-/// the same time, and before those that begin then. While it is drained the clock stands there.
+/// In the queue a bucket stands by the last nanosecond before its end: behind the bucket of level 0 with the deadlines
+/// up to the same time, and before those that begin then. While it is drained the clock stands there.
 const fn beginning(end: Nanos) -> Nanos {
     // A slot does not end at the origin.
     Nanos(end.0 - 1)
