@@ -20,7 +20,7 @@
 //! Netty's `IdleStateHandler`, `ReadTimeoutHandler` and `WriteTimeoutHandler`, which wait on its event loops, are
 //! [`idle_guard`](crate::TimingWheel::idle_guard) here.
 //!
-//! Tests: `tests/jobs`, `tests/limits.rs`, `tests/idle_guard`. Examples: `timeout`,
+//! Tests: `tests/jobs`, `tests/max_pending.rs`, `tests/idle_guard`. Examples: `timeout`,
 //! `idle_connections`, `heartbeat`.
 //!
 //! # Kafka

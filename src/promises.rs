@@ -20,7 +20,7 @@
 //!   `an_entry_moved_to_the_past_and_on_within_the_tick_of_the_clock_is_not_early`
 //! - `tests/deadlines_model.rs`: `whatever_is_done_to_timers_they_elapse_as_their_deadlines_say`
 //! - `tests/ticks.rs`: `on_the_real_clock_a_sleep_is_never_early`
-//! - `tests/executors.rs`: `after_a_storm_on_many_threads_the_counts_add_up_and_nothing_was_early`
+//! - `tests/executors/threads.rs`: `after_a_storm_on_many_threads_the_counts_add_up_and_nothing_was_early`
 //! - `src/driver/tests.rs`: `there_is_one_turn_for_a_tick_that_is_never_early_and_no_later_than_the_end_of_the_tick`
 //! - `src/delay_queue/model.rs`: `a_schedule_is_an_ordered_map`
 //! - `tests/delay_queue/items.rs`: `on_a_clock_that_runs_no_item_is_early_or_lost`
@@ -41,7 +41,7 @@
 //!   `ten_thousand_sleeps_are_each_ready_at_their_own_deadline`,
 //!   `zero_and_past_deadlines_are_ready_at_the_first_poll_and_never_in_the_wheel`
 //! - `tests/limits.rs`: `a_lone_timer_does_not_wait_for_the_end_of_a_long_tick`
-//! - `tests/executors.rs`: `a_worker_that_is_blocked_does_not_hold_up_the_timers_of_others`
+//! - `tests/executors/threads.rs`: `a_worker_that_is_blocked_does_not_hold_up_the_timers_of_others`
 //! - `tests/stalls.rs`: `a_worker_that_goes_on_stalling_does_not_keep_the_timers_of_a_runtime_that_has_another`
 //! - `tests/delay_queue/items.rs`: `items_of_one_tick_take_one_wake_up_and_are_late_by_less_than_a_tick`
 //! - `fuzz/targets/core.rs`, `fuzz/targets/api.rs`
@@ -67,7 +67,7 @@
 //! - `tests/hierarchy_model.rs`: `a_wheel_does_what_an_ordered_map_does_to_within_a_tick`
 //! - `tests/hierarchy_memory.rs`: `a_million_entries_in_one_bucket_go_out_in_batches_and_give_their_memory_back`
 //! - `tests/deadlines_model.rs`: `whatever_is_done_to_timers_they_elapse_as_their_deadlines_say`
-//! - `tests/executors.rs`: `after_a_storm_on_many_threads_the_counts_add_up_and_nothing_was_early`
+//! - `tests/executors/threads.rs`: `after_a_storm_on_many_threads_the_counts_add_up_and_nothing_was_early`
 //! - `tests/faults/million.rs`: `a_million_timers_on_one_tick_all_fire`,
 //!   `a_million_timers_that_are_dropped_on_the_tick_on_which_they_are_due_fire_or_are_cancelled`
 //! - `tests/faults/clock.rs`: `after_each_jump_of_the_clock_what_it_passed_has_fired_and_nothing_else`
@@ -127,8 +127,9 @@
 //!   `a_stream_that_panics_under_a_timer_leaves_nothing_behind`
 //! - `tests/faults/threads.rs`: `a_thread_that_dies_while_it_holds_timers_of_each_kind_leaves_none`,
 //!   `a_task_that_is_aborted_or_dropped_with_its_set_while_it_holds_timers_of_each_kind_leaves_none`
-//! - `tests/elsewhere.rs`: `counts_are_exact_right_after_a_drop`, `a_timer_that_was_dropped_does_not_wake_its_task`,
-//!   `the_wheel_keeps_a_few_wakers_of_dropped_timers_and_no_more`
+//! - `tests/elsewhere/counts.rs`: `counts_are_exact_right_after_a_drop`,
+//!   `a_timer_that_was_dropped_does_not_wake_its_task`
+//! - `tests/elsewhere/wakers.rs`: `the_wheel_keeps_a_few_wakers_of_dropped_timers_and_no_more`
 //! - `src/loom_models/firing.rs`: `a_timer_that_was_discarded_elsewhere_does_not_fire_while_others_are_discarded`
 //!
 //! # A stale key harms nobody
@@ -164,7 +165,7 @@
 //! With [`max_pending`](crate::Builder::max_pending) never more timers are pending, on any number of threads, and no
 //! place is lost. What is refused says so.
 //!
-//! - `tests/limits.rs`: `exactly_as_many_timers_are_pending_as_the_bound_allows`,
+//! - `tests/max_pending.rs`: `exactly_as_many_timers_are_pending_as_the_bound_allows`,
 //!   `threads_that_fight_for_places_never_hold_more_than_there_are_and_lose_none`,
 //!   `no_place_is_lost_to_timers_that_fire_while_others_are_dropped`
 //! - `tests/deadlines_model.rs`: `whatever_is_done_to_timers_they_elapse_as_their_deadlines_say`
@@ -243,10 +244,10 @@
 //! They are run, cloned and dropped outside the locks: they may arm, move and drop timers and end the wheel. If one
 //! panics no other timer is lost.
 //!
-//! - `tests/wakers.rs`: `a_waker_that_panics_when_woken_harms_no_other_timer`,
-//!   `a_waker_that_panics_when_dropped_harms_no_other_timer`,
-//!   `a_waker_may_arm_drop_move_poll_and_count_timers_of_its_wheel`, `a_waker_may_shut_its_wheel_down`,
-//!   `wakers_that_panic_do_not_stop_a_shutdown`
+//! - `tests/wakers/panics.rs`: `a_waker_that_panics_when_woken_harms_no_other_timer`,
+//!   `a_waker_that_panics_when_dropped_harms_no_other_timer`, `wakers_that_panic_do_not_stop_a_shutdown`
+//! - `tests/wakers/calls.rs`: `a_waker_may_arm_drop_move_poll_and_count_timers_of_its_wheel`,
+//!   `a_waker_may_shut_its_wheel_down`
 //! - `tests/faults/panics_in_clone.rs`:
 //!   `a_sleep_that_is_polled_again_with_a_waker_that_cannot_be_cloned_still_wakes_the_one_before`
 //! - `tests/faults/threads.rs`: `a_waker_that_blocks_holds_others_up_for_so_long_and_loses_none`
@@ -261,7 +262,8 @@
 //! errors that name both.
 //!
 //! - `tests/limits.rs`: `a_setting_beyond_its_limit_is_refused_and_both_are_named`,
-//!   `outside_a_runtime_new_panics_and_names_its_caller`, `a_sleep_over_the_bound_panics_and_names_it`
+//!   `outside_a_runtime_new_panics_and_names_its_caller`
+//! - `tests/max_pending.rs`: `a_sleep_over_the_bound_panics_and_names_it`
 //! - `tests/interval.rs`: `a_period_of_zero_is_refused`
 //! - `tests/stream_chunks_timeout.rs`: `a_size_of_zero_is_refused`
 //! - `tests/hierarchy_borders.rs`: `a_batch_of_nothing_is_refused`

@@ -1,0 +1,109 @@
+//! Timers that are dropped on another thread than the one that armed them.
+//!
+//! On a multi-thread runtime each worker and each other thread has a shard. A timer that is dropped elsewhere than on
+//! its shard's own is counted as dropped at once and does not fire any more, but its waker may stay for a while: until
+//! its shard is turned, for a second at the most, and until one more than [`MOST_KEPT`] timers have been dropped so.
+
+mod counts;
+mod wakers;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Wake};
+use std::thread;
+use std::time::Duration;
+
+use timingwheel::{Sleep, TimingWheel};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant;
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const HANG_GUARD: Duration = Duration::from_secs(30);
+
+/// As many as there may be. Threads take them in turn, and the tests start fewer, so that no two threads share one.
+const SHARDS: usize = 1_024;
+
+/// Wakers of timers dropped elsewhere that one shard keeps, at the most.
+const MOST_KEPT: usize = 13;
+
+/// A wheel on a runtime with workers: two that the tests keep busy, and one for the driver.
+fn on_workers(settings: timingwheel::Builder) -> (Runtime, TimingWheel) {
+    let runtime = Builder::new_multi_thread().worker_threads(3).enable_all().build().unwrap();
+    let wheel = {
+        let _context = runtime.enter();
+        settings.build().unwrap()
+    };
+    (runtime, wheel)
+}
+
+fn sharded() -> timingwheel::Builder {
+    TimingWheel::builder().shards(SHARDS)
+}
+
+/// Runs `f` on a thread of its own.
+fn elsewhere<T: Send>(f: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| scope.spawn(f).join().unwrap())
+}
+
+/// Counts how many times it is woken. Panics when it is let go if it is told to and no panic is under way.
+#[derive(Default)]
+struct CountingWaker {
+    woken: AtomicUsize,
+    panics: bool,
+}
+
+impl Wake for CountingWaker {
+    fn wake(self: Arc<Self>) {
+        self.woken.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Drop for CountingWaker {
+    fn drop(&mut self) {
+        assert!(!self.panics || thread::panicking(), "in the waker's drop");
+    }
+}
+
+type Wakers = Vec<Weak<CountingWaker>>;
+
+/// How many of them the wheel has not let go of.
+fn kept(wakers: &[Weak<CountingWaker>]) -> usize {
+    wakers.iter().filter(|waker| waker.strong_count() > 0).count()
+}
+
+/// Polls a sleep for the first time, by which it is registered unless its deadline is found to have passed.
+fn arm(wheel: &TimingWheel, duration: Duration, waker: Arc<CountingWaker>) -> Sleep {
+    let mut sleep = wheel.sleep(duration);
+    let poll = sleep.poll_elapsed(&mut Context::from_waker(&waker.into()));
+    assert!(duration < DAY || poll.is_pending());
+    sleep
+}
+
+/// Registers sleeps, with wakers of which the wheel has the only reference.
+fn arm_some(wheel: &TimingWheel, count: usize, panics: bool) -> (Vec<Sleep>, Wakers) {
+    let arm_one = |_| {
+        let waker = Arc::new(CountingWaker { woken: AtomicUsize::new(0), panics });
+        let observed = Arc::downgrade(&waker);
+        (arm(wheel, DAY, waker), observed)
+    };
+    (0..count).map(arm_one).unzip()
+}
+
+/// Drops so few timers elsewhere that the wheel still has all their wakers.
+fn drop_a_few_elsewhere(wheel: &TimingWheel, panics: bool) -> Wakers {
+    let (sleeps, wakers) = arm_some(wheel, MOST_KEPT, panics);
+    elsewhere(|| drop(sleeps));
+    assert_eq!(kept(&wakers), MOST_KEPT, "they were not dropped elsewhere");
+    wakers
+}
+
+fn wait_until_let_go(wakers: &Wakers) {
+    let start = Instant::now();
+    while kept(wakers) > 0 && start.elapsed() < HANG_GUARD {
+        thread::sleep(ms(1));
+    }
+}

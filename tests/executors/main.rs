@@ -1,0 +1,98 @@
+//! Where futures are polled: on other runtimes, on no runtime, on threads that change. On the real clock, where the
+//! only thing asserted of the time is that nothing is early.
+
+mod kinds;
+mod threads;
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use timingwheel::{Sleep, TimingWheel};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant;
+use tokio_test::assert_pending;
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const HANG_GUARD: Duration = Duration::from_secs(30);
+
+/// 0 workers stand for the current-thread runtime.
+fn runtime(workers: usize) -> Runtime {
+    match workers {
+        0 => Builder::new_current_thread().enable_all().build().unwrap(),
+        _ => Builder::new_multi_thread().worker_threads(workers).enable_all().build().unwrap(),
+    }
+}
+
+/// Runs a runtime on a thread of its own, so that its wheel is driven, until this is dropped.
+struct Running(Arc<Runtime>, Option<(tokio::sync::oneshot::Sender<()>, thread::JoinHandle<()>)>);
+
+impl Running {
+    fn new(workers: usize) -> Self {
+        let runtime = Arc::new(runtime(workers));
+        let (stop, stopped) = tokio::sync::oneshot::channel();
+        let thread = thread::spawn({
+            let runtime = runtime.clone();
+            move || drop(runtime.block_on(stopped))
+        });
+        Self(runtime, Some((stop, thread)))
+    }
+
+    fn wheel(&self) -> TimingWheel {
+        let _guard = self.0.enter();
+        TimingWheel::new()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let (stop, thread) = self.1.take().unwrap();
+        stop.send(()).unwrap();
+        thread.join().unwrap();
+    }
+}
+
+/// An executor that knows nothing of tokio: it parks its thread until it is woken.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let start = std::time::Instant::now();
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        thread::park_timeout(HANG_GUARD);
+        assert!(start.elapsed() < HANG_GUARD, "it was not woken");
+    }
+}
+
+/// A sleep whose timer stands in the wheel. In a struct, as an `async` block is not to return a future.
+struct Registered(Sleep);
+
+async fn registered(mut sleep: Sleep) -> Registered {
+    poll_fn(|cx| {
+        assert_pending!(Pin::new(&mut sleep).poll(cx));
+        Poll::Ready(())
+    })
+    .await;
+    Registered(sleep)
+}
+
+async fn not_early(sleep: Sleep) {
+    let deadline = sleep.deadline();
+    sleep.await;
+    assert!(Instant::now() >= deadline);
+}

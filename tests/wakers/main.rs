@@ -1,0 +1,55 @@
+//! Wakers are code of a user's: whatever they do, or panic at, no other timer and not the driver is harmed.
+
+mod calls;
+mod panics;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+
+use timingwheel::{Sleep, TimingWheel};
+use tokio::runtime::Builder;
+use tokio_test::assert_pending;
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const HANG_GUARD: Duration = Duration::from_secs(30);
+
+/// Runs a test on the paused clock, where wakers run while the runtime parks, and on two workers.
+fn on_each_runtime<F: Future>(test: impl Fn() -> F) {
+    let paused = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let workers = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    for runtime in [paused, workers] {
+        runtime.block_on(async { tokio::time::timeout(HANG_GUARD, test()).await.expect("it hangs") });
+    }
+}
+
+/// A waker that calls a function.
+fn on_wake(f: impl Fn() + Send + Sync + 'static) -> Waker {
+    struct OnWake<F>(F);
+    impl<F: Fn() + Send + Sync> Wake for OnWake<F> {
+        fn wake(self: Arc<Self>) {
+            (self.0)();
+        }
+    }
+    Arc::new(OnWake(f)).into()
+}
+
+/// A waker that counts how many times it is woken.
+fn counts(woken: &Arc<AtomicUsize>) -> Waker {
+    let woken = woken.clone();
+    on_wake(move || {
+        woken.fetch_add(1, Ordering::SeqCst);
+    })
+}
+
+/// Registers a sleep with a waker, of which the wheel then has the only reference.
+fn arm(wheel: &TimingWheel, duration: Duration, waker: Waker) -> Sleep {
+    let mut sleep = wheel.sleep(duration);
+    assert_pending!(sleep.poll_elapsed(&mut Context::from_waker(&waker)));
+    sleep
+}
