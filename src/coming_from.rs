@@ -56,7 +56,7 @@
 //! | `mod_timer` | [`Sleep::reset`](crate::Sleep::reset) |
 //! | `timerfd` | [`sleep_until`](crate::TimingWheel::sleep_until), [`interval_at`](crate::TimingWheel::interval_at) |
 //!
-//! Tests: `tests/tolerance.rs`. Example: `idle_connections`.
+//! Tests: `tests/tolerance.rs`. Example: `idle_connections`, with `--tolerance 12.5`.
 //!
 //! # Quartz, cron, keyed schedulers
 //!

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use timingwheel::{IdleGuard, TimingWheel};
+use timingwheel::{IdleGuard, TimingWheel, Tolerance};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -62,6 +62,7 @@ pub(crate) async fn serve(
     clients: u64,
     wheel: TimingWheel,
     limit: Duration,
+    tolerance: Option<Tolerance>,
     closed: ProgressBar,
 ) -> io::Result<HashMap<SocketAddr, Connection>> {
     let mut connections = JoinSet::new();
@@ -69,7 +70,10 @@ pub(crate) async fn serve(
         let (stream, client) = listener.accept().await?;
         let wheel = wheel.clone();
         connections.spawn(async move {
-            let stream = wheel.idle_guard(stream).with_read_limit(limit).with_write_limit(limit);
+            let mut stream = wheel.idle_guard(stream).with_read_limit(limit).with_write_limit(limit);
+            if let Some(tolerance) = tolerance {
+                stream = stream.with_tolerance(tolerance);
+            }
             (client, echo(stream).await)
         });
     }

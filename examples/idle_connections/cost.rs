@@ -1,0 +1,164 @@
+//! What the timers of idle connections cost, exact ones and such as may be late.
+
+use std::error::Error;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
+use hdrhistogram::Histogram;
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use rustix::time::{ClockId, clock_gettime};
+use timingwheel::{TimingWheel, Tolerance};
+use tokio::io::{AsyncReadExt, duplex};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+/// On which nobody ever says anything. They have no sockets, so that their timers are what costs.
+const CONNECTIONS: usize = 2_000;
+
+/// In limits: until all wait at different times, and for how long they are watched then.
+const SETTLES: u32 = 2;
+const WATCHED: u32 = 3;
+
+struct Cost {
+    timeouts: u64,
+    wakeups: u64,
+    /// From one place of the wheel to another.
+    moved: u64,
+    /// How many timers stood apart as tolerant in the end.
+    tolerant: usize,
+    cpu: Duration,
+    late: Histogram<u64>,
+    early: u64,
+}
+
+/// How late reads timed out, and how many did so early.
+type Lateness = Arc<Mutex<(Histogram<u64>, u64)>>;
+
+/// Measures both kinds one after the other, prints their table, and returns what does not add up.
+pub(crate) async fn compare(limit: Duration, tolerance: Tolerance) -> Result<Vec<String>, Box<dyn Error>> {
+    println!(
+        "\nThe timers alone, of {} connections that are always silent.\n",
+        HumanCount(CONNECTIONS as u64)
+    );
+    let style = ProgressStyle::with_template("{wide_bar} {msg} timers")?;
+    let bar = ProgressBar::new((2 * (SETTLES + WATCHED) * limit).as_millis().try_into()?).with_style(style);
+    bar.set_message("exact");
+    let exact = measure(limit, None, &bar).await?;
+    bar.set_message("tolerant");
+    let tolerant = measure(limit, Some(tolerance), &bar).await?;
+    bar.finish_and_clear();
+
+    let mut table = Table::new();
+    table.load_preset(ASCII_MARKDOWN);
+    table.set_header([
+        "timers",
+        "reads timed out",
+        "timers moved",
+        "driver woken",
+        "CPU time",
+        "late, half within",
+        "late, most",
+    ]);
+    let millis = |time: Duration| format!("{:.3} ms", time.as_secs_f64() * 1e3);
+    for (name, cost) in [("exact", &exact), ("tolerant", &tolerant)] {
+        let late = |quantile| millis(Duration::from_nanos(cost.late.value_at_quantile(quantile)));
+        let [timeouts, moved, wakeups] =
+            [cost.timeouts, cost.moved, cost.wakeups].map(|count| HumanCount(count).to_string());
+        table.add_row([name.into(), timeouts, moved, wakeups, millis(cost.cpu), late(0.5), late(1.0)]);
+    }
+    let saved = |tolerant: f64, exact: f64| format!("{:.0} %", 100.0 * (1.0 - tolerant / exact));
+    let wakeups = saved(tolerant.wakeups as f64, exact.wakeups as f64);
+    let cpu = saved(tolerant.cpu.as_secs_f64(), exact.cpu.as_secs_f64());
+    table.add_row(["saved", "", "", &wakeups, &cpu]);
+    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    println!("{table}");
+
+    let mut problems = Vec::new();
+    for (name, cost) in [("exact", &exact), ("tolerant", &tolerant)] {
+        if cost.timeouts == 0 || cost.early > 0 {
+            problems
+                .push(format!("{name} timers: {} fired, and {} reads were early", cost.timeouts, cost.early));
+        }
+    }
+    if exact.tolerant > 0 || tolerant.tolerant == 0 || tolerant.moved > 0 {
+        problems.push(format!(
+            "{} exact timers were taken for tolerant; {} tolerant ones were, and {} moved",
+            exact.tolerant, tolerant.tolerant, tolerant.moved
+        ));
+    }
+    if tolerant.wakeups >= exact.wakeups {
+        problems.push(format!(
+            "the driver was woken {} times, and not less than {}",
+            tolerant.wakeups, exact.wakeups
+        ));
+    }
+    Ok(problems)
+}
+
+async fn measure(
+    limit: Duration,
+    tolerance: Option<Tolerance>,
+    bar: &ProgressBar,
+) -> Result<Cost, Box<dyn Error>> {
+    let wheel = TimingWheel::new();
+    let lateness: Lateness = Arc::new(Mutex::new((Histogram::new(3)?, 0)));
+    let mut connections = JoinSet::new();
+    for _ in 0..CONNECTIONS {
+        connections.spawn(wait_in_vain(wheel.clone(), limit, tolerance, lateness.clone()));
+    }
+    pass(SETTLES * limit, bar).await?;
+    let (before, cpu) = (wheel.stats(), cpu_time()?);
+    pass(WATCHED * limit, bar).await?;
+    let (stats, cpu) = (wheel.stats().since(&before), cpu_time()? - cpu);
+    if let Some(ended) = connections.try_join_next() {
+        ended?.map_err(|error| error as Box<dyn Error>)?;
+    }
+    connections.shutdown().await;
+    let (late, early) = lateness.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let (timeouts, wakeups) = (stats.fired, stats.driver_wakeups);
+    Ok(Cost { timeouts, wakeups, moved: stats.cascaded, tolerant: stats.pending_tolerant, cpu, late, early })
+}
+
+/// Reads again and again from a connection that is silent, by limits of one to two times `limit`, so that reads of
+/// different connections do not fall into step.
+async fn wait_in_vain(
+    wheel: TimingWheel,
+    limit: Duration,
+    tolerance: Option<Tolerance>,
+    lateness: Lateness,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let (_peer, stream) = duplex(1);
+    let mut guard = wheel.idle_guard(stream);
+    if let Some(tolerance) = tolerance {
+        guard = guard.with_tolerance(tolerance);
+    }
+    loop {
+        let limit = limit.mul_f64(1.0 + fastrand::f64());
+        guard.set_read_limit(Some(limit));
+        let start = Instant::now();
+        if guard.read_u8().await.is_ok() {
+            return Err("there was a byte, though nobody sent one".into());
+        }
+        let (late, early) = &mut *lateness.lock().unwrap_or_else(PoisonError::into_inner);
+        match start.elapsed().checked_sub(limit) {
+            Some(beyond) => late.record(u64::try_from(beyond.as_nanos())?)?,
+            None => *early += 1,
+        }
+    }
+}
+
+/// Lets time pass.
+async fn pass(time: Duration, bar: &ProgressBar) -> Result<(), Box<dyn Error>> {
+    let (start, from) = (Instant::now(), bar.position());
+    while start.elapsed() < time {
+        sleep(time.saturating_sub(start.elapsed()).min(Duration::from_millis(100))).await;
+        bar.set_position(from + u64::try_from(start.elapsed().min(time).as_millis())?);
+    }
+    Ok(())
+}
+
+/// Of this process, in all threads.
+fn cpu_time() -> Result<Duration, Box<dyn Error>> {
+    Ok(Duration::try_from(clock_gettime(ClockId::ProcessCPUTime))?)
+}
