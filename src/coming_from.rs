@@ -64,7 +64,7 @@
 //! |---|---|
 //! | `JobKey`, `scheduleJob`, `deleteJob`, `checkExists` | [`Jobs`](crate::job::Jobs): add, replace, remove, look up, list, count |
 //! | `SimpleTrigger` with a repeat count, an end | [`FixedRate`](crate::job::FixedRate), [`Times`](crate::job::Times), [`Until`](crate::job::Until) |
-//! | `CronTrigger` | a [`Schedule`](crate::job::Schedule) of your own, over a calendar library |
+//! | `CronTrigger` | a [`Schedule`](crate::job::Schedule) of your own, over a calendar library, as in the example `calendar` |
 //! | misfire instructions | [`MissedTickBehavior`](crate::time::MissedTickBehavior) |
 //! | `ScheduledExecutorService::scheduleAtFixedRate`, `scheduleWithFixedDelay` | [`run_every`](crate::TimingWheel::run_every), [`run_by`](crate::TimingWheel::run_by) with a [`FixedDelay`](crate::job::FixedDelay) |
 //! | a job store | none: what is to outlive the process is yours to save |
