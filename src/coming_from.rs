@@ -69,7 +69,7 @@
 //! | `ScheduledExecutorService::scheduleAtFixedRate`, `scheduleWithFixedDelay` | [`run_every`](crate::TimingWheel::run_every), [`run_by`](crate::TimingWheel::run_by) with a [`FixedDelay`](crate::job::FixedDelay) |
 //! | a job store | none: what is to outlive the process is yours to save |
 //!
-//! Tests: `tests/jobs`. Example: `delayed_queue`.
+//! Tests: `tests/jobs`. Examples: `delayed_queue`, `calendar`.
 //!
 //! # Game engines
 //!
