@@ -2,8 +2,8 @@
 //!
 //! Each promise names the tests that fail when it is broken, most of which were seen to fail with the code broken on
 //! purpose. `tests/promises.rs` checks that they exist. Those in `src/loom_models` are tried in every order in which
-//! threads can come (in the larger ones, with up to three preemptions); the targets in `fuzz` are fed by a fuzzer for
-//! as long as one likes; all others run with `cargo test`. `tests/mutants.md` tells which small changes of the core
+//! threads can come (in the larger ones, with up to three preemptions; in `random.rs` at random); the targets in `fuzz`
+//! are fed by a fuzzer for as long as one likes; all others run with `cargo test`. `tests/mutants.md` tells which small changes of the core
 //! have been tried, and which of them no test notices.
 //!
 //! # Never early
@@ -71,6 +71,8 @@
 //! - `tests/faults/million.rs`: `a_million_timers_on_one_tick_all_fire`,
 //!   `a_million_timers_that_are_dropped_on_the_tick_on_which_they_are_due_fire_or_are_cancelled`
 //! - `tests/faults/clock.rs`: `after_each_jump_of_the_clock_what_it_passed_has_fired_and_nothing_else`
+//! - `src/loom_models/random.rs`: `timers_of_many_owners_fire_once_in_time_or_are_cancelled`,
+//!   `tasks_that_sleep_are_woken`, `what_many_arm_is_not_overslept`
 //! - `src/loom_models/firing.rs`: `a_timer_is_cancelled_or_fires_and_is_gone_when_cancel_returns`,
 //!   `a_timer_is_cancelled_during_a_cascade_in_batches_and_the_others_fire`,
 //!   `a_timer_that_is_moved_into_the_past_wakes_once`,

@@ -4,9 +4,8 @@ use std::slice::from_ref;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use loom::thread;
-
-use super::{CountingWaker, Parts, PolledDriver, Route, at, check, register, shard, turn};
+use super::checker::{check, thread};
+use super::{CountingWaker, Parts, PolledDriver, Route, at, register, shard, turn};
 use crate::bound::Bound;
 use crate::driver::Shards;
 use crate::timing_wheel::TimingWheel;
@@ -68,7 +67,7 @@ fn a_timer_that_fires_as_the_wheel_ends_is_woken_once() {
 }
 
 /// Polls the driver while another thread ends its wheel. It ends then, or is woken and ends when polled again.
-fn assert_driver_ends(mut driver: PolledDriver, end_wheel: impl FnOnce() + 'static) -> &'static str {
+fn assert_driver_ends(mut driver: PolledDriver, end_wheel: impl FnOnce() + Send + 'static) -> &'static str {
     let end = thread::spawn(end_wheel);
     let first = driver.poll();
     end.join().unwrap();

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 
-use loom::thread;
-
-use super::{CountingWaker, HOUR, SLOTS, at, check, check_most, register, shard, turn};
+use super::checker::{check, check_most, thread};
+use super::{CountingWaker, HOUR, SLOTS, at, register, shard, turn};
 use crate::bound::Bound;
 use crate::shard::Shard;
 use crate::stats::Stats;

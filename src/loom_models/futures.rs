@@ -4,10 +4,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use loom::future::block_on;
-use loom::thread;
-
-use super::{CountingWaker, HOUR, Parts, Route, at, check, turn};
+use super::checker::{block_on, check, thread};
+use super::{CountingWaker, HOUR, Parts, Route, at, turn};
 use crate::error::Error;
 use crate::shard::Shard;
 use crate::sleep::Sleep;
@@ -32,7 +30,7 @@ fn poll(sleep: &mut Sleep, cx: &Context<'_>) -> Poll<Result<(), Error>> {
 }
 
 /// Waits as another task, and starts `other` after its first poll.
-fn wait_for(sleep: &mut Sleep, other: impl FnOnce() + 'static) -> Result<(), Error> {
+fn wait_for(sleep: &mut Sleep, other: impl FnOnce() + Send + 'static) -> Result<(), Error> {
     let mut other = Some(other);
     let mut thread = None;
     let result = block_on(poll_fn(|cx| {

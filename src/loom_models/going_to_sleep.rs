@@ -7,17 +7,19 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-use loom::future::block_on;
-use loom::thread;
-
-use super::{CountingWaker, LONG_AGO, OVERDUE, Parts, PolledDriver, Route, at, check, check_most, register};
+use super::checker::{block_on, check, check_most, thread};
+use super::{CountingWaker, LONG_AGO, OVERDUE, Parts, PolledDriver, Route, at, register};
 use crate::alarm::Alarm;
 use crate::shard::Shard;
 use crate::wheel::Nanos;
 
 const OUTCOMES: [&str; 2] = ["the driver sleeps", "the driver has been woken"];
 
-fn assert_not_overslept(driver: &mut PolledDriver, alarm: &Alarm, earliest: Nanos) -> &'static str {
+pub(super) fn assert_not_overslept(
+    driver: &mut PolledDriver,
+    alarm: &Alarm,
+    earliest: Nanos,
+) -> &'static str {
     let woken = driver.is_woken();
     if woken {
         assert_eq!(driver.poll(), Poll::Pending);

@@ -4,6 +4,13 @@
 //! RUSTFLAGS="--cfg loom" cargo test --release --lib loom_models
 //! ```
 //!
+//! And larger ones, with more threads than loom can take, in [`random`], in orders that shuttle takes at random; it runs
+//! the others too.
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom --cfg shuttle" cargo test --release --lib loom_models
+//! ```
+//!
 //! Time does not pass: the clock stands at hour 0, ticks are hours, and [`at`] names the hours to come. For a
 //! later hour to come a model turns its shard by hand. A deadline before hour 0, [`OVERDUE`], is registered by
 //! somebody who looked at the clock long ago; the driver fires it at once.
@@ -12,16 +19,18 @@
 //! an invariant that holds because nothing happened proves nothing. Each model says without what it fails, and
 //! each of those changes has been tried.
 
+mod checker;
 mod end;
 mod firing;
 mod futures;
 mod going_to_sleep;
 mod purgatory;
+#[cfg(shuttle)]
+mod random;
 
-use std::collections::BTreeSet;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -51,44 +60,6 @@ fn resolution() -> Resolution {
 /// `hours` after the time at which the clock stands.
 fn at(hours: u32) -> Nanos {
     Clock::start().now().after(HOUR * hours)
-}
-
-/// Runs `model` in every order of its threads, and asserts that its outcomes are `outcomes`.
-fn check<const N: usize>(
-    outcomes: [&'static str; N],
-    model: impl Fn() -> &'static str + Send + Sync + 'static,
-) {
-    check_within(None, outcomes, model);
-}
-
-/// As [`check`], where there are too many orders: in those in which threads interrupt each other at most three
-/// times, or as often as the environment's `LOOM_MAX_PREEMPTIONS` says.
-fn check_most<const N: usize>(
-    outcomes: [&'static str; N],
-    model: impl Fn() -> &'static str + Send + Sync + 'static,
-) {
-    check_within(Some(3), outcomes, model);
-}
-
-fn check_within<const N: usize>(
-    interruptions: Option<usize>,
-    outcomes: [&'static str; N],
-    model: impl Fn() -> &'static str + Send + Sync + 'static,
-) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(interruptions);
-    let seen = Arc::new(Mutex::new(BTreeSet::new()));
-    let executions = Arc::new(AtomicUsize::new(0));
-    builder.check({
-        let (seen, executions) = (seen.clone(), executions.clone());
-        move || {
-            let outcome = model();
-            seen.lock().expect("nothing panics under it").insert(outcome);
-            executions.fetch_add(1, Ordering::Relaxed);
-        }
-    });
-    println!("{} executions", executions.load(Ordering::Relaxed));
-    assert_eq!(*seen.lock().expect("nothing panics under it"), BTreeSet::from(outcomes));
 }
 
 /// The two ways in which an inserter gets the driver to wake earlier.

@@ -5,10 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use loom::future::block_on;
-use loom::thread;
-
-use super::{CountingWaker, HOUR, Parts, Route, at, check, check_most, turn};
+use super::checker::{block_on, check, check_most, thread};
+use super::{CountingWaker, HOUR, Parts, Route, at, turn};
 use crate::purgatory::{Purgatory, Watch, WatchError};
 use crate::shard::Shard;
 use crate::sync::{AtomicBool, AtomicUsize, Ordering};

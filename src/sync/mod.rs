@@ -1,4 +1,5 @@
-//! The locks and atomics of the concurrent part, or the model checker's in a build with `--cfg loom`.
+//! The locks and atomics of the concurrent part, or the model checker's in a build with `--cfg loom`: loom's own, or
+//! shuttle's with `--cfg shuttle` too.
 
 mod short_lock;
 
@@ -6,27 +7,33 @@ use std::ops::Deref;
 
 pub(crate) use short_lock::{ShortLock, ShortLockGuard};
 
-#[cfg(loom)]
+#[cfg(all(loom, not(shuttle)))]
 pub(crate) use loom::sync::{
     Condvar, Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
-#[cfg(not(loom))]
-pub(crate) use {
-    futures::task::AtomicWaker,
-    std::sync::{
-        Condvar, Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
-    },
+#[cfg(all(loom, shuttle))]
+pub(crate) use shuttle::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
-/// The model checker's, with the methods of the other.
-#[cfg(loom)]
+#[cfg(any(not(loom), shuttle))]
+pub(crate) use futures::task::AtomicWaker;
+
+#[cfg(not(loom))]
+pub(crate) use std::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
+};
+
+/// loom's, with the methods of the other.
+#[cfg(all(loom, not(shuttle)))]
 #[derive(Debug)]
 pub(crate) struct AtomicWaker(loom::future::AtomicWaker);
 
-#[cfg(loom)]
+#[cfg(all(loom, not(shuttle)))]
 impl AtomicWaker {
     pub(crate) fn new() -> Self {
         Self(loom::future::AtomicWaker::new())

@@ -5,7 +5,7 @@
 //! but fixed, so that a holder that was preempted gets its turn, also where those who wait have a higher priority.
 
 #[cfg(loom)]
-use loom::sync::{Mutex, MutexGuard as Guard};
+use super::{Mutex, MutexGuard as Guard};
 #[cfg(not(loom))]
 use spin::mutex::{SpinMutex as Mutex, SpinMutexGuard as Guard};
 

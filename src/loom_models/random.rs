@@ -1,0 +1,287 @@
+//! More threads than loom can take, that do what shuttle's dice say. The invariants are those of the small models.
+
+use std::pin::Pin;
+use std::slice::from_ref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::task::{Context, Wake, Waker};
+
+use shuttle::rand::{Rng, thread_rng};
+
+use super::checker::{block_on, check_most, thread};
+use super::going_to_sleep::assert_not_overslept;
+use super::{CountingWaker, HOUR, Parts, Route, at, register, shard, turn};
+use crate::bound::Bound;
+use crate::driver::Shards;
+use crate::shard::Shard;
+use crate::timing_wheel::TimingWheel;
+use crate::wheel::Key;
+
+/// Up to two overflow levels.
+const LAST_HOUR: u32 = 100;
+
+/// How far a wheel has come. Not the checker's, as it only watches.
+#[derive(Default)]
+struct Watch {
+    hour: AtomicU32,
+    is_ending: AtomicBool,
+}
+
+/// A timer that watches when it is woken.
+struct Watched {
+    watch: Arc<Watch>,
+    deadline: AtomicU32,
+    wakes: AtomicUsize,
+    too_early: AtomicBool,
+}
+
+impl Wake for Watched {
+    fn wake(self: Arc<Self>) {
+        self.wakes.fetch_add(1, Ordering::Relaxed);
+        let is_early = self.watch.hour.load(Ordering::Relaxed) < self.deadline.load(Ordering::Relaxed);
+        if is_early && !self.watch.is_ending.load(Ordering::Relaxed) {
+            self.too_early.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What its owner knows of a timer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Known {
+    Pending,
+    Cancelled,
+    /// It may fire all the same.
+    Discarded,
+    Woken,
+}
+
+struct Owned {
+    key: Key,
+    deadline: u32,
+    timer: Arc<Watched>,
+    known: Known,
+}
+
+struct Owner {
+    shard: Arc<Shard>,
+    watch: Arc<Watch>,
+    has_bound: bool,
+    timers: Vec<Owned>,
+}
+
+impl Owner {
+    fn act(&mut self) {
+        if thread_rng().gen_bool(0.5) {
+            return self.arm();
+        }
+        let pending: Vec<_> = self.timers.iter_mut().filter(|timer| timer.known == Known::Pending).collect();
+        let chosen = thread_rng().gen_range(0..4);
+        let Some(timer) = pending.into_iter().nth(chosen) else { return };
+        match thread_rng().gen_range(0..3) {
+            0 => {
+                let found = self.shard.cancel(timer.key, at(timer.deadline)).is_some();
+                timer.known = if found { Known::Cancelled } else { Known::Woken };
+                let is_gone = self.shard.set_waker(timer.key, Waker::noop().clone()).is_err();
+                assert!(is_gone, "it was to be gone when it was cancelled");
+            }
+            // A bound has to be kept to exactly.
+            1 if !self.has_bound => {
+                self.shard.discard_from_elsewhere(timer.key);
+                timer.known = Known::Discarded;
+            }
+            _ => {
+                let to = thread_rng().gen_range(1..LAST_HOUR);
+                // Until it is known to have been moved it may fire at either.
+                timer.timer.deadline.store(to.min(timer.deadline), Ordering::Relaxed);
+                if self.shard.reschedule(timer.key, at(timer.deadline), at(to), None) {
+                    timer.timer.deadline.store(to, Ordering::Relaxed);
+                    timer.deadline = to;
+                } else {
+                    timer.known = Known::Woken;
+                }
+            }
+        }
+    }
+
+    fn arm(&mut self) {
+        let deadline = self.watch.hour.load(Ordering::Relaxed) + thread_rng().gen_range(1..20);
+        let timer = Arc::new(Watched {
+            watch: self.watch.clone(),
+            deadline: AtomicU32::new(deadline),
+            wakes: AtomicUsize::new(0),
+            too_early: AtomicBool::new(false),
+        });
+        match self.shard.register(at(0), at(deadline), timer.clone().into()) {
+            Ok(Some(key)) => self.timers.push(Owned { key, deadline, timer, known: Known::Pending }),
+            // The wheel has passed it meanwhile.
+            Ok(None) => assert!(self.watch.hour.load(Ordering::Relaxed) >= deadline),
+            Err(error) if error.is_at_capacity() => assert!(self.has_bound),
+            Err(_) => assert!(self.watch.is_ending.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+/// Four owners, a driver, and half of the time the end.
+fn owners_at_work() -> &'static str {
+    const PLACES: usize = 5;
+    let bound = thread_rng().gen_bool(0.5).then(|| Arc::new(Bound::new(PLACES)));
+    let (shard, watch) = (shard(bound.clone()), Arc::new(Watch::default()));
+    let has_bound = bound.is_some();
+    let owners: Vec<_> = (0..4)
+        .map(|_| {
+            let mut owner =
+                Owner { shard: shard.clone(), watch: watch.clone(), has_bound, timers: Vec::new() };
+            thread::spawn(move || {
+                (0..8).for_each(|_| owner.act());
+                owner.timers
+            })
+        })
+        .collect();
+    let driver = thread::spawn({
+        let (shard, watch) = (shard.clone(), watch.clone());
+        move || {
+            for _ in 0..6 {
+                let hour = watch.hour.load(Ordering::Relaxed) + thread_rng().gen_range(0..12);
+                watch.hour.store(hour, Ordering::Relaxed);
+                turn(&shard, at(hour), thread_rng().gen_range(1..4));
+            }
+        }
+    });
+    let ends = thread_rng().gen_bool(0.5);
+    if ends {
+        watch.is_ending.store(true, Ordering::Relaxed);
+        Shards::new(from_ref(&shard)).end();
+    }
+    let timers: Vec<_> = owners.into_iter().flat_map(|owner| owner.join().unwrap()).collect();
+    driver.join().unwrap();
+
+    for hour in watch.hour.load(Ordering::Relaxed)..2 * LAST_HOUR {
+        watch.hour.store(hour, Ordering::Relaxed);
+        turn(&shard, at(hour), 8);
+        for Owned { timer, known, deadline, .. } in &timers {
+            let is_late =
+                *known == Known::Pending && *deadline <= hour && timer.wakes.load(Ordering::Relaxed) == 0;
+            assert!(!is_late, "it was due at hour {deadline}, and is pending at {hour}");
+        }
+    }
+    assert_eq!(shard.pending(), 0);
+    for Owned { timer, known, .. } in timers {
+        let wakes = timer.wakes.load(Ordering::Relaxed);
+        let is_right = match known {
+            Known::Pending | Known::Woken => wakes == 1,
+            Known::Cancelled => wakes == 0,
+            Known::Discarded => wakes <= 1,
+        };
+        assert!(is_right, "{known:?}, and woken {wakes} times");
+        assert!(!timer.too_early.load(Ordering::Relaxed), "{known:?}, and woken too early");
+        assert_eq!(Arc::strong_count(&timer), 1, "its waker is kept");
+    }
+    if let Some(bound) = bound {
+        (0..PLACES).for_each(|_| bound.take().expect("all places have been given back"));
+        assert!(bound.take().is_err(), "a place was given back twice");
+    }
+    if ends { "it ended" } else { "it went on" }
+}
+
+/// Fails for the reasons of the models in `firing`.
+#[test]
+fn timers_of_many_owners_fire_once_in_time_or_are_cancelled() {
+    check_most(["it ended", "it went on"], owners_at_work);
+}
+
+/// Four who arm and cancel in three shards, the thread that rings, and the driver.
+fn driver_among_many(route: Route) -> &'static str {
+    let Parts { shards, alarm, mut driver, .. } = Parts::new(route, 3);
+    let shards: Arc<[_]> = shards.into();
+    driver.put_to_sleep();
+    let inserters: Vec<_> = (0..4)
+        .map(|_| {
+            let shards = shards.clone();
+            thread::spawn(move || {
+                let mut pending = Vec::new();
+                // Few, so that the earliest is seldom there early.
+                for _ in 0..thread_rng().gen_range(1..3) {
+                    let shard: &Arc<Shard> = &shards[thread_rng().gen_range(0..3)];
+                    let deadline = at(thread_rng().gen_range(1..=8));
+                    let key = register(shard, deadline, &CountingWaker::new());
+                    if thread_rng().gen_bool(0.3) {
+                        assert!(shard.cancel(key, deadline).is_some());
+                    } else {
+                        pending.push(deadline);
+                    }
+                }
+                pending
+            })
+        })
+        .collect();
+    let thread = thread::spawn({
+        let alarm = alarm.clone();
+        move || alarm.ring_if_set()
+    });
+    for _ in 0..thread_rng().gen_range(0..3) {
+        thread::yield_now();
+        assert!(driver.poll().is_pending());
+    }
+    let pending: Vec<_> = inserters.into_iter().flat_map(|inserter| inserter.join().unwrap()).collect();
+    thread.join().unwrap();
+    let earliest = pending.into_iter().min().unwrap_or(at(8));
+    let has_pending = shards.iter().any(|shard| shard.pending() > 0);
+    if has_pending { assert_not_overslept(&mut driver, &alarm, earliest) } else { "the driver sleeps" }
+}
+
+/// Fails for the reasons of the models in `going_to_sleep`.
+#[test]
+fn what_many_arm_is_not_overslept() {
+    let outcomes = ["the driver sleeps", "the driver has been woken"];
+    check_most(outcomes, || driver_among_many(Route::Thread));
+    check_most(outcomes, || driver_among_many(Route::Waker));
+}
+
+/// Three tasks that sleep, move and drop sleeps, a driver, and then the end. A lost wake-up is a deadlock.
+#[test]
+fn tasks_that_sleep_are_woken() {
+    check_most(["all went on"], || {
+        let Parts { shards, driven, alarm, driver } = Parts::new(Route::Thread, 1);
+        // It would end the wheel as it is dropped.
+        std::mem::forget(driver);
+        let shard = shards[0].clone();
+        let wheel = TimingWheel::from_parts(shards, driven, alarm, None);
+        let tasks: Vec<_> = (0..3)
+            .map(|_| {
+                let wheel = wheel.clone();
+                thread::spawn(move || block_on(sleep_again_and_again(&wheel)))
+            })
+            .collect();
+        for hour in 1..=10 {
+            turn(&shard, at(hour), thread_rng().gen_range(1..3));
+            thread::yield_now();
+        }
+        wheel.shutdown();
+        tasks.into_iter().for_each(|task| task.join().unwrap());
+        assert_eq!(shard.pending(), 0);
+        "all went on"
+    });
+}
+
+async fn sleep_again_and_again(wheel: &TimingWheel) {
+    for _ in 0..3 {
+        let mut sleep = match wheel.try_sleep(HOUR * thread_rng().gen_range(1..12)) {
+            Ok(sleep) => sleep,
+            Err(error) => return assert!(error.is_shutdown()),
+        };
+        match thread_rng().gen_range(0..4) {
+            0 => drop(sleep),
+            1 => {
+                // Begun, moved, and then awaited by another waker.
+                let waker = CountingWaker::new().into();
+                if sleep.poll_elapsed(&mut Context::from_waker(&waker)).is_pending() {
+                    Pin::new(&mut sleep).reset_after(HOUR * thread_rng().gen_range(1..12));
+                }
+                let _ended = std::future::poll_fn(|cx| sleep.poll_elapsed(cx)).await;
+            }
+            _ => {
+                let _ended = std::future::poll_fn(|cx| sleep.poll_elapsed(cx)).await;
+            }
+        }
+    }
+}
