@@ -47,14 +47,14 @@ pub struct Histogram {
 impl Histogram {
     /// Adds one. The wheel does so with its own; this is for tests of what judges by them.
     pub fn record(&mut self, duration: Duration) {
-        self.recorder()(Nanos::from_duration(duration).0);
+        self.recorder(u64::MAX)(Nanos::from_duration(duration).0);
     }
 
-    /// Adds so many nanoseconds, with few instructions: the driver does it for each timer.
+    /// Adds so many nanoseconds, or `most` if that is less, with few instructions: the driver does it for each timer.
     #[inline]
-    pub(crate) fn recorder(&mut self) -> impl FnMut(u64) {
+    pub(crate) fn recorder(&mut self, most: u64) -> impl FnMut(u64) {
         let counts = &mut *self.counts;
-        |nanos| counts[bucket_of(nanos)] += 1
+        move |nanos| counts[bucket_of(nanos.min(most))] += 1
     }
 
     /// Without a new allocation, as this is done under a lock.

@@ -50,9 +50,9 @@ impl Shard {
         // A timer whose deadline had passed when it was registered is not late for that. One that was in time shares the
         // tick with what the driver was to come to.
         let most = now.before(due_since.to_duration()).after(self.resolution.tick());
-        let mut record_lateness = notes.lateness.recorder();
+        let mut record_lateness = notes.lateness.recorder(most.0);
         let progress = state.hierarchy.advance_and_tell(now, batch, |late_by, waker| {
-            record_lateness(late_by.min(most.0));
+            record_lateness(late_by);
             expired.push(waker);
         });
         drop(record_lateness);
