@@ -55,7 +55,8 @@ impl Notes {
         self.events.begins(&self.name, tick, wheel_size, shards, max_pending);
     }
 
-    /// A shard ends, with so many timers pending. Told under its lock: so whoever finds all shards ended finds all of this.
+    /// A shard ends, with so many timers pending. Told under its lock: so whoever finds all shards ended finds all of
+    /// this.
     pub(crate) fn shard_ends(&self, pending: usize) {
         self.events.shard_ends(pending);
     }
@@ -77,7 +78,8 @@ impl Notes {
         self.wakeups.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A timer was refused, because as many are pending as may be. Tells whether the driver has to be woken, to tell of it.
+    /// A timer was refused, because as many are pending as may be. Tells whether the driver has to be woken, to tell of
+    /// it.
     pub(crate) fn refused(&self) -> bool {
         self.refused.fetch_add(1, Ordering::Relaxed);
         self.events.refused()

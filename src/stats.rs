@@ -15,10 +15,10 @@ use crate::histogram::Histogram;
 pub struct Stats {
     /// Timers that are registered now.
     pub pending: usize,
-    /// How many of these stand on each level, level 0 first, as far as levels have been needed;
-    /// those that may be late by a tolerance stand apart. Together they are `pending`, but for a shard whose levels have
-    /// more than 1,024 slots: those are counted so many at a time, and a timer that comes, goes or moves meanwhile may be
-    /// counted twice or not at all.
+    /// How many of these stand on each level, level 0 first, as far as levels have been needed; those that may be late
+    /// by a tolerance stand apart. Together they are `pending`, but for a shard whose levels have more than 1,024
+    /// slots: those are counted so many at a time, and a timer that comes, goes or moves meanwhile may be counted twice
+    /// or not at all.
     pub pending_by_level: Vec<usize>,
     /// How many of the pending timers have a tolerance and stand on levels for such.
     pub pending_tolerant: usize,
@@ -34,13 +34,13 @@ pub struct Stats {
     pub driver_wakeups: u64,
     /// How many [jobs](crate::job) panicked.
     pub jobs_panicked: u64,
-    /// How long after its deadline the driver came to each timer that it fired: the wait for the end of the tick, and what
-    /// the machine took to wake the driver. The deadline of a timer with a [tolerance](crate::Tolerance) is the one to which
-    /// it was rounded up, so what it was allowed to be late is not in it. What a task then takes to be polled is not
-    /// either, nor are a few timers: those that their owners found due while the driver was at it.
+    /// How long after its deadline the driver came to each timer that it fired: the wait for the end of the tick, and
+    /// what the machine took to wake the driver. The deadline of a timer with a [tolerance](crate::Tolerance) is the
+    /// one to which it was rounded up, so what it was allowed to be late is not in it. What a task then takes to be
+    /// polled is not either, nor are a few timers: those that their owners found due while the driver was at it.
     ///
-    /// A timer that is first polled, or moved, when its deadline has passed is not late for that: none counts for more than
-    /// a tick above what the driver itself was late by.
+    /// A timer that is first polled, or moved, when its deadline has passed is not late for that: none counts for more
+    /// than a tick above what the driver itself was late by.
     pub lateness: Histogram,
     /// How long the driver held a shard's lock, once for each shard and batch. Who arms or cancels in that shard
     /// meanwhile waits for so long. Arming and cancelling hold it too, for some tens of nanoseconds; to measure that
@@ -50,9 +50,9 @@ pub struct Stats {
     pub refused: u64,
     /// How many times the driver was woken more than a millisecond late, and let the runtime look at its input first.
     pub stalls: u64,
-    /// Wakers that panicked as their timers fired, or as the end of the wheel woke them. The panic hook has reported each.
-    /// Wakers that are woken otherwise are not counted: by a reset to a deadline that has passed, whose caller gets the
-    /// panic, or by a job or an operation that is over.
+    /// Wakers that panicked as their timers fired, or as the end of the wheel woke them. The panic hook has reported
+    /// each. Wakers that are woken otherwise are not counted: by a reset to a deadline that has passed, whose caller
+    /// gets the panic, or by a job or an operation that is over.
     pub panicked_wakers: u64,
     /// For how long the driver has had something to do and has not done it, beyond the tick that it may wait: zero
     /// unless it is held up, or has more to do than fits into a batch.

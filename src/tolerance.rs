@@ -28,7 +28,8 @@ use crate::tick::{Grid, Nanos, Resolution};
 /// With a tolerance of less than a 15th of its delay a timer is still fired together with others, but moves through the
 /// wheel as one without. Less than a tick is none, and so is any tolerance of a delay of zero.
 ///
-/// For the [statistics](crate::Stats::lateness) a timer is late from the instant on to which its deadline was rounded up.
+/// For the [statistics](crate::Stats::lateness) a timer is late from the instant on to which its deadline was rounded
+/// up.
 ///
 /// # Examples
 ///

@@ -198,8 +198,8 @@ impl Alarm {
         self.armed.swap(expiration, Ordering::AcqRel)
     }
 
-    /// For the driver: how long ago the thread was to wake it, if it did since this was asked last or is about to. A time
-    /// that had passed when it was set counts from then.
+    /// For the driver: how long ago the thread was to wake it, if it did since this was asked last or is about to. A
+    /// time that had passed when it was set counts from then.
     pub(crate) fn take_lateness(&self) -> Duration {
         // In a model the clock stands still.
         if cfg!(loom) {

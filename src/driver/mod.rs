@@ -128,8 +128,8 @@ pub(crate) struct Driver {
     expired: Vec<Waker>,
     /// Empty but while a plan is made, so that none allocates.
     alive: Vec<Arc<Shard>>,
-    /// Since when there has been something to do that is not done. Where the clock can be paused, for ever: there what has
-    /// passed is not registered.
+    /// Since when there has been something to do that is not done. Where the clock can be paused, for ever: there what
+    /// has passed is not registered.
     due_since: Nanos,
     /// The last poll let others run: the driver was not woken.
     yielded: bool,

@@ -1,6 +1,6 @@
-//! With the feature `tracing`. Subscribers are a user's code: they are called when no lock is held, and a panic of theirs
-//! does not reach whoever tells. Who refuses a timer may hold locks, a job's or one round many jobs, so that is noted, and
-//! told by the driver.
+//! With the feature `tracing`. Subscribers are a user's code: they are called when no lock is held, and a panic of
+//! theirs does not reach whoever tells. Who refuses a timer may hold locks, a job's or one round many jobs, so that is
+//! noted, and told by the driver.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -7,8 +7,8 @@ use crate::histogram::{assert_quantile, told_of};
 use crate::stats::Stats;
 use crate::timing_wheel::TimingWheel;
 
-/// What a healthy wheel does not exceed, for [`TimingWheel::health`] and [`Stats::check`]. A value equal to its limit is
-/// healthy; without a limit any value is. A wheel that has ended never is healthy.
+/// What a healthy wheel does not exceed, for [`TimingWheel::health`] and [`Stats::check`]. A value equal to its limit
+/// is healthy; without a limit any value is. A wheel that has ended never is healthy.
 ///
 /// # Examples
 ///
@@ -62,12 +62,13 @@ impl Limits {
         self
     }
 
-    /// For a [quantile](super::Histogram::quantile) of [`Stats::lateness`]: 0.99 if 99 of 100 timers have to be in time. Set
-    /// again, for another quantile, both hold. A tick is part of the lateness. If no timer has fired, none was late.
+    /// For a [quantile](super::Histogram::quantile) of [`Stats::lateness`]: 0.99 if 99 of 100 timers have to be in
+    /// time. Set again, for another quantile, both hold. A tick is part of the lateness. If no timer has fired, none
+    /// was late.
     ///
     /// # Precision
-    /// What is within the limit is healthy. What is longer, but falls into the same bucket of the histogram, is too: so the
-    /// limit is taken for up to a sixteenth longer than it is, 5 ms for 5.24 ms.
+    /// What is within the limit is healthy. What is longer, but falls into the same bucket of the histogram, is too: so
+    /// the limit is taken for up to a sixteenth longer than it is, 5 ms for 5.24 ms.
     ///
     /// # Panics
     /// If `quantile` is not from 0 to 1.
@@ -163,8 +164,8 @@ impl Stats {
 }
 
 impl TimingWheel {
-    /// Compares what the wheel has done since it was made, and how it does, with `limits`. To judge by what happened since
-    /// the last check, take [`Stats::since`] and [`Stats::check`], as [`monitor`](crate::monitor) shows.
+    /// Compares what the wheel has done since it was made, and how it does, with `limits`. To judge by what happened
+    /// since the last check, take [`Stats::since`] and [`Stats::check`], as [`monitor`](crate::monitor) shows.
     ///
     /// Locks each shard for a moment, one after the other, as [`stats`](Self::stats) does.
     ///

@@ -1,8 +1,8 @@
 //! Watching a wheel: what is counted, what that costs, and a health check with limits of yours.
 //!
-//! [`TimingWheel::stats`](crate::TimingWheel::stats) tells how many timers are pending, on which levels they stand and what
-//! became of the others, how late they were, how long the driver held a lock, what went wrong, and whether the driver
-//! turns when it should. A health check compares that with [`Limits`]:
+//! [`TimingWheel::stats`](crate::TimingWheel::stats) tells how many timers are pending, on which levels they stand and
+//! what became of the others, how late they were, how long the driver held a lock, what went wrong, and whether the
+//! driver turns when it should. A health check compares that with [`Limits`]:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -26,8 +26,9 @@
 //!
 //! # Over which time
 //!
-//! Everything is counted since the wheel was made, so one bad hour stays in [`Stats::lateness`](crate::Stats::lateness) for
-//! good, and a good year hides one. A check that is made again and again should look at what happened since the last:
+//! Everything is counted since the wheel was made, so one bad hour stays in [`Stats::lateness`](crate::Stats::lateness)
+//! for good, and a good year hides one. A check that is made again and again should look at what happened since the
+//! last:
 //!
 //! ```
 //! # use timingwheel::{Stats, TimingWheel, monitor::{Limits, Unhealthy}};
@@ -49,12 +50,13 @@
 //!
 //! # Metrics
 //!
-//! With the feature `metrics`, `timingwheel::metrics` hands all this to the recorder of the crate `metrics`; the example
-//! `monitor` serves it to Prometheus.
+//! With the feature `metrics`, `timingwheel::metrics` hands all this to the recorder of the crate `metrics`; the
+//! example `monitor` serves it to Prometheus.
 //!
 //! # Events
 //!
-//! With the feature `tracing` a wheel tells its subscribers, with the target `timingwheel` and its name as the field `wheel`:
+//! With the feature `tracing` a wheel tells its subscribers, with the target `timingwheel` and its name as the field
+//! `wheel`:
 //!
 //! | level | when | fields |
 //! |---|---|---|
@@ -65,19 +67,20 @@
 //! | error | a waker panicked as it was woken | `panicked`, so far |
 //!
 //! Of each of the last three at most one in a second. A refusal is told by the driver, and not by who was refused: so a
-//! subscriber may use the wheel and its jobs. Nothing is told of single timers, and there are no spans: a timer has that of
-//! its task.
+//! subscriber may use the wheel and its jobs. Nothing is told of single timers, and there are no spans: a timer has
+//! that of its task.
 //!
 //! # What it costs
 //!
-//! It is always on. To arm, cancel, move or poll a timer takes at most two instructions more for it: those count under a
-//! lock that they hold anyway. The driver adds each timer that it fires to a histogram, without a locked instruction,
+//! It is always on. To arm, cancel, move or poll a timer takes at most two instructions more for it: those count under
+//! a lock that they hold anyway. The driver adds each timer that it fires to a histogram, without a locked instruction,
 //! and takes two looks at the clock and a lock of its own for each shard and batch. The wheel takes 16 kB more.
 //!
-//! To read, [`stats`](crate::TimingWheel::stats) allocates 16 kB, and copies the histograms into it under a lock that only
-//! the driver waits for. Then it takes each shard's lock, one after the other, and adds up how much stands at each slot of
-//! its levels, because to keep their counts would cost each timer: who arms or cancels in that shard waits meanwhile, but
-//! for no more than 1,024 slots at a time. A health check does that too. `DESIGN.md` has the figures, under Monitor.
+//! To read, [`stats`](crate::TimingWheel::stats) allocates 16 kB, and copies the histograms into it under a lock that
+//! only the driver waits for. Then it takes each shard's lock, one after the other, and adds up how much stands at each
+//! slot of its levels, because to keep their counts would cost each timer: who arms or cancels in that shard waits
+//! meanwhile, but for no more than 1,024 slots at a time. A health check does that too. `DESIGN.md` has the figures,
+//! under Monitor.
 
 mod limits;
 mod unhealthy;

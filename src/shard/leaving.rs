@@ -53,8 +53,8 @@ impl Shard {
         Some(waker)
     }
 
-    /// As [`cancel`](Self::cancel), for an owner who does not ask whether it is still there. One on another worker leaves
-    /// the taking out to others, see `cancelled`.
+    /// As [`cancel`](Self::cancel), for an owner who does not ask whether it is still there. One on another worker
+    /// leaves the taking out to others, see `cancelled`.
     #[inline]
     pub(crate) fn discard(&self, key: Key, deadline: Nanos) {
         if self.published.has_handed_out(deadline) {

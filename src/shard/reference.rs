@@ -1,12 +1,12 @@
 //! The reference that a timer has to its shard, and the one that a thread keeps for its next timer.
 //!
-//! To count a reference and to uncount it takes two locked instructions, a sixth of what arming and cancelling costs. So
-//! a thread keeps the reference of a timer that it dropped, its spare, and the next timer that it makes in that shard
-//! takes it over.
+//! To count a reference and to uncount it takes two locked instructions, a sixth of what arming and cancelling costs.
+//! So a thread keeps the reference of a timer that it dropped, its spare, and the next timer that it makes in that
+//! shard takes it over.
 //!
 //! Spares must not keep a wheel from ending. While the wheel has a handle it does not end anyway. Once the last handle
-//! is gone, no timer is made any more and no spare is used: of the references to a shard, some are spares for good,
-//! and the others are timers, but for one that the driver has while it turns. Each thread tells in its [`Place`] of which
+//! is gone, no timer is made any more and no spare is used: of the references to a shard, some are spares for good, and
+//! the others are timers, but for one that the driver has while it turns. Each thread tells in its [`Place`] of which
 //! shard its spare is, and
 //!
 //! | who | does |
@@ -90,8 +90,8 @@ fn give_up_orphan(shard: Arc<Shard>) {
     }
 }
 
-/// For the driver, once no handle is left, while it has no reference of its own: whether nobody holds a shard but threads
-/// that keep it as their spare.
+/// For the driver, once no handle is left, while it has no reference of its own: whether nobody holds a shard but
+/// threads that keep it as their spare.
 pub(crate) fn only_spares_hold(shard: &Weak<Shard>) -> bool {
     let references = shard.strong_count();
     // Counted before the spares.

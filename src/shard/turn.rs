@@ -47,8 +47,8 @@ impl Shard {
             return Turn::Ended;
         }
         let before = expired.len();
-        // A timer whose deadline had passed when it was registered is not late for that. One that was in time shares the
-        // tick with what the driver was to come to.
+        // A timer whose deadline had passed when it was registered is not late for that. One that was in time shares
+        // the tick with what the driver was to come to.
         let most = now.before(due_since.to_duration()).after(self.resolution.tick());
         let mut record_lateness = notes.lateness.recorder(most.0);
         let progress = state.hierarchy.advance_and_tell(now, batch, |late_by, waker| {

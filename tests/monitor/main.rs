@@ -1,5 +1,5 @@
-//! What a wheel tells of itself, and the limits that it can be held to. On a paused clock, but where the clock that runs
-//! on cannot make a difference.
+//! What a wheel tells of itself, and the limits that it can be held to. On a paused clock, but where the clock that
+//! runs on cannot make a difference.
 
 mod health;
 mod lateness;
