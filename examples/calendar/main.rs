@@ -8,9 +8,9 @@
 //! with it the days on which the clocks on the wall are moved. Then comes a week in which somebody sets the machine's
 //! clock.
 //!
-//! In production two things differ. The time comes from `Timestamp::now()`, read anew for each run. And as that clock
-//! may be set while a job waits, and stands for no duration while a machine is suspended, no wait is longer than some
-//! minutes: then the schedule looks again. `plan.rs` does so here too; it is what to take along.
+//! In production the time is read by `Timestamp::now()`, and nothing else differs. That clock may be set while a job
+//! waits, and goes on while the machine is suspended, which the wheel's does not. So it is read anew for each run, and
+//! no wait is longer than some minutes, after which the schedule looks at it again. `plan.rs` is what to take along.
 //!
 //! Which runs there should be is found in another way: what the clock on the wall shows in each single minute of the
 //! year. If a run is missing, too many, early or late, the program says so and exits with 1.

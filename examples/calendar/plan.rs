@@ -109,8 +109,8 @@ impl Plan {
     }
 }
 
-/// The wheel counts durations, which a clock that is set does not change, nor does it count the time for which a
-/// machine is suspended. So the wheel is never asked to wait for long, and each time is told anew how long it is.
+/// The wheel knows nothing of a clock that is set, and does not count the time for which a machine is suspended. So it
+/// is never asked to wait for long, and each time is told anew for how long.
 struct Looks(Arc<Plan>);
 
 impl Schedule for Looks {
