@@ -143,8 +143,7 @@ impl Sleep {
         self.change_deadline(to, None);
     }
 
-    /// As [`move_to`](Self::move_to), for a caller who has just looked at the clock: neither this nor the next poll
-    /// does.
+    /// As [`move_to`](Self::move_to), for whoever has just looked at the clock: neither this nor the next poll does.
     pub(crate) fn move_to_at(&mut self, now: Nanos, to: Nanos) {
         self.change_deadline(to, Some(now));
     }

@@ -40,7 +40,13 @@ pub(crate) enum Reset {
 
 /// Milliseconds: mostly few, so that tasks meet, and round the borders of both wheels' levels.
 fn millis() -> impl Strategy<Value = u64> {
-    prop_oneof![6 => 0..12_u64, 3 => 0..150_u64, 2 => 4_090..4_102_u64, 1 => 262_140..262_150_u64, 1 => 0..5_000_000_u64]
+    prop_oneof![
+        6 => 0..12_u64,
+        3 => 0..150_u64,
+        2 => 4_090..4_102_u64,
+        1 => 262_140..262_150_u64,
+        1 => 0..5_000_000_u64,
+    ]
 }
 
 fn time() -> impl Strategy<Value = Duration> {
