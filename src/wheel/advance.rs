@@ -73,7 +73,7 @@ impl<T> Hierarchy<T> {
                 return Progress::More;
             }
             if expiration.is_some() {
-                self.levels.set_clock(front.beginning);
+                self.levels.set_clock(front.beginning());
                 let mut hand_out = |deadline: Nanos, payload| {
                     // Never less than zero: what is handed out is due.
                     hand_out(now.0.saturating_sub(deadline.0), payload);
@@ -104,7 +104,7 @@ impl<T> Hierarchy<T> {
         mut hand_out: impl FnMut(Nanos, T),
     ) -> usize {
         let hands_out = TOLERANT || self.levels.is_finest(front.bucket());
-        let end = if TOLERANT { tolerant_end(front) } else { self.resolution().end(front.beginning) };
+        let end = if TOLERANT { tolerant_end(front) } else { self.resolution().end(front.beginning()) };
         while left > 0 {
             let mut keys = [Key::PLACEHOLDER; CHUNK];
             let taken = self.levels.pop_front(front.bucket(), &mut keys[..CHUNK.min(left)]);

@@ -32,7 +32,7 @@ impl Levels {
         let mut beginnings = std::collections::HashMap::new();
         for queued in self.queue.iter() {
             let id = queued.bucket();
-            let tick = self.resolution.tick_of_clock(queued.beginning);
+            let tick = self.resolution.tick_of_clock(queued.beginning());
             assert!(beginnings.insert(id, tick).is_none(), "{id:?} is queued twice");
             let Some(level) = self.levels.iter().find(|level| level.has(id)) else {
                 self.assert_tolerant(queued);
@@ -67,7 +67,7 @@ impl Levels {
     /// Whether a deadline may wait in that bucket: not beyond its due tick.
     pub(in crate::wheel) fn may_hold(&self, id: BucketId, deadline: Nanos) -> bool {
         let mut queued = self.queue.iter().filter(|queued| queued.bucket() == id);
-        let first = queued.next().map(|queued| self.resolution.tick_of_clock(queued.beginning));
+        let first = queued.next().map(|queued| self.resolution.tick_of_clock(queued.beginning()));
         first.is_some_and(|first| first <= self.due_tick(deadline))
     }
 }

@@ -146,7 +146,7 @@ impl Levels {
 
     /// The buckets in the queue, each with the time at which it begins: that of the front first, the rest in no order.
     pub(super) fn queued(&self) -> impl Iterator<Item = (Nanos, &Bucket)> {
-        self.queue.iter().map(|queued| (queued.beginning, self.bucket(queued.bucket())))
+        self.queue.iter().map(|queued| (queued.beginning(), self.bucket(queued.bucket())))
     }
 
     /// When the bucket is to be drained that comes after the front, as far as is known.
@@ -160,7 +160,7 @@ impl Levels {
         if bucket.is_empty() {
             None
         } else if bucket.kind == Kind::Overflow {
-            Some(queued.beginning)
+            Some(queued.beginning())
         } else {
             Some(bucket.last_deadline)
         }
@@ -203,7 +203,7 @@ impl Levels {
         for _ in 0..CLEARED_BY_INSERTION {
             match self.front() {
                 Some((front, None)) => self.dequeue(front),
-                Some((front, Some(_))) if front.beginning <= now => return,
+                Some((front, Some(_))) if front.beginning() <= now => return,
                 _ => return self.set_clock(now),
             }
         }

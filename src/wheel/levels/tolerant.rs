@@ -53,7 +53,7 @@ const fn beginning(end: Nanos) -> Nanos {
 
 /// The one deadline of a bucket in the queue.
 pub(in crate::wheel) const fn end(queued: Queued) -> Nanos {
-    Nanos(queued.beginning.0 + 1)
+    Nanos(queued.beginning().0 + 1)
 }
 
 /// The number of the slot that covers a tick.
@@ -144,7 +144,7 @@ impl Levels {
         let level = self.tolerant.first_buckets.iter().position(|first| first.as_ref().is_some_and(has));
         let level = level.expect("it is of a tolerant level");
         let first = self.tolerant.first_bucket(level).expect("found by it");
-        let last = self.resolution.tick_of_clock(queued.beginning);
+        let last = self.resolution.tick_of_clock(queued.beginning());
         assert!(self.resolution.ends_at(last, end(queued)), "{id:?} ends within a tick");
         assert!(last >= self.clock, "{id:?} ended before the clock");
         assert_eq!(number(level, Tick(last.0 + 1)), number(level, last) + 1, "{id:?} ends within a slot");
