@@ -47,12 +47,13 @@ impl Level {
         level
     }
 
-    /// Turns the ring, so that it begins at the clock's slot.
-    pub(super) fn set_clock(&mut self, clock: Tick) {
+    /// Turns the ring, so that it begins at the clock's slot, and tells whether it had to be turned. Where it had not, the
+    /// coarser levels' had not either, as their slots are as wide as several of this one.
+    pub(super) fn set_clock(&mut self, clock: Tick) -> bool {
         let end = self.number(clock).saturating_add(self.slots.value());
         // Past the last tick of all there is nothing.
-        self.last =
-            Tick(end.checked_mul(self.width.value()).map_or(u64::MAX, |first_beyond| first_beyond - 1));
+        let last = end.checked_mul(self.width.value()).map_or(u64::MAX, |first_beyond| first_beyond - 1);
+        std::mem::replace(&mut self.last, Tick(last)) != Tick(last)
     }
 
     /// Whether `tick`, which is not before the clock's, lies in the ring.

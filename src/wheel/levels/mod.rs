@@ -216,7 +216,11 @@ impl Levels {
             let clock = self.resolution.tick_of_clock(now);
             if clock > self.clock {
                 self.clock = clock;
-                self.levels.iter_mut().for_each(|level| level.set_clock(clock));
+                for level in &mut self.levels {
+                    if !level.set_clock(clock) {
+                        break;
+                    }
+                }
             }
         }
     }
