@@ -1,5 +1,6 @@
 //! Moving the clock: handing out what is due, and moving down what is not.
 
+use super::bucket::Kind;
 use super::delay_queue::Queued;
 use super::levels::tolerant_end;
 use super::{Hierarchy, Key, Nanos};
@@ -65,74 +66,84 @@ impl<T> Hierarchy<T> {
         assert!(batch > 0, "a batch of no entries makes no progress");
         let now = now.max(self.elapsed());
         let mut left = batch;
-        while let Some((front, expiration)) = self.levels.front() {
-            if expiration.is_some_and(|expiration| expiration > now) {
-                break;
-            }
+        let mut chunk = [(Key::PLACEHOLDER, Nanos::ZERO); CHUNK];
+        loop {
+            let due = self.levels.front().filter(|(_, expiration)| expiration.is_none_or(|at| at <= now));
+            let Some((front, expiration)) = due else {
+                self.levels.set_clock(now);
+                return Progress::Done;
+            };
             if left == 0 {
                 return Progress::More;
             }
             if expiration.is_some() {
                 self.levels.set_clock(front.beginning());
-                let mut hand_out = |deadline: Nanos, payload| {
-                    // Never less than zero: what is handed out is due.
-                    hand_out(now.0.saturating_sub(deadline.0), payload);
-                };
-                left = if self.levels.is_tolerant(front.bucket()) {
-                    self.drain::<true>(front, left, &mut hand_out)
-                } else {
-                    self.drain::<false>(front, left, &mut hand_out)
-                };
-                if self.levels.front() == Some((front, None)) {
-                    self.levels.dequeue(front);
-                }
+                let taken = self.levels.pop_front(front.bucket(), CHUNK.min(left), |keys| {
+                    for (place, &key) in chunk.iter_mut().zip(keys) {
+                        *place = (key, self.entries.link_mut(key.index()).deadline);
+                    }
+                });
+                left -= taken;
+                self.drain(front, now, &chunk[..taken], &mut hand_out);
             } else {
-                self.levels.dequeue(front);
                 left -= 1;
             }
+            // It is the front still: what was moved on begins later, or begins with it and is finer.
+            if self.levels.is_empty(front.bucket()) {
+                self.levels.dequeue(front);
+            }
         }
-        self.levels.set_clock(now);
-        Progress::Done
     }
 
-    /// Takes up to `left` entries out of a bucket that has come up, of a tolerant level or of another, and returns how
-    /// many of `left` remain.
-    fn drain<const TOLERANT: bool>(
+    /// Hands out or moves on what was taken out of a bucket that has come up.
+    #[inline]
+    fn drain(
         &mut self,
         front: Queued,
-        mut left: usize,
-        mut hand_out: impl FnMut(Nanos, T),
-    ) -> usize {
-        let hands_out = TOLERANT || self.levels.is_finest(front.bucket());
-        let end = if TOLERANT { tolerant_end(front) } else { self.resolution().end(front.beginning()) };
-        while left > 0 {
-            let mut keys = [Key::PLACEHOLDER; CHUNK];
-            let taken = self.levels.pop_front(front.bucket(), &mut keys[..CHUNK.min(left)]);
-            let keys = &keys[..taken];
-            if keys.is_empty() {
-                break;
+        now: Nanos,
+        chunk: &[(Key, Nanos)],
+        hand_out: &mut impl FnMut(u64, T),
+    ) {
+        let kind = self.levels.kind(front.bucket());
+        if kind == Kind::Overflow {
+            for &(key, deadline) in chunk {
+                self.move_on(key, deadline);
             }
-            left -= taken;
-            let mut deadlines = [Nanos::ZERO; CHUNK];
-            for (deadline, key) in deadlines.iter_mut().zip(keys) {
-                *deadline = self.entries.link_mut(key.index()).deadline;
-            }
-            for (&deadline, &key) in deadlines.iter().zip(keys) {
-                // Where entries are handed out one with a later deadline was moved to it and left in its bucket.
-                if hands_out && deadline <= end {
-                    hand_out(deadline, self.entries.remove(key.index()));
-                    continue;
-                }
-                self.cascaded += 1;
-                if TOLERANT {
-                    self.relink_rounded(key, deadline);
-                } else {
-                    let slot = self.levels.slot_for(deadline);
-                    self.relink(key, deadline, slot);
-                }
+            return;
+        }
+        let end = if kind == Kind::Tolerant {
+            tolerant_end(front)
+        } else {
+            self.resolution().end(front.beginning())
+        };
+        for &(key, deadline) in chunk {
+            if deadline <= end {
+                // Never less than zero: what is handed out is due.
+                hand_out(now.0.saturating_sub(deadline.0), self.entries.remove(key.index()));
+            } else {
+                self.move_later(key, deadline, kind);
             }
         }
-        left
+    }
+
+    /// Moves an entry on that was moved to a later deadline, and left in a bucket whose entries are handed out. Kept out of
+    /// the loop that hands out, which is shorter so.
+    #[inline(never)]
+    fn move_later(&mut self, key: Key, deadline: Nanos, kind: Kind) {
+        if kind == Kind::Tolerant {
+            self.cascaded += 1;
+            self.relink_rounded(key, deadline);
+        } else {
+            self.move_on(key, deadline);
+        }
+    }
+
+    /// Moves an entry to the bucket where its deadline belongs by now.
+    #[inline(always)]
+    fn move_on(&mut self, key: Key, deadline: Nanos) {
+        self.cascaded += 1;
+        let slot = self.levels.slot_for(deadline);
+        self.relink(key, deadline, slot);
     }
 }
 

@@ -103,11 +103,12 @@ impl Bucket {
         self.last_deadline
     }
 
-    /// Takes keys out at the front, as many as there are and `into` has room for, and tells their number.
-    pub(super) fn pop_front(&mut self, into: &mut [Key]) -> usize {
+    /// Takes up to `most` keys out at the front, gives them to `into` in order, and tells their number.
+    #[inline]
+    pub(super) fn pop_front(&mut self, most: usize, into: impl FnOnce(&[Key])) -> usize {
         let held = &self.keys[self.head as usize..];
-        let taken = held.len().min(into.len());
-        into[..taken].copy_from_slice(&held[..taken]);
+        let taken = held.len().min(most);
+        into(&held[..taken]);
         self.head += u32::try_from(taken).expect("no more keys than positions");
         self.clear_if_emptied();
         taken
@@ -146,8 +147,13 @@ mod tests {
     use super::*;
 
     fn pop_front(bucket: &mut Bucket) -> Option<Key> {
-        let mut first = [key(0)];
-        (bucket.pop_front(&mut first) == 1).then_some(first[0])
+        pop_up_to(bucket, 1).pop()
+    }
+
+    fn pop_up_to(bucket: &mut Bucket, most: usize) -> Vec<Key> {
+        let mut popped = Vec::new();
+        assert_eq!(bucket.pop_front(most, |keys| popped.extend(keys)), popped.len());
+        popped
     }
 
     fn key(index: u32) -> Key {
@@ -209,10 +215,9 @@ mod tests {
         for index in 10..15 {
             bucket.push(key(index), Nanos(1));
         }
-        let mut three = [key(0); 3];
-        assert_eq!((bucket.pop_front(&mut three), three), (3, [10, 11, 12].map(key)));
-        assert_eq!((bucket.pop_front(&mut three), three), (2, [13, 14, 12].map(key)));
-        assert_eq!((bucket.pop_front(&mut three), bucket.is_empty()), (0, true));
+        assert_eq!(pop_up_to(&mut bucket, 3), [10, 11, 12].map(key));
+        assert_eq!(pop_up_to(&mut bucket, 3), [13, 14].map(key));
+        assert!(bucket.is_empty() && pop_up_to(&mut bucket, 3).is_empty());
     }
 
     #[test]

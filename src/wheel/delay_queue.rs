@@ -6,8 +6,8 @@ use std::collections::BinaryHeap;
 use super::place::BucketId;
 use crate::tick::Nanos;
 
-/// A bucket in the queue: when it begins, and below that which it is, in one number, as it takes two instructions to
-/// compare those.
+/// A bucket in the queue: when it begins, and below that which it is, in one number, as such are compared by two
+/// instructions.
 ///
 /// Of two that begin together the coarser comes first, because what it holds may belong into the finer one. It has the
 /// greater number, so the complement stands here.

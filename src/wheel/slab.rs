@@ -197,10 +197,16 @@ impl<T> Entries<T> {
         self.len -= 1;
         // One page of slack, so that entries coming and going round a border do not allocate each time.
         if page.payloads.is_empty() && self.allocated * PAGE_LEN >= self.len + 2 * PAGE_LEN {
-            *page = Page::EMPTY;
-            self.allocated -= 1;
+            self.free(page_number);
         }
         payload
+    }
+
+    /// Gives back the memory of an empty page.
+    #[cold]
+    fn free(&mut self, page_number: usize) {
+        self.pages[page_number] = Page::EMPTY;
+        self.allocated -= 1;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::bucket::Kind;
 use super::levels::RoundedSlot;
 use super::slab::Link;
 use super::{Hierarchy, Key, Nanos};
@@ -93,7 +94,7 @@ impl<T> Hierarchy<T> {
         let Link { deadline: before, place } = *self.find(key)?;
         self.entries.link_mut(key.index()).deadline = deadline;
         let is_later = deadline >= before;
-        if is_later && self.levels.is_tolerant(place.bucket()) {
+        if is_later && self.levels.kind(place.bucket()) == Kind::Tolerant {
             return Some(Nanos::MAX);
         }
         let expiration = match self.levels.slot_for_rounded(deadline) {

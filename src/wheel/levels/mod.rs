@@ -166,13 +166,27 @@ impl Levels {
         }
     }
 
-    /// Takes keys out at the front of a bucket, as many as there are and `keys` has room for, and tells their number.
-    pub(super) fn pop_front(&mut self, id: BucketId, keys: &mut [Key]) -> usize {
-        self.buckets[id.as_index()].pop_front(keys)
+    /// Takes up to `most` keys out at the front of a bucket, gives them to `into` in order, and tells their number.
+    #[inline]
+    pub(super) fn pop_front(&mut self, id: BucketId, most: usize, into: impl FnOnce(&[Key])) -> usize {
+        self.buckets[id.as_index()].pop_front(most, into)
+    }
+
+    /// What happens to a bucket that comes up.
+    #[inline]
+    pub(super) fn kind(&self, id: BucketId) -> Kind {
+        self.bucket(id).kind
+    }
+
+    /// Whether nothing stands in a bucket.
+    #[inline]
+    pub(super) fn is_empty(&self, id: BucketId) -> bool {
+        self.bucket(id).is_empty()
     }
 
     /// Takes the front of the queue, an empty bucket, out of it.
     pub(super) fn dequeue(&mut self, front: Queued) {
+        debug_assert_eq!(self.queue.front(), Some(front));
         let bucket = &mut self.buckets[front.bucket().as_index()];
         debug_assert!(bucket.is_empty());
         bucket.queued = false;

@@ -130,12 +130,6 @@ impl Levels {
         (place, deadline)
     }
 
-    /// Whether a bucket is one of a tolerant level.
-    #[inline]
-    pub(in crate::wheel) fn is_tolerant(&self, id: BucketId) -> bool {
-        self.bucket(id).kind == Kind::Tolerant
-    }
-
     /// # Panics
     /// If a bucket in the queue does not stand at a slot of its level as the clock stands, or has another deadline.
     pub(super) fn assert_tolerant(&self, queued: Queued) {
