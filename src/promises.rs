@@ -3,8 +3,8 @@
 //! Each promise names the tests that fail when it is broken, most of which were seen to fail with the code broken on
 //! purpose. `tests/promises.rs` checks that they exist. Those in `src/loom_models` are tried in every order in which
 //! threads can come (in the larger ones, with up to three preemptions; in `random.rs` at random); the targets in `fuzz`
-//! are fed by a fuzzer for as long as one likes; all others run with `cargo test`. `tests/mutants.md` tells which small changes of the core
-//! have been tried, and which of them no test notices.
+//! are fed by a fuzzer for as long as one likes; all others run with `cargo test`. `tests/mutants.md` tells which small
+//! changes of the core have been tried, and which of them no test notices.
 //!
 //! # Never early
 //!

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use futures::future::FusedFuture;
 use tokio::task::coop;
 use tokio::time::Instant;
 
@@ -30,6 +31,8 @@ pub struct Job<T> {
     cancel_on_drop: bool,
     /// Whether it was polled, so that the record may have a waker.
     is_awaited: bool,
+    /// Whether it has given its result.
+    has_told: bool,
 }
 
 /// What a handle does with its job, whatever the type of its future.
@@ -44,7 +47,7 @@ pub(super) trait Handled<T>: Send + Sync {
 
 impl<T> Job<T> {
     pub(super) const fn of(record: Arc<dyn Handled<T>>) -> Self {
-        Self { record, cancel_on_drop: false, is_awaited: false }
+        Self { record, cancel_on_drop: false, is_awaited: false, has_told: false }
     }
 
     /// Where the job stands.
@@ -101,8 +104,16 @@ impl<T> Future for Job<T> {
         let result = self.record.poll_result(cx);
         if result.is_ready() {
             budget.made_progress();
+            self.has_told = true;
         }
         result
+    }
+}
+
+impl<T> FusedFuture for Job<T> {
+    /// Whether it has given its result.
+    fn is_terminated(&self) -> bool {
+        self.has_told
     }
 }
 
@@ -119,7 +130,7 @@ impl<T> Drop for Job<T> {
 
 impl<T> fmt::Debug for Job<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { record, cancel_on_drop, is_awaited: _ } = self;
+        let Self { record, cancel_on_drop, is_awaited: _, has_told: _ } = self;
         let JobInfo { state, due } = record.info();
         f.debug_struct("Job")
             .field("state", &state)

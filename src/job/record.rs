@@ -156,8 +156,8 @@ impl<W: Work, O: Owner> Record<W, O> {
         ended
     }
 
-    /// For the task: its run is over. Looks at the orders in the same moment as it ends the job or puts it back, so that
-    /// none is lost.
+    /// For the task: its run is over. Looks at the orders in the same moment as it ends the job or puts it back, so
+    /// that none is lost.
     pub(super) fn go_on(self: &Arc<Self>, work: W, next: Next<W>) -> GoOn<W> {
         let mut inner = self.lock();
         let order = match &mut inner.stage {

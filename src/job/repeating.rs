@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures::future::FusedFuture;
 use tokio::time::Instant;
 
 use super::error::{JobError, TryRunError};
@@ -212,8 +213,8 @@ impl Repeating {
     /// Goes over to another schedule, and tells whether the job is not over: then there is nothing to change.
     ///
     /// The new schedule begins now, as that of a new job does. If a run is going on, it goes on, and what the new
-    /// schedule says for the first run counts when it has ended, also if the old schedule, which is asked once more then,
-    /// has come to its end. It is the new schedule that is called at once, by this call.
+    /// schedule says for the first run counts when it has ended, also if the old schedule, which is asked once more
+    /// then, has come to its end. It is the new schedule that is called at once, by this call.
     ///
     /// # Panics
     /// If the new schedule does when it is asked for the first run; the old one stays then. Or if dropping the old one
@@ -249,6 +250,13 @@ impl Future for Repeating {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.job).poll(cx)
+    }
+}
+
+impl FusedFuture for Repeating {
+    /// Whether it has given its result.
+    fn is_terminated(&self) -> bool {
+        self.job.is_terminated()
     }
 }
 

@@ -54,9 +54,9 @@ fn run(interruptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// So many orders by chance as the environment's `SHUTTLE_ITERATIONS` says, and where there are too many as many again in
-/// which threads have priorities, which finds what takes a few interruptions at just the right places. One that fails is
-/// printed, to be replayed.
+/// So many orders by chance as the environment's `SHUTTLE_ITERATIONS` says, and where there are too many as many again
+/// in which threads have priorities, which finds what takes a few interruptions at just the right places. One that
+/// fails is printed, to be replayed.
 #[cfg(shuttle)]
 fn run(interruptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     use shuttle::scheduler::{PctScheduler, RandomScheduler};

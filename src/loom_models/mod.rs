@@ -4,8 +4,8 @@
 //! RUSTFLAGS="--cfg loom" cargo test --release --lib loom_models
 //! ```
 //!
-//! And larger ones, with more threads than loom can take, in [`random`], in orders that shuttle takes at random; it runs
-//! the others too.
+//! And larger ones, with more threads than loom can take, in [`random`], in orders that shuttle takes at random; it
+//! runs the others too.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom --cfg shuttle" cargo test --release --lib loom_models

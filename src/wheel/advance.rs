@@ -126,8 +126,8 @@ impl<T> Hierarchy<T> {
         }
     }
 
-    /// Moves an entry on that was moved to a later deadline, and left in a bucket whose entries are handed out. Kept out of
-    /// the loop that hands out, which is shorter so.
+    /// Moves an entry on that was moved to a later deadline, and left in a bucket whose entries are handed out. Kept
+    /// out of the loop that hands out, which is shorter so.
     #[inline(never)]
     fn move_later(&mut self, key: Key, deadline: Nanos, kind: Kind) {
         if kind == Kind::Tolerant {

@@ -47,8 +47,8 @@ impl Level {
         level
     }
 
-    /// Turns the ring, so that it begins at the clock's slot, and tells whether it had to be turned. Where it had not, the
-    /// coarser levels' had not either, as their slots are as wide as several of this one.
+    /// Turns the ring, so that it begins at the clock's slot, and tells whether it had to be turned. Where it had not,
+    /// the coarser levels' had not either, as their slots are as wide as several of this one.
     pub(super) fn set_clock(&mut self, clock: Tick) -> bool {
         let end = self.number(clock).saturating_add(self.slots.value());
         // Past the last tick of all there is nothing.

@@ -1,4 +1,5 @@
-//! How repeating jobs end when something goes wrong: panics, a wheel that is full, the end of the wheel and its runtime.
+//! How repeating jobs end when something goes wrong: panics, a wheel that is full, the end of the wheel and its
+//! runtime.
 
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};

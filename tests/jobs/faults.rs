@@ -1,5 +1,5 @@
-//! What goes wrong round jobs that run once: panics, the end of the wheel and of its runtime, and cancels that race with
-//! the start.
+//! What goes wrong round jobs that run once: panics, the end of the wheel and of its runtime, and cancels that race
+//! with the start.
 
 use std::future::pending;
 use std::hint::black_box;

@@ -1,4 +1,5 @@
-//! Jobs by keys: keys and jobs whose code does what it should not, threads that meet, and wheels and tables that are gone.
+//! Jobs by keys: keys and jobs whose code does what it should not, threads that meet, and wheels and tables that are
+//! gone.
 
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};

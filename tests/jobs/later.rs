@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use futures::future::FusedFuture;
 use timingwheel::TimingWheel;
-use timingwheel::job::{Job, JobState};
+use timingwheel::job::{FixedRate, Job, JobState, Schedule};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
@@ -278,4 +279,17 @@ async fn jobs_that_are_over_spend_the_budget_of_the_task_that_awaits_them() {
         polls
     });
     assert!(polls.await.unwrap() > 1, "it kept the worker for a thousand jobs");
+}
+
+#[tokio::test(start_paused = true)]
+async fn handles_are_terminated_when_they_have_given_their_results() {
+    let wheel = TimingWheel::new();
+    let mut once = wheel.run_after(ms(10), async {});
+    let mut repeating = wheel.run_by(FixedRate::new(ms(10)).times(3), || async {});
+    sleep(ms(50)).await;
+    assert!(once.state().is_over() && !once.is_terminated());
+    assert!(repeating.state().is_over() && !repeating.is_terminated());
+    (&mut once).await.unwrap();
+    (&mut repeating).await.unwrap();
+    assert!(once.is_terminated() && repeating.is_terminated());
 }

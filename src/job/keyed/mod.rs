@@ -25,8 +25,8 @@ use crate::timing_wheel::TimingWheel;
 /// counts it.
 ///
 /// # Panics
-/// As the `Hash` and `Eq` of the keys do. These must not come back here. If an `Eq` panics as a job is added, that may run
-/// without being listed.
+/// As the `Hash` and `Eq` of the keys do. These must not come back here. If an `Eq` panics as a job is added, that may
+/// run without being listed.
 ///
 /// # Examples
 ///
@@ -164,8 +164,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// Called again it does nothing and returns nothing.
     ///
     /// # Panics
-    /// If cloning a key does; all jobs have been removed then. If dropping what a job runs panics, the panic hook reports
-    /// it.
+    /// If cloning a key does; all jobs have been removed then. If dropping what a job runs panics, the panic hook
+    /// reports it.
     ///
     /// # Examples
     ///
