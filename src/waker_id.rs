@@ -52,6 +52,14 @@ impl WakerId {
         let &[ref data @ .., 0] = &(waker.data().addr() as u64).to_le_bytes() else { return None };
         Some(Self { data: *data, kind })
     }
+
+    /// Whether that waker has these addresses. With fewer instructions than to look for its kind among all.
+    #[inline]
+    pub(crate) fn is_of(self, waker: &Waker) -> bool {
+        let (_, vtable) = &KINDS[self.kind as usize];
+        let [data @ .., 0] = (waker.data().addr() as u64).to_le_bytes() else { return false };
+        data == self.data && vtable.load(Ordering::Relaxed) == std::ptr::from_ref(waker.vtable()).addr()
+    }
 }
 
 impl Kind {
@@ -119,6 +127,7 @@ mod tests {
             for (b, other) in wakers.iter().enumerate() {
                 if let (Some(id), Some(other_id)) = (WakerId::of(waker), WakerId::of(&other.clone())) {
                     assert_eq!(id == other_id, a == b, "{waker:?} and {other:?}");
+                    assert_eq!(id.is_of(other), a == b, "{waker:?} and {other:?}");
                 }
             }
         }

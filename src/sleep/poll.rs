@@ -1,0 +1,100 @@
+//! Polling a sleep.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+
+use tokio::task::coop;
+
+use super::{Sleep, State};
+use crate::error::Error;
+use crate::waker_id::WakerId;
+use crate::wheel::Nanos;
+
+impl Sleep {
+    /// Polls as the future does, but returns an error where that would panic, and spends none of the task's
+    /// cooperative budget.
+    ///
+    /// With a waker of one's own, which tells some task what it was that came due, one task can look after any number
+    /// of timers: `examples/cache.rs` does that.
+    ///
+    /// # Errors
+    /// If the wheel ended before the deadline, or if there was no place for one more timer.
+    #[inline]
+    pub fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if self.waits_for(cx.waker()) { Poll::Pending } else { self.poll_changed(cx) }
+    }
+
+    /// Whether nothing has happened since a poll by the same waker.
+    #[inline]
+    fn waits_for(&self, current: &Waker) -> bool {
+        match self.state {
+            State::Registered { key: _, waker: Some(waker) } => {
+                waker.is_of(current) && !self.shard.has_reached(self.deadline)
+            }
+            _ => false,
+        }
+    }
+
+    /// Polls where something may have happened. Apart, so that polling again takes no register from the caller.
+    #[inline(never)]
+    fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let result = match self.state {
+            State::Due | State::Elapsed => Ok(()),
+            State::MadeAt(now) => ready!(self.register(now, cx.waker())?.map(Ok)),
+            State::RoundedAt(now) => ready!(self.register_rounded(now, cx.waker())?.map(Ok)),
+            State::Unregistered => ready!(self.register(self.now(), cx.waker())?.map(Ok)),
+            State::Registered { key, waker: _ } => {
+                if !self.shard.has_reached(self.deadline) {
+                    let current = cx.waker().clone();
+                    let id = WakerId::of(&current);
+                    if let Ok(before) = self.shard.set_waker(key, current) {
+                        self.state = State::Registered { key, waker: id };
+                        // Last, as it may panic: what is remembered has to be true then.
+                        drop(before);
+                        return Poll::Pending;
+                    }
+                }
+                self.shard.finish(key, self.deadline)
+            }
+        };
+        self.state = if result.is_ok() { State::Elapsed } else { State::Unregistered };
+        Poll::Ready(result)
+    }
+
+    /// Adds the entry; ready if the deadline has passed by `now`.
+    #[inline]
+    pub(super) fn register(&mut self, now: Nanos, waker: &Waker) -> Result<Poll<()>, Error> {
+        // Of the clone, which is the one that stays: it need not have the address of the original.
+        let waker = waker.clone();
+        let id = WakerId::of(&waker);
+        match self.shard.register(now, self.deadline, waker)? {
+            None => Ok(Poll::Ready(())),
+            Some(key) => {
+                self.state = State::Registered { key, waker: id };
+                Ok(Poll::Pending)
+            }
+        }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let result = ready!(self.poll_elapsed(cx));
+        // A task that only ever finds its timers elapsed has to let others run, as with tokio's.
+        let Poll::Ready(budget) = coop::poll_proceed(cx) else {
+            if result.is_ok() {
+                self.state = State::Due;
+            }
+            return Poll::Pending;
+        };
+        budget.made_progress();
+        match result {
+            Ok(()) => Poll::Ready(()),
+            Err(error) => {
+                panic!("a `Sleep` was polled that cannot become ready: {error}")
+            }
+        }
+    }
+}
