@@ -1,6 +1,6 @@
 //! What a slot of a level holds.
 
-use super::slab::Key;
+use super::key::Key;
 use crate::tick::Nanos;
 
 /// Room for this many entries stays with an emptied bucket, so that a warm wheel does not allocate.

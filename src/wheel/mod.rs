@@ -42,6 +42,7 @@ mod census;
 mod delay_queue;
 mod earliest;
 mod invariants;
+mod key;
 mod level;
 mod levels;
 mod place;
@@ -55,7 +56,7 @@ use slab::{Entries, Link};
 pub(crate) use self::census::Census;
 
 pub use self::advance::Progress;
-pub use self::slab::Key;
+pub use self::key::Key;
 pub use crate::tick::{Nanos, Resolution};
 
 /// Timers with a payload, ordered by deadline to within a tick.

@@ -6,9 +6,9 @@ mod tolerant;
 
 use super::bucket::{Bucket, Kind, Taken};
 use super::delay_queue::{DelayQueue, Queued};
+use super::key::Key;
 use super::level::Level;
 use super::place::{BucketId, Place};
-use super::slab::Key;
 use crate::tick::{Nanos, Resolution, Tick};
 use tolerant::TolerantLevels;
 pub(super) use tolerant::{RoundedSlot, end as tolerant_end};

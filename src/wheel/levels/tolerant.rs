@@ -22,8 +22,8 @@ use super::{Levels, Slot};
 use crate::tick::{Nanos, Tick};
 use crate::wheel::bucket::Kind;
 use crate::wheel::delay_queue::Queued;
+use crate::wheel::key::Key;
 use crate::wheel::place::{BucketId, Place};
-use crate::wheel::slab::Key;
 
 /// How many slots each of them has.
 pub(super) const SLOTS: u32 = 64;

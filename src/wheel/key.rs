@@ -1,0 +1,34 @@
+//! The keys by which owners find their entries again.
+
+use std::fmt;
+
+/// Names one entry for as long as it is pending.
+///
+/// A key whose entry was cancelled or handed out is stale: it finds nothing, also when the entry's index
+/// has been given to another, because it carries the number of the insertion that made it. That number has
+/// 32 bits, so a key becomes ambiguous only after 4,294,967,296 later insertions into the same hierarchy.
+// One word with the index below the number, because it is moved in a register then.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key(u64);
+
+impl Key {
+    /// For places that hold no key as yet.
+    pub(crate) const PLACEHOLDER: Self = Self::new(0, 0);
+
+    #[inline]
+    pub(super) const fn new(index: u32, generation: u32) -> Self {
+        Self((generation as u64) << 32 | index as u64)
+    }
+
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "the upper half is the number of the insertion")]
+    pub(super) const fn index(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({} of insertion {})", self.index(), self.0 >> 32)
+    }
+}
