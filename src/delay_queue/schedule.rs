@@ -46,8 +46,9 @@ pub(super) struct Schedule<T> {
     due: Due,
     /// The time that was told last.
     now: Nanos,
-    /// Empty between calls. Keeps its memory.
+    /// What the timers hand out, and where it goes. Empty between calls; they keep their memory.
     handed_out: Vec<usize>,
+    places: Vec<Place>,
 }
 
 impl<T> Schedule<T> {
@@ -58,6 +59,7 @@ impl<T> Schedule<T> {
             due: Due::default(),
             now: Nanos::ZERO,
             handed_out: Vec::new(),
+            places: Vec::new(),
         }
     }
 
@@ -167,22 +169,22 @@ impl<T> Schedule<T> {
 
     fn move_horizon(&mut self, batch: usize) -> Turn {
         let end = self.end_of_tick(self.now);
-        loop {
-            let next = self.timers.next_expiration().filter(|&next| next <= end);
-            if next.is_none() && self.timers.elapsed() >= end {
-                break;
-            }
-            // Not to the end at once, so that few are among the due at a time: the heap stays small.
-            let to = next.map_or(end, |next| self.end_of_tick(next));
+        if self.timers.elapsed() < end || self.timers.next_expiration().is_some_and(|next| next <= end) {
             let mut handed_out = std::mem::take(&mut self.handed_out);
-            let progress = self.timers.advance(to, batch, &mut handed_out);
-            for index in handed_out.drain(..) {
+            let mut places = std::mem::take(&mut self.places);
+            let progress = self.timers.advance(end, batch, &mut handed_out);
+            // All items are looked at before the first is put anywhere: they lie scattered, and so the processor waits
+            // for several at a time.
+            places.extend(handed_out.drain(..).map(|index| {
                 let item = self.items.at_mut(index);
                 item.timer = None;
-                let place = Place { deadline: item.deadline, number: item.number, index };
-                if place.deadline > to { self.put(place) } else { self.due.push(place) }
+                Place { deadline: item.deadline, number: item.number, index }
+            }));
+            for place in places.drain(..) {
+                if place.deadline > end { self.put(place) } else { self.due.push(place) }
             }
             self.handed_out = handed_out;
+            self.places = places;
             if progress == Progress::More {
                 return Turn::More;
             }
@@ -241,6 +243,7 @@ impl<T> Schedule<T> {
         self.due.sweep(&self.items);
         self.due.shrink_to_fit();
         self.handed_out.shrink_to_fit();
+        self.places.shrink_to_fit();
     }
 
     /// Moves items together, so that they take no more memory than they have to.
