@@ -97,8 +97,9 @@ impl Model {
         (self.pending.len() * (self.levels_needed + 1)) as u64
     }
 
-    /// Each bucket may stand emptied in the queue.
+    /// Each bucket may stand emptied in the queue, those of tolerant levels too: of 64 slots, each level's four times as
+    /// wide as those of the one below.
     fn most_emptied(&self) -> u64 {
-        self.wheel.levels() as u64 * self.shape.slots
+        self.wheel.levels() as u64 * self.shape.slots + u64::from(u64::BITS / 2) * 64
     }
 }
