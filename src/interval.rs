@@ -6,9 +6,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use tokio::task::coop;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::clock::LONGEST;
+use crate::error::Error;
 use crate::sleep::Sleep;
 use crate::timing_wheel::TimingWheel;
 use crate::wheel::Nanos;
@@ -82,7 +84,8 @@ impl Interval {
     /// Dropping this future loses no tick.
     ///
     /// # Panics
-    /// As awaiting a [`Sleep`] does: if the wheel has ended, or has no place for one more timer.
+    /// If the wheel has ended, or has no place for one more timer. [`try_tick`](Self::try_tick) returns an error
+    /// instead.
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
@@ -92,8 +95,55 @@ impl Interval {
     /// # Panics
     /// As [`tick`](Self::tick).
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
-        ready!(Pin::new(&mut self.sleep).poll(cx));
-        Poll::Ready(self.take_tick())
+        match ready!(self.poll_try_tick(cx)) {
+            Ok(tick) => Poll::Ready(tick),
+            Err(error) => panic!("an `Interval` was polled whose next tick cannot come: {error}"),
+        }
+    }
+
+    /// As [`tick`](Self::tick), but returns an error where that would panic.
+    ///
+    /// # Cancel safety
+    /// Dropping this future loses no tick.
+    ///
+    /// # Errors
+    /// If the wheel has ended, or has no place for one more timer; then it can be tried again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let mut interval = wheel.interval(Duration::from_secs(10));
+    /// let heartbeat = tokio::spawn(async move {
+    ///     let mut beats = 0;
+    ///     while interval.try_tick().await.is_ok() {
+    ///         beats += 1;
+    ///     }
+    ///     beats
+    /// });
+    /// tokio::time::sleep(Duration::from_secs(25)).await;
+    /// wheel.shutdown();
+    /// assert_eq!(heartbeat.await.unwrap(), 3);
+    /// # }
+    /// ```
+    pub async fn try_tick(&mut self) -> Result<Instant, Error> {
+        poll_fn(|cx| self.poll_try_tick(cx)).await
+    }
+
+    /// Polls for the next tick, as [`poll_tick`](Self::poll_tick) does, but returns an error where that would panic.
+    ///
+    /// # Errors
+    /// As [`try_tick`](Self::try_tick).
+    pub fn poll_try_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, Error>> {
+        let budget = ready!(coop::poll_proceed(cx));
+        let result = ready!(self.sleep.poll_elapsed(cx));
+        budget.made_progress();
+        Poll::Ready(result.map(|()| self.take_tick()))
     }
 
     /// What is ready when the next tick is due, for a poll that is not to panic. [`take_tick`](Self::take_tick) then.

@@ -12,6 +12,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{LazyLock, Mutex, PoisonError};
+use std::{error, fmt};
 
 use tokio::runtime::{Handle, Id};
 
@@ -49,17 +50,63 @@ pub(crate) fn with_current<R>(f: impl FnOnce(&TimingWheel) -> R) -> R {
     result
 }
 
-/// Makes `wheel` the current runtime's, or gives it back if there is one already.
-pub(crate) fn set(wheel: TimingWheel) -> Result<(), TimingWheel> {
-    let Ok(runtime) = Handle::try_current() else { return Err(wheel) };
+/// Makes `wheel` the current runtime's, or gives it back and says why not.
+pub(crate) fn set(wheel: TimingWheel) -> Result<(), SetWheelError> {
+    let refused = |wheel, reason| Err(SetWheelError { wheel, reason });
+    let Ok(runtime) = Handle::try_current() else { return refused(wheel, Reason::NoRuntime) };
+    if wheel.is_ended() {
+        return refused(wheel, Reason::Ended);
+    }
+    if !wheel.is_on_this_runtime() {
+        return refused(wheel, Reason::OtherRuntime);
+    }
     let id = runtime.id();
     match wheels().entry(id) {
-        Entry::Occupied(_) => return Err(wheel),
+        Entry::Occupied(_) => return refused(wheel, Reason::Taken),
         Entry::Vacant(entry) => drop(entry.insert(wheel.clone())),
     }
     keep(id, wheel);
     Ok(())
 }
+
+/// A wheel did not become that of the runtime. It is in here.
+#[derive(Debug)]
+pub struct SetWheelError {
+    wheel: TimingWheel,
+    reason: Reason,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Reason {
+    NoRuntime,
+    Taken,
+    OtherRuntime,
+    Ended,
+}
+
+impl SetWheelError {
+    /// The wheel, as it was given.
+    #[must_use]
+    pub fn into_inner(self) -> TimingWheel {
+        self.wheel
+    }
+}
+
+impl fmt::Display for SetWheelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.reason {
+            Reason::NoRuntime => {
+                "there is no runtime whose wheel to set, because this thread is not within one: call it inside \
+                 `block_on`, or under `Runtime::enter`"
+            }
+            Reason::Taken => "the runtime has a wheel already: set one before `timingwheel::time` is used there",
+            Reason::OtherRuntime => "the wheel is driven by another runtime: make it on this one",
+            Reason::Ended => "the wheel has ended",
+        })
+    }
+}
+
+impl error::Error for SetWheelError {}
 
 #[track_caller]
 fn find_or_make(id: Id) -> TimingWheel {

@@ -25,6 +25,7 @@ use crate::clock::LONGEST;
 pub use crate::delay_queue::DelayQueue;
 use crate::error::{Error, TryTimeoutError};
 use crate::interval::assert_period;
+pub use crate::runtime_wheel::SetWheelError;
 use crate::runtime_wheel::{set, with_current};
 pub use crate::{Interval, Sleep, Timeout, TimingWheel};
 pub use tokio::time::{Duration, Instant, MissedTickBehavior};
@@ -201,7 +202,8 @@ pub fn wheel() -> TimingWheel {
 /// [shut down](TimingWheel::shutdown) nothing takes its place.
 ///
 /// # Errors
-/// Gives the wheel back if the runtime has one already, or if this thread is not within a runtime.
+/// Gives the wheel back if the runtime has one already, if the wheel is on another runtime or has ended, or if this
+/// thread is not within a runtime.
 ///
 /// # Examples
 ///
@@ -209,13 +211,13 @@ pub fn wheel() -> TimingWheel {
 /// use timingwheel::{TimingWheel, time::{self, Duration}};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), timingwheel::BuildError> {
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let wheel = TimingWheel::builder().tick(Duration::from_micros(100)).build()?;
-/// time::set_wheel(wheel).expect("nothing was used before");
+/// time::set_wheel(wheel)?;
 /// time::sleep(Duration::from_micros(300)).await;
 /// # Ok(())
 /// # }
 /// ```
-pub fn set_wheel(wheel: TimingWheel) -> Result<(), TimingWheel> {
+pub fn set_wheel(wheel: TimingWheel) -> Result<(), SetWheelError> {
     set(wheel)
 }

@@ -148,3 +148,20 @@ fn an_interval_can_be_sent_shared_and_moved() {
     fn check<T: Send + Sync + Unpin + std::fmt::Debug + 'static>() {}
     check::<Interval>();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_that_cannot_come_is_an_error_and_a_panic_that_says_why() {
+    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+    let place = wheel.try_sleep(Duration::from_secs(60)).unwrap();
+    let mut interval = wheel.interval(Duration::from_secs(1));
+    let start = Instant::now();
+    assert_eq!(interval.try_tick().await, Ok(start));
+    assert!(interval.try_tick().await.unwrap_err().is_at_capacity());
+    drop(place);
+    assert_eq!(interval.try_tick().await, Ok(start + Duration::from_secs(1)), "no tick is lost");
+    wheel.shutdown();
+    assert!(interval.try_tick().await.unwrap_err().is_shutdown());
+    let panic = tokio::spawn(async move { interval.tick().await }).await.unwrap_err().into_panic();
+    let text = panic.downcast::<String>().unwrap();
+    assert!(text.starts_with("an `Interval` was polled whose next tick cannot come: "), "{text}");
+}

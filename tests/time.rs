@@ -105,7 +105,11 @@ async fn the_wheel_can_be_set_before_the_first_use_and_not_after() {
     drop(first);
 
     let other = TimingWheel::new();
-    assert!(time::set_wheel(other).is_err());
+    let refused = time::set_wheel(other).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "the runtime has a wheel already: set one before `timingwheel::time` is used there"
+    );
     assert!(time::wheel().try_sleep(SECOND).is_ok());
 }
 
@@ -113,7 +117,23 @@ async fn the_wheel_can_be_set_before_the_first_use_and_not_after() {
 fn without_a_runtime_there_is_no_wheel_to_set_and_the_wheel_is_given_back() {
     let runtime = paused();
     let wheel = runtime.block_on(async { TimingWheel::new() });
-    assert!(time::set_wheel(wheel).is_err_and(|wheel| wheel.pending() == 0));
+    let refused = time::set_wheel(wheel).unwrap_err();
+    assert!(refused.to_string().starts_with("there is no runtime whose wheel to set"), "{refused}");
+    assert_eq!(refused.into_inner().pending(), 0);
+}
+
+#[test]
+fn a_wheel_of_another_runtime_or_one_that_has_ended_is_not_set() {
+    let (runtime, other) = (paused(), paused());
+    let foreign = other.block_on(async { TimingWheel::new() });
+    let refused = runtime.block_on(async { time::set_wheel(foreign) }).unwrap_err();
+    assert_eq!(refused.to_string(), "the wheel is driven by another runtime: make it on this one");
+    runtime.block_on(async {
+        let wheel = TimingWheel::new();
+        wheel.shutdown();
+        assert_eq!(time::set_wheel(wheel).unwrap_err().to_string(), "the wheel has ended");
+        time::sleep(SECOND).await;
+    });
 }
 
 #[test]

@@ -153,3 +153,10 @@ impl<F> fmt::Display for TryRunError<F> {
 }
 
 impl<F> error::Error for TryRunError<F> {}
+
+/// Without what was to run, for `?` in functions that return an [`Error`].
+impl<F> From<TryRunError<F>> for Error {
+    fn from(refused: TryRunError<F>) -> Self {
+        refused.error
+    }
+}

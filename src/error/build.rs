@@ -1,0 +1,74 @@
+//! Why a wheel was not built.
+
+use std::{error, fmt, io, time::Duration};
+
+/// Why a [`Builder`](crate::Builder) did not build.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The tick is shorter than 1 µs.
+    TickTooShort {
+        /// The tick asked for.
+        tick: Duration,
+        /// The shortest there is.
+        min: Duration,
+    },
+    /// The tick is longer than a wheel's whole range.
+    TickTooLong {
+        /// The tick asked for.
+        tick: Duration,
+        /// The longest there is.
+        max: Duration,
+    },
+    /// The number of slots in a level is too small or too large.
+    WheelSize {
+        /// The number asked for.
+        wheel_size: usize,
+        /// The smallest there is.
+        min: usize,
+        /// The largest there is.
+        max: usize,
+    },
+    /// The number of shards is zero or too large.
+    Shards {
+        /// The number asked for.
+        shards: usize,
+        /// The largest there is.
+        max: usize,
+    },
+    /// There is no tokio runtime on this thread.
+    NoRuntime,
+    /// The operating system gave no thread for the alarm.
+    AlarmThread(io::Error),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TickTooShort { tick, min } => {
+                write!(f, "a tick of {tick:?} is too short: it takes at least {min:?}")
+            }
+            Self::TickTooLong { tick, max } => {
+                write!(f, "a tick of {tick:?} is too long: it takes at most {max:?}")
+            }
+            Self::WheelSize { wheel_size, min, max } => {
+                write!(f, "a wheel size of {wheel_size} slots: it takes from {min} to {max}")
+            }
+            Self::Shards { shards, max } => write!(f, "{shards} shards: it takes from 1 to {max}"),
+            Self::NoRuntime => f.write_str(
+                "a timing wheel needs a tokio runtime for its driver, and this thread is not within one: \
+                 build it inside `block_on` or under `Runtime::enter`",
+            ),
+            Self::AlarmThread(error) => write!(f, "no thread for the wheel's alarm: {error}"),
+        }
+    }
+}
+
+impl error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Self::AlarmThread(error) => Some(error),
+            _ => None,
+        }
+    }
+}
