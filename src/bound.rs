@@ -14,6 +14,10 @@ impl Bound {
         Self { max_pending, taken: AtomicUsize::new(0) }
     }
 
+    pub(crate) const fn max_pending(&self) -> usize {
+        self.max_pending
+    }
+
     /// Takes a place for one timer.
     pub(crate) fn take(&self) -> Result<(), Error> {
         // Relaxed: the count guards no other memory.

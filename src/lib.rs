@@ -67,7 +67,7 @@
 //! | bound how long a connection may be silent | [`TimingWheel::idle_guard`] |
 //! | give something more time | [`Sleep::reset`], [`Timeout::reset`] |
 //! | let timers be late, so that very many cost less | [`Tolerance`] |
-//! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`try_timeout`](TimingWheel::try_timeout), [`Sleep::try_wait`] |
+//! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`try_timeout`](TimingWheel::try_timeout), [`Sleep::try_wait`], [`Interval::try_tick`] |
 //! | keep many items in one task, each until its time | [`time::DelayQueue`], [`TimingWheel::delay_queue`] |
 //! | wait until a condition holds for a key, or a deadline comes, as in Kafka's purgatory | [`TimingWheel::purgatory`] |
 //! | look after many timers in one task | [`Sleep::poll_elapsed`] |

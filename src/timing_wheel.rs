@@ -93,6 +93,18 @@ impl TimingWheel {
         self.wheel.shards.iter().map(|shard| shard.pending()).sum()
     }
 
+    /// How long a [tick](crate::Builder::tick) is.
+    #[must_use]
+    pub fn tick(&self) -> Duration {
+        self.shard().resolution().tick()
+    }
+
+    /// The [bound](crate::Builder::max_pending) on pending timers, if there is one.
+    #[must_use]
+    pub fn max_pending(&self) -> Option<usize> {
+        self.shard().max_pending()
+    }
+
     /// Counts of what the wheel has done so far, and how it does; see [`monitor`](crate::monitor).
     ///
     /// Locks each shard for a moment, one after the other: no longer than the driver does to fire some hundred timers.

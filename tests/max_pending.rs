@@ -206,3 +206,21 @@ fn on_a_full_wheel_a_deadline_that_has_passed_meanwhile_is_ready_and_not_refused
         assert_eq!(late.try_wait().await, Ok(()));
     });
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_becomes_an_error_by_a_question_mark() {
+    fn arm(wheel: &TimingWheel) -> Result<(), timingwheel::Error> {
+        // Which can be sent, and not shared.
+        let future: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async {});
+        drop(wheel.try_run_after(DAY, future)?);
+        let future: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async {});
+        drop(wheel.try_timeout(DAY, future)?);
+        Ok(())
+    }
+    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+    assert_eq!((wheel.max_pending(), TimingWheel::new().max_pending()), (Some(1), None));
+    let _place = wheel.try_sleep(DAY).unwrap();
+    assert!(arm(&wheel).unwrap_err().is_at_capacity());
+    wheel.shutdown();
+    assert!(arm(&wheel).unwrap_err().is_shutdown());
+}

@@ -2,7 +2,7 @@
 
 mod build;
 
-use std::{error, fmt, io, time::Duration};
+use std::{error, fmt, io};
 
 pub use build::BuildError;
 

@@ -56,7 +56,7 @@ impl<T> Job<T> {
         self.record.info().state
     }
 
-    /// When the job is due, as long as it is pending.
+    /// When the job is due, as long as it is pending; when it was to run, if it waited for that and could not.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
         self.record.info().due

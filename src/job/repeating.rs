@@ -188,7 +188,7 @@ impl Repeating {
         self.job.state()
     }
 
-    /// When the next run is due, as long as none is going on.
+    /// When the next run is due, as long as none is going on; when it was to be, if it could not.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
         self.job.due()

@@ -8,6 +8,7 @@ use super::state::{JobInfo, JobState};
 use super::work::Work;
 use crate::clock::Clock;
 use crate::contain::contained;
+use crate::error::Error;
 use crate::wheel::{Key, Nanos};
 
 /// What the lock guards.
@@ -19,13 +20,19 @@ pub(super) struct Inner<W: Work> {
 
 /// | stage | entry in the wheel | next |
 /// |---|---|---|
-/// | `Pending` | until the driver hands it out | woken: `Running`, or `Over` if the wheel has ended; cancelled: `Over` |
-/// | `Running` | none | by its task: `Over`, or `Pending` until it runs again |
-/// | `Over` | none | `Told`, once the handle has had the result |
+/// | `Pending` | until the driver hands it out | woken: `Running`, or `CouldNotRun` if the wheel has ended; cancelled: `Over` |
+/// | `Running` | none | by its task: `Over`, `CouldNotRun`, or `Pending` until it runs again |
+/// | `Over`, `CouldNotRun` | none | `Told`, once the handle has had the result |
 pub(super) enum Stage<W: Work> {
-    Pending { work: W, due: Nanos, key: Key },
+    Pending {
+        work: W,
+        due: Nanos,
+        key: Key,
+    },
     Running(Order<W>),
     Over(Result<W::Output, JobError>),
+    /// And when it was to run, if it waited for that.
+    CouldNotRun(Error, Option<Nanos>),
     Told(JobState),
 }
 
@@ -47,21 +54,26 @@ impl<W: Work> Inner<W> {
             Stage::Running(_) => JobState::Running,
             Stage::Over(Ok(_)) => JobState::Done,
             Stage::Over(Err(error)) => error.state(),
+            Stage::CouldNotRun(..) => JobState::CouldNotRun,
             Stage::Told(state) => *state,
         }
     }
 
     pub(super) fn info(&self, clock: &Clock) -> JobInfo {
         let due = match self.stage {
-            Stage::Pending { due, .. } => Some(clock.instant(due)),
+            Stage::Pending { due, .. } | Stage::CouldNotRun(_, Some(due)) => Some(clock.instant(due)),
             _ => None,
         };
         JobInfo { state: self.state(), due }
     }
 
-    /// Ends the job. What is returned is dropped outside the lock.
-    pub(super) fn end(&mut self, result: Result<W::Output, JobError>) -> Ended<W> {
-        (Waiter(self.waiter.take()), mem::replace(&mut self.stage, Stage::Over(result)))
+    /// Ends the job, which was to run at `due`, if that is known. What is returned is dropped outside the lock.
+    pub(super) fn end(&mut self, result: Result<W::Output, JobError>, due: Option<Nanos>) -> Ended<W> {
+        let over = match result.as_ref().err().and_then(JobError::reason) {
+            Some(reason) => Stage::CouldNotRun(reason, due),
+            None => Stage::Over(result),
+        };
+        (Waiter(self.waiter.take()), mem::replace(&mut self.stage, over))
     }
 }
 

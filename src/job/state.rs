@@ -40,6 +40,7 @@ impl JobState {
 pub struct JobInfo {
     /// Where it stands, or stood when it was replaced, removed or stopped.
     pub state: JobState,
-    /// When it is due, as long as it is pending, or was when it was replaced, removed or stopped.
+    /// When it is due, as long as it is pending, or was when it was replaced, removed or stopped; and when it was to
+    /// run, if it waited for that and could not.
     pub due: Option<Instant>,
 }

@@ -95,6 +95,10 @@ impl Shard {
         self.bound.is_some()
     }
 
+    pub(crate) fn max_pending(&self) -> Option<usize> {
+        self.bound.as_ref().map(|bound| bound.max_pending())
+    }
+
     /// Whether the clock can be paused, so that it may have jumped since it was looked at.
     pub(crate) fn is_pausable(&self) -> bool {
         self.alarm.is_pausable()

@@ -99,7 +99,12 @@ async fn over_the_bound_a_repeating_job_is_refused_and_between_runs_it_ends_and_
     let told = wheel.run_by(FixedRate::new(ms(10)), || async {});
     assert!(told.await.unwrap_err().reason().unwrap().is_at_capacity());
     advance(ms(10)).await;
+    let next = Instant::now() + ms(10);
     let _place = wheel.try_sleep(DAY).unwrap();
+    while !job.state().is_over() {
+        sleep(ms(1)).await;
+    }
+    assert_eq!(job.due(), Some(next), "when it was to run is known");
     assert!(job.await.unwrap_err().reason().unwrap().is_at_capacity());
 }
 

@@ -3,18 +3,19 @@
 //! The wheel's entry has a reference to it as its waker: the driver wakes it when the job is due, or the wheel has
 //! ended. All code of a user's, futures, schedules, outputs and wakers, is run and dropped outside the lock.
 
+mod handled;
+
 use std::mem;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake};
+use std::task::Wake;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
 use super::error::JobError;
-use super::handle::Handled;
 use super::run::Run;
 use super::stage::{Ended, Inner, Order, Stage};
-use super::state::{JobInfo, JobState};
+use super::state::JobState;
 use super::when::When;
 use super::work::{Next, Work};
 use crate::error::Error;
@@ -141,13 +142,18 @@ impl<W: Work, O: Owner> Record<W, O> {
         let inner = self.lock();
         // A panic on the way out, when it had been cancelled.
         if !inner.state().is_over() {
-            drop(self.end(inner, result));
+            drop(self.end(inner, result, None));
         }
     }
 
     /// Ends a job that has run. What is returned is still to be dropped.
-    fn end(&self, mut inner: ShortLockGuard<'_, Inner<W>>, result: Result<W::Output, JobError>) -> Ended<W> {
-        let ended = inner.end(result);
+    fn end(
+        &self,
+        mut inner: ShortLockGuard<'_, Inner<W>>,
+        result: Result<W::Output, JobError>,
+        due: Option<Nanos>,
+    ) -> Ended<W> {
+        let ended = inner.end(result, due);
         let state = inner.state();
         drop(inner);
         if state != JobState::CouldNotRun {
@@ -164,6 +170,7 @@ impl<W: Work, O: Owner> Record<W, O> {
             Stage::Running(order) => mem::replace(order, Order::None),
             _ => unreachable!("only its task ends a running job"),
         };
+        let due = next.as_ref().ok().copied();
         let result = match (order, next) {
             (Order::Change(change), _) => return GoOn::Changed(work, change),
             (Order::Stop, _) => Err(JobError::cancelled()),
@@ -183,7 +190,7 @@ impl<W: Work, O: Owner> Record<W, O> {
                 }
             }
         };
-        let ended = self.end(inner, result);
+        let ended = self.end(inner, result, due);
         drop(work);
         drop(ended);
         GoOn::Later
@@ -210,7 +217,7 @@ impl<W: Work, O: Owner> Record<W, O> {
                         (*due, *key) = next;
                         None
                     }
-                    Err(result) => Some(inner.end(result)),
+                    Err(result) => Some(inner.end(result, None)),
                 };
                 drop(inner);
                 drop((entry, ended, change));
@@ -227,71 +234,19 @@ impl<W: Work, O: Owner> Wake for Record<W, O> {
         // The driver runs on the wheel's runtime. What ends the wheel may come from anywhere.
         let runtime = if self.shard.has_ended() { None } else { Handle::try_current().ok() };
         let mut inner = self.lock();
-        match inner.stage {
+        let due = match inner.stage {
             // It may have been put off while its old entry was on the way here.
-            Stage::Pending { due, .. } if self.shard.has_reached(due) => {}
+            Stage::Pending { due, .. } if self.shard.has_reached(due) => due,
             _ => return,
-        }
+        };
         let Some(runtime) = runtime else {
-            let ended = inner.end(Err(JobError::because(Error::shutdown())));
+            let ended = inner.end(Err(JobError::because(Error::shutdown())), Some(due));
             drop(inner);
             return drop(ended);
         };
         if let Stage::Pending { work, .. } = mem::replace(&mut inner.stage, Stage::Running(Order::None)) {
             drop(inner);
             runtime.spawn(Run::new(self, work));
-        }
-    }
-}
-
-impl<W: Work, O: Owner> Handled<W::Output> for Record<W, O> {
-    fn info(&self) -> JobInfo {
-        self.lock().info(self.shard.clock())
-    }
-
-    fn cancel(&self) -> JobInfo {
-        let mut inner = self.lock();
-        let found = inner.info(self.shard.clock());
-        match &mut inner.stage {
-            Stage::Pending { due, key, .. } => {
-                let (due, key) = (*due, *key);
-                let ended = inner.end(Err(JobError::cancelled()));
-                drop(inner);
-                // At once, and not later by others, as what a `Sleep` leaves elsewhere: it is memory.
-                drop(self.shard.cancel(key, due));
-                drop(ended);
-            }
-            Stage::Running(order) => {
-                let before = mem::replace(order, Order::Stop);
-                drop(inner);
-                drop(before);
-            }
-            _ => {}
-        }
-        found
-    }
-
-    fn forget_waiter(&self) {
-        let waiter = self.lock().waiter.take();
-        drop(waiter);
-    }
-
-    fn poll_result(&self, cx: &mut Context<'_>) -> Poll<Result<W::Output, JobError>> {
-        let waiter = cx.waker().clone();
-        let mut inner = self.lock();
-        let state = inner.state();
-        if !state.is_over() {
-            let before = inner.waiter.replace(waiter);
-            drop(inner);
-            drop(before);
-            return Poll::Pending;
-        }
-        match mem::replace(&mut inner.stage, Stage::Told(state)) {
-            Stage::Over(result) => Poll::Ready(result),
-            _ => {
-                drop(inner);
-                panic!("a `Job` was polled that has given its result")
-            }
         }
     }
 }

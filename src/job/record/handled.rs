@@ -1,0 +1,64 @@
+//! What the handle of a job does with its record.
+
+use std::mem;
+use std::task::{Context, Poll};
+
+use super::{Owner, Record};
+use crate::job::error::JobError;
+use crate::job::handle::Handled;
+use crate::job::stage::{Order, Stage};
+use crate::job::state::JobInfo;
+use crate::job::work::Work;
+
+impl<W: Work, O: Owner> Handled<W::Output> for Record<W, O> {
+    fn info(&self) -> JobInfo {
+        self.lock().info(self.shard.clock())
+    }
+
+    fn cancel(&self) -> JobInfo {
+        let mut inner = self.lock();
+        let found = inner.info(self.shard.clock());
+        match &mut inner.stage {
+            Stage::Pending { due, key, .. } => {
+                let (due, key) = (*due, *key);
+                let ended = inner.end(Err(JobError::cancelled()), None);
+                drop(inner);
+                // At once, and not later by others, as what a `Sleep` leaves elsewhere: it is memory.
+                drop(self.shard.cancel(key, due));
+                drop(ended);
+            }
+            Stage::Running(order) => {
+                let before = mem::replace(order, Order::Stop);
+                drop(inner);
+                drop(before);
+            }
+            _ => {}
+        }
+        found
+    }
+
+    fn forget_waiter(&self) {
+        let waiter = self.lock().waiter.take();
+        drop(waiter);
+    }
+
+    fn poll_result(&self, cx: &mut Context<'_>) -> Poll<Result<W::Output, JobError>> {
+        let waiter = cx.waker().clone();
+        let mut inner = self.lock();
+        let state = inner.state();
+        if !state.is_over() {
+            let before = inner.waiter.replace(waiter);
+            drop(inner);
+            drop(before);
+            return Poll::Pending;
+        }
+        match mem::replace(&mut inner.stage, Stage::Told(state)) {
+            Stage::Over(result) => Poll::Ready(result),
+            Stage::CouldNotRun(reason, _) => Poll::Ready(Err(JobError::because(reason))),
+            _ => {
+                drop(inner);
+                panic!("a `Job` was polled that has given its result")
+            }
+        }
+    }
+}
