@@ -73,7 +73,9 @@ impl Shards {
     /// The plan for shards of which the first has something to do at `first`. Borrows `alive`, to hold them meanwhile.
     fn plan(&self, first: Nanos, resolution: Resolution, alive: &mut Vec<Arc<Shard>>) -> Plan {
         alive.extend(self.alive());
-        let at = last_in_tick_of(first, resolution, alive.iter().map(|shard| shard.next_turn()));
+        let last = last_in_tick_of(first, resolution, alive.iter().map(|shard| shard.next_expiration()));
+        // What was dropped elsewhere does not wait for the end of a tick, which may be long.
+        let at = alive.iter().map(|shard| shard.clear_by()).fold(last, Nanos::min);
         let after = || alive.iter().map(|shard| shard.expiration_after(at));
         let then = after().min().unwrap_or(Nanos::MAX);
         let plan = Plan { at, then: last_in_tick_of(then, resolution, after()) };

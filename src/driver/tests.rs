@@ -166,6 +166,31 @@ fn the_guess_is_the_turn_after_that_if_each_shard_has_no_more_than_two_buckets()
 }
 
 #[test]
+fn what_was_dropped_elsewhere_does_not_wait_for_the_end_of_a_long_tick() {
+    let day = Resolution::new(Duration::from_secs(24 * 60 * 60)).expect("not zero");
+    // A year is a number of days, so the clock stands at the beginning of one.
+    let clock = Clock::start();
+    let now = clock.now();
+    let alarm = Arc::new(Alarm::new(clock, false, 2, Notes::of("rig".into())));
+    let shards: Vec<_> = (0..2)
+        .map(|number| {
+            Arc::new(Shard::new((number, 2), Hierarchy::new(day, SLOTS), clock, alarm.clone(), None))
+        })
+        .collect();
+    let register = |shard: &Shard, seconds| {
+        let deadline = now.after(Duration::from_secs(seconds));
+        shard.register(now, deadline, Waker::noop().clone()).expect("not refused").expect("not due")
+    };
+    let dropped = register(&shards[0], 7_200);
+    register(&shards[1], 3_600);
+    shards[0].discard_from_elsewhere(dropped);
+    let driven = Shards::new(&shards);
+    let first = driven.alive().map(|shard| shard.next_turn()).min().expect("there are two");
+    let at = driven.plan(first, day, &mut Vec::new()).at;
+    assert!(at <= now.after(Duration::from_secs(60)), "it is taken out {at:?}, an hour later");
+}
+
+#[test]
 fn without_shards_there_is_nothing_to_do() {
     let rig = Rig::new(&[vec![1_100]]);
     let Rig { shards, driven, .. } = rig;

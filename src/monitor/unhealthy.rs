@@ -112,7 +112,8 @@ impl fmt::Display for Exceeded {
                 write!(f, "{pending} timers are pending, the limit is {limit}")
             }
             Self::Lateness { quantile, lateness, limit } => {
-                let percent = quantile * 100.0;
+                // Without the digits that come of doing this in binary.
+                let percent = (quantile * 100e6).round() / 1e6;
                 write!(f, "{percent} % of timers were late by up to {lateness:?}, the limit is {limit:?}")
             }
             Self::LockHold { longest, limit } => {

@@ -1,6 +1,7 @@
 //! What is changed of an entry while it is pending: its waker and its deadline.
 
 use std::task::Waker;
+use std::time::Duration;
 
 use super::Shard;
 use crate::wheel::{Key, Nanos};
@@ -37,5 +38,31 @@ impl Shard {
         let Some(expiration) = state.hierarchy.reschedule_and_tell(key, to) else { return false };
         self.publish_and_request(state, expiration);
         true
+    }
+
+    /// Moves an entry to `to`, or to `soon` from now if that has passed, and tells which. Wakes nobody, so that it can
+    /// be called under a lock that the waker takes. `None` if the entry has been handed out.
+    pub(crate) fn put_off(
+        &self,
+        key: Key,
+        from: Nanos,
+        to: Nanos,
+        now: Nanos,
+        soon: Duration,
+    ) -> Option<Nanos> {
+        let mut state = self.state.lock();
+        let now = now.max(state.hierarchy.elapsed());
+        let to = if to <= now { now.after(soon) } else { to };
+        if to >= from {
+            return state.hierarchy.reschedule(key, to).then_some(to);
+        }
+        let expiration = state.hierarchy.reschedule_and_tell(key, to)?;
+        self.publish_and_request(state, expiration);
+        Some(to)
+    }
+
+    /// How far the wheel has come.
+    pub(crate) fn elapsed(&self) -> Nanos {
+        self.state.lock().hierarchy.elapsed()
     }
 }

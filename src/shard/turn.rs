@@ -20,7 +20,17 @@ pub(crate) enum Turn {
 impl Shard {
     /// For the driver: the time before which there is nothing to do here.
     pub(crate) fn next_turn(&self) -> Nanos {
-        self.published.next_expiration().min(self.cancelled.clear_by())
+        self.next_expiration().min(self.clear_by())
+    }
+
+    /// For the driver: when the first bucket begins.
+    pub(crate) fn next_expiration(&self) -> Nanos {
+        self.published.next_expiration()
+    }
+
+    /// For the driver: when what was dropped elsewhere is to be taken out; never, if there is nothing.
+    pub(crate) fn clear_by(&self) -> Nanos {
+        self.cancelled.clear_by()
     }
 
     /// For the driver: a guess at the next expiration after `time`.

@@ -48,7 +48,7 @@ impl<T> Hierarchy<T> {
         tolerance: Duration,
         payload: T,
     ) -> Result<Key, T> {
-        self.levels.catch_up(now);
+        // The deadline that was asked for, which may have passed when the rounded one has not.
         if deadline <= now.max(self.elapsed()) {
             return Err(payload);
         }

@@ -4,13 +4,17 @@
 use std::future::pending;
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::task::{Context, Wake, Waker};
+use std::thread;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel::job::JobState;
-use tokio::runtime::Handle;
+use timingwheel::job::{FixedRate, JobState, Jobs, Schedule};
+use tokio::runtime::{Builder, Handle};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_test::{assert_pending, task};
@@ -182,5 +186,54 @@ fn a_cancel_that_races_with_the_start_is_in_time_or_the_job_runs_and_never_both_
     let ran = ran.load(Ordering::Relaxed);
     assert!(ran > 0 && in_time > 0, "{in_time} cancelled, {ran} ran: one side has always won");
     assert_eq!(ran + in_time, JOBS);
+    assert_eq!(wheel.pending(), 0);
+}
+
+#[test]
+fn on_a_thread_without_the_wheels_paused_clock_jobs_are_made_and_moved() {
+    let builder = &mut Builder::new_current_thread();
+    let runtime = builder.enable_all().start_paused(true).build().unwrap();
+    let wheel = runtime.block_on(async {
+        let wheel = TimingWheel::new();
+        wheel.sleep(Duration::from_secs(3_600)).await;
+        wheel
+    });
+    let (tell, told) = channel();
+    let moved = wheel.run_every(DAY, || async {});
+    thread::spawn(move || {
+        let jobs = Jobs::new(&wheel);
+        jobs.run_after(7, ms(1), async {}).unwrap();
+        assert!(moved.set_schedule(FixedRate::new(ms(1)).times(1)));
+        tell.send((wheel.run_after(ms(1), async { 7 }), moved)).unwrap();
+    });
+    let (made, moved) = told.recv_timeout(HANG_GUARD).expect("it waits for a clock that stands elsewhere");
+    runtime.block_on(async {
+        assert_eq!(made.await.unwrap(), 7);
+        assert_eq!(moved.await.unwrap(), 1);
+    });
+}
+
+/// Panics when it is dropped, as a waker may.
+struct PanicsWhenDropped;
+
+impl Wake for PanicsWhenDropped {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        panic!("as asked");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waker_that_panics_as_the_handle_is_dropped_does_not_keep_its_job() {
+    let wheel = TimingWheel::new();
+    let mut job = wheel.run_after(DAY, async {}).cancel_on_drop();
+    let waker = Waker::from(Arc::new(PanicsWhenDropped));
+    assert_pending!(Pin::new(&mut job).poll(&mut Context::from_waker(&waker)));
+    // The job has the last.
+    drop(waker);
+    drop(catch_unwind(AssertUnwindSafe(|| drop(job))));
     assert_eq!(wheel.pending(), 0);
 }

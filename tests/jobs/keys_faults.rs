@@ -3,7 +3,7 @@
 
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -207,4 +207,54 @@ async fn a_job_without_a_first_run_is_refused_as_others_are() {
     assert_eq!(refused.to_string(), "the jobs were stopped, and take no more");
     wheel.shutdown();
     assert!(jobs.run_by(7, |_: Previous| None, || async {}).unwrap_err().error().is_shutdown());
+}
+
+/// Panics once when it is compared, if told to.
+#[derive(Hash)]
+struct PanicsWhenCompared;
+
+static PANICS: AtomicBool = AtomicBool::new(false);
+
+impl PartialEq for PanicsWhenCompared {
+    fn eq(&self, _: &Self) -> bool {
+        assert!(!PANICS.swap(false, Ordering::Relaxed), "as asked");
+        true
+    }
+}
+
+impl Eq for PanicsWhenCompared {}
+
+/// Asks for the number of jobs when it is dropped.
+struct ComesBack(Jobs<PanicsWhenCompared>);
+
+impl Drop for ComesBack {
+    fn drop(&mut self) {
+        assert_eq!(self.0.len(), 1);
+    }
+}
+
+#[test]
+fn keys_that_cannot_be_compared_keep_no_lock_and_leave_no_job_listed() {
+    let (tell, told) = channel();
+    thread::spawn(move || {
+        runtime(0).block_on(async {
+            let wheel = TimingWheel::new();
+            let jobs = Jobs::new(&wheel);
+            jobs.run_after(PanicsWhenCompared, ms(50), async {}).unwrap();
+            PANICS.store(true, Ordering::Relaxed);
+            let comes_back = ComesBack(jobs.clone());
+            let due = async move { drop(comes_back) };
+            let refused = catch_unwind(AssertUnwindSafe(|| {
+                jobs.run_after(PanicsWhenCompared, Duration::ZERO, due).is_ok()
+            }));
+            assert!(refused.is_err());
+            // One that is over leaves the list without comparing keys.
+            PANICS.store(true, Ordering::Relaxed);
+            while !jobs.is_empty() {
+                sleep(ms(1)).await;
+            }
+            tell.send(PANICS.swap(false, Ordering::Relaxed)).unwrap();
+        });
+    });
+    assert_eq!(told.recv_timeout(HANG_GUARD), Ok(true), "a job waits for its own lock, or stays listed");
 }

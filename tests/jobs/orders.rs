@@ -1,14 +1,16 @@
 //! What is asked of repeating jobs during and between their runs: to end, or to go over to another schedule.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake};
+use std::thread;
 
 use timingwheel::TimingWheel;
 use timingwheel::job::{FixedRate, JobState, Previous, Repeating, Schedule};
 use tokio::time::sleep;
 
 use crate::runs::Runs;
-use crate::{DAY, ms};
+use crate::{DAY, ms, runtime};
 
 #[tokio::test(start_paused = true)]
 async fn a_cancel_between_runs_is_in_time_and_during_one_lets_it_be_the_last() {
@@ -165,4 +167,26 @@ async fn a_job_that_is_put_off_while_the_driver_is_on_its_way_to_it_does_not_run
     assert_eq!(runs.began(), []);
     sleep(ms(20)).await;
     assert_eq!(runs.began(), [(DAY + ms(10)).as_millis()]);
+}
+
+#[test]
+fn a_schedule_that_changes_keeps_the_jobs_place_on_a_wheel_that_is_full() {
+    let runtime = runtime(2);
+    let _within = runtime.enter();
+    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+    let job = wheel.run_every(DAY, || async {});
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                assert!(wheel.try_sleep(DAY).is_err(), "the place was free for a moment");
+            }
+        });
+        // Sooner and later.
+        for period in [DAY / 2, DAY].into_iter().cycle().take(20_000) {
+            assert!(job.set_schedule(FixedRate::new(period)));
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!((job.state(), wheel.pending()), (JobState::Pending, 1));
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Jobs;
-use super::table::Listing;
+use super::table::{Listing, has_key};
 use crate::error::Error;
 use crate::job::error::TryRunError;
 use crate::job::record::Record;
@@ -94,12 +94,12 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
 
     /// For a job without a run: nothing takes the place of what there was.
     fn replace_by_nothing(&self, key: &K) -> Result<Option<JobInfo>, Error> {
-        let sought = self.table.sought(key);
-        let mut part = self.table.part(&sought);
+        let hash = self.table.hash(key);
+        let mut part = self.table.part(hash);
         if part.is_stopped {
             return Err(Error::stopped());
         }
-        let replaced = part.take_if(&sought, |_| true);
+        let replaced = part.take(hash, has_key(key));
         drop(part);
         Ok(replaced.map(|job| job.cancel()))
     }
@@ -113,15 +113,17 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     }
 
     fn add<W: Work>(&self, key: K, when: When, work: W) -> Result<Option<JobInfo>, (Error, W)> {
-        let record = Record::owned_by(Listing { key, table: Arc::downgrade(&self.table) }, &self.wheel);
-        let sought = self.table.sought(&record.owner().key);
-        let mut part = self.table.part(&sought);
+        let hash = self.table.hash(&key);
+        let record = Record::owned_by(Listing { key, hash, table: Arc::downgrade(&self.table) }, &self.wheel);
+        // Declared first, so that it is dropped after the lock is let go, should comparing keys panic.
+        let due_work;
+        let mut part = self.table.part(hash);
         if part.is_stopped {
             return Err((Error::stopped(), work));
         }
         // Under the part's lock, so that it cannot be over before it is listed.
-        let due_work = record.arm(&self.wheel, when, work)?;
-        let replaced = part.replace(&sought, record.clone());
+        due_work = record.arm(&self.wheel, when, work)?;
+        let replaced = part.replace(hash, record.clone(), has_key(&record.owner().key));
         drop(part);
         if let Some(due_work) = due_work {
             record.spawn(due_work);

@@ -8,7 +8,7 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use table::{Keyed, Table};
+use table::{Job, Table, has_key};
 
 use super::state::{JobInfo, JobState};
 use crate::contain::contained;
@@ -25,7 +25,7 @@ use crate::timing_wheel::TimingWheel;
 /// counts it.
 ///
 /// # Panics
-/// As the `Hash` and `Eq` of the keys do. These must not come back here. If an `Eq` panics as a job is added, that may
+/// As the `Hash`, `Eq` and `Borrow` of the keys do. The last two must not come back here. If an `Eq` panics as a job is added, that may
 /// run without being listed.
 ///
 /// # Examples
@@ -103,8 +103,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         Q: Eq + Hash + ?Sized,
     {
         // The part is let go by the end of the statement, before the job is cancelled.
-        let sought = self.table.sought(key);
-        let job = self.table.part(&sought).take_if(&sought, |_| true)?;
+        let hash = self.table.hash(key);
+        let job = self.table.part(hash).take(hash, has_key(key))?;
         Some(job.cancel())
     }
 
@@ -115,8 +115,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
     {
-        let sought = self.table.sought(key);
-        self.table.part(&sought).get(&sought).map(|job| job.info())
+        let hash = self.table.hash(key);
+        self.table.part(hash).get(hash, has_key(key)).map(|job| job.info())
     }
 
     /// All keys, in no order, and what their jobs do now.
@@ -154,7 +154,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// Locks one part of the jobs after the other, and looks at each job.
     #[must_use]
     pub fn pending(&self) -> usize {
-        let is_pending = |job: &&Arc<dyn Keyed<K>>| job.info().state == JobState::Pending;
+        let is_pending = |job: &&Job<K>| job.info().state == JobState::Pending;
         self.table.parts().map(|part| part.jobs().filter(is_pending).count()).sum()
     }
 

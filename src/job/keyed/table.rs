@@ -1,8 +1,9 @@
 //! Jobs by their keys.
 //!
 //! In parts, each with a lock of its own, so that threads seldom wait for each other, nor long while a part grows.
-//! Under a part's lock keys are hashed and compared, which is a user's code, and a record's lock may be taken; no other
-//! code of a user's runs there. Each key is hashed once for each call: that chooses the part, and the place in it.
+//! Under a part's lock keys are compared, and borrowed for that, which is a user's code, and a record's lock may be taken;
+//! no other code of a user's runs there. Each key is hashed once for each call, before: that chooses the part, and the
+//! place in it.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -32,16 +33,12 @@ pub(super) struct Part<K> {
     pub(super) is_stopped: bool,
 }
 
+pub(super) type Job<K> = Arc<dyn Keyed<K>>;
+
 /// A job, and the hash of its key, so that no key is hashed again as a part grows.
 struct Listed<K> {
     hash: u64,
-    job: Arc<dyn Keyed<K>>,
-}
-
-/// A key that was hashed, or what is borrowed of one.
-pub(super) struct Sought<'a, Q: ?Sized> {
-    hash: u64,
-    key: &'a Q,
+    job: Job<K>,
 }
 
 /// A record that its owner finds by its key.
@@ -68,6 +65,8 @@ impl<W: Work, K: Eq + Hash + Send + Sync + 'static> Keyed<K> for Record<W, Listi
 /// Where a job is listed.
 pub(super) struct Listing<K> {
     pub(super) key: K,
+    /// That of the key, so that a job which is over leaves the list without code of a user's.
+    pub(super) hash: u64,
     /// Weak, as what could not run stays listed: nothing of it is left when nobody has the table any more.
     pub(super) table: Weak<Table<K>>,
 }
@@ -75,9 +74,8 @@ pub(super) struct Listing<K> {
 impl<K: Eq + Hash + Send + Sync + 'static> Owner for Listing<K> {
     fn over(&self, address: *const ()) {
         let Some(table) = self.table.upgrade() else { return };
-        let sought = table.sought(&self.key);
         // Not another that has taken its place.
-        let job = table.part(&sought).take_if(&sought, |job| Arc::as_ptr(job).cast() == address);
+        let job = table.part(self.hash).take(self.hash, |job| Arc::as_ptr(job).cast() == address);
         drop(job);
     }
 }
@@ -88,14 +86,14 @@ impl<K: Eq + Hash> Table<K> {
         Self { parts: std::array::from_fn(part), hasher: RandomState::new() }
     }
 
-    pub(super) fn sought<'a, Q: Hash + ?Sized>(&self, key: &'a Q) -> Sought<'a, Q> {
-        Sought { hash: self.hasher.hash_one(key), key }
+    pub(super) fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
+        self.hasher.hash_one(key)
     }
 
-    /// The part in which a key is, if it is in any.
-    pub(super) fn part<Q: ?Sized>(&self, sought: &Sought<'_, Q>) -> MutexGuard<'_, Part<K>> {
+    /// The part in which a key with this hash is, if it is in any.
+    pub(super) fn part(&self, hash: u64) -> MutexGuard<'_, Part<K>> {
         // Not by the bits that the part itself goes by: its lowest and highest ones.
-        let number = (sought.hash >> 32) % PARTS as u64;
+        let number = (hash >> 32) % PARTS as u64;
         lock(&self.parts[usize::try_from(number).expect("less than the number of parts")])
     }
 
@@ -104,57 +102,47 @@ impl<K: Eq + Hash> Table<K> {
     }
 }
 
-impl<K: Eq> Part<K> {
-    pub(super) fn jobs(&self) -> impl ExactSizeIterator<Item = &Arc<dyn Keyed<K>>> {
+impl<K> Part<K> {
+    pub(super) fn jobs(&self) -> impl ExactSizeIterator<Item = &Job<K>> {
         self.jobs.iter().map(|listed| &listed.job)
     }
 
-    pub(super) fn get<Q>(&self, sought: &Sought<'_, Q>) -> Option<&Arc<dyn Keyed<K>>>
-    where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
-    {
-        self.jobs.find(sought.hash, |listed| sought.is_key_of(listed)).map(|listed| &listed.job)
+    /// The job of which `is_meant` says that it is the one.
+    pub(super) fn get(&self, hash: u64, is_meant: impl Fn(&Job<K>) -> bool) -> Option<&Job<K>> {
+        let listed = self.jobs.find(hash, |listed| listed.hash == hash && is_meant(&listed.job))?;
+        Some(&listed.job)
     }
 
-    pub(super) fn take_if<Q>(
-        &mut self,
-        sought: &Sought<'_, Q>,
-        is_meant: impl FnOnce(&Arc<dyn Keyed<K>>) -> bool,
-    ) -> Option<Arc<dyn Keyed<K>>>
-    where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
-    {
-        let found = self.jobs.find_entry(sought.hash, |listed| sought.is_key_of(listed)).ok()?;
-        is_meant(&found.get().job).then(|| found.remove().0.job)
+    pub(super) fn take(&mut self, hash: u64, is_meant: impl Fn(&Job<K>) -> bool) -> Option<Job<K>> {
+        let is_meant = |listed: &Listed<K>| listed.hash == hash && is_meant(&listed.job);
+        Some(self.jobs.find_entry(hash, is_meant).ok()?.remove().0.job)
     }
 
-    /// Lists a job, and returns the one before with the same key.
+    /// Lists a job, and returns the one before of which `is_meant` says that it has the same key.
     pub(super) fn replace(
         &mut self,
-        sought: &Sought<'_, K>,
-        job: Arc<dyn Keyed<K>>,
-    ) -> Option<Arc<dyn Keyed<K>>> {
-        let is_key_of = |listed: &Listed<K>| sought.is_key_of(listed);
-        match self.jobs.entry(sought.hash, is_key_of, |listed| listed.hash) {
+        hash: u64,
+        job: Job<K>,
+        is_meant: impl Fn(&Job<K>) -> bool,
+    ) -> Option<Job<K>> {
+        let is_meant = |listed: &Listed<K>| listed.hash == hash && is_meant(&listed.job);
+        match self.jobs.entry(hash, is_meant, |listed| listed.hash) {
             Entry::Occupied(mut before) => Some(mem::replace(&mut before.get_mut().job, job)),
             Entry::Vacant(place) => {
-                place.insert(Listed { hash: sought.hash, job });
+                place.insert(Listed { hash, job });
                 None
             }
         }
     }
 
     /// Takes all jobs out, and no more in.
-    pub(super) fn stop(&mut self) -> impl Iterator<Item = Arc<dyn Keyed<K>>> + use<K> {
+    pub(super) fn stop(&mut self) -> impl Iterator<Item = Job<K>> + use<K> {
         self.is_stopped = true;
         mem::take(&mut self.jobs).into_iter().map(|listed| listed.job)
     }
 }
 
-impl<Q: Eq + ?Sized> Sought<'_, Q> {
-    fn is_key_of<K: Borrow<Q>>(&self, listed: &Listed<K>) -> bool {
-        self.hash == listed.hash && self.key == listed.job.key().borrow()
-    }
+/// Tells jobs with this key from others.
+pub(super) fn has_key<K: Borrow<Q>, Q: Eq + ?Sized>(key: &Q) -> impl Fn(&Job<K>) -> bool {
+    move |job| key == job.key().borrow()
 }

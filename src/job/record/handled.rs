@@ -4,6 +4,7 @@ use std::mem;
 use std::task::{Context, Poll};
 
 use super::{Owner, Record};
+use crate::contain::contained;
 use crate::job::error::JobError;
 use crate::job::handle::Handled;
 use crate::job::stage::{Order, Stage};
@@ -39,7 +40,7 @@ impl<W: Work, O: Owner> Handled<W::Output> for Record<W, O> {
 
     fn forget_waiter(&self) {
         let waiter = self.lock().waiter.take();
-        drop(waiter);
+        contained(|| drop(waiter));
     }
 
     fn poll_result(&self, cx: &mut Context<'_>) -> Poll<Result<W::Output, JobError>> {

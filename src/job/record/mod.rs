@@ -120,13 +120,14 @@ impl<W: Work, O: Owner> Record<W, O> {
     fn register(self: &Arc<Self>, mut when: When) -> Result<(Nanos, Key), Error> {
         loop {
             if when.has_come() {
-                when.due = when.now.after(SOON.min(self.shard.resolution().tick()));
+                when.due = when.now.after(self.soon());
             }
             // `None` is for what has come meanwhile.
             if let Some(key) = self.shard.register(when.now, when.due, self.clone().into())? {
                 return Ok((when.due, key));
             }
-            when.now = self.shard.clock().now();
+            // The wheel's word counts: where its clock is paused, and this thread's is not, that may be far ahead.
+            when.now = self.shard.clock().now().max(self.shard.elapsed());
         }
     }
 
@@ -196,7 +197,8 @@ impl<W: Work, O: Owner> Record<W, O> {
         GoOn::Later
     }
 
-    /// Asks for a change, which a pending job makes at once. Tells whether the job is not over.
+    /// Asks for a change, which a pending job makes at once. Tells whether that was in time: the job was not over, and
+    /// there is a place for it.
     pub(super) fn change(self: &Arc<Self>, mut change: W::Change) -> bool {
         let mut inner = self.lock();
         match &mut inner.stage {
@@ -207,24 +209,41 @@ impl<W: Work, O: Owner> Record<W, O> {
                 true
             }
             Stage::Pending { work, due, key } => {
-                let entry = self.shard.cancel(*key, *due);
-                let changed = work.change(&mut change).map_err(Ok).and_then(|due| {
-                    let when = When { due, now: self.shard.clock().now() };
-                    self.register(when).map_err(|error| Err(JobError::because(error)))
-                });
+                let (from, entry) = (*due, *key);
+                let changed = match work.change(&mut change) {
+                    Ok(due) => self.move_to(entry, from, due).map_err(|error| Err(JobError::because(error))),
+                    Err(output) => Err(Ok(output)),
+                };
+                let is_in_time = !matches!(changed, Err(Err(_)));
                 let ended = match changed {
                     Ok(next) => {
                         (*due, *key) = next;
                         None
                     }
-                    Err(result) => Some(inner.end(result, None)),
+                    Err(result) => {
+                        let waker = self.shard.cancel(entry, from);
+                        Some((waker, inner.end(result, None)))
+                    }
                 };
                 drop(inner);
-                drop((entry, ended, change));
-                true
+                drop((ended, change));
+                is_in_time
             }
             _ => false,
         }
+    }
+
+    /// Moves the entry of a pending job, which keeps its place, or adds another if the driver has taken it out.
+    fn move_to(self: &Arc<Self>, key: Key, from: Nanos, due: Nanos) -> Result<(Nanos, Key), Error> {
+        let now = self.shard.clock().now();
+        match self.shard.put_off(key, from, due, now, self.soon()) {
+            Some(due) => Ok((due, key)),
+            None => self.register(When { due, now }),
+        }
+    }
+
+    fn soon(&self) -> Duration {
+        SOON.min(self.shard.resolution().tick())
     }
 }
 
