@@ -28,7 +28,7 @@ pub struct Stats {
     pub fired: u64,
     /// Timers that were dropped before their deadline, moved to one that the wheel had passed, or ended with it.
     pub cancelled: u64,
-    /// How many times a timer was moved from one bucket to another.
+    /// How many times a timer was moved to another bucket because its own came up, not because it was reset.
     pub cascaded: u64,
     /// How many times the driver was woken. Going on after a full batch is not counted.
     pub driver_wakeups: u64,

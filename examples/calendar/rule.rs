@@ -35,8 +35,8 @@ impl Rule {
     pub(crate) fn after(self, instant: Timestamp, zone: &TimeZone) -> Option<Occasion> {
         // From the day before, whose last times may have been moved past midnight.
         let from = zone.to_datetime(instant).date().yesterday().ok()?;
-        from.series(1.day()).find_map(|date| {
-            let occasions = self.times_on(date).into_iter().filter_map(|time| {
+        from.series(1.day()).filter(|&date| is_there(date, zone)).find_map(|date| {
+            let occasions = self.times_on(date, zone).into_iter().filter_map(|time| {
                 let asked_for = date.to_datetime(time);
                 let at = zone.to_ambiguous_timestamp(asked_for).compatible().ok()?;
                 Some(Occasion { asked_for, at })
@@ -45,10 +45,10 @@ impl Rule {
         })
     }
 
-    fn times_on(self, date: Date) -> Vec<Time> {
+    fn times_on(self, date: Date, zone: &TimeZone) -> Vec<Time> {
         match self {
             Self::Daily(time) => vec![time],
-            Self::LastWorkingDay(time) if date == last_working_day_of_its_month(date) => vec![time],
+            Self::LastWorkingDay(time) if is_last_working_day_of_its_month(date, zone) => vec![time],
             Self::OfficeHours(every) if is_working_day(date) => {
                 let (begin, end) = OFFICE_HOURS;
                 begin.series(every.minutes()).take_while(|&time| time < end).collect()
@@ -62,13 +62,14 @@ pub(crate) fn is_working_day(date: Date) -> bool {
     !matches!(date.weekday(), Weekday::Saturday | Weekday::Sunday)
 }
 
-fn last_working_day_of_its_month(date: Date) -> Date {
-    let last = date.last_of_month();
-    match last.weekday() {
-        Weekday::Saturday => last - 1.day(),
-        Weekday::Sunday => last - 2.days(),
-        _ => last,
-    }
+/// Zones have left days out, to change sides of the date line.
+fn is_there(date: Date, zone: &TimeZone) -> bool {
+    date.to_zoned(zone.clone()).is_ok_and(|begins| begins.date() == date)
+}
+
+fn is_last_working_day_of_its_month(date: Date, zone: &TimeZone) -> bool {
+    let mut left = date.series(1.day()).skip(1).take_while(|later| later.month() == date.month());
+    is_working_day(date) && !left.any(|later| is_working_day(later) && is_there(later, zone))
 }
 
 impl fmt::Display for Rule {

@@ -210,7 +210,10 @@ impl Repeating {
         self
     }
 
-    /// Goes over to another schedule, and tells whether the job is not over: then there is nothing to change.
+    /// Goes over to another schedule, and tells whether that was in time: if the job is over there is nothing to change.
+    ///
+    /// A job that waits for a run keeps its place on a wheel with a bound. If its timer is just coming due it needs
+    /// another one: if there is none, the job is over, says so, and this is false.
     ///
     /// The new schedule begins now, as that of a new job does. If a run is going on, it goes on, and what the new
     /// schedule says for the first run counts when it has ended, also if the old schedule, which is asked once more

@@ -43,8 +43,10 @@ fn check_within<const N: usize>(
     });
     println!("{} executions", executions.load(Ordering::Relaxed));
     let (seen, outcomes) = (seen.lock().expect("nothing panics under it"), BTreeSet::from(outcomes));
-    // Who goes by chance may miss one.
-    assert!(seen.is_subset(&outcomes) && (cfg!(shuttle) || seen.len() == N), "{seen:?}, not {outcomes:?}");
+    // Who goes by chance is likely to miss what takes a few interruptions at just the right places, unless threads have
+    // priorities.
+    let has_all = cfg!(not(shuttle)) || interruptions.is_some();
+    assert!(seen.is_subset(&outcomes) && (seen.len() == N || !has_all), "{seen:?}, not {outcomes:?}");
 }
 
 #[cfg(not(shuttle))]

@@ -143,7 +143,8 @@ impl<T> Hierarchy<T> {
         self.levels.count()
     }
 
-    /// How many times an entry has been moved from one bucket to another since the wheel was made.
+    /// How many times an entry has been moved to another bucket because its own came up, since the wheel was made.
+    /// [`reschedule`](Self::reschedule) does not count.
     #[must_use]
     pub const fn cascaded(&self) -> u64 {
         self.cascaded
