@@ -40,7 +40,7 @@
 //! | `timingwheel_driver_wakeups_total` | counter | `driver_wakeups` |
 //! | `timingwheel_refused_total` | counter | `refused` |
 //! | `timingwheel_stalls_total` | counter | `stalls` |
-//! | `timingwheel_panicked_wakers_total` | counter | `panicked_wakers` |
+//! | `timingwheel_wakers_panicked_total` | counter | `wakers_panicked` |
 //! | `timingwheel_jobs_panicked_total` | counter | `jobs_panicked` |
 //! | `timingwheel_lateness_seconds_bucket` | counter for each `le`, seconds | `lateness` |
 //! | `timingwheel_lock_hold_seconds_bucket` | counter for each `le`, seconds | `lock_holds` |
@@ -97,7 +97,7 @@ pub fn describe() {
     describe_counter!("timingwheel_driver_wakeups_total", Unit::Count, "Times that the driver was woken.");
     describe_counter!("timingwheel_refused_total", Unit::Count, "Timers that the bound refused.");
     describe_counter!("timingwheel_stalls_total", Unit::Count, "Times that the driver was woken late.");
-    describe_counter!("timingwheel_panicked_wakers_total", Unit::Count, "Wakers that panicked.");
+    describe_counter!("timingwheel_wakers_panicked_total", Unit::Count, "Wakers that panicked.");
     describe_counter!("timingwheel_jobs_panicked_total", Unit::Count, "Jobs that panicked.");
     describe_counter!(
         "timingwheel_lateness_seconds_bucket",
@@ -139,7 +139,7 @@ pub fn record(wheel: &TimingWheel) {
     counter!("timingwheel_driver_wakeups_total", &[label()]).absolute(stats.driver_wakeups);
     counter!("timingwheel_refused_total", &[label()]).absolute(stats.refused);
     counter!("timingwheel_stalls_total", &[label()]).absolute(stats.stalls);
-    counter!("timingwheel_panicked_wakers_total", &[label()]).absolute(stats.panicked_wakers);
+    counter!("timingwheel_wakers_panicked_total", &[label()]).absolute(stats.wakers_panicked);
     counter!("timingwheel_jobs_panicked_total", &[label()]).absolute(stats.jobs_panicked);
     for (le, count) in cumulative(lateness) {
         counter!("timingwheel_lateness_seconds_bucket", &[label(), ("le", le)]).absolute(count);

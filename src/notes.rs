@@ -17,7 +17,7 @@ pub(crate) struct Notes {
     wakeups: AtomicU64,
     refused: AtomicU64,
     stalls: AtomicU64,
-    panicked_wakers: AtomicU64,
+    wakers_panicked: AtomicU64,
 }
 
 /// What the driver notes of its turns: one by one, because it is one task, so it writes without a locked instruction
@@ -37,7 +37,7 @@ impl Notes {
             wakeups: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             stalls: AtomicU64::new(0),
-            panicked_wakers: AtomicU64::new(0),
+            wakers_panicked: AtomicU64::new(0),
         }
     }
 
@@ -100,7 +100,7 @@ impl Notes {
     /// A waker panicked as its timer fired, or as the wheel ended.
     #[cold]
     pub(crate) fn waker_panicked(&self) {
-        let before = self.panicked_wakers.fetch_add(1, Ordering::Relaxed);
+        let before = self.wakers_panicked.fetch_add(1, Ordering::Relaxed);
         self.events.waker_panicked(&self.name, before + 1);
     }
 
@@ -113,6 +113,6 @@ impl Notes {
         stats.driver_wakeups = self.wakeups.load(Ordering::Relaxed);
         stats.refused = self.refused.load(Ordering::Relaxed);
         stats.stalls = self.stalls.load(Ordering::Relaxed);
-        stats.panicked_wakers = self.panicked_wakers.load(Ordering::Relaxed);
+        stats.wakers_panicked = self.wakers_panicked.load(Ordering::Relaxed);
     }
 }

@@ -53,7 +53,7 @@ pub struct Stats {
     /// Wakers that panicked as their timers fired, or as the end of the wheel woke them. The panic hook has reported
     /// each. Wakers that are woken otherwise are not counted: by a reset to a deadline that has passed, whose caller
     /// gets the panic, or by a job or an operation that is over.
-    pub panicked_wakers: u64,
+    pub wakers_panicked: u64,
     /// For how long the driver has had something to do and has not done it, beyond the tick that it may wait: zero
     /// unless it is held up, or has more to do than fits into a batch.
     pub overdue: Duration,
@@ -100,7 +100,7 @@ impl Stats {
             refused: self.refused.saturating_sub(earlier.refused),
             stalls: self.stalls.saturating_sub(earlier.stalls),
             jobs_panicked: self.jobs_panicked.saturating_sub(earlier.jobs_panicked),
-            panicked_wakers: self.panicked_wakers.saturating_sub(earlier.panicked_wakers),
+            wakers_panicked: self.wakers_panicked.saturating_sub(earlier.wakers_panicked),
             overdue: self.overdue,
             ended: self.ended,
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use timingwheel::TimingWheel;
-use timingwheel::job::Job;
+use timingwheel::job::{Job, Jobs};
 use tokio::runtime::Builder;
 
 #[global_allocator]
@@ -92,4 +92,15 @@ fn a_pending_job_takes_one_block_and_a_cancelled_one_gives_all_back_at_once() {
     });
     let (blocks, _) = in_use(&region);
     assert!(blocks <= -FEW, "{} of {FEW} are left", FEW + blocks);
+
+    // Keys, whose list keeps its memory until it is told not to.
+    let jobs = Jobs::new(&wheel);
+    let region = Region::new(ALLOCATOR);
+    (0..JOBS).for_each(|key| assert!(jobs.run_after(key, FAR, async {}).unwrap().is_none()));
+    (0..JOBS).for_each(|key| assert!(jobs.remove(&key).is_some()));
+    let (_, before) = in_use(&region);
+    jobs.shrink_to_fit();
+    let (_, after) = in_use(&region);
+    let list = (JOBS * size_of::<[usize; 3]>()).cast_signed();
+    assert!(before - after >= list, "the list gave {} bytes back", before - after);
 }

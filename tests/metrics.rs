@@ -66,13 +66,13 @@ async fn each_metric_has_its_name_kind_unit_and_a_description() {
             "timingwheel_lateness_seconds_bucket{wheel=rpc,le=+Inf} counter Some(Count) true",
             "timingwheel_lock_hold_seconds_bucket{wheel=rpc,le=+Inf} counter Some(Count) true",
             "timingwheel_overdue_seconds{wheel=rpc} gauge Some(Seconds) true",
-            "timingwheel_panicked_wakers_total{wheel=rpc} counter Some(Count) true",
             "timingwheel_pending_by_level{wheel=rpc,level=0} gauge Some(Count) true",
             "timingwheel_pending_tolerant{wheel=rpc} gauge Some(Count) true",
             "timingwheel_pending{wheel=rpc} gauge Some(Count) true",
             "timingwheel_refused_total{wheel=rpc} counter Some(Count) true",
             "timingwheel_stalls_total{wheel=rpc} counter Some(Count) true",
             "timingwheel_up{wheel=rpc} gauge None true",
+            "timingwheel_wakers_panicked_total{wheel=rpc} counter Some(Count) true",
         ]
     );
 }

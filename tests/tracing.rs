@@ -215,7 +215,7 @@ async fn a_waker_that_panics_is_told_once() {
     let (notes, _guard) = Notes::begin();
     let _timers = [1, 2].map(|millis| armed(&wheel, Duration::from_millis(millis), &Arc::new(Panics).into()));
     advance(Duration::from_millis(2)).await;
-    assert_eq!(wheel.stats().panicked_wakers, 2);
+    assert_eq!(wheel.stats().wakers_panicked, 2);
     assert_eq!(notes.take(), ["ERROR a waker panicked as a timing wheel woke it: panicked=1 wheel=\"rpc\""]);
 }
 
@@ -245,7 +245,7 @@ async fn a_subscriber_that_panics_takes_nothing_from_the_wheel() {
     assert!(wheel.try_sleep(HOUR).is_err_and(|error| error.is_at_capacity()));
     advance(Duration::from_millis(1)).await;
     let stats = wheel.stats();
-    assert_eq!((stats.fired, stats.refused, stats.panicked_wakers, stats.ended), (1, 1, 1, false));
+    assert_eq!((stats.fired, stats.refused, stats.wakers_panicked, stats.ended), (1, 1, 1, false));
     wheel.sleep(Duration::from_millis(1)).await;
     assert_eq!(wheel.shutdown(), 1);
 }

@@ -25,7 +25,7 @@ fn limits(tasks: usize) -> Limits {
         .lock_hold(Duration::from_millis(500))
         .overdue(Duration::from_secs(1))
         .refused(0)
-        .panicked_wakers(0)
+        .wakers_panicked(0)
         .jobs_panicked(0)
 }
 

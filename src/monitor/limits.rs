@@ -37,7 +37,7 @@ pub struct Limits {
     overdue: Option<Duration>,
     refused: Option<u64>,
     stalls: Option<u64>,
-    panicked_wakers: Option<u64>,
+    wakers_panicked: Option<u64>,
     jobs_panicked: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ impl Limits {
             overdue: None,
             refused: None,
             stalls: None,
-            panicked_wakers: None,
+            wakers_panicked: None,
             jobs_panicked: None,
         }
     }
@@ -106,9 +106,9 @@ impl Limits {
         self
     }
 
-    /// For [`Stats::panicked_wakers`].
-    pub const fn panicked_wakers(mut self, wakers: u64) -> Self {
-        self.panicked_wakers = Some(wakers);
+    /// For [`Stats::wakers_panicked`].
+    pub const fn wakers_panicked(mut self, wakers: u64) -> Self {
+        self.wakers_panicked = Some(wakers);
         self
     }
 
@@ -120,7 +120,7 @@ impl Limits {
 
     /// Everything that is exceeded.
     fn exceeded_by<'a>(&'a self, stats: &'a Stats) -> impl Iterator<Item = Exceeded> + 'a {
-        let Self { pending, lateness, lock_hold, overdue, refused, stalls, panicked_wakers, jobs_panicked } =
+        let Self { pending, lateness, lock_hold, overdue, refused, stalls, wakers_panicked, jobs_panicked } =
             self;
         // In the same bucket as the limit it may be within it.
         let above = |told: Option<Duration>, limit| told.filter(|&told| told > told_of(limit));
@@ -140,8 +140,8 @@ impl Limits {
         let refused = refused.map(|limit| Exceeded::Refused { refused: stats.refused, limit });
         let stalls = stalls.filter(|&limit| stats.stalls > limit);
         let stalls = stalls.map(|limit| Exceeded::Stalls { stalls: stats.stalls, limit });
-        let wakers = panicked_wakers.filter(|&limit| stats.panicked_wakers > limit);
-        let wakers = wakers.map(|limit| Exceeded::PanickedWakers { panicked: stats.panicked_wakers, limit });
+        let wakers = wakers_panicked.filter(|&limit| stats.wakers_panicked > limit);
+        let wakers = wakers.map(|limit| Exceeded::WakersPanicked { panicked: stats.wakers_panicked, limit });
         let jobs = jobs_panicked.filter(|&limit| stats.jobs_panicked > limit);
         let jobs = jobs.map(|limit| Exceeded::JobsPanicked { panicked: stats.jobs_panicked, limit });
         let one_each = [ended, overdue, pending, lock_hold, refused, stalls, wakers, jobs];

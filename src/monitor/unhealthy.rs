@@ -86,7 +86,7 @@ pub enum Exceeded {
         limit: u64,
     },
     /// Too many wakers panicked.
-    PanickedWakers {
+    WakersPanicked {
         /// How many.
         panicked: u64,
         /// How many may.
@@ -125,7 +125,7 @@ impl fmt::Display for Exceeded {
             Self::Stalls { stalls, limit } => {
                 write!(f, "its driver was held up {stalls} times, the limit is {limit}")
             }
-            Self::PanickedWakers { panicked, limit } => {
+            Self::WakersPanicked { panicked, limit } => {
                 write!(f, "{panicked} wakers panicked, the limit is {limit}")
             }
             Self::JobsPanicked { panicked, limit } => {

@@ -23,6 +23,7 @@ impl<T> Hierarchy<T> {
     /// The time at which [`advance`](Self::advance) next has something to do, or `None` if nothing is pending.
     ///
     /// It is at most the end of the tick of the earliest deadline; it comes earlier where entries cascade.
+    #[must_use]
     pub fn next_expiration(&mut self) -> Option<Nanos> {
         loop {
             match self.levels.front()? {

@@ -148,7 +148,7 @@ fn all_that_is_exceeded_is_named_with_its_limit() {
         stats.pending = 7;
         stats.refused = 6;
         stats.stalls = 5;
-        stats.panicked_wakers = 4;
+        stats.wakers_panicked = 4;
         stats.jobs_panicked = 3;
         // Below 32 ns a histogram is exact.
         stats.lateness.record(Duration::from_nanos(3));
@@ -159,7 +159,7 @@ fn all_that_is_exceeded_is_named_with_its_limit() {
         .pending(0)
         .refused(0)
         .stalls(0)
-        .panicked_wakers(0)
+        .wakers_panicked(0)
         .jobs_panicked(0)
         .lateness(0.999, Duration::ZERO)
         .lock_hold(Duration::ZERO);
@@ -175,7 +175,7 @@ fn all_that_is_exceeded_is_named_with_its_limit() {
         .pending(7)
         .refused(6)
         .stalls(5)
-        .panicked_wakers(4)
+        .wakers_panicked(4)
         .jobs_panicked(3)
         .lateness(0.999, Duration::from_nanos(3))
         .lock_hold(Duration::from_nanos(2));

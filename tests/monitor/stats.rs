@@ -189,11 +189,11 @@ async fn wakers_that_panic_are_counted_as_they_fire_and_at_the_end() {
     }
     let _good = armed(&wheel, ms(1));
     advance(ms(1)).await;
-    assert_eq!((wheel.stats().fired, wheel.stats().panicked_wakers), (3, 2));
+    assert_eq!((wheel.stats().fired, wheel.stats().wakers_panicked), (3, 2));
     advance(ms(1)).await;
-    assert_eq!((wheel.stats().fired, wheel.stats().panicked_wakers), (4, 3));
+    assert_eq!((wheel.stats().fired, wheel.stats().wakers_panicked), (4, 3));
     wheel.shutdown();
-    assert_eq!(wheel.stats().panicked_wakers, 4);
+    assert_eq!(wheel.stats().wakers_panicked, 4);
 }
 
 #[test]

@@ -158,6 +158,13 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         self.table.parts().map(|part| part.jobs().filter(is_pending).count()).sum()
     }
 
+    /// Gives back the memory that a larger number of jobs has left in the list.
+    ///
+    /// Locks one part of the jobs after the other.
+    pub fn shrink_to_fit(&self) {
+        self.table.parts().for_each(|mut part| part.shrink_to_fit());
+    }
+
     /// Removes all jobs, and takes no more. Returns their keys, in no order, and how it found them: what is pending
     /// never runs (again); what is running goes on to the end of its run; what could not run has not run to its end.
     ///

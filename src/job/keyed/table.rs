@@ -135,6 +135,10 @@ impl<K> Part<K> {
         }
     }
 
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.jobs.shrink_to_fit(|listed| listed.hash);
+    }
+
     /// Takes all jobs out, and no more in.
     pub(super) fn stop(&mut self) -> impl Iterator<Item = Job<K>> + use<K> {
         self.is_stopped = true;
