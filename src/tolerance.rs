@@ -21,9 +21,14 @@ use crate::tick::{Grid, Nanos, Resolution};
 ///
 /// # Precision
 /// Never early. Late by less than the tolerance, or by less than a [tick](crate::Builder::tick) if that is longer, and
-/// by the machine's wake-up time. Most of the tolerance is used: deadlines are rounded up to multiples of a tick, of 4
-/// ticks, of 16 and so on, whichever is the most that the tolerance allows, counted from a year before the wheel was
-/// made. On a paused clock timers fire just then.
+/// by the machine's wake-up time.
+///
+/// Deadlines are rounded up to multiples of a tick, 4 ticks, 16 and so on, whichever is the widest grid that the
+/// tolerance allows, counted from a year before the wheel was made. On a paused clock timers fire just then. So the
+/// grid is wider than a quarter of the tolerance, and a timer is late by anything from zero to less than the grid, by
+/// half of it on average. At a tick of 1 ms a tolerance of 1 s has a grid of 256 ms: 13 % of it are used on average.
+/// One of 1,024 ms has a grid of 1,024 ms. The tolerances that have a grid as wide as themselves are those of 1, 4, 16,
+/// 64, 256, 1,024 ticks and so on.
 ///
 /// With a tolerance of less than a 15th of its delay a timer is still fired together with others, but moves through the
 /// wheel as one without. Less than a tick is none, and so is any tolerance of a delay of zero.
@@ -61,8 +66,11 @@ enum Kind {
 }
 
 /// A share of a delay, in 65,536ths, rounded down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Share(u16);
+
+/// Of a delay, in a [`Share`].
+const PARTS: f64 = 65_536.0;
 
 impl Tolerance {
     /// The greatest share.
@@ -74,8 +82,8 @@ impl Tolerance {
         Self { kind: Kind::Time(time) }
     }
 
-    /// A share of the delay, from 0 to [`MAX_SHARE`](Self::MAX_SHARE): 0.125 are 12.5 %. It is rounded down to a
-    /// 65,536th.
+    /// A share of the delay, from 0 to [`MAX_SHARE`](Self::MAX_SHARE): 0.125 are 12.5 %. It is rounded down to
+    /// 65,536ths, and the whole to 65,535 of them.
     ///
     /// # Panics
     /// If `share` is not from 0 to [`MAX_SHARE`](Self::MAX_SHARE). [`try_share`](Self::try_share) returns an error
@@ -104,7 +112,6 @@ impl Tolerance {
     /// assert_eq!(error.to_string(), "a tolerance of 12.5 of the delay: it takes from 0 to 1");
     /// ```
     pub fn try_share(share: f64) -> Result<Self, ToleranceError> {
-        const PARTS: f64 = 65_536.0;
         // Not that of a number that is none.
         if !(0.0..=Self::MAX_SHARE).contains(&share) {
             return Err(ToleranceError { share });
@@ -161,6 +168,13 @@ impl Slack {
     }
 }
 
+/// As it was given, but for the rounding.
+impl fmt::Debug for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (f64::from(self.0) / PARTS).fmt(f)
+    }
+}
+
 /// The share that a [`Tolerance`] does not take, from [`Tolerance::try_share`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ToleranceError {
@@ -190,6 +204,11 @@ mod tests {
         assert!(of(0.1, 1_000_000) <= 100_000 && of(0.1, 1_000_000) > 99_980);
         assert!(of(1.0, 1_000_000) < 1_000_000 && of(1.0, 1_000_000) > 999_980);
         assert!(of(1.0, u64::MAX) > u64::MAX / 65_536 * 65_534);
+    }
+
+    #[test]
+    fn its_debug_form_shows_the_share() {
+        assert_eq!(format!("{:?}", Tolerance::share(0.125)), "Tolerance { kind: Share(0.125) }");
     }
 
     #[test]
