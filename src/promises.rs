@@ -104,8 +104,8 @@
 //!
 //! # Any deadline, any uptime
 //!
-//! From the distant past to centuries ahead, on a tick of any length. Beyond the 583 years that a wheel counts a
-//! timer never fires; nothing overflows.
+//! From the distant past to centuries ahead, on a tick of any length. Beyond the [583 years](crate::Sleep::deadline)
+//! that a wheel counts a timer never fires; nothing overflows.
 //!
 //! - `tests/hierarchy_model.rs`: `a_wheel_in_the_last_ticks_of_time_does_as_an_ordered_map`
 //! - `tests/model/uptime.rs`: `after_three_years_in_odd_steps_no_timer_was_lost_early_or_late`
@@ -180,6 +180,8 @@
 //! When a wheel ends, by [`shutdown`](crate::TimingWheel::shutdown), by its runtime's end or with the last of its
 //! handles and futures, whatever is pending is woken. What has an error to return returns it; a sleep panics with a
 //! sentence that says why, unless its deadline has come. Nothing waits for ever, and no task and no thread is left.
+//! A runtime that nobody runs is not at its end, so its wheel is not either: see what is
+//! [not promised](#what-is-not-promised).
 //!
 //! - `tests/end_of_life.rs`: `shutdown_tells_how_many_were_pending_and_wakes_them_all`,
 //!   `after_a_shutdown_a_pending_sleep_panics_and_says_why`,
@@ -258,10 +260,11 @@
 //!
 //! # Panics are written down
 //!
-//! Each method says under that heading when it panics, or returns errors instead. In short: [`TimingWheel::new`]
-//! where it cannot be built, awaiting a sleep or a tick whose wheel has ended or is full, a period or a chunk size of
-//! zero, and, in the core, numbers of slots beyond the limits and a batch of zero. Settings beyond their limits are
-//! errors that name both.
+//! Each method, or the type that it returns, says under that heading when it panics, or returns errors instead. In
+//! short: [`TimingWheel::new`] where it cannot be built, awaiting a sleep or a tick whose wheel has ended or is full, a
+//! job's handle or a watch that is polled after it was ready, a call that runs or drops code of a user's which panics,
+//! a period or a chunk size of zero, and, in the core, numbers of slots beyond the limits and a batch of zero. Settings
+//! beyond their limits are errors that name both.
 //!
 //! - `tests/limits.rs`: `a_setting_beyond_its_limit_is_refused_and_both_are_named`,
 //!   `outside_a_runtime_new_panics_and_names_its_caller`
@@ -284,6 +287,8 @@
 //! - An order among timers that are due in the same tick.
 //! - Lateness on a machine that does not run the driver: a runtime all of whose workers are blocked, or a process
 //!   that is stopped. What came due meanwhile fires when it runs again.
+//! - Anything of a wheel made in a current-thread runtime as long as nobody runs that by `block_on`. The driver is a
+//!   task there, so nothing fires, on other threads neither; only [`Stats::overdue`](crate::Stats::overdue) tells.
 //! - Timers where there is no memory: Rust then aborts the process. [`max_pending`](crate::Builder::max_pending) keeps
 //!   them from coming to that (`tests/faults/memory.rs`).
 //! - That time spent suspended counts: it does as far as tokio's clock counts it.

@@ -19,8 +19,9 @@ const MAX_LEVELS: usize = 64;
 /// A hierarchical timing wheel on a tokio runtime: the handle from which timers are made.
 ///
 /// Cloning is cheap, and clones are the same wheel. The wheel's driver is a task on the runtime where the wheel
-/// was made; timers may be made and awaited on any thread, in any runtime or executor. The driver ends, and
-/// with it the wheel, when
+/// was made; timers may be made and awaited on any thread, in any runtime or executor. They fire while that runtime is
+/// run: a current-thread one does nothing as long as nobody is in its `block_on`. Its wheels then fire nothing, on
+/// other threads neither, and only [`Stats::overdue`] tells. The driver ends, and with it the wheel, when
 ///
 /// - the last handle and the last future of the wheel are gone: as a rule at once; if two threads drop them in the
 ///   same moment it may take a second or more, or
@@ -85,7 +86,9 @@ impl TimingWheel {
         self.wheel.alarm.notes().name()
     }
 
-    /// How many timers are registered: first polled, and neither due nor dropped since.
+    /// How many timers are registered, and neither due nor dropped since. A future registers its timer when it is first
+    /// polled; with a [bound](crate::Builder::max_pending) the `try_` methods do so at once. A [job](crate::job) counts
+    /// from the call that makes it.
     ///
     /// Locks each shard for a moment, one after the other.
     #[must_use]
@@ -146,9 +149,17 @@ impl TimingWheel {
     /// | [`Sleep::try_wait`](crate::Sleep::try_wait), [`Sleep::poll_elapsed`](crate::Sleep::poll_elapsed), what begins with `try_` | an [`Error`](crate::Error) |
     /// | [`Timeout`](crate::Timeout) | [`Elapsed`](crate::Elapsed) with a [reason](crate::Elapsed::reason), if the future within is not ready |
     /// | [`IdleGuard`](crate::IdleGuard) | an `io::Error` of kind `Other` from each operation that has to wait and has a limit |
+    /// | [`Job`](crate::job::Job), [`Repeating`](crate::job::Repeating) | a [`JobError`](crate::job::JobError) with a reason, unless a run is going on |
+    /// | [`Jobs`](crate::job::Jobs) | keep what did not run, as [`CouldNotRun`](crate::job::JobState::CouldNotRun); one more is refused by a [`TryRunError`](crate::job::TryRunError), which has it |
+    /// | [`DelayQueue`](crate::time::DelayQueue) | keeps its items, and panics if they have to wait; [`try_poll_expired`](crate::time::DelayQueue::try_poll_expired) returns an [`Error`](crate::Error) |
+    /// | [`Watch`](crate::purgatory::Watch) | [`WatchError::CouldNotRun`](crate::purgatory::WatchError::CouldNotRun), if its condition does not hold |
     /// | streams | [what their page says](crate::stream#without-a-timer) |
     /// | a sleep of hyper's, a back-off of tower's | panics |
     /// | the response of tower's layer | an [`Error`](crate::Error), if the response within is not ready |
+    ///
+    /// What is due as it is made is taken in different ways: a sleep of zero is ready on an ended wheel too, while
+    /// `try_sleep` and `run_after` refuse theirs. A full wheel takes all three, as what is due needs no place; only a
+    /// job that is made elsewhere than on the wheel's runtime needs one, because it goes through the wheel.
     ///
     /// Called again it does nothing and returns 0.
     ///

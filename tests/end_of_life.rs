@@ -82,7 +82,7 @@ async fn after_a_shutdown_a_pending_timeout_returns_an_error_that_says_why() {
     wheel.shutdown();
     let elapsed = task.await.unwrap().unwrap_err();
     assert!(elapsed.reason().unwrap().is_shutdown());
-    assert_eq!(elapsed.to_string(), format!("the timeout could not run: {ENDED}"));
+    assert_eq!(elapsed.to_string(), format!("the timer could not run: {ENDED}"));
     assert_eq!(io::Error::from(elapsed).kind(), io::ErrorKind::Other);
 }
 
@@ -126,6 +126,23 @@ async fn a_sleep_that_had_fired_before_the_shutdown_stays_elapsed() {
     assert_eq!(wheel.shutdown(), 0);
     assert!(sleep.is_elapsed());
     assert_ready!(sleep.poll());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_due_as_it_is_made_finds_a_place_in_a_full_wheel_and_only_a_sleep_is_ready_in_an_ended_one() {
+    let wheel = TimingWheel::builder().max_pending(0).build().unwrap();
+    assert_ready!(spawn(wheel.sleep(Duration::ZERO)).poll());
+    assert!(wheel.try_sleep(Duration::ZERO).is_ok());
+    assert!(wheel.run_after(Duration::ZERO, async {}).await.is_ok());
+    let elsewhere = std::thread::scope(|scope| {
+        scope.spawn(|| wheel.run_after(Duration::ZERO, async {})).join().expect("it does not panic")
+    });
+    assert!(elsewhere.await.unwrap_err().reason().unwrap().is_at_capacity());
+
+    wheel.shutdown();
+    assert_ready!(spawn(wheel.sleep(Duration::ZERO)).poll());
+    assert!(wheel.try_sleep(Duration::ZERO).unwrap_err().is_shutdown());
+    assert!(wheel.run_after(Duration::ZERO, async {}).await.unwrap_err().reason().unwrap().is_shutdown());
 }
 
 #[test]

@@ -95,7 +95,7 @@ async fn the_error_says_that_there_was_no_place_for_the_timer() {
     assert!(elapsed.reason().unwrap().is_at_capacity());
     assert_eq!(
         elapsed.to_string(),
-        "the timeout could not run: the timing wheel refused one more timer: 0 are pending, and its max_pending is 0"
+        "the timer could not run: the timing wheel refused one more timer: 0 are pending, and its max_pending is 0"
     );
     assert_eq!(io::Error::from(elapsed).kind(), io::ErrorKind::Other);
 }

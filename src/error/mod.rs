@@ -169,7 +169,7 @@ impl fmt::Display for Elapsed {
             What::WriteLimit(limit) => {
                 write!(f, "a write has waited for {:?} without progress, its limit", limit.to_duration())
             }
-            What::CouldNotRun(reason) => write!(f, "the timeout could not run: {reason}"),
+            What::CouldNotRun(reason) => write!(f, "the timer could not run: {reason}"),
         }
     }
 }
