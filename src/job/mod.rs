@@ -45,6 +45,21 @@
 //! | the wheel is [shut down](crate::TimingWheel::shutdown) | is dropped if it is pending; goes on to the end of its run otherwise | [`JobError::reason`], or the job's result |
 //! | the runtime is shut down | is dropped, pending or running | [`JobError::reason`] |
 
+// | file | what it has |
+// |---|---|
+// | `when` | when a job is due, beside the time at which that was asked |
+// | `work` | what a job does, as a trait; that of one that runs once |
+// | `repeat` | what a job does that runs again and again |
+// | `stage` | how far a job has come: what its lock guards |
+// | `record` | what the wheel, the task and the handle share, round a stage |
+// | `run` | the task, which tells the record how each run ended |
+// | `state` | where a job stands, as users are told |
+// | `error` | why a job has no output, and what gives a refused one back |
+// | `handle` | [`Job`]: what is known of a record by its output alone |
+// | `repeating` | [`Repeating`], and the methods of the wheel that return one |
+// | `schedule` | when the next run is due |
+// | `keyed` | [`Jobs`], and the table behind them |
+
 mod error;
 mod handle;
 mod keyed;
@@ -76,19 +91,20 @@ use work::Once;
 
 impl TimingWheel {
     /// Runs `future` after `delay` from now, in a task of its own on the wheel's runtime. With a `delay` of more than
-    /// 583 years it never runs.
+    /// [583 years](crate::Sleep::deadline) it never runs.
     ///
     /// For a closure, `async move { f() }`.
     ///
     /// # Precision
     /// The task is spawned as a [`sleep`](Self::sleep) is ready: never early, late by less than a tick and the
-    /// machine's wake-up time. One that is due is spawned at once on the wheel's runtime, and after a tick, or a
-    /// millisecond if that is shorter, elsewhere.
+    /// machine's wake-up time. One that is due already is spawned at once if this is called on the wheel's runtime.
+    /// Called elsewhere, it is spawned after a tick, or after a millisecond if that is shorter.
     ///
     /// # Errors
     /// None by this call: if the wheel has ended, or if its [`max_pending`](crate::Builder::max_pending) timers are
     /// pending, `future` is dropped and the job says so when it is awaited. [`try_run_after`](Self::try_run_after)
-    /// gives the future back; use it where nobody awaits the job.
+    /// gives the future back. Use it where nobody keeps the handle, as a wheel that has ended or is full tells only
+    /// that.
     ///
     /// # Panics
     /// If the job is refused, and dropping `future` does.

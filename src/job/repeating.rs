@@ -24,7 +24,7 @@ impl TimingWheel {
     /// [`FixedRate`].
     ///
     /// # Panics
-    /// If `period` is zero.
+    /// If `period` is zero. If the job is refused, and dropping `make` does.
     ///
     /// # Examples
     ///
@@ -70,7 +70,8 @@ impl TimingWheel {
     /// has ended, the job is over and says so.
     ///
     /// # Panics
-    /// If the schedule does when it is asked for the first run.
+    /// If the schedule does when it is asked for the first run. If the job is refused or has no run, and dropping
+    /// `make` or `schedule` does.
     ///
     /// # Examples
     ///

@@ -20,6 +20,10 @@ use crate::sleep::Sleep;
 /// The operation is watched as long as this is there, polled or not; but only a poll finds that its deadline has come.
 /// Dropping it takes the operation out of every list and its timer out of the wheel. It is `Unpin`, and may be polled
 /// on any thread, in any runtime or executor.
+///
+/// # Panics
+/// If it is polled again after it was ready. If its condition panics: that poll does too, or the one that comes after
+/// the check.
 #[must_use = "dropping it withdraws the operation"]
 pub struct Watch<K, T> {
     state: State<K, T>,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use timingwheel::TimingWheel;
 use timingwheel::job::{FixedDelay, FixedRate, JobState, Previous, Schedule};
+use tokio::task::yield_now;
 use tokio::time::{Instant, MissedTickBehavior, sleep};
 
 use crate::runs::Runs;
@@ -85,6 +86,24 @@ async fn a_fixed_delay_counts_from_the_end_of_each_run() {
     let runs = Runs::new();
     runs.job(&TimingWheel::new(), FixedDelay::new(ms(10)).times(4), &[3, 100, 0]).await.unwrap();
     assert_eq!(runs.began(), [10, 23, 133, 143]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fixed_delay_of_zero_lets_others_run_in_between() {
+    let start = Instant::now();
+    let work = TimingWheel::new().run_by(FixedDelay::new(Duration::ZERO), || async {});
+    for _ in 0..100 {
+        yield_now().await;
+    }
+    work.cancel();
+    assert!(work.await.unwrap_err().is_cancelled());
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[test]
+#[should_panic(expected = "a fixed rate with a period of 0ns: it takes at least 1ns")]
+fn a_fixed_rate_with_a_period_of_zero_is_refused() {
+    let _ = FixedRate::new(Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]

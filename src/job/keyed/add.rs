@@ -23,6 +23,9 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// # Errors
     /// If the wheel has ended, if these jobs were [stopped](Self::stop), or if the wheel's
     /// [`max_pending`](crate::Builder::max_pending) timers are pending: a job that is to be replaced counts, and stays.
+    ///
+    /// # Panics
+    /// If dropping what the replaced job runs does; the new job stays.
     pub fn run_after<F>(&self, key: K, delay: Duration, future: F) -> Result<Option<JobInfo>, TryRunError<F>>
     where
         F: Future<Output = ()> + Send + 'static,
@@ -33,6 +36,9 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// Runs `future` at `instant`, as [`run_after`](Self::run_after) does. If that has passed it runs at once.
     ///
     /// # Errors
+    /// As [`run_after`](Self::run_after).
+    ///
+    /// # Panics
     /// As [`run_after`](Self::run_after).
     pub fn run_at<F>(&self, key: K, instant: Instant, future: F) -> Result<Option<JobInfo>, TryRunError<F>>
     where
@@ -48,7 +54,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// As [`run_after`](Self::run_after).
     ///
     /// # Panics
-    /// If `period` is zero.
+    /// If `period` is zero, and as [`run_after`](Self::run_after).
     #[track_caller]
     pub fn run_every<F, R>(
         &self,
@@ -64,14 +70,16 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     }
 
     /// Runs what `make` makes whenever `schedule` says, as [`TimingWheel::run_by`](crate::TimingWheel::run_by) does.
-    /// Replaces the job with this key, and tells how it found that, as [`remove`](Self::remove) does.
+    /// Replaces the job with this key, and tells how it found that, as [`remove`](Self::remove) does. If the schedule
+    /// has no run at all, as one that is to run [`times(0)`](Schedule::times), that job is removed and none is added.
     ///
     /// # Errors
     /// As [`run_after`](Self::run_after). If there is no place for a job's next wait it stays in the list, and has the
     /// state [`CouldNotRun`](crate::job::JobState::CouldNotRun).
     ///
     /// # Panics
-    /// If the schedule does when it is asked for the first run.
+    /// If the schedule does when it is asked for the first run; the job with this key stays. If dropping what has no
+    /// run does, and as [`run_after`](Self::run_after).
     pub fn run_by<F, R>(
         &self,
         key: K,

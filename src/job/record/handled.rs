@@ -58,7 +58,7 @@ impl<W: Work, O: Owner> Handled<W::Output> for Record<W, O> {
             Stage::CouldNotRun(reason, _) => Poll::Ready(Err(JobError::because(reason))),
             _ => {
                 drop(inner);
-                panic!("a `Job` was polled that has given its result")
+                panic!("a job's handle was polled that has given its result")
             }
         }
     }

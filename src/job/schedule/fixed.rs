@@ -6,7 +6,6 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::{Previous, Schedule};
 use crate::clock::LONGEST;
-use crate::interval::assert_period;
 
 /// A run every period, counted from when the runs are due: it does not drift.
 ///
@@ -47,7 +46,7 @@ impl FixedRate {
     #[must_use]
     #[track_caller]
     pub fn new(period: Duration) -> Self {
-        assert_period(period);
+        assert!(!period.is_zero(), "a fixed rate with a period of {period:?}: it takes at least 1ns");
         Self { period, first: None, missed_tick_behavior: MissedTickBehavior::default() }
     }
 
@@ -76,7 +75,7 @@ impl Schedule for FixedRate {
             MissedTickBehavior::Delay if missed => Some(later(started, self.period)),
             MissedTickBehavior::Skip if missed => {
                 let since = started.saturating_duration_since(due).as_nanos() % self.period.as_nanos();
-                // Less than what has passed, and 64 bits of nanoseconds span 584 years.
+                // Less than what has passed, which 64 bits hold for centuries.
                 let since = Duration::from_nanos(u64::try_from(since).unwrap_or(u64::MAX));
                 Some(later(started, self.period.saturating_sub(since)))
             }
@@ -117,7 +116,11 @@ pub struct FixedDelay {
 
 impl FixedDelay {
     /// A run `delay` after the one before has ended, and the first `delay` from now. A delay that leads beyond what an
-    /// [`Instant`] can hold is taken for 30 years.
+    /// [`Instant`] can hold is taken for 30 years. With one of zero each run follows the one before at once; in between
+    /// the task yields, so that others are run.
+    ///
+    /// # Panics
+    /// Never.
     #[must_use]
     pub const fn new(delay: Duration) -> Self {
         Self { delay }
