@@ -56,7 +56,7 @@ impl Default for TimingWheel {
 ///
 /// | setting | default | limits |
 /// |---|---|---|
-/// | [`tick`](Self::tick) | 1 ms | 1 µs to 584 years |
+/// | [`tick`](Self::tick) | 1 ms | 1 µs to `u64::MAX` ns |
 /// | [`wheel_size`](Self::wheel_size) | 64 slots | 2 to 65,536 |
 /// | [`shards`](Self::shards) | one for each worker | 1 to 1,024 |
 /// | [`max_pending`](Self::max_pending) | no bound | any number; 0 refuses all |
@@ -129,8 +129,9 @@ impl Builder {
         self
     }
 
-    /// How long a tick is: timers fire at most so much after their deadline, and the driver wakes at most once
-    /// in that time for each shard.
+    /// How long a tick is: timers fire less than that after their deadline. On a multi-thread runtime the driver wakes
+    /// about once in that time at the most, for all shards together; on a current-thread runtime, where it goes by the
+    /// first timer in a tick, up to once for each shard.
     pub const fn tick(mut self, tick: Duration) -> Self {
         self.tick = tick;
         self

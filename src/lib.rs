@@ -23,7 +23,7 @@
 //!
 //! # Precision
 //!
-//! A timer never fires before its deadline. It fires at most one tick after it (1 ms unless you
+//! A timer never fires before its deadline. It fires less than a tick after it (1 ms unless you
 //! [choose](Builder::tick) otherwise), plus the time that the machine takes to wake a task. The driver waits on
 //! a thread of its own, because tokio's own timers are late by a millisecond at the median. A timer that may be later
 //! than that is given a [`Tolerance`].

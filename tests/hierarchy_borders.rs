@@ -1,8 +1,8 @@
 //! The core at its borders: of a tick, of a level and of time.
 //!
 //! 1. The table in the documentation of the core is what happens.
-//! 2. A deadline beside a border is met exactly, and two at any distance are at most a tick late, whatever the
-//!    stride of the clock.
+//! 2. A deadline beside a border is met exactly, and two at any distance are late by less than a tick, whatever
+//!    the stride of the clock.
 //! 3. A level exists when a deadline needs it and not before.
 //! 4. Moving an entry later leaves it in its bucket; moving it to the past and back does not make it early.
 
@@ -271,7 +271,7 @@ fn a_key_is_printed_as_index_and_insertion() {
 }
 
 #[test]
-#[should_panic(expected = "a batch of no entries")]
+#[should_panic(expected = "a batch of 0 entries: it takes at least 1")]
 fn a_batch_of_nothing_is_refused() {
     let _ = wheel::<()>(1, 2).advance(Nanos(1), 0, &mut Vec::new());
 }

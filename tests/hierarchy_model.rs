@@ -6,7 +6,7 @@
 //! tolerance has the deadline that `round_up_within` makes of its own, which is less than the tolerance later.
 //!
 //! 1. Never early: an entry is handed out when its deadline is now or before.
-//! 2. At most one tick late: when `advance` is done, no entry is left whose tick has ended.
+//! 2. Late by less than a tick: when `advance` is done, no entry is left whose tick has ended.
 //! 3. Each entry is handed out or cancelled exactly once, and `len` counts those that were not.
 //! 4. Entries are handed out in the order of the ticks they are due in, over the whole life of a wheel.
 //! 5. `next_expiration` is there exactly if something is pending, at most the end of the earliest tick that

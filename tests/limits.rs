@@ -5,6 +5,7 @@ use std::panic::{self, catch_unwind};
 use std::sync::Once;
 use std::time::Duration;
 
+use timingwheel::wheel::{Hierarchy, Nanos, Resolution};
 use timingwheel::{BuildError, Builder, TimingWheel};
 use tokio::time::Instant;
 
@@ -68,6 +69,13 @@ fn outside_a_runtime_new_panics_and_names_its_caller() {
     assert!(text.starts_with("`TimingWheel::new` failed: a timing wheel needs a tokio runtime"), "{text}");
     assert_eq!(file, file!());
     assert_eq!(panic_in(|| drop(TimingWheel::default())).0, file!());
+}
+
+#[test]
+fn the_core_panics_and_names_its_caller() {
+    let resolution = Resolution::new(ms(1)).unwrap();
+    assert_eq!(panic_in(|| Hierarchy::<()>::new(resolution, 1)).0, file!());
+    assert_eq!(panic_in(|| Hierarchy::<()>::new(resolution, 2).advance(Nanos(1), 0, &mut vec![])).0, file!());
 }
 
 #[test]

@@ -53,7 +53,9 @@ impl<T> Hierarchy<T> {
     ///
     /// # Panics
     /// If `batch` is zero: there would be no progress.
+    #[track_caller]
     pub fn advance(&mut self, now: Nanos, batch: usize, expired: &mut Vec<T>) -> Progress {
+        assert!(batch > 0, "a batch of {batch} entries: it takes at least 1");
         self.advance_and_tell(now, batch, |_late_by, payload| expired.push(payload))
     }
 
@@ -64,7 +66,7 @@ impl<T> Hierarchy<T> {
         batch: usize,
         mut hand_out: impl FnMut(u64, T),
     ) -> Progress {
-        assert!(batch > 0, "a batch of no entries makes no progress");
+        debug_assert!(batch > 0, "there would be no progress");
         let now = now.max(self.elapsed());
         let mut left = batch;
         let mut chunk = [(Key::PLACEHOLDER, Nanos::ZERO); CHUNK];

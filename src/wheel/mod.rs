@@ -102,6 +102,7 @@ impl<T> Hierarchy<T> {
     /// # Panics
     /// If `slots` is not from [`MIN_SLOTS`](Self::MIN_SLOTS) to [`MAX_SLOTS`](Self::MAX_SLOTS).
     #[must_use]
+    #[track_caller]
     pub fn new(resolution: Resolution, slots: usize) -> Self {
         assert!(
             (Self::MIN_SLOTS..=Self::MAX_SLOTS).contains(&slots),
@@ -156,7 +157,7 @@ impl<T> Hierarchy<T> {
         self.levels.elapsed()
     }
 
-    /// Adds an entry that is to be handed out at `deadline`, at most one tick later and never earlier.
+    /// Adds an entry that is to be handed out at `deadline`, or less than a tick later, and never earlier.
     ///
     /// If the wheel's clock is a tick or more behind, and no bucket that holds something has begun since, it goes on to
     /// `now`: after idle time a short timer starts at level 0, instead of coming down from where it would have been in
