@@ -20,7 +20,7 @@ const OCTAVE: usize = 1 << OCTAVE_BITS;
 /// For all of 64 bits: the lowest durations take as many buckets as one octave more.
 const BUCKETS: usize = (u64::BITS - OCTAVE_BITS + 1) as usize * OCTAVE;
 
-/// How often durations occurred, from [`Stats`](crate::Stats). It spans 584 years, from nanosecond to nanosecond below
+/// How often durations occurred, from [`Stats`](crate::Stats). It spans 64 bits of nanoseconds, each by itself below
 /// 32 ns, and above that in buckets a sixteenth of an octave wide; it always takes 7.8 kB.
 ///
 /// # Precision

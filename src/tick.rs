@@ -19,7 +19,7 @@ use crate::divisor::Divisor;
 
 /// A point in time: nanoseconds since the origin of a wheel, which is an instant of its owner's choice.
 ///
-/// It spans 584 years. [`Nanos::MAX`] stands for all that lies beyond.
+/// It spans 64 bits, 584 years. [`Nanos::MAX`] stands for all that lies beyond.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Nanos(pub u64);
 

@@ -15,9 +15,11 @@
 //! ```
 //!
 //! Any duration may be asked for. As with tokio, `sleep` and what resets an interval take 30 years for all that is
-//! longer, and so do intervals for their period; a timeout of more than 583 years, where 64 bits of nanoseconds end,
-//! never comes, nor does such an item of a [`DelayQueue`]. The methods of a [`TimingWheel`] know only the second of
-//! these limits.
+//! longer, and so do intervals for their period; a timeout of more than [583 years](Sleep::deadline) never comes, nor
+//! does such an item of a [`DelayQueue`]. The methods of a [`TimingWheel`] know only the second of these limits, with
+//! two exceptions: [`Interval::reset_after`] takes 30 years for all that is longer, and jobs at a
+//! [`FixedRate`](crate::job::FixedRate), as those of [`TimingWheel::run_every`], or after a
+//! [`FixedDelay`](crate::job::FixedDelay) take 30 years for what an [`Instant`] cannot hold.
 //!
 //! What replaces what, how to switch, and all that differs: [`migration`](crate::migration).
 

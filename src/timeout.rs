@@ -20,7 +20,7 @@ impl TimingWheel {
     ///
     /// The future is polled first, then the deadline: one that is ready at once never touches the wheel, whatever
     /// `duration` is. The deadline is looked at also when the future has used up the task's cooperative budget.
-    /// With a `duration` of more than 583 years it never elapses.
+    /// With a `duration` of more than [583 years](crate::Sleep::deadline) it never elapses.
     ///
     /// # Precision
     /// As [`sleep`](Self::sleep).
@@ -205,7 +205,8 @@ impl<F> Timeout<F> {
         this.state.moved();
     }
 
-    /// Moves the deadline to `after` from now, as [`reset`](Self::reset) does. With more than 583 years it never comes.
+    /// Moves the deadline to `after` from now, as [`reset`](Self::reset) does. With more than
+    /// [583 years](crate::Sleep::deadline) it never comes.
     pub fn reset_after(self: Pin<&mut Self>, after: Duration) {
         let this = self.project();
         Pin::new(this.deadline).reset_after(after);

@@ -38,7 +38,7 @@ use crate::wheel::Nanos;
 /// takes a lock.
 ///
 /// It holds at most [`MAX_LEN`](Self::MAX_LEN) items. Deadlines may lie in the past, and have no limit in the future:
-/// those more than 583 years ahead never come.
+/// those more than [583 years](crate::Sleep::deadline) ahead never come.
 ///
 /// What differs from tokio-util's is on [the migration page](crate::migration#tokio-utils-delayqueue).
 ///
@@ -99,7 +99,7 @@ pub struct DelayQueue<T> {
 
 impl<T> DelayQueue<T> {
     /// Adds an item that is due `timeout` from now. With a `timeout` of zero it is due at once, with one of more than
-    /// 583 years never.
+    /// [583 years](crate::Sleep::deadline) never.
     ///
     /// An item is taken also where the wheel has ended: it is handed out by a poll that finds it due, and a poll before
     /// that tells of the end.
@@ -169,7 +169,7 @@ impl<T> DelayQueue<T> {
     }
 
     /// Gives an item the deadline `timeout` from now, also if it is due and has not been handed out. With a `timeout`
-    /// of more than 583 years it never comes.
+    /// of more than [583 years](crate::Sleep::deadline) it never comes.
     ///
     /// To a later deadline it stays where it is in the wheel until that place comes up.
     ///
@@ -218,7 +218,7 @@ impl<T> DelayQueue<T> {
         self.be_in_time_for(deadline);
     }
 
-    /// The deadline of an item. One more than 583 years ahead is shown as less.
+    /// The deadline of an item. One more than [583 years](crate::Sleep::deadline) ahead is shown as less.
     ///
     /// # Panics
     /// If `key` names no item.

@@ -114,13 +114,15 @@ pin_project! {
 }
 
 impl<S> IdleGuard<S> {
-    /// With a limit for reading; one of more than 584 years is none. See [`set_read_limit`](Self::set_read_limit).
+    /// With a limit for reading; one of more than [583 years](crate::Sleep::deadline) never passes. See
+    /// [`set_read_limit`](Self::set_read_limit).
     pub fn with_read_limit(mut self, limit: Duration) -> Self {
         self.set_read_limit(Some(limit));
         self
     }
 
-    /// With a limit for writing; one of more than 584 years is none. See [`set_write_limit`](Self::set_write_limit).
+    /// With a limit for writing; one of more than [583 years](crate::Sleep::deadline) never passes. See
+    /// [`set_write_limit`](Self::set_write_limit).
     pub fn with_write_limit(mut self, limit: Duration) -> Self {
         self.set_write_limit(Some(limit));
         self
@@ -154,13 +156,13 @@ impl<S> IdleGuard<S> {
         self
     }
 
-    /// The limit for reading. None that was longer than 584 years.
+    /// The limit for reading. `None` also for one that 64 bits of nanoseconds do not hold.
     #[must_use]
     pub const fn read_limit(&self) -> Option<Duration> {
         self.waits.limit(Direction::Read)
     }
 
-    /// The limit for writing. None that was longer than 584 years.
+    /// The limit for writing. `None` also for one that 64 bits of nanoseconds do not hold.
     #[must_use]
     pub const fn write_limit(&self) -> Option<Duration> {
         self.waits.limit(Direction::Write)

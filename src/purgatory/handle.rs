@@ -47,7 +47,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// deadline has come. Once it has returned something it is dropped.
     ///
     /// A key that is named twice counts once. With no key it can only be found to hold at the deadline. With a `delay`
-    /// of more than 583 years it never expires.
+    /// of more than [583 years](crate::Sleep::deadline) it never expires.
     ///
     /// # Precision
     /// As [`sleep`](TimingWheel::sleep). If the condition is being tried when the deadline comes, that is waited for.

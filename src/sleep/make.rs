@@ -14,7 +14,7 @@ impl TimingWheel {
     /// Waits for `duration` from now.
     ///
     /// The deadline is fixed by this call; the timer is registered when the future is first polled. With a
-    /// `duration` of more than 583 years it waits for ever.
+    /// `duration` of more than [583 years](Sleep::deadline) it waits for ever.
     ///
     /// # Precision
     /// Never early; late by less than a tick and the machine's wake-up time. Zero is ready at the first poll.

@@ -63,6 +63,9 @@ const _: () = assert!(size_of::<Sleep>() == 32);
 
 impl Sleep {
     /// The instant at which this is ready.
+    ///
+    /// A wheel counts 64 bits of nanoseconds, which are 584 years, from a year before it was made: 583 years from then
+    /// on. A deadline beyond them never comes, and is shown as their end.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         self.shard.clock().instant(self.deadline)
@@ -115,7 +118,8 @@ impl Sleep {
         self.get_mut().move_to(deadline);
     }
 
-    /// Moves the deadline to `after` from now, as [`reset`](Self::reset) does. With more than 583 years it never comes.
+    /// Moves the deadline to `after` from now, as [`reset`](Self::reset) does. With more than
+    /// [583 years](Self::deadline) it never comes.
     ///
     /// # Examples
     ///

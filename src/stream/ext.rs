@@ -17,7 +17,7 @@ pub trait StreamTimeExt: Stream {
     /// The first gap begins with this call, each other one with an item. There is one error for a gap, however long
     /// it is; for one that comes again and again see [`timeout_repeating_on`](Self::timeout_repeating_on), for one
     /// that ends the stream [`idle_timeout_on`](Self::idle_timeout_on). An item that is ready comes first, also when
-    /// it is late. With a `limit` of more than 583 years there are no errors.
+    /// it is late. With a `limit` of more than [583 years](crate::Sleep::deadline) there are no errors.
     ///
     /// # Precision
     /// As [`TimingWheel::sleep`].
@@ -68,7 +68,8 @@ pub trait StreamTimeExt: Stream {
     /// For a connection that is to be closed when nothing has come for a while. The first gap begins with this call,
     /// each other one with an item. An item that is ready comes first, also when it is late. After the error the
     /// stream within is not polled any more; it is kept for [`into_inner`](IdleTimeout::into_inner), and
-    /// [`reset`](IdleTimeout::reset) lets it go on. With a `limit` of more than 583 years there is no error.
+    /// [`reset`](IdleTimeout::reset) lets it go on. With a `limit` of more than [583 years](crate::Sleep::deadline)
+    /// there is no error.
     ///
     /// # Precision
     /// As [`TimingWheel::sleep`].
@@ -159,8 +160,8 @@ pub trait StreamTimeExt: Stream {
     /// All items, each of them at least `distance` after the one before.
     ///
     /// The first item does not wait. The time counts from when an item was handed out; until it is over the stream
-    /// within is not polled. A `distance` of zero lets everything through. With one of more than 583 years the second
-    /// item never comes.
+    /// within is not polled. A `distance` of zero lets everything through. With one of more than
+    /// [583 years](crate::Sleep::deadline) the second item never comes.
     ///
     /// # Precision
     /// As [`TimingWheel::sleep`].
@@ -198,7 +199,8 @@ pub trait StreamTimeExt: Stream {
     /// and the last at the end. No chunk is empty.
     ///
     /// The time is looked at when the stream within has nothing more that is ready. A chunk starts with the memory that
-    /// the one before took, and grows from there. With a `duration` of more than 583 years only size and end count.
+    /// the one before took, and grows from there. With a `duration` of more than [583 years](crate::Sleep::deadline)
+    /// only size and end count.
     ///
     /// # Precision
     /// As [`TimingWheel::sleep`].

@@ -59,7 +59,8 @@ impl<S: Stream> Timeout<S> {
         self.project().countdown.run_until(deadline);
     }
 
-    /// Moves the deadline of the current gap to `duration` from now. One of more than 583 years never comes.
+    /// Moves the deadline of the current gap to `duration` from now. One of more than
+    /// [583 years](crate::Sleep::deadline) never comes.
     pub fn reset_after(self: Pin<&mut Self>, duration: Duration) {
         self.project().countdown.run_for(duration);
     }
