@@ -1,10 +1,10 @@
 //! What this crate promises, and what holds it to that.
 //!
-//! Each promise names the tests that fail when it is broken, most of which were seen to fail with the code broken on
-//! purpose. `tests/promises.rs` checks that they exist. Those in `src/loom_models` are tried in every order in which
-//! threads can come (in the larger ones, with up to three preemptions; in `random.rs` at random); the targets in `fuzz`
-//! are fed by a fuzzer for as long as one likes; all others run with `cargo test`. `tests/mutants.md` tells which small
-//! changes of the core have been tried, and which of them no test notices.
+//! Each promise names the tests that fail when it is broken. Of each promise several were seen to fail with the code
+//! broken on purpose: `tests/mutants.md` tells by which changes, of which tests that is not known yet, and which small
+//! changes of the core no test notices. `tests/promises.rs` checks that the tests exist. Those in `src/loom_models` are
+//! tried in every order in which threads can come (in the larger ones, with up to three preemptions; in `random.rs` at
+//! random); the targets in `fuzz` are fed by a fuzzer for as long as one likes; all others run with `cargo test`.
 //!
 //! # Never early
 //!
@@ -43,6 +43,7 @@
 //! - `tests/limits.rs`: `a_lone_timer_does_not_wait_for_the_end_of_a_long_tick`
 //! - `tests/executors/threads.rs`: `a_worker_that_is_blocked_does_not_hold_up_the_timers_of_others`
 //! - `tests/stalls.rs`: `a_worker_that_goes_on_stalling_does_not_keep_the_timers_of_a_runtime_that_has_another`
+//! - `src/driver/tests.rs`: `there_is_one_turn_for_a_tick_that_is_never_early_and_no_later_than_the_end_of_the_tick`
 //! - `tests/delay_queue/items.rs`: `items_of_one_tick_take_one_wake_up_and_are_late_by_less_than_a_tick`
 //! - `fuzz/targets/core.rs`, `fuzz/targets/api.rs`
 //!
@@ -87,6 +88,7 @@
 //! - `src/delay_queue/model.rs`: `a_schedule_is_an_ordered_map`
 //! - `tests/delay_queue/waking.rs`: `a_task_that_waits_is_told_of_what_others_do`,
 //!   `on_several_workers_every_change_is_seen`
+//! - `tests/delay_queue/same.rs`: `whoever_was_told_that_the_queue_is_empty_is_woken_by_the_next_insertion`
 //! - `fuzz/targets/core.rs`, `fuzz/targets/api.rs`
 //!
 //! # Moving counts
@@ -188,7 +190,8 @@
 //!   `after_a_shutdown_a_pending_timeout_returns_an_error_that_says_why`,
 //!   `after_a_shutdown_a_sleep_is_ready_once_its_deadline_has_passed`,
 //!   `when_the_runtime_ends_all_that_are_pending_are_woken`,
-//!   `the_driver_ends_with_the_last_handle_when_nothing_is_left_of_the_wheel`
+//!   `the_driver_ends_with_the_last_handle_when_nothing_is_left_of_the_wheel`,
+//!   `on_a_paused_clock_the_driver_ends_with_the_last_timer_though_a_thread_had_one_before`
 //! - `tests/leaks.rs`: `ten_thousand_wheels_leave_no_task_no_thread_and_no_memory`
 //! - `tests/faults/runtimes.rs`: `a_runtime_that_is_dropped_wakes_a_million_timers`,
 //!   `a_runtime_that_is_shut_down_while_a_worker_is_blocked_wakes_what_is_pending`,
@@ -208,8 +211,10 @@
 //!
 //! - `tests/purgatory/model.rs`: `a_purgatory_does_what_a_naive_list_does`
 //! - `tests/purgatory/racing.rs`: `whoever_wins_each_operation_has_one_outcome_and_all_counts_agree`,
-//!   `a_change_that_is_checked_is_never_missed_while_others_check_and_watch`
+//!   `a_change_that_is_checked_is_never_missed_while_others_check_and_watch`,
+//!   `a_condition_that_is_being_tried_as_a_check_comes_is_tried_once_more`
 //! - `tests/purgatory/checks.rs`: `conditions_that_check_each_other_complete_in_a_chain`,
+//!   `a_condition_that_does_not_hold_yet_is_tried_again_when_one_within_it_checks_its_key`,
 //!   `a_check_in_tasks_may_hold_a_lock_that_conditions_take`
 //! - `tests/purgatory_memory.rs`:
 //!   `a_million_operations_that_ended_hold_no_memory_under_a_key_that_is_never_checked`
@@ -232,14 +237,15 @@
 //! - `tests/jobs/faults.rs`: `a_panic_reaches_the_handle_with_what_it_carried_and_no_other_job`,
 //!   `a_cancel_that_races_with_the_start_is_in_time_or_the_job_runs_and_never_both_or_neither`,
 //!   `when_the_runtime_ends_pending_and_running_jobs_end_and_say_why`,
-//!   `when_the_runtime_ends_whoever_awaits_a_job_elsewhere_does_not_hang`
+//!   `when_the_runtime_ends_whoever_awaits_a_job_elsewhere_does_not_hang`, `each_job_runs_in_a_task_of_its_own`
 //! - `tests/jobs_memory.rs`: `a_pending_job_takes_one_block_and_a_cancelled_one_gives_all_back_at_once`
 //! - `tests/jobs/schedules.rs`: `after_a_million_runs_of_10_ms_the_sum_is_exact`,
 //!   `missed_runs_are_made_up_put_off_or_left_out_as_an_intervals_ticks`
 //! - `tests/jobs/orders.rs`: `what_is_asked_while_the_schedule_finds_no_further_run_counts`,
 //!   `a_job_that_is_put_off_while_the_driver_is_on_its_way_to_it_does_not_run_too_early`
 //! - `tests/jobs/ends.rs`: `when_the_runtime_ends_repeating_jobs_end_and_say_why`
-//! - `tests/jobs/keys.rs`: `a_stop_tells_of_every_job_that_has_not_run_and_takes_no_more`
+//! - `tests/jobs/keys.rs`: `a_stop_tells_of_every_job_that_has_not_run_and_takes_no_more`,
+//!   `a_job_that_is_removed_or_replaced_during_its_run_goes_on_to_the_end_of_it_and_no_further`
 //! - `tests/jobs/keys_faults.rs`: `among_threads_each_job_runs_or_is_told_of_and_never_both_or_neither`,
 //!   `when_the_wheel_or_its_runtime_ends_the_keys_of_what_did_not_run_are_kept`
 //!
@@ -278,7 +284,8 @@
 //! With nothing set, and as tokio's own timers do but for the [differences](crate::migration#differences).
 //!
 //! - `tests/paused_clock.rs`: `mixed_with_tokios_timers_tasks_wake_at_the_same_instants_in_the_same_order`,
-//!   `a_wheel_with_nothing_pending_lets_the_clock_stand`, `a_cancelled_timer_does_not_move_the_clock`
+//!   `a_wheel_with_nothing_pending_lets_the_clock_stand`, `a_cancelled_timer_does_not_move_the_clock`,
+//!   `a_poll_right_after_an_advance_sees_what_has_become_due`, `a_wheel_made_before_the_clock_was_paused_follows_it`
 //! - `tests/switch/scripts.rs`: `each_of_many_random_tasks_sees_the_same_events_at_the_same_instants`
 //! - `tests/deadlines_model.rs`: `whatever_is_done_to_timers_they_elapse_as_their_deadlines_say`
 //!

@@ -3,7 +3,9 @@
 use std::future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::channel;
 use std::task::Poll;
+use std::thread;
 use std::time::Duration;
 
 use timingwheel::{Error, Sleep, TimingWheel};
@@ -151,7 +153,7 @@ fn shutdowns_on_several_threads_at_once_count_each_timer_once() {
     for _ in 0..20 {
         let wheel = runtime.block_on(async { TimingWheel::builder().shards(4).build().unwrap() });
         let sleeps: Vec<_> = (0..1_000).map(|_| registered(&wheel, DAY)).collect();
-        let counts = std::thread::scope(|scope| {
+        let counts = thread::scope(|scope| {
             let threads = [(); 4].map(|()| scope.spawn(|| wheel.shutdown()));
             threads.map(|thread| thread.join().unwrap())
         });
@@ -236,6 +238,31 @@ fn the_driver_ends_with_the_last_handle_when_nothing_is_left_of_the_wheel() {
             alive_tasks(0).await;
         });
     }
+}
+
+/// It keeps a reference for its next timer. While the clock is paused the driver does not look by itself whether there
+/// are others.
+#[tokio::test(start_paused = true)]
+async fn on_a_paused_clock_the_driver_ends_with_the_last_timer_though_a_thread_had_one_before() {
+    let wheel = TimingWheel::new();
+    let sleep = wheel.sleep(DAY);
+    let ((had, has_had), (goes_on, go_on)) = (channel(), channel::<()>());
+    let thread = thread::spawn(move || {
+        drop(wheel.sleep(DAY));
+        drop(wheel);
+        had.send(()).unwrap();
+        go_on.recv_timeout(HANG_GUARD).unwrap();
+    });
+    has_had.recv_timeout(HANG_GUARD).unwrap();
+    yield_now().await;
+    assert_eq!(Handle::current().metrics().num_alive_tasks(), 1);
+    drop(sleep);
+    for _ in 0..10 {
+        yield_now().await;
+    }
+    assert_eq!(Handle::current().metrics().num_alive_tasks(), 0);
+    goes_on.send(()).unwrap();
+    thread.join().unwrap();
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What goes wrong round jobs that run once: panics, the end of the wheel and of its runtime, and cancels that race
-//! with the start.
+//! with the start. And what keeps it from others: tasks of their own.
 
+use std::collections::HashSet;
 use std::future::pending;
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -236,4 +237,16 @@ async fn a_waker_that_panics_as_the_handle_is_dropped_does_not_keep_its_job() {
     drop(waker);
     drop(catch_unwind(AssertUnwindSafe(|| drop(job))));
     assert_eq!(wheel.pending(), 0);
+}
+
+/// Not on the driver, which others would wait for.
+#[tokio::test(start_paused = true)]
+async fn each_job_runs_in_a_task_of_its_own() {
+    let wheel = TimingWheel::new();
+    let jobs = [0, 5, 5, 10].map(|delay| wheel.run_after(ms(delay), async { tokio::task::try_id() }));
+    let mut tasks = HashSet::new();
+    for job in jobs {
+        let task = job.await.unwrap().expect("it runs in a task");
+        assert!(tasks.insert(task), "two ran in one task");
+    }
 }

@@ -170,3 +170,32 @@ async fn a_condition_that_is_being_tried_as_the_deadline_comes_is_tried_once_mor
     check.join().unwrap();
     assert_eq!(assert_ready!(watch.poll()), Ok(4));
 }
+
+/// A check looks before the condition holds, and gives it back after another has come, which finds it holding.
+#[tokio::test]
+async fn a_condition_that_is_being_tried_as_a_check_comes_is_tried_once_more() {
+    let purgatory: Purgatory<u8> = TimingWheel::new().purgatory();
+    let holds = Arc::new(AtomicBool::new(false));
+    let ((looked, looks), (goes_on, go_on)) = (channel(), channel());
+    let (seen, mut tries) = (holds.clone(), 0);
+    let mut watch = task::spawn(purgatory.watch([1], DAY, move || {
+        tries += 1;
+        let holds = seen.load(Ordering::SeqCst);
+        // Twice by `watch`, before and after it is in its list.
+        if tries == 3 {
+            looked.send(()).unwrap();
+            go_on.recv_timeout(HANG_GUARD).unwrap();
+        }
+        holds.then_some(tries)
+    }));
+    assert_pending!(watch.poll());
+    let checker = purgatory.clone();
+    let check = thread::spawn(move || checker.check(&1));
+    looks.recv_timeout(HANG_GUARD).unwrap();
+    holds.store(true, Ordering::SeqCst);
+    assert_eq!(purgatory.check(&1), 0, "it is left to the other thread");
+    goes_on.send(()).unwrap();
+    assert_eq!(check.join().unwrap(), 1);
+    assert!(watch.is_woken());
+    assert_eq!(assert_ready!(watch.poll()), Ok(4));
+}
