@@ -232,7 +232,7 @@
 //! where there are keys. A panic is its own job's end and no other's. A fixed rate does not drift.
 //!
 //! - `tests/jobs/later.rs`: `a_job_runs_at_its_time_and_hands_its_output_to_whoever_awaits_it`,
-//!   `a_cancel_in_time_says_so_and_the_job_never_runs`, `a_job_that_blocks_its_task_for_ever_delays_no_other`,
+//!   `a_cancel_in_time_says_so_and_the_job_never_runs`, `a_job_that_never_ends_delays_no_other`,
 //!   `over_the_bound_a_job_is_refused_and_its_future_given_back`
 //! - `tests/jobs/faults.rs`: `a_panic_reaches_the_handle_with_what_it_carried_and_no_other_job`,
 //!   `a_cancel_that_races_with_the_start_is_in_time_or_the_job_runs_and_never_both_or_neither`,

@@ -161,7 +161,7 @@ async fn a_thousand_jobs_each_run_at_their_own_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_blocks_its_task_for_ever_delays_no_other() {
+async fn a_job_that_never_ends_delays_no_other() {
     let wheel = TimingWheel::new();
     let stuck = wheel.run_after(ms(5), pending::<()>());
     let start = Instant::now();
