@@ -136,7 +136,7 @@ async fn what_is_due_as_it_is_made_finds_a_place_in_a_full_wheel_and_only_a_slee
     assert_ready!(spawn(wheel.sleep(Duration::ZERO)).poll());
     assert!(wheel.try_sleep(Duration::ZERO).is_ok());
     assert!(wheel.run_after(Duration::ZERO, async {}).await.is_ok());
-    let elsewhere = std::thread::scope(|scope| {
+    let elsewhere = thread::scope(|scope| {
         scope.spawn(|| wheel.run_after(Duration::ZERO, async {})).join().expect("it does not panic")
     });
     assert!(elsewhere.await.unwrap_err().reason().unwrap().is_at_capacity());
