@@ -50,6 +50,7 @@ impl<T> Hierarchy<T> {
     ) -> Result<Key, T> {
         // The deadline that was asked for, which may have passed when the rounded one has not.
         if deadline <= now.max(self.elapsed()) {
+            self.levels.catch_up(now);
             return Err(payload);
         }
         let rounded = self.resolution().round_up_within(deadline, tolerance);
