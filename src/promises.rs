@@ -142,8 +142,7 @@
 //! nor does one of a [`DelayQueue`](crate::time::DelayQueue) whose item is gone.
 //!
 //! - `tests/hierarchy_model.rs`: `a_wheel_does_what_an_ordered_map_does_to_within_a_tick`
-//! - `tests/model/regressions.rs`:
-//!   `a_stale_key_does_not_find_what_stands_where_its_entry_was_taken_from_the_front`
+//! - `tests/model/regressions.rs`: `a_stale_key_does_not_find_what_stands_where_its_entry_was_taken_from_the_front`
 //! - `src/wheel/slab.rs`: `an_index_that_is_used_again_makes_another_key`
 //! - `tests/delay_queue/keys.rs`: `a_key_that_has_outlived_its_item_touches_no_other`
 //! - `fuzz/targets/core.rs`
@@ -197,8 +196,7 @@
 //!   `a_runtime_that_is_shut_down_while_a_worker_is_blocked_wakes_what_is_pending`,
 //!   `a_waker_may_end_the_runtime_that_the_driver_runs_on`
 //! - `src/loom_models/end.rs`: `a_timer_registered_as_the_wheel_ends_is_refused_or_woken`,
-//!   `a_timer_that_fires_as_the_wheel_ends_is_woken_once`,
-//!   `a_wheel_shut_down_as_the_driver_goes_to_sleep_wakes_it`
+//!   `a_timer_that_fires_as_the_wheel_ends_is_woken_once`, `a_wheel_shut_down_as_the_driver_goes_to_sleep_wakes_it`
 //! - `src/loom_models/futures.rs`: `a_task_whose_wheel_ends_gets_the_error`
 //! - `tests/delay_queue/end.rs`: `at_the_end_of_the_wheel_who_waits_is_woken_and_told_and_no_item_is_lost`
 //! - `fuzz/targets/api.rs`
@@ -216,8 +214,7 @@
 //! - `tests/purgatory/checks.rs`: `conditions_that_check_each_other_complete_in_a_chain`,
 //!   `a_condition_that_does_not_hold_yet_is_tried_again_when_one_within_it_checks_its_key`,
 //!   `a_check_in_tasks_may_hold_a_lock_that_conditions_take`
-//! - `tests/purgatory_memory.rs`:
-//!   `a_million_operations_that_ended_hold_no_memory_under_a_key_that_is_never_checked`
+//! - `tests/purgatory_memory.rs`: `a_million_operations_that_ended_hold_no_memory_under_a_key_that_is_never_checked`
 //! - `src/loom_models/purgatory.rs`: `of_two_changes_under_two_keys_the_last_is_not_missed`,
 //!   `a_change_that_is_checked_as_an_operation_is_added_is_not_missed`,
 //!   `of_a_check_a_cancel_and_the_deadline_one_wins`, `an_operation_dropped_as_it_is_checked_leaves_nothing_behind`,

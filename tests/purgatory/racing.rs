@@ -2,12 +2,12 @@
 //! `src/loom_models`; these are many.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use timingwheel::purgatory::WatchError;
+use timingwheel::purgatory::{Watch, WatchError};
 use timingwheel::{Purgatory, TimingWheel};
 use tokio::task::JoinSet;
 use tokio::time::advance;
@@ -142,27 +142,43 @@ fn operations_that_are_dropped_while_they_are_checked_leave_nothing_behind() {
     assert_eq!((counts(&purgatory), Arc::strong_count(&alive)), ((0, 0), 1));
 }
 
-/// The check looks before the condition holds, and gives it back after the deadline.
+/// An operation that is just being tried by a check on another thread, which has looked before the condition holds.
+struct BeingTried {
+    purgatory: Purgatory<u8>,
+    watch: task::Spawn<Watch<u8, u32>>,
+    holds: Arc<AtomicBool>,
+    goes_on: Sender<()>,
+    check: thread::JoinHandle<usize>,
+}
+
+impl BeingTried {
+    fn new(delay: Duration) -> Self {
+        let purgatory: Purgatory<u8> = TimingWheel::new().purgatory();
+        let holds = Arc::new(AtomicBool::new(false));
+        let ((looked, looks), (goes_on, go_on)) = (channel(), channel());
+        let (seen, mut tries) = (holds.clone(), 0);
+        let mut watch = task::spawn(purgatory.watch([1], delay, move || {
+            tries += 1;
+            let holds = seen.load(Ordering::SeqCst);
+            // Twice by `watch`, before and after it is in its list.
+            if tries == 3 {
+                looked.send(()).unwrap();
+                go_on.recv_timeout(HANG_GUARD).unwrap();
+            }
+            holds.then_some(tries)
+        }));
+        assert_pending!(watch.poll());
+        let checker = purgatory.clone();
+        let check = thread::spawn(move || checker.check(&1));
+        looks.recv_timeout(HANG_GUARD).unwrap();
+        Self { purgatory, watch, holds, goes_on, check }
+    }
+}
+
+/// The check gives it back after the deadline.
 #[tokio::test(start_paused = true)]
 async fn a_condition_that_is_being_tried_as_the_deadline_comes_is_tried_once_more() {
-    let purgatory: Purgatory<u8> = TimingWheel::new().purgatory();
-    let holds = Arc::new(AtomicBool::new(false));
-    let ((looked, looks), (goes_on, go_on)) = (channel(), channel());
-    let (seen, mut tries) = (holds.clone(), 0);
-    let mut watch = task::spawn(purgatory.watch([1], Duration::from_millis(10), move || {
-        tries += 1;
-        let holds = seen.load(Ordering::SeqCst);
-        // Twice by `watch`, before and after it is in its list.
-        if tries == 3 {
-            looked.send(()).unwrap();
-            go_on.recv_timeout(HANG_GUARD).unwrap();
-        }
-        holds.then_some(tries)
-    }));
-    assert_pending!(watch.poll());
-    let checker = purgatory.clone();
-    let check = thread::spawn(move || checker.check(&1));
-    looks.recv_timeout(HANG_GUARD).unwrap();
+    let BeingTried { mut watch, holds, goes_on, check, .. } = BeingTried::new(Duration::from_millis(10));
     holds.store(true, Ordering::SeqCst);
     advance(Duration::from_millis(20)).await;
     assert_pending!(watch.poll());
@@ -171,27 +187,10 @@ async fn a_condition_that_is_being_tried_as_the_deadline_comes_is_tried_once_mor
     assert_eq!(assert_ready!(watch.poll()), Ok(4));
 }
 
-/// A check looks before the condition holds, and gives it back after another has come, which finds it holding.
+/// The check gives it back after another has come, which finds it holding.
 #[tokio::test]
 async fn a_condition_that_is_being_tried_as_a_check_comes_is_tried_once_more() {
-    let purgatory: Purgatory<u8> = TimingWheel::new().purgatory();
-    let holds = Arc::new(AtomicBool::new(false));
-    let ((looked, looks), (goes_on, go_on)) = (channel(), channel());
-    let (seen, mut tries) = (holds.clone(), 0);
-    let mut watch = task::spawn(purgatory.watch([1], DAY, move || {
-        tries += 1;
-        let holds = seen.load(Ordering::SeqCst);
-        // Twice by `watch`, before and after it is in its list.
-        if tries == 3 {
-            looked.send(()).unwrap();
-            go_on.recv_timeout(HANG_GUARD).unwrap();
-        }
-        holds.then_some(tries)
-    }));
-    assert_pending!(watch.poll());
-    let checker = purgatory.clone();
-    let check = thread::spawn(move || checker.check(&1));
-    looks.recv_timeout(HANG_GUARD).unwrap();
+    let BeingTried { purgatory, mut watch, holds, goes_on, check } = BeingTried::new(DAY);
     holds.store(true, Ordering::SeqCst);
     assert_eq!(purgatory.check(&1), 0, "it is left to the other thread");
     goes_on.send(()).unwrap();
