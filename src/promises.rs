@@ -1,10 +1,10 @@
 //! What this crate promises, and what holds it to that.
 //!
-//! Each promise names the tests that fail when it is broken. Of each promise several were seen to fail with the code
-//! broken on purpose: `tests/mutants.md` tells by which changes, of which tests that is not known yet, and which small
-//! changes of the core no test notices. `tests/promises.rs` checks that the tests exist. Those in `src/loom_models` are
-//! tried in every order in which threads can come (in the larger ones, with up to three preemptions; in `random.rs` at
-//! random); the targets in `fuzz` are fed by a fuzzer for as long as one likes; all others run with `cargo test`.
+//! Each promise names the tests that fail when it is broken. That was seen with the code broken on purpose:
+//! `tests/mutants.md` tells by which changes, and which small changes of the code no test notices. `tests/promises.rs`
+//! checks that the tests exist. Those in `src/loom_models` are tried in every order in which threads can come (in the
+//! larger ones, with up to three preemptions; in `random.rs` at random); the targets in `fuzz` are fed by a fuzzer for
+//! as long as one likes; all others run with `cargo test`.
 //!
 //! # Never early
 //!
