@@ -152,3 +152,12 @@ fn an_insertion_between_two_batches_of_a_bucket_is_not_handed_out_with_it() {
     assert_eq!(wheel.advance(at, 100, &mut expired), Progress::Done);
     assert_eq!(expired, [0, 1, 2]);
 }
+
+#[test]
+fn an_exact_entry_that_is_moved_later_waits_for_its_bucket_to_come_up() {
+    let mut wheel = wheel(64);
+    let key = insert(&mut wheel, ms(10), 0, ());
+    reschedule(&mut wheel, key, ms(30), 0);
+    assert_eq!(steps(&mut wheel), [(ms(10), vec![]), (ms(30), vec![()])]);
+    assert_eq!(wheel.cascaded(), 1);
+}

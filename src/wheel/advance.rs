@@ -158,6 +158,15 @@ mod tests {
     use crate::wheel::Resolution;
 
     #[test]
+    fn an_insertion_tells_when_its_bucket_expires() {
+        let mut wheel = Hierarchy::new(Resolution::new(Duration::from_nanos(10)).expect("not zero"), 4);
+        let tell =
+            |deadline| wheel.insert_and_tell(Nanos::ZERO, Nanos(deadline), ()).expect("it lies ahead").1;
+        // Two buckets of level 0, and one of level 1.
+        assert_eq!([15, 13, 17, 35, 55, 57].map(tell), [15, 15, 17, 35, 40, u64::MAX].map(Nanos));
+    }
+
+    #[test]
     fn what_follows_the_next_expiration_is_that_of_the_second_bucket() {
         let mut wheel = Hierarchy::new(Resolution::new(Duration::from_nanos(10)).expect("not zero"), 64);
         for (deadline, following) in [(25, None), (47, Some(47)), (35, Some(35)), (5, Some(25))] {

@@ -257,11 +257,16 @@ mod tests {
     #[test]
     fn entries_round_a_border_of_a_page_do_not_allocate_each_time() {
         let mut entries = Entries::new();
-        (0..PAGE_LEN).for_each(|n| _ = insert(&mut entries, n));
-        let key = insert(&mut entries, PAGE_LEN);
+        let keys: Vec<Key> = (0..PAGE_LEN).map(|n| insert(&mut entries, n)).collect();
+        let mut beyond = insert(&mut entries, PAGE_LEN);
         let capacity = entries.capacity();
-        entries.remove(key.index());
-        assert_eq!(entries.capacity(), capacity);
+        // However few are left of the page before it.
+        for key in &keys[1..] {
+            entries.remove(beyond.index());
+            assert_eq!(entries.capacity(), capacity, "{} left", entries.len());
+            beyond = insert(&mut entries, PAGE_LEN);
+            entries.remove(key.index());
+        }
     }
 
     #[test]
