@@ -10,8 +10,11 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// The first ticks of an interval of which the second is taken 2.5 s late, as seconds: when due, when taken.
 async fn with_a_late_tick(behavior: MissedTickBehavior) -> Vec<(f64, f64)> {
+    let wheel = TimingWheel::new();
+    // The wheel counts from another time than the schedule.
+    advance(SECOND * 3 / 10).await;
     let start = Instant::now();
-    let mut interval = TimingWheel::new().interval(SECOND);
+    let mut interval = wheel.interval(SECOND);
     interval.set_missed_tick_behavior(behavior);
     assert_eq!(interval.missed_tick_behavior(), behavior);
     let mut ticks = Vec::new();
@@ -141,6 +144,14 @@ async fn the_longest_period_never_comes_and_does_not_overflow() {
 #[should_panic = "an interval with a period of 0ns: it takes at least 1ns"]
 async fn a_period_of_zero_is_refused() {
     let _ = TimingWheel::new().interval(Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn its_debug_form_shows_the_next_tick_and_what_is_set() {
+    let interval = TimingWheel::new().interval(SECOND);
+    let text = format!("{interval:?}");
+    assert!(text.starts_with("Interval { next: Instant"), "{text}");
+    assert!(text.ends_with("period: 1s, missed_tick_behavior: Burst }"), "{text}");
 }
 
 #[test]
