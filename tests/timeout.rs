@@ -275,3 +275,10 @@ async fn a_timeout_that_is_refused_gives_the_future_back() {
     assert!(refused.error().is_shutdown());
     assert_eq!(refused.into_inner().await, 8);
 }
+
+#[tokio::test(start_paused = true)]
+async fn its_debug_form_shows_what_is_in_it() {
+    let text = format!("{:?}", TimingWheel::new().timeout(ms(1), future::ready(7)));
+    assert!(text.starts_with("Timeout { future: Ready(Some(7)), deadline: Sleep { "), "{text}");
+    assert!(text.ends_with("state: Waiting }"), "{text}");
+}
