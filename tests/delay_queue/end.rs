@@ -82,6 +82,23 @@ fn a_queue_outlives_its_runtime() {
 }
 
 #[test]
+fn an_empty_queue_stays_on_its_wheel_while_that_goes_on() {
+    let (first, second) = (paused(), paused());
+    let mut queue = spawn(DelayQueue::new());
+    let wheel = first.block_on(async {
+        queue.insert("due", Duration::ZERO);
+        assert_eq!(due(&mut queue), "due");
+        time::wheel()
+    });
+    let other = second.block_on(async {
+        queue.insert("far", DAY);
+        assert_pending!(poll(&mut queue));
+        time::wheel()
+    });
+    assert_eq!((wheel.pending(), other.pending()), (1, 0));
+}
+
+#[test]
 fn a_queue_stays_on_its_wheel_while_it_has_items_or_if_it_was_made_there() {
     let mut with_item = spawn(DelayQueue::new());
     let mut made_there = paused().block_on(async {
