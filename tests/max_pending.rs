@@ -43,6 +43,15 @@ async fn with_a_bound_of_zero_only_what_needs_no_place_works() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn without_a_bound_no_place_is_taken_before_the_first_poll() {
+    let wheel = TimingWheel::new();
+    let mut sleep = place(&wheel, DAY);
+    assert_eq!(wheel.pending(), 0);
+    assert_pending!(sleep.poll());
+    assert_eq!(wheel.pending(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn exactly_as_many_timers_are_pending_as_the_bound_allows() {
     for max_pending in [1, 7] {
         let wheel = bounded(max_pending);
