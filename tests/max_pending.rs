@@ -135,6 +135,8 @@ async fn a_shutdown_gives_the_places_back_and_later_timers_are_told_of_the_shutd
     let without_places = TimingWheel::builder().max_pending(0).build().unwrap();
     without_places.shutdown();
     assert!(without_places.sleep(DAY).try_wait().await.unwrap_err().is_shutdown());
+    // They do not count as those that found no place.
+    assert_eq!([wheel, without_places].map(|wheel| wheel.stats().refused), [0, 0]);
 }
 
 #[test]
