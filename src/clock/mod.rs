@@ -1,10 +1,13 @@
 //! The only reader of the clock.
 
+mod parts;
+
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::tick::Nanos;
+use parts::Origin;
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
@@ -20,7 +23,7 @@ pub(crate) fn stopwatch() -> std::time::Instant {
 /// tokio's clock, which tests can pause, counted from the origin of a wheel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    origin: Instant,
+    origin: Origin,
 }
 
 impl Clock {
@@ -28,9 +31,10 @@ impl Clock {
     /// from before the wheel was made keep their distances.
     pub(crate) fn start() -> Self {
         let now = Instant::now();
-        Self { origin: now.checked_sub(YEAR).unwrap_or(now) }
+        Self { origin: Origin::new(now.checked_sub(YEAR).unwrap_or(now)) }
     }
 
+    #[inline]
     pub(crate) fn now(&self) -> Nanos {
         // Under the model checker it stands still, because a model has to run the same each time.
         if cfg!(loom) {
@@ -50,26 +54,27 @@ impl Clock {
     }
 
     /// Where an instant lies: what is before the origin is at the origin, what is beyond reach at `MAX`.
+    #[inline]
     pub(crate) fn nanos(&self, instant: Instant) -> Nanos {
-        Nanos::from_duration(instant.saturating_duration_since(self.origin))
+        self.origin.nanos(instant)
     }
 
     /// The instant at a point in time. One that an [`Instant`] cannot hold is 30 years from now, as tokio has it.
     pub(crate) fn instant(&self, at: Nanos) -> Instant {
-        self.origin.checked_add(at.to_duration()).unwrap_or_else(|| Instant::now() + LONGEST)
+        self.origin.instant().checked_add(at.to_duration()).unwrap_or_else(|| Instant::now() + LONGEST)
     }
 
     /// What std's clock will show at that point in time, or now if it has passed; `None` where an `Instant` cannot hold
     /// it. std's clock is ahead of tokio's if that has been paused, as only one can that is `pausable`.
     pub(crate) fn std_instant(&self, at: Nanos, pausable: bool) -> Option<std::time::Instant> {
         if cfg!(loom) {
-            return self.origin.into_std().checked_add(at.to_duration());
+            return self.origin.instant().into_std().checked_add(at.to_duration());
         }
         let now = std::time::Instant::now();
         if pausable {
             now.checked_add(Duration::from_nanos(at.0.saturating_sub(self.now().0)))
         } else {
-            Some(self.origin.into_std().checked_add(at.to_duration())?.max(now))
+            Some(self.origin.instant().into_std().checked_add(at.to_duration())?.max(now))
         }
     }
 }
