@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use slab::Slab;
 
 use super::key::Key;
-use crate::wheel::{self, Nanos};
+use crate::wheel::{self, MAX_ENTRIES, Nanos};
 
 /// The most items that a queue holds: as many as its timers have indices for.
-pub(super) const MAX_ITEMS: usize = u32::MAX as usize;
+pub(super) const MAX_ITEMS: usize = MAX_ENTRIES;
 
 #[derive(Debug)]
 pub(super) struct Item<T> {
@@ -160,7 +160,7 @@ mod tests {
         let message = one_more.unwrap_err().downcast::<String>().unwrap();
         assert_eq!(
             *message,
-            "a delay queue of 4294967295 items with room for 1 more: it holds at most 4294967295"
+            "a delay queue of 4294966272 items with room for 1 more: it holds at most 4294966272"
         );
     }
 

@@ -135,7 +135,7 @@ impl<T> Schedule<T> {
             Some(timer) if deadline >= timer.deadline => {}
             Some(timer) if deadline > self.timers.elapsed() => {
                 item.timer = Some(Timer { deadline, ..timer });
-                self.timers.reschedule(timer.key, deadline);
+                self.timers.bring_forward(timer.key, deadline);
             }
             Some(timer) => {
                 item.timer = None;

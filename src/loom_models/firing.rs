@@ -62,7 +62,7 @@ fn a_timer_that_is_moved_to_later_fires_at_its_old_deadline_or_at_the_new_one() 
         let (shard, waker) = (shard(None), CountingWaker::new());
         let key = register(&shard, at(1), &waker);
         let driver = spawn_turn(&shard, at(2), FULL_BATCH);
-        let moved = shard.reschedule(key, at(1), at(3), None);
+        let moved = shard.postpone(key, at(3));
         driver.join().unwrap();
         assert_eq!((waker.count(), shard.pending()), if moved { (0, 1) } else { (1, 0) });
         turn(&shard, at(3), FULL_BATCH);
@@ -80,7 +80,7 @@ fn a_timer_that_is_moved_to_earlier_as_the_driver_turns_fires_by_then() {
         register(&shard, at(1), &CountingWaker::new());
         let key = register(&shard, at(4), &waker);
         let driver = spawn_turn(&shard, at(1), FULL_BATCH);
-        assert!(shard.reschedule(key, at(4), at(2), None));
+        assert!(shard.bring_forward(key, at(4), at(2), None));
         driver.join().unwrap();
         assert_eq!((waker.count(), shard.pending()), (0, 1));
         turn(&shard, at(2), FULL_BATCH);
@@ -98,7 +98,7 @@ fn a_timer_that_is_moved_to_earlier_and_cancelled_is_gone_when_cancel_returns() 
         register(&shard, at(1), &CountingWaker::new());
         let key = register(&shard, at(4), &waker);
         let driver = spawn_turn(&shard, at(2), FULL_BATCH);
-        let moved = shard.reschedule(key, at(4), at(2), None);
+        let moved = shard.bring_forward(key, at(4), at(2), None);
         let cancelled = moved && shard.cancel(key, at(2)).is_some();
         let is_gone = shard.set_waker(key, Waker::noop().clone()).is_err();
         assert!(is_gone);
@@ -119,7 +119,7 @@ fn a_timer_that_is_moved_into_the_past_wakes_once() {
         let (shard, waker) = (shard(None), CountingWaker::new());
         let key = register(&shard, at(1), &waker);
         let driver = spawn_turn(&shard, at(1), FULL_BATCH);
-        assert!(!shard.reschedule(key, at(1), at(0), None));
+        assert!(!shard.bring_forward(key, at(1), at(0), None));
         driver.join().unwrap();
         assert_eq!((waker.count(), shard.pending()), (1, 0));
         "woken"

@@ -61,7 +61,7 @@ fn move_earlier_while_the_driver_goes_to_sleep(route: Route) -> &'static str {
     let Parts { shards, alarm, mut driver, .. } = Parts::new(route, 1);
     let shard = shards[0].clone();
     let key = register(&shard, at(3), &CountingWaker::new());
-    let owner = thread::spawn(move || assert!(shard.reschedule(key, at(3), at(1), None)));
+    let owner = thread::spawn(move || assert!(shard.bring_forward(key, at(3), at(1), None)));
     assert_eq!(driver.poll(), Poll::Pending);
     owner.join().unwrap();
     assert_not_overslept(&mut driver, &alarm, at(1))

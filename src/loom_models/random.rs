@@ -93,7 +93,12 @@ impl Owner {
                 let to = thread_rng().gen_range(1..LAST_HOUR);
                 // Until it is known to have been moved it may fire at either.
                 timer.timer.deadline.store(to.min(timer.deadline), Ordering::Relaxed);
-                if self.shard.reschedule(timer.key, at(timer.deadline), at(to), None) {
+                let moved = if to >= timer.deadline {
+                    self.shard.postpone(timer.key, at(to))
+                } else {
+                    self.shard.bring_forward(timer.key, at(timer.deadline), at(to), None)
+                };
+                if moved {
                     timer.timer.deadline.store(to, Ordering::Relaxed);
                     timer.deadline = to;
                 } else {

@@ -16,14 +16,18 @@ impl Shard {
         }
     }
 
-    /// Moves an entry to another deadline, and tells whether it is pending after that: not if it had been
+    /// Moves an entry to a later deadline, or to the one that it has. Tells whether it is pending: not if it had been
+    /// handed out.
+    #[inline]
+    pub(crate) fn postpone(&self, key: Key, to: Nanos) -> bool {
+        self.state.lock().hierarchy.postpone(key, to)
+    }
+
+    /// Moves an entry to an earlier deadline, and tells whether it is pending after that: not if it had been
     /// handed out, and not if the wheel has passed the new deadline. Then its waker is woken. `now` is the time, if the
     /// caller has looked.
     #[inline]
-    pub(crate) fn reschedule(&self, key: Key, from: Nanos, to: Nanos, now: Option<Nanos>) -> bool {
-        if to >= from {
-            return self.state.lock().hierarchy.reschedule(key, to);
-        }
+    pub(crate) fn bring_forward(&self, key: Key, from: Nanos, to: Nanos, now: Option<Nanos>) -> bool {
         // Where the clock may jump, whoever polls next expects to find what has passed. Otherwise the driver will.
         let now = if self.is_pausable() { now.unwrap_or_else(|| self.clock.now()) } else { Nanos::ZERO };
         let mut state = self.state.lock();
@@ -35,7 +39,7 @@ impl Shard {
             }
             return false;
         }
-        let Some(expiration) = state.hierarchy.reschedule_and_tell(key, to) else { return false };
+        let Some(expiration) = state.hierarchy.bring_forward(key, to) else { return false };
         self.publish_and_request(state, expiration);
         true
     }
@@ -54,9 +58,9 @@ impl Shard {
         let now = now.max(state.hierarchy.elapsed());
         let to = if to <= now { now.after(soon) } else { to };
         if to >= from {
-            return state.hierarchy.reschedule(key, to).then_some(to);
+            return state.hierarchy.postpone(key, to).then_some(to);
         }
-        let expiration = state.hierarchy.reschedule_and_tell(key, to)?;
+        let expiration = state.hierarchy.bring_forward(key, to)?;
         self.publish_and_request(state, expiration);
         Some(to)
     }

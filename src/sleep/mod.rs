@@ -155,10 +155,17 @@ impl Sleep {
     #[inline]
     fn change_deadline(&mut self, to: Nanos, now: Option<Nanos>) {
         let from = std::mem::replace(&mut self.deadline, to);
+        if to >= from
+            && let State::Registered { key, .. } = self.state
+            && self.shard.postpone(key, to)
+        {
+            return;
+        }
         let before = std::mem::replace(&mut self.state, now.map_or(State::Unregistered, State::MadeAt));
         // If it is not pending after that, whoever waits has been woken, and registers at its next poll.
-        if let State::Registered { key, .. } = before
-            && self.shard.reschedule(key, from, to, now)
+        if to < from
+            && let State::Registered { key, .. } = before
+            && self.shard.bring_forward(key, from, to, now)
         {
             self.state = before;
         }

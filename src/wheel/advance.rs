@@ -81,12 +81,19 @@ impl<T> Hierarchy<T> {
             }
             if expiration.is_some() {
                 self.levels.set_clock(front.beginning());
-                let taken = self.levels.pop_front(front.bucket(), CHUNK.min(left), |keys| {
-                    for (place, &key) in chunk.iter_mut().zip(keys) {
-                        *place = (key, self.entries.link_mut(key.index()).deadline);
+                let (passed, taken) = self.levels.pop_front(front.bucket(), CHUNK.min(left), |positions| {
+                    // Of a vacancy there is no link.
+                    let deadline_of = |key: Key| self.entries.link(key.index()).map(|link| link.deadline);
+                    let keys = positions.iter().filter_map(|&key| deadline_of(key).map(|at| (key, at)));
+                    let mut taken = 0;
+                    for (place, key) in chunk.iter_mut().zip(keys) {
+                        *place = key;
+                        taken += 1;
                     }
+                    taken
                 });
-                left -= taken;
+                left -= passed;
+                let taken = taken as usize;
                 self.drain(front, now, &chunk[..taken], &mut hand_out);
             } else {
                 left -= 1;

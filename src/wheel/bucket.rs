@@ -17,12 +17,8 @@ pub(super) enum Kind {
     Tolerant,
 }
 
-/// What stands where a key was taken out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
-    Last,
-    Replaced(Key),
-}
+/// No position.
+const NONE: u32 = u32::MAX;
 
 /// The keys of the entries in one slot.
 ///
@@ -30,17 +26,25 @@ pub(super) enum Taken {
 /// to stand there.
 ///
 /// They are taken from the front, so timers that were armed for the same time in a row fire in that order. It is no
-/// promise: where one leaves before its time the last takes its place, and one that comes down from a coarser level
-/// stands behind those that were put here at once.
+/// promise: where one leaves before its time the next that comes takes its place, and one that comes down from a coarser
+/// level stands behind those that were put here at once.
 ///
 /// ```text
-///   keys       . . . c d e f        before the head: taken
-///   head       ------^              position 3
+///   keys       . . . c d - f -        before the head: taken; "-": vacant
+///   head       ------^                position 3
+///   vacant     ------------------^    the last that became vacant, where the position of the one before stands
 /// ```
+///
+/// So who leaves touches its own place only. To put the last one there would be to tell that one its new place, which
+/// among very many lies in no cache.
 #[derive(Debug)]
 pub(super) struct Bucket {
     keys: Vec<Key>,
     head: u32,
+    /// How many keys stand from the head on.
+    len: u32,
+    /// The first in the list of vacant positions, or [`NONE`].
+    vacant: u32,
     /// Unless it is of an overflow level, the last deadline in the bucket: the moment from which all of it may be
     /// handed out. It is not lowered when that entry leaves, so it can be late, by less than a tick.
     pub(super) last_deadline: Nanos,
@@ -51,26 +55,33 @@ pub(super) struct Bucket {
 
 // A level has very many.
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Bucket>() == 40);
+const _: () = assert!(size_of::<Bucket>() == 48);
 
 impl Bucket {
     pub(super) const fn new(kind: Kind) -> Self {
-        Self { keys: Vec::new(), head: 0, last_deadline: Nanos::ZERO, queued: false, kind }
+        Self {
+            keys: Vec::new(),
+            head: 0,
+            len: 0,
+            vacant: NONE,
+            last_deadline: Nanos::ZERO,
+            queued: false,
+            kind,
+        }
     }
 
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        // An emptied bucket is cleared.
-        self.keys.is_empty()
+    pub(super) const fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.keys.len() - self.head as usize
+    pub(super) const fn len(&self) -> usize {
+        self.len as usize
     }
 
     /// The keys with their positions.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Key)> {
-        (0..).zip(self.keys.iter().copied()).skip(self.head as usize)
+        (0..).zip(self.keys.iter().copied()).skip(self.head as usize).filter(|(_, key)| !key.is_vacancy())
     }
 
     /// The key at `position`, if one stands there.
@@ -82,57 +93,70 @@ impl Bucket {
     /// Adds a key, and tells its position.
     ///
     /// # Panics
-    /// If the bucket holds 4,294,967,296 entries, which the slab has no indices for.
+    /// If the bucket has 4,294,967,296 positions, more than the slab has indices.
     #[inline]
     pub(super) fn push(&mut self, key: Key, deadline: Nanos) -> u32 {
         if self.is_empty() || deadline > self.last_deadline {
             self.last_deadline = deadline;
         }
-        let position = u32::try_from(self.keys.len()).expect("no more entries than indices");
-        self.keys.push(key);
-        position
+        self.len += 1;
+        // There are never so many keys that `NONE` is a position.
+        if let Some(place) = self.keys.get_mut(self.vacant as usize) {
+            let position = std::mem::replace(&mut self.vacant, place.next_vacant());
+            *place = key;
+            position
+        } else {
+            let position = u32::try_from(self.keys.len()).expect("no more positions than indices");
+            self.keys.push(key);
+            position
+        }
     }
 
     /// A key has got an earlier deadline, which still may be the last: it may have been one beyond the bucket's tick.
     /// Tells the last of all.
     #[inline]
     pub(super) fn shorten(&mut self, deadline: Nanos) -> Nanos {
-        if deadline > self.last_deadline || self.len() == 1 {
+        if deadline > self.last_deadline || self.len == 1 {
             self.last_deadline = deadline;
         }
         self.last_deadline
     }
 
-    /// Takes up to `most` keys out at the front, gives them to `into` in order, and tells their number.
+    /// Takes out what stands at up to `most` positions at the front, vacancies too, and gives it to `into`, which tells how
+    /// many keys it found. Tells both numbers, that of the positions first.
     #[inline]
-    pub(super) fn pop_front(&mut self, most: usize, into: impl FnOnce(&[Key])) -> usize {
+    pub(super) fn pop_front(&mut self, most: usize, into: impl FnOnce(&[Key]) -> u32) -> (usize, u32) {
         let held = &self.keys[self.head as usize..];
-        let taken = held.len().min(most);
-        into(&held[..taken]);
-        self.head += u32::try_from(taken).expect("no more keys than positions");
+        let passed = held.len().min(most);
+        let taken = into(&held[..passed]);
+        self.head += u32::try_from(passed).expect("no more positions than indices");
+        self.len -= taken;
+        // Some in the list may have been passed. The others are passed when they come up.
+        self.vacant = NONE;
         self.clear_if_emptied();
-        taken
+        (passed, taken)
     }
 
-    /// Takes `key` out if it stands at `position`. The last takes its place.
+    /// Takes `key` out if it stands at `position`.
     #[inline]
-    pub(super) fn take(&mut self, key: Key, position: u32) -> Option<Taken> {
-        let last = *self.keys.last()?;
-        let at_position = self.keys.get_mut(position as usize)?;
+    pub(super) fn take(&mut self, key: Key, position: u32) -> Option<()> {
+        let place = self.keys.get_mut(position as usize)?;
         // Keys that were taken from the front are still there to be read.
-        if *at_position != key || position < self.head {
+        if *place != key || position < self.head {
             return None;
         }
-        *at_position = last;
-        self.keys.pop();
+        *place = Key::vacancy(self.vacant);
+        self.vacant = position;
+        self.len -= 1;
         self.clear_if_emptied();
-        Some(if last == key { Taken::Last } else { Taken::Replaced(last) })
+        Some(())
     }
 
     #[inline]
     fn clear_if_emptied(&mut self) {
-        if self.head as usize == self.keys.len() {
+        if self.is_empty() {
             self.head = 0;
+            self.vacant = NONE;
             if self.keys.capacity() > KEPT_CAPACITY {
                 self.keys = Vec::new();
             } else {
@@ -152,7 +176,10 @@ mod tests {
 
     fn pop_up_to(bucket: &mut Bucket, most: usize) -> Vec<Key> {
         let mut popped = Vec::new();
-        assert_eq!(bucket.pop_front(most, |keys| popped.extend(keys)), popped.len());
+        bucket.pop_front(most, |positions| {
+            popped.extend(positions.iter().filter(|key| !key.is_vacancy()));
+            u32::try_from(popped.len()).expect("few")
+        });
         popped
     }
 
@@ -161,14 +188,32 @@ mod tests {
     }
 
     #[test]
-    fn the_last_entry_takes_the_place_of_the_one_that_leaves() {
+    fn who_comes_takes_the_place_of_who_left_last() {
+        let mut bucket = Bucket::new(Kind::Finest);
+        for index in [10, 11, 12, 13] {
+            bucket.push(key(index), Nanos(1));
+        }
+        for (index, position) in [(10, 0), (12, 2)] {
+            assert_eq!(bucket.take(key(index), position), Some(()));
+        }
+        assert_eq!((bucket.len(), bucket.iter().collect::<Vec<_>>()), (2, vec![(1, key(11)), (3, key(13))]));
+        assert_eq!([14, 15, 16].map(|index| bucket.push(key(index), Nanos(1))), [2, 0, 4]);
+        assert_eq!(pop_up_to(&mut bucket, 5), [15, 11, 14, 13, 16].map(key));
+        assert!(bucket.is_empty());
+    }
+
+    #[test]
+    fn a_place_that_was_passed_while_it_was_vacant_is_not_taken() {
         let mut bucket = Bucket::new(Kind::Finest);
         for index in [10, 11, 12] {
             bucket.push(key(index), Nanos(1));
         }
-        assert_eq!(bucket.take(key(10), 0), Some(Taken::Replaced(key(12))));
-        assert_eq!(bucket.take(key(11), 1), Some(Taken::Last));
-        assert_eq!(pop_front(&mut bucket), Some(key(12)));
+        for (index, position) in [(10, 0), (12, 2)] {
+            assert_eq!(bucket.take(key(index), position), Some(()));
+        }
+        assert_eq!(pop_up_to(&mut bucket, 1), []);
+        assert_eq!(bucket.push(key(13), Nanos(1)), 3);
+        assert_eq!(pop_up_to(&mut bucket, 4), [11, 13].map(key));
         assert!(bucket.is_empty());
     }
 
@@ -180,9 +225,9 @@ mod tests {
         }
         assert_eq!(pop_front(&mut bucket), Some(key(10)));
         assert_eq!(bucket.push(key(14), Nanos(1)), 4);
-        assert_eq!(bucket.take(key(12), 2), Some(Taken::Replaced(key(14))));
-        assert_eq!(bucket.iter().collect::<Vec<_>>(), [(1, key(11)), (2, key(14)), (3, key(13))]);
-        assert_eq!(std::iter::from_fn(|| pop_front(&mut bucket)).collect::<Vec<_>>(), [11, 14, 13].map(key));
+        assert_eq!(bucket.take(key(12), 2), Some(()));
+        assert_eq!(bucket.iter().collect::<Vec<_>>(), [(1, key(11)), (3, key(13)), (4, key(14))]);
+        assert_eq!(pop_up_to(&mut bucket, 4), [11, 13, 14].map(key));
         assert_eq!(bucket.push(key(15), Nanos(1)), 0);
     }
 
@@ -194,7 +239,7 @@ mod tests {
         assert_eq!(bucket.take(key(11), 0), None);
         assert_eq!(bucket.take(Key::new(10, 1), 0), None);
         assert_eq!(bucket.take(key(10), 1), None);
-        assert_eq!(bucket.take(key(10), 0), Some(Taken::Last));
+        assert_eq!(bucket.take(key(10), 0), Some(()));
         assert_eq!(bucket.take(key(10), 0), None);
     }
 
@@ -206,7 +251,7 @@ mod tests {
         }
         assert_eq!(pop_front(&mut bucket), Some(key(10)));
         assert_eq!((bucket.get(0), bucket.take(key(10), 0)), (None, None));
-        assert_eq!((bucket.get(1), bucket.take(key(11), 1)), (Some(key(11)), Some(Taken::Replaced(key(12)))));
+        assert_eq!((bucket.get(1), bucket.take(key(11), 1)), (Some(key(11)), Some(())));
     }
 
     #[test]

@@ -15,9 +15,31 @@ impl Key {
     /// For places that hold no key as yet.
     pub(crate) const PLACEHOLDER: Self = Self::new(0, 0);
 
+    /// An index that no entry has.
+    const NO_INDEX: u32 = u32::MAX;
+
     #[inline]
     pub(super) const fn new(index: u32, generation: u32) -> Self {
         Self((generation as u64) << 32 | index as u64)
+    }
+
+    /// What stands at a vacant position of a bucket: the next one in its list. No entry has this index.
+    #[inline]
+    pub(super) const fn vacancy(next: u32) -> Self {
+        Self::new(Self::NO_INDEX, next)
+    }
+
+    #[inline]
+    pub(super) const fn is_vacancy(self) -> bool {
+        self.index() == Self::NO_INDEX
+    }
+
+    /// Of a vacancy, the next.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "shifted right by as much as is lost")]
+    pub(super) const fn next_vacant(self) -> u32 {
+        debug_assert!(self.is_vacancy());
+        (self.0 >> 32) as u32
     }
 
     #[inline]

@@ -45,11 +45,11 @@ mod invariants;
 mod key;
 mod level;
 mod levels;
+mod moving;
 mod place;
 mod slab;
 mod tolerant;
 
-use bucket::Taken;
 use levels::{Levels, Slot};
 use slab::{Entries, Link};
 
@@ -57,6 +57,7 @@ pub(crate) use self::census::Census;
 
 pub use self::advance::Progress;
 pub use self::key::Key;
+pub(crate) use self::slab::MAX_ENTRIES;
 pub use crate::tick::{Nanos, Resolution};
 
 /// Timers with a payload, ordered by deadline to within a tick.
@@ -169,7 +170,7 @@ impl<T> Hierarchy<T> {
     /// Gives the payload back if `deadline` is not after `now` or not after the wheel's clock: it is due.
     ///
     /// # Panics
-    /// If 4,294,967,296 entries are pending.
+    /// If 4,294,966,272 entries are pending: there are no more indices.
     pub fn insert(&mut self, now: Nanos, deadline: Nanos, payload: T) -> Result<Key, T> {
         self.insert_and_tell(now, deadline, payload).map(|(key, _)| key)
     }
@@ -217,35 +218,6 @@ impl<T> Hierarchy<T> {
         Some(self.entries.payload_mut(key.index()))
     }
 
-    /// Moves an entry to another deadline, and tells whether there was one: not if `key` is stale.
-    ///
-    /// Moving it later leaves it in its bucket until that comes up. A deadline in the past is due in the clock's
-    /// tick: with the next [`advance`](Self::advance), or with the last deadline in that tick if that is later.
-    pub fn reschedule(&mut self, key: Key, deadline: Nanos) -> bool {
-        self.reschedule_and_tell(key, deadline).is_some()
-    }
-
-    /// As [`reschedule`](Self::reschedule), and tells the bucket's expiration as
-    /// [`insert_and_tell`](Self::insert_and_tell) does: `MAX` also for an entry that stays where it is.
-    pub(crate) fn reschedule_and_tell(&mut self, key: Key, deadline: Nanos) -> Option<Nanos> {
-        let Link { deadline: before, place } = *self.find(key)?;
-        self.entries.link_mut(key.index()).deadline = deadline;
-        let expiration = if deadline >= before {
-            self.levels.extend(place.bucket(), deadline);
-            Nanos::MAX
-        } else {
-            let slot = self.levels.slot_for(deadline);
-            if slot.bucket == place.bucket() {
-                self.levels.shorten(slot, deadline)
-            } else {
-                self.unlink(key)?;
-                self.relink(key, deadline, slot)
-            }
-        };
-        self.debug_assert_linked(key);
-        Some(expiration)
-    }
-
     /// Gives an entry another place, and tells as [`Levels::link`] does.
     #[inline]
     fn relink(&mut self, key: Key, deadline: Nanos, slot: Slot) -> Nanos {
@@ -258,10 +230,7 @@ impl<T> Hierarchy<T> {
     #[inline(always)]
     fn unlink(&mut self, key: Key) -> Option<()> {
         let place = self.entries.link(key.index())?.place;
-        if let Taken::Replaced(by) = self.levels.unlink(key, place)? {
-            self.entries.link_mut(by.index()).place = place;
-        }
-        Some(())
+        self.levels.unlink(key, place)
     }
 
     /// The link of the entry that `key` names, unless the key is stale.

@@ -14,6 +14,10 @@ use crate::tick::Nanos;
 /// Entries in one page. A power of two, so that an index splits into page and offset by shifting.
 const PAGE_LEN: usize = 1 << PAGE_BITS;
 const PAGE_BITS: u32 = 10;
+/// An index has 32 bits, and the last one is none.
+const MAX_PAGES: usize = (1 << (32 - PAGE_BITS)) - 1;
+/// The most entries that there are indices for.
+pub(crate) const MAX_ENTRIES: usize = MAX_PAGES * PAGE_LEN;
 
 /// What the levels know of an entry, and where it is in them.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +76,7 @@ impl<T> Entries<T> {
     /// A place for one more entry.
     ///
     /// # Panics
-    /// If 4,294,967,296 entries are pending: an index has 32 bits.
+    /// If 4,294,966,272 entries are pending: there are no more indices.
     #[inline]
     pub(super) fn vacant(&mut self) -> Vacant<'_, T> {
         let page_number = self.page_with_room();
@@ -90,7 +94,8 @@ impl<T> Entries<T> {
         }
     }
 
-    /// The page to fill, with memory: the one that has had room for longest, so that late comers share it.
+    /// The page to fill, with memory: one with a single free place, or the one that has had room for longest, so that
+    /// late comers share it.
     #[inline]
     fn page_with_room(&mut self) -> usize {
         match self.with_room.front() {
@@ -109,6 +114,11 @@ impl<T> Entries<T> {
             self.without_memory.push(page_number);
         }
         let page_number = self.without_memory.pop().unwrap_or_else(|| {
+            assert!(
+                self.pages.len() < MAX_PAGES,
+                "a wheel with {} entries: it holds at most {MAX_ENTRIES}",
+                self.len
+            );
             self.pages.push(Page::EMPTY);
             self.pages.len() - 1
         });
@@ -130,6 +140,13 @@ impl<T> Entries<T> {
     pub(super) fn link(&self, index: u32) -> Option<&Link> {
         let (page_number, offset) = split(index);
         self.pages.get(page_number)?.links.get(offset)
+    }
+
+    /// As [`link`](Self::link).
+    #[inline]
+    pub(super) fn get_link_mut(&mut self, index: u32) -> Option<&mut Link> {
+        let (page_number, offset) = split(index);
+        self.pages.get_mut(page_number)?.links.get_mut(offset)
     }
 
     /// # Panics
@@ -159,16 +176,30 @@ impl<T> Entries<T> {
     pub(super) fn remove(&mut self, index: u32) -> T {
         let (page_number, offset) = split(index);
         let page = &mut self.pages[page_number];
-        if page.payloads.len() == PAGE_LEN {
-            self.with_room.push_back(page_number);
-        }
+        let len = page.payloads.len();
         let payload = page.payloads.remove(offset);
         self.len -= 1;
         // One page of slack, so that entries coming and going round a border do not allocate each time.
         if page.payloads.is_empty() && self.allocated * PAGE_LEN >= self.len + 2 * PAGE_LEN {
             self.free(page_number);
         }
+        if len + 1 >= PAGE_LEN {
+            self.note_room(page_number, PAGE_LEN - len + 1);
+        }
         payload
+    }
+
+    /// After the first or the second place of a page has become free.
+    ///
+    /// The only free place of a page is the next to be filled, as who takes it out and puts another in has just looked at
+    /// it. With more of them the page waits its turn: a page that is about to empty is not to be filled.
+    #[cold]
+    fn note_room(&mut self, page_number: usize, free: usize) {
+        if free == 1 {
+            self.with_room.push_front(page_number);
+        } else if self.with_room.front() == Some(&page_number) {
+            self.with_room.rotate_left(1);
+        }
     }
 
     /// Gives back the memory of an empty page.
@@ -213,8 +244,9 @@ impl<T> Vacant<'_, T> {
     }
 }
 
-fn join(page_number: usize, offset: usize) -> u32 {
-    u32::try_from((page_number << PAGE_BITS) | offset).expect("fewer than 2^32 entries")
+#[allow(clippy::cast_possible_truncation, reason = "there are no more pages than indices")]
+const fn join(page_number: usize, offset: usize) -> u32 {
+    ((page_number << PAGE_BITS) | offset) as u32
 }
 
 const fn split(index: u32) -> (usize, usize) {

@@ -90,7 +90,8 @@ impl<T> Hierarchy<T> {
         self.reschedule_rounded_and_tell(key, rounded).is_some()
     }
 
-    /// As [`reschedule_and_tell`](Self::reschedule_and_tell), for a deadline that was rounded.
+    /// As [`reschedule`](Self::reschedule), for a deadline that was rounded. Tells the bucket's expiration as
+    /// [`insert_and_tell`](Self::insert_and_tell) does: `MAX` also for an entry that stays where it is.
     pub(crate) fn reschedule_rounded_and_tell(&mut self, key: Key, deadline: Nanos) -> Option<Nanos> {
         let Link { deadline: before, place } = *self.find(key)?;
         self.entries.link_mut(key.index()).deadline = deadline;

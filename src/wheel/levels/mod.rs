@@ -4,7 +4,7 @@ mod invariants;
 mod lens;
 mod tolerant;
 
-use super::bucket::{Bucket, Kind, Taken};
+use super::bucket::{Bucket, Kind};
 use super::delay_queue::{DelayQueue, Queued};
 use super::key::Key;
 use super::level::Level;
@@ -115,7 +115,7 @@ impl Levels {
 
     /// Takes a key out, unless another stands in its place: then it is stale.
     #[inline]
-    pub(super) fn unlink(&mut self, key: Key, place: Place) -> Option<Taken> {
+    pub(super) fn unlink(&mut self, key: Key, place: Place) -> Option<()> {
         self.buckets[place.bucket().as_index()].take(key, place.position())
     }
 
@@ -127,6 +127,7 @@ impl Levels {
 
     /// A key has got a later deadline. On level 0, within the bucket's tick, the bucket waits for it. One that was
     /// moved further, or that stands on a coarser level, is moved on when the bucket comes up.
+    #[inline]
     pub(super) fn extend(&mut self, id: BucketId, deadline: Nanos) {
         let last = self.bucket(id).last_deadline;
         if self.is_finest(id)
@@ -166,9 +167,14 @@ impl Levels {
         }
     }
 
-    /// Takes up to `most` keys out at the front of a bucket, gives them to `into` in order, and tells their number.
+    /// As [`Bucket::pop_front`].
     #[inline]
-    pub(super) fn pop_front(&mut self, id: BucketId, most: usize, into: impl FnOnce(&[Key])) -> usize {
+    pub(super) fn pop_front(
+        &mut self,
+        id: BucketId,
+        most: usize,
+        into: impl FnOnce(&[Key]) -> u32,
+    ) -> (usize, u32) {
         self.buckets[id.as_index()].pop_front(most, into)
     }
 
