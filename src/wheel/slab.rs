@@ -302,6 +302,19 @@ mod tests {
     }
 
     #[test]
+    fn the_only_free_place_of_a_page_is_filled_at_once_and_a_page_with_two_waits_its_turn() {
+        let mut entries = Entries::new();
+        let keys: Vec<Key> = (0..2 * PAGE_LEN + 9).map(|n| insert(&mut entries, n)).collect();
+        entries.remove(keys[5].index());
+        assert_eq!(insert(&mut entries, 5).index(), keys[5].index());
+        for of_a_page in [0, 1] {
+            entries.remove(keys[of_a_page].index());
+        }
+        let next = 2 * PAGE_LEN + 9;
+        assert_eq!(insert(&mut entries, 0).index() as usize, next);
+    }
+
+    #[test]
     fn a_few_entries_take_a_few_places() {
         let mut entries = Entries::new();
         insert(&mut entries, 0);
