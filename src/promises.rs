@@ -143,7 +143,7 @@
 //!
 //! - `tests/hierarchy_model.rs`: `a_wheel_does_what_an_ordered_map_does_to_within_a_tick`
 //! - `tests/model/regressions.rs`: `a_stale_key_does_not_find_what_stands_where_its_entry_was_taken_from_the_front`
-//! - `src/wheel/slab.rs`: `an_index_that_is_used_again_makes_another_key`
+//! - `src/wheel/slab/tests.rs`: `an_index_that_is_used_again_makes_another_key`
 //! - `tests/delay_queue/keys.rs`: `a_key_that_has_outlived_its_item_touches_no_other`
 //! - `fuzz/targets/core.rs`
 //!
@@ -159,7 +159,7 @@
 //!   `memory_follows_entries_that_leave_at_both_ends_of_the_order_in_which_they_came`,
 //!   `a_page_stays_while_anything_is_in_it_and_its_room_is_used_first`
 //! - `tests/hierarchy_bytes.rs`: `a_year_of_storms_leaves_the_memory_of_the_slots_and_of_one_page`
-//! - `src/wheel/bucket.rs`: `an_emptied_bucket_keeps_little_memory`
+//! - `src/wheel/bucket/tests.rs`: `an_emptied_bucket_keeps_little_memory`
 //! - `tests/leaks.rs`: `ten_thousand_wheels_leave_no_task_no_thread_and_no_memory`
 //! - `tests/live_allocations.rs`: `ten_thousand_wheels_leave_not_a_byte_however_they_end`
 //!
