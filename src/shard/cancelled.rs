@@ -121,3 +121,18 @@ impl Drop for Unwanted {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_to_be_taken_out_a_second_after_the_first() {
+        let cancelled = Cancelled::new();
+        let push = |secs| cancelled.push(Key::PLACEHOLDER, || Nanos::ZERO.after(Duration::from_secs(secs)));
+        let clear_by = Nanos::ZERO.after(Duration::from_secs(11));
+        assert_eq!(push(10), Pushed::First(clear_by));
+        assert!((1..CAPACITY).all(|_| push(20) == Pushed::Joined));
+        assert_eq!((push(20), cancelled.clear_by()), (Pushed::Full, clear_by));
+    }
+}
