@@ -109,24 +109,55 @@ mod tests {
     use crate::alarm::Alarm;
     use crate::clock::Clock;
     use crate::notes::Notes;
+    use crate::shard::Turn;
+    use crate::stats::Stats;
     use crate::wheel::{Hierarchy, Progress, Resolution};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// With a number that no thread has.
+    fn shard() -> Shard {
+        let clock = Clock::start();
+        let alarm = Arc::new(Alarm::new(clock, false, 1, Notes::of("alone".into())));
+        let tick = Resolution::new(SECOND).expect("not zero");
+        Shard::new((2, 2), Hierarchy::new(tick, 64), clock, alarm, None)
+    }
+
+    fn arm(shard: &Shard, deadline: Nanos) -> Key {
+        let armed = shard.register(shard.clock().now(), deadline, Waker::noop().clone());
+        armed.expect("not refused").expect("not due")
+    }
 
     #[test]
     fn what_is_discarded_after_the_end_leaves_the_driver_nothing_to_do() {
-        let clock = Clock::start();
-        let alarm = Arc::new(Alarm::new(clock, false, 1, Notes::of("alone".into())));
-        let tick = Resolution::new(Duration::from_millis(1)).expect("not zero");
-        // With a number that no thread has.
-        let shard = Shard::new((2, 2), Hierarchy::new(tick, 64), clock, alarm, None);
-        let far = clock.now().after(Duration::from_secs(60));
-        let arm = || {
-            shard.register(clock.now(), far, Waker::noop().clone()).expect("not refused").expect("not due")
-        };
-        let (before, after) = (arm(), arm());
+        let shard = shard();
+        let far = shard.clock().now().after(60 * SECOND);
+        let (before, after) = (arm(&shard, far), arm(&shard, far));
         shard.discard(before, far);
         assert!(shard.next_turn() < far, "it was left for others");
         assert_eq!(shard.end(100, &mut Vec::new()), (1, Progress::Done));
         shard.discard(after, far);
         assert_eq!(shard.next_turn(), Nanos::MAX);
+    }
+
+    #[test]
+    fn what_its_task_finds_before_the_driver_comes_to_it_is_counted_by_how_it_ended() {
+        let shard = shard();
+        let now = shard.clock().now();
+        let (due, far) = (now.after(10 * SECOND), now.after(60 * SECOND));
+        let [_, late] = [(); 2].map(|()| arm(&shard, due));
+        let [_, pending] = [(); 2].map(|()| arm(&shard, far));
+        let counts = || {
+            let mut stats = Stats::default();
+            shard.add_to(&mut stats);
+            (stats.fired, stats.cancelled, stats.pending)
+        };
+        assert_eq!(shard.turn(due, due, 1, &mut Vec::new()), Turn::More);
+        assert!(shard.finish(late, due).is_ok());
+        assert_eq!(counts(), (2, 0, 2));
+        // One step for the emptied bucket, one for the first of the two.
+        assert_eq!(shard.end(2, &mut Vec::new()), (2, Progress::More));
+        assert!(shard.finish(pending, far).is_err());
+        assert_eq!(counts(), (2, 2, 0));
     }
 }
