@@ -152,11 +152,13 @@ mod tests {
             shard.add_to(&mut stats);
             (stats.fired, stats.cancelled, stats.pending)
         };
-        assert_eq!(shard.turn(due, due, 1, &mut Vec::new()), Turn::More);
+        // With one of another shard's already.
+        let mut wakers = vec![Waker::noop().clone()];
+        assert_eq!(shard.turn(due, due, 1, &mut wakers), Turn::More);
         assert!(shard.finish(late, due).is_ok());
         assert_eq!(counts(), (2, 0, 2));
         // One step for the emptied bucket, one for the first of the two.
-        assert_eq!(shard.end(2, &mut Vec::new()), (2, Progress::More));
+        assert_eq!(shard.end(2, &mut wakers), (2, Progress::More));
         assert!(shard.finish(pending, far).is_err());
         assert_eq!(counts(), (2, 2, 0));
     }
