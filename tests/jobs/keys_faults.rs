@@ -237,20 +237,23 @@ impl Drop for ComesBack {
 }
 
 #[test]
-fn keys_that_cannot_be_compared_keep_no_lock_and_leave_no_job_listed() {
+fn keys_that_cannot_be_compared_keep_no_lock_begin_no_job_and_leave_none_listed() {
     let (tell, told) = channel();
     thread::spawn(move || {
         runtime(0).block_on(async {
             let wheel = TimingWheel::new();
             let jobs = Jobs::new(&wheel);
             jobs.run_after(PanicsWhenCompared, ms(50), async {}).unwrap();
-            PANICS.store(true, Ordering::Relaxed);
-            let comes_back = ComesBack(jobs.clone());
-            let due = async move { drop(comes_back) };
-            let refused = catch_unwind(AssertUnwindSafe(|| {
-                jobs.run_after(PanicsWhenCompared, Duration::ZERO, due).is_ok()
-            }));
-            assert!(refused.is_err());
+            for delay in [Duration::ZERO, DAY] {
+                PANICS.store(true, Ordering::Relaxed);
+                let comes_back = ComesBack(jobs.clone());
+                let future = async move { drop(comes_back) };
+                let refused = catch_unwind(AssertUnwindSafe(|| {
+                    jobs.run_after(PanicsWhenCompared, delay, future).is_ok()
+                }));
+                assert!(refused.is_err());
+                assert_eq!((wheel.stats().armed, jobs.pending()), (1, 1), "it has begun, and nobody has it");
+            }
             // One that is over leaves the list without comparing keys.
             PANICS.store(true, Ordering::Relaxed);
             while !jobs.is_empty() {

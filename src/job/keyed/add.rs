@@ -123,18 +123,18 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     fn add<W: Work>(&self, key: K, when: When, work: W) -> Result<Option<JobInfo>, (Error, W)> {
         let hash = self.table.hash(&key);
         let record = Record::owned_by(Listing { key, hash, table: Arc::downgrade(&self.table) }, &self.wheel);
-        // Declared first, so that it is dropped after the lock is let go, should comparing keys panic.
-        let due_work;
         let mut part = self.table.part(hash);
         if part.is_stopped {
             return Err((Error::stopped(), work));
         }
+        // Keys are compared first: should that panic, nothing has begun.
+        let place = part.place(hash, has_key(&record.owner().key));
         // Under the part's lock, so that it cannot be over before it is listed.
-        due_work = record.arm(&self.wheel, when, work)?;
-        let replaced = part.replace(hash, record.clone(), has_key(&record.owner().key));
+        let due = record.arm(&self.wheel, when, work)?.map(|work| (record.clone(), work));
+        let replaced = place.list(record);
         drop(part);
-        if let Some(due_work) = due_work {
-            record.spawn(due_work);
+        if let Some((record, work)) = due {
+            record.spawn(work);
         }
         Ok(replaced.map(|job| job.cancel()))
     }

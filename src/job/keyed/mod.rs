@@ -25,8 +25,8 @@ use crate::timing_wheel::TimingWheel;
 /// counts it.
 ///
 /// # Panics
-/// As the `Hash`, `Eq` and `Borrow` of the keys do. The last two must not come back here. If an `Eq` panics as a job is added, that may
-/// run without being listed.
+/// As the `Hash`, `Eq` and `Borrow` of the keys do. The last two must not come back here. If an `Eq` panics as a job is
+/// added, nothing has happened but that the job is dropped.
 ///
 /// # Examples
 ///

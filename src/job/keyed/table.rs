@@ -118,21 +118,10 @@ impl<K> Part<K> {
         Some(self.jobs.find_entry(hash, is_meant).ok()?.remove().0.job)
     }
 
-    /// Lists a job, and returns the one before of which `is_meant` says that it has the same key.
-    pub(super) fn replace(
-        &mut self,
-        hash: u64,
-        job: Job<K>,
-        is_meant: impl Fn(&Job<K>) -> bool,
-    ) -> Option<Job<K>> {
+    /// The place of the job of which `is_meant` says that it is the one, or for it.
+    pub(super) fn place(&mut self, hash: u64, is_meant: impl Fn(&Job<K>) -> bool) -> Place<'_, K> {
         let is_meant = |listed: &Listed<K>| listed.hash == hash && is_meant(&listed.job);
-        match self.jobs.entry(hash, is_meant, |listed| listed.hash) {
-            Entry::Occupied(mut before) => Some(mem::replace(&mut before.get_mut().job, job)),
-            Entry::Vacant(place) => {
-                place.insert(Listed { hash, job });
-                None
-            }
-        }
+        Place { hash, entry: self.jobs.entry(hash, is_meant, |listed| listed.hash) }
     }
 
     pub(super) fn shrink_to_fit(&mut self) {
@@ -143,6 +132,25 @@ impl<K> Part<K> {
     pub(super) fn stop(&mut self) -> impl Iterator<Item = Job<K>> + use<K> {
         self.is_stopped = true;
         mem::take(&mut self.jobs).into_iter().map(|listed| listed.job)
+    }
+}
+
+/// Where a job is listed, or is to be.
+pub(super) struct Place<'a, K> {
+    hash: u64,
+    entry: Entry<'a, Listed<K>>,
+}
+
+impl<K> Place<'_, K> {
+    /// Lists a job here, and returns the one before.
+    pub(super) fn list(self, job: Job<K>) -> Option<Job<K>> {
+        match self.entry {
+            Entry::Occupied(mut before) => Some(mem::replace(&mut before.get_mut().job, job)),
+            Entry::Vacant(place) => {
+                place.insert(Listed { hash: self.hash, job });
+                None
+            }
+        }
     }
 }
 
