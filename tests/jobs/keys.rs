@@ -1,7 +1,9 @@
 //! Jobs that are addressed by keys.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -227,4 +229,43 @@ async fn keys_are_found_by_what_is_borrowed_of_them() {
     assert_eq!(state(jobs.get("seven")), Some(JobState::Pending));
     assert!(jobs.remove("seven").is_some());
     assert!(jobs.get("seven").is_none());
+}
+
+/// Whatever it hashes has the same hash. It counts what it hashes.
+#[derive(Clone, Default)]
+struct Same(Arc<AtomicUsize>);
+
+impl BuildHasher for Same {
+    type Hasher = Zero;
+
+    fn build_hasher(&self) -> Zero {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Zero
+    }
+}
+
+struct Zero;
+
+impl Hasher for Zero {
+    fn write(&mut self, _: &[u8]) {}
+
+    fn finish(&self) -> u64 {
+        0
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hasher_of_the_users_hashes_all_keys_and_those_with_the_same_hash_are_told_apart() {
+    let (jobs, log) = (Jobs::with_hasher(&TimingWheel::new(), Same::default()), Log::default());
+    let clone = jobs.clone();
+    for (key, name) in [("one", "1"), ("two", "2"), ("three", "3")] {
+        assert_eq!(jobs.run_after(key.to_owned(), ms(10), log.clone().note(name)).unwrap(), None);
+    }
+    assert_eq!(clone.hasher().0.load(Ordering::Relaxed), 3);
+    assert_eq!(state(clone.remove("two")), Some(JobState::Pending));
+    let replaced = clone.run_after("three".to_owned(), ms(5), log.clone().note("3, sooner")).unwrap();
+    assert_eq!(state(replaced), Some(JobState::Pending));
+    sleep(ms(15)).await;
+    assert_eq!(log.take(), ["3, sooner", "1"]);
+    assert_eq!((jobs.len(), jobs.hasher().0.load(Ordering::Relaxed)), (0, 5));
 }

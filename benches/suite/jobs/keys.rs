@@ -1,7 +1,7 @@
 //! Jobs and sleeps that come and go, alone and among a million.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
@@ -59,6 +59,7 @@ pub(super) fn run(scale: Scale) -> Findings {
     let mut sleeps = Vec::new();
     let mut comparisons = vec![by_handle(scale, &rig), come_and_go(scale, &rig, &jobs, "one key, alone")];
     let of_map = map_comes_and_goes(scale, &rig);
+    comparisons.push(handles_come_and_go(scale, &rig));
     let before = rig.stats();
     let (add, remove) = (|key| add(&jobs, key), |key| jobs.remove(&key).is_some());
     comparisons.push(all_come_and_go(scale, &rig, "a million, all added, then all removed", add, remove));
@@ -172,6 +173,19 @@ fn all_come_and_go(
             })
         },
     )
+}
+
+/// What a million jobs cost without keys.
+fn handles_come_and_go(scale: Scale, rig: &Rig) -> Comparison {
+    let before = rig.stats();
+    let handles = RefCell::new(VecDeque::new());
+    let add = |_| handles.borrow_mut().push_back(rig.of_jobs.run_after(far(), async {}));
+    let comparison =
+        all_come_and_go(scale, rig, "a million by handles, all made, then all cancelled", add, |_| {
+            handles.borrow_mut().pop_front().is_some_and(|job| job.cancel())
+        });
+    rig.assert_armed(before, scale.of(PENDING));
+    comparison
 }
 
 /// What a million keys cost without any timer: in std's map, of boxes as large as a job's.

@@ -1,6 +1,6 @@
 //! Adding jobs by their keys.
 
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::job::state::JobInfo;
 use crate::job::when::When;
 use crate::job::work::{Once, Work};
 
-impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
+impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// Runs `future` after `delay` from now, as [`TimingWheel::run_after`](crate::TimingWheel::run_after) does.
     /// Replaces the job with this key, and tells how it found that, as [`remove`](Self::remove) does.
     ///
@@ -102,7 +102,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
 
     /// For a job without a run: nothing takes the place of what there was.
     fn replace_by_nothing(&self, key: &K) -> Result<Option<JobInfo>, Error> {
-        let hash = self.table.hash(key);
+        let hash = self.hasher.hash_one(key);
         let mut part = self.table.part(hash);
         if part.is_stopped {
             return Err(Error::stopped());
@@ -121,7 +121,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     }
 
     fn add<W: Work>(&self, key: K, when: When, work: W) -> Result<Option<JobInfo>, (Error, W)> {
-        let hash = self.table.hash(&key);
+        let hash = self.hasher.hash_one(&key);
         let record = Record::owned_by(Listing { key, hash, table: Arc::downgrade(&self.table) }, &self.wheel);
         let mut part = self.table.part(hash);
         if part.is_stopped {

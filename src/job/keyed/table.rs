@@ -6,7 +6,7 @@
 //! place in it.
 
 use std::borrow::Borrow;
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::Hash;
 use std::mem;
 use std::sync::{Arc, Weak};
 
@@ -24,7 +24,6 @@ const PARTS: usize = 64;
 
 pub(super) struct Table<K> {
     parts: [Mutex<Part<K>>; PARTS],
-    hasher: RandomState,
 }
 
 pub(super) struct Part<K> {
@@ -83,11 +82,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Owner for Listing<K> {
 impl<K: Eq + Hash> Table<K> {
     pub(super) fn new() -> Self {
         let part = |_| Mutex::new(Part { jobs: HashTable::new(), is_stopped: false });
-        Self { parts: std::array::from_fn(part), hasher: RandomState::new() }
-    }
-
-    pub(super) fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
-        self.hasher.hash_one(key)
+        Self { parts: std::array::from_fn(part) }
     }
 
     /// The part in which a key with this hash is, if it is in any.
