@@ -41,7 +41,7 @@
 //! | `AfterFunc(d, f)` | [`run_after(d, async { f() })`](crate::TimingWheel::run_after) |
 //! | `Timer.Stop()`, which says whether it was in time | [`Job::cancel`](crate::job::Job::cancel) |
 //! | `ScheduleFunc(scheduler, f)`, with `Next(prev)` | [`run_by(schedule, f)`](crate::TimingWheel::run_by), [`Schedule`](crate::job::Schedule) |
-//! | `Timer.Reset(d)` | [`Sleep::reset_after`](crate::Sleep::reset_after); of `AfterFunc`'s timer: cancel the job, and run another |
+//! | `Timer.Reset(d)` | [`Sleep::reset_after`](crate::Sleep::reset_after); of `AfterFunc`'s timer, [`Job::reset_after`](crate::job::Job::reset_after), which says whether it was in time |
 //! | `context.WithTimeout` | [`timeout`](crate::TimingWheel::timeout), which drops the work when time is up |
 //! | `time.Ticker` | [`interval`](crate::TimingWheel::interval) |
 //!
@@ -63,6 +63,7 @@
 //! | there | here |
 //! |---|---|
 //! | `JobKey`, `scheduleJob`, `deleteJob`, `checkExists` | [`Jobs`](crate::job::Jobs): add, replace, remove, look up, list, count |
+//! | `rescheduleJob` | [`Jobs::set_schedule`](crate::job::Jobs::set_schedule), [`Jobs::reset`](crate::job::Jobs::reset) |
 //! | `SimpleTrigger` with a repeat count, an end | [`FixedRate`](crate::job::FixedRate), [`Times`](crate::job::Times), [`Until`](crate::job::Until) |
 //! | `CronTrigger` | a [`Schedule`](crate::job::Schedule) of your own, over a calendar library, as in the example `calendar` |
 //! | misfire instructions | [`MissedTickBehavior`](crate::time::MissedTickBehavior) |

@@ -65,7 +65,7 @@
 //! | run it by a schedule | [`TimingWheel::run_every`], [`run_by`](TimingWheel::run_by), [`job::Schedule`] |
 //! | address what runs later by keys, list it and stop it | [`job::Jobs`] |
 //! | bound how long a connection may be silent | [`TimingWheel::idle_guard`] |
-//! | give something more time | [`Sleep::reset`], [`Timeout::reset`] |
+//! | give something more time | [`Sleep::reset`], [`Timeout::reset`], [`Job::reset`](job::Job::reset), [`Jobs::reset`](job::Jobs::reset) |
 //! | let timers be late, so that very many cost less | [`Tolerance`] |
 //! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`try_timeout`](TimingWheel::try_timeout), [`Sleep::try_wait`], [`Interval::try_tick`] |
 //! | keep many items in one task, each until its time | [`time::DelayQueue`], [`TimingWheel::delay_queue`] |

@@ -224,9 +224,9 @@
 //!
 //! # A job runs, or it is told why not
 //!
-//! A [job](crate::job) is cancelled in time or runs, never both and never neither. No code of a job's runs on the
-//! driver. At the end of the wheel or its runtime, and when they are stopped, all that did not run is told of, by key
-//! where there are keys. A panic is its own job's end and no other's. A fixed rate does not drift.
+//! A [job](crate::job) is cancelled in time or runs, never both and never neither; moved in time, it runs then and not
+//! before. No code of a job's runs on the driver. When the wheel or its runtime ends, or they are stopped, all that did
+//! not run is told of, by its key too. A panic ends its own job and no other. A fixed rate does not drift.
 //!
 //! - `tests/jobs/later.rs`: `a_job_runs_at_its_time_and_hands_its_output_to_whoever_awaits_it`,
 //!   `a_cancel_in_time_says_so_and_the_job_never_runs`, `a_job_that_never_ends_delays_no_other`,
@@ -238,8 +238,8 @@
 //! - `tests/jobs_memory.rs`: `a_pending_job_takes_one_block_and_a_cancelled_one_gives_all_back_at_once`
 //! - `tests/jobs/schedules.rs`: `after_a_million_runs_of_10_ms_the_sum_is_exact`,
 //!   `missed_runs_are_made_up_put_off_or_left_out_as_an_intervals_ticks`
-//! - `tests/jobs/orders.rs`: `what_is_asked_while_the_schedule_finds_no_further_run_counts`,
-//!   `a_job_that_is_put_off_while_the_driver_is_on_its_way_to_it_does_not_run_too_early`
+//! - `tests/jobs/orders.rs`: `what_is_asked_while_the_schedule_finds_no_further_run_counts`
+//! - `tests/jobs/resets.rs`: `a_reset_that_races_with_the_start_moves_the_job_or_lets_it_run_and_never_both_or_neither`
 //! - `tests/jobs/ends.rs`: `when_the_runtime_ends_repeating_jobs_end_and_say_why`
 //! - `tests/jobs/keys.rs`: `a_stop_tells_of_every_job_that_has_not_run_and_takes_no_more`,
 //!   `a_job_that_is_removed_or_replaced_during_its_run_goes_on_to_the_end_of_it_and_no_further`

@@ -4,6 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use futures::future::FusedFuture;
 use tokio::task::coop;
@@ -11,6 +12,8 @@ use tokio::time::Instant;
 
 use super::error::JobError;
 use super::state::{JobInfo, JobState};
+use super::when::When;
+use crate::clock::Clock;
 
 /// A job that runs once, from [`TimingWheel::run_after`](crate::TimingWheel::run_after) and its kin.
 ///
@@ -38,6 +41,9 @@ pub struct Job<T> {
 /// What a handle does with its job, whatever the type of its future.
 pub(super) trait Handled<T>: Send + Sync {
     fn info(&self) -> JobInfo;
+    fn clock(&self) -> &Clock;
+    /// Moves a job that is pending, and tells whether it is after that.
+    fn reset(self: Arc<Self>, when: When) -> bool;
     /// Tells how it found the job: if pending, it is cancelled; if running, no run comes after this one.
     fn cancel(&self) -> JobInfo;
     fn poll_result(&self, cx: &mut Context<'_>) -> Poll<Result<T, JobError>>;
@@ -60,6 +66,47 @@ impl<T> Job<T> {
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
         self.record.info().due
+    }
+
+    /// Moves the job to `deadline`, and tells whether that was in time: it was pending, and runs then, once. Otherwise it
+    /// has begun or is over, or begins now, and nothing has changed.
+    ///
+    /// Moved later, its timer stays where it is in the wheel until that place comes up, so this is cheap enough to be
+    /// called for each message of a session. A job keeps its place on a wheel with a bound; but if its timer is just
+    /// coming due it needs another one, and if there is none, this is too late.
+    ///
+    /// # Precision
+    /// As [`run_after`](crate::TimingWheel::run_after). Moved to an instant that has passed, it is spawned after a tick,
+    /// or after a millisecond if that is shorter.
+    ///
+    /// # Panics
+    /// Never.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use tokio::time::Instant;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let start = Instant::now();
+    /// let mut job = wheel.run_after(Duration::from_secs(60), async { Instant::now() });
+    /// assert!(job.reset(start + Duration::from_secs(90)));
+    /// assert_eq!((&mut job).await.unwrap(), start + Duration::from_secs(90));
+    /// assert!(!job.reset(start + Duration::from_secs(120)), "it has run");
+    /// # }
+    /// ```
+    pub fn reset(&self, deadline: Instant) -> bool {
+        self.record.clone().reset(When::at(deadline, self.record.clock()))
+    }
+
+    /// Moves the job to `after` from now, as [`reset`](Self::reset) does. With more than
+    /// [583 years](crate::Sleep::deadline) it never runs.
+    pub fn reset_after(&self, after: Duration) -> bool {
+        self.record.clone().reset(When::after(after, self.record.clock()))
     }
 
     /// Cancels the job, and tells whether that was in time: then it never runs, and what it would have run is dropped

@@ -29,7 +29,7 @@
 //!
 //! # By keys
 //!
-//! [`Jobs`] address jobs by keys of yours: to replace, remove, ask for, list, count and stop them.
+//! [`Jobs`] address jobs by keys of yours: to replace, remove, move, ask for, list, count and stop them.
 //!
 //! # Its end
 //!

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::schedule::{Previous, Schedule};
 use super::work::{Next, Step, Work};
 use crate::clock::Clock;
+use crate::wheel::Nanos;
 
 /// A job that runs by a schedule.
 pub(super) struct Repeat<F> {
@@ -27,8 +28,8 @@ pub(super) struct Repeat<F> {
 
 /// Another schedule, and when the job is due by it.
 pub(super) struct Change {
-    pub(super) schedule: Box<dyn Schedule>,
-    pub(super) first: Option<Instant>,
+    schedule: Box<dyn Schedule>,
+    first: Option<Instant>,
 }
 
 impl<F, R> Repeat<F>
@@ -70,6 +71,15 @@ where
     fn change(&mut self, change: &mut Change) -> Next<Self> {
         mem::swap(&mut self.schedule, &mut change.schedule);
         self.due_at(change.first)
+    }
+
+    fn change_to(mut schedule: Box<dyn Schedule>) -> Option<Change> {
+        let first = schedule.next(Previous::at(Instant::now()));
+        Some(Change { schedule, first })
+    }
+
+    fn reset(&mut self, due: Nanos) {
+        self.due = self.clock.instant(due);
     }
 }
 

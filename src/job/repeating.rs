@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::error::{JobError, TryRunError};
 use super::handle::{Handled, Job};
 use super::record::Record;
-use super::repeat::{Change, Repeat};
+use super::repeat::Repeat;
 use super::schedule::{FixedRate, Previous, Schedule};
 use super::state::JobState;
 use crate::error::Error;
@@ -160,7 +160,7 @@ pub struct Repeating {
 }
 
 trait Changed: Send + Sync {
-    fn change(self: Arc<Self>, change: Change) -> bool;
+    fn set_schedule(self: Arc<Self>, schedule: Box<dyn Schedule>) -> bool;
 }
 
 impl<F, R> Changed for Record<Repeat<F>>
@@ -168,8 +168,8 @@ where
     F: FnMut() -> R + Send + 'static,
     R: Future<Output = ()> + Send + 'static,
 {
-    fn change(self: Arc<Self>, change: Change) -> bool {
-        Self::change(&self, change)
+    fn set_schedule(self: Arc<Self>, schedule: Box<dyn Schedule>) -> bool {
+        Self::set_schedule(&self, schedule)
     }
 }
 
@@ -193,6 +193,17 @@ impl Repeating {
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
         self.job.due()
+    }
+
+    /// Moves the next run to `deadline`, as [`Job::reset`] does. The schedule goes on from there. During a run there is
+    /// none to move.
+    pub fn reset(&self, deadline: Instant) -> bool {
+        self.job.reset(deadline)
+    }
+
+    /// Moves the next run to `after` from now, as [`reset`](Self::reset) does.
+    pub fn reset_after(&self, after: Duration) -> bool {
+        self.job.reset_after(after)
     }
 
     /// Cancels the job, and tells whether that was in time: then no run begins any more. If a run is going on, that is
@@ -243,9 +254,7 @@ impl Repeating {
     /// # }
     /// ```
     pub fn set_schedule(&self, schedule: impl Schedule) -> bool {
-        let mut schedule: Box<dyn Schedule> = Box::new(schedule);
-        let first = schedule.next(Previous::at(Instant::now()));
-        self.record.clone().change(Change { schedule, first })
+        self.record.clone().set_schedule(Box::new(schedule))
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::clock::Clock;
 use crate::timing_wheel::TimingWheel;
 use crate::wheel::Nanos;
 
@@ -15,6 +16,15 @@ pub(super) struct When {
 }
 
 impl When {
+    pub(super) fn after(delay: Duration, clock: &Clock) -> Self {
+        let now = clock.now();
+        Self { due: now.after(delay), now }
+    }
+
+    pub(super) fn at(instant: Instant, clock: &Clock) -> Self {
+        Self { due: clock.nanos(instant), now: clock.now() }
+    }
+
     pub(super) const fn has_come(self) -> bool {
         self.due.0 <= self.now.0
     }
@@ -22,12 +32,10 @@ impl When {
 
 impl TimingWheel {
     pub(super) fn after_now(&self, delay: Duration) -> When {
-        let now = self.shard().clock().now();
-        When { due: now.after(delay), now }
+        When::after(delay, self.shard().clock())
     }
 
     pub(super) fn when(&self, instant: Instant) -> When {
-        let clock = self.shard().clock();
-        When { due: clock.nanos(instant), now: clock.now() }
+        When::at(instant, self.shard().clock())
     }
 }

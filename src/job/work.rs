@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use futures::FutureExt;
 use futures::future::Map;
 
+use super::schedule::Schedule;
 use crate::wheel::Nanos;
 
 /// What a job does, while it waits for its time.
@@ -22,6 +23,12 @@ pub(super) trait Work: Send + Sized + 'static {
 
     /// Makes a change, and leaves in its place what is to be dropped outside locks.
     fn change(&mut self, change: &mut Self::Change) -> Next<Self>;
+
+    /// To run by another schedule, which is asked for the first run; `None` if there is none to change.
+    fn change_to(schedule: Box<dyn Schedule>) -> Option<Self::Change>;
+
+    /// The next run is put off, or brought forward, to `due`.
+    fn reset(&mut self, due: Nanos);
 }
 
 /// When the next run is due, or what the job has come to, as there is none.
@@ -52,4 +59,10 @@ where
     fn change(&mut self, change: &mut Infallible) -> Next<Self> {
         match *change {}
     }
+
+    fn change_to(_schedule: Box<dyn Schedule>) -> Option<Infallible> {
+        None
+    }
+
+    fn reset(&mut self, _due: Nanos) {}
 }

@@ -4,8 +4,10 @@ mod ends;
 mod faults;
 mod keys;
 mod keys_faults;
+mod keys_schedules;
 mod later;
 mod orders;
+mod resets;
 mod runs;
 mod schedules;
 

@@ -67,6 +67,7 @@ pub(super) fn run(scale: Scale) -> Findings {
     rig.time(|cx| fill(&rig, &jobs, &mut sleeps, scale.of(PENDING), cx));
     comparisons.push(come_and_go(scale, &rig, &jobs, "one key more, among a million"));
     comparisons.push(replace(scale, &rig, &jobs, &mut sleeps));
+    comparisons.push(reset(scale, &rig, &jobs, &mut sleeps));
     let header = ["add and remove", "job", "timer", "job / timer", "target"];
     let target = |comparison: &Comparison| {
         let verdict = if comparison.ratio <= TARGET { "met" } else { "missed" };
@@ -226,4 +227,27 @@ fn replace(scale: Scale, rig: &Rig, jobs: &Jobs<usize>, sleeps: &mut [Sleep]) ->
     rig.assert_armed(before, operations);
     assert_eq!((jobs.len(), rig.of_jobs.pending()), (pending, pending));
     comparison
+}
+
+fn reset(scale: Scale, rig: &Rig, jobs: &Jobs<usize>, sleeps: &mut [Sleep]) -> Comparison {
+    let (operations, pending) = (scale.of(OPERATIONS), sleeps.len());
+    compare(
+        scale,
+        "a random one of a million, moved",
+        operations,
+        || {
+            rig.time(|_| {
+                for _ in 0..operations {
+                    assert!(jobs.reset_after(&fastrand::usize(..pending), far()));
+                }
+            })
+        },
+        || {
+            rig.time(|_| {
+                for _ in 0..operations {
+                    Pin::new(&mut sleeps[fastrand::usize(..pending)]).reset_after(far());
+                }
+            })
+        },
+    )
 }

@@ -2,6 +2,7 @@
 
 mod add;
 mod ask;
+mod change;
 mod remove;
 mod table;
 

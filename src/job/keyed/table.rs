@@ -1,9 +1,9 @@
 //! Jobs by their keys.
 //!
 //! In parts, each with a lock of its own, so that threads seldom wait for each other, nor long while a part grows.
-//! Under a part's lock keys are compared, and borrowed for that, which is a user's code, and a record's lock may be taken;
-//! no other code of a user's runs there. Each key is hashed once for each call, before: that chooses the part, and the
-//! place in it.
+//! Under a part's lock keys are compared, and borrowed for that, which is a user's code, and a record's lock may be
+//! taken; no other code of a user's runs there. Each key is hashed once for each call, before: that chooses the part,
+//! and the place in it.
 
 use std::borrow::Borrow;
 use std::hash::Hash;
@@ -15,7 +15,9 @@ use hashbrown::hash_table::Entry;
 
 use crate::job::handle::Handled;
 use crate::job::record::{Owner, Record};
+use crate::job::schedule::Schedule;
 use crate::job::state::JobInfo;
+use crate::job::when::When;
 use crate::job::work::Work;
 use crate::sync::{Mutex, MutexGuard, lock};
 
@@ -44,6 +46,8 @@ struct Listed<K> {
 pub(super) trait Keyed<K>: Send + Sync {
     fn key(&self) -> &K;
     fn info(&self) -> JobInfo;
+    fn reset(self: Arc<Self>, when: When) -> bool;
+    fn set_schedule(self: Arc<Self>, schedule: Box<dyn Schedule>) -> bool;
     fn cancel(&self) -> JobInfo;
 }
 
@@ -54,6 +58,14 @@ impl<W: Work, K: Eq + Hash + Send + Sync + 'static> Keyed<K> for Record<W, Listi
 
     fn info(&self) -> JobInfo {
         Handled::info(self)
+    }
+
+    fn reset(self: Arc<Self>, when: When) -> bool {
+        Handled::reset(self, when)
+    }
+
+    fn set_schedule(self: Arc<Self>, schedule: Box<dyn Schedule>) -> bool {
+        Self::set_schedule(&self, schedule)
     }
 
     fn cancel(&self) -> JobInfo {

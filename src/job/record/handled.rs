@@ -1,14 +1,17 @@
 //! What the handle of a job does with its record.
 
 use std::mem;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::{Owner, Record};
+use crate::clock::Clock;
 use crate::contain::contained;
 use crate::job::error::JobError;
 use crate::job::handle::Handled;
 use crate::job::stage::{Order, Stage};
 use crate::job::state::JobInfo;
+use crate::job::when::When;
 use crate::job::work::Work;
 
 impl<W: Work, O: Owner> Handled<W::Output> for Record<W, O> {
@@ -36,6 +39,20 @@ impl<W: Work, O: Owner> Handled<W::Output> for Record<W, O> {
             _ => {}
         }
         found
+    }
+
+    fn clock(&self) -> &Clock {
+        self.shard.clock()
+    }
+
+    fn reset(self: Arc<Self>, when: When) -> bool {
+        let mut inner = self.lock();
+        let Stage::Pending { work, due, key } = &mut inner.stage else { return false };
+        // If there is no place for another entry, the driver is on its way with the old one, which counts then.
+        let Ok(moved) = self.move_to(*key, *due, when) else { return false };
+        (*due, *key) = moved;
+        work.reset(when.due);
+        true
     }
 
     fn forget_waiter(&self) {

@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 
 use super::error::JobError;
 use super::run::Run;
+use super::schedule::Schedule;
 use super::stage::{Ended, Inner, Order, Stage};
 use super::state::JobState;
 use super::when::When;
@@ -197,9 +198,10 @@ impl<W: Work, O: Owner> Record<W, O> {
         GoOn::Later
     }
 
-    /// Asks for a change, which a pending job makes at once. Tells whether that was in time: the job was not over, and
-    /// there is a place for it.
-    pub(super) fn change(self: &Arc<Self>, mut change: W::Change) -> bool {
+    /// Goes over to another schedule, at once if the job is pending. Tells whether that was in time: the job has one,
+    /// is not over, and there is a place for it.
+    pub(super) fn set_schedule(self: &Arc<Self>, schedule: Box<dyn Schedule>) -> bool {
+        let Some(mut change) = W::change_to(schedule) else { return false };
         let mut inner = self.lock();
         match &mut inner.stage {
             Stage::Running(order @ (Order::None | Order::Change(_))) => {
@@ -210,35 +212,39 @@ impl<W: Work, O: Owner> Record<W, O> {
             }
             Stage::Pending { work, due, key } => {
                 let (from, entry) = (*due, *key);
-                let changed = match work.change(&mut change) {
-                    Ok(due) => self.move_to(entry, from, due).map_err(|error| Err(JobError::because(error))),
+                let next = work.change(&mut change);
+                let to = next.as_ref().ok().copied();
+                let moved = match next {
+                    Ok(to) => self
+                        .move_to(entry, from, When { due: to, now: self.shard.clock().now() })
+                        .map_err(|error| Err(JobError::because(error))),
                     Err(output) => Err(Ok(output)),
                 };
-                let is_in_time = !matches!(changed, Err(Err(_)));
-                let ended = match changed {
-                    Ok(next) => {
-                        (*due, *key) = next;
-                        None
+                match moved {
+                    Ok(moved) => {
+                        (*due, *key) = moved;
+                        drop(inner);
+                        drop(change);
+                        true
                     }
                     Err(result) => {
+                        let is_in_time = result.is_ok();
                         let waker = self.shard.cancel(entry, from);
-                        Some((waker, inner.end(result, None)))
+                        let ended = self.end(inner, result, to);
+                        drop((waker, ended, change));
+                        is_in_time
                     }
-                };
-                drop(inner);
-                drop((ended, change));
-                is_in_time
+                }
             }
             _ => false,
         }
     }
 
     /// Moves the entry of a pending job, which keeps its place, or adds another if the driver has taken it out.
-    fn move_to(self: &Arc<Self>, key: Key, from: Nanos, due: Nanos) -> Result<(Nanos, Key), Error> {
-        let now = self.shard.clock().now();
-        match self.shard.put_off(key, from, due, now, self.soon()) {
+    fn move_to(self: &Arc<Self>, key: Key, from: Nanos, when: When) -> Result<(Nanos, Key), Error> {
+        match self.shard.put_off(key, from, when.due, when.now, self.soon()) {
             Some(due) => Ok((due, key)),
-            None => self.register(When { due, now }),
+            None => self.register(when),
         }
     }
 
