@@ -176,9 +176,7 @@ impl<T> Hierarchy<T> {
     }
 
     /// As [`insert`](Self::insert), and tells the bucket's expiration, for a caller who has published what
-    /// [`next_expiration`](Self::next_expiration) returned and wants to know whether this is earlier. `MAX` stands
-    /// for a bucket of an overflow level that was in the queue already: it does not expire earlier than what was
-    /// published.
+    /// [`next_expiration`](Self::next_expiration) returned and wants to know whether this is earlier.
     #[inline]
     pub(crate) fn insert_and_tell(
         &mut self,

@@ -30,11 +30,17 @@ impl<T> Hierarchy<T> {
     }
 
     /// As [`reschedule`](Self::reschedule), for a deadline that is not later than the entry's. Tells the bucket's
-    /// expiration as [`insert_and_tell`](Self::insert_and_tell) does: `MAX` also for an entry that stays where it is.
+    /// expiration as [`insert_and_tell`](Self::insert_and_tell) does, or `MAX` for an entry that stays where it is.
     #[inline]
     pub(crate) fn bring_forward(&mut self, key: Key, deadline: Nanos) -> Option<Nanos> {
         let link = self.entries.get_link_mut(key.index())?;
         let place = link.place;
+        if self.levels.moves_down_before(place.bucket(), deadline) {
+            return self.levels.holds(key, place).then(|| {
+                link.deadline = deadline;
+                Nanos::MAX
+            });
+        }
         let slot = self.levels.slot_for(deadline);
         let expiration = if slot.bucket == place.bucket() {
             if !self.levels.holds(key, place) {

@@ -91,7 +91,7 @@ impl<T> Hierarchy<T> {
     }
 
     /// As [`reschedule`](Self::reschedule), for a deadline that was rounded. Tells the bucket's expiration as
-    /// [`insert_and_tell`](Self::insert_and_tell) does: `MAX` also for an entry that stays where it is.
+    /// [`insert_and_tell`](Self::insert_and_tell) does, or `MAX` for an entry that stays where it is.
     pub(crate) fn reschedule_rounded_and_tell(&mut self, key: Key, deadline: Nanos) -> Option<Nanos> {
         let Link { deadline: before, place } = *self.find(key)?;
         self.entries.link_mut(key.index()).deadline = deadline;

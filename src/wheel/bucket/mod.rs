@@ -48,9 +48,10 @@ pub(super) struct Bucket {
     len: u32,
     /// The first in the list of vacant positions, or [`NONE`].
     vacant: u32,
-    /// Unless it is of an overflow level, the last deadline in the bucket: the moment from which all of it may be
-    /// handed out. It is not lowered when that entry leaves, so it can be late, by less than a tick.
-    pub(super) last_deadline: Nanos,
+    /// When the bucket comes up. One of an overflow level does when it begins; any other at the last deadline in it, the
+    /// moment from which all of it may be handed out. That is not lowered when its entry leaves, so it can be late, by
+    /// less than a tick.
+    pub(super) expiration: Nanos,
     /// Whether the delay queue holds this bucket. An emptied bucket stays there until it comes to the front.
     pub(super) queued: bool,
     pub(super) kind: Kind,
@@ -62,15 +63,7 @@ const _: () = assert!(size_of::<Bucket>() == 48);
 
 impl Bucket {
     pub(super) const fn new(kind: Kind) -> Self {
-        Self {
-            keys: Vec::new(),
-            head: 0,
-            len: 0,
-            vacant: NONE,
-            last_deadline: Nanos::ZERO,
-            queued: false,
-            kind,
-        }
+        Self { keys: Vec::new(), head: 0, len: 0, vacant: NONE, expiration: Nanos::ZERO, queued: false, kind }
     }
 
     #[inline]
@@ -93,15 +86,20 @@ impl Bucket {
         if position < self.head { None } else { self.keys.get(position as usize).copied() }
     }
 
+    /// An entry with this deadline is about to come to a bucket that comes up at the last of all.
+    #[inline]
+    pub(super) fn expect(&mut self, deadline: Nanos) {
+        if self.is_empty() || deadline > self.expiration {
+            self.expiration = deadline;
+        }
+    }
+
     /// Adds a key, and tells its position.
     ///
     /// # Panics
     /// If the bucket has 4,294,967,296 positions, more than the slab has indices.
     #[inline]
-    pub(super) fn push(&mut self, key: Key, deadline: Nanos) -> u32 {
-        if self.is_empty() || deadline > self.last_deadline {
-            self.last_deadline = deadline;
-        }
+    pub(super) fn push(&mut self, key: Key) -> u32 {
         self.len += 1;
         // There are never so many keys that `NONE` is a position.
         if let Some(place) = self.keys.get_mut(self.vacant as usize) {
@@ -119,10 +117,10 @@ impl Bucket {
     /// Tells the last of all.
     #[inline]
     pub(super) fn shorten(&mut self, deadline: Nanos) -> Nanos {
-        if deadline > self.last_deadline || self.len == 1 {
-            self.last_deadline = deadline;
+        if deadline > self.expiration || self.len == 1 {
+            self.expiration = deadline;
         }
-        self.last_deadline
+        self.expiration
     }
 
     /// Takes out what stands at up to `most` positions at the front, vacancies too, and gives it to `into`, which tells how

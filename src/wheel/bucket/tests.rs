@@ -13,6 +13,11 @@ fn pop_up_to(bucket: &mut Bucket, most: usize) -> Vec<Key> {
     popped
 }
 
+fn push(bucket: &mut Bucket, key: Key, deadline: Nanos) -> u32 {
+    bucket.expect(deadline);
+    bucket.push(key)
+}
+
 fn key(index: u32) -> Key {
     Key::new(index, 0)
 }
@@ -21,13 +26,13 @@ fn key(index: u32) -> Key {
 fn who_comes_takes_the_place_of_who_left_last() {
     let mut bucket = Bucket::new(Kind::Finest);
     for index in [10, 11, 12, 13] {
-        bucket.push(key(index), Nanos(1));
+        push(&mut bucket, key(index), Nanos(1));
     }
     for (index, position) in [(10, 0), (12, 2)] {
         assert_eq!(bucket.take(key(index), position), Some(()));
     }
     assert_eq!((bucket.len(), bucket.iter().collect::<Vec<_>>()), (2, vec![(1, key(11)), (3, key(13))]));
-    assert_eq!([14, 15, 16].map(|index| bucket.push(key(index), Nanos(1))), [2, 0, 4]);
+    assert_eq!([14, 15, 16].map(|index| push(&mut bucket, key(index), Nanos(1))), [2, 0, 4]);
     assert_eq!(pop_up_to(&mut bucket, 5), [15, 11, 14, 13, 16].map(key));
     assert!(bucket.is_empty());
 }
@@ -36,13 +41,13 @@ fn who_comes_takes_the_place_of_who_left_last() {
 fn a_place_that_was_passed_while_it_was_vacant_is_not_taken() {
     let mut bucket = Bucket::new(Kind::Finest);
     for index in [10, 11, 12] {
-        bucket.push(key(index), Nanos(1));
+        push(&mut bucket, key(index), Nanos(1));
     }
     for (index, position) in [(10, 0), (12, 2)] {
         assert_eq!(bucket.take(key(index), position), Some(()));
     }
     assert_eq!(pop_up_to(&mut bucket, 1), []);
-    assert_eq!(bucket.push(key(13), Nanos(1)), 3);
+    assert_eq!(push(&mut bucket, key(13), Nanos(1)), 3);
     assert_eq!(pop_up_to(&mut bucket, 4), [11, 13].map(key));
     assert!(bucket.is_empty());
 }
@@ -51,21 +56,21 @@ fn a_place_that_was_passed_while_it_was_vacant_is_not_taken() {
 fn entries_are_taken_from_the_front_also_while_others_come_and_go() {
     let mut bucket = Bucket::new(Kind::Finest);
     for index in [10, 11, 12, 13] {
-        bucket.push(key(index), Nanos(1));
+        push(&mut bucket, key(index), Nanos(1));
     }
     assert_eq!(pop_front(&mut bucket), Some(key(10)));
-    assert_eq!(bucket.push(key(14), Nanos(1)), 4);
+    assert_eq!(push(&mut bucket, key(14), Nanos(1)), 4);
     assert_eq!(bucket.take(key(12), 2), Some(()));
     assert_eq!(bucket.iter().collect::<Vec<_>>(), [(1, key(11)), (3, key(13)), (4, key(14))]);
     assert_eq!(pop_up_to(&mut bucket, 4), [11, 13, 14].map(key));
-    assert_eq!(bucket.push(key(15), Nanos(1)), 0);
+    assert_eq!(push(&mut bucket, key(15), Nanos(1)), 0);
 }
 
 #[test]
 fn a_key_that_does_not_stand_there_is_not_taken() {
     let mut bucket = Bucket::new(Kind::Finest);
     assert_eq!(bucket.take(key(10), 0), None);
-    bucket.push(key(10), Nanos(1));
+    push(&mut bucket, key(10), Nanos(1));
     assert_eq!(bucket.take(key(11), 0), None);
     assert_eq!(bucket.take(Key::new(10, 1), 0), None);
     assert_eq!(bucket.take(key(10), 1), None);
@@ -77,7 +82,7 @@ fn a_key_that_does_not_stand_there_is_not_taken() {
 fn a_key_that_was_taken_from_the_front_is_not_taken_again() {
     let mut bucket = Bucket::new(Kind::Finest);
     for index in [10, 11, 12] {
-        bucket.push(key(index), Nanos(1));
+        push(&mut bucket, key(index), Nanos(1));
     }
     assert_eq!(pop_front(&mut bucket), Some(key(10)));
     assert_eq!((bucket.get(0), bucket.take(key(10), 0)), (None, None));
@@ -88,7 +93,7 @@ fn a_key_that_was_taken_from_the_front_is_not_taken_again() {
 fn several_keys_are_taken_from_the_front_in_order() {
     let mut bucket = Bucket::new(Kind::Finest);
     for index in 10..15 {
-        bucket.push(key(index), Nanos(1));
+        push(&mut bucket, key(index), Nanos(1));
     }
     assert_eq!(pop_up_to(&mut bucket, 3), [10, 11, 12].map(key));
     assert_eq!(pop_up_to(&mut bucket, 3), [13, 14].map(key));
@@ -99,19 +104,19 @@ fn several_keys_are_taken_from_the_front_in_order() {
 fn the_last_deadline_is_that_of_the_entries_since_the_bucket_was_empty() {
     let mut bucket = Bucket::new(Kind::Finest);
     for (deadline, last) in [(5, 5), (7, 7), (6, 7)] {
-        bucket.push(key(0), Nanos(deadline));
-        assert_eq!(bucket.last_deadline, Nanos(last));
+        push(&mut bucket, key(0), Nanos(deadline));
+        assert_eq!(bucket.expiration, Nanos(last));
     }
     while pop_front(&mut bucket).is_some() {}
-    bucket.push(key(0), Nanos(3));
-    assert_eq!(bucket.last_deadline, Nanos(3));
+    push(&mut bucket, key(0), Nanos(3));
+    assert_eq!(bucket.expiration, Nanos(3));
 }
 
 #[test]
 fn the_only_entry_left_is_the_last_also_after_others_were_taken_from_the_front() {
     let mut bucket = Bucket::new(Kind::Finest);
     for deadline in [5, 9] {
-        bucket.push(key(0), Nanos(deadline));
+        push(&mut bucket, key(0), Nanos(deadline));
     }
     assert_eq!(bucket.shorten(Nanos(4)), Nanos(9));
     pop_front(&mut bucket);
@@ -124,7 +129,7 @@ fn an_emptied_bucket_keeps_little_memory() {
         let mut bucket = Bucket::new(Kind::Finest);
         bucket.keys.reserve_exact(entries);
         for index in 0..u32::try_from(entries).expect("few") {
-            bucket.push(key(index), Nanos(1));
+            push(&mut bucket, key(index), Nanos(1));
         }
         while pop_front(&mut bucket).is_some() {}
         assert_eq!(bucket.keys.capacity(), kept);

@@ -57,7 +57,16 @@ impl Levels {
                 && self.is_finest(id)
                 && !bucket.is_empty()
             {
-                assert!(self.due_tick(bucket.last_deadline) <= first.max(clock), "{id:?} waits too long");
+                assert!(self.due_tick(bucket.expiration) <= first.max(clock), "{id:?} waits too long");
+            }
+            if let Some(&first) = beginning
+                && bucket.kind == Kind::Overflow
+            {
+                assert_eq!(
+                    bucket.expiration,
+                    self.resolution.beginning(first),
+                    "{id:?} comes up within its slot"
+                );
             }
             held.extend(bucket.iter().map(|(position, key)| (key, Place::new(id, position))));
         }

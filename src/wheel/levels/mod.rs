@@ -94,16 +94,19 @@ impl Levels {
     pub(super) fn link(&mut self, key: Key, deadline: Nanos, slot: Slot) -> (Place, Nanos) {
         let Slot { tick, level, bucket: id } = slot;
         let bucket = &mut self.buckets[id.as_index()];
-        let position = bucket.push(key, deadline);
-        let place = Place::new(id, position);
-        let last_deadline = bucket.last_deadline;
-        let mut beginning = Nanos::MAX;
+        if level == 0 {
+            bucket.expect(deadline);
+        }
+        let place = Place::new(id, bucket.push(key));
         if !bucket.queued {
             bucket.queued = true;
-            beginning = self.resolution.beginning(self.levels[level].first_tick(tick));
+            let beginning = self.resolution.beginning(self.levels[level].first_tick(tick));
+            if level > 0 {
+                bucket.expiration = beginning;
+            }
             self.queue.push(beginning, id);
         }
-        (place, if level == 0 { last_deadline } else { beginning })
+        (place, bucket.expiration)
     }
 
     /// A key has got an earlier deadline, which belongs into the same bucket. Tells the bucket's expiration as
@@ -125,16 +128,23 @@ impl Levels {
         self.bucket(place.bucket()).get(place.position()) == Some(key)
     }
 
+    /// Whether a bucket moves its entries down before that deadline: so one that has got it may wait there.
+    #[inline]
+    pub(super) fn moves_down_before(&self, id: BucketId, deadline: Nanos) -> bool {
+        let bucket = self.bucket(id);
+        bucket.kind == Kind::Overflow && bucket.expiration < deadline
+    }
+
     /// A key has got a later deadline. On level 0, within the bucket's tick, the bucket waits for it. One that was
     /// moved further, or that stands on a coarser level, is moved on when the bucket comes up.
     #[inline]
     pub(super) fn extend(&mut self, id: BucketId, deadline: Nanos) {
-        let last = self.bucket(id).last_deadline;
+        let last = self.bucket(id).expiration;
         if self.is_finest(id)
             && deadline > last
             && self.resolution.tick_of_deadline(deadline) == self.due_tick(last)
         {
-            self.buckets[id.as_index()].last_deadline = deadline;
+            self.buckets[id.as_index()].expiration = deadline;
         }
     }
 
@@ -158,13 +168,7 @@ impl Levels {
     /// The time at which a bucket in the queue is to be drained, unless it is empty.
     fn expiration(&self, queued: Queued) -> Option<Nanos> {
         let bucket = self.bucket(queued.bucket());
-        if bucket.is_empty() {
-            None
-        } else if bucket.kind == Kind::Overflow {
-            Some(queued.beginning())
-        } else {
-            Some(bucket.last_deadline)
-        }
+        (!bucket.is_empty()).then_some(bucket.expiration)
     }
 
     /// As [`Bucket::pop_front`].

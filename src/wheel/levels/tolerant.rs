@@ -122,7 +122,8 @@ impl Levels {
             RoundedSlot::Exact(slot) => return self.link(key, deadline, slot),
         };
         let bucket = &mut self.buckets[id.as_index()];
-        let place = Place::new(id, bucket.push(key, deadline));
+        bucket.expect(deadline);
+        let place = Place::new(id, bucket.push(key));
         if !bucket.queued {
             bucket.queued = true;
             self.queue.push(beginning(deadline), id);
@@ -148,7 +149,7 @@ impl Levels {
         );
         assert_eq!(number(level, last) % u64::from(SLOTS), u64::from(id.0 - first.0));
         let bucket = self.bucket(id);
-        assert!(bucket.is_empty() || bucket.last_deadline == end(queued), "{id:?} has another deadline");
+        assert!(bucket.is_empty() || bucket.expiration == end(queued), "{id:?} has another deadline");
     }
 }
 
