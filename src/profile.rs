@@ -15,10 +15,10 @@ use std::time::Duration;
 ///
 /// | profile | moves of a timer of 1 s | 30 s | 10 min | 1 day | bytes of a shard's slots, empty | with timers of all four | wake-ups in a second |
 /// |---|---|---|---|---|---|---|---|
-/// | `HighConcurrency` | 0 | 1 | 1 | 2 | 41,024 | 123,232 | 1,000 |
-/// | `LowLatency` | 1 | 1 | 2 | 2 | 41,024 | 123,232 | 10,000 |
-/// | `SmallMemory` | 1 | 2 | 3 | 5 | 704 | 4,448 | 100 |
-/// | default | 1 | 2 | 3 | 4 | 2,624 | 13,408 | 1,000 |
+/// | `HighConcurrency` | 0 | 1 | 1 | 2 | 49,216 | 147,808 | 1,000 |
+/// | `LowLatency` | 1 | 1 | 2 | 2 | 49,216 | 147,808 | 10,000 |
+/// | `SmallMemory` | 1 | 2 | 3 | 5 | 832 | 5,216 | 100 |
+/// | default | 1 | 2 | 3 | 4 | 3,136 | 15,968 | 1,000 |
 ///
 /// A timer moves when the clock comes to its slot of a coarser level; one that is cancelled before does not. A
 /// slot that was used keeps up to 512 bytes besides. The driver wakes once for each tick in which something is due, so

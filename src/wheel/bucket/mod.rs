@@ -86,14 +86,6 @@ impl Bucket {
         if position < self.head { None } else { self.keys.get(position as usize).copied() }
     }
 
-    /// An entry with this deadline is about to come to a bucket that comes up at the last of all.
-    #[inline]
-    pub(super) fn expect(&mut self, deadline: Nanos) {
-        if self.is_empty() || deadline > self.expiration {
-            self.expiration = deadline;
-        }
-    }
-
     /// Adds a key, and tells its position.
     ///
     /// # Panics
@@ -113,11 +105,11 @@ impl Bucket {
         }
     }
 
-    /// A key has got an earlier deadline, which still may be the last: it may have been one beyond the bucket's tick.
-    /// Tells the last of all.
+    /// A key has come with this deadline, or has got it in the place of an earlier or a later one, to a bucket that comes
+    /// up with the last deadline in it. Tells which that is.
     #[inline]
-    pub(super) fn shorten(&mut self, deadline: Nanos) -> Nanos {
-        if deadline > self.expiration || self.len == 1 {
+    pub(super) fn wait_for(&mut self, deadline: Nanos) -> Nanos {
+        if self.len == 1 || deadline > self.expiration {
             self.expiration = deadline;
         }
         self.expiration

@@ -14,8 +14,9 @@ fn pop_up_to(bucket: &mut Bucket, most: usize) -> Vec<Key> {
 }
 
 fn push(bucket: &mut Bucket, key: Key, deadline: Nanos) -> u32 {
-    bucket.expect(deadline);
-    bucket.push(key)
+    let position = bucket.push(key);
+    bucket.wait_for(deadline);
+    position
 }
 
 fn key(index: u32) -> Key {
@@ -118,9 +119,9 @@ fn the_only_entry_left_is_the_last_also_after_others_were_taken_from_the_front()
     for deadline in [5, 9] {
         push(&mut bucket, key(0), Nanos(deadline));
     }
-    assert_eq!(bucket.shorten(Nanos(4)), Nanos(9));
+    assert_eq!(bucket.wait_for(Nanos(4)), Nanos(9));
     pop_front(&mut bucket);
-    assert_eq!(bucket.shorten(Nanos(7)), Nanos(7));
+    assert_eq!(bucket.wait_for(Nanos(7)), Nanos(7));
 }
 
 #[test]

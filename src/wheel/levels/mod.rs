@@ -94,16 +94,15 @@ impl Levels {
     pub(super) fn link(&mut self, key: Key, deadline: Nanos, slot: Slot) -> (Place, Nanos) {
         let Slot { tick, level, bucket: id } = slot;
         let bucket = &mut self.buckets[id.as_index()];
-        if level == 0 {
-            bucket.expect(deadline);
-        }
         let place = Place::new(id, bucket.push(key));
-        if !bucket.queued {
+        if bucket.queued {
+            if level == 0 {
+                bucket.wait_for(deadline);
+            }
+        } else {
             bucket.queued = true;
             let beginning = self.resolution.beginning(self.levels[level].first_tick(tick));
-            if level > 0 {
-                bucket.expiration = beginning;
-            }
+            bucket.expiration = if level == 0 { deadline } else { beginning };
             self.queue.push(beginning, id);
         }
         (place, bucket.expiration)
@@ -113,7 +112,7 @@ impl Levels {
     /// [`link`](Self::link) does.
     #[inline]
     pub(super) fn shorten(&mut self, slot: Slot, deadline: Nanos) -> Nanos {
-        if slot.level == 0 { self.buckets[slot.bucket.as_index()].shorten(deadline) } else { Nanos::MAX }
+        if slot.level == 0 { self.buckets[slot.bucket.as_index()].wait_for(deadline) } else { Nanos::MAX }
     }
 
     /// Takes a key out, unless another stands in its place: then it is stale.

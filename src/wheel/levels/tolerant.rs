@@ -122,8 +122,8 @@ impl Levels {
             RoundedSlot::Exact(slot) => return self.link(key, deadline, slot),
         };
         let bucket = &mut self.buckets[id.as_index()];
-        bucket.expect(deadline);
         let place = Place::new(id, bucket.push(key));
+        bucket.expiration = deadline;
         if !bucket.queued {
             bucket.queued = true;
             self.queue.push(beginning(deadline), id);
