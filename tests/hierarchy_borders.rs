@@ -230,6 +230,20 @@ fn an_entry_moved_later_stays_in_its_bucket_until_that_comes_up() {
 }
 
 #[test]
+fn an_entry_moved_earlier_stays_in_a_bucket_that_comes_up_before_its_deadline() {
+    for (deadline, at, cascaded) in [(4_481, 4_480, 1), (4_480, 4_480, 0)] {
+        let mut wheel = wheel(10, 64);
+        // The bucket of level 1 from 4,480 on.
+        let key = insert(&mut wheel, 5_000, ());
+        // So near that both deadlines belong to level 0 by now.
+        advance(&mut wheel, 4_400);
+        assert!(wheel.reschedule(key, Nanos(deadline)));
+        assert_eq!(next_expiration(&mut wheel), Some(at));
+        assert_eq!((run(&mut wheel), wheel.cascaded()), (vec![(deadline, ())], cascaded));
+    }
+}
+
+#[test]
 fn an_entry_moved_to_the_past_and_on_within_the_tick_of_the_clock_is_not_early() {
     let mut wheel = wheel(10, 64);
     let key = insert(&mut wheel, 18, ());

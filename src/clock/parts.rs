@@ -113,6 +113,33 @@ mod tests {
         assert!(Origin::new(Instant::now()).parts.is_some(), "subtraction by std is slower");
     }
 
+    #[test]
+    fn parts_are_seconds_of_either_sign_and_nanoseconds_and_nothing_else() {
+        let parts_of = |hashed: &dyn Fn(&mut Parts)| {
+            let mut parts = Parts::default();
+            hashed(&mut parts);
+            (parts.seconds, parts.nanos)
+        };
+        assert_eq!(parts_of(&|parts| (-5_i64, 7_u32).hash(parts)), (-5, 7));
+        assert_eq!(parts_of(&|parts| (5_u64, 7_u32).hash(parts)), (5, 7));
+        assert_eq!(parts_of(&|parts| (5_u64, 7_u32, 9_u8).hash(parts)), (0, 0));
+    }
+
+    #[test]
+    fn instants_about_the_last_that_64_bits_hold_are_as_std_counts_them() {
+        let origin = Origin::new(Instant::now());
+        let last = u64::MAX / NANOS_IN_A_SECOND;
+        // Whatever the origin's nanoseconds are, one of these takes it past the end without another second.
+        for since in
+            [last - 1, last].into_iter().flat_map(|seconds| [0, 250, 500, 750].map(|ms| (seconds, ms)))
+        {
+            let since = Duration::from_secs(since.0) + Duration::from_millis(since.1);
+            if let Some(instant) = origin.instant.checked_add(since) {
+                assert_eq!(origin.nanos(instant), Nanos::from_duration(since), "{since:?}");
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn all_is_as_std_counts_it(from: (u32, u32), to: (u64, u32)) {

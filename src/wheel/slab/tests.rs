@@ -63,3 +63,11 @@ fn a_few_entries_take_a_few_places() {
     insert(&mut entries, 0);
     assert!(entries.capacity() <= 8, "{}", entries.capacity());
 }
+
+#[test]
+fn there_are_as_many_indices_as_is_said_and_the_last_one_is_none() {
+    assert_eq!(MAX_ENTRIES, 4_294_966_272);
+    let last = join(MAX_PAGES - 1, PAGE_LEN - 1);
+    assert_eq!(last as usize, MAX_ENTRIES - 1);
+    assert!(!Key::new(last, 0).is_vacancy());
+}
