@@ -1,10 +1,9 @@
 //! What this crate promises, and what holds it to that.
 //!
-//! Each promise names the tests that fail when it is broken. That was seen with the code broken on purpose:
-//! `tests/mutants.md` tells by which changes, and which small changes of the code no test notices. `tests/promises.rs`
-//! checks that the tests exist. Those in `src/loom_models` are tried in every order in which threads can come (in the
-//! larger ones, with up to three preemptions; in `random.rs` at random); the targets in `fuzz` are fed by a fuzzer for
-//! as long as one likes; all others run with `cargo test`.
+//! Each promise names the tests that fail when it is broken, as was seen: `tests/mutants.md` tells by which changes of
+//! the code, and which small ones no test notices. `tests/promises.rs` checks that the tests exist. Those in
+//! `src/loom_models` are tried in every order of threads (the larger ones with up to three preemptions; `random.rs` at
+//! random); a fuzzer feeds the targets in `fuzz` as long as one likes; all others run with `cargo test`.
 //!
 //! # Never early
 //!
@@ -144,6 +143,7 @@
 //! - `tests/hierarchy_model.rs`: `a_wheel_does_what_an_ordered_map_does_to_within_a_tick`
 //! - `tests/model/regressions.rs`: `a_stale_key_does_not_find_what_stands_where_its_entry_was_taken_from_the_front`
 //! - `src/wheel/slab/tests.rs`: `an_index_that_is_used_again_makes_another_key`
+//! - `src/wheel/moving.rs`: `a_stale_key_moves_nobody`
 //! - `tests/delay_queue/keys.rs`: `a_key_that_has_outlived_its_item_touches_no_other`
 //! - `fuzz/targets/core.rs`
 //!

@@ -58,3 +58,28 @@ impl<T> Hierarchy<T> {
         Some(expiration)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::wheel::Resolution;
+
+    #[test]
+    fn a_stale_key_moves_nobody() {
+        // In a bucket that comes up before, within a bucket of level 0, and to another bucket.
+        for (deadline, earlier) in [(5_000, 4_600), (18, 15), (18, 5)].map(|(a, b)| (Nanos(a), Nanos(b))) {
+            let mut wheel = Hierarchy::new(Resolution::new(Duration::from_nanos(10)).expect("not zero"), 64);
+            let stale = wheel.insert(Nanos::ZERO, deadline, ()).expect("it lies ahead");
+            wheel.cancel(stale);
+            assert_eq!((wheel.bring_forward(stale, earlier), wheel.postpone(stale, deadline)), (None, false));
+            let key = wheel.insert(Nanos::ZERO, deadline, ()).expect("it lies ahead");
+            assert_eq!(key.index(), stale.index());
+            assert_eq!(wheel.bring_forward(stale, earlier), None);
+            assert!(!wheel.postpone(stale, Nanos(6_000)));
+            assert_eq!(wheel.find(key).map(|link| link.deadline), Some(deadline));
+            wheel.assert_invariants();
+        }
+    }
+}
