@@ -17,7 +17,8 @@ impl Shard {
         self.register_by(Hierarchy::insert_rounded_and_tell, now, deadline, waker)
     }
 
-    /// As [`reschedule`](Self::reschedule), for a deadline that was rounded, and that lies ahead by the clock.
+    /// Moves an entry to a deadline that was rounded, and that lies ahead by the clock. Tells whether it is pending after
+    /// that, as [`bring_forward`](Self::bring_forward) does.
     pub(crate) fn reschedule_rounded(&self, key: Key, from: Nanos, to: Nanos) -> bool {
         let mut state = self.state.lock();
         // The driver may have come to it meanwhile.
