@@ -138,7 +138,7 @@ impl Builder {
     }
 
     /// How many slots each level has. With more of them a timer moves down fewer levels, and each level takes
-    /// more memory: 40 bytes a slot in every shard, and up to 512 that a slot in use keeps for its
+    /// more memory: 48 bytes a slot in every shard, and up to 512 that a slot in use keeps for its
     /// keys.
     pub const fn wheel_size(mut self, slots: usize) -> Self {
         self.wheel_size = slots;

@@ -276,6 +276,19 @@ fn emptied_buckets_count_into_a_batch() {
 }
 
 #[test]
+fn places_of_cancelled_entries_count_into_a_batch_32_as_one_entry() {
+    let mut wheel = wheel(1, 64);
+    let keys: Vec<Key> = (0..400).map(|number| insert(&mut wheel, 5, number)).collect();
+    // One in the first 32 is left, and the last of all.
+    for (number, &key) in keys.iter().enumerate().filter(|(number, _)| ![7, 399].contains(number)) {
+        assert_eq!(wheel.cancel(key), Some(number));
+    }
+    let mut expired = Vec::new();
+    let mut answer = || (wheel.advance(Nanos(5), 32, &mut expired), expired.clone());
+    assert_eq!(answer(), (Progress::Done, vec![7, 399]));
+}
+
+#[test]
 fn a_key_is_printed_as_index_and_insertion() {
     let mut wheel = wheel(1, 64);
     let first = insert(&mut wheel, 5, ());

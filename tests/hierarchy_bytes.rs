@@ -1,7 +1,7 @@
 //! The core's memory in bytes, as its allocator counts them, over a simulated year of storms. One test, alone in its
 //! process.
 //!
-//! 1. With nothing pending a wheel keeps at most one page of entries, and for each slot of its levels 40 bytes, room
+//! 1. With nothing pending a wheel keeps at most one page of entries, and for each slot of its levels 48 bytes, room
 //!    for 64 keys, and a place in the queue: however many were pending, and however long ago.
 //! 2. While entries are pending, that and 40 bytes for each place in its pages, and their keys.
 
@@ -19,7 +19,7 @@ const SLOTS: usize = 64;
 const PAGE: usize = 1024;
 const DAY: u64 = 86_400_000_000_000;
 /// Of a slot: its bucket, its keys, and its place in a heap that grew by doubling.
-const SLOT_BYTES: usize = 40 + 64 * size_of::<Key>() + 2 * 16;
+const SLOT_BYTES: usize = 48 + 64 * size_of::<Key>() + 2 * 16;
 /// Of an entry with a word for payload: that, deadline and place, and what the page needs to find room.
 const ENTRY_BYTES: usize = 40;
 /// Lists of pages and of levels.

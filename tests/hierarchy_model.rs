@@ -13,7 +13,7 @@
 //!    an entry is due in. `advance` has something to do at that time and nothing before it.
 //! 6. Advancing from one `next_expiration` to the next hands everything out, in at most a step for each level
 //!    and entry and one more for each entry that was moved later. It is never late.
-//! 7. A batch is never exceeded; with `Progress::More` it was full and something is left to do.
+//! 7. A batch is never exceeded; with `Progress::More` something is left to do, and it was full but for what had gone.
 //! 8. A stale key finds nothing and harms nothing; any other key finds its own entry.
 //! 9. No pending entry has a deadline up to `handed_out_through`, unless it was moved into the past. If none
 //!    is pending at all, it is the wheel's clock.

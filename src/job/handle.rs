@@ -77,10 +77,7 @@ impl<T> Job<T> {
     ///
     /// # Precision
     /// As [`run_after`](crate::TimingWheel::run_after). Moved to an instant that has passed, it is spawned after a tick,
-    /// or after a millisecond if that is shorter.
-    ///
-    /// # Panics
-    /// Never.
+    /// or after a millisecond if that is shorter, and no later than it would have been.
     ///
     /// # Examples
     ///

@@ -78,7 +78,7 @@ where
         Some(Change { schedule, first })
     }
 
-    fn reset(&mut self, due: Nanos) {
+    fn note_due(&mut self, due: Nanos) {
         self.due = self.clock.instant(due);
     }
 }

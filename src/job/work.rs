@@ -27,8 +27,8 @@ pub(super) trait Work: Send + Sized + 'static {
     /// To run by another schedule, which is asked for the first run; `None` if there is none to change.
     fn change_to(schedule: Box<dyn Schedule>) -> Option<Self::Change>;
 
-    /// The next run is put off, or brought forward, to `due`.
-    fn reset(&mut self, due: Nanos);
+    /// The next run has been moved to `due`.
+    fn note_due(&mut self, due: Nanos);
 }
 
 /// When the next run is due, or what the job has come to, as there is none.
@@ -64,5 +64,5 @@ where
         None
     }
 
-    fn reset(&mut self, _due: Nanos) {}
+    fn note_due(&mut self, _due: Nanos) {}
 }

@@ -44,8 +44,9 @@ impl Shard {
         true
     }
 
-    /// Moves an entry to `to`, or to `soon` from now if that has passed, and tells which. Wakes nobody, so that it can
-    /// be called under a lock that the waker takes. `None` if the entry has been handed out.
+    /// Moves an entry to `to`, or if that has passed to `soon` from now, unless it is due before that. Tells to which.
+    /// Wakes nobody, so that it can be called under a lock that the waker takes. `None` if the entry has been handed out,
+    /// or is about to be as the wheel has ended.
     pub(crate) fn put_off(
         &self,
         key: Key,
@@ -55,8 +56,11 @@ impl Shard {
         soon: Duration,
     ) -> Option<Nanos> {
         let mut state = self.state.lock();
+        if state.ended {
+            return None;
+        }
         let now = now.max(state.hierarchy.elapsed());
-        let to = if to <= now { now.after(soon) } else { to };
+        let to = if to <= now { now.after(soon).min(from) } else { to };
         if to >= from {
             return state.hierarchy.postpone(key, to).then_some(to);
         }

@@ -48,7 +48,8 @@ impl<T> Hierarchy<T> {
     /// Moves the clock to `now`, appending to `expired` what is due, in order of ticks.
     ///
     /// At most `batch` entries are handed out or moved, and emptied buckets dropped, so that a caller who holds a lock
-    /// can let go of it in between; entries may be inserted, moved and cancelled before the next call. A clock that
+    /// can let go of it in between. Places of entries that have been cancelled count too, up to 32 of them as one entry.
+    /// If it takes several calls, entries may be inserted, moved and cancelled before the next call. A clock that
     /// goes back is taken to stand still.
     ///
     /// # Panics
@@ -81,7 +82,7 @@ impl<T> Hierarchy<T> {
             }
             if expiration.is_some() {
                 self.levels.set_clock(front.beginning());
-                let (passed, taken) = self.levels.pop_front(front.bucket(), CHUNK.min(left), |positions| {
+                let taken = self.levels.pop_front(front.bucket(), CHUNK.min(left), |positions| {
                     // Of a vacancy there is no link.
                     let deadline_of = |key: Key| self.entries.link(key.index()).map(|link| link.deadline);
                     let keys = positions.iter().filter_map(|&key| deadline_of(key).map(|at| (key, at)));
@@ -92,8 +93,9 @@ impl<T> Hierarchy<T> {
                     }
                     taken
                 });
-                left -= passed;
                 let taken = taken as usize;
+                // To pass vacancies takes next to nothing, but not nothing.
+                left -= taken.max(1);
                 self.drain(front, now, &chunk[..taken], &mut hand_out);
             } else {
                 left -= 1;

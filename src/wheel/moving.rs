@@ -6,7 +6,8 @@ use super::{Hierarchy, Key, Nanos};
 impl<T> Hierarchy<T> {
     /// Moves an entry to another deadline, and tells whether there was one: not if `key` is stale.
     ///
-    /// Moving it later leaves it in its bucket until that comes up. A deadline in the past is due in the clock's
+    /// Moving it later leaves it in its bucket until that comes up, and so does moving it earlier where that bucket comes
+    /// up before the new deadline, to move its entries down. A deadline in the past is due in the clock's
     /// tick: with the next [`advance`](Self::advance), or with the last deadline in that tick if that is later.
     pub fn reschedule(&mut self, key: Key, deadline: Nanos) -> bool {
         match self.find(key) {
@@ -37,6 +38,7 @@ impl<T> Hierarchy<T> {
         let place = link.place;
         if self.levels.moves_down_before(place.bucket(), deadline) {
             return self.levels.holds(key, place).then(|| {
+                debug_assert!(deadline <= link.deadline);
                 link.deadline = deadline;
                 Nanos::MAX
             });
@@ -46,6 +48,7 @@ impl<T> Hierarchy<T> {
             if !self.levels.holds(key, place) {
                 return None;
             }
+            debug_assert!(deadline <= link.deadline);
             link.deadline = deadline;
             self.levels.shorten(slot, deadline)
         } else {

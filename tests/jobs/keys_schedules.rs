@@ -54,6 +54,17 @@ async fn what_has_no_schedule_takes_none_and_asks_none() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_could_not_run_is_asked_for_nothing_either() {
+    let wheel = TimingWheel::new();
+    let jobs = Jobs::new(&wheel);
+    every_10_ms(&jobs, "ended");
+    wheel.shutdown();
+    sleep(ms(1)).await;
+    assert_eq!(state(jobs.get("ended")), Some(JobState::CouldNotRun));
+    assert!(!jobs.set_schedule("ended", |_: Previous| unreachable!("it is over")));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_job_whose_new_schedule_has_no_run_leaves_the_list() {
     let wheel = TimingWheel::new();
     let jobs = Jobs::new(&wheel);

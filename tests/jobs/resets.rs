@@ -40,6 +40,36 @@ async fn a_job_that_is_moved_runs_at_its_new_time_and_only_then() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reset_to_the_past_makes_no_job_later() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    let job = wheel.run_after(Duration::from_micros(200), async { Instant::now() });
+    for _ in 0..10 {
+        assert!(job.reset(start));
+        assert_eq!(job.due(), Some(start + Duration::from_micros(200)));
+    }
+    assert!(job.await.unwrap() <= start + ms(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeating_job_that_is_moved_to_the_past_has_missed_nothing() {
+    let wheel = TimingWheel::new();
+    let long_ago = Instant::now();
+    sleep(ms(1_000)).await;
+    let runs = Runs::new();
+    let noted = runs.clone();
+    let job = wheel.run_by(FixedRate::new(ms(100)), move || {
+        let runs = noted.clone();
+        async move { runs.note() }
+    });
+    sleep(ms(10)).await;
+    assert!(job.reset(long_ago));
+    sleep(ms(150)).await;
+    // At once, but for a millisecond, and then again after each period.
+    assert_eq!(runs.began(), [11, 111]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reset_that_is_too_late_says_so_and_changes_nothing() {
     let wheel = TimingWheel::builder().max_pending(2).build().unwrap();
     let mut slow = wheel.run_after(ms(10), async { sleep(ms(10)).await });

@@ -25,7 +25,7 @@ impl Model {
             assert!(due >= self.last_due, "{id}, due in {due}, comes after tick {}", self.last_due);
             self.last_due = due;
         }
-        // Fewer where emptied buckets were dropped.
+        // Fewer where emptied buckets were dropped, and places passed of which the entries had gone.
         assert!(steps <= batch as u64, "{steps} in a batch of {batch}");
         match progress {
             Progress::Done => {
@@ -98,8 +98,8 @@ impl Model {
     }
 
     /// Each bucket may stand emptied in the queue, those of tolerant levels too: of 64 slots, each level's four times as
-    /// wide as those of the one below.
+    /// wide as those of the one below. And each deadline that was set may have left a place vacant.
     fn most_emptied(&self) -> u64 {
-        self.wheel.levels() as u64 * self.shape.slots + u64::from(u64::BITS / 2) * 64
+        self.wheel.levels() as u64 * self.shape.slots + u64::from(u64::BITS / 2) * 64 + self.deadlines_set
     }
 }

@@ -51,7 +51,7 @@ impl<W: Work, O: Owner> Handled<W::Output> for Record<W, O> {
         // If there is no place for another entry, the driver is on its way with the old one, which counts then.
         let Ok(moved) = self.move_to(*key, *due, when) else { return false };
         (*due, *key) = moved;
-        work.reset(when.due);
+        work.note_due(moved.0);
         true
     }
 

@@ -127,6 +127,10 @@ impl<W: Work, O: Owner> Record<W, O> {
             if let Some(key) = self.shard.register(when.now, when.due, self.clone().into())? {
                 return Ok((when.due, key));
             }
+            // Of a wheel that has ended the clock is at the end of time, which no job is due after.
+            if self.shard.has_ended() {
+                return Err(Error::shutdown());
+            }
             // The wheel's word counts: where its clock is paused, and this thread's is not, that may be far ahead.
             when.now = self.shard.clock().now().max(self.shard.elapsed());
         }
@@ -201,6 +205,10 @@ impl<W: Work, O: Owner> Record<W, O> {
     /// Goes over to another schedule, at once if the job is pending. Tells whether that was in time: the job has one,
     /// is not over, and there is a place for it.
     pub(super) fn set_schedule(self: &Arc<Self>, schedule: Box<dyn Schedule>) -> bool {
+        // Then the schedule is not asked.
+        if self.lock().state().is_over() {
+            return false;
+        }
         let Some(mut change) = W::change_to(schedule) else { return false };
         let mut inner = self.lock();
         match &mut inner.stage {

@@ -116,9 +116,9 @@ impl Bucket {
     }
 
     /// Takes out what stands at up to `most` positions at the front, vacancies too, and gives it to `into`, which tells how
-    /// many keys it found. Tells both numbers, that of the positions first.
+    /// many keys it found, and so does this.
     #[inline]
-    pub(super) fn pop_front(&mut self, most: usize, into: impl FnOnce(&[Key]) -> u32) -> (usize, u32) {
+    pub(super) fn pop_front(&mut self, most: usize, into: impl FnOnce(&[Key]) -> u32) -> u32 {
         let held = &self.keys[self.head as usize..];
         let passed = held.len().min(most);
         let taken = into(&held[..passed]);
@@ -127,7 +127,7 @@ impl Bucket {
         // Some in the list may have been passed. The others are passed when they come up.
         self.vacant = NONE;
         self.clear_if_emptied();
-        (passed, taken)
+        taken
     }
 
     /// Takes `key` out if it stands at `position`.

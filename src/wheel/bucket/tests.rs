@@ -102,7 +102,7 @@ fn several_keys_are_taken_from_the_front_in_order() {
 }
 
 #[test]
-fn the_last_deadline_is_that_of_the_entries_since_the_bucket_was_empty() {
+fn a_bucket_waits_for_the_last_deadline_since_it_was_empty() {
     let mut bucket = Bucket::new(Kind::Finest);
     for (deadline, last) in [(5, 5), (7, 7), (6, 7)] {
         push(&mut bucket, key(0), Nanos(deadline));

@@ -172,12 +172,7 @@ impl Levels {
 
     /// As [`Bucket::pop_front`].
     #[inline]
-    pub(super) fn pop_front(
-        &mut self,
-        id: BucketId,
-        most: usize,
-        into: impl FnOnce(&[Key]) -> u32,
-    ) -> (usize, u32) {
+    pub(super) fn pop_front(&mut self, id: BucketId, most: usize, into: impl FnOnce(&[Key]) -> u32) -> u32 {
         self.buckets[id.as_index()].pop_front(most, into)
     }
 
