@@ -239,7 +239,9 @@
 //! - `tests/jobs/schedules.rs`: `after_a_million_runs_of_10_ms_the_sum_is_exact`,
 //!   `missed_runs_are_made_up_put_off_or_left_out_as_an_intervals_ticks`
 //! - `tests/jobs/orders.rs`: `what_is_asked_while_the_schedule_finds_no_further_run_counts`
-//! - `tests/jobs/resets.rs`: `a_reset_that_races_with_the_start_moves_the_job_or_lets_it_run_and_never_both_or_neither`
+//! - `tests/jobs/resets.rs`: `a_reset_that_races_with_the_start_moves_the_job_or_lets_it_run_and_never_both_or_neither`,
+//!   `a_job_that_is_moved_while_the_driver_is_on_its_way_to_it_does_not_run_too_early`
+//! - `tests/jobs/ended.rs`: `on_a_wheel_that_has_ended_no_job_runs_however_soon_it_is_due`
 //! - `tests/jobs/ends.rs`: `when_the_runtime_ends_repeating_jobs_end_and_say_why`
 //! - `tests/jobs/keys.rs`: `a_stop_tells_of_every_job_that_has_not_run_and_takes_no_more`,
 //!   `a_job_that_is_removed_or_replaced_during_its_run_goes_on_to_the_end_of_it_and_no_further`
@@ -248,8 +250,7 @@
 //!
 //! # Wakers may do anything
 //!
-//! They are run, cloned and dropped outside the locks: they may arm, move and drop timers and end the wheel. If one
-//! panics no other timer is lost.
+//! Run, cloned and dropped outside locks, they may do anything to the wheel. If one panics no other timer is lost.
 //!
 //! - `tests/wakers/panics.rs`: `a_waker_that_panics_when_woken_harms_no_other_timer`,
 //!   `a_waker_that_panics_when_dropped_harms_no_other_timer`, `wakers_that_panic_do_not_stop_a_shutdown`
@@ -263,11 +264,10 @@
 //!
 //! # Panics are written down
 //!
-//! Each method, or the type that it returns, says under that heading when it panics, or returns errors instead. In
-//! short: [`TimingWheel::new`] where it cannot be built, awaiting a sleep or a tick whose wheel has ended or is full, a
-//! job's handle or a watch that is polled after it was ready, a call that runs or drops code of a user's which panics,
-//! a period or a chunk size of zero, and, in the core, numbers of slots beyond the limits and a batch of zero. Settings
-//! beyond their limits are errors that name both.
+//! Each method, or the type that it returns, says under that heading when it panics, or returns errors instead:
+//! [`TimingWheel::new`] where it cannot be built, awaiting a sleep or a tick whose wheel has ended or is full, a job's
+//! handle or a watch polled after it was ready, a call that runs or drops code of a user's which panics, a period or a
+//! chunk size of zero, and, in the core, slots beyond the limits and a batch of zero. Settings beyond theirs are errors.
 //!
 //! - `tests/limits.rs`: `a_setting_beyond_its_limit_is_refused_and_both_are_named`,
 //!   `outside_a_runtime_new_panics_and_names_its_caller`
