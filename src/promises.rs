@@ -118,9 +118,10 @@
 //!
 //! # A dropped timer is gone
 //!
-//! Its entry and its waker go with the future. If it is dropped on another thread than the one that made it they may
-//! stay for up to a second, with those of up to 13 timers in a shard; they count as gone, and wake nobody. What is
-//! awaited may be dropped and awaited again where its docs say so under cancel safety.
+//! Its entry and its waker go with the future. If it is dropped on another thread than the one that made it, or among
+//! 32,768 timers or more in its shard of which it is none of the last 8,192, they may stay for up to a second, with
+//! those of up to 13 timers in a shard; they count as gone, and wake nobody. What is awaited may be dropped and awaited
+//! again where its docs say so under cancel safety.
 //!
 //! - `tests/sleep.rs`: `it_is_registered_by_the_first_poll_and_gone_as_soon_as_it_is_dropped`,
 //!   `it_can_be_awaited_by_reference_in_a_select_loop`
@@ -133,6 +134,7 @@
 //! - `tests/elsewhere/counts.rs`: `counts_are_exact_right_after_a_drop`,
 //!   `a_timer_that_was_dropped_does_not_wake_its_task`
 //! - `tests/elsewhere/wakers.rs`: `the_wheel_keeps_a_few_wakers_of_dropped_timers_and_no_more`
+//! - `tests/elsewhere/crowd.rs`: `old_timers_dropped_among_very_many_are_gone_at_once_and_their_wakers_soon`
 //! - `src/loom_models/firing.rs`: `a_timer_that_was_discarded_elsewhere_does_not_fire_while_others_are_discarded`
 //!
 //! # A stale key harms nobody

@@ -183,7 +183,7 @@ fn what_was_dropped_elsewhere_does_not_wait_for_the_end_of_a_long_tick() {
     };
     let dropped = register(&shards[0], 7_200);
     register(&shards[1], 3_600);
-    shards[0].discard_from_elsewhere(dropped);
+    shards[0].discard_with_others(dropped);
     let driven = Shards::new(&shards);
     let first = driven.alive().map(|shard| shard.next_turn()).min().expect("there are two");
     let at = driven.plan(first, day, &mut Vec::new()).at;

@@ -86,7 +86,7 @@ impl Owner {
             }
             // A bound has to be kept to exactly.
             1 if !self.has_bound => {
-                self.shard.discard_from_elsewhere(timer.key);
+                self.shard.discard_with_others(timer.key);
                 timer.known = Known::Discarded;
             }
             _ => {

@@ -1,9 +1,11 @@
-//! Timers that were dropped elsewhere than on their shard's own worker.
+//! Timers that were dropped, and whose entries are taken out later, several in one go.
 //!
 //! A task that moved to another worker drops its timer there. To take the entry out it would fetch a dozen cache
-//! lines from the first worker, which then has to fetch them back. So it leaves the key here, on two lines. Who finds
-//! the place full takes all of them out in one go, and so does the driver, when it turns the shard and a second after
-//! the first key at the latest. Who counts, and who fires, counts them out: to have been left here is to be cancelled.
+//! lines from the first worker, which then has to fetch them back. And where very many timers are pending, an old one's
+//! entry lies in no cache: to wait for it, and then for the bucket that it names, takes several times as long as the
+//! rest. So the key is left here, on two lines. Who finds the place full takes all of them out, which waits for all
+//! together, and so does the driver, when it turns the shard and a second after the first key at the latest. Who counts,
+//! and who fires, counts them out: to have been left here is to be cancelled.
 
 use std::task::Waker;
 use std::time::Duration;
@@ -73,19 +75,20 @@ impl Cancelled {
         Nanos(self.clear_by.load(Ordering::Relaxed))
     }
 
-    /// Takes all entries out whose keys are here, but for those that were handed out meanwhile.
-    pub(super) fn take_out(&self, hierarchy: &mut Hierarchy<Waker>) -> Unwanted {
-        let mut unwanted = Unwanted { wakers: [const { None }; CAPACITY] };
-        if self.clear_by() == Nanos::MAX {
-            return unwanted;
+    /// Takes all entries out whose keys are here, and `another` that found no room, but for those that were handed out
+    /// meanwhile.
+    pub(super) fn take_out(&self, hierarchy: &mut Hierarchy<Waker>, another: Option<Key>) -> Unwanted {
+        let mut all = [None; CAPACITY + 1];
+        if self.clear_by() != Nanos::MAX {
+            let mut keys = self.keys.lock();
+            let len = std::mem::take(&mut keys.len);
+            for (place, &key) in all.iter_mut().zip(&keys.keys[..len]) {
+                *place = Some(key);
+            }
+            self.clear_by.store(u64::MAX, Ordering::Relaxed);
         }
-        let mut keys = self.keys.lock();
-        let len = std::mem::take(&mut keys.len);
-        for (waker, &key) in unwanted.wakers.iter_mut().zip(&keys.keys[..len]) {
-            *waker = hierarchy.cancel(key);
-        }
-        self.clear_by.store(u64::MAX, Ordering::Relaxed);
-        unwanted
+        all[CAPACITY] = another;
+        Unwanted { wakers: hierarchy.cancel_all(all) }
     }
 
     /// Looks at the keys that are here. Some of their entries may have been handed out.
@@ -104,7 +107,7 @@ pub(super) fn count_in(keys: &[Key], hierarchy: &Hierarchy<Waker>) -> usize {
 #[derive(Debug)]
 #[must_use = "they are dropped with this: first the lock has to be let go"]
 pub(super) struct Unwanted {
-    wakers: [Option<Waker>; CAPACITY],
+    wakers: [Option<Waker>; CAPACITY + 1],
 }
 
 impl Unwanted {

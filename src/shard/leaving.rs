@@ -53,34 +53,33 @@ impl Shard {
         Some(waker)
     }
 
-    /// As [`cancel`](Self::cancel), for an owner who does not ask whether it is still there. One on another worker
-    /// leaves the taking out to others, see `cancelled`.
+    /// As [`cancel`](Self::cancel), for an owner who does not ask whether it is still there. Where it would take long it
+    /// is done later, with others; see `cancelled`.
     #[inline]
     pub(crate) fn discard(&self, key: Key, deadline: Nanos) {
         if self.published.has_handed_out(deadline) {
             return;
         }
         // Where the clock can be paused it depends on what is pending, and a bound has to be kept to exactly.
-        let is_elsewhere = shard_of_this_thread(self.shards) != self.number && !self.is_pausable();
-        if is_elsewhere && self.bound.is_none() {
+        let takes_long = self.published.is_cold(key) || shard_of_this_thread(self.shards) != self.number;
+        if takes_long && !self.is_pausable() && self.bound.is_none() {
             // Of a wheel that has ended there is nothing to take out.
             if !self.has_ended() {
-                self.discard_from_elsewhere(key);
+                self.discard_with_others(key);
             }
         } else {
             drop(self.cancel(key, deadline));
         }
     }
 
-    pub(crate) fn discard_from_elsewhere(&self, key: Key) {
+    pub(crate) fn discard_with_others(&self, key: Key) {
         match self.cancelled.push(key, || self.clock.now()) {
             // Published first, looked second; see `alarm`.
             Pushed::First(clear_by) => self.alarm.request(clear_by),
             Pushed::Joined => {}
             Pushed::Full => {
-                let (unwanted, mut state) = self.lock_and_take_out();
-                let waker = state.hierarchy.cancel(key);
-                state.cancelled += u64::from(waker.is_some());
+                let mut state = self.state.lock();
+                let unwanted = self.take_out_cancelled(&mut state, Some(key));
                 drop(state);
                 drop(unwanted);
             }
@@ -90,11 +89,11 @@ impl Shard {
     /// Takes the lock, and takes out what was discarded elsewhere.
     pub(super) fn lock_and_take_out(&self) -> (Unwanted, ShortLockGuard<'_, State>) {
         let mut state = self.state.lock();
-        (self.take_out_cancelled(&mut state), state)
+        (self.take_out_cancelled(&mut state, None), state)
     }
 
-    pub(super) fn take_out_cancelled(&self, state: &mut State) -> Unwanted {
-        let unwanted = self.cancelled.take_out(&mut state.hierarchy);
+    pub(super) fn take_out_cancelled(&self, state: &mut State, another: Option<Key>) -> Unwanted {
+        let unwanted = self.cancelled.take_out(&mut state.hierarchy, another);
         state.cancelled += unwanted.len() as u64;
         unwanted
     }

@@ -29,6 +29,11 @@ use crate::notes::Notes;
 use crate::sync::{AtomicU64, Ordering, OwnLines, ShortLock, ShortLockGuard};
 use crate::wheel::{Hierarchy, Key, Nanos, Resolution};
 
+/// So many entries do not all lie in a processor's own cache.
+const CROWDED: usize = 1 << 15;
+/// Those that were inserted last do.
+const HOT: u32 = 1 << 13;
+
 #[derive(Debug)]
 pub(crate) struct Shard {
     state: OwnLines<ShortLock<State>>,
@@ -141,6 +146,9 @@ impl Shard {
             match insert(&mut state.hierarchy, now, deadline, waker) {
                 Ok((key, expiration)) => {
                     state.armed += 1;
+                    if key.insertion().is_multiple_of(HOT / 8) {
+                        self.publish_cold(&state, key);
+                    }
                     self.publish_and_request(state, expiration);
                     return Ok(Some(key));
                 }
@@ -185,6 +193,13 @@ impl Shard {
             drop(state);
             self.alarm.request(next);
         }
+    }
+
+    /// Lets who drops a timer know which ones are cold, now that one was inserted under `key`.
+    #[cold]
+    fn publish_cold(&self, state: &State, key: Key) {
+        let is_crowded = state.hierarchy.len() >= CROWDED;
+        self.published.set_cold_before(is_crowded.then(|| key.insertion().wrapping_sub(HOT)));
     }
 
     /// Whether the shard has ended. Without the lock.

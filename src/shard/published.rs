@@ -1,11 +1,14 @@
 //! What is known of a shard without its lock. All of it is written under the lock.
 
 use crate::sync::{AtomicU64, Ordering};
-use crate::wheel::Nanos;
+use crate::wheel::{Key, Nanos};
 
 /// The time in `reached` after the end, when nobody's deadline will be reached any more: whoever waits has
 /// to look.
 const ENDED: u64 = u64::MAX;
+
+/// More than the number of any insertion.
+const NONE_COLD: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(super) struct Published {
@@ -18,6 +21,9 @@ pub(super) struct Published {
     reached: AtomicU64,
     /// Entries with deadlines up to this have left the hierarchy.
     handed_out: AtomicU64,
+    /// The number of the first insertion whose entry may still lie in a processor's own cache; [`NONE_COLD`], if all may.
+    /// Relaxed: it only tells which of two ways to take.
+    cold_before: AtomicU64,
 }
 
 impl Published {
@@ -27,6 +33,7 @@ impl Published {
             following_expiration: AtomicU64::new(u64::MAX),
             reached: AtomicU64::new(0),
             handed_out: AtomicU64::new(0),
+            cold_before: AtomicU64::new(NONE_COLD),
         }
     }
 
@@ -71,6 +78,16 @@ impl Published {
     /// To be told after the entries have left.
     pub(super) fn set_handed_out(&self, through: Nanos) {
         self.handed_out.store(through.0, Ordering::Release);
+    }
+
+    #[inline]
+    pub(super) fn is_cold(&self, key: Key) -> bool {
+        let first = self.cold_before.load(Ordering::Relaxed);
+        u32::try_from(first).is_ok_and(|first| key.was_inserted_before(first))
+    }
+
+    pub(super) fn set_cold_before(&self, insertion: Option<u32>) {
+        self.cold_before.store(insertion.map_or(NONE_COLD, u64::from), Ordering::Relaxed);
     }
 
     pub(super) fn has_ended(&self) -> bool {

@@ -48,7 +48,7 @@ impl Shard {
         let mut notes = self.notes().of_turns();
         let mut state = self.state.lock();
         let held_since = stopwatch();
-        let unwanted = self.take_out_cancelled(&mut state);
+        let unwanted = self.take_out_cancelled(&mut state, None);
         if state.ended {
             // The wakers of what was discarded are code of a user's.
             drop(state);
@@ -171,7 +171,7 @@ mod tests {
         let key = arm(Arc::new(Counts(Arc::downgrade(&shard))).into());
         // The end takes them out one by one. In between somebody elsewhere discards the second.
         assert_eq!(shard.end(1, &mut Vec::new()), (2, Progress::More));
-        shard.discard_from_elsewhere(key);
+        shard.discard_with_others(key);
 
         let (turned, turns) = channel();
         thread::spawn(move || {

@@ -20,8 +20,9 @@ impl TimingWheel {
     /// Never early; late by less than a tick and the machine's wake-up time. Zero is ready at the first poll.
     ///
     /// # Cancel safety
-    /// Dropping the future removes the timer. Dropped on another thread than the one that made it, its waker and
-    /// its memory may stay for up to a second, with those of up to 13 timers in a shard. Nothing else is lost.
+    /// Dropping the future removes the timer. Dropped on another thread than the one that made it, or as an old one among
+    /// tens of thousands, its waker and its memory may stay for up to a second, with those of up to 13 timers in a
+    /// shard. Nothing else is lost.
     ///
     /// # Panics
     /// This call never panics. Awaiting the future panics if its wheel has ended before the deadline, or if

@@ -38,6 +38,7 @@
 
 mod advance;
 mod bucket;
+mod cancelling;
 mod census;
 mod delay_queue;
 mod earliest;
@@ -197,13 +198,6 @@ impl<T> Hierarchy<T> {
         Ok((key, expiration))
     }
 
-    /// Takes an entry out, or tells by `None` that `key` is stale: its entry was handed out or cancelled.
-    #[inline]
-    pub fn cancel(&mut self, key: Key) -> Option<T> {
-        self.unlink(key)?;
-        Some(self.entries.remove(key.index()))
-    }
-
     /// Whether `key` names an entry: otherwise it is stale.
     #[must_use]
     pub fn contains(&self, key: Key) -> bool {
@@ -222,13 +216,6 @@ impl<T> Hierarchy<T> {
         let (place, expiration) = self.levels.link(key, deadline, slot);
         *self.entries.link_mut(key.index()) = Link { deadline, place };
         expiration
-    }
-
-    /// Takes a key out of its place, unless it is stale.
-    #[inline(always)]
-    fn unlink(&mut self, key: Key) -> Option<()> {
-        let place = self.entries.link(key.index())?.place;
-        self.levels.unlink(key, place)
     }
 
     /// The link of the entry that `key` names, unless the key is stale.

@@ -1,10 +1,12 @@
-//! Timers that are dropped on another thread than the one that armed them.
+//! Timers that are dropped on another thread than the one that armed them, and old ones among very many.
 //!
 //! On a multi-thread runtime each worker and each other thread has a shard. A timer that is dropped elsewhere than on
 //! its shard's own is counted as dropped at once and does not fire any more, but its waker may stay for a while: until
 //! its shard is turned, for a second at the most, and until one more than [`MOST_KEPT`] timers have been dropped so.
+//! So it is with an old timer in a shard with very many.
 
 mod counts;
+mod crowd;
 mod wakers;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +29,7 @@ const HANG_GUARD: Duration = Duration::from_secs(30);
 /// As many as there may be. Threads take them in turn, and the tests start fewer, so that no two threads share one.
 const SHARDS: usize = 1_024;
 
-/// Wakers of timers dropped elsewhere that one shard keeps, at the most.
+/// Wakers of timers dropped so that one shard keeps, at the most.
 const MOST_KEPT: usize = 13;
 
 /// A wheel on a runtime with workers: two that the tests keep busy, and one for the driver.

@@ -145,6 +145,14 @@ impl<T> Entries<T> {
         self.pages.get(page_number)?.links.get(offset)
     }
 
+    /// Where the entry at `index` stands, if there is one.
+    #[inline]
+    pub(super) fn place(&self, index: u32) -> Option<Place> {
+        let (page_number, offset) = split(index);
+        let Page { payloads, links } = self.pages.get(page_number)?;
+        payloads.contains(offset).then(|| links.get(offset).map(|link| link.place)).flatten()
+    }
+
     /// As [`link`](Self::link).
     #[inline]
     pub(super) fn get_link_mut(&mut self, index: u32) -> Option<&mut Link> {
