@@ -57,12 +57,23 @@ impl Shard {
     /// is done later, with others; see `cancelled`.
     #[inline]
     pub(crate) fn discard(&self, key: Key, deadline: Nanos) {
+        let takes_long = || self.published.is_cold(key) || shard_of_this_thread(self.shards) != self.number;
+        self.discard_later_if(takes_long, key, deadline);
+    }
+
+    /// As [`discard`](Self::discard), for an owner whose waker is large: elsewhere too it is done at once, but for old
+    /// entries among very many.
+    pub(crate) fn discard_large(&self, key: Key, deadline: Nanos) {
+        self.discard_later_if(|| self.published.is_cold(key), key, deadline);
+    }
+
+    #[inline]
+    fn discard_later_if(&self, takes_long: impl FnOnce() -> bool, key: Key, deadline: Nanos) {
         if self.published.has_handed_out(deadline) {
             return;
         }
         // Where the clock can be paused it depends on what is pending, and a bound has to be kept to exactly.
-        let takes_long = self.published.is_cold(key) || shard_of_this_thread(self.shards) != self.number;
-        if takes_long && !self.is_pausable() && self.bound.is_none() {
+        if takes_long() && !self.is_pausable() && self.bound.is_none() {
             // Of a wheel that has ended there is nothing to take out.
             if !self.has_ended() {
                 self.discard_with_others(key);

@@ -1,6 +1,10 @@
 //! Old timers that are dropped among very many, on the thread that armed them.
 
-use crate::{MOST_KEPT, arm_some, kept, on_workers, sharded, wait_until_let_go};
+use std::sync::Arc;
+
+use timingwheel::job::{Job, JobState};
+
+use crate::{DAY, MOST_KEPT, arm_some, kept, on_workers, sharded, wait_until_let_go};
 
 /// With so many pending in a shard, timers may be old.
 const CROWD: usize = 32_768;
@@ -51,4 +55,24 @@ fn among_fewer_timers_an_old_one_takes_its_waker_with_it() {
         drop(sleep);
         assert_eq!(kept(&[waker]), 0);
     }
+}
+
+#[test]
+fn an_old_job_that_is_cancelled_among_very_many_lets_go_of_its_future_at_once() {
+    let (runtime, wheel) = on_workers(sharded());
+    let held = Arc::new(());
+    let jobs: Vec<Job<_>> = (0..CROWD + OLD)
+        .map(|_| {
+            let held = held.clone();
+            wheel.run_after(DAY, async move { drop(held) })
+        })
+        .collect();
+    for (cancelled, job) in (1..).zip(&jobs[..2 * MOST_KEPT]) {
+        assert!(job.cancel());
+        assert_eq!(job.state(), JobState::Cancelled);
+        let left = jobs.len() - cancelled;
+        assert_eq!((Arc::strong_count(&held), wheel.pending()), (1 + left, left));
+    }
+    drop(runtime);
+    assert_eq!(wheel.stats().cancelled, jobs.len() as u64);
 }

@@ -27,8 +27,7 @@ impl<W: Work, O: Owner> Handled<W::Output> for Record<W, O> {
                 let (due, key) = (*due, *key);
                 let ended = inner.end(Err(JobError::cancelled()), None);
                 drop(inner);
-                // At once, and not later by others, as what a `Sleep` leaves elsewhere: it is memory.
-                drop(self.shard.cancel(key, due));
+                self.shard.discard_large(key, due);
                 drop(ended);
             }
             Stage::Running(order) => {
