@@ -199,7 +199,7 @@ impl Shard {
     #[cold]
     fn publish_cold(&self, state: &State, key: Key) {
         let is_crowded = state.hierarchy.len() >= CROWDED;
-        self.published.set_cold_before(is_crowded.then(|| key.insertion().wrapping_sub(HOT)));
+        self.published.set_cold_before(if is_crowded { key.insertion().saturating_sub(HOT) } else { 0 });
     }
 
     /// Whether the shard has ended. Without the lock.

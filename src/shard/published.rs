@@ -7,9 +7,6 @@ use crate::wheel::{Key, Nanos};
 /// to look.
 const ENDED: u64 = u64::MAX;
 
-/// More than the number of any insertion.
-const NONE_COLD: u64 = u64::MAX;
-
 #[derive(Debug)]
 pub(super) struct Published {
     /// The driver has nothing to do in this shard before then. It may be earlier than the truth, because
@@ -21,8 +18,8 @@ pub(super) struct Published {
     reached: AtomicU64,
     /// Entries with deadlines up to this have left the hierarchy.
     handed_out: AtomicU64,
-    /// The number of the first insertion whose entry may still lie in a processor's own cache; [`NONE_COLD`], if all may.
-    /// Relaxed: it only tells which of two ways to take.
+    /// The number of the first insertion whose entry may still lie in a processor's own cache; zero, if all may. Relaxed:
+    /// it only tells which of two ways to take. So it does no harm either that after the last number comes zero.
     cold_before: AtomicU64,
 }
 
@@ -33,7 +30,7 @@ impl Published {
             following_expiration: AtomicU64::new(u64::MAX),
             reached: AtomicU64::new(0),
             handed_out: AtomicU64::new(0),
-            cold_before: AtomicU64::new(NONE_COLD),
+            cold_before: AtomicU64::new(0),
         }
     }
 
@@ -82,12 +79,11 @@ impl Published {
 
     #[inline]
     pub(super) fn is_cold(&self, key: Key) -> bool {
-        let first = self.cold_before.load(Ordering::Relaxed);
-        u32::try_from(first).is_ok_and(|first| key.was_inserted_before(first))
+        u64::from(key.insertion()) < self.cold_before.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set_cold_before(&self, insertion: Option<u32>) {
-        self.cold_before.store(insertion.map_or(NONE_COLD, u64::from), Ordering::Relaxed);
+    pub(super) fn set_cold_before(&self, insertion: u32) {
+        self.cold_before.store(insertion.into(), Ordering::Relaxed);
     }
 
     pub(super) fn has_ended(&self) -> bool {

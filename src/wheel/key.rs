@@ -23,17 +23,11 @@ impl Key {
         Self((insertion as u64) << 32 | index as u64)
     }
 
-    /// The number of the insertion that made it, from zero on. It wraps.
+    /// The number of the insertion that made it, from zero on. After the last comes zero again.
     #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "shifted right by as much as is lost")]
     pub(crate) const fn insertion(self) -> u32 {
         (self.0 >> 32) as u32
-    }
-
-    /// Whether its entry was inserted before that insertion, and less than 2,147,483,649 before.
-    #[inline]
-    pub(crate) const fn was_inserted_before(self, insertion: u32) -> bool {
-        self.insertion().wrapping_sub(insertion) > u32::MAX / 2
     }
 
     /// What stands at a vacant position of a bucket: the next one in its list. No entry has this index.
@@ -64,20 +58,5 @@ impl Key {
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Key({} of insertion {})", self.index(), self.insertion())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_inserted_before_is_told_also_round_the_end_of_the_numbers() {
-        let was_before = |number, insertion| Key::new(7, number).was_inserted_before(insertion);
-        for (number, insertion) in [(0, 1), (5, 8_192), (u32::MAX, 0), (u32::MAX - 5, 3), (0, 1 << 31)] {
-            assert!(was_before(number, insertion), "{number}, {insertion}");
-            assert!(!was_before(insertion, number) || insertion - number == 1 << 31);
-            assert!(!was_before(number, number));
-        }
     }
 }
