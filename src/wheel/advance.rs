@@ -5,8 +5,8 @@ use super::delay_queue::Queued;
 use super::levels::tolerant_end;
 use super::{Hierarchy, Key, Nanos};
 
-/// Entries that are looked at together before any is handed out or moved. They lie anywhere in memory; looked at in a
-/// row, the processor fetches them at the same time.
+/// Entries that are looked at together before any is handed out or moved, their payloads too if they are to be handed
+/// out. They lie anywhere in memory; looked at in a row, the processor fetches them at the same time.
 const CHUNK: usize = 32;
 
 /// Whether [`Hierarchy::advance`] came to the end of what is due.
@@ -128,6 +128,9 @@ impl<T> Hierarchy<T> {
         } else {
             self.resolution().end(front.beginning())
         };
+        if chunk.len() > 1 {
+            self.entries.fetch_payloads(chunk.iter().map(|(key, _)| key.index()));
+        }
         for &(key, deadline) in chunk {
             if deadline <= end {
                 // Never less than zero: what is handed out is due.
