@@ -118,10 +118,10 @@
 //!
 //! # A dropped timer is gone
 //!
-//! Its entry and its waker go with the future. If it is dropped on another thread than the one that made it, or among
-//! 32,768 timers or more in its shard of which it is none of the last 8,192, they may stay for up to a second, with
-//! those of up to 13 timers in a shard; they count as gone, and wake nobody. What is awaited may be dropped and awaited
-//! again where its docs say so under cancel safety.
+//! Its entry and its waker go with the future. They may stay for up to a second, with those of up to 13 timers in a
+//! shard, if it is dropped on another thread than the one that made it, or when 8,192 others have been made after it in
+//! its shard and 32,768 are pending there, or were a short while ago; they count as gone, and wake nobody. What is
+//! awaited may be dropped and awaited again where its docs say so under cancel safety.
 //!
 //! - `tests/sleep.rs`: `it_is_registered_by_the_first_poll_and_gone_as_soon_as_it_is_dropped`,
 //!   `it_can_be_awaited_by_reference_in_a_select_loop`

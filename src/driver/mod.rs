@@ -74,7 +74,7 @@ impl Shards {
     fn plan(&self, first: Nanos, resolution: Resolution, alive: &mut Vec<Arc<Shard>>) -> Plan {
         alive.extend(self.alive());
         let last = last_in_tick_of(first, resolution, alive.iter().map(|shard| shard.next_expiration()));
-        // What was dropped elsewhere does not wait for the end of a tick, which may be long.
+        // What was discarded does not wait for the end of a tick, which may be long.
         let at = alive.iter().map(|shard| shard.clear_by()).fold(last, Nanos::min);
         let after = || alive.iter().map(|shard| shard.expiration_after(at));
         let then = after().min().unwrap_or(Nanos::MAX);

@@ -36,7 +36,7 @@
 //! | what happens | the job | its handle |
 //! |---|---|---|
 //! | the handle is dropped | goes on | is gone, unless it was to [cancel on drop](Job::cancel_on_drop) |
-//! | [`Job::cancel`] while the job is pending | is dropped at once, its memory too | [`JobError::is_cancelled`] |
+//! | [`Job::cancel`] while the job is pending | is dropped at once, memory too | [`JobError::is_cancelled`] |
 //! | [`Job::cancel`] later | goes on | has the job's result |
 //! | [`Repeating::cancel`] during a run | goes on to the end of the run | [`JobError::is_cancelled`] |
 //! | the schedule has no further run | is over | has the number of runs |

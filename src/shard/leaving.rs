@@ -3,7 +3,7 @@
 use std::task::Waker;
 
 use super::cancelled::{Pushed, Unwanted};
-use super::{Shard, State};
+use super::{CROWD, Shard, State};
 use crate::error::Error;
 use crate::placement::shard_of_this_thread;
 use crate::sync::ShortLockGuard;
@@ -57,27 +57,14 @@ impl Shard {
     /// is done later, with others; see `cancelled`.
     #[inline]
     pub(crate) fn discard(&self, key: Key, deadline: Nanos) {
-        let takes_long = || self.published.is_cold(key) || shard_of_this_thread(self.shards) != self.number;
-        self.discard_later_if(takes_long, key, deadline);
-    }
-
-    /// As [`discard`](Self::discard), for an owner whose waker is large: elsewhere too it is done at once, but for old
-    /// entries among very many.
-    pub(crate) fn discard_large(&self, key: Key, deadline: Nanos) {
-        self.discard_later_if(|| self.published.is_cold(key), key, deadline);
-    }
-
-    #[inline]
-    fn discard_later_if(&self, takes_long: impl FnOnce() -> bool, key: Key, deadline: Nanos) {
         if self.published.has_handed_out(deadline) {
             return;
         }
-        // Where the clock can be paused it depends on what is pending, and a bound has to be kept to exactly.
-        if takes_long() && !self.is_pausable() && self.bound.is_none() {
-            // Of a wheel that has ended there is nothing to take out.
-            if !self.has_ended() {
-                self.discard_with_others(key);
-            }
+        let takes_long = self.published.is_old(key) || shard_of_this_thread(self.shards) != self.number;
+        // Where the clock can be paused it depends on what is pending, and a bound has to be kept to exactly. Of a wheel
+        // that has ended nobody takes out what is left.
+        if takes_long && !self.is_pausable() && self.bound.is_none() && !self.has_ended() {
+            self.discard_with_others(key);
         } else {
             drop(self.cancel(key, deadline));
         }
@@ -97,7 +84,7 @@ impl Shard {
         }
     }
 
-    /// Takes the lock, and takes out what was discarded elsewhere.
+    /// Takes the lock, and takes out what was discarded.
     pub(super) fn lock_and_take_out(&self) -> (Unwanted, ShortLockGuard<'_, State>) {
         let mut state = self.state.lock();
         (self.take_out_cancelled(&mut state, None), state)
@@ -106,6 +93,9 @@ impl Shard {
     pub(super) fn take_out_cancelled(&self, state: &mut State, another: Option<Key>) -> Unwanted {
         let unwanted = self.cancelled.take_out(&mut state.hierarchy, another);
         state.cancelled += unwanted.len() as u64;
+        if state.hierarchy.len() < CROWD {
+            self.published.set_old_before(0);
+        }
         unwanted
     }
 }

@@ -29,10 +29,12 @@ use crate::notes::Notes;
 use crate::sync::{AtomicU64, Ordering, OwnLines, ShortLock, ShortLockGuard};
 use crate::wheel::{Hierarchy, Key, Nanos, Resolution};
 
-/// So many entries do not all lie in a processor's own cache.
-const CROWDED: usize = 1 << 15;
-/// Those that were inserted last do.
-const HOT: u32 = 1 << 13;
+/// So many entries do not all lie in a processor's own cache,
+const CROWD: usize = 1 << 15;
+/// but so many that were inserted last do. All others are old.
+const YOUNG: u32 = 1 << 13;
+/// With so many insertions it is looked which are.
+const AGE: u32 = YOUNG / 8;
 
 #[derive(Debug)]
 pub(crate) struct Shard {
@@ -146,8 +148,8 @@ impl Shard {
             match insert(&mut state.hierarchy, now, deadline, waker) {
                 Ok((key, expiration)) => {
                     state.armed += 1;
-                    if key.insertion().is_multiple_of(HOT / 8) {
-                        self.publish_cold(&state, key);
+                    if key.insertion().is_multiple_of(AGE) {
+                        self.publish_old(&state, key);
                     }
                     self.publish_and_request(state, expiration);
                     return Ok(Some(key));
@@ -195,11 +197,11 @@ impl Shard {
         }
     }
 
-    /// Lets who drops a timer know which ones are cold, now that one was inserted under `key`.
+    /// Lets who drops a timer know which ones are old, now that one was inserted under `key`.
     #[cold]
-    fn publish_cold(&self, state: &State, key: Key) {
-        let is_crowded = state.hierarchy.len() >= CROWDED;
-        self.published.set_cold_before(if is_crowded { key.insertion().saturating_sub(HOT) } else { 0 });
+    fn publish_old(&self, state: &State, key: Key) {
+        let is_crowd = state.hierarchy.len() >= CROWD;
+        self.published.set_old_before(if is_crowd { key.insertion().saturating_sub(YOUNG) } else { 0 });
     }
 
     /// Whether the shard has ended. Without the lock.
@@ -226,7 +228,7 @@ impl Shard {
 
 impl Drop for Shard {
     fn drop(&mut self) {
-        // The wakers of what was discarded elsewhere are strangers to whoever drops the last of a wheel.
+        // The wakers of what was discarded are strangers to whoever drops the last of a wheel.
         let (unwanted, state) = self.lock_and_take_out();
         drop(state);
         drop(unwanted);

@@ -18,9 +18,9 @@ pub(super) struct Published {
     reached: AtomicU64,
     /// Entries with deadlines up to this have left the hierarchy.
     handed_out: AtomicU64,
-    /// The number of the first insertion whose entry may still lie in a processor's own cache; zero, if all may. Relaxed:
-    /// it only tells which of two ways to take. So it does no harm either that after the last number comes zero.
-    cold_before: AtomicU64,
+    /// Entries whose insertion has a lesser number are old; zero where there are not very many. Relaxed: it only tells
+    /// which of two ways to take. So it does no harm either that after the last number comes zero.
+    old_before: AtomicU64,
 }
 
 impl Published {
@@ -30,7 +30,7 @@ impl Published {
             following_expiration: AtomicU64::new(u64::MAX),
             reached: AtomicU64::new(0),
             handed_out: AtomicU64::new(0),
-            cold_before: AtomicU64::new(0),
+            old_before: AtomicU64::new(0),
         }
     }
 
@@ -78,12 +78,12 @@ impl Published {
     }
 
     #[inline]
-    pub(super) fn is_cold(&self, key: Key) -> bool {
-        u64::from(key.insertion()) < self.cold_before.load(Ordering::Relaxed)
+    pub(super) fn is_old(&self, key: Key) -> bool {
+        u64::from(key.insertion()) < self.old_before.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set_cold_before(&self, insertion: u32) {
-        self.cold_before.store(insertion.into(), Ordering::Relaxed);
+    pub(super) fn set_old_before(&self, insertion: u32) {
+        self.old_before.store(insertion.into(), Ordering::Relaxed);
     }
 
     pub(super) fn has_ended(&self) -> bool {

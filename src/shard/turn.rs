@@ -28,7 +28,7 @@ impl Shard {
         self.published.next_expiration()
     }
 
-    /// For the driver: when what was dropped elsewhere is to be taken out; never, if there is nothing.
+    /// For the driver: when what was discarded is to be taken out; never, if there is nothing.
     pub(crate) fn clear_by(&self) -> Nanos {
         self.cancelled.clear_by()
     }

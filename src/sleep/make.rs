@@ -22,7 +22,7 @@ impl TimingWheel {
     /// # Cancel safety
     /// Dropping the future removes the timer. Dropped on another thread than the one that made it, or as an old one among
     /// tens of thousands, its waker and its memory may stay for up to a second, with those of up to 13 timers in a
-    /// shard. Nothing else is lost.
+    /// shard; who drops one more drops those too, and sees none of their panics. Nothing else is lost.
     ///
     /// # Panics
     /// This call never panics. Awaiting the future panics if its wheel has ended before the deadline, or if

@@ -103,7 +103,7 @@ fn drop_a_few_elsewhere(wheel: &TimingWheel, panics: bool) -> Wakers {
     wakers
 }
 
-fn wait_until_let_go(wakers: &Wakers) {
+fn wait_until_let_go(wakers: &[Weak<CountingWaker>]) {
     let start = Instant::now();
     while kept(wakers) > 0 && start.elapsed() < HANG_GUARD {
         thread::sleep(ms(1));

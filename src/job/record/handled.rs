@@ -27,7 +27,8 @@ impl<W: Work, O: Owner> Handled<W::Output> for Record<W, O> {
                 let (due, key) = (*due, *key);
                 let ended = inner.end(Err(JobError::cancelled()), None);
                 drop(inner);
-                self.shard.discard_large(key, due);
+                // At once, and not later with others, as what a `Sleep` leaves: it is memory.
+                drop(self.shard.cancel(key, due));
                 drop(ended);
             }
             Stage::Running(order) => {

@@ -48,7 +48,7 @@ pub(super) struct Entries<T> {
     /// Pages that own memory.
     allocated: usize,
     len: usize,
-    next_generation: u32,
+    next_insertion: u32,
 }
 
 impl<T> Page<T> {
@@ -63,7 +63,7 @@ impl<T> Entries<T> {
             without_memory: Vec::new(),
             allocated: 0,
             len: 0,
-            next_generation: 0,
+            next_insertion: 0,
         }
     }
 
@@ -86,13 +86,13 @@ impl<T> Entries<T> {
         let Page { payloads, links } = &mut self.pages[page_number];
         let fills_page = payloads.len() + 1 == PAGE_LEN;
         let place = payloads.vacant_entry();
-        let key = Key::new(join(page_number, place.key()), self.next_generation);
+        let key = Key::new(join(page_number, place.key()), self.next_insertion);
         Vacant {
             key,
             place,
             links,
             with_room: fills_page.then_some(&mut self.with_room),
-            next_generation: &mut self.next_generation,
+            next_insertion: &mut self.next_insertion,
             len: &mut self.len,
         }
     }
@@ -240,7 +240,7 @@ pub(super) struct Vacant<'a, T> {
     links: &'a mut Vec<Link>,
     /// If the page is full with this entry.
     with_room: Option<&'a mut VecDeque<usize>>,
-    next_generation: &'a mut u32,
+    next_insertion: &'a mut u32,
     len: &'a mut usize,
 }
 
@@ -259,7 +259,7 @@ impl<T> Vacant<'_, T> {
             None => self.links.push(link),
         }
         self.place.insert(payload);
-        *self.next_generation = self.next_generation.wrapping_add(1);
+        *self.next_insertion = self.next_insertion.wrapping_add(1);
         *self.len += 1;
         if let Some(with_room) = self.with_room {
             with_room.pop_front();
