@@ -60,3 +60,13 @@ impl fmt::Debug for Key {
         write!(f, "Key({} of insertion {})", self.index(), self.insertion())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_printed_as_index_and_insertion() {
+        assert_eq!(format!("{:?}", Key::new(3, 7)), "Key(3 of insertion 7)");
+    }
+}
