@@ -77,6 +77,10 @@
 //!   `a_timer_is_cancelled_during_a_cascade_in_batches_and_the_others_fire`,
 //!   `a_timer_that_is_moved_into_the_past_wakes_once`,
 //!   `a_timer_that_is_discarded_elsewhere_as_it_fires_is_cancelled_or_fires`
+//! - `src/shard/model.rs`: `whoever_takes_over_from_whom_each_timer_fires_once_in_its_tick_or_is_dropped`
+//! - `src/loom_models/abandoned.rs`: `a_timer_that_is_dropped_as_it_fires_has_fired_by_then_or_does_not`,
+//!   `a_timer_that_takes_over_as_the_driver_turns_fires_at_its_own_deadline`,
+//!   `of_timers_dropped_at_once_one_is_left_and_the_next_of_its_task_takes_it_over`
 //! - `src/loom_models/futures.rs`: `a_task_that_is_woken_finds_its_deadline_reached`,
 //!   `a_task_that_takes_a_sleep_over_as_it_fires_finds_it_elapsed_or_is_woken`
 //! - `src/loom_models/going_to_sleep.rs`: `a_timer_armed_as_the_driver_goes_to_sleep_sets_the_thread`,
@@ -118,10 +122,11 @@
 //!
 //! # A dropped timer is gone
 //!
-//! Its entry and its waker go with the future. They may stay for up to a second, with those of up to 13 timers in a
-//! shard, if it is dropped on another thread than the one that made it, or when 8,192 others have been made after it in
-//! its shard and 32,768 are pending there, or were a short while ago; they count as gone, and wake nobody. What is
-//! awaited may be dropped and awaited again where its docs say so under cancel safety.
+//! Its entry and its waker go with the future. They may stay for up to a second: of one dropped timer of each shard,
+//! until the next exact one takes its place; and of up to 13 that were dropped on another thread than the one that
+//! made them, or when 8,192 others had been made after them in their shard and 32,768 were pending there, or had been a
+//! short while before. They count as gone, and wake nobody. With a bound, and where the clock can be paused, all go at
+//! once. What is awaited may be dropped and awaited again where its docs say so under cancel safety.
 //!
 //! - `tests/sleep.rs`: `it_is_registered_by_the_first_poll_and_gone_as_soon_as_it_is_dropped`,
 //!   `it_can_be_awaited_by_reference_in_a_select_loop`
@@ -135,6 +140,10 @@
 //!   `a_timer_that_was_dropped_does_not_wake_its_task`
 //! - `tests/elsewhere/wakers.rs`: `the_wheel_keeps_a_few_wakers_of_dropped_timers_and_no_more`
 //! - `tests/elsewhere/crowd.rs`: `old_timers_dropped_among_very_many_are_gone_at_once_and_their_wakers_soon`
+//! - `tests/elsewhere/abandoned.rs`: `it_counts_as_cancelled_at_once_and_keeps_one_waker_for_the_next`,
+//!   `it_does_not_wake_its_task`, `of_many_dropped_in_a_row_no_more_than_one_keeps_its_waker`,
+//!   `with_a_bound_and_where_the_clock_can_be_paused_it_is_gone_at_once`
+//! - `src/loom_models/abandoned.rs`: `a_timer_dropped_as_the_driver_lets_go_of_others_is_let_go_in_time`
 //! - `src/loom_models/firing.rs`: `a_timer_that_was_discarded_elsewhere_does_not_fire_while_others_are_discarded`
 //!
 //! # A stale key harms nobody

@@ -1,4 +1,5 @@
-//! How often the driver is woken: when something is due, and not otherwise.
+//! How often the driver is woken: when something is due, and not otherwise, but for once a second while timers are
+//! dropped, to let go of what they left.
 //!
 //! On a multi-thread runtime, where those who arm timers need not wake it. Counts are bounded from above; one more
 //! than needed is allowed, for a driver that was about to sleep when it was woken.

@@ -10,15 +10,17 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use futures::task::noop_waker_ref;
 use timingwheel::{Sleep, TimingWheel};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, advance};
 
 use crate::operation::{Operation, Prepared, REPETITIONS};
 
-const fn operations<T: Timers>() -> [Operation; 8] {
+const fn operations<T: Timers>() -> [Operation; 9] {
     [
         Operation::new("create, first poll, drop", create_poll_drop::<T>),
+        Operation::new("the same, two tasks in turn", create_poll_drop_in_turn::<T>),
         Operation::new("create, drop", create_drop::<T>),
         Operation::new("timeout round a ready future", ready_at_once::<T>),
         Operation::new("poll a pending one again", poll_again::<T>),
@@ -29,8 +31,8 @@ const fn operations<T: Timers>() -> [Operation; 8] {
     ]
 }
 
-pub(crate) static OURS: [Operation; 8] = operations::<Ours>();
-pub(crate) static TOKIOS: [Operation; 8] = operations::<Tokios>();
+pub(crate) static OURS: [Operation; 9] = operations::<Ours>();
+pub(crate) static TOKIOS: [Operation; 9] = operations::<Tokios>();
 
 /// A maker of timers: one code for both sides, without a call that is not theirs.
 trait Timers: 'static {
@@ -168,6 +170,20 @@ fn create_poll_drop<T: Timers>() -> Prepared {
         let _context = state.runtime.enter();
         for _ in 0..REPETITIONS {
             assert_pending(pin!(state.timers.sleep(black_box(state.delay))), &mut no_task());
+        }
+    };
+    Prepared::new(State::new([]).warmed(run), run, |state| state.timers.assert_counts(1 + 2 * REPETITIONS, 1))
+}
+
+/// None takes the place of the one before.
+fn create_poll_drop_in_turn<T: Timers>() -> Prepared {
+    let run = |state: &mut State<T>| {
+        let _context = state.runtime.enter();
+        let mut other_task = Context::from_waker(noop_waker_ref());
+        for _ in 0..REPETITIONS / 2 {
+            for task in [&mut no_task(), &mut other_task] {
+                assert_pending(pin!(state.timers.sleep(black_box(state.delay))), task);
+            }
         }
     };
     Prepared::new(State::new([]).warmed(run), run, |state| state.timers.assert_counts(1 + 2 * REPETITIONS, 1))

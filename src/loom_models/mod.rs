@@ -19,6 +19,7 @@
 //! an invariant that holds because nothing happened proves nothing. Each model says without what it fails, and
 //! each of those changes has been tried.
 
+mod abandoned;
 mod checker;
 mod end;
 mod firing;

@@ -18,6 +18,9 @@ use crate::wheel::{Hierarchy, Key, Nanos};
 /// the place fills.
 const CAPACITY: usize = if cfg!(loom) { 1 } else { 13 };
 
+/// One that found no room, and the abandoned one.
+const OTHERS: usize = 2;
+
 /// How long a key stays at the most, and the waker in its entry. A waker may keep alive what keeps the wheel alive.
 const STAY: Duration = Duration::from_secs(1);
 
@@ -26,7 +29,8 @@ const STAY: Duration = Duration::from_secs(1);
 #[repr(align(128))]
 pub(super) struct Cancelled {
     keys: ShortLock<Keys>,
-    /// When the driver is to take them out; never, if there are none. Relaxed, as the shard's next expiration is.
+    /// When the driver is to take them out, or the abandoned one; never, if there are none. Relaxed, as the shard's next
+    /// expiration is.
     clear_by: AtomicU64,
 }
 
@@ -66,19 +70,23 @@ impl Cancelled {
         if len > 0 {
             return Pushed::Joined;
         }
-        let clear_by = now().after(STAY);
+        Pushed::First(self.clear_after(now()))
+    }
+
+    /// The driver is to come when the time of a stay has passed since `now`: tells when that is.
+    pub(super) fn clear_after(&self, now: Nanos) -> Nanos {
+        let clear_by = now.after(STAY);
         self.clear_by.store(clear_by.0, Ordering::Relaxed);
-        Pushed::First(clear_by)
+        clear_by
     }
 
     pub(super) fn clear_by(&self) -> Nanos {
         Nanos(self.clear_by.load(Ordering::Relaxed))
     }
 
-    /// Takes all entries out whose keys are here, and `another` that found no room, but for those that were handed out
-    /// meanwhile.
-    pub(super) fn take_out(&self, hierarchy: &mut Hierarchy<Waker>, another: Option<Key>) -> Unwanted {
-        let mut all = [None; CAPACITY + 1];
+    /// Takes all keys, and leaves room behind them for [`OTHERS`].
+    pub(super) fn take(&self) -> [Option<Key>; CAPACITY + OTHERS] {
+        let mut all = [None; CAPACITY + OTHERS];
         if self.clear_by() != Nanos::MAX {
             let mut keys = self.keys.lock();
             let len = std::mem::take(&mut keys.len);
@@ -87,14 +95,20 @@ impl Cancelled {
             }
             self.clear_by.store(u64::MAX, Ordering::Relaxed);
         }
-        all[CAPACITY] = another;
-        Unwanted { wakers: hierarchy.cancel_all(all) }
+        all
     }
 
-    /// Looks at the keys that are here. Some of their entries may have been handed out.
-    pub(super) fn look<R>(&self, look: impl FnOnce(&[Key]) -> R) -> R {
+    /// Looks at the keys that are here, and at `another`. Some of their entries may have been handed out.
+    pub(super) fn look<R>(&self, another: Option<Key>, look: impl FnOnce(&[Key]) -> R) -> R {
         let keys = self.keys.lock();
-        look(&keys.keys[..keys.len])
+        let mut all = [Key::PLACEHOLDER; CAPACITY + 1];
+        all[..keys.len].copy_from_slice(&keys.keys[..keys.len]);
+        let mut len = keys.len;
+        if let Some(another) = another {
+            all[len] = another;
+            len += 1;
+        }
+        look(&all[..len])
     }
 }
 
@@ -107,10 +121,20 @@ pub(super) fn count_in(keys: &[Key], hierarchy: &Hierarchy<Waker>) -> usize {
 #[derive(Debug)]
 #[must_use = "they are dropped with this: first the lock has to be let go"]
 pub(super) struct Unwanted {
-    wakers: [Option<Waker>; CAPACITY + 1],
+    wakers: [Option<Waker>; CAPACITY + OTHERS],
 }
 
 impl Unwanted {
+    /// Takes entries out, but for those that were handed out meanwhile.
+    pub(super) fn of(
+        mut keys: [Option<Key>; CAPACITY + OTHERS],
+        others: [Option<Key>; OTHERS],
+        hierarchy: &mut Hierarchy<Waker>,
+    ) -> Self {
+        keys[CAPACITY..].copy_from_slice(&others);
+        Self { wakers: hierarchy.cancel_all(keys) }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.wakers.iter().flatten().count()
     }
@@ -118,10 +142,14 @@ impl Unwanted {
 
 impl Drop for Unwanted {
     fn drop(&mut self) {
-        // They are strangers to whoever drops them.
-        for waker in self.wakers.iter_mut().filter_map(Option::take) {
-            contained(|| drop(waker));
-        }
+        self.wakers.iter_mut().for_each(|waker| drop_unwanted(waker.take()));
+    }
+}
+
+/// Of a waker that is a stranger to whoever drops it. Not under a lock.
+pub(super) fn drop_unwanted(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        contained(|| drop(waker));
     }
 }
 

@@ -7,6 +7,7 @@ use super::{CROWD, Shard, State};
 use crate::error::Error;
 use crate::placement::shard_of_this_thread;
 use crate::sync::ShortLockGuard;
+use crate::waker_id::WakerId;
 use crate::wheel::{Key, Nanos};
 
 impl Shard {
@@ -38,8 +39,7 @@ impl Shard {
             return None;
         }
         let mut state = self.state.lock();
-        let waker = state.hierarchy.cancel(key)?;
-        state.cancelled += 1;
+        let waker = state.cancel(key)?;
         // A paused clock would go on to the time of a timer that is no more.
         let disarm = state.hierarchy.is_empty() && self.alarm.is_paused();
         if disarm {
@@ -54,18 +54,19 @@ impl Shard {
     }
 
     /// As [`cancel`](Self::cancel), for an owner who does not ask whether it is still there. Where it would take long it
-    /// is done later, with others; see `cancelled`.
+    /// is done later, with others; see `cancelled`. Otherwise one is left for the next timer; see `abandoned`.
     #[inline]
-    pub(crate) fn discard(&self, key: Key, deadline: Nanos) {
+    pub(crate) fn discard(&self, key: Key, deadline: Nanos, waker: Option<WakerId>) {
         if self.published.has_handed_out(deadline) {
             return;
         }
-        let takes_long = self.published.is_old(key) || shard_of_this_thread(self.shards) != self.number;
         // Where the clock can be paused it depends on what is pending, and a bound has to be kept to exactly. Of a wheel
         // that has ended nobody takes out what is left.
-        if takes_long && !self.is_pausable() && self.bound.is_none() && !self.has_ended() {
+        let may_stay = !self.is_pausable() && self.bound.is_none() && !self.has_ended();
+        let takes_long = self.published.is_old(key) || shard_of_this_thread(self.shards) != self.number;
+        if may_stay && takes_long {
             self.discard_with_others(key);
-        } else {
+        } else if !(may_stay && waker.is_some_and(|waker| self.abandon(key, waker))) {
             drop(self.cancel(key, deadline));
         }
     }
@@ -84,6 +85,21 @@ impl Shard {
         }
     }
 
+    /// Has the driver come to take out what was discarded.
+    #[cold]
+    pub(super) fn request_clearing(&self) {
+        if self.clear_by() == Nanos::MAX {
+            let clear_by = self.cancelled.clear_after(self.clock.now());
+            // Published first, looked second; see `alarm`.
+            self.alarm.request(clear_by);
+        }
+    }
+
+    /// Looks at what was discarded. Under the lock.
+    pub(super) fn look_at_discarded<R>(&self, look: impl FnOnce(&[Key]) -> R) -> R {
+        self.cancelled.look(self.abandoned.look(), look)
+    }
+
     /// Takes the lock, and takes out what was discarded.
     pub(super) fn lock_and_take_out(&self) -> (Unwanted, ShortLockGuard<'_, State>) {
         let mut state = self.state.lock();
@@ -91,7 +107,10 @@ impl Shard {
     }
 
     pub(super) fn take_out_cancelled(&self, state: &mut State, another: Option<Key>) -> Unwanted {
-        let unwanted = self.cancelled.take_out(&mut state.hierarchy, another);
+        // In this order: see `abandoned`.
+        let keys = self.cancelled.take();
+        let others = [another, self.abandoned.swap_out()];
+        let unwanted = Unwanted::of(keys, others, &mut state.hierarchy);
         state.cancelled += unwanted.len() as u64;
         if state.hierarchy.len() < CROWD {
             self.published.set_old_before(0);
@@ -102,25 +121,18 @@ impl Shard {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;
-    use crate::alarm::Alarm;
-    use crate::clock::Clock;
-    use crate::notes::Notes;
-    use crate::shard::Turn;
+    use crate::shard::{Turn, testing};
     use crate::stats::Stats;
-    use crate::wheel::{Hierarchy, Progress, Resolution};
+    use crate::wheel::Progress;
 
     const SECOND: Duration = Duration::from_secs(1);
 
     /// With a number that no thread has.
     fn shard() -> Shard {
-        let clock = Clock::start();
-        let alarm = Arc::new(Alarm::new(clock, false, 1, Notes::of("alone".into())));
-        let tick = Resolution::new(SECOND).expect("not zero");
-        Shard::new((2, 2), Hierarchy::new(tick, 64), clock, alarm, None)
+        testing::shard((2, 2), SECOND, 64)
     }
 
     fn arm(shard: &Shard, deadline: Nanos) -> Key {
@@ -133,10 +145,10 @@ mod tests {
         let shard = shard();
         let far = shard.clock().now().after(60 * SECOND);
         let (before, after) = (arm(&shard, far), arm(&shard, far));
-        shard.discard(before, far);
+        shard.discard(before, far, None);
         assert!(shard.next_turn() < far, "it was left for others");
         assert_eq!(shard.end(100, &mut Vec::new()), (1, Progress::Done));
-        shard.discard(after, far);
+        shard.discard(after, far, None);
         assert_eq!(shard.next_turn(), Nanos::MAX);
     }
 

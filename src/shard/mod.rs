@@ -3,18 +3,24 @@
 //! Wakers are cloned before the lock is taken, and woken and dropped after it is let go: they are code of a
 //! user's, which may arm, move and drop timers, and panic.
 
+mod abandoned;
 mod cancelled;
 mod count;
 mod leaving;
+#[cfg(all(test, not(loom)))]
+mod model;
 mod moving;
 mod published;
 mod reference;
+#[cfg(all(test, not(loom)))]
+mod testing;
 mod tolerant;
 mod turn;
 
 use std::sync::Arc;
 use std::task::Waker;
 
+use abandoned::Abandoned;
 use cancelled::Cancelled;
 use published::Published;
 
@@ -41,12 +47,15 @@ pub(crate) struct Shard {
     state: OwnLines<ShortLock<State>>,
     published: OwnLines<Published>,
     cancelled: Cancelled,
+    abandoned: OwnLines<Abandoned>,
     /// Which of the wheel's shards this is, and how many there are.
     number: usize,
     shards: usize,
     clock: Clock,
     resolution: Resolution,
     alarm: Arc<Alarm>,
+    /// Whether the clock can be paused, as the alarm knows too.
+    pausable: bool,
     bound: Option<Arc<Bound>>,
     panics: AtomicU64,
 }
@@ -58,6 +67,16 @@ struct State {
     armed: u64,
     fired: u64,
     cancelled: u64,
+}
+
+impl State {
+    /// Takes an entry out, if it is still there.
+    #[inline]
+    fn cancel(&mut self, key: Key) -> Option<Waker> {
+        let waker = self.hierarchy.cancel(key)?;
+        self.cancelled += 1;
+        Some(waker)
+    }
 }
 
 impl Shard {
@@ -80,10 +99,12 @@ impl Shard {
             })),
             published: OwnLines(Published::new()),
             cancelled: Cancelled::new(),
+            abandoned: OwnLines(Abandoned::new()),
             number,
             shards,
             clock,
             resolution,
+            pausable: alarm.is_pausable(),
             alarm,
             bound,
             panics: AtomicU64::new(0),
@@ -107,8 +128,8 @@ impl Shard {
     }
 
     /// Whether the clock can be paused, so that it may have jumped since it was looked at.
-    pub(crate) fn is_pausable(&self) -> bool {
-        self.alarm.is_pausable()
+    pub(crate) const fn is_pausable(&self) -> bool {
+        self.pausable
     }
 
     /// Whether the wheel's last handle is gone, so that no timer will be made here any more.
@@ -186,15 +207,20 @@ impl Shard {
     }
 
     /// Lets the driver know if `next` is before what it knows as the next expiration. Lets go of the lock.
-    #[inline]
+    #[inline(always)]
     fn publish_and_request(&self, state: ShortLockGuard<'_, State>, next: Nanos) {
         debug_assert!(state.hierarchy.expires_no_earlier_than(next.min(self.published.next_expiration())));
         if next < self.published.next_expiration() {
-            // Publish first, look second; see `alarm`.
-            self.published.set_next_expiration(Some(next));
-            drop(state);
-            self.alarm.request(next);
+            self.publish_earlier(state, next);
         }
+    }
+
+    #[inline(never)]
+    fn publish_earlier(&self, state: ShortLockGuard<'_, State>, next: Nanos) {
+        // Publish first, look second; see `alarm`.
+        self.published.set_next_expiration(Some(next));
+        drop(state);
+        self.alarm.request(next);
     }
 
     /// Lets who drops a timer know which ones are old, now that one was inserted under `key`.

@@ -37,26 +37,19 @@ impl Shard {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
     use tokio_test::task;
 
     use super::*;
-    use crate::alarm::Alarm;
-    use crate::clock::Clock;
-    use crate::notes::Notes;
     use crate::shard::Turn;
-    use crate::wheel::Resolution;
+    use crate::shard::testing::lone_shard;
 
     /// The driver may have turned since the caller looked at the clock.
     #[test]
     fn a_timer_that_is_moved_to_a_deadline_that_the_driver_has_passed_wakes_its_task() {
         let at = |millis| Nanos::from_duration(Duration::from_millis(millis));
-        let clock = Clock::start();
-        let alarm = Arc::new(Alarm::new(clock, false, 1, Notes::of("model".into())));
-        let tick = Resolution::new(Duration::from_millis(1)).expect("not zero");
-        let shard = Shard::new((0, 1), Hierarchy::new(tick, 64), clock, alarm, None);
+        let shard = lone_shard();
         let mut task = task::spawn(());
         let waker = task.enter(|cx, _| cx.waker().clone());
         shard.register(at(0), at(10), Waker::noop().clone()).expect("not refused");

@@ -107,42 +107,18 @@ impl Shard {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::sync::Arc;
     use std::sync::mpsc::channel;
-    use std::sync::{Arc, Weak};
-    use std::task::Wake;
     use std::thread;
     use std::time::Duration;
 
     use super::*;
-    use crate::alarm::Alarm;
-    use crate::clock::Clock;
-    use crate::notes::Notes;
-    use crate::wheel::{Hierarchy, Resolution};
-
-    /// Counts what is pending as it is dropped.
-    struct Counts(Weak<Shard>);
-
-    impl Wake for Counts {
-        fn wake(self: Arc<Self>) {}
-    }
-
-    impl Drop for Counts {
-        fn drop(&mut self) {
-            _ = self.0.upgrade().map(|shard| shard.pending());
-        }
-    }
-
-    fn shard() -> Shard {
-        let clock = Clock::start();
-        let alarm = Arc::new(Alarm::new(clock, false, 1, Notes::of("alone".into())));
-        let tick = Resolution::new(Duration::from_millis(1)).expect("not zero");
-        Shard::new((0, 1), Hierarchy::new(tick, 64), clock, alarm, None)
-    }
+    use crate::shard::testing::{Counts, lone_shard};
 
     /// The longest lateness, in microseconds, of timers with these deadlines that fire in one turn.
     fn lateness(deadlines: &[u64], now: u64, due_since: u64) -> u64 {
         let at = |micros| Nanos::from_duration(Duration::from_micros(micros));
-        let shard = shard();
+        let shard = lone_shard();
         for &deadline in deadlines {
             shard.register(Nanos::ZERO, at(deadline), Waker::noop().clone()).expect("not refused");
         }
@@ -163,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_turn_that_finds_the_wheel_ended_drops_what_was_discarded_outside_the_lock() {
-        let shard = Arc::new(shard());
+        let shard = Arc::new(lone_shard());
         let clock = *shard.clock();
         let far = clock.now().after(Duration::from_secs(60));
         let arm = |waker| shard.register(clock.now(), far, waker).expect("not refused").expect("not due");

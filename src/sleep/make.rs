@@ -20,9 +20,11 @@ impl TimingWheel {
     /// Never early; late by less than a tick and the machine's wake-up time. Zero is ready at the first poll.
     ///
     /// # Cancel safety
-    /// Dropping the future removes the timer. Dropped on another thread than the one that made it, or as an old one among
-    /// tens of thousands, its waker and its memory may stay for up to a second, with those of up to 13 timers in a
-    /// shard; who drops one more drops those too, and sees none of their panics. Nothing else is lost.
+    /// Dropping the future removes the timer. Its waker and its memory may stay for up to a second: of one dropped timer
+    /// of each shard, whose place the next timer takes, and of up to 13 that were dropped on another thread than the one
+    /// that made them, or that were old ones among tens of thousands. Whoever first polls or drops a timer after that may
+    /// drop those too, and sees none of their panics. With a bound, and where the clock can be paused, nothing stays.
+    /// Nothing else is lost.
     ///
     /// # Panics
     /// This call never panics. Awaiting the future panics if its wheel has ended before the deadline, or if

@@ -222,8 +222,8 @@ impl FusedFuture for Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        if let State::Registered { key, .. } = self.state {
-            self.shard.discard(key, self.deadline);
+        if let State::Registered { key, waker } = self.state {
+            self.shard.discard(key, self.deadline, waker);
         }
     }
 }

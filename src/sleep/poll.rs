@@ -8,7 +8,7 @@ use tokio::task::coop;
 use super::{Sleep, State};
 use crate::error::Error;
 use crate::waker_id::WakerId;
-use crate::wheel::Nanos;
+use crate::wheel::{Key, Nanos};
 
 impl Sleep {
     /// Polls as the future does, but returns an error where that would panic, and spends none of the task's
@@ -38,36 +38,55 @@ impl Sleep {
     /// Polls where something may have happened. Apart, so that polling again takes no register from the caller.
     #[inline(never)]
     fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let waker = cx.waker();
         let result = match self.state {
-            State::Due | State::Elapsed => Ok(()),
-            State::MadeAt(now) => ready!(self.register(now, cx.waker())?.map(Ok)),
-            State::RoundedAt(now) => ready!(self.register_rounded(now, cx.waker())?.map(Ok)),
-            State::Unregistered => ready!(self.register(self.now(), cx.waker())?.map(Ok)),
-            State::Registered { key, waker: _ } => {
-                if !self.shard.has_reached(self.deadline) {
-                    let current = cx.waker().clone();
-                    let id = WakerId::of(&current);
-                    if let Ok(before) = self.shard.set_waker(key, current) {
-                        self.state = State::Registered { key, waker: id };
-                        // Last, as it may panic: what is remembered has to be true then.
-                        drop(before);
-                        return Poll::Pending;
-                    }
+            State::MadeAt(_) | State::Unregistered => {
+                let now = if let State::MadeAt(now) = self.state { now } else { self.now() };
+                if self.take_over(now, waker) {
+                    return Poll::Pending;
                 }
-                self.shard.finish(key, self.deadline)
+                ready!(self.register(now, waker)?.map(Ok))
             }
+            State::RoundedAt(now) => ready!(self.register_rounded(now, waker)?.map(Ok)),
+            State::Registered { key, waker: _ } => ready!(self.poll_registered(key, waker)),
+            State::Due | State::Elapsed => Ok(()),
         };
         self.state = if result.is_ok() { State::Elapsed } else { State::Unregistered };
         Poll::Ready(result)
     }
 
+    /// Gives the entry another waker, if it is still there.
+    #[inline(never)]
+    fn poll_registered(&mut self, key: Key, waker: &Waker) -> Poll<Result<(), Error>> {
+        if !self.shard.has_reached(self.deadline) {
+            let current = waker.clone();
+            let id = WakerId::of(&current);
+            if let Ok(before) = self.shard.set_waker(key, current) {
+                self.state = State::Registered { key, waker: id };
+                // Last, as it may panic: what is remembered has to be true then.
+                drop(before);
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(self.shard.finish(key, self.deadline))
+    }
+
+    /// Takes the place of the abandoned timer, if that was one of the same task.
+    #[inline(always)]
+    fn take_over(&mut self, now: Nanos, waker: &Waker) -> bool {
+        let Some(id) = WakerId::of(waker) else { return false };
+        let Some(key) = self.shard.take_over(now, self.deadline, waker, id) else { return false };
+        self.state = State::Registered { key, waker: Some(id) };
+        true
+    }
+
     /// Adds the entry; ready if the deadline has passed by `now`.
-    #[inline]
+    #[inline(never)]
     pub(super) fn register(&mut self, now: Nanos, waker: &Waker) -> Result<Poll<()>, Error> {
         // Of the clone, which is the one that stays: it need not have the address of the original.
         let waker = waker.clone();
         let id = WakerId::of(&waker);
-        match self.shard.register(now, self.deadline, waker)? {
+        match self.shard.replace_abandoned(now, self.deadline, waker)? {
             None => Ok(Poll::Ready(())),
             Some(key) => {
                 self.state = State::Registered { key, waker: id };

@@ -23,6 +23,16 @@ impl Key {
         Self((insertion as u64) << 32 | index as u64)
     }
 
+    #[inline]
+    pub(crate) const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    #[inline]
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
     /// The number of the insertion that made it, from zero on. After the last comes zero again.
     #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "shifted right by as much as is lost")]
@@ -32,12 +42,12 @@ impl Key {
 
     /// What stands at a vacant position of a bucket: the next one in its list. No entry has this index.
     #[inline]
-    pub(super) const fn vacancy(next: u32) -> Self {
+    pub(crate) const fn vacancy(next: u32) -> Self {
         Self::new(Self::NO_INDEX, next)
     }
 
     #[inline]
-    pub(super) const fn is_vacancy(self) -> bool {
+    pub(crate) const fn is_vacancy(self) -> bool {
         self.index() == Self::NO_INDEX
     }
 

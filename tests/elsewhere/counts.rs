@@ -11,8 +11,8 @@ use tokio::runtime::Builder;
 use tokio::time::Instant;
 
 use crate::{
-    CountingWaker, DAY, HANG_GUARD, MOST_KEPT, SHARDS, arm, arm_some, elsewhere, kept, ms, on_workers,
-    sharded, wait_until_let_go,
+    CountingWaker, DAY, HANG_GUARD, MOST_ABANDONED, MOST_KEPT, arm, arm_some, elsewhere, kept, ms,
+    on_workers, sharded, wait_until_let_go,
 };
 
 #[test]
@@ -74,16 +74,25 @@ fn with_a_bound_the_place_is_given_back_at_once() {
 
 /// The paused clock would go on to the time of a timer that is no more.
 #[test]
-fn on_a_current_thread_runtime_and_with_one_shard_a_timer_is_gone_at_once() {
-    for (mut runtime, shards) in [(Builder::new_current_thread(), SHARDS), (Builder::new_multi_thread(), 1)] {
-        let runtime = runtime.enable_all().build().unwrap();
-        let _context = runtime.enter();
-        let wheel = TimingWheel::builder().shards(shards).build().unwrap();
-        let waker = Arc::new(CountingWaker::default());
-        let sleep = arm(&wheel, DAY, waker.clone());
+fn on_a_current_thread_runtime_a_timer_is_gone_at_once() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let _context = runtime.enter();
+    let wheel = sharded().build().unwrap();
+    let waker = Arc::new(CountingWaker::default());
+    let sleep = arm(&wheel, DAY, waker.clone());
+    elsewhere(|| drop(sleep));
+    assert_eq!(Arc::strong_count(&waker), 1);
+}
+
+#[test]
+fn with_one_shard_no_thread_is_elsewhere() {
+    let (_runtime, wheel) = on_workers(TimingWheel::builder().shards(1));
+    let (sleeps, wakers) = arm_some(&wheel, MOST_KEPT, false);
+    for sleep in sleeps {
         elsewhere(|| drop(sleep));
-        assert_eq!(Arc::strong_count(&waker), 1);
     }
+    assert!(kept(&wakers) <= MOST_ABANDONED);
+    assert_eq!(wheel.pending(), 0);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Old timers that are dropped among very many, on the thread that armed them.
 
-use crate::{MOST_KEPT, arm_some, kept, on_workers, sharded, wait_until_let_go};
+use crate::{MOST_ABANDONED, MOST_KEPT, arm_some, kept, on_workers, sharded, wait_until_let_go};
 
 /// With so many pending in a shard, timers may be old.
 const CROWD: usize = 32_768;
@@ -32,33 +32,29 @@ fn old_timers_dropped_among_very_many_are_gone_at_once_and_their_wakers_soon() {
 }
 
 #[test]
-fn a_young_timer_takes_its_waker_with_it_also_among_very_many() {
+fn of_young_timers_no_more_than_one_leaves_its_waker_behind_also_among_very_many() {
     let (_runtime, wheel) = on_workers(sharded());
     let (mut sleeps, wakers) = arm_some(&wheel, CROWD + OLD, false);
     let old = sleeps.len() - YOUNG;
     drop(sleeps.split_off(old));
-    assert_eq!(kept(&wakers[old..]), 0);
+    assert!(kept(&wakers[old..]) <= MOST_ABANDONED);
 }
 
 #[test]
-fn among_fewer_timers_an_old_one_takes_its_waker_with_it() {
+fn among_fewer_timers_no_more_than_one_of_the_old_leaves_its_waker_behind() {
     let (_runtime, wheel) = on_workers(sharded());
     let (sleeps, wakers) = arm_some(&wheel, CROWD - 1, false);
-    for (sleep, waker) in sleeps.into_iter().zip(wakers).take(MOST_KEPT) {
-        drop(sleep);
-        assert_eq!(kept(&[waker]), 0);
-    }
+    sleeps.into_iter().take(MOST_KEPT).for_each(drop);
+    assert!(kept(&wakers[..MOST_KEPT]) <= MOST_ABANDONED);
 }
 
 #[test]
-fn once_very_many_have_gone_an_old_timer_takes_its_waker_with_it_again() {
+fn once_very_many_have_gone_no_more_than_one_of_the_old_leaves_its_waker_behind() {
     let (_runtime, wheel) = on_workers(sharded());
     let (mut sleeps, wakers) = arm_some(&wheel, CROWD + OLD, false);
     // The oldest stay.
     drop(sleeps.split_off(MOST_KEPT));
     wait_until_let_go(&wakers[MOST_KEPT..]);
-    for (sleep, waker) in sleeps.into_iter().zip(wakers) {
-        drop(sleep);
-        assert_eq!(kept(&[waker]), 0);
-    }
+    drop(sleeps);
+    assert!(kept(&wakers) <= MOST_ABANDONED);
 }

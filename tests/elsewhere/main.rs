@@ -1,10 +1,13 @@
-//! Timers that are dropped on another thread than the one that armed them, and old ones among very many.
+//! Timers that leave something behind when they are dropped: on another thread than the one that armed them, as old ones
+//! among very many, or as the one of their shard that does.
 //!
 //! On a multi-thread runtime each worker and each other thread has a shard. A timer that is dropped elsewhere than on
 //! its shard's own is counted as dropped at once and does not fire any more, but its waker may stay for a while: until
 //! its shard is turned, for a second at the most, and until one more than [`MOST_KEPT`] timers have been dropped so.
-//! So it is with an old timer in a shard with very many.
+//! So it is with an old timer in a shard with very many, and with one of those that are dropped where they were armed,
+//! until the next is armed.
 
+mod abandoned;
 mod counts;
 mod crowd;
 mod wakers;
@@ -29,8 +32,14 @@ const HANG_GUARD: Duration = Duration::from_secs(30);
 /// As many as there may be. Threads take them in turn, and the tests start fewer, so that no two threads share one.
 const SHARDS: usize = 1_024;
 
-/// Wakers of timers dropped so that one shard keeps, at the most.
+/// Wakers of timers dropped elsewhere, or old, that one shard keeps at the most.
 const MOST_KEPT: usize = 13;
+
+/// How long they stay, at the most. Who is held up for so long finds them gone.
+const STAY: Duration = Duration::from_secs(1);
+
+/// Wakers of timers dropped where they were armed: one, and one that the driver is just letting go of.
+const MOST_ABANDONED: usize = 2;
 
 /// A wheel on a runtime with workers: two that the tests keep busy, and one for the driver.
 fn on_workers(settings: timingwheel::Builder) -> (Runtime, TimingWheel) {
@@ -101,6 +110,19 @@ fn drop_a_few_elsewhere(wheel: &TimingWheel, panics: bool) -> Wakers {
     elsewhere(|| drop(sleeps));
     assert_eq!(kept(&wakers), MOST_KEPT, "they were not dropped elsewhere");
     wakers
+}
+
+/// Drops a timer where it was armed, so that the wheel still has its waker.
+fn drop_one(wheel: &TimingWheel, panics: bool) -> Wakers {
+    loop {
+        let start = Instant::now();
+        let (sleeps, wakers) = arm_some(wheel, 1, panics);
+        drop(sleeps);
+        if kept(&wakers) == 1 {
+            return wakers;
+        }
+        assert!(start.elapsed() >= STAY, "it was taken out");
+    }
 }
 
 fn wait_until_let_go(wakers: &[Weak<CountingWaker>]) {

@@ -1,4 +1,4 @@
-//! The wakers of what was dropped elsewhere: how many stay, until when, and what they may do then.
+//! The wakers of what was dropped elsewhere, or abandoned: how many stay, until when, and what they may do then.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
 use crate::{
-    HANG_GUARD, MOST_KEPT, Wakers, arm_some, drop_a_few_elsewhere, elsewhere, kept, ms, on_workers, sharded,
-    wait_until_let_go,
+    HANG_GUARD, MOST_KEPT, STAY, Wakers, arm_some, drop_a_few_elsewhere, drop_one, elsewhere, kept, ms,
+    on_workers, sharded, wait_until_let_go,
 };
 
 #[test]
@@ -28,7 +28,10 @@ fn the_wheel_keeps_a_few_wakers_of_dropped_timers_and_no_more() {
     assert_eq!(kept(&wakers), 0, "the last finds no room");
 }
 
-/// What lets go of the wakers of timers that were dropped elsewhere, besides more of them.
+/// The two ways to leave wakers behind.
+const DROPS: [fn(&TimingWheel, bool) -> Wakers; 2] = [drop_a_few_elsewhere, drop_one];
+
+/// What lets go of the wakers of dropped timers, besides more of them.
 type Release = fn(Runtime, TimingWheel, &Wakers);
 
 const RELEASES: [(&str, Release); 5] = [
@@ -48,9 +51,11 @@ const RELEASES: [(&str, Release); 5] = [
 
 #[test]
 fn wakers_of_dropped_timers_are_let_go_when_their_shard_is_looked_at_and_at_its_end() {
-    for (name, release) in RELEASES {
+    for (drop_some, (name, release)) in
+        DROPS.into_iter().flat_map(|drop| RELEASES.map(|release| (drop, release)))
+    {
         let (runtime, wheel) = on_workers(sharded());
-        let wakers = drop_a_few_elsewhere(&wheel, false);
+        let wakers = drop_some(&wheel, false);
         release(runtime, wheel, &wakers);
         assert_eq!(kept(&wakers), 0, "by {name}");
     }
@@ -58,9 +63,11 @@ fn wakers_of_dropped_timers_are_let_go_when_their_shard_is_looked_at_and_at_its_
 
 #[test]
 fn wakers_of_dropped_timers_that_panic_when_they_are_let_go_harm_nobody() {
-    for (name, release) in RELEASES {
+    for (drop_some, (name, release)) in
+        DROPS.into_iter().flat_map(|drop| RELEASES.map(|release| (drop, release)))
+    {
         let (runtime, wheel) = on_workers(sharded());
-        let wakers = drop_a_few_elsewhere(&wheel, true);
+        let wakers = drop_some(&wheel, true);
         let released = catch_unwind(AssertUnwindSafe(|| release(runtime, wheel, &wakers)));
         assert!(released.is_ok(), "who lets go of them by {name}");
         assert_eq!(kept(&wakers), 0, "by {name}");
@@ -90,16 +97,24 @@ fn a_waker_that_owns_its_wheel_does_not_keep_it() {
         fn wake(self: Arc<Self>) {}
     }
 
-    let (_runtime, wheel) = on_workers(sharded());
-    let owner = Arc::new(Owner(wheel.clone()));
-    let observed = Arc::downgrade(&owner);
-    let mut sleep = wheel.sleep(Duration::MAX);
-    assert!(sleep.poll_elapsed(&mut Context::from_waker(&owner.into())).is_pending());
-    elsewhere(|| drop(sleep));
-    drop(wheel);
-    let start = Instant::now();
-    while observed.strong_count() > 0 && start.elapsed() < HANG_GUARD {
-        thread::sleep(ms(1));
+    for is_dropped_elsewhere in [true, false] {
+        let (_runtime, wheel) = on_workers(sharded());
+        let owner = Arc::new(Owner(wheel.clone()));
+        let observed = Arc::downgrade(&owner);
+        let mut sleep = wheel.sleep(Duration::MAX);
+        assert!(sleep.poll_elapsed(&mut Context::from_waker(&owner.into())).is_pending());
+        let start = Instant::now();
+        if is_dropped_elsewhere {
+            elsewhere(|| drop(sleep));
+        } else {
+            drop(sleep);
+        }
+        assert!(observed.strong_count() == 1 || start.elapsed() >= STAY, "it was let go at once");
+        drop(wheel);
+        let start = Instant::now();
+        while observed.strong_count() > 0 && start.elapsed() < HANG_GUARD {
+            thread::sleep(ms(1));
+        }
+        assert_eq!(observed.strong_count(), 0);
     }
-    assert_eq!(observed.strong_count(), 0);
 }

@@ -11,6 +11,7 @@ mod orders;
 mod resets;
 mod runs;
 mod schedules;
+mod strangers;
 
 use std::thread;
 use std::time::Duration;

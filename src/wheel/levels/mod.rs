@@ -122,7 +122,7 @@ impl Levels {
     }
 
     /// Whether `key` stands in its place: otherwise it is stale.
-    #[inline]
+    #[inline(always)]
     pub(super) fn holds(&self, key: Key, place: Place) -> bool {
         self.bucket(place.bucket()).get(place.position()) == Some(key)
     }
@@ -136,7 +136,7 @@ impl Levels {
 
     /// A key has got a later deadline. On level 0, within the bucket's tick, the bucket waits for it. One that was
     /// moved further, or that stands on a coarser level, is moved on when the bucket comes up.
-    #[inline]
+    #[inline(always)]
     pub(super) fn extend(&mut self, id: BucketId, deadline: Nanos) {
         let last = self.bucket(id).expiration;
         if self.is_finest(id)

@@ -160,6 +160,14 @@ impl<T> Entries<T> {
         self.pages.get_mut(page_number)?.links.get_mut(offset)
     }
 
+    /// The entry at `index`, if there is one.
+    #[inline(always)]
+    pub(super) fn get_mut(&mut self, index: u32) -> Option<(&mut T, &mut Link)> {
+        let (page_number, offset) = split(index);
+        let Page { payloads, links } = self.pages.get_mut(page_number)?;
+        Some((payloads.get_mut(offset)?, links.get_mut(offset)?))
+    }
+
     /// # Panics
     /// If no entry ever stood at `index`.
     #[inline]
