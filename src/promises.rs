@@ -71,8 +71,8 @@
 //! - `tests/faults/million.rs`: `a_million_timers_on_one_tick_all_fire`,
 //!   `a_million_timers_that_are_dropped_on_the_tick_on_which_they_are_due_fire_or_are_cancelled`
 //! - `tests/faults/clock.rs`: `after_each_jump_of_the_clock_what_it_passed_has_fired_and_nothing_else`
-//! - `src/loom_models/random.rs`: `timers_of_many_owners_fire_once_in_time_or_are_cancelled`,
-//!   `tasks_that_sleep_are_woken`, `what_many_arm_is_not_overslept`
+//! - `src/loom_models/random/owners.rs`: `timers_of_many_owners_fire_once_in_time_or_are_cancelled`
+//! - `src/loom_models/random/mod.rs`: `tasks_that_sleep_are_woken`, `what_many_arm_is_not_overslept`
 //! - `src/loom_models/firing.rs`: `a_timer_is_cancelled_or_fires_and_is_gone_when_cancel_returns`,
 //!   `a_timer_is_cancelled_during_a_cascade_in_batches_and_the_others_fire`,
 //!   `a_timer_that_is_moved_into_the_past_wakes_once`,

@@ -4,13 +4,11 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::checker::{check, check_most, thread};
-use super::{CountingWaker, at, register, shard, turn};
+use super::{CountingWaker, FULL_BATCH, at, register, shard, spawn_turn, turn};
 use crate::shard::Shard;
 use crate::stats::Stats;
 use crate::waker_id::WakerId;
 use crate::wheel::{Key, Nanos, Progress};
-
-const FULL_BATCH: usize = 8;
 
 /// Who arms timers and drops them.
 struct Task {
@@ -71,10 +69,7 @@ fn a_timer_that_is_dropped_as_it_fires_has_fired_by_then_or_does_not() {
         let shard = shard(None);
         let task = Task::new(&shard);
         let key = task.arm(at(1));
-        let driver = thread::spawn({
-            let shard = shard.clone();
-            move || turn(&shard, at(1), FULL_BATCH)
-        });
+        let driver = spawn_turn(&shard, at(1), FULL_BATCH);
         task.discard(key, at(1));
         let fired = stats(&shard).fired;
         driver.join().unwrap();
@@ -99,10 +94,7 @@ fn a_timer_that_takes_over_as_the_driver_turns_fires_at_its_own_deadline() {
             register(&shard, at(1), &CountingWaker::new());
             let key = task.arm(at(before));
             task.discard(key, at(before));
-            let driver = thread::spawn({
-                let shard = shard.clone();
-                move || turn(&shard, at(1), FULL_BATCH)
-            });
+            let driver = spawn_turn(&shard, at(1), FULL_BATCH);
             let taken_over = task.take_over(at(deadline));
             let key = taken_over.unwrap_or_else(|| task.arm(at(deadline)));
             driver.join().unwrap();
@@ -128,10 +120,7 @@ fn a_timer_that_takes_over_as_its_deadline_passes_fires_or_is_found_due() {
             // What there is a turn for.
             register(&shard, at(1), &CountingWaker::new());
             let key = task.arm(at(4));
-            let driver = thread::spawn({
-                let shard = shard.clone();
-                move || turn(&shard, at(2), FULL_BATCH)
-            });
+            let driver = spawn_turn(&shard, at(2), FULL_BATCH);
             task.discard(key, at(4));
             let taken_over = task.take_over(at(2));
             let register = || shard.replace_abandoned(at(0), at(2), task.waker.clone()).expect("not ended");
@@ -185,10 +174,7 @@ fn a_timer_dropped_as_the_driver_lets_go_of_others_is_let_go_in_time() {
         let keys = [task.arm(at(4)), other.arm(at(4))];
         // It has the driver come.
         shard.discard_with_others(keys[1]);
-        let driver = thread::spawn({
-            let shard = shard.clone();
-            move || turn(&shard, at(1), FULL_BATCH)
-        });
+        let driver = spawn_turn(&shard, at(1), FULL_BATCH);
         task.discard(keys[0], at(4));
         driver.join().unwrap();
         let outcome = if task.is_let_go() { "at once" } else { "later" };
@@ -201,10 +187,7 @@ fn a_timer_dropped_as_the_driver_lets_go_of_others_is_let_go_in_time() {
         let key = task.arm(at(4));
         task.discard(key, at(4));
         let key = task.take_over(at(5)).expect("nobody else is here");
-        let driver = thread::spawn({
-            let shard = shard.clone();
-            move || turn(&shard, at(1), FULL_BATCH)
-        });
+        let driver = spawn_turn(&shard, at(1), FULL_BATCH);
         task.discard(key, at(5));
         driver.join().unwrap();
         let outcome = if task.is_let_go() { "at once" } else { "later" };

@@ -5,18 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 
 use super::checker::{check, check_most, thread};
-use super::{CountingWaker, HOUR, SLOTS, at, register, shard, turn};
+use super::{CountingWaker, FULL_BATCH, HOUR, SLOTS, at, register, shard, spawn_turn, turn};
 use crate::bound::Bound;
-use crate::shard::Shard;
 use crate::stats::Stats;
-use crate::wheel::Nanos;
-
-const FULL_BATCH: usize = 8;
-
-fn spawn_turn(shard: &Arc<Shard>, now: Nanos, batch: usize) -> thread::JoinHandle<()> {
-    let shard = shard.clone();
-    thread::spawn(move || turn(&shard, now, batch))
-}
 
 /// Fails if `handed_out` is published before the entries have been.
 #[test]

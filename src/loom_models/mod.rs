@@ -45,6 +45,9 @@ use crate::wheel::{Hierarchy, Key, Nanos, Resolution};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
+/// As many as there are timers in any of the models, and more.
+const FULL_BATCH: usize = 8;
+
 /// Deadlines up to `at(SLOTS)` stand at level 0, where a bucket expires at its deadline.
 const SLOTS: u32 = 8;
 
@@ -108,6 +111,12 @@ fn register(shard: &Shard, deadline: Nanos, waker: &Arc<CountingWaker>) -> Key {
     let now = if deadline == OVERDUE { LONG_AGO } else { at(0) };
     let registered = shard.register(now, deadline, waker.clone().into());
     registered.expect("not refused").expect("not due")
+}
+
+/// What the driver does with a shard at `now`, on a thread of its own.
+fn spawn_turn(shard: &Arc<Shard>, now: Nanos, batch: usize) -> checker::thread::JoinHandle<()> {
+    let shard = shard.clone();
+    checker::thread::spawn(move || turn(&shard, now, batch))
 }
 
 /// What the driver does with a shard at `now`, until nothing more is due.

@@ -1,4 +1,4 @@
-//! Wakers of dropped timers, which whoever arms a timer may drop: jobs do so under locks.
+//! Wakers of dropped timers, which whoever arms a timer may drop: jobs, which arm under locks, must not.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Weak};
@@ -7,6 +7,7 @@ use std::thread;
 
 use timingwheel::TimingWheel;
 use timingwheel::job::Jobs;
+use tokio::runtime::Runtime;
 
 use crate::{DAY, HANG_GUARD, ms, runtime};
 
@@ -31,17 +32,18 @@ fn abandon(wheel: &TimingWheel, jobs: &Arc<Jobs<u32>>) {
 }
 
 /// With one shard, so that all use the same.
-fn wheel() -> TimingWheel {
-    TimingWheel::builder().shards(1).build().unwrap()
+fn jobs_on_workers() -> (Runtime, TimingWheel, Arc<Jobs<u32>>) {
+    let runtime = runtime(2);
+    let context = runtime.enter();
+    let wheel = TimingWheel::builder().shards(1).build().unwrap();
+    let jobs = Arc::new(Jobs::new(&wheel));
+    drop(context);
+    (runtime, wheel, jobs)
 }
 
 #[test]
 fn a_job_that_is_added_after_a_timer_was_dropped_does_not_wait_for_itself() {
-    let runtime = runtime(2);
-    let context = runtime.enter();
-    let wheel = wheel();
-    let jobs = Arc::new(Jobs::new(&wheel));
-    drop(context);
+    let (runtime, wheel, jobs) = jobs_on_workers();
     let (added, is_added) = channel();
     // A thread that hangs is left alone.
     thread::spawn(move || {
@@ -56,10 +58,7 @@ fn a_job_that_is_added_after_a_timer_was_dropped_does_not_wait_for_itself() {
 
 #[test]
 fn a_job_that_drops_timers_runs_again() {
-    let runtime = runtime(2);
-    let context = runtime.enter();
-    let wheel = wheel();
-    let jobs = Arc::new(Jobs::new(&wheel));
+    let (runtime, wheel, jobs) = jobs_on_workers();
     let (ran, has_run) = channel();
     jobs.run_every(1, ms(5), {
         let jobs = jobs.clone();
@@ -73,7 +72,6 @@ fn a_job_that_drops_timers_runs_again() {
         }
     })
     .unwrap();
-    drop(context);
     let runs = (0..5).take_while(|_| has_run.recv_timeout(HANG_GUARD).is_ok()).count();
     runtime.shutdown_background();
     assert_eq!(runs, 5, "it waits for itself");

@@ -1,20 +1,17 @@
-//! More threads than loom can take, that do what shuttle's dice say. The invariants are those of the small models.
+//! Timers of many owners, who arm, move, drop and take them over, against the driver and the end.
 
-use std::pin::Pin;
 use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::task::{Context, Wake, Waker};
+use std::task::{Wake, Waker};
 
 use shuttle::rand::{Rng, thread_rng};
 
-use super::checker::{block_on, check_most, thread};
-use super::going_to_sleep::assert_not_overslept;
-use super::{CountingWaker, HOUR, Parts, Route, at, register, shard, turn};
+use super::super::checker::{check_most, thread};
+use super::super::{at, shard, turn};
 use crate::bound::Bound;
 use crate::driver::Shards;
 use crate::shard::Shard;
-use crate::timing_wheel::TimingWheel;
 use crate::waker_id::WakerId;
 use crate::wheel::Key;
 
@@ -228,101 +225,4 @@ fn owners_at_work() -> &'static str {
 #[test]
 fn timers_of_many_owners_fire_once_in_time_or_are_cancelled() {
     check_most(["it ended", "it went on", "one took over"], owners_at_work);
-}
-
-/// Four who arm and cancel in three shards, the thread that rings, and the driver.
-fn driver_among_many(route: Route) -> &'static str {
-    let Parts { shards, alarm, mut driver, .. } = Parts::new(route, 3);
-    let shards: Arc<[_]> = shards.into();
-    driver.put_to_sleep();
-    let inserters: Vec<_> = (0..4)
-        .map(|_| {
-            let shards = shards.clone();
-            thread::spawn(move || {
-                let mut pending = Vec::new();
-                // Few, so that the earliest is seldom there early.
-                for _ in 0..thread_rng().gen_range(1..3) {
-                    let shard: &Arc<Shard> = &shards[thread_rng().gen_range(0..3)];
-                    let deadline = at(thread_rng().gen_range(1..=8));
-                    let key = register(shard, deadline, &CountingWaker::new());
-                    if thread_rng().gen_bool(0.3) {
-                        assert!(shard.cancel(key, deadline).is_some());
-                    } else {
-                        pending.push(deadline);
-                    }
-                }
-                pending
-            })
-        })
-        .collect();
-    let thread = thread::spawn({
-        let alarm = alarm.clone();
-        move || alarm.ring_if_set()
-    });
-    for _ in 0..thread_rng().gen_range(0..3) {
-        thread::yield_now();
-        assert!(driver.poll().is_pending());
-    }
-    let pending: Vec<_> = inserters.into_iter().flat_map(|inserter| inserter.join().unwrap()).collect();
-    thread.join().unwrap();
-    let earliest = pending.into_iter().min().unwrap_or(at(8));
-    let has_pending = shards.iter().any(|shard| shard.pending() > 0);
-    if has_pending { assert_not_overslept(&mut driver, &alarm, earliest) } else { "the driver sleeps" }
-}
-
-/// Fails for the reasons of the models in `going_to_sleep`.
-#[test]
-fn what_many_arm_is_not_overslept() {
-    let outcomes = ["the driver sleeps", "the driver has been woken"];
-    check_most(outcomes, || driver_among_many(Route::Thread));
-    check_most(outcomes, || driver_among_many(Route::Waker));
-}
-
-/// Three tasks that sleep, move and drop sleeps, a driver, and then the end. A lost wake-up is a deadlock.
-#[test]
-fn tasks_that_sleep_are_woken() {
-    check_most(["all went on"], || {
-        let Parts { shards, driven, alarm, driver } = Parts::new(Route::Thread, 1);
-        // It would end the wheel as it is dropped.
-        std::mem::forget(driver);
-        let shard = shards[0].clone();
-        let wheel = TimingWheel::from_parts(shards, driven, alarm, None);
-        let tasks: Vec<_> = (0..3)
-            .map(|_| {
-                let wheel = wheel.clone();
-                thread::spawn(move || block_on(sleep_again_and_again(&wheel)))
-            })
-            .collect();
-        for hour in 1..=10 {
-            turn(&shard, at(hour), thread_rng().gen_range(1..3));
-            thread::yield_now();
-        }
-        wheel.shutdown();
-        tasks.into_iter().for_each(|task| task.join().unwrap());
-        assert_eq!(shard.pending(), 0);
-        "all went on"
-    });
-}
-
-async fn sleep_again_and_again(wheel: &TimingWheel) {
-    for _ in 0..3 {
-        let mut sleep = match wheel.try_sleep(HOUR * thread_rng().gen_range(1..12)) {
-            Ok(sleep) => sleep,
-            Err(error) => return assert!(error.is_shutdown()),
-        };
-        match thread_rng().gen_range(0..4) {
-            0 => drop(sleep),
-            1 => {
-                // Begun, moved, and then awaited by another waker.
-                let waker = CountingWaker::new().into();
-                if sleep.poll_elapsed(&mut Context::from_waker(&waker)).is_pending() {
-                    Pin::new(&mut sleep).reset_after(HOUR * thread_rng().gen_range(1..12));
-                }
-                let _ended = std::future::poll_fn(|cx| sleep.poll_elapsed(cx)).await;
-            }
-            _ => {
-                let _ended = std::future::poll_fn(|cx| sleep.poll_elapsed(cx)).await;
-            }
-        }
-    }
 }
