@@ -1,5 +1,7 @@
 //! Whether two wakers are one, told by 8 bytes.
 
+use std::fmt;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 
@@ -8,89 +10,81 @@ use std::task::Waker;
 ///
 /// A process has very many wakers but few kinds of them, which differ by the address of their functions: a kind is
 /// remembered by the first that is seen of it, and takes one byte here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WakerId {
-    data: [u8; 7],
-    kind: Kind,
-}
+// One word, with the kind's number in its upper byte and the other address below: it is moved in a register then. Written
+// by parts and read as a whole soon after, the processor would have to wait until all of them lie in its cache.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WakerId(NonZeroU64);
 
-/// The number of a kind in [`KINDS`]. An enum for the sake of all the values that it does not have: they tell the
-/// states of a future that has no waker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum Kind {
-    First,
-    Second,
-    Third,
-    Fourth,
-    Fifth,
-    Sixth,
-    Seventh,
-    Eighth,
-}
-
+/// The address of the functions of each kind, or zero as long as there is none. The first kind has the number 1.
+///
 /// Tasks and `block_on` are two; `join_all` and its likes have one for each type of future. Wakers of kinds beyond the
 /// eighth that a process shows to its timers have no [`WakerId`]: polling a timer again with one takes the shard's
 /// lock.
-static KINDS: [(Kind, AtomicUsize); 8] = [
-    (Kind::First, AtomicUsize::new(0)),
-    (Kind::Second, AtomicUsize::new(0)),
-    (Kind::Third, AtomicUsize::new(0)),
-    (Kind::Fourth, AtomicUsize::new(0)),
-    (Kind::Fifth, AtomicUsize::new(0)),
-    (Kind::Sixth, AtomicUsize::new(0)),
-    (Kind::Seventh, AtomicUsize::new(0)),
-    (Kind::Eighth, AtomicUsize::new(0)),
-];
+static KINDS: [AtomicUsize; WakerId::KINDS as usize] =
+    [const { AtomicUsize::new(0) }; WakerId::KINDS as usize];
+
+/// Bits below the number of the kind.
+const ADDRESS_BITS: u32 = 56;
 
 impl WakerId {
+    /// How many kinds are told apart. Their numbers are from 1 to this one.
+    pub(crate) const KINDS: u8 = 8;
+
     /// `None` for one that cannot be told from others.
     #[inline]
     pub(crate) fn of(waker: &Waker) -> Option<Self> {
         let vtable = std::ptr::from_ref(waker.vtable()).addr();
-        let kind = Kind::of(vtable)?;
-        let &[ref data @ .., 0] = &(waker.data().addr() as u64).to_le_bytes() else { return None };
-        Some(Self { data: *data, kind })
+        // Relaxed: the address is all there is to see.
+        let known = KINDS.iter().position(|known| known.load(Ordering::Relaxed) == vtable);
+        let place = known.or_else(|| remember(vtable))?;
+        let kind = NonZeroU64::new((place as u64 + 1) << ADDRESS_BITS)?;
+        let data = waker.data().addr() as u64;
+        (data >> ADDRESS_BITS == 0).then_some(Self(kind | data))
     }
 
-    /// All of it, for a place that is written without a lock.
+    /// All of it. The upper byte is from 1 to [`KINDS`](Self::KINDS).
     #[inline]
-    pub(crate) const fn to_bits(self) -> u64 {
-        let [a, b, c, d, e, f, g] = self.data;
-        u64::from_le_bytes([a, b, c, d, e, f, g, self.kind as u8])
+    pub(crate) const fn to_bits(self) -> NonZeroU64 {
+        self.0
+    }
+
+    /// The one that had these [bits](Self::to_bits).
+    #[inline]
+    pub(crate) const fn from_bits(bits: NonZeroU64) -> Self {
+        Self(bits)
     }
 
     /// Whether that waker has these addresses. With fewer instructions than to look for its kind among all.
     #[inline]
     pub(crate) fn is_of(self, waker: &Waker) -> bool {
-        let (_, vtable) = &KINDS[self.kind as usize];
-        let [data @ .., 0] = (waker.data().addr() as u64).to_le_bytes() else { return false };
-        data == self.data && vtable.load(Ordering::Relaxed) == std::ptr::from_ref(waker.vtable()).addr()
+        let word = self.0.get();
+        let (kind, data) = (word >> ADDRESS_BITS, word & ((1 << ADDRESS_BITS) - 1));
+        let vtable = usize::try_from(kind - 1).ok().and_then(|place| KINDS.get(place));
+        data == waker.data().addr() as u64
+            && vtable.is_some_and(|known| {
+                known.load(Ordering::Relaxed) == std::ptr::from_ref(waker.vtable()).addr()
+            })
     }
 }
 
-impl Kind {
-    #[inline]
-    fn of(vtable: usize) -> Option<Self> {
-        // Relaxed: the address is all there is to see.
-        let known = KINDS.iter().find(|(_, known)| known.load(Ordering::Relaxed) == vtable);
-        known.map_or_else(|| Self::remember(vtable), |&(kind, _)| Some(kind))
+impl fmt::Debug for WakerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WakerId({:#x})", self.0)
     }
+}
 
-    #[cold]
-    fn remember(vtable: usize) -> Option<Self> {
-        let free_or_same = KINDS.iter().find(|(_, known)| {
-            // Looks first: an attempt takes the cache line away from all who only look.
-            let known = match known.load(Ordering::Relaxed) {
-                0 => known
-                    .compare_exchange(0, vtable, Ordering::Relaxed, Ordering::Relaxed)
-                    .map_or_else(|k| k, |_| vtable),
-                known => known,
-            };
-            known == vtable
-        });
-        free_or_same.map(|&(kind, _)| kind)
-    }
+#[cold]
+fn remember(vtable: usize) -> Option<usize> {
+    KINDS.iter().position(|known| {
+        // Looks first: an attempt takes the cache line away from all who only look.
+        let known = match known.load(Ordering::Relaxed) {
+            0 => known
+                .compare_exchange(0, vtable, Ordering::Relaxed, Ordering::Relaxed)
+                .map_or_else(|k| k, |_| vtable),
+            known => known,
+        };
+        known == vtable
+    })
 }
 
 /// A waker for tests that need its kind to be known: those below, which use up the kinds, show it first.
@@ -175,6 +169,6 @@ mod tests {
 
     #[test]
     fn it_takes_8_bytes_also_where_there_may_be_none() {
-        assert_eq!(size_of::<Option<Option<WakerId>>>(), 8);
+        assert_eq!(size_of::<Option<WakerId>>(), 8);
     }
 }

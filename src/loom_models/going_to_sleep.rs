@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use super::checker::{block_on, check, check_most, thread};
-use super::{CountingWaker, LONG_AGO, OVERDUE, Parts, PolledDriver, Route, at, register};
+use super::{CountingWaker, LONG_AGO, OVERDUE, Parts, PolledDriver, Route, at, bring_forward, register};
 use crate::alarm::Alarm;
 use crate::shard::Shard;
 use crate::wheel::Nanos;
@@ -61,7 +61,7 @@ fn move_earlier_while_the_driver_goes_to_sleep(route: Route) -> &'static str {
     let Parts { shards, alarm, mut driver, .. } = Parts::new(route, 1);
     let shard = shards[0].clone();
     let key = register(&shard, at(3), &CountingWaker::new());
-    let owner = thread::spawn(move || assert!(shard.bring_forward(key, at(3), at(1), None)));
+    let owner = thread::spawn(move || assert!(bring_forward(&shard, key, at(3), at(1))));
     assert_eq!(driver.poll(), Poll::Pending);
     owner.join().unwrap();
     assert_not_overslept(&mut driver, &alarm, at(1))

@@ -113,6 +113,14 @@ fn register(shard: &Shard, deadline: Nanos, waker: &Arc<CountingWaker>) -> Key {
     registered.expect("not refused").expect("not due")
 }
 
+/// Moves a timer to earlier as its sleep does, and tells whether it is pending after that.
+fn bring_forward(shard: &Shard, key: Key, from: Nanos, to: Nanos) -> bool {
+    let waits = shard.bring_forward(key, from, to);
+    let is_pending = waits.is_ok();
+    waits.err().flatten().into_iter().for_each(Waker::wake);
+    is_pending
+}
+
 /// What the driver does with a shard at `now`, on a thread of its own.
 fn spawn_turn(shard: &Arc<Shard>, now: Nanos, batch: usize) -> checker::thread::JoinHandle<()> {
     let shard = shard.clone();

@@ -50,7 +50,7 @@ impl Abandoned {
         if key_of(before).is_some() {
             return false;
         }
-        self.waker.store(waker.to_bits(), Ordering::Relaxed);
+        self.waker.store(waker.to_bits().get(), Ordering::Relaxed);
         let left = self.key.compare_exchange(before, key.to_bits(), Ordering::AcqRel, Ordering::Relaxed);
         if left == Ok(EMPTY) {
             has_driver_come();
@@ -67,7 +67,7 @@ impl Abandoned {
     /// Whether there seems to be one that has that waker.
     #[inline]
     fn has(&self, waker: WakerId) -> bool {
-        self.waker.load(Ordering::Relaxed) == waker.to_bits() && self.has_any()
+        self.waker.load(Ordering::Relaxed) == waker.to_bits().get() && self.has_any()
     }
 
     /// For who counts, under the lock. Its entry may have been handed out.

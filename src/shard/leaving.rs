@@ -38,7 +38,12 @@ impl Shard {
         if self.published.has_handed_out(deadline) {
             return None;
         }
-        let mut state = self.state.lock();
+        self.take_out(self.state.lock(), key)
+    }
+
+    /// As [`cancel`](Self::cancel), for who has the lock. Lets go of it.
+    #[inline]
+    pub(super) fn take_out(&self, mut state: ShortLockGuard<'_, State>, key: Key) -> Option<Waker> {
         let waker = state.cancel(key)?;
         // A paused clock would go on to the time of a timer that is no more.
         let disarm = state.hierarchy.is_empty() && self.alarm.is_paused();

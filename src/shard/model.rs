@@ -117,11 +117,11 @@ impl Model {
     fn move_to(&mut self, which: usize, to: Nanos, is_tolerant: bool) -> Result<(), TestCaseError> {
         let Live { key, deadline, .. } = *self.some_live(which);
         let is_pending = if is_tolerant {
-            self.shard.reschedule_rounded(key, deadline, to)
+            self.shard.reschedule_rounded(key, to).is_ok()
         } else if to >= deadline {
             self.shard.postpone(key, to)
         } else {
-            self.shard.bring_forward(key, deadline, to, None)
+            self.shard.bring_forward(key, deadline, to).is_ok()
         };
         prop_assert!(is_pending);
         self.some_live(which).deadline = to;

@@ -18,30 +18,27 @@ impl Shard {
 
     /// Moves an entry to a later deadline, or to the one that it has. Tells whether it is pending: not if it had been
     /// handed out.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn postpone(&self, key: Key, to: Nanos) -> bool {
         self.state.lock().hierarchy.postpone(key, to)
     }
 
-    /// Moves an entry to an earlier deadline, and tells whether it is pending after that: not if it had been
-    /// handed out, and not if the wheel has passed the new deadline. Then its waker is woken. `now` is the time, if the
-    /// caller has looked.
-    #[inline]
-    pub(crate) fn bring_forward(&self, key: Key, from: Nanos, to: Nanos, now: Option<Nanos>) -> bool {
+    /// Moves an entry to an earlier deadline. Gives back whoever is to be woken where it is not pending after that: nobody
+    /// if it had been handed out, its waker if the wheel has passed the new deadline.
+    #[inline(always)]
+    pub(crate) fn bring_forward(&self, key: Key, from: Nanos, to: Nanos) -> Result<(), Option<Waker>> {
         // Where the clock may jump, whoever polls next expects to find what has passed. Otherwise the driver will.
-        let now = if self.is_pausable() { now.unwrap_or_else(|| self.clock.now()) } else { Nanos::ZERO };
-        let mut state = self.state.lock();
-        // What the wheel has passed counts as handed out.
-        if to <= now.max(state.hierarchy.elapsed()) {
-            drop(state);
-            if let Some(waker) = self.cancel(key, from) {
-                waker.wake();
-            }
-            return false;
+        if self.is_pausable() && to <= self.clock.now() {
+            return Err(self.cancel(key, from));
         }
-        let Some(expiration) = state.hierarchy.bring_forward(key, to) else { return false };
+        let mut state = self.state.lock();
+        let expiration = state.hierarchy.bring_forward(key, to).ok_or(None)?;
+        // What the wheel has passed counts as handed out. An entry that stays where it is lies ahead.
+        if expiration < Nanos::MAX && to <= state.hierarchy.elapsed() {
+            return Err(self.take_out(state, key));
+        }
         self.publish_and_request(state, expiration);
-        true
+        Ok(())
     }
 
     /// Moves an entry to `to`, or if that has passed to `soon` from now, unless it is due before that. Tells to which.

@@ -65,8 +65,8 @@ impl Drop for ShardRef {
         }
         // What was there before is given up; all of it, where a thread is about to end. That comes last, because with
         // the last reference to a shard code of a user's may be dropped.
-        let _ = SPARE.try_with(|spare| self.shard = spare.keep(self.shard.take()));
-        if let Some(shard) = self.shard.take() {
+        let kept = SPARE.try_with(|spare| spare.keep(self.shard.take()));
+        if let Some(shard) = kept.unwrap_or_else(|_| self.shard.take()) {
             give_up(shard);
         }
     }

@@ -17,21 +17,17 @@ impl Shard {
         self.register_by(Hierarchy::insert_rounded_and_tell, now, deadline, waker)
     }
 
-    /// Moves an entry to a deadline that was rounded, and that lies ahead by the clock. Tells whether it is pending after
-    /// that, as [`bring_forward`](Self::bring_forward) does.
-    pub(crate) fn reschedule_rounded(&self, key: Key, from: Nanos, to: Nanos) -> bool {
+    /// Moves an entry to a deadline that was rounded, and that lies ahead by the clock. Gives back whoever is to be woken,
+    /// as [`bring_forward`](Self::bring_forward) does.
+    pub(crate) fn reschedule_rounded(&self, key: Key, to: Nanos) -> Result<(), Option<Waker>> {
         let mut state = self.state.lock();
         // The driver may have come to it meanwhile.
         if to <= state.hierarchy.elapsed() {
-            drop(state);
-            if let Some(waker) = self.cancel(key, from) {
-                waker.wake();
-            }
-            return false;
+            return Err(self.take_out(state, key));
         }
-        let Some(expiration) = state.hierarchy.reschedule_rounded_and_tell(key, to) else { return false };
+        let expiration = state.hierarchy.reschedule_rounded_and_tell(key, to).ok_or(None)?;
         self.publish_and_request(state, expiration);
-        true
+        Ok(())
     }
 }
 
@@ -47,7 +43,7 @@ mod tests {
 
     /// The driver may have turned since the caller looked at the clock.
     #[test]
-    fn a_timer_that_is_moved_to_a_deadline_that_the_driver_has_passed_wakes_its_task() {
+    fn a_timer_that_is_moved_to_a_deadline_that_the_driver_has_passed_gives_back_its_waker() {
         let at = |millis| Nanos::from_duration(Duration::from_millis(millis));
         let shard = lone_shard();
         let mut task = task::spawn(());
@@ -56,7 +52,8 @@ mod tests {
         let key = shard.register_rounded(at(0), at(1_024), waker).expect("not refused").expect("not due");
 
         assert_eq!(shard.turn(at(100), at(10), 100, &mut Vec::new()), Turn::Until(at(1_024)));
-        assert!(!shard.reschedule_rounded(key, at(1_024), at(64)));
+        let waker = shard.reschedule_rounded(key, at(64)).expect_err("it has passed");
+        waker.expect("it was pending").wake();
         assert!(task.is_woken());
         assert_eq!(shard.pending(), 0);
     }

@@ -50,19 +50,19 @@ impl TimingWheel {
         let now = shard.clock().now();
         // Another look at the clock would cost as much as all the rest. It is needed where the clock may jump.
         let state = if shard.is_pausable() { State::Unregistered } else { State::MadeAt(now) };
-        Sleep { shard, deadline: now.after(duration), state }
+        Sleep { shard, deadline: now.after(duration), state: state.pack() }
     }
 
     /// Waits until `deadline`, as [`sleep`](Self::sleep) does. One that has passed is ready at the first poll.
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
         let shard = ShardRef::new(self.shard());
         let deadline = shard.clock().nanos(deadline);
-        Sleep { shard, deadline, state: State::Unregistered }
+        Sleep { shard, deadline, state: State::Unregistered.pack() }
     }
 
     /// A timer without a deadline, for who moves it to one before it is polled.
     pub(crate) fn sleep_unset(&self) -> Sleep {
-        Sleep { shard: ShardRef::new(self.shard()), deadline: Nanos::MAX, state: State::Unregistered }
+        Sleep { shard: ShardRef::new(self.shard()), deadline: Nanos::MAX, state: State::Unregistered.pack() }
     }
 
     /// As [`sleep`](Self::sleep), but refuses at once what could not run.

@@ -2,6 +2,7 @@
 
 mod make;
 mod poll;
+mod state;
 mod tolerant;
 mod within;
 
@@ -18,6 +19,7 @@ use crate::error::Error;
 use crate::shard::ShardRef;
 use crate::waker_id::WakerId;
 use crate::wheel::{Key, Nanos};
+use state::{Packed, State};
 
 /// The future of [`TimingWheel::sleep`](crate::TimingWheel::sleep) and
 /// [`TimingWheel::sleep_until`](crate::TimingWheel::sleep_until).
@@ -29,32 +31,7 @@ use crate::wheel::{Key, Nanos};
 pub struct Sleep {
     shard: ShardRef,
     deadline: Nanos,
-    state: State,
-}
-
-/// | state | entry in the shard | next |
-/// |---|---|---|
-/// | `MadeAt` | none | polled: as `Unregistered` |
-/// | `Unregistered` | none | polled: `Registered`, or `Elapsed` if the deadline is known to have passed |
-/// | `Registered` | until the driver hands it out | polled: `Elapsed`, once the driver came to the deadline |
-/// | `Due` | none | polled: `Elapsed`, once the task has budget to be told |
-/// | `Elapsed` | none | reset, as in any state: `Unregistered`, unless the entry could be moved |
-/// | `RoundedAt` | none | polled: as `Unregistered` |
-#[derive(Clone, Copy, Debug)]
-enum State {
-    /// At a time that is as good as now, because the clock does not jump.
-    MadeAt(Nanos),
-    Unregistered,
-    /// With the waker that is in the entry, if it can be told from others: a poll by the same has nothing to do. While
-    /// the entry is pending its waker is alive, so no other waker has the same addresses.
-    Registered {
-        key: Key,
-        waker: Option<WakerId>,
-    },
-    Due,
-    Elapsed,
-    /// With a deadline that was rounded up, at that time.
-    RoundedAt(Nanos),
+    state: Packed,
 }
 
 // A server holds very many.
@@ -75,7 +52,7 @@ impl Sleep {
     /// due. A sleep that was never polled has not elapsed, whatever its deadline.
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        match self.state {
+        match self.state.unpack() {
             State::MadeAt(_) | State::RoundedAt(_) | State::Unregistered => false,
             State::Registered { .. } => self.has_come_to(self.deadline),
             State::Due | State::Elapsed => true,
@@ -143,32 +120,56 @@ impl Sleep {
         self.get_mut().move_to(deadline);
     }
 
-    pub(crate) fn move_to(&mut self, to: Nanos) {
-        self.change_deadline(to, None);
-    }
-
-    /// As [`move_to`](Self::move_to), for whoever has just looked at the clock: neither this nor the next poll does.
-    pub(crate) fn move_to_at(&mut self, now: Nanos, to: Nanos) {
-        self.change_deadline(to, Some(now));
-    }
-
     #[inline]
-    fn change_deadline(&mut self, to: Nanos, now: Option<Nanos>) {
-        let from = std::mem::replace(&mut self.deadline, to);
-        if to >= from
-            && let State::Registered { key, .. } = self.state
-            && self.shard.postpone(key, to)
-        {
-            return;
+    pub(crate) fn move_to(&mut self, to: Nanos) {
+        if to < self.deadline { self.bring_forward(to) } else { self.postpone(to) }
+    }
+
+    /// As [`move_to`](Self::move_to), for whoever has just looked at the clock: the next poll does not.
+    pub(crate) fn move_to_at(&mut self, now: Nanos, to: Nanos) {
+        self.move_to(to);
+        if let State::Unregistered = self.state.unpack() {
+            self.state = State::MadeAt(now).pack();
         }
-        let before = std::mem::replace(&mut self.state, now.map_or(State::Unregistered, State::MadeAt));
-        // If it is not pending after that, whoever waits has been woken, and registers at its next poll.
-        if to < from
-            && let State::Registered { key, .. } = before
-            && self.shard.bring_forward(key, from, to, now)
-        {
-            self.state = before;
+    }
+
+    /// Moves the deadline to a later one, or to the one that it has.
+    #[inline(always)]
+    fn postpone(&mut self, to: Nanos) {
+        self.deadline = to;
+        match self.state.unpack() {
+            State::Registered { key, .. } if self.shard.postpone(key, to) => {}
+            _ => self.state = State::Unregistered.pack(),
         }
+    }
+
+    /// Moves the deadline to an earlier one.
+    #[inline(always)]
+    fn bring_forward(&mut self, to: Nanos) {
+        let waits = match self.state.unpack() {
+            State::Registered { key, .. } => match self.shard.bring_forward(key, self.deadline, to) {
+                Ok(()) => return self.deadline = to,
+                Err(waits) => waits,
+            },
+            _ => None,
+        };
+        self.deadline = to;
+        self.state = State::Unregistered.pack();
+        Self::wake_to_poll_again(waits);
+    }
+
+    /// Whoever waited for an entry that could not be moved registers at its next poll.
+    #[cold]
+    fn wake_to_poll_again(waits: Option<Waker>) {
+        if let Some(waker) = waits {
+            waker.wake();
+        }
+    }
+
+    /// Apart, so that to drop one that was never registered takes no register from the caller.
+    #[inline(never)]
+    fn discard(&self, key: Key, waker: Option<WakerId>) {
+        self.shard.discard(key, self.deadline, waker);
     }
 
     pub(crate) const fn deadline_nanos(&self) -> Nanos {
@@ -216,14 +217,15 @@ impl Sleep {
 
 impl FusedFuture for Sleep {
     fn is_terminated(&self) -> bool {
-        matches!(self.state, State::Elapsed)
+        matches!(self.state.unpack(), State::Elapsed)
     }
 }
 
 impl Drop for Sleep {
+    #[inline]
     fn drop(&mut self) {
-        if let State::Registered { key, waker } = self.state {
-            self.shard.discard(key, self.deadline, waker);
+        if let State::Registered { key, waker } = self.state.unpack() {
+            self.discard(key, waker);
         }
     }
 }
@@ -233,7 +235,7 @@ impl fmt::Debug for Sleep {
         let Self { shard: _, deadline: _, state } = self;
         f.debug_struct("Sleep")
             .field("deadline", &self.deadline())
-            .field("state", state)
+            .field("state", &state.unpack())
             .finish_non_exhaustive()
     }
 }

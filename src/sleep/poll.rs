@@ -27,7 +27,7 @@ impl Sleep {
     /// Whether nothing has happened since a poll by the same waker.
     #[inline]
     fn waits_for(&self, current: &Waker) -> bool {
-        match self.state {
+        match self.state.unpack() {
             State::Registered { key: _, waker: Some(waker) } => {
                 waker.is_of(current) && !self.shard.has_reached(self.deadline)
             }
@@ -39,9 +39,9 @@ impl Sleep {
     #[inline(never)]
     fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let waker = cx.waker();
-        let result = match self.state {
+        let result = match self.state.unpack() {
             State::MadeAt(_) | State::Unregistered => {
-                let now = if let State::MadeAt(now) = self.state { now } else { self.now() };
+                let now = if let State::MadeAt(now) = self.state.unpack() { now } else { self.now() };
                 if self.take_over(now, waker) {
                     return Poll::Pending;
                 }
@@ -51,7 +51,7 @@ impl Sleep {
             State::Registered { key, waker: _ } => ready!(self.poll_registered(key, waker)),
             State::Due | State::Elapsed => Ok(()),
         };
-        self.state = if result.is_ok() { State::Elapsed } else { State::Unregistered };
+        self.state = if result.is_ok() { State::Elapsed } else { State::Unregistered }.pack();
         Poll::Ready(result)
     }
 
@@ -62,7 +62,7 @@ impl Sleep {
             let current = waker.clone();
             let id = WakerId::of(&current);
             if let Ok(before) = self.shard.set_waker(key, current) {
-                self.state = State::Registered { key, waker: id };
+                self.state = State::Registered { key, waker: id }.pack();
                 // Last, as it may panic: what is remembered has to be true then.
                 drop(before);
                 return Poll::Pending;
@@ -76,7 +76,7 @@ impl Sleep {
     fn take_over(&mut self, now: Nanos, waker: &Waker) -> bool {
         let Some(id) = WakerId::of(waker) else { return false };
         let Some(key) = self.shard.take_over(now, self.deadline, waker, id) else { return false };
-        self.state = State::Registered { key, waker: Some(id) };
+        self.state = State::Registered { key, waker: Some(id) }.pack();
         true
     }
 
@@ -89,7 +89,7 @@ impl Sleep {
         match self.shard.replace_abandoned(now, self.deadline, waker)? {
             None => Ok(Poll::Ready(())),
             Some(key) => {
-                self.state = State::Registered { key, waker: id };
+                self.state = State::Registered { key, waker: id }.pack();
                 Ok(Poll::Pending)
             }
         }
@@ -104,7 +104,7 @@ impl Future for Sleep {
         // A task that only ever finds its timers elapsed has to let others run, as with tokio's.
         let Poll::Ready(budget) = coop::poll_proceed(cx) else {
             if result.is_ok() {
-                self.state = State::Due;
+                self.state = State::Due.pack();
             }
             return Poll::Pending;
         };

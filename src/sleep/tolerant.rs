@@ -45,7 +45,7 @@ impl Sleep {
     /// # }
     /// ```
     pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
-        let now = match self.state {
+        let now = match self.state.unpack() {
             State::MadeAt(now) => now,
             _ => self.now(),
         };
@@ -110,14 +110,16 @@ impl Sleep {
         if to <= now {
             return self.move_to_at(now, to);
         }
-        let from = std::mem::replace(&mut self.deadline, to);
-        let before = std::mem::replace(&mut self.state, State::RoundedAt(now));
-        // If it is not pending after that, whoever waits has been woken, and registers at its next poll.
-        if let State::Registered { key, .. } = before
-            && self.shard.reschedule_rounded(key, from, to)
-        {
-            self.state = before;
-        }
+        self.deadline = to;
+        let waits = match self.state.unpack() {
+            State::Registered { key, .. } => match self.shard.reschedule_rounded(key, to) {
+                Ok(()) => return,
+                Err(waits) => waits,
+            },
+            _ => None,
+        };
+        self.state = State::RoundedAt(now).pack();
+        Self::wake_to_poll_again(waits);
     }
 
     /// How the wheel's ticks lie.
@@ -134,7 +136,7 @@ impl Sleep {
         match self.shard.register_rounded(now, self.deadline, waker)? {
             None => Ok(Poll::Ready(())),
             Some(key) => {
-                self.state = State::Registered { key, waker: id };
+                self.state = State::Registered { key, waker: id }.pack();
                 Ok(Poll::Pending)
             }
         }

@@ -16,7 +16,7 @@ impl Sleep {
     /// The deadline at which a task is to be woken, or was woken already; `None` if none is registered.
     #[inline]
     pub(crate) const fn armed(&self) -> Option<Nanos> {
-        match self.state {
+        match self.state.unpack() {
             State::Registered { .. } => Some(self.deadline),
             State::MadeAt(_) | State::Unregistered | State::Due | State::Elapsed | State::RoundedAt(_) => {
                 None
@@ -44,8 +44,8 @@ impl Sleep {
 
     /// Takes the timer out of the wheel. There is no waker if none was registered, or if it has been woken.
     fn take_waker(&mut self) -> Option<Waker> {
-        let State::Registered { key, .. } = self.state else { return None };
-        self.state = State::Unregistered;
+        let State::Registered { key, .. } = self.state.unpack() else { return None };
+        self.state = State::Unregistered.pack();
         self.shard.cancel(key, self.deadline)
     }
 }

@@ -1,7 +1,6 @@
 //! Moving an entry to another deadline.
 
 use super::bucket::Kind;
-use super::slab::Link;
 use super::{Hierarchy, Key, Nanos};
 
 impl<T> Hierarchy<T> {
@@ -63,28 +62,7 @@ impl<T> Hierarchy<T> {
     #[inline(always)]
     pub(crate) fn bring_forward(&mut self, key: Key, deadline: Nanos) -> Option<Nanos> {
         let link = self.entries.get_link_mut(key.index())?;
-        let place = link.place;
-        if self.levels.moves_down_before(place.bucket(), deadline) {
-            return self.levels.holds(key, place).then(|| {
-                debug_assert!(deadline <= link.deadline);
-                link.deadline = deadline;
-                Nanos::MAX
-            });
-        }
-        let slot = self.levels.slot_for(deadline);
-        let expiration = if slot.bucket == place.bucket() {
-            if !self.levels.holds(key, place) {
-                return None;
-            }
-            debug_assert!(deadline <= link.deadline);
-            link.deadline = deadline;
-            self.levels.shorten(slot, deadline)
-        } else {
-            self.levels.unlink(key, place)?;
-            let (place, expiration) = self.levels.link(key, deadline, slot);
-            *link = Link { deadline, place };
-            expiration
-        };
+        let expiration = self.levels.bring_forward(key, link, deadline)?;
         self.debug_assert_linked(key);
         Some(expiration)
     }

@@ -112,7 +112,7 @@ fn moved(scale: Scale, rig: &Rig, name: &'static str, moves: Moves) -> Compariso
     comparison
 }
 
-/// The time of the moves alone.
+/// The time of the moves alone: the deadlines are known before.
 fn move_all<S: Future>(
     rig: &Rig,
     moves: Moves,
@@ -123,18 +123,22 @@ fn move_all<S: Future>(
 ) -> Duration {
     let mut first = pin!(first);
     let mut sum = Duration::ZERO;
+    // All of them are kept: one that was dropped would leave its place, which is an earlier one, to the next.
+    let mut moved = Vec::new();
+    let mut deadlines = Vec::with_capacity(moves.steps);
     if let Some(first) = first.as_mut().as_pin_mut() {
         assert_pending(first, cx);
     }
     for _ in 0..moves.timers {
         let start = Instant::now();
-        let mut timer = pin!(make(start + (moves.delay)(0)));
+        deadlines.clear();
+        deadlines.extend((1..=moves.steps as u64).map(|step| start + (moves.delay)(step)));
+        let mut timer = Box::pin(make(start + (moves.delay)(0)));
         assert_pending(timer.as_mut(), cx);
         settle(rig);
-        sum += time(|| {
-            (1..=moves.steps as u64).for_each(|step| reset(timer.as_mut(), start + (moves.delay)(step)));
-        });
-        assert_pending(timer, cx);
+        sum += time(|| deadlines.iter().for_each(|&deadline| reset(timer.as_mut(), deadline)));
+        assert_pending(timer.as_mut(), cx);
+        moved.push(timer);
     }
     if let Some(first) = first.as_pin_mut() {
         assert_pending(first, cx);

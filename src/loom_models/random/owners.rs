@@ -8,7 +8,7 @@ use std::task::{Wake, Waker};
 use shuttle::rand::{Rng, thread_rng};
 
 use super::super::checker::{check_most, thread};
-use super::super::{at, shard, turn};
+use super::super::{at, bring_forward, shard, turn};
 use crate::bound::Bound;
 use crate::driver::Shards;
 use crate::shard::Shard;
@@ -100,7 +100,7 @@ impl Owner {
                 let moved = if to >= timer.deadline {
                     self.shard.postpone(timer.key, at(to))
                 } else {
-                    self.shard.bring_forward(timer.key, at(timer.deadline), at(to), None)
+                    bring_forward(&self.shard, timer.key, at(timer.deadline), at(to))
                 };
                 if moved {
                     timer.timer.deadline.store(to, Ordering::Relaxed);

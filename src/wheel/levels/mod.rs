@@ -2,6 +2,7 @@
 
 mod invariants;
 mod lens;
+mod moving;
 mod tolerant;
 
 use super::bucket::{Bucket, Kind};
@@ -108,13 +109,6 @@ impl Levels {
         (place, bucket.expiration)
     }
 
-    /// A key has got an earlier deadline, which belongs into the same bucket. Tells the bucket's expiration as
-    /// [`link`](Self::link) does.
-    #[inline]
-    pub(super) fn shorten(&mut self, slot: Slot, deadline: Nanos) -> Nanos {
-        if slot.level == 0 { self.buckets[slot.bucket.as_index()].wait_for(deadline) } else { Nanos::MAX }
-    }
-
     /// Takes a key out, unless another stands in its place: then it is stale.
     #[inline]
     pub(super) fn unlink(&mut self, key: Key, place: Place) -> Option<()> {
@@ -125,26 +119,6 @@ impl Levels {
     #[inline(always)]
     pub(super) fn holds(&self, key: Key, place: Place) -> bool {
         self.bucket(place.bucket()).get(place.position()) == Some(key)
-    }
-
-    /// Whether a bucket moves its entries down before that deadline: so one that has got it may wait there.
-    #[inline]
-    pub(super) fn moves_down_before(&self, id: BucketId, deadline: Nanos) -> bool {
-        let bucket = self.bucket(id);
-        bucket.kind == Kind::Overflow && bucket.expiration < deadline
-    }
-
-    /// A key has got a later deadline. On level 0, within the bucket's tick, the bucket waits for it. One that was
-    /// moved further, or that stands on a coarser level, is moved on when the bucket comes up.
-    #[inline(always)]
-    pub(super) fn extend(&mut self, id: BucketId, deadline: Nanos) {
-        let last = self.bucket(id).expiration;
-        if self.is_finest(id)
-            && deadline > last
-            && self.resolution.tick_of_deadline(deadline) == self.due_tick(last)
-        {
-            self.buckets[id.as_index()].expiration = deadline;
-        }
     }
 
     /// The bucket that is to be drained next, and when. Buckets that were emptied come without a time.
