@@ -20,7 +20,7 @@ pub(crate) struct WakerId(NonZeroU64);
 /// Tasks and `block_on` are two; `join_all` and its likes have one for each type of future. Wakers of kinds beyond the
 /// eighth that a process shows to its timers have no [`WakerId`]: polling a timer again with one takes the shard's
 /// lock.
-static KINDS: [AtomicUsize; WakerId::KINDS as usize] =
+static VTABLES: [AtomicUsize; WakerId::KINDS as usize] =
     [const { AtomicUsize::new(0) }; WakerId::KINDS as usize];
 
 /// Bits below the number of the kind.
@@ -35,7 +35,7 @@ impl WakerId {
     pub(crate) fn of(waker: &Waker) -> Option<Self> {
         let vtable = std::ptr::from_ref(waker.vtable()).addr();
         // Relaxed: the address is all there is to see.
-        let known = KINDS.iter().position(|known| known.load(Ordering::Relaxed) == vtable);
+        let known = VTABLES.iter().position(|known| known.load(Ordering::Relaxed) == vtable);
         let place = known.or_else(|| remember(vtable))?;
         let kind = NonZeroU64::new((place as u64 + 1) << ADDRESS_BITS)?;
         let data = waker.data().addr() as u64;
@@ -59,7 +59,7 @@ impl WakerId {
     pub(crate) fn is_of(self, waker: &Waker) -> bool {
         let word = self.0.get();
         let (kind, data) = (word >> ADDRESS_BITS, word & ((1 << ADDRESS_BITS) - 1));
-        let vtable = usize::try_from(kind - 1).ok().and_then(|place| KINDS.get(place));
+        let vtable = usize::try_from(kind - 1).ok().and_then(|place| VTABLES.get(place));
         data == waker.data().addr() as u64
             && vtable.is_some_and(|known| {
                 known.load(Ordering::Relaxed) == std::ptr::from_ref(waker.vtable()).addr()
@@ -75,7 +75,7 @@ impl fmt::Debug for WakerId {
 
 #[cold]
 fn remember(vtable: usize) -> Option<usize> {
-    KINDS.iter().position(|known| {
+    VTABLES.iter().position(|known| {
         // Looks first: an attempt takes the cache line away from all who only look.
         let known = match known.load(Ordering::Relaxed) {
             0 => known

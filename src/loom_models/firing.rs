@@ -103,7 +103,7 @@ fn a_timer_that_is_moved_to_earlier_and_cancelled_is_gone_when_cancel_returns() 
     });
 }
 
-/// Fails if moving it there wakes without cancelling, or cancels without waking.
+/// Fails if moving it there gives back a waker without taking it out, or takes it out without giving it back.
 #[test]
 fn a_timer_that_is_moved_into_the_past_wakes_once() {
     check(["woken"], || {

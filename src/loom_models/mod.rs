@@ -115,7 +115,7 @@ fn register(shard: &Shard, deadline: Nanos, waker: &Arc<CountingWaker>) -> Key {
 
 /// Moves a timer to earlier as its sleep does, and tells whether it is pending after that.
 fn bring_forward(shard: &Shard, key: Key, from: Nanos, to: Nanos) -> bool {
-    let waits = shard.bring_forward(key, from, to);
+    let waits = shard.bring_forward(key, from, to, Clock::now);
     let is_pending = waits.is_ok();
     waits.err().flatten().into_iter().for_each(Waker::wake);
     is_pending

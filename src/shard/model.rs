@@ -7,6 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{Shard, Turn, testing};
+use crate::clock::Clock;
 use crate::stats::Stats;
 use crate::waker_id::{KnownWaker, WakerId};
 use crate::wheel::{Key, Nanos};
@@ -121,7 +122,7 @@ impl Model {
         } else if to >= deadline {
             self.shard.postpone(key, to)
         } else {
-            self.shard.bring_forward(key, deadline, to).is_ok()
+            self.shard.bring_forward(key, deadline, to, Clock::now).is_ok()
         };
         prop_assert!(is_pending);
         self.some_live(which).deadline = to;

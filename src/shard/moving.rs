@@ -4,6 +4,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use super::Shard;
+use crate::clock::Clock;
 use crate::wheel::{Key, Nanos};
 
 impl Shard {
@@ -24,17 +25,27 @@ impl Shard {
     }
 
     /// Moves an entry to an earlier deadline. Gives back whoever is to be woken where it is not pending after that: nobody
-    /// if it had been handed out, its waker if the wheel has passed the new deadline.
+    /// if it had been handed out, its waker if the wheel has passed the new deadline. `now` is asked where the clock can
+    /// be paused.
     #[inline(always)]
-    pub(crate) fn bring_forward(&self, key: Key, from: Nanos, to: Nanos) -> Result<(), Option<Waker>> {
+    pub(crate) fn bring_forward(
+        &self,
+        key: Key,
+        from: Nanos,
+        to: Nanos,
+        now: impl FnOnce(&Clock) -> Nanos,
+    ) -> Result<(), Option<Waker>> {
         // Where the clock may jump, whoever polls next expects to find what has passed. Otherwise the driver will.
-        if self.is_pausable() && to <= self.clock.now() {
+        if self.is_pausable() && to <= now(&self.clock) {
             return Err(self.cancel(key, from));
         }
         let mut state = self.state.lock();
         let expiration = state.hierarchy.bring_forward(key, to).ok_or(None)?;
-        // What the wheel has passed counts as handed out. An entry that stays where it is lies ahead.
-        if expiration < Nanos::MAX && to <= state.hierarchy.elapsed() {
+        let elapsed = state.hierarchy.elapsed();
+        // A bucket that moves its entries down before `to` has not begun.
+        debug_assert!(expiration < Nanos::MAX || to > elapsed);
+        // What the wheel has passed counts as handed out.
+        if expiration < Nanos::MAX && to <= elapsed {
             return Err(self.take_out(state, key));
         }
         self.publish_and_request(state, expiration);
@@ -69,5 +80,59 @@ impl Shard {
     /// How far the wheel has come.
     pub(crate) fn elapsed(&self) -> Nanos {
         self.state.lock().hierarchy.elapsed()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::shard::Turn;
+    use crate::shard::testing::lone_shard;
+    use crate::stats::Stats;
+
+    const fn at(micros: u64) -> Nanos {
+        Nanos(micros * 1_000)
+    }
+
+    /// Also where that is in the clock's own tick, in which another one is pending.
+    #[test]
+    fn a_timer_that_is_moved_to_a_deadline_that_the_driver_has_passed_is_taken_out_and_wakes_its_task() {
+        for (from, to) in
+            [(10_800, 10_100), (10_800, 10_200), (10_800, 9_000), (70_000, 10_200), (9_000_000, 0)]
+        {
+            let shard = lone_shard();
+            let arm = |deadline| {
+                let armed = shard.register(Nanos::ZERO, deadline, Waker::noop().clone());
+                armed.expect("not refused").expect("not due")
+            };
+            let [_, key, _] = [5_000, from, 10_900].map(|micros| arm(at(micros)));
+            assert_eq!(shard.turn(at(10_200), at(10_200), 100, &mut Vec::new()), Turn::Until(at(10_900)));
+
+            let moved = shard.bring_forward(key, at(from), at(to), |_| Nanos::ZERO);
+            assert!(matches!(moved, Err(Some(_))), "from {from} to {to}: {moved:?}");
+            let again = shard.bring_forward(key, at(to), Nanos::ZERO, |_| Nanos::ZERO);
+            assert!(matches!(again, Err(None)), "from {from} to {to}: {again:?}");
+
+            let mut stats = Stats::default();
+            shard.add_to(&mut stats);
+            assert_eq!((stats.fired, stats.cancelled, stats.pending), (1, 1, 1));
+            assert_eq!(shard.turn(at(10_900), at(10_900), 100, &mut Vec::new()), Turn::Until(Nanos::MAX));
+        }
+    }
+
+    #[test]
+    fn a_timer_that_is_moved_to_just_after_what_the_driver_has_passed_is_pending() {
+        for from in [10_800, 70_000, 9_000_000] {
+            let shard = lone_shard();
+            let armed = shard.register(Nanos::ZERO, at(from), Waker::noop().clone());
+            let key = armed.expect("not refused").expect("not due");
+            assert_eq!(
+                shard.turn(at(10_200), at(10_200), 100, &mut Vec::new()),
+                Turn::Until(shard.next_turn())
+            );
+            let to = Nanos(at(10_200).0 + 1);
+            assert!(shard.bring_forward(key, at(from), to, |_| Nanos::ZERO).is_ok());
+            assert_eq!((shard.pending(), shard.next_turn()), (1, to));
+        }
     }
 }

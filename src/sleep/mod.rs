@@ -15,6 +15,7 @@ use std::time::Duration;
 use futures::future::FusedFuture;
 use tokio::time::Instant;
 
+use crate::clock::Clock;
 use crate::error::Error;
 use crate::shard::ShardRef;
 use crate::waker_id::WakerId;
@@ -36,7 +37,7 @@ pub struct Sleep {
 
 // A server holds very many.
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Sleep>() == 32);
+const _: () = assert!(size_of::<Sleep>() == 32 && size_of::<Option<Sleep>>() == 32);
 
 impl Sleep {
     /// The instant at which this is ready.
@@ -122,12 +123,16 @@ impl Sleep {
 
     #[inline]
     pub(crate) fn move_to(&mut self, to: Nanos) {
-        if to < self.deadline { self.bring_forward(to) } else { self.postpone(to) }
+        if to < self.deadline { self.bring_forward(to, Clock::now) } else { self.postpone(to) }
     }
 
-    /// As [`move_to`](Self::move_to), for whoever has just looked at the clock: the next poll does not.
+    /// As [`move_to`](Self::move_to), for whoever has just looked at the clock: neither this nor the next poll does.
     pub(crate) fn move_to_at(&mut self, now: Nanos, to: Nanos) {
-        self.move_to(to);
+        if to < self.deadline {
+            self.bring_forward(to, |_| now);
+        } else {
+            self.postpone(to);
+        }
         if let State::Unregistered = self.state.unpack() {
             self.state = State::MadeAt(now).pack();
         }
@@ -145,22 +150,20 @@ impl Sleep {
 
     /// Moves the deadline to an earlier one.
     #[inline(always)]
-    fn bring_forward(&mut self, to: Nanos) {
+    fn bring_forward(&mut self, to: Nanos, now: impl FnOnce(&Clock) -> Nanos) {
         let waits = match self.state.unpack() {
-            State::Registered { key, .. } => match self.shard.bring_forward(key, self.deadline, to) {
-                Ok(()) => return self.deadline = to,
+            State::Registered { key, .. } => match self.shard.bring_forward(key, self.deadline, to, now) {
+                Ok(()) => {
+                    self.deadline = to;
+                    return;
+                }
                 Err(waits) => waits,
             },
             _ => None,
         };
         self.deadline = to;
         self.state = State::Unregistered.pack();
-        Self::wake_to_poll_again(waits);
-    }
-
-    /// Whoever waited for an entry that could not be moved registers at its next poll.
-    #[cold]
-    fn wake_to_poll_again(waits: Option<Waker>) {
+        // Last, as it may panic. Who waited registers at its next poll.
         if let Some(waker) = waits {
             waker.wake();
         }

@@ -40,8 +40,8 @@ impl Sleep {
     fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let waker = cx.waker();
         let result = match self.state.unpack() {
-            State::MadeAt(_) | State::Unregistered => {
-                let now = if let State::MadeAt(now) = self.state.unpack() { now } else { self.now() };
+            state @ (State::MadeAt(_) | State::Unregistered) => {
+                let now = if let State::MadeAt(now) = state { now } else { self.now() };
                 if self.take_over(now, waker) {
                     return Poll::Pending;
                 }

@@ -119,7 +119,10 @@ impl Sleep {
             _ => None,
         };
         self.state = State::RoundedAt(now).pack();
-        Self::wake_to_poll_again(waits);
+        // Last, as it may panic. Who waited registers at its next poll.
+        if let Some(waker) = waits {
+            waker.wake();
+        }
     }
 
     /// How the wheel's ticks lie.

@@ -58,7 +58,8 @@ impl<T> Hierarchy<T> {
     }
 
     /// As [`reschedule`](Self::reschedule), for a deadline that is not later than the entry's. Tells the bucket's
-    /// expiration as [`insert_and_tell`](Self::insert_and_tell) does, or `MAX` for an entry that stays where it is.
+    /// expiration as [`insert_and_tell`](Self::insert_and_tell) does, or `MAX` for an entry that stays in a bucket which
+    /// lies ahead and moves its entries down before that deadline.
     #[inline(always)]
     pub(crate) fn bring_forward(&mut self, key: Key, deadline: Nanos) -> Option<Nanos> {
         let link = self.entries.get_link_mut(key.index())?;

@@ -124,7 +124,7 @@ fn move_all<S: Future>(
     let mut first = pin!(first);
     let mut sum = Duration::ZERO;
     // All of them are kept: one that was dropped would leave its place, which is an earlier one, to the next.
-    let mut moved = Vec::new();
+    let mut kept = Vec::new();
     let mut deadlines = Vec::with_capacity(moves.steps);
     if let Some(first) = first.as_mut().as_pin_mut() {
         assert_pending(first, cx);
@@ -138,7 +138,7 @@ fn move_all<S: Future>(
         settle(rig);
         sum += time(|| deadlines.iter().for_each(|&deadline| reset(timer.as_mut(), deadline)));
         assert_pending(timer.as_mut(), cx);
-        moved.push(timer);
+        kept.push(timer);
     }
     if let Some(first) = first.as_pin_mut() {
         assert_pending(first, cx);

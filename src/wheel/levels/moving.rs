@@ -21,8 +21,8 @@ impl Levels {
         }
     }
 
-    /// A key gets an earlier deadline. Tells the bucket's expiration as [`link`](Self::link) does, or `MAX` if it stays
-    /// where it is; `None` if the key is stale.
+    /// A key gets an earlier deadline. Tells the bucket's expiration as [`link`](Self::link) does, or `MAX` for one that
+    /// stays in a bucket which lies ahead and moves its entries down before that deadline; `None` if the key is stale.
     #[inline(always)]
     pub(in crate::wheel) fn bring_forward(
         &mut self,
@@ -60,7 +60,7 @@ impl Levels {
 
     /// Whether a bucket moves its entries down before that deadline: so one that has got it may wait there.
     #[inline]
-    pub(in crate::wheel) fn moves_down_before(&self, id: BucketId, deadline: Nanos) -> bool {
+    fn moves_down_before(&self, id: BucketId, deadline: Nanos) -> bool {
         let bucket = self.bucket(id);
         bucket.kind == Kind::Overflow && bucket.expiration < deadline
     }
