@@ -106,10 +106,11 @@ impl Shard {
         if deadline <= now || !self.abandoned.has(id) {
             return None;
         }
-        self.take_over_if(now, deadline, |left| left.will_wake(waker))
+        self.take_over_if(now, deadline, || self.abandoned.take(), |left| left.will_wake(waker))
     }
 
-    /// As [`register`](Self::register), in the place of the abandoned timer, of whatever task that was, if there is one.
+    /// As [`register`](Self::register), in the place of the abandoned timer, of whatever task that was, or of one that was
+    /// dropped on another worker, if there is one: where tasks go to and fro, as many come as go.
     #[inline]
     pub(crate) fn replace_abandoned(
         &self,
@@ -117,8 +118,9 @@ impl Shard {
         deadline: Nanos,
         mut waker: Waker,
     ) -> Result<Option<Key>, Error> {
-        if deadline > now && self.abandoned.has_any() {
-            let key = self.take_over_if(now, deadline, |left| {
+        if deadline > now && (self.abandoned.has_any() || self.has_cancelled_to_take()) {
+            let take = || self.abandoned.take().or_else(|| self.cancelled.take_one());
+            let key = self.take_over_if(now, deadline, take, |left| {
                 std::mem::swap(left, &mut waker);
                 true
             });
@@ -130,16 +132,24 @@ impl Shard {
         self.register(now, deadline, waker)
     }
 
-    /// Moves the abandoned entry to `deadline`, if its waker `is_wanted`. Otherwise takes it out.
+    /// Whether an entry may be taken over from those that were dropped on other workers. Not among very many, where an
+    /// old one's lies in no cache, and is waited for together with others.
+    #[inline]
+    fn has_cancelled_to_take(&self) -> bool {
+        self.cancelled.has_some_to_take() && !self.published.is_crowd()
+    }
+
+    /// Moves the entry that `take` gives to `deadline`, if its waker `is_wanted`. Otherwise takes it out.
     #[inline(always)]
     fn take_over_if(
         &self,
         now: Nanos,
         deadline: Nanos,
+        take: impl FnOnce() -> Option<Key>,
         is_wanted: impl FnOnce(&mut Waker) -> bool,
     ) -> Option<Key> {
         let mut state = self.state.lock();
-        let key = self.abandoned.take()?;
+        let key = take()?;
         // What the wheel has passed counts as handed out.
         if !state.ended
             && deadline > state.hierarchy.elapsed()

@@ -6,17 +6,24 @@
 //! rest. So the key is left here, on two lines. Who finds the place full takes all of them out, which waits for all
 //! together, and so does the driver, when it turns the shard and a second after the first key at the latest. Who counts,
 //! and who fires, counts them out: to have been left here is to be cancelled.
+//!
+//! Where tasks go to and fro between workers as many come as go. So a timer that would be inserted takes the place of one
+//! that was left here, as of an [abandoned](super::abandoned) one.
 
 use std::task::Waker;
 use std::time::Duration;
 
 use crate::contain::contained;
-use crate::sync::{AtomicU64, Ordering, ShortLock};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering, ShortLock};
 use crate::wheel::{Hierarchy, Key, Nanos};
 
 /// As many as fit, with the rest, into the two cache lines that processors fetch together. In a model fewer, so that
 /// the place fills.
 const CAPACITY: usize = if cfg!(loom) { 1 } else { 13 };
+
+/// So many are left by who takes one: where there are none, the next has to have the driver come anew. In a model fewer,
+/// so that one is taken.
+const LEFT: usize = if cfg!(loom) { 0 } else { 1 };
 
 /// One that found no room, and the abandoned one.
 const OTHERS: usize = 2;
@@ -28,16 +35,12 @@ const STAY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Cancelled {
-    keys: ShortLock<Keys>,
+    keys: ShortLock<[Key; CAPACITY]>,
+    /// How many of them there are. Changed under their lock, and looked at without, where a guess will do.
+    len: AtomicUsize,
     /// When the driver is to take them out, or the abandoned one; never, if there are none. Relaxed, as the shard's next
     /// expiration is.
     clear_by: AtomicU64,
-}
-
-#[derive(Debug)]
-struct Keys {
-    len: usize,
-    keys: [Key; CAPACITY],
 }
 
 /// What became of a key.
@@ -56,17 +59,20 @@ const _: () = assert!(size_of::<Cancelled>() == 128);
 
 impl Cancelled {
     pub(super) fn new() -> Self {
-        let keys = Keys { len: 0, keys: [Key::PLACEHOLDER; CAPACITY] };
-        Self { keys: ShortLock::new(keys), clear_by: AtomicU64::new(u64::MAX) }
+        Self {
+            keys: ShortLock::new([Key::PLACEHOLDER; CAPACITY]),
+            len: AtomicUsize::new(0),
+            clear_by: AtomicU64::new(u64::MAX),
+        }
     }
 
     /// Adds a key, if there is room.
     pub(super) fn push(&self, key: Key, now: impl FnOnce() -> Nanos) -> Pushed {
         let mut keys = self.keys.lock();
-        let len = keys.len;
-        let Some(place) = keys.keys.get_mut(len) else { return Pushed::Full };
+        let len = self.len();
+        let Some(place) = keys.get_mut(len) else { return Pushed::Full };
         *place = key;
-        keys.len = len + 1;
+        self.len.store(len + 1, Ordering::Relaxed);
         if len > 0 {
             return Pushed::Joined;
         }
@@ -88,22 +94,41 @@ impl Cancelled {
     pub(super) fn take(&self) -> [Option<Key>; CAPACITY + OTHERS] {
         let mut all = [None; CAPACITY + OTHERS];
         if self.clear_by() != Nanos::MAX {
-            let mut keys = self.keys.lock();
-            let len = std::mem::take(&mut keys.len);
-            for (place, &key) in all.iter_mut().zip(&keys.keys[..len]) {
+            let keys = self.keys.lock();
+            for (place, &key) in all.iter_mut().zip(&keys[..self.len()]) {
                 *place = Some(key);
             }
+            self.len.store(0, Ordering::Relaxed);
             self.clear_by.store(u64::MAX, Ordering::Relaxed);
         }
         all
     }
 
+    /// Whether there seem to be more than are left here.
+    #[inline]
+    pub(super) fn has_some_to_take(&self) -> bool {
+        self.len() > LEFT
+    }
+
+    /// Takes the last one, unless so few are left here.
+    pub(super) fn take_one(&self) -> Option<Key> {
+        let keys = self.keys.lock();
+        let last = self.len().checked_sub(LEFT + 1)? + LEFT;
+        self.len.store(last, Ordering::Relaxed);
+        Some(keys[last])
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
     /// Looks at the keys that are here, and at `another`. Some of their entries may have been handed out.
     pub(super) fn look<R>(&self, another: Option<Key>, look: impl FnOnce(&[Key]) -> R) -> R {
         let keys = self.keys.lock();
+        let mut len = self.len();
         let mut all = [Key::PLACEHOLDER; CAPACITY + 1];
-        all[..keys.len].copy_from_slice(&keys.keys[..keys.len]);
-        let mut len = keys.len;
+        all[..len].copy_from_slice(&keys[..len]);
         if let Some(another) = another {
             all[len] = another;
             len += 1;

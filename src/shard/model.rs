@@ -226,3 +226,26 @@ fn the_next_timer_has_the_entry_and_the_waker_of_the_last_or_its_own() {
         model.apply(Op::Drop { which: 0 }).unwrap();
     }
 }
+
+/// Of those that were dropped elsewhere; but one is left, so that the driver is on its way, and all of them among very many.
+#[test]
+fn a_timer_without_one_of_its_own_shard_takes_the_place_of_one_that_was_dropped_elsewhere() {
+    for is_crowd in [false, true] {
+        let mut model = Model::new();
+        for _ in 0..3 {
+            model.apply(Op::Arm { task: 0, after: 10 * TICK }).unwrap();
+        }
+        let keys: Vec<Key> = model.live.iter().map(|live| live.key).collect();
+        for _ in 0..3 {
+            model.apply(Op::DropElsewhere { which: 0 }).unwrap();
+        }
+        model.shard.published.set_old_before(u32::from(is_crowd));
+        for _ in 0..3 {
+            model.apply(Op::Arm { task: 1, after: 20 * TICK }).unwrap();
+        }
+        let taken_over = model.live.iter().filter(|live| keys.contains(&live.key)).count();
+        let in_entries = model.tasks.each_ref().map(|(counter, _)| Arc::strong_count(counter) - 2);
+        let expected = if is_crowd { (0, [3, 3, 0]) } else { (2, [1, 3, 0]) };
+        assert_eq!((taken_over, in_entries), expected, "is crowd: {is_crowd}");
+    }
+}

@@ -82,6 +82,12 @@ impl Published {
         u64::from(key.insertion()) < self.old_before.load(Ordering::Relaxed)
     }
 
+    /// Whether there are very many entries, and some of them old.
+    #[inline]
+    pub(super) fn is_crowd(&self) -> bool {
+        self.old_before.load(Ordering::Relaxed) > 0
+    }
+
     pub(super) fn set_old_before(&self, insertion: u32) {
         self.old_before.store(insertion.into(), Ordering::Relaxed);
     }

@@ -78,8 +78,8 @@ fn wakers_of_dropped_timers_that_panic_when_they_are_let_go_harm_nobody() {
 fn who_drops_one_timer_too_many_is_not_harmed_by_the_wakers_of_the_others() {
     let (_runtime, wheel) = on_workers(sharded());
     for round in 1..=3 {
-        let wakers = drop_a_few_elsewhere(&wheel, true);
         let (sleeps, _) = arm_some(&wheel, 1, false);
+        let wakers = drop_a_few_elsewhere(&wheel, true);
         let dropped = elsewhere(|| catch_unwind(AssertUnwindSafe(|| drop(sleeps))));
         assert!(dropped.is_ok());
         assert_eq!(kept(&wakers), 0);
