@@ -124,10 +124,11 @@
 //! # A dropped timer is gone
 //!
 //! Its entry and its waker go with the future. They may stay for up to a second: of one dropped timer of each shard,
-//! until the next exact one takes its place; and of up to 13 that were dropped on another thread than the one that
-//! made them, or when 8,192 others had been made after them in their shard and 32,768 were pending there, or had been a
-//! short while before. They count as gone, and wake nobody. With a bound, and where the clock can be paused, all go at
-//! once. What is awaited may be dropped and awaited again where its docs say so under cancel safety.
+//! until the next exact one takes its place, as it may that of the others; and of up to 13 that were dropped on another
+//! thread than the one that made them, or when 8,192 others had been made after them in their shard and 32,768 were
+//! pending there, or had been a short while before. They count as gone, and wake nobody. With a bound, and where the
+//! clock can be paused, all go at once. What is awaited may be dropped and awaited again where its docs say so under
+//! cancel safety.
 //!
 //! - `tests/sleep.rs`: `it_is_registered_by_the_first_poll_and_gone_as_soon_as_it_is_dropped`,
 //!   `it_can_be_awaited_by_reference_in_a_select_loop`

@@ -109,8 +109,8 @@ impl Shard {
         self.take_over_if(now, deadline, || self.abandoned.take(), |left| left.will_wake(waker))
     }
 
-    /// As [`register`](Self::register), in the place of the abandoned timer, of whatever task that was, or of one that was
-    /// dropped on another worker, if there is one: where tasks go to and fro, as many come as go.
+    /// As [`register`](Self::register), in the place of the abandoned timer, of whatever task that was, or of one that is to
+    /// be taken out later, if there is one: see [`cancelled`](super::cancelled).
     #[inline]
     pub(crate) fn replace_abandoned(
         &self,
@@ -132,8 +132,8 @@ impl Shard {
         self.register(now, deadline, waker)
     }
 
-    /// Whether an entry may be taken over from those that were dropped on other workers. Not among very many, where an
-    /// old one's lies in no cache, and is waited for together with others.
+    /// Whether an entry may be taken over from those that are to be taken out later. Not among very many, where an old
+    /// one's lies in no cache, and is waited for together with others.
     #[inline]
     fn has_cancelled_to_take(&self) -> bool {
         self.cancelled.has_some_to_take() && !self.published.is_crowd()

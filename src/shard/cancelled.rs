@@ -79,11 +79,11 @@ impl Cancelled {
         Pushed::First(self.clear_after(now()))
     }
 
-    /// The driver is to come when the time of a stay has passed since `now`: tells when that is.
+    /// The driver is to come when the time of a stay has passed since `now`, unless it is to come earlier: tells when that
+    /// is.
     pub(super) fn clear_after(&self, now: Nanos) -> Nanos {
         let clear_by = now.after(STAY);
-        self.clear_by.store(clear_by.0, Ordering::Relaxed);
-        clear_by
+        clear_by.min(Nanos(self.clear_by.fetch_min(clear_by.0, Ordering::Relaxed)))
     }
 
     pub(super) fn clear_by(&self) -> Nanos {
@@ -110,9 +110,9 @@ impl Cancelled {
         self.len() > LEFT
     }
 
-    /// Takes the last one, unless so few are left here.
+    /// Takes the last one, unless so few are left here, or somebody else is here: the shard's lock is not held for long.
     pub(super) fn take_one(&self) -> Option<Key> {
-        let keys = self.keys.lock();
+        let keys = self.keys.try_lock()?;
         let last = self.len().checked_sub(LEFT + 1)? + LEFT;
         self.len.store(last, Ordering::Relaxed);
         Some(keys[last])
@@ -190,5 +190,17 @@ mod tests {
         assert_eq!(push(10), Pushed::First(clear_by));
         assert!((1..CAPACITY).all(|_| push(20) == Pushed::Joined));
         assert_eq!((push(20), cancelled.clear_by()), (Pushed::Full, clear_by));
+    }
+
+    #[test]
+    fn the_first_does_not_put_off_what_the_driver_was_to_come_for_before() {
+        let cancelled = Cancelled::new();
+        let at = |millis| Nanos::ZERO.after(Duration::from_millis(millis));
+        let clear_by = cancelled.clear_after(at(0));
+        assert_eq!(clear_by, at(1_000));
+        assert_eq!(cancelled.push(Key::PLACEHOLDER, || at(990)), Pushed::First(clear_by));
+        assert_eq!(cancelled.clear_by(), clear_by);
+        cancelled.take();
+        assert_eq!(cancelled.push(Key::PLACEHOLDER, || at(990)), Pushed::First(at(1_990)));
     }
 }

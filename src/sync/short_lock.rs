@@ -19,6 +19,19 @@ impl<T> ShortLock<T> {
         Self(Mutex::new(value))
     }
 
+    /// `None` if it is held, for who need not wait.
+    #[cfg(loom)]
+    pub(crate) fn try_lock(&self) -> Option<ShortLockGuard<'_, T>> {
+        self.0.try_lock().ok()
+    }
+
+    /// `None` if it is held, for who need not wait.
+    #[cfg(not(loom))]
+    #[inline]
+    pub(crate) fn try_lock(&self) -> Option<ShortLockGuard<'_, T>> {
+        self.0.try_lock()
+    }
+
     #[cfg(loom)]
     pub(crate) fn lock(&self) -> ShortLockGuard<'_, T> {
         super::lock(&self.0)
@@ -27,7 +40,7 @@ impl<T> ShortLock<T> {
     #[cfg(not(loom))]
     #[inline]
     pub(crate) fn lock(&self) -> ShortLockGuard<'_, T> {
-        match self.0.try_lock() {
+        match self.try_lock() {
             Some(guard) => guard,
             None => self.wait(),
         }

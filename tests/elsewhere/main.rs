@@ -3,7 +3,8 @@
 //!
 //! On a multi-thread runtime each worker and each other thread has a shard. A timer that is dropped elsewhere than on
 //! its shard's own is counted as dropped at once and does not fire any more, but its waker may stay for a while: until
-//! its shard is turned, for a second at the most, and until one more than [`MOST_KEPT`] timers have been dropped so.
+//! its shard is turned, for a second at the most, and until one more than [`MOST_KEPT`] timers have been dropped so, or
+//! a timer that is armed there takes its place.
 //! So it is with an old timer in a shard with very many, and with one of those that are dropped where they were armed,
 //! until the next is armed.
 
