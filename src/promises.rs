@@ -80,8 +80,8 @@
 //! - `src/shard/model.rs`: `whoever_takes_over_from_whom_each_timer_fires_once_in_its_tick_or_is_dropped`
 //! - `src/loom_models/abandoned.rs`: `a_timer_that_is_dropped_as_it_fires_has_fired_by_then_or_does_not`,
 //!   `a_timer_that_takes_over_as_the_driver_turns_fires_at_its_own_deadline`,
-//!   `a_timer_that_takes_the_place_of_one_dropped_elsewhere_fires_at_its_own_deadline`,
 //!   `of_timers_dropped_at_once_one_is_left_and_the_next_of_its_task_takes_it_over`
+//! - `src/loom_models/elsewhere.rs`: `a_timer_that_takes_the_place_of_one_dropped_elsewhere_fires_at_its_own_deadline`
 //! - `src/loom_models/futures.rs`: `a_task_that_is_woken_finds_its_deadline_reached`,
 //!   `a_task_that_takes_a_sleep_over_as_it_fires_finds_it_elapsed_or_is_woken`
 //! - `src/loom_models/going_to_sleep.rs`: `a_timer_armed_as_the_driver_goes_to_sleep_sets_the_thread`,

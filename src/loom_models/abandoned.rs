@@ -11,14 +11,14 @@ use crate::waker_id::WakerId;
 use crate::wheel::{Key, Nanos, Progress};
 
 /// Who arms timers and drops them.
-struct Task {
+pub(super) struct Task {
     shard: Arc<Shard>,
-    counter: Arc<CountingWaker>,
-    waker: Waker,
+    pub(super) counter: Arc<CountingWaker>,
+    pub(super) waker: Waker,
 }
 
 impl Task {
-    fn new(shard: &Arc<Shard>) -> Self {
+    pub(super) fn new(shard: &Arc<Shard>) -> Self {
         let counter = CountingWaker::new();
         Self { shard: shard.clone(), waker: counter.clone().into(), counter }
     }
@@ -27,7 +27,7 @@ impl Task {
         WakerId::of(&self.waker).expect("of the first kinds")
     }
 
-    fn arm(&self, deadline: Nanos) -> Key {
+    pub(super) fn arm(&self, deadline: Nanos) -> Key {
         let registered = self.shard.register(at(0), deadline, self.waker.clone());
         registered.expect("not refused").expect("not due")
     }
@@ -36,29 +36,24 @@ impl Task {
         self.shard.take_over(at(0), deadline, &self.waker, self.id())
     }
 
-    fn replace(&self, deadline: Nanos) -> Key {
-        let armed = self.shard.replace_abandoned(at(0), deadline, self.waker.clone());
-        armed.expect("not refused").expect("not due")
-    }
-
     fn discard(&self, key: Key, deadline: Nanos) {
         self.shard.discard(key, deadline, Some(self.id()));
     }
 
     /// Whether its waker is in no entry any more.
-    fn is_let_go(&self) -> bool {
+    pub(super) fn is_let_go(&self) -> bool {
         Arc::strong_count(&self.counter) == 2
     }
 }
 
-fn stats(shard: &Shard) -> Stats {
+pub(super) fn stats(shard: &Shard) -> Stats {
     let mut stats = Stats::default();
     shard.add_to(&mut stats);
     stats
 }
 
 /// What the driver does when it comes after a second. Who has something here must have had it come.
-fn let_go(shard: &Shard, tasks: &[&Task]) {
+pub(super) fn let_go(shard: &Shard, tasks: &[&Task]) {
     assert!(
         tasks.iter().all(|task| task.is_let_go()) || shard.next_turn() < at(1),
         "the driver does not come"
@@ -112,63 +107,6 @@ fn a_timer_that_takes_over_as_the_driver_turns_fires_at_its_own_deadline() {
             if taken_over.is_some() { "taken over" } else { "not taken over" }
         });
     }
-}
-
-/// Fails if one that was dropped elsewhere is taken without the lock.
-#[test]
-fn a_timer_that_takes_the_place_of_one_dropped_elsewhere_fires_at_its_own_deadline() {
-    // Later than the one before, and earlier.
-    for (before, deadline) in [(1, 3), (4, 2)] {
-        check(["taken over", "not taken over"], move || {
-            let shard = shard(None);
-            let (task, other) = (Task::new(&shard), Task::new(&shard));
-            // What there is a turn for.
-            register(&shard, at(1), &CountingWaker::new());
-            let left = other.arm(at(before));
-            shard.discard_with_others(left);
-            let driver = spawn_turn(&shard, at(1), FULL_BATCH);
-            let key = task.replace(at(deadline));
-            driver.join().unwrap();
-            assert_eq!((task.counter.count(), other.counter.count(), shard.pending()), (0, 0, 1));
-            assert!(shard.next_turn() <= at(deadline), "the driver does not come");
-            turn(&shard, at(deadline), FULL_BATCH);
-            assert_eq!((task.counter.count(), shard.pending()), (1, 0));
-            assert!(task.is_let_go() && other.is_let_go());
-            if key == left { "taken over" } else { "not taken over" }
-        });
-    }
-}
-
-/// Fails if whoever takes one away leaves it there.
-#[test]
-fn of_two_that_take_the_places_of_those_dropped_elsewhere_each_has_its_own() {
-    check_most(["none", "one", "two"], || {
-        let shard = shard(None);
-        let (task, other, third) = (Task::new(&shard), Task::new(&shard), Task::new(&shard));
-        let left = [third.arm(at(4)), third.arm(at(4))];
-        shard.discard_with_others(left[0]);
-        let elsewhere = thread::spawn({
-            let shard = shard.clone();
-            move || {
-                shard.discard_with_others(left[1]);
-                let armed = shard.replace_abandoned(at(0), at(5), other.waker.clone());
-                (armed.expect("not ended").expect("not due"), other)
-            }
-        });
-        let key = task.replace(at(5));
-        let (other_key, other) = elsewhere.join().unwrap();
-        assert_ne!(key, other_key);
-        let stats = stats(&shard);
-        assert_eq!((stats.pending, stats.armed, stats.cancelled), (2, 4, 2));
-        turn(&shard, at(5), FULL_BATCH);
-        assert_eq!([&task, &other, &third].map(|task| task.counter.count()), [1, 1, 0]);
-        let_go(&shard, &[&task, &other, &third]);
-        match [key, other_key].iter().filter(|key| left.contains(key)).count() {
-            0 => "none",
-            1 => "one",
-            _ => "two",
-        }
-    });
 }
 
 /// Fails if only the clock is asked whether the deadline has passed, and not the wheel: then one that is dropped counts as

@@ -21,6 +21,7 @@
 
 mod abandoned;
 mod checker;
+mod elsewhere;
 mod end;
 mod firing;
 mod futures;

@@ -90,7 +90,7 @@ impl Bucket {
     ///
     /// # Panics
     /// If the bucket has 4,294,967,296 positions, more than the slab has indices.
-    #[inline(always)]
+    #[inline]
     pub(super) fn push(&mut self, key: Key) -> u32 {
         self.len += 1;
         // There are never so many keys that `NONE` is a position.
