@@ -103,7 +103,7 @@ impl Timer {
     }
 
     fn row(&self) -> [String; 7] {
-        let wakeups = self.wheel.as_ref().map(|wheel| wheel.stats().driver_wakeups);
+        let turns = self.wheel.as_ref().map(|wheel| wheel.stats().turns);
         [
             self.name.clone(),
             HumanCount(self.lateness.len() + self.early).to_string(),
@@ -111,7 +111,7 @@ impl Timer {
             self.quantile(0.5),
             self.quantile(0.99),
             millis(self.lateness.max()),
-            wakeups.map_or("-".into(), |wakeups| HumanCount(wakeups).to_string()),
+            turns.map_or("-".into(), |turns| HumanCount(turns).to_string()),
         ]
     }
 
@@ -183,7 +183,7 @@ async fn compare(settings: Settings) -> Result<Vec<String>, Box<dyn Error>> {
 
     let mut table = Table::new();
     table.load_preset(ASCII_MARKDOWN);
-    table.set_header(["", "sleeps", "early", "half within", "99 % within", "latest", "driver wake-ups"]);
+    table.set_header(["", "sleeps", "early", "half within", "99 % within", "latest", "turns"]);
     table.add_rows(timers.iter().map(Timer::row));
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     println!("{table}");

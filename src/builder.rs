@@ -9,7 +9,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use crate::alarm::Alarm;
 use crate::bound::Bound;
 use crate::clock::Clock;
-use crate::driver::{Driver, Shards};
+use crate::driver::{CannotDrive, Driver, Shards};
 use crate::error::BuildError;
 use crate::notes::Notes;
 use crate::profile::Profile;
@@ -21,8 +21,9 @@ impl TimingWheel {
     /// A wheel with the default settings, on the current tokio runtime.
     ///
     /// # Panics
-    /// If this thread is not within a tokio runtime, if the operating system gives no thread for the alarm, or
-    /// as [`Builder::build`] does. The message names the caller. [`Builder::build`] returns errors instead.
+    /// Where [`Builder::build`] returns an error: if this thread is not within a tokio runtime, if that is a
+    /// current-thread one without `enable_time`, or if the operating system gives no thread for the watchdog. The
+    /// message names the caller.
     #[must_use]
     #[track_caller]
     pub fn new() -> Self {
@@ -129,9 +130,9 @@ impl Builder {
         self
     }
 
-    /// How long a tick is: timers fire less than that after their deadline. On a multi-thread runtime the driver wakes
-    /// about once in that time at the most, for all shards together; on a current-thread runtime, where it goes by the
-    /// first timer in a tick, up to once for each shard.
+    /// How long a tick is: timers fire less than that after their deadline. On a multi-thread runtime the wheel is
+    /// turned about once in that time at the most, for all shards together; on a current-thread runtime, where a turn
+    /// goes by the first timer in a tick, up to once for each shard.
     pub const fn tick(mut self, tick: Duration) -> Self {
         self.tick = tick;
         self
@@ -170,13 +171,12 @@ impl Builder {
     /// Builds the wheel, with its driver as a task on the current tokio runtime.
     ///
     /// # Errors
-    /// If a setting is beyond its limits, if this thread is not within a tokio runtime, or if the operating
-    /// system gives no thread for the alarm.
+    /// If a setting is beyond its limits, if this thread is not within a tokio runtime, if that is a current-thread one
+    /// without `enable_time`, whose clock the wheel could not follow, or if the operating system gives no thread for
+    /// the watchdog.
     ///
     /// # Panics
-    /// If the runtime is a current-thread one without `enable_time`: there the wheel follows tokio's clock with
-    /// one of tokio's timers, so that the clock can be paused.
-    #[track_caller]
+    /// Never.
     pub fn build(self) -> Result<TimingWheel, BuildError> {
         let Self { tick, wheel_size, shards, max_pending, name } = self;
         if tick < MIN_TICK {
@@ -196,10 +196,6 @@ impl Builder {
         }
         let runtime = Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let pausable = runtime.runtime_flavor() != RuntimeFlavor::MultiThread;
-        if pausable {
-            // Panics here, in the caller, rather than later in the driver.
-            drop(tokio::time::sleep(Duration::ZERO));
-        }
 
         let clock = Clock::start();
         let shards = shards.unwrap_or_else(|| runtime.metrics().num_workers().clamp(1, MAX_SHARDS));
@@ -215,7 +211,10 @@ impl Builder {
 
         let driven = Arc::new(Shards::new(&shards));
         let driver = Driver::new(driven.clone(), alarm.clone(), clock, resolution);
-        alarm.start().map_err(BuildError::AlarmThread)?;
+        driver.begin(runtime.metrics().num_workers()).map_err(|cannot| match cannot {
+            CannotDrive::NoTimers => BuildError::NoTimers,
+            CannotDrive::NoThread(error) => BuildError::WatchdogThread(error),
+        })?;
         alarm.notes().begins(tick, wheel_size, shards.len(), max_pending);
         runtime.spawn(driver);
         Ok(TimingWheel::from_parts(shards, driven, alarm, Some(runtime.id())))

@@ -1,7 +1,7 @@
 //! Async timers for tokio on a hierarchical timing wheel, for servers that hold very many connections.
 //!
-//! Each worker arms and cancels timers in a shard of its own, a driver task sleeps until the earliest of them
-//! is due, and nothing ticks in between. All of it is safe Rust.
+//! Each worker arms and cancels timers in a shard of its own. The runtime's park turns the wheel: where a worker looks at
+//! its sockets, it also fires what is due. Nothing ticks in between. All of it is safe Rust.
 //!
 //! ```
 //! use std::time::Duration;
@@ -24,13 +24,18 @@
 //! # Precision
 //!
 //! A timer never fires before its deadline. It fires less than a tick after it (1 ms unless you
-//! [choose](Builder::tick) otherwise), plus the time that the machine takes to wake a task. The driver waits on
-//! a thread of its own, because tokio's own timers are late by a millisecond at the median. A timer that may be later
-//! than that is given a [`Tolerance`].
+//! [choose](Builder::tick) otherwise), plus what tokio's own timers would be late by on the same runtime: the time until
+//! a worker looks at its sockets, and until the task is polled.
+//!
+//! On Linux a timerfd in the runtime's own poller turns the wheel, to some 50 µs. That is the feature `timerfd`, on by
+//! default; it takes tokio's `net` and the crate rustix. Elsewhere, and in a runtime without an I/O driver, one of
+//! tokio's timers does, which are late by a millisecond at the median. A timer that may be later than that is given a
+//! [`Tolerance`].
 //!
 //! # When tokio's own timers are the better choice
 //!
-//! When there are few of them. A wheel has a driver task and a thread; `tokio::time` is there already.
+//! When there are few of them: `tokio::time` is there already. A wheel has a driver task, on Linux a file descriptor,
+//! and all wheels of a process together one thread, the watchdog. It sleeps, unless a worker blocks while a timer is due.
 //!
 //! # In tests
 //!
@@ -129,6 +134,7 @@ mod tolerance;
 #[cfg(feature = "tower")]
 pub mod tower;
 mod waker_id;
+mod watchdog;
 pub mod wheel;
 
 #[cfg(all(test, loom))]

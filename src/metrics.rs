@@ -37,7 +37,7 @@
 //! | `timingwheel_fired_total` | counter | `fired` |
 //! | `timingwheel_cancelled_total` | counter | `cancelled` |
 //! | `timingwheel_cascaded_total` | counter | `cascaded` |
-//! | `timingwheel_driver_wakeups_total` | counter | `driver_wakeups` |
+//! | `timingwheel_turns_total` | counter | `turns` |
 //! | `timingwheel_refused_total` | counter | `refused` |
 //! | `timingwheel_stalls_total` | counter | `stalls` |
 //! | `timingwheel_wakers_panicked_total` | counter | `wakers_panicked` |
@@ -73,7 +73,7 @@ pub fn describe() {
     describe_gauge!(
         "timingwheel_overdue_seconds",
         Unit::Seconds,
-        "For how long the driver has had something to do, beyond the tick that it may wait."
+        "How far the wheel is behind, beyond one tick."
     );
     describe_gauge!("timingwheel_pending", Unit::Count, "Timers that are registered.");
     describe_gauge!(
@@ -94,9 +94,9 @@ pub fn describe() {
         "Timers that did not reach their deadline."
     );
     describe_counter!("timingwheel_cascaded_total", Unit::Count, "Moves of a timer from bucket to bucket.");
-    describe_counter!("timingwheel_driver_wakeups_total", Unit::Count, "Times that the driver was woken.");
+    describe_counter!("timingwheel_turns_total", Unit::Count, "Turns of the wheel.");
     describe_counter!("timingwheel_refused_total", Unit::Count, "Timers that the bound refused.");
-    describe_counter!("timingwheel_stalls_total", Unit::Count, "Times that the driver was woken late.");
+    describe_counter!("timingwheel_stalls_total", Unit::Count, "Turns that were more than 10 ms late.");
     describe_counter!("timingwheel_wakers_panicked_total", Unit::Count, "Wakers that panicked.");
     describe_counter!("timingwheel_jobs_panicked_total", Unit::Count, "Jobs that panicked.");
     describe_counter!(
@@ -107,7 +107,7 @@ pub fn describe() {
     describe_counter!(
         "timingwheel_lock_hold_seconds_bucket",
         Unit::Count,
-        "Times that the driver held a shard's lock for at most so many seconds."
+        "Times that a turn held a shard's lock for at most so many seconds."
     );
 }
 
@@ -136,7 +136,7 @@ pub fn record(wheel: &TimingWheel) {
     counter!("timingwheel_fired_total", &[label()]).absolute(stats.fired);
     counter!("timingwheel_cancelled_total", &[label()]).absolute(stats.cancelled);
     counter!("timingwheel_cascaded_total", &[label()]).absolute(stats.cascaded);
-    counter!("timingwheel_driver_wakeups_total", &[label()]).absolute(stats.driver_wakeups);
+    counter!("timingwheel_turns_total", &[label()]).absolute(stats.turns);
     counter!("timingwheel_refused_total", &[label()]).absolute(stats.refused);
     counter!("timingwheel_stalls_total", &[label()]).absolute(stats.stalls);
     counter!("timingwheel_wakers_panicked_total", &[label()]).absolute(stats.wakers_panicked);

@@ -14,14 +14,14 @@ pub(crate) struct Notes {
     events: Events,
     of_turns: ShortLock<OfTurns>,
     /// Relaxed, as all counts here: they guard no other memory.
-    wakeups: AtomicU64,
+    turns: AtomicU64,
     refused: AtomicU64,
     stalls: AtomicU64,
     wakers_panicked: AtomicU64,
 }
 
-/// What the driver notes of its turns: one by one, because it is one task, so it writes without a locked instruction
-/// for each timer.
+/// What is noted of turns, under a lock that only they take: so they write without a locked instruction for each
+/// timer.
 #[derive(Debug, Default)]
 pub(crate) struct OfTurns {
     pub(crate) lateness: Histogram,
@@ -34,7 +34,7 @@ impl Notes {
             name,
             events: Events::new(),
             of_turns: ShortLock::new(OfTurns::default()),
-            wakeups: AtomicU64::new(0),
+            turns: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             stalls: AtomicU64::new(0),
             wakers_panicked: AtomicU64::new(0),
@@ -67,15 +67,15 @@ impl Notes {
         self.events.ended(&self.name);
     }
 
-    /// For the driver, before it takes a shard's lock: so whoever reads this, which takes a microsecond, keeps only the
-    /// driver waiting, and not those who arm and cancel.
+    /// For a turn, before it takes a shard's lock: so whoever reads this, which takes a microsecond, keeps only the turn
+    /// waiting, and not those who arm and cancel.
     pub(crate) fn of_turns(&self) -> ShortLockGuard<'_, OfTurns> {
         self.of_turns.lock()
     }
 
-    /// The driver was woken.
-    pub(crate) fn woken(&self) {
-        self.wakeups.fetch_add(1, Ordering::Relaxed);
+    /// Somebody begins to turn the wheel.
+    pub(crate) fn turned(&self) {
+        self.turns.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A timer was refused, because as many are pending as may be. Tells whether the driver has to be woken, to tell of
@@ -90,7 +90,7 @@ impl Notes {
         self.events.tell_refused(&self.name, || self.refused.load(Ordering::Relaxed));
     }
 
-    /// The driver was woken so late that its whole runtime may have stalled.
+    /// The wheel is turned so late that its whole runtime may have stalled.
     #[cold]
     pub(crate) fn stalled(&self) {
         let before = self.stalls.fetch_add(1, Ordering::Relaxed);
@@ -110,7 +110,7 @@ impl Notes {
             stats.lateness.copy_from(&of_turns.lateness);
             stats.lock_holds.copy_from(&of_turns.lock_holds);
         }
-        stats.driver_wakeups = self.wakeups.load(Ordering::Relaxed);
+        stats.turns = self.turns.load(Ordering::Relaxed);
         stats.refused = self.refused.load(Ordering::Relaxed);
         stats.stalls = self.stalls.load(Ordering::Relaxed);
         stats.wakers_panicked = self.wakers_panicked.load(Ordering::Relaxed);

@@ -21,7 +21,7 @@ use std::time::Duration;
 /// | default | 1 | 2 | 3 | 4 | 3,136 | 15,968 | 1,000 |
 ///
 /// A timer moves when the clock comes to its slot of a coarser level; one that is cancelled before does not. A
-/// slot that was used keeps up to 512 bytes besides. The driver wakes once for each tick in which something is due, so
+/// slot that was used keeps up to 512 bytes besides. The wheel is turned once for each tick in which something is due, so
 /// a shorter tick costs CPU time as soon as timers fire in more of them: lateness, CPU time and the cost of arming are
 /// in the report, in `benches/report` beside the sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -28,7 +28,9 @@
 //! # Late by less than a tick
 //!
 //! A timer fires at the end of the [tick](crate::Builder::tick) that its deadline lies in, or before; later only by
-//! what the machine takes to run the driver and to wake a task. A timer that is alone in its tick waits for nobody.
+//! what tokio's own timers would be late by on the same runtime, as the same park turns both: on a busy one, the time
+//! until a worker has polled 61 tasks, and until the task is polled. A timer that is alone in its tick waits for nobody.
+//! Where one worker blocks and another is idle, the watchdog sees to it that the wheel is turned within 10 ms.
 //! One whose deadline has passed when it is made is ready at its first poll. On a [paused clock](crate#in-tests) an
 //! idle jump may add what tokio's own millisecond does, less than two.
 //!
@@ -40,8 +42,12 @@
 //!   `ten_thousand_sleeps_are_each_ready_at_their_own_deadline`,
 //!   `zero_and_past_deadlines_are_ready_at_the_first_poll_and_never_in_the_wheel`
 //! - `tests/limits.rs`: `a_lone_timer_does_not_wait_for_the_end_of_a_long_tick`
+//! - `tests/busy_runtime.rs`: `beside_tasks_that_compute_a_timer_is_as_punctual_as_one_of_tokios`
 //! - `tests/executors/threads.rs`: `a_worker_that_is_blocked_does_not_hold_up_the_timers_of_others`
-//! - `tests/stalls.rs`: `a_worker_that_goes_on_stalling_does_not_keep_the_timers_of_a_runtime_that_has_another`
+//! - `tests/stalls.rs`: `a_worker_that_goes_on_stalling_does_not_keep_the_timers_of_a_runtime_that_has_another`,
+//!   `a_worker_that_blocks_as_its_timer_has_fired_does_not_keep_the_timers_of_idle_ones`
+//! - `src/watchdog/tests.rs`: `a_wheel_that_nobody_turns_is_woken_until_somebody_does`
+//! - `tests/runtimes.rs`: `whatever_drivers_a_runtime_has_timers_fire_and_nothing_is_reported`
 //! - `src/driver/tests.rs`: `there_is_one_turn_for_a_tick_that_is_never_early_and_no_later_than_the_end_of_the_tick`
 //! - `tests/delay_queue/items.rs`: `items_of_one_tick_take_one_wake_up_and_are_late_by_less_than_a_tick`
 //! - `fuzz/targets/core.rs`, `fuzz/targets/api.rs`
@@ -62,7 +68,7 @@
 //! # Exactly once, and none lost
 //!
 //! What was armed fires once, or is dropped before, or is told of the wheel's end. No order in which threads arm,
-//! move and drop timers while the driver turns or goes to sleep makes it sleep past one.
+//! move and drop timers while others turn the wheel, or arm the next turn, makes that come too late.
 //!
 //! - `tests/hierarchy_model.rs`: `a_wheel_does_what_an_ordered_map_does_to_within_a_tick`
 //! - `tests/hierarchy_memory.rs`: `a_million_entries_in_one_bucket_go_out_in_batches_and_give_their_memory_back`
@@ -84,11 +90,14 @@
 //! - `src/loom_models/elsewhere.rs`: `a_timer_that_takes_the_place_of_one_dropped_elsewhere_fires_at_its_own_deadline`
 //! - `src/loom_models/futures.rs`: `a_task_that_is_woken_finds_its_deadline_reached`,
 //!   `a_task_that_takes_a_sleep_over_as_it_fires_finds_it_elapsed_or_is_woken`
-//! - `src/loom_models/going_to_sleep.rs`: `a_timer_armed_as_the_driver_goes_to_sleep_sets_the_thread`,
+//! - `src/loom_models/going_to_sleep.rs`: `a_timer_armed_as_the_driver_goes_to_sleep_sets_the_timers`,
 //!   `a_timer_armed_as_the_driver_goes_to_sleep_wakes_it`,
 //!   `of_two_timers_armed_as_the_driver_goes_to_sleep_the_earlier_counts`,
 //!   `a_timer_armed_as_the_only_other_one_is_cancelled_is_not_overslept`,
-//!   `a_thread_that_rings_loses_no_time_set_meanwhile`
+//!   `a_park_that_turns_loses_no_time_set_meanwhile`,
+//!   `of_two_that_turn_at_the_same_time_the_last_one_arms_for_the_earliest`,
+//!   `a_task_that_turns_as_the_park_does_loses_no_time_set_meanwhile`,
+//!   `a_timer_that_is_due_as_the_park_turns_fires_then_or_has_the_park_called_again`
 //! - `src/delay_queue/model.rs`: `a_schedule_is_an_ordered_map`
 //! - `tests/delay_queue/waking.rs`: `a_task_that_waits_is_told_of_what_others_do`,
 //!   `on_several_workers_every_change_is_seen`
@@ -302,10 +311,10 @@
 //! # What is not promised
 //!
 //! - An order among timers that are due in the same tick.
-//! - Lateness on a machine that does not run the driver: a runtime all of whose workers are blocked, or a process
-//!   that is stopped. What came due meanwhile fires when it runs again.
-//! - Anything of a wheel made in a current-thread runtime as long as nobody runs that by `block_on`. The driver is a
-//!   task there, so nothing fires, on other threads neither; only [`Stats::overdue`](crate::Stats::overdue) tells.
+//! - Lateness of a runtime that does not run: all of its workers are blocked, or the process is stopped. What came due
+//!   meanwhile fires when it runs again.
+//! - Anything of a wheel made in a current-thread runtime as long as nobody runs that by `block_on`. Its park turns the
+//!   wheel, so nothing fires, on other threads neither; only [`Stats::overdue`](crate::Stats::overdue) tells.
 //! - Timers where there is no memory: Rust then aborts the process. [`max_pending`](crate::Builder::max_pending) keeps
 //!   them from coming to that (`tests/faults/memory.rs`).
 //! - That time spent suspended counts: it does as far as tokio's clock counts it.

@@ -30,32 +30,32 @@ pub struct Stats {
     pub cancelled: u64,
     /// How many times a timer was moved to another bucket because its own came up, not because it was reset.
     pub cascaded: u64,
-    /// How many times the driver was woken. Going on after a full batch is not counted.
-    pub driver_wakeups: u64,
+    /// How many times the wheel was turned: when something was due, or was to be looked at.
+    pub turns: u64,
     /// How many [jobs](crate::job) panicked.
     pub jobs_panicked: u64,
-    /// How long after its deadline the driver came to each timer that it fired: the wait for the end of the tick, and
-    /// what the machine took to wake the driver. The deadline of a timer with a [tolerance](crate::Tolerance) is the
+    /// How long after its deadline each timer was fired by a turn of the wheel: the wait for the end of the tick, and the
+    /// time until the runtime looked at its sockets and timers. The deadline of a timer with a [tolerance](crate::Tolerance) is the
     /// one to which it was rounded up, so what it was allowed to be late is not in it. What a task then takes to be
-    /// polled is not either, nor are a few timers: those that their owners found due while the driver was at it.
+    /// polled is not either, nor are a few timers: those that their owners found due during a turn.
     ///
     /// A timer that is first polled, or moved, when its deadline has passed is not late for that: none counts for more
-    /// than a tick above what the driver itself was late by.
+    /// than a tick above what the turn itself was late by.
     pub lateness: Histogram,
-    /// How long the driver held a shard's lock, once for each shard and batch. Who arms or cancels in that shard
+    /// How long a turn held a shard's lock, once for each shard and batch. Who arms or cancels in that shard
     /// meanwhile waits for so long. Arming and cancelling hold it too, for some tens of nanoseconds; to measure that
     /// would take longer than it lasts.
     pub lock_holds: Histogram,
     /// Timers that were refused because `max_pending` were pending.
     pub refused: u64,
-    /// How many times the driver was woken more than a millisecond late, and let the runtime look at its input first.
+    /// How many turns were more than 10 milliseconds late: the runtime did not look at its sockets and timers for so long.
     pub stalls: u64,
     /// Wakers that panicked as their timers fired, or as the end of the wheel woke them. The panic hook has reported
     /// each. Wakers that are woken otherwise are not counted: by a reset to a deadline that has passed, whose caller
     /// gets the panic, or by a job or an operation that is over.
     pub wakers_panicked: u64,
-    /// For how long the driver has had something to do and has not done it, beyond the tick that it may wait: zero
-    /// unless it is held up, or has more to do than fits into a batch.
+    /// How far the wheel is behind, beyond one tick: zero unless the runtime is held up, or more is due than one turn
+    /// fires.
     pub overdue: Duration,
     /// Whether the wheel has ended.
     pub ended: bool,
@@ -94,7 +94,7 @@ impl Stats {
             fired: self.fired.saturating_sub(earlier.fired),
             cancelled: self.cancelled.saturating_sub(earlier.cancelled),
             cascaded: self.cascaded.saturating_sub(earlier.cascaded),
-            driver_wakeups: self.driver_wakeups.saturating_sub(earlier.driver_wakeups),
+            turns: self.turns.saturating_sub(earlier.turns),
             lateness: self.lateness.since(&earlier.lateness),
             lock_holds: self.lock_holds.since(&earlier.lock_holds),
             refused: self.refused.saturating_sub(earlier.refused),

@@ -18,10 +18,10 @@ const MAX_LEVELS: usize = 64;
 
 /// A hierarchical timing wheel on a tokio runtime: the handle from which timers are made.
 ///
-/// Cloning is cheap, and clones are the same wheel. The wheel's driver is a task on the runtime where the wheel
-/// was made; timers may be made and awaited on any thread, in any runtime or executor. They fire while that runtime is
-/// run: a current-thread one does nothing as long as nobody is in its `block_on`. Its wheels then fire nothing, on
-/// other threads neither, and only [`Stats::overdue`] tells. The driver ends, and with it the wheel, when
+/// Cloning is cheap, and clones are the same wheel. The runtime where it was made turns it; timers may be made and
+/// awaited on any thread, in any runtime or executor. They fire while that runtime is run: a current-thread one does
+/// nothing as long as nobody is in its `block_on`. Its wheels then fire nothing, on other threads neither, and only
+/// [`Stats::overdue`] tells. The driver ends, and with it the wheel, when
 ///
 /// - the last handle and the last future of the wheel are gone: as a rule at once; if two threads drop them in the
 ///   same moment it may take a second or more, or
@@ -30,8 +30,8 @@ const MAX_LEVELS: usize = 64;
 ///
 /// # Precision
 ///
-/// A timer never fires early. It fires late by less than a [tick](crate::Builder::tick), plus the time that the machine
-/// takes to wake a task.
+/// A timer never fires early. It fires late by less than a [tick](crate::Builder::tick), plus what tokio's own timers
+/// would be late by on the same runtime.
 ///
 /// # Examples
 ///
@@ -128,7 +128,7 @@ impl TimingWheel {
         stats
     }
 
-    /// For how long the driver has had something to do, beyond the tick that it may wait. Once it has ended, nothing.
+    /// How far the wheel is behind, beyond one tick. Once it has ended, not at all.
     fn overdue(&self) -> Duration {
         if self.is_ended() {
             return Duration::ZERO;

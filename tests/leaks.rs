@@ -1,6 +1,7 @@
 //! Ten thousand wheels, made and dropped: no task, no thread and no memory is left of them.
 //!
-//! One test, alone in its process, because it counts what the process holds.
+//! One test, alone in its process, because it counts what the process holds. It also counts the threads of two hundred
+//! wheels that live at the same time.
 
 #![cfg(target_os = "linux")]
 
@@ -56,6 +57,13 @@ fn ten_thousand_wheels_leave_no_task_no_thread_and_no_memory() {
     for runtime in [current, multi] {
         let before = threads();
         runtime.block_on(async {
+            let wheels: Vec<_> = (0..200).map(|_| TimingWheel::new()).collect();
+            for wheel in &wheels {
+                wheel.sleep(Duration::from_millis(1)).await;
+            }
+            assert!(threads() <= before + 1, "{} threads more for 200 wheels", threads() - before);
+            drop(wheels);
+            settled(before).await;
             make_and_drop(1_000).await;
             settled(before).await;
             let warm = resident_pages();

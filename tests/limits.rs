@@ -79,10 +79,17 @@ fn the_core_panics_and_names_its_caller() {
 }
 
 #[test]
-fn on_a_current_thread_runtime_without_time_build_panics_and_names_its_caller() {
+fn on_a_current_thread_runtime_without_time_a_wheel_is_refused_and_new_names_its_caller() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let _guard = runtime.enter();
-    assert_eq!(panic_in(|| TimingWheel::builder().build()).0, file!());
+    let error = TimingWheel::builder().build().unwrap_err();
+    assert!(matches!(error, BuildError::NoTimers));
+    assert_eq!(
+        error.to_string(),
+        "a timing wheel on a current-thread runtime needs tokio's timers, and this runtime has none: build it with \
+         `enable_time` or `enable_all`"
+    );
+    assert_eq!(panic_in(|| drop(TimingWheel::new())).0, file!());
     // Where the clock cannot be paused, tokio's timers are not needed.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
     runtime.block_on(async { TimingWheel::new().sleep(ms(1)).await });

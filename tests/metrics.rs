@@ -60,7 +60,6 @@ async fn each_metric_has_its_name_kind_unit_and_a_description() {
             "timingwheel_armed_total{wheel=rpc} counter Some(Count) true",
             "timingwheel_cancelled_total{wheel=rpc} counter Some(Count) true",
             "timingwheel_cascaded_total{wheel=rpc} counter Some(Count) true",
-            "timingwheel_driver_wakeups_total{wheel=rpc} counter Some(Count) true",
             "timingwheel_fired_total{wheel=rpc} counter Some(Count) true",
             "timingwheel_jobs_panicked_total{wheel=rpc} counter Some(Count) true",
             "timingwheel_lateness_seconds_bucket{wheel=rpc,le=+Inf} counter Some(Count) true",
@@ -71,6 +70,7 @@ async fn each_metric_has_its_name_kind_unit_and_a_description() {
             "timingwheel_pending{wheel=rpc} gauge Some(Count) true",
             "timingwheel_refused_total{wheel=rpc} counter Some(Count) true",
             "timingwheel_stalls_total{wheel=rpc} counter Some(Count) true",
+            "timingwheel_turns_total{wheel=rpc} counter Some(Count) true",
             "timingwheel_up{wheel=rpc} gauge None true",
             "timingwheel_wakers_panicked_total{wheel=rpc} counter Some(Count) true",
         ]
@@ -97,7 +97,7 @@ async fn values_are_those_of_the_statistics() {
         ("timingwheel_refused_total", 0),
         ("timingwheel_jobs_panicked_total", 1),
         ("timingwheel_cascaded_total", stats.cascaded),
-        ("timingwheel_driver_wakeups_total", stats.driver_wakeups),
+        ("timingwheel_turns_total", stats.turns),
     ] {
         assert_eq!(recorded.value(&format!("{name}{{wheel=rpc}}")), value as f64, "{name}");
     }

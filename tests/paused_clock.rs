@@ -230,7 +230,7 @@ async fn a_clock_that_is_resumed_goes_on_from_where_it_stood() {
     assert_ready!(pending.poll());
 }
 
-/// The alarm's thread goes by the real clock, and rings while the paused one stands.
+/// A timerfd goes by the real clock, and fires while the paused one stands.
 #[tokio::test(start_paused = true)]
 async fn the_real_time_that_passes_fires_nothing_on_a_paused_clock() {
     let wheel = TimingWheel::new();

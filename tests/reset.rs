@@ -66,7 +66,7 @@ async fn an_idle_runtime_jumps_to_the_deadline_that_a_sleep_was_moved_to() {
         let mut sleep = wheel.sleep(ms(from));
         assert_pending!(task::spawn(&mut sleep).poll());
         let now = Instant::now();
-        // The driver has armed its alarm for the first deadline.
+        // The next turn is armed for the first deadline.
         tokio::task::yield_now().await;
         reset(&mut sleep, now + ms(to));
         sleep.await;
@@ -232,7 +232,7 @@ async fn armed_and_moved(wheel: &TimingWheel, from: Duration, to: impl Fn() -> I
     assert!(sleep.is_terminated());
 }
 
-/// On a multi-thread runtime it is the alarm's thread that an earlier deadline has to reach.
+/// On a multi-thread runtime it is the timer of the runtime's park that an earlier deadline has to reach.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_the_real_clock_a_sleep_moved_earlier_does_not_wait_for_its_first_deadline() {
     let wheel = TimingWheel::new();

@@ -107,7 +107,6 @@ fn input_comes_before_its_deadline_with_two_workers() {
     );
 }
 
-/// What the driver lets go first must not keep it for as long as it stalls.
 #[test]
 fn a_worker_that_goes_on_stalling_does_not_keep_the_timers_of_a_runtime_that_has_another() {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
@@ -139,6 +138,47 @@ fn a_worker_that_goes_on_stalling_does_not_keep_the_timers_of_a_runtime_that_has
             for stall in short.into_iter().chain([long]) {
                 stall.await.expect("the stall does not panic");
             }
+        }
+    });
+}
+
+/// It had the poller, so nobody else looks at it.
+#[test]
+fn a_worker_that_blocks_as_its_timer_has_fired_does_not_keep_the_timers_of_idle_ones() {
+    const SLEEPERS: usize = 4;
+    let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().expect("a runtime");
+    let ms = Duration::from_millis;
+    runtime.block_on(async {
+        let wheel = TimingWheel::new();
+        for _ in 0..4 {
+            let blocked = Arc::new(AtomicBool::new(false));
+            let blocker = {
+                let (sleep, blocked) = (wheel.sleep(ms(15)), blocked.clone());
+                tokio::spawn(async move {
+                    sleep.await;
+                    blocked.store(true, Ordering::SeqCst);
+                    thread::sleep(ms(600));
+                    blocked.store(false, Ordering::SeqCst);
+                })
+            };
+            let sleepers: Vec<_> = (0..SLEEPERS)
+                .map(|_| {
+                    let (wheel, blocked) = (wheel.clone(), blocked.clone());
+                    tokio::spawn(async move {
+                        let mut fired_meanwhile = 0;
+                        for _ in 0..20 {
+                            wheel.sleep(ms(5)).await;
+                            fired_meanwhile += usize::from(blocked.load(Ordering::SeqCst));
+                        }
+                        fired_meanwhile
+                    })
+                })
+                .collect();
+            for sleeper in sleepers {
+                let fired_meanwhile = sleeper.await.expect("the sleep does not panic");
+                assert!(fired_meanwhile > 1, "the timers waited for the blocked worker");
+            }
+            blocker.await.expect("it does not panic");
         }
     });
 }

@@ -1,6 +1,6 @@
 //! What gungraun counts: each operation in a process of its own, under valgrind.
 //!
-//! Both tools see all threads of that process. What the driver and the alarm's thread do is left out: Callgrind
+//! Both tools see all threads of that process. What turns of the wheel and the watchdog's thread do is left out: Callgrind
 //! collects on a thread from when that thread enters what gungraun wraps round [`operation`], and of DHAT's
 //! allocations only those count that were made within.
 

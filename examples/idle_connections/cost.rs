@@ -22,7 +22,7 @@ const WATCHED: u32 = 3;
 
 struct Cost {
     timeouts: u64,
-    wakeups: u64,
+    turns: u64,
     /// From one place of the wheel to another.
     moved: u64,
     /// How many timers stood apart as tolerant in the end.
@@ -55,7 +55,7 @@ pub(crate) async fn compare(limit: Duration, tolerance: Tolerance) -> Result<Vec
         "timers",
         "reads timed out",
         "timers moved",
-        "driver woken",
+        "turns",
         "CPU time",
         "late, half within",
         "late, most",
@@ -63,14 +63,14 @@ pub(crate) async fn compare(limit: Duration, tolerance: Tolerance) -> Result<Vec
     let millis = |time: Duration| format!("{:.3} ms", time.as_secs_f64() * 1e3);
     for (name, cost) in [("exact", &exact), ("tolerant", &tolerant)] {
         let late = |quantile| millis(Duration::from_nanos(cost.late.value_at_quantile(quantile)));
-        let [timeouts, moved, wakeups] =
-            [cost.timeouts, cost.moved, cost.wakeups].map(|count| HumanCount(count).to_string());
-        table.add_row([name.into(), timeouts, moved, wakeups, millis(cost.cpu), late(0.5), late(1.0)]);
+        let [timeouts, moved, turns] =
+            [cost.timeouts, cost.moved, cost.turns].map(|count| HumanCount(count).to_string());
+        table.add_row([name.into(), timeouts, moved, turns, millis(cost.cpu), late(0.5), late(1.0)]);
     }
     let saved = |tolerant: f64, exact: f64| format!("{:.0} %", 100.0 * (1.0 - tolerant / exact));
-    let wakeups = saved(tolerant.wakeups as f64, exact.wakeups as f64);
+    let turns = saved(tolerant.turns as f64, exact.turns as f64);
     let cpu = saved(tolerant.cpu.as_secs_f64(), exact.cpu.as_secs_f64());
-    table.add_row(["saved", "", "", &wakeups, &cpu]);
+    table.add_row(["saved", "", "", &turns, &cpu]);
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     println!("{table}");
 
@@ -87,10 +87,10 @@ pub(crate) async fn compare(limit: Duration, tolerance: Tolerance) -> Result<Vec
             exact.tolerant, tolerant.tolerant, tolerant.moved
         ));
     }
-    if tolerant.wakeups >= exact.wakeups {
+    if tolerant.turns >= exact.turns {
         problems.push(format!(
-            "the driver was woken {} times, and not less than {}",
-            tolerant.wakeups, exact.wakeups
+            "the wheel was turned {} times, and not less than {}",
+            tolerant.turns, exact.turns
         ));
     }
     Ok(problems)
@@ -116,8 +116,8 @@ async fn measure(
     }
     connections.shutdown().await;
     let (late, early) = lateness.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let (timeouts, wakeups) = (stats.fired, stats.driver_wakeups);
-    Ok(Cost { timeouts, wakeups, moved: stats.cascaded, tolerant: stats.pending_tolerant, cpu, late, early })
+    let (timeouts, turns) = (stats.fired, stats.turns);
+    Ok(Cost { timeouts, turns, moved: stats.cascaded, tolerant: stats.pending_tolerant, cpu, late, early })
 }
 
 /// Reads again and again from a connection that is silent, by limits of one to two times `limit`, so that reads of

@@ -10,7 +10,7 @@
 //! says so and exits with 1.
 //!
 //! With `-- --tolerance 12.5` connections may be closed late, by 12.5 % of the limit. A second table then shows what
-//! that saves where very many connections are idle: how many times the driver is woken, and CPU time, beside exact
+//! that saves where very many connections are idle: how many times the wheel is turned, and CPU time, beside exact
 //! timers that are measured in the same run.
 
 mod client;

@@ -80,12 +80,12 @@ pub(crate) fn print(scrapes: &[Scrape], books: &Books) {
         ("timers cancelled", count(last.value("cancelled_total"))),
         ("most pending in a scrape", count(most("pending"))),
         ("moved down", count(last.value("cascaded_total"))),
-        ("wake-ups of the driver", count(last.value("driver_wakeups_total"))),
+        ("turns of the wheel", count(last.value("turns_total"))),
         ("stalls", count(last.value("stalls_total"))),
         ("late, half within", late(0.5)),
         ("late, 99 % within", late(0.99)),
         ("late, all within", late(1.0)),
-        ("the driver's lock, all holds within", within(last.quantile_since(first, "lock_hold_seconds", 1.0))),
+        ("locks held by turns, all within", within(last.quantile_since(first, "lock_hold_seconds", 1.0))),
     ] {
         table.add_row([what.to_owned(), value]);
     }

@@ -47,7 +47,7 @@ const LINES: &[Line] = &[
     ("- fired early", |run| Count(run.lateness.early), Senseless),
     ("armed in the wheel", |run| count(run.stats.as_ref().map(|stats| stats.armed)), Senseless),
     ("- most pending at a time", |run| count(run.peaks.pending.map(|pending| pending as u64)), Senseless),
-    ("- driver wake-ups", |run| count(run.stats.as_ref().map(|stats| stats.driver_wakeups)), Senseless),
+    ("- turns of the wheel", |run| count(run.stats.as_ref().map(|stats| stats.turns)), Senseless),
     ("lateness p50", |run| Millis(run.lateness.quantile(0.5)), Shown),
     ("lateness p99", |run| Millis(run.lateness.quantile(0.99)), Shown),
     ("lateness max", |run| Millis(run.lateness.max()), Shown),

@@ -12,8 +12,8 @@ use crate::settings::Settings;
 
 /// So many are said; the rest is probably more of the same.
 const MOST_PROBLEMS: usize = 20;
-/// How long the driver may take for a timer of a millisecond. Not a promise of the wheel's: a machine may be slow.
-const DRIVER_WITHIN: Duration = Duration::from_secs(10);
+/// How long a timer of a millisecond may take. Not a promise of the wheel's: a machine may be slow.
+const FIRES_WITHIN: Duration = Duration::from_secs(10);
 /// After this share of a run, though after five minutes at the latest, the process is warm.
 const WARM_AFTER: f64 = 0.25;
 const WARM_AFTER_AT_THE_LATEST: Duration = Duration::from_secs(300);
@@ -73,8 +73,8 @@ impl Checks {
     /// At full speed.
     pub(crate) async fn check(&mut self, elapsed: Duration, wheel: &TimingWheel, books: &Books) {
         self.check_counts(wheel, books);
-        let lives = timeout(DRIVER_WITHIN, wheel.sleep(Duration::from_millis(1))).await.is_ok();
-        self.expect(lives, || format!("after {elapsed:?} the driver did not come for {DRIVER_WITHIN:?}"));
+        let lives = timeout(FIRES_WITHIN, wheel.sleep(Duration::from_millis(1))).await.is_ok();
+        self.expect(lives, || format!("after {elapsed:?} no timer fired for {FIRES_WITHIN:?}"));
         self.check_memory(elapsed);
     }
 

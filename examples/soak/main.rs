@@ -6,7 +6,7 @@
 //! Tasks use one wheel in every way: sleeps, timeouts, deadlines that move, timers that are dropped on other workers,
 //! intervals, guarded connections, streams, and now and then fifty thousand timers at once and wheels that are made and
 //! dropped. Meanwhile workers stall at random, sometimes all of them together. Again and again it is checked that every
-//! timer is accounted for, that none was early, that the driver lives, and that the process takes no more memory than
+//! timer is accounted for, that none was early, that timers go on firing, and that the process takes no more memory than
 //! when it was warm. If something does not hold the program says so and exits with 1.
 
 mod books;

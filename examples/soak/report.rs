@@ -35,7 +35,7 @@ pub(crate) fn print(settings: &Settings, books: &Books, checks: &Checks) {
             ("- moved down", count(stats.cascaded)),
             ("- most pending at a check", count(checks.most_pending as u64)),
             ("- early", count(books.early.get())),
-            ("driver wake-ups", count(stats.driver_wakeups)),
+            ("turns", count(stats.turns)),
             ("late, half within", millis(lateness.value_at_quantile(0.5))),
             ("late, 99 % within", millis(lateness.value_at_quantile(0.99))),
             ("late, 99.9 % within", millis(lateness.value_at_quantile(0.999))),
@@ -61,7 +61,7 @@ pub(crate) fn print(settings: &Settings, books: &Books, checks: &Checks) {
     println!("{table}\n");
     if checks.problems.is_empty() {
         println!(
-            "It adds up: every timer fired or was cancelled, none was early, none is left, the driver lived."
+            "It adds up: every timer fired or was cancelled, none was early, none is left, timers went on firing."
         );
     }
 }

@@ -1,123 +1,175 @@
-//! When the driver is to wake: the agreement between it and those who insert.
+//! When the wheel is to be turned next: the agreement between those who turn it and those who insert.
 //!
-//! The driver sleeps until a time that it publishes as `armed`. Whoever inserts something earlier sees to it
-//! that the driver wakes earlier. Neither may miss the other:
+//! Whoever has turned the wheel publishes the time of the next turn as `armed`, and sets the timers of the runtime's
+//! park for it. Whoever inserts something earlier sets them to earlier. Neither may miss the other:
 //!
 //! ```text
-//!   inserter                                    driver
+//!   inserter                                    turner
 //!   1. publish the shard's next expiration      1. publish `armed`
 //!   2. look at `armed`: lower it if later       2. look at the shards again: turn if one is earlier
 //! ```
 //!
 //! Each has a sequentially consistent fence between the two, so at least one sees the other's store.
-//! While the driver is awake `armed` is [`AWAKE`], and inserters leave it alone: it has step 2 before it.
+//! During a turn `armed` is [`AWAKE`], and inserters leave it alone: the turner has step 2 before it. Two turns at
+//! the same time do no harm, as each ends with step 2.
 //!
 //! | `armed` | who set it | what an inserter with an earlier expiration does |
 //! |---|---|---|
-//! | [`AWAKE`] | driver as it starts to look; whoever woke it | nothing |
-//! | a time | driver, or an inserter through the thread | wakes the driver, or sets the thread's time |
-//! | never | driver with nothing to wait for | the same |
+//! | [`AWAKE`] | a turner as it begins; whoever woke the driver's task to turn | nothing |
+//! | a time | a turner as it ends, or an inserter | sets the timers, once exactly and then for half of the time |
+//! | never | a turner with nothing to wait for | the same |
 //!
-//! # Two routes
-//!
-//! A thread of the alarm's own waits for the time, because that is an order of magnitude more precise than
-//! tokio's timers, and because it still works while the worker that holds tokio's I/O driver is blocked. On a
-//! multi-thread runtime inserters set the thread's time themselves: a driver woken from a worker would
-//! stand first in that worker's queue and wait there for as long as the worker is blocked.
-//!
-//! On a current-thread runtime the clock may be paused. There the driver keeps one of tokio's timers armed
-//! too, so inserters wake the driver, which then is polled before the runtime parks.
+//! An inserter sets the timers exactly the first time after a turn. The next one sets them for half of the time that is
+//! left: a row of timers, each earlier than the one before, so takes two system calls, and one more turn.
 
-mod bell;
 #[cfg(all(test, not(loom)))]
 mod tests;
-mod thread;
+#[cfg(all(feature = "timerfd", not(loom), any(target_os = "linux", target_os = "android")))]
+mod timer_fd;
+#[cfg(not(all(feature = "timerfd", not(loom), any(target_os = "linux", target_os = "android"))))]
+#[path = "no_timer_fd.rs"]
+mod timer_fd;
+mod timers;
 
 use std::io;
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Duration;
 
-use bell::{Bell, ThreadState};
+pub(crate) use timers::Timers;
 
 use crate::clock::Clock;
 use crate::notes::Notes;
-use crate::sync::{
-    AtomicBool, AtomicU64, AtomicUsize, AtomicWaker, Condvar, Mutex, MutexGuard, Ordering, fence, lock,
-};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, AtomicWaker, Mutex, Ordering, fence, lock};
 use crate::tick::Nanos;
+use crate::watchdog::{Watch, Watched};
 
-/// The value of `armed` while the driver is going to look at the shards in any case. No expiration is less.
+/// The value of `armed` while somebody is going to look at the shards in any case. No expiration is less.
 const AWAKE: u64 = 0;
+
+/// The values of `setting`.
+const NOT_SETTING: usize = 0;
+const SETTING: usize = 1;
+const CALLED: usize = 2;
 
 #[derive(Debug)]
 pub(crate) struct Alarm {
     armed: AtomicU64,
+    /// When the turn that `armed` stands for was to be made: never before it was asked for.
+    due: AtomicU64,
+    /// The driver's task.
     driver: AtomicWaker,
     /// Whether the clock of the driver's runtime can be paused.
     pausable: bool,
-    /// Whether it was paused when the driver last looked.
+    /// Whether it was paused when somebody looked last.
     paused: AtomicBool,
     clock: Clock,
-    bell: Mutex<Bell>,
-    bell_changed: Condvar,
+    timers: Mutex<Timers>,
+    /// Whether tokio's timer is being set, and has called meanwhile: then it calls under the lock.
+    setting: AtomicUsize,
+    watch: Watch,
     /// How many shards somebody still holds. The driver ends with the last one.
     shards: AtomicUsize,
     /// Whether the wheel's last handle is gone.
     orphaned: AtomicBool,
+    /// When the driver looks again whether timers are left, once no handle is.
+    look_again: AtomicU64,
     /// In here, because everything that notes something has the alarm.
     notes: Notes,
-}
-
-enum Set {
-    Always { then: Nanos },
-    IfEarlier,
 }
 
 impl Alarm {
     pub(crate) fn new(clock: Clock, pausable: bool, shards: usize, notes: Notes) -> Self {
         Self {
             armed: AtomicU64::new(AWAKE),
+            due: AtomicU64::new(u64::MAX),
             driver: AtomicWaker::new(),
             pausable,
             paused: AtomicBool::new(false),
             clock,
-            bell: Mutex::new(Bell::default()),
-            bell_changed: Condvar::new(),
+            timers: Mutex::new(Timers::none()),
+            setting: AtomicUsize::new(NOT_SETTING),
+            watch: Watch::new(clock.now()),
             shards: AtomicUsize::new(shards),
             orphaned: AtomicBool::new(false),
+            look_again: AtomicU64::new(u64::MAX),
             notes,
         }
     }
 
-    /// Starts the thread.
-    pub(crate) fn start(self: &Arc<Self>) -> io::Result<()> {
-        thread::spawn(self.clone())
+    /// For the driver as it begins: the timers that the runtime's park looks at.
+    pub(crate) fn set_timers(&self, timers: Timers) {
+        *lock(&self.timers) = timers;
+    }
+
+    /// Has the watchdog look after the wheel: where a worker that blocks keeps others from turning it, or, if nothing
+    /// else does, `exactly` when it is due.
+    pub(crate) fn have_watched(self: &Arc<Self>, exactly: bool) -> io::Result<()> {
+        self.watch.begin(self, exactly)
     }
 
     pub(crate) const fn is_pausable(&self) -> bool {
         self.pausable
     }
 
-    /// Whether the clock was paused when the driver last looked.
+    /// Whether the clock was paused when somebody looked last.
     pub(crate) fn is_paused(&self) -> bool {
         // Relaxed: a change that is seen late costs a wake-up, or leaves tokio's timer armed for too long.
         self.pausable && self.paused.load(Ordering::Relaxed)
     }
 
-    /// For inserters, after publishing that `expiration` is their shard's next: the driver has to be awake by
-    /// then. Called without the shard's lock.
+    /// For inserters, after publishing that `expiration` is their shard's next: there has to be a turn by then. Called
+    /// without the shard's lock.
     pub(crate) fn request(&self, expiration: Nanos) {
         // Published first, looked second.
         fence(Ordering::SeqCst);
+        if expiration.0 < self.armed.load(Ordering::Relaxed) {
+            self.bring_forward(expiration);
+        }
+    }
+
+    #[cold]
+    fn bring_forward(&self, expiration: Nanos) {
+        // There the task turns before the runtime parks, and so before the clock jumps.
+        if self.is_paused() {
+            return self.wake_driver();
+        }
+        let mut timers = lock(&self.timers);
+        // Relaxed: the time that is compared here is set under the lock.
         if expiration.0 >= self.armed.load(Ordering::Relaxed) {
             return;
         }
-        if self.pausable {
+        let now = self.clock.now();
+        let at = if std::mem::replace(&mut timers.brought_forward, true) && !self.pausable {
+            Nanos(now.0.min(expiration.0) + expiration.0.saturating_sub(now.0) / 2)
+        } else {
+            expiration
+        };
+        let is_due = self.set(&mut timers, now, at);
+        drop(timers);
+        if is_due {
             self.wake_driver();
         } else {
-            self.set(expiration, Set::IfEarlier);
+            fence(Ordering::SeqCst);
+            self.watch.expect(at);
         }
+    }
+
+    /// Publishes the time, and sets the timers. Tells whether it has come already, so that none will call.
+    fn set(&self, timers: &mut Timers, now: Nanos, at: Nanos) -> bool {
+        self.due.store(at.max(now).0, Ordering::Relaxed);
+        self.replace_armed(at.0);
+        if !timers.have_tokios() {
+            return timers.set(&self.clock, now, at, self.is_paused());
+        }
+        self.setting.store(SETTING, Ordering::Relaxed);
+        let is_due = timers.set(&self.clock, now, at, self.is_paused());
+        self.setting.swap(NOT_SETTING, Ordering::AcqRel) == CALLED || is_due
+    }
+
+    /// For tokio's timer as it calls: whether the timers are being set. Whoever sets them then sees to it that there is
+    /// a turn, as nobody may turn under their lock.
+    pub(crate) fn is_left_to_setter(&self) -> bool {
+        self.setting.compare_exchange(SETTING, CALLED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// What is noted of the wheel.
@@ -125,65 +177,55 @@ impl Alarm {
         &self.notes
     }
 
-    /// For the driver, before it looks at the shards: tells inserters that it is going to.
-    pub(crate) fn look(&self, driver: &Waker) {
-        self.driver.register(driver);
-        self.replace_armed(AWAKE);
+    /// For a turner, before it looks at the shards: tells inserters that it is going to. Returns when it was to, unless
+    /// another is at it.
+    pub(crate) fn look(&self) -> Option<Nanos> {
+        let was_armed = self.replace_armed(AWAKE) != AWAKE;
+        // Relaxed: a time that is about to be replaced makes lateness out of what another turner found.
+        was_armed.then(|| Nanos(self.due.load(Ordering::Relaxed)))
     }
 
-    /// For the driver: looks whether the clock is paused.
+    /// For a turner: looks whether the clock is paused.
     pub(crate) fn look_at_clock(&self) -> bool {
         let paused = self.pausable && self.clock.is_paused();
         self.paused.store(paused, Ordering::Relaxed);
         paused
     }
 
-    /// For the driver, after it has looked: wakes it at `expiration`. It has to look at the shards once more. `then` is
-    /// a guess at what it will be armed for after that.
-    pub(crate) fn arm(&self, expiration: Nanos, then: Nanos) {
-        self.set(expiration, Set::Always { then });
+    /// For a turner, after it has looked: has it called `at` that time. It has to look at the shards once more. Tells
+    /// whether the time has come already, so that nobody will call.
+    pub(crate) fn arm(&self, at: Nanos) -> bool {
+        let mut timers = lock(&self.timers);
+        timers.brought_forward = false;
+        let is_due = self.set(&mut timers, self.clock.now(), at);
+        drop(timers);
         // Armed first, looked second.
         fence(Ordering::SeqCst);
+        self.watch.expect(at);
+        is_due
     }
 
-    /// For the driver, on the thread's route: as [`arm`](Self::arm), whatever the shards hold. On the other there is
-    /// one worker only, so no other could take the driver.
-    pub(crate) fn arm_thread(&self, time: Nanos) {
-        if !self.pausable {
-            self.set(time, Set::Always { then: Nanos::MAX });
+    /// For a turner that has done as much as it may at a time: has the rest done when others have run.
+    pub(crate) fn arm_rest(&self) {
+        // Where a paused clock may be, the task comes before the runtime parks.
+        if !self.pausable && lock(&self.timers).have_timer_fd() {
+            self.arm(self.clock.now());
+        } else {
+            self.driver.wake();
         }
     }
 
-    fn set(&self, expiration: Nanos, set: Set) {
-        let mut bell = lock(&self.bell);
-        // Relaxed: the time that is compared here is set under the lock.
-        if matches!(set, Set::IfEarlier) && expiration.0 >= self.armed.load(Ordering::Relaxed) {
-            return;
-        }
-        self.replace_armed(expiration.0);
-        let is_silent = self.is_paused();
-        let instant = |time: Nanos| {
-            // The thread goes by std's clock. For an expiration that has passed it rings at once.
-            if time == Nanos::MAX || is_silent { None } else { self.clock.std_instant(time, self.pausable) }
-        };
-        bell.then = match set {
-            Set::Always { then } => {
-                // The driver is up and about: what the thread rang for meanwhile is no lateness of its next turn.
-                bell.rang_for = None;
-                instant(then)
-            }
-            // What the driver waited for comes after what has come before it.
-            Set::IfEarlier => bell.at,
-        };
-        bell.at = instant(expiration);
-        if bell.at.is_some_and(|at| bell.thread.oversleeps(at)) {
-            bell.thread = ThreadState::Awake;
-            // Under the lock: nobody else notifies the thread now, so nobody may come in between.
-            self.bell_changed.notify_one();
-        }
+    /// Whether somebody is to look at the shards: for the driver's task, which does that.
+    pub(crate) fn is_awake(&self) -> bool {
+        self.armed.load(Ordering::Relaxed) == AWAKE
     }
 
-    /// Wakes the driver, unless it is awake: to look at the shards again, and arm what is right for them.
+    /// For the driver's task, before it looks at anything.
+    pub(crate) fn register_driver(&self, driver: &Waker) {
+        self.driver.register(driver);
+    }
+
+    /// Has the driver's task look at the shards, unless somebody is at it.
     pub(crate) fn wake_driver(&self) {
         if self.replace_armed(AWAKE) != AWAKE {
             self.driver.wake();
@@ -198,28 +240,15 @@ impl Alarm {
         self.armed.swap(expiration, Ordering::AcqRel)
     }
 
-    /// For the driver: how long ago the thread was to wake it, if it did since this was asked last or is about to. A
-    /// time that had passed when it was set counts from then.
-    pub(crate) fn take_lateness(&self) -> Duration {
-        // In a model the clock stands still.
-        if cfg!(loom) {
-            return Duration::ZERO;
-        }
-        let mut bell = lock(&self.bell);
-        // What lies ahead is late by nothing.
-        let at = bell.rang_for.take().or(bell.at);
-        at.map_or(Duration::ZERO, |at| at.elapsed())
+    /// For the driver's task: when it wants to look again.
+    pub(crate) fn set_look_again(&self, at: Nanos) {
+        self.look_again.store(at.0, Ordering::Relaxed);
     }
 
-    /// For the thread, when its time has come.
-    fn ring(&self, mut bell: MutexGuard<'_, Bell>) {
-        bell.rang_for = bell.at.take();
-        // Under the lock, so that an inserter who is about to set the thread's time sees it.
-        let awake = self.replace_armed(AWAKE) == AWAKE;
-        drop(bell);
-        if !awake {
-            self.driver.wake();
-        }
+    /// For a turner: when the driver's task is to look again, if that is after `now`.
+    pub(crate) fn look_again_after(&self, now: Nanos) -> Nanos {
+        let at = Nanos(self.look_again.load(Ordering::Relaxed));
+        if at > now { at } else { Nanos::MAX }
     }
 
     /// For a shard whose last owner has gone.
@@ -241,8 +270,8 @@ impl Alarm {
         self.orphaned.load(Ordering::Acquire)
     }
 
-    /// For whoever has ended the shards, or may have left nothing to wait for: the driver has to look, also if it has
-    /// just looked.
+    /// For whoever has ended the shards, or may have left nothing to wait for: the driver's task has to look, also if it
+    /// has just looked.
     pub(crate) fn wake_to_end(&self) {
         self.driver.wake();
     }
@@ -255,36 +284,44 @@ impl Alarm {
         }
     }
 
-    /// For the driver as it ends: ends the thread, and lets go of the runtime, which the waker holds.
+    /// For the timerfd's waker, which is called once: has it called the next time, too.
+    pub(crate) fn await_timer_fd(&self) {
+        lock(&self.timers).await_timer_fd();
+    }
+
+    /// For the driver as it ends: lets go of the runtime, which the waker and the timers hold.
     pub(crate) fn end(&self) {
+        self.watch.end();
         drop(self.driver.take());
-        lock(&self.bell).ended = true;
-        self.bell_changed.notify_one();
+        let timers = std::mem::replace(&mut *lock(&self.timers), Timers::none());
+        drop(timers);
     }
 }
 
-/// For models, which play the thread, and look at what the driver sleeps on.
-#[cfg(all(test, loom))]
-impl Alarm {
-    pub(crate) fn run_thread(&self) {
-        thread::run(self);
-    }
-
-    /// What the thread does when its time has come, if it has one.
-    pub(crate) fn ring_if_set(&self) {
-        let bell = lock(&self.bell);
-        if bell.at.is_some() {
-            self.ring(bell);
+impl Watched for Alarm {
+    fn next_turn(&self) -> Option<Nanos> {
+        match self.armed.load(Ordering::Relaxed) {
+            AWAKE | u64::MAX => None,
+            at => Some(Nanos(at)),
         }
     }
 
-    /// Whether a driver that sleeps will be awake by `expiration`.
+    fn wake(&self, exactly: bool) {
+        if exactly {
+            self.wake_driver();
+        } else {
+            // It turns nothing: its worker looks at the runtime's input and timers after it.
+            self.driver.wake();
+        }
+    }
+}
+
+/// For models, which play the runtime's park, and look at what it is set for.
+#[cfg(all(test, loom))]
+impl Alarm {
+    /// Whether there will be a turn by `expiration`, if the driver's task is not to be polled.
     pub(crate) fn is_set_for(&self, expiration: Nanos) -> bool {
         let armed = self.armed.load(Ordering::Relaxed);
-        let rings = lock(&self.bell)
-            .at
-            .is_some_and(|at| Some(at) <= self.clock.std_instant(expiration, self.pausable));
-        // Where the clock can be paused, `armed` is also the time of one of tokio's timers.
-        (AWAKE + 1..=expiration.0).contains(&armed) && (self.pausable || rings)
+        (AWAKE + 1..=expiration.0).contains(&armed) && lock(&self.timers).set_for == Nanos(armed)
     }
 }

@@ -1,37 +1,55 @@
-//! How late the thread rang, as the driver is told.
+//! When the turn is that has been armed, as the turner and inserters are told.
+
+use std::time::Duration;
 
 use super::*;
 
-/// Arms for a time that has passed, and waits until the thread has rung for it.
-fn ring_at_once(alarm: &Alarm) {
-    alarm.arm(Nanos(1), Nanos::MAX);
-    while alarm.armed.load(Ordering::Relaxed) != AWAKE {
-        std::thread::yield_now();
-    }
-}
-
-#[test]
-fn lateness_is_told_once_and_not_after_the_driver_has_armed_again() {
-    let alarm = Arc::new(Alarm::new(Clock::start(), false, 1, Notes::of("alone".into())));
-    alarm.start().expect("a thread");
-    assert_eq!(alarm.take_lateness(), Duration::ZERO);
-    ring_at_once(&alarm);
-    assert!(alarm.take_lateness() > Duration::ZERO);
-    assert_eq!(alarm.take_lateness(), Duration::ZERO);
-    ring_at_once(&alarm);
-    alarm.arm(Nanos::MAX, Nanos::MAX);
-    assert_eq!(alarm.take_lateness(), Duration::ZERO);
-    alarm.end();
-}
-
-#[test]
-fn a_driver_that_comes_before_the_thread_has_rung_is_late_too_but_not_for_what_lies_ahead() {
+fn alarm() -> (Alarm, Clock) {
     let clock = Clock::start();
-    // Without a thread.
-    let alarm = Alarm::new(clock, false, 1, Notes::of("alone".into()));
-    alarm.arm(clock.now(), Nanos::MAX);
-    std::thread::sleep(Duration::from_millis(1));
-    assert!(alarm.take_lateness() >= Duration::from_millis(1));
-    alarm.arm(clock.now().after(Duration::from_secs(60)), Nanos::MAX);
-    assert_eq!(alarm.take_lateness(), Duration::ZERO);
+    (Alarm::new(clock, false, 1, Notes::of("alone".into())), clock)
+}
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+
+#[test]
+fn a_turn_was_to_be_made_when_it_was_armed_for_and_not_before_it_was_asked_for() {
+    let (alarm, clock) = alarm();
+    assert_eq!(alarm.look(), None, "nothing was armed");
+    let hour = clock.now().after(HOUR);
+    assert!(!alarm.arm(hour));
+    assert_eq!(alarm.look(), Some(hour));
+    assert_eq!(alarm.look(), None, "another is at it");
+    let asked_at = clock.now();
+    alarm.arm(Nanos(1));
+    assert!(alarm.look().is_some_and(|due| due >= asked_at));
+}
+
+#[test]
+fn the_first_that_is_earlier_sets_its_time_and_the_next_half_of_what_is_left() {
+    let (alarm, clock) = alarm();
+    alarm.arm(Nanos::MAX);
+    let now = clock.now();
+    let armed = || Nanos(alarm.armed.load(Ordering::Relaxed));
+    alarm.request(now.after(HOUR * 4));
+    assert_eq!(armed(), now.after(HOUR * 4));
+    alarm.request(now.after(HOUR * 5));
+    assert_eq!(armed(), now.after(HOUR * 4), "it is later");
+    alarm.request(now.after(HOUR * 3));
+    let half = armed();
+    assert!(half >= now.after(HOUR * 3 / 2) && half < now.after(HOUR * 2), "{half:?}");
+    alarm.request(now.after(HOUR * 2));
+    assert_eq!(armed(), half, "a row of timers needs no more");
+    alarm.request(Nanos(1));
+    assert!(armed() <= Nanos(1));
+    // A turn begins anew.
+    alarm.arm(now.after(HOUR * 4));
+    alarm.request(now.after(HOUR * 3));
+    assert_eq!(armed(), now.after(HOUR * 3));
+}
+
+#[test]
+fn nobody_sets_anything_while_somebody_is_about_to_look() {
+    let (alarm, clock) = alarm();
+    alarm.request(clock.now());
+    assert!(alarm.is_awake());
 }

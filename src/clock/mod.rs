@@ -37,7 +37,7 @@ impl Clock {
     #[inline]
     pub(crate) fn now(&self) -> Nanos {
         // Under the model checker it stands still, because a model has to run the same each time.
-        if cfg!(loom) {
+        if cfg!(all(test, loom)) {
             return Nanos::from_duration(YEAR);
         }
         // `MAX` is left to deadlines beyond reach, so that the clock never reaches them.
@@ -62,19 +62,5 @@ impl Clock {
     /// The instant at a point in time. One that an [`Instant`] cannot hold is 30 years from now, as tokio has it.
     pub(crate) fn instant(&self, at: Nanos) -> Instant {
         self.origin.instant().checked_add(at.to_duration()).unwrap_or_else(|| Instant::now() + LONGEST)
-    }
-
-    /// What std's clock will show at that point in time, or now if it has passed; `None` where an `Instant` cannot hold
-    /// it. std's clock is ahead of tokio's if that has been paused, as only one can that is `pausable`.
-    pub(crate) fn std_instant(&self, at: Nanos, pausable: bool) -> Option<std::time::Instant> {
-        if cfg!(loom) {
-            return self.origin.instant().into_std().checked_add(at.to_duration());
-        }
-        let now = std::time::Instant::now();
-        if pausable {
-            now.checked_add(Duration::from_nanos(at.0.saturating_sub(self.now().0)))
-        } else {
-            Some(self.origin.instant().into_std().checked_add(at.to_duration())?.max(now))
-        }
     }
 }

@@ -38,8 +38,11 @@ pub enum BuildError {
     },
     /// There is no tokio runtime on this thread.
     NoRuntime,
-    /// The operating system gave no thread for the alarm.
-    AlarmThread(io::Error),
+    /// The runtime is a current-thread one without timers of its own, so its clock, which may be paused, cannot be
+    /// followed.
+    NoTimers,
+    /// The operating system gave no thread for the watchdog.
+    WatchdogThread(io::Error),
 }
 
 impl fmt::Display for BuildError {
@@ -59,7 +62,11 @@ impl fmt::Display for BuildError {
                 "a timing wheel needs a tokio runtime for its driver, and this thread is not within one: \
                  build it inside `block_on` or under `Runtime::enter`",
             ),
-            Self::AlarmThread(error) => write!(f, "no thread for the wheel's alarm: {error}"),
+            Self::NoTimers => f.write_str(
+                "a timing wheel on a current-thread runtime needs tokio's timers, and this runtime has none: build it \
+                 with `enable_time` or `enable_all`",
+            ),
+            Self::WatchdogThread(error) => write!(f, "no thread for the wheel's watchdog: {error}"),
         }
     }
 }
@@ -67,7 +74,7 @@ impl fmt::Display for BuildError {
 impl error::Error for BuildError {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
-            Self::AlarmThread(error) => Some(error),
+            Self::WatchdogThread(error) => Some(error),
             _ => None,
         }
     }

@@ -83,7 +83,7 @@ fn assert_driver_ends(mut driver: PolledDriver, end_wheel: impl FnOnce() + Send 
 #[test]
 fn a_wheel_shut_down_as_the_driver_goes_to_sleep_wakes_it() {
     check(["at once", "when woken"], || {
-        let Parts { shards, driven, alarm, driver } = Parts::new(Route::Thread, 2);
+        let Parts { shards, driven, alarm, driver } = Parts::new(Route::Park, 2);
         let wheel = TimingWheel::from_parts(shards, driven, alarm, None);
         let handle = wheel.clone();
         let outcome = assert_driver_ends(driver, move || assert_eq!(handle.shutdown(), 0));
@@ -98,7 +98,7 @@ fn a_wheel_shut_down_as_the_driver_goes_to_sleep_wakes_it() {
 #[test]
 fn a_wheel_dropped_as_the_driver_goes_to_sleep_wakes_it() {
     check(["at once", "when woken"], || {
-        let Parts { shards, driver, .. } = Parts::new(Route::Thread, 1);
+        let Parts { shards, driver, .. } = Parts::new(Route::Park, 1);
         assert_driver_ends(driver, move || drop(shards))
     });
 }
@@ -108,7 +108,7 @@ fn a_wheel_dropped_as_the_driver_goes_to_sleep_wakes_it() {
 #[test]
 fn of_two_shards_dropped_as_the_driver_goes_to_sleep_the_last_wakes_it() {
     check(["at once", "when woken"], || {
-        let Parts { shards, driver, .. } = Parts::new(Route::Thread, 2);
+        let Parts { shards, driver, .. } = Parts::new(Route::Park, 2);
         assert_driver_ends(driver, move || {
             let holders = shards.into_vec().into_iter().map(|shard| thread::spawn(move || drop(shard)));
             holders.collect::<Vec<_>>().into_iter().for_each(|holder| holder.join().unwrap());

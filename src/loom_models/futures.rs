@@ -13,7 +13,7 @@ use crate::timing_wheel::TimingWheel;
 
 /// A sleep until `at(1)`, registered for the task of `waker`, with its shard and its wheel.
 fn sleep(waker: &Arc<CountingWaker>) -> (Sleep, Arc<Shard>, TimingWheel) {
-    let Parts { shards, driven, alarm, driver } = Parts::new(Route::Thread, 1);
+    let Parts { shards, driven, alarm, driver } = Parts::new(Route::Park, 1);
     // It would end the wheel as it is dropped.
     std::mem::forget(driver);
     let shard = shards[0].clone();

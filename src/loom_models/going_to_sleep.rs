@@ -1,16 +1,16 @@
-//! The driver as it goes to sleep, against those who insert and against the thread that rings.
+//! Turners as they arm the next turn, against those who insert and against each other.
 //!
-//! The invariant is the same in all of them: once all is quiet, and the driver has been polled once more if it has
-//! been woken, what will wake it is set for the earliest expiration.
+//! The invariant is the same in all of them: once all is quiet, and the driver's task has been polled once more if it has
+//! been woken, the timers of the runtime's park are set for the earliest expiration, or before.
 
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-use super::checker::{block_on, check, check_most, thread};
-use super::{CountingWaker, LONG_AGO, OVERDUE, Parts, PolledDriver, Route, at, bring_forward, register};
+use super::checker::{check, check_most, thread};
+use super::{CountingWaker, OVERDUE, Parts, PolledDriver, Route, at, bring_forward, register};
 use crate::alarm::Alarm;
 use crate::shard::Shard;
+use crate::watchdog::Watched;
 use crate::wheel::Nanos;
 
 const OUTCOMES: [&str; 2] = ["the driver sleeps", "the driver has been woken"];
@@ -26,6 +26,12 @@ pub(super) fn assert_not_overslept(
     }
     assert!(alarm.is_set_for(earliest), "it sleeps past {earliest:?}");
     if woken { "the driver has been woken" } else { "the driver sleeps" }
+}
+
+/// What the runtime's park does when its timer has come.
+pub(super) fn spawn_park(driver: &PolledDriver) -> thread::JoinHandle<()> {
+    let turn = driver.driver.park();
+    thread::spawn(turn)
 }
 
 fn spawn_inserter(shard: &Arc<Shard>, deadline: Nanos) -> thread::JoinHandle<()> {
@@ -46,15 +52,14 @@ fn arm_while_the_driver_goes_to_sleep(route: Route) -> &'static str {
 /// Fails if the inserter looks at `armed` before it publishes, if the driver looks at the shards again before it
 /// arms or not at all, and without either fence.
 #[test]
-fn a_timer_armed_as_the_driver_goes_to_sleep_sets_the_thread() {
-    // The thread would wake it, but plays no part.
-    check(["the driver sleeps"], || arm_while_the_driver_goes_to_sleep(Route::Thread));
+fn a_timer_armed_as_the_driver_goes_to_sleep_sets_the_timers() {
+    check(["the driver sleeps"], || arm_while_the_driver_goes_to_sleep(Route::Park));
 }
 
 /// Fails for the same reasons.
 #[test]
 fn a_timer_armed_as_the_driver_goes_to_sleep_wakes_it() {
-    check(OUTCOMES, || arm_while_the_driver_goes_to_sleep(Route::Waker));
+    check(OUTCOMES, || arm_while_the_driver_goes_to_sleep(Route::Task));
 }
 
 fn move_earlier_while_the_driver_goes_to_sleep(route: Route) -> &'static str {
@@ -70,8 +75,8 @@ fn move_earlier_while_the_driver_goes_to_sleep(route: Route) -> &'static str {
 /// Fails if moving a timer does not publish.
 #[test]
 fn a_timer_moved_to_earlier_as_the_driver_goes_to_sleep_is_not_overslept() {
-    check(["the driver sleeps"], || move_earlier_while_the_driver_goes_to_sleep(Route::Thread));
-    check(OUTCOMES, || move_earlier_while_the_driver_goes_to_sleep(Route::Waker));
+    check(["the driver sleeps"], || move_earlier_while_the_driver_goes_to_sleep(Route::Park));
+    check(OUTCOMES, || move_earlier_while_the_driver_goes_to_sleep(Route::Task));
 }
 
 fn two_arm_while_the_driver_goes_to_sleep(route: Route) -> &'static str {
@@ -85,15 +90,15 @@ fn two_arm_while_the_driver_goes_to_sleep(route: Route) -> &'static str {
 /// Fails for the same reasons as with one.
 #[test]
 fn of_two_timers_armed_as_the_driver_goes_to_sleep_the_earlier_counts() {
-    check_most(["the driver sleeps"], || two_arm_while_the_driver_goes_to_sleep(Route::Thread));
-    check_most(OUTCOMES, || two_arm_while_the_driver_goes_to_sleep(Route::Waker));
+    check_most(["the driver sleeps"], || two_arm_while_the_driver_goes_to_sleep(Route::Park));
+    check_most(OUTCOMES, || two_arm_while_the_driver_goes_to_sleep(Route::Task));
 }
 
 /// Fails if an inserter does not look at `armed` again under the lock.
 #[test]
-fn of_two_timers_armed_while_the_driver_sleeps_the_earlier_sets_the_thread() {
+fn of_two_timers_armed_while_the_driver_sleeps_the_earlier_sets_the_timers() {
     check(["the driver sleeps"], || {
-        let Parts { shards, alarm, mut driver, .. } = Parts::new(Route::Thread, 2);
+        let Parts { shards, alarm, mut driver, .. } = Parts::new(Route::Park, 2);
         driver.put_to_sleep();
         let inserters = [spawn_inserter(&shards[0], at(2)), spawn_inserter(&shards[1], at(1))];
         inserters.into_iter().for_each(|inserter| inserter.join().unwrap());
@@ -105,7 +110,7 @@ fn of_two_timers_armed_while_the_driver_sleeps_the_earlier_sets_the_thread() {
 #[test]
 fn of_two_timers_armed_while_the_driver_sleeps_either_wakes_it() {
     check(["the driver has been woken"], || {
-        let Parts { shards, alarm, mut driver, .. } = Parts::new(Route::Waker, 2);
+        let Parts { shards, alarm, mut driver, .. } = Parts::new(Route::Task, 2);
         driver.put_to_sleep();
         let inserters = [spawn_inserter(&shards[0], at(2)), spawn_inserter(&shards[1], at(1))];
         inserters.into_iter().for_each(|inserter| inserter.join().unwrap());
@@ -117,7 +122,7 @@ fn of_two_timers_armed_while_the_driver_sleeps_either_wakes_it() {
 #[test]
 fn a_timer_armed_as_the_only_other_one_is_cancelled_is_not_overslept() {
     check(OUTCOMES, || {
-        let Parts { shards, alarm, mut driver, .. } = Parts::new(Route::Waker, 1);
+        let Parts { shards, alarm, mut driver, .. } = Parts::new(Route::Task, 1);
         let key = register(&shards[0], at(1), &CountingWaker::new());
         driver.put_to_sleep();
         let inserter = spawn_inserter(&shards[0], at(2));
@@ -127,58 +132,91 @@ fn a_timer_armed_as_the_only_other_one_is_cancelled_is_not_overslept() {
     });
 }
 
-/// Fails if the thread forgets its time after it has let go of the lock, and if it does not wake the driver.
+fn arm_while_parks_turn(shards: usize, parks: usize) -> &'static str {
+    let Parts { shards, alarm, mut driver, .. } = Parts::new(Route::Park, shards);
+    register(&shards[0], at(2), &CountingWaker::new());
+    driver.put_to_sleep();
+    let inserter = spawn_inserter(&shards[shards.len() - 1], at(1));
+    let parks: Vec<_> = (0..parks).map(|_| spawn_park(&driver)).collect();
+    inserter.join().unwrap();
+    parks.into_iter().for_each(|park| park.join().unwrap());
+    assert_not_overslept(&mut driver, &alarm, at(1))
+}
+
+/// Fails if a turner arms before it has looked at the shards a last time, and without either fence.
 #[test]
-fn a_thread_that_rings_loses_no_time_set_meanwhile() {
+fn a_park_that_turns_loses_no_time_set_meanwhile() {
+    check(["the driver sleeps"], || arm_while_parks_turn(2, 1));
+}
+
+/// Fails if the second turner takes the first one's look for its own.
+#[test]
+fn of_two_that_turn_at_the_same_time_the_last_one_arms_for_the_earliest() {
+    check_most(["the driver sleeps"], || arm_while_parks_turn(1, 2));
+}
+
+/// Fails if a turn that another has begun is taken for done.
+#[test]
+fn a_task_that_turns_as_the_park_does_loses_no_time_set_meanwhile() {
     check_most(OUTCOMES, || {
-        let Parts { shards, alarm, mut driver, .. } = Parts::new(Route::Thread, 2);
+        let Parts { shards, alarm, mut driver, .. } = Parts::new(Route::Task, 2);
         register(&shards[0], at(2), &CountingWaker::new());
         driver.put_to_sleep();
         let inserter = spawn_inserter(&shards[1], at(1));
-        let thread = thread::spawn({
-            let alarm = alarm.clone();
-            move || alarm.ring_if_set()
-        });
+        let park = spawn_park(&driver);
         assert_eq!(driver.poll(), Poll::Pending);
         inserter.join().unwrap();
-        thread.join().unwrap();
+        park.join().unwrap();
         assert_not_overslept(&mut driver, &alarm, at(1))
     });
 }
 
-/// From end to end: the thread waits for hour 2, a timer that is due is armed, its task and the driver's end,
-/// and the thread with them. A lost wake-up is a deadlock.
-///
-/// Fails if the thread is not notified of an earlier time or of its end, if it does not wake the driver, if the
-/// timer's task is woken before it can see that its deadline is reached, and if the last shard to go does not
-/// wake the driver.
+/// Fails if the time that an inserter has set is that of its timer and not published, if a turn does not look again,
+/// and if a timer's task is woken before it can see that its deadline is reached.
 #[test]
-fn a_timer_armed_while_the_thread_waits_for_a_later_one_wakes_its_task() {
-    check_most(["all have ended"], || {
-        let Parts { shards, driven, alarm, mut driver } = Parts::new(Route::Thread, 2);
-        register(&shards[0], at(2), &CountingWaker::new());
-        driver.put_to_sleep();
-        let thread = thread::spawn(move || alarm.run_thread());
-        let task = thread::spawn({
-            let shard = shards[1].clone();
+fn a_timer_that_is_due_as_the_park_turns_fires_then_or_has_the_park_called_again() {
+    check(["at once", "when called again"], || {
+        let Parts { shards, alarm, driver, .. } = Parts::new(Route::Park, 1);
+        let waker = CountingWaker::new();
+        let inserter = thread::spawn({
+            let (shard, waker) = (shards[0].clone(), waker.clone());
             move || {
-                let mut registered = false;
-                block_on(poll_fn(|cx| {
-                    if !registered {
-                        registered = true;
-                        shard
-                            .register(LONG_AGO, OVERDUE, cx.waker().clone())
-                            .expect("not ended")
-                            .expect("not due");
-                    }
-                    if shard.has_reached(OVERDUE) { Poll::Ready(()) } else { Poll::Pending }
-                }));
+                register(&shard, OVERDUE, &waker);
             }
         });
-        drop((shards, driven));
-        block_on(driver.driver);
-        task.join().unwrap();
-        thread.join().unwrap();
-        "all have ended"
+        spawn_park(&driver).join().unwrap();
+        inserter.join().unwrap();
+        let outcome = if waker.count() > 0 { "at once" } else { "when called again" };
+        if waker.count() == 0 {
+            assert!(alarm.is_set_for(OVERDUE), "nobody will fire it");
+            spawn_park(&driver).join().unwrap();
+        }
+        assert_eq!((waker.count(), shards[0].has_reached(OVERDUE)), (1, true));
+        outcome
+    });
+}
+
+/// Where neither the poller nor tokio's timers are to be had. Fails if the watchdog wakes the task without having it
+/// turn.
+#[test]
+fn a_wheel_that_only_the_watchdog_wakes_is_not_overslept() {
+    check_most(["the driver has been woken"], || {
+        let Parts { shards, alarm, mut driver, .. } = Parts::new(Route::Park, 2);
+        register(&shards[0], at(2), &CountingWaker::new());
+        driver.put_to_sleep();
+        let inserter = spawn_inserter(&shards[1], at(1));
+        let watchdog = thread::spawn({
+            let alarm = alarm.clone();
+            move || {
+                // For what was armed before, perhaps.
+                if alarm.next_turn().is_some() {
+                    alarm.wake(true);
+                }
+            }
+        });
+        assert_eq!(driver.poll(), Poll::Pending);
+        inserter.join().unwrap();
+        watchdog.join().unwrap();
+        assert_not_overslept(&mut driver, &alarm, at(1))
     });
 }

@@ -67,13 +67,13 @@ fn at(hours: u32) -> Nanos {
     Clock::start().now().after(HOUR * hours)
 }
 
-/// The two ways in which an inserter gets the driver to wake earlier.
+/// The two ways in which an inserter gets the wheel turned earlier.
 #[derive(Clone, Copy)]
 enum Route {
-    /// By setting the time of the alarm's thread.
-    Thread,
-    /// By waking the driver, as where the clock can be paused.
-    Waker,
+    /// By setting the timers of the runtime's park.
+    Park,
+    /// By waking the driver's task, as where the clock is paused.
+    Task,
 }
 
 /// A wheel in its parts.
@@ -88,7 +88,7 @@ impl Parts {
     fn new(route: Route, shards: usize) -> Self {
         let clock = Clock::start();
         let alarm =
-            Arc::new(Alarm::new(clock, matches!(route, Route::Waker), shards, Notes::of("model".into())));
+            Arc::new(Alarm::new(clock, matches!(route, Route::Task), shards, Notes::of("model".into())));
         let shards: Box<[_]> = (0..shards).map(|_| shard_of(alarm.clone(), clock, None)).collect();
         let driven = Arc::new(Shards::new(&shards));
         let driver = Driver::new(driven.clone(), alarm.clone(), clock, resolution());

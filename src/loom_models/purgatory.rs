@@ -14,7 +14,7 @@ use crate::timing_wheel::TimingWheel;
 
 /// A purgatory, and the one shard of its wheel.
 fn purgatory() -> (Purgatory<u8>, Arc<Shard>) {
-    let Parts { shards, driven, alarm, driver } = Parts::new(Route::Thread, 1);
+    let Parts { shards, driven, alarm, driver } = Parts::new(Route::Park, 1);
     // It would end the wheel as it is dropped.
     std::mem::forget(driver);
     let shard = shards[0].clone();

@@ -1,8 +1,8 @@
 //! Watching a wheel: what is counted, what that costs, and a health check with limits of yours.
 //!
 //! [`TimingWheel::stats`](crate::TimingWheel::stats) tells how many timers are pending, on which levels they stand and
-//! what became of the others, how late they were, how long the driver held a lock, what went wrong, and whether the
-//! driver turns when it should. A health check compares that with [`Limits`]:
+//! what became of the others, how late they were, how long a turn held a lock, what went wrong, and whether the
+//! wheel is turned when it should be. A health check compares that with [`Limits`]:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -63,7 +63,7 @@
 //! | debug | it begins | `tick`, `wheel_size`, `shards`, `max_pending` |
 //! | debug | it has ended | `pending` |
 //! | warn | it refuses a timer because it is full | `refused`, so far |
-//! | info | its driver was woken more than a millisecond late | `stalls`, so far |
+//! | info | it was turned more than 10 milliseconds late | `stalls`, so far |
 //! | error | a waker panicked as it was woken | `panicked`, so far |
 //!
 //! Of each of the last three at most one in a second. A refusal is told by the driver, and not by who was refused: so a
@@ -73,11 +73,11 @@
 //! # What it costs
 //!
 //! It is always on. To arm, cancel, move or poll a timer takes at most two instructions more for it: those count under
-//! a lock that they hold anyway. The driver adds each timer that it fires to a histogram, without a locked instruction,
+//! a lock that they hold anyway. A turn adds each timer that it fires to a histogram, without a locked instruction,
 //! and takes two looks at the clock and a lock of its own for each shard and batch. The wheel takes 16 kB more.
 //!
 //! To read, [`stats`](crate::TimingWheel::stats) allocates 16 kB, and copies the histograms into it under a lock that
-//! only the driver waits for. Then it takes each shard's lock, one after the other, and adds up how much stands at each
+//! only a turn waits for. Then it takes each shard's lock, one after the other, and adds up how much stands at each
 //! slot of its levels, because to keep their counts would cost each timer: who arms or cancels in that shard waits
 //! meanwhile, but for no more than 1,024 slots at a time. A health check does that too. `DESIGN.md` has the figures,
 //! under Monitor.

@@ -12,8 +12,6 @@ pub(super) struct Published {
     /// The driver has nothing to do in this shard before then. It may be earlier than the truth, because
     /// cancelling does not raise it. Relaxed everywhere: fences order it against `armed`, see `alarm`.
     next_expiration: AtomicU64,
-    /// A guess at the next expiration after that. Relaxed: a wrong one costs a wake-up of the alarm's thread.
-    following_expiration: AtomicU64,
     /// The driver has been here at this time: deadlines up to it have elapsed.
     reached: AtomicU64,
     /// Entries with deadlines up to this have left the hierarchy.
@@ -27,7 +25,6 @@ impl Published {
     pub(super) fn new() -> Self {
         Self {
             next_expiration: AtomicU64::new(u64::MAX),
-            following_expiration: AtomicU64::new(u64::MAX),
             reached: AtomicU64::new(0),
             handed_out: AtomicU64::new(0),
             old_before: AtomicU64::new(0),
@@ -41,16 +38,6 @@ impl Published {
 
     pub(super) fn set_next_expiration(&self, next: Option<Nanos>) {
         self.next_expiration.store(next.unwrap_or(Nanos::MAX).0, Ordering::Relaxed);
-    }
-
-    /// A guess at the next expiration after `time`.
-    pub(super) fn expiration_after(&self, time: Nanos) -> Nanos {
-        let following = Nanos(self.following_expiration.load(Ordering::Relaxed));
-        [self.next_expiration(), following].into_iter().find(|&next| next > time).unwrap_or(Nanos::MAX)
-    }
-
-    pub(super) fn set_following_expiration(&self, following: Option<Nanos>) {
-        self.following_expiration.store(following.unwrap_or(Nanos::MAX).0, Ordering::Relaxed);
     }
 
     /// Whether the driver has come to `deadline`, or the shard has ended.

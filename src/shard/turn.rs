@@ -33,11 +33,6 @@ impl Shard {
         self.cancelled.clear_by()
     }
 
-    /// For the driver: a guess at the next expiration after `time`.
-    pub(crate) fn expiration_after(&self, time: Nanos) -> Nanos {
-        self.published.expiration_after(time)
-    }
-
     /// For the driver, which was to do this `due_since` then: moves the clock to `now`, and adds the wakers of up to
     /// `batch` timers to `expired`.
     pub(crate) fn turn(&self, now: Nanos, due_since: Nanos, batch: usize, expired: &mut Vec<Waker>) -> Turn {
@@ -73,7 +68,6 @@ impl Shard {
             Progress::Done => {
                 let next = state.hierarchy.next_expiration();
                 self.published.set_next_expiration(next);
-                self.published.set_following_expiration(state.hierarchy.following_expiration());
                 Turn::Until(next.unwrap_or(Nanos::MAX))
             }
         };

@@ -33,11 +33,6 @@ impl<T> Hierarchy<T> {
         }
     }
 
-    /// A guess at the [`next_expiration`](Self::next_expiration) after that.
-    pub(crate) fn following_expiration(&self) -> Option<Nanos> {
-        self.levels.second_expiration()
-    }
-
     /// Everything with a deadline up to this time has been handed out, but for what was moved to a deadline in the
     /// past since.
     #[must_use]
@@ -176,14 +171,5 @@ mod tests {
             |deadline| wheel.insert_and_tell(Nanos::ZERO, Nanos(deadline), ()).expect("it lies ahead").1;
         // Two buckets of level 0, and one of level 1.
         assert_eq!([15, 13, 17, 35, 55, 57].map(tell), [15, 15, 17, 35, 40, 40].map(Nanos));
-    }
-
-    #[test]
-    fn what_follows_the_next_expiration_is_that_of_the_second_bucket() {
-        let mut wheel = Hierarchy::new(Resolution::new(Duration::from_nanos(10)).expect("not zero"), 64);
-        for (deadline, following) in [(25, None), (47, Some(47)), (35, Some(35)), (5, Some(25))] {
-            wheel.insert(Nanos::ZERO, Nanos(deadline), ()).expect("it lies ahead");
-            assert_eq!(wheel.following_expiration(), following.map(Nanos));
-        }
     }
 }

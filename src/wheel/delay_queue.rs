@@ -47,13 +47,6 @@ impl DelayQueue {
         self.heap.peek().map(|queued| queued.0)
     }
 
-    /// The one that is to come to the front next.
-    pub(super) fn second(&self) -> Option<Queued> {
-        // The root of a heap is the first, so one of its two children is the second.
-        let children = self.heap.as_slice().iter().skip(1).take(2);
-        children.map(|queued| queued.0).min()
-    }
-
     pub(super) fn pop_front(&mut self) {
         self.heap.pop();
     }
@@ -74,9 +67,8 @@ mod tests {
             queue.push(Nanos(beginning), BucketId(bucket));
         }
         let order: Vec<(u64, u32)> = std::iter::from_fn(|| {
-            let (front, second) = (queue.front()?, queue.second());
+            let front = queue.front()?;
             queue.pop_front();
-            assert_eq!(queue.front(), second);
             Some((front.beginning().0, front.bucket().0))
         })
         .collect();

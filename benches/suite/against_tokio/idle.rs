@@ -23,7 +23,7 @@ pub(super) fn run(scale: Scale) -> Findings {
         let rig = Rig::new(2);
         let _within = rig.runtime.enter();
         let before = rig.wheel.stats();
-        let watched = watch(scale, rig.wheel.sleep(HOUR), || rig.wheel.stats().driver_wakeups);
+        let watched = watch(scale, rig.wheel.sleep(HOUR), || rig.wheel.stats().turns);
         rig.assert_armed(before, 1);
         watched
     };
@@ -57,14 +57,14 @@ pub(super) fn run(scale: Scale) -> Findings {
 }
 
 /// How often the other threads went to sleep while it was pending, and how often the driver was woken.
-fn watch(scale: Scale, timer: impl Future, driver_wakeups: impl Fn() -> u64) -> (Option<f64>, u64) {
+fn watch(scale: Scale, timer: impl Future, turns: impl Fn() -> u64) -> (Option<f64>, u64) {
     let mut timer = pin!(timer);
     let mut cx = Context::from_waker(Waker::noop());
     assert_pending(timer.as_mut(), &mut cx);
     thread::sleep(scale.length(SETTLED));
-    let before = (sleeps_of_other_threads(), driver_wakeups());
+    let before = (sleeps_of_other_threads(), turns());
     thread::sleep(scale.length(WATCHED));
-    let after = (sleeps_of_other_threads(), driver_wakeups());
+    let after = (sleeps_of_other_threads(), turns());
     assert_pending(timer, &mut cx);
     (after.0.zip(before.0).map(|(after, before)| after - before), after.1 - before.1)
 }

@@ -90,7 +90,7 @@ fn watch(runtime: &Runtime, wheel: &TimingWheel, delays: &[Duration]) -> Run {
     Run {
         lateness,
         cpu: cpu_time() - cpu,
-        wakeups: after.driver_wakeups - before.driver_wakeups,
+        wakeups: after.turns - before.turns,
         cascaded: after.cascaded - before.cascaded,
     }
 }

@@ -102,7 +102,7 @@ fn notes(scale: Scale, table: Table) -> Table {
              sustained if the thread is never more than {backlog} ms behind the schedule, and no timer more than \
              {backlog} ms overdue, in one of {ATTEMPTS} runs of a second. Of the rates that may be tried, each is {:.0} \
              % above the last. The time for each request is what the thread was not waiting, at the highest rate \
-             sustained and once timers fire; the alarm thread of `timingwheel::Sleep` is not in it.",
+             sustained and once timers fire.",
             TIMEOUT.as_millis(),
             (STEP - 1.0) * 100.0
         ))

@@ -139,7 +139,7 @@ impl<'a> Server<'a> {
             moved,
             fired,
             cascaded: after.cascaded - before.cascaded,
-            wakeups: after.driver_wakeups - before.driver_wakeups,
+            wakeups: after.turns - before.turns,
         }
     }
 

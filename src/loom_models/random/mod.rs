@@ -9,12 +9,12 @@ use std::task::Context;
 use shuttle::rand::{Rng, thread_rng};
 
 use super::checker::{block_on, check_most, thread};
-use super::going_to_sleep::assert_not_overslept;
+use super::going_to_sleep::{assert_not_overslept, spawn_park};
 use super::{CountingWaker, HOUR, Parts, Route, at, register, turn};
 use crate::shard::Shard;
 use crate::timing_wheel::TimingWheel;
 
-/// Four who arm and cancel in three shards, the thread that rings, and the driver.
+/// Four who arm and cancel in three shards, the runtime's park, and the driver's task.
 fn driver_among_many(route: Route) -> &'static str {
     let Parts { shards, alarm, mut driver, .. } = Parts::new(route, 3);
     let shards: Arc<[_]> = shards.into();
@@ -39,16 +39,13 @@ fn driver_among_many(route: Route) -> &'static str {
             })
         })
         .collect();
-    let thread = thread::spawn({
-        let alarm = alarm.clone();
-        move || alarm.ring_if_set()
-    });
+    let park = spawn_park(&driver);
     for _ in 0..thread_rng().gen_range(0..3) {
         thread::yield_now();
         assert!(driver.poll().is_pending());
     }
     let pending: Vec<_> = inserters.into_iter().flat_map(|inserter| inserter.join().unwrap()).collect();
-    thread.join().unwrap();
+    park.join().unwrap();
     let earliest = pending.into_iter().min().unwrap_or(at(8));
     let has_pending = shards.iter().any(|shard| shard.pending() > 0);
     if has_pending { assert_not_overslept(&mut driver, &alarm, earliest) } else { "the driver sleeps" }
@@ -58,15 +55,15 @@ fn driver_among_many(route: Route) -> &'static str {
 #[test]
 fn what_many_arm_is_not_overslept() {
     let outcomes = ["the driver sleeps", "the driver has been woken"];
-    check_most(outcomes, || driver_among_many(Route::Thread));
-    check_most(outcomes, || driver_among_many(Route::Waker));
+    check_most(outcomes, || driver_among_many(Route::Park));
+    check_most(outcomes, || driver_among_many(Route::Task));
 }
 
 /// Three tasks that sleep, move and drop sleeps, a driver, and then the end. A lost wake-up is a deadlock.
 #[test]
 fn tasks_that_sleep_are_woken() {
     check_most(["all went on"], || {
-        let Parts { shards, driven, alarm, driver } = Parts::new(Route::Thread, 1);
+        let Parts { shards, driven, alarm, driver } = Parts::new(Route::Park, 1);
         // It would end the wheel as it is dropped.
         std::mem::forget(driver);
         let shard = shards[0].clone();

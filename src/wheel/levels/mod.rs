@@ -133,11 +133,6 @@ impl Levels {
         self.queue.iter().map(|queued| (queued.beginning(), self.bucket(queued.bucket())))
     }
 
-    /// When the bucket is to be drained that comes after the front, as far as is known.
-    pub(super) fn second_expiration(&self) -> Option<Nanos> {
-        self.expiration(self.queue.second()?)
-    }
-
     /// The time at which a bucket in the queue is to be drained, unless it is empty.
     fn expiration(&self, queued: Queued) -> Option<Nanos> {
         let bucket = self.bucket(queued.bucket());

@@ -1,8 +1,8 @@
-//! How often the driver is woken: when something is due, and not otherwise, but for once a second while timers are
+//! How often a wheel is turned: when something is due, and not otherwise, but for once a second while timers are
 //! dropped, to let go of what they left.
 //!
-//! On a multi-thread runtime, where those who arm timers need not wake it. Counts are bounded from above; one more
-//! than needed is allowed, for a driver that was about to sleep when it was woken.
+//! On a multi-thread runtime, whose clock cannot be paused. Counts are bounded from above; one more turn than needed is
+//! allowed, for timers that come while it is made.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const fn ms(millis: u64) -> Duration {
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A wheel whose driver has nothing to do.
+/// A wheel with nothing to do.
 async fn idle_wheel() -> TimingWheel {
     let wheel = TimingWheel::new();
     wheel.sleep(ms(1)).await;
@@ -32,7 +32,7 @@ fn registered(wheel: &TimingWheel, duration: Duration) -> Sleep {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_driver_is_woken_once_for_what_is_due_together() {
+async fn there_is_one_turn_for_what_is_due_together() {
     let wheel = idle_wheel().await;
     let before = wheel.stats();
     let deadline = Instant::now() + ms(30);
@@ -42,14 +42,14 @@ async fn the_driver_is_woken_once_for_what_is_due_together() {
     }
     let after = wheel.stats();
     assert_eq!(after.fired - before.fired, after.armed - before.armed);
-    let wakeups = after.driver_wakeups - before.driver_wakeups;
-    assert!(wakeups <= 2, "{wakeups}");
+    let turns = after.turns - before.turns;
+    assert!(turns <= 2, "{turns}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn timers_that_are_armed_moved_and_dropped_long_before_their_time_do_not_wake_the_driver() {
+async fn timers_that_are_armed_moved_and_dropped_long_before_their_time_need_no_turn() {
     let wheel = idle_wheel().await;
-    let before = wheel.stats().driver_wakeups;
+    let before = wheel.stats().turns;
     for n in 0..1_000 {
         // Each is earlier than the one before.
         let mut sleep = registered(&wheel, DAY * 2 - ms(n));
@@ -57,22 +57,22 @@ async fn timers_that_are_armed_moved_and_dropped_long_before_their_time_do_not_w
         Pin::new(&mut sleep).reset(Instant::now() + DAY * 3);
     }
     tokio::time::sleep(ms(20)).await;
-    assert!(wheel.stats().driver_wakeups <= before + 1);
+    assert!(wheel.stats().turns <= before + 1);
     assert_eq!(wheel.pending(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_wakes_the_driver_while_timers_are_pending_that_are_not_due() {
+async fn nothing_is_turned_while_timers_are_pending_that_are_not_due() {
     let wheel = idle_wheel().await;
     let _far: Vec<_> = (0..100).map(|n| registered(&wheel, DAY + ms(n))).collect();
-    let before = wheel.stats().driver_wakeups;
+    let before = wheel.stats().turns;
     tokio::time::sleep(ms(50)).await;
-    assert!(wheel.stats().driver_wakeups <= before + 1);
+    assert!(wheel.stats().turns <= before + 1);
 }
 
 /// With ticks so long that the timers of one tick have deadlines of their own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_driver_is_woken_once_for_what_is_due_in_one_tick_in_several_shards() {
+async fn there_is_one_turn_for_what_is_due_in_one_tick_in_several_shards() {
     const TICK: Duration = ms(10);
     const TICKS: u32 = 20;
     const SHARDS: u32 = 8;
@@ -99,8 +99,7 @@ async fn the_driver_is_woken_once_for_what_is_due_in_one_tick_in_several_shards(
     }
     let stats = wheel.stats();
     assert_eq!((stats.pending, stats.fired), (0, stats.armed));
-    // The deadlines begin and end within a tick. After a stall the driver lets the runtime look at its sockets, which
-    // may take a wake-up more.
-    let wakeups = stats.driver_wakeups;
-    assert!(wakeups <= 2 * u64::from(TICKS + 2), "{wakeups}");
+    // The deadlines begin and end within a tick. A turn that is late may be one more.
+    let turns = stats.turns;
+    assert!(turns <= 2 * u64::from(TICKS + 2), "{turns}");
 }

@@ -1,0 +1,125 @@
+//! Wheels that are turned by nobody, or as they tell.
+
+use std::sync::atomic::AtomicUsize;
+
+use super::*;
+
+const HANG_GUARD: Duration = Duration::from_secs(30);
+const NEVER: u64 = u64::MAX;
+
+/// Tells by the watchdog's own time when it is to be turned.
+#[derive(Debug)]
+struct Wheel {
+    next_turn: AtomicU64,
+    wakes: AtomicUsize,
+    /// Whether it is turned when it is woken.
+    turns: bool,
+}
+
+impl Wheel {
+    fn new(turns: bool) -> Arc<Self> {
+        Arc::new(Self { next_turn: AtomicU64::new(NEVER), wakes: AtomicUsize::new(0), turns })
+    }
+
+    fn wakes(&self) -> usize {
+        self.wakes.load(Ordering::SeqCst)
+    }
+
+    fn arm(&self, watchdog: &Watchdog, at: Nanos) {
+        self.next_turn.store(at.0, Ordering::SeqCst);
+        if !watchdog.looks_after(at) {
+            watchdog.move_look();
+        }
+    }
+}
+
+impl Watched for Wheel {
+    fn next_turn(&self) -> Option<Nanos> {
+        Some(Nanos(self.next_turn.load(Ordering::SeqCst))).filter(|&at| at < Nanos::MAX)
+    }
+
+    fn wake(&self, _exactly: bool) {
+        if self.turns {
+            self.next_turn.store(NEVER, Ordering::SeqCst);
+        }
+        self.wakes.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn watchdog() -> &'static Watchdog {
+    Box::leak(Box::new(Watchdog::new()))
+}
+
+fn add(watchdog: &'static Watchdog, id: u64, wheel: &Arc<Wheel>, exactly: bool) {
+    let wheel: Weak<Wheel> = Arc::downgrade(wheel);
+    watchdog.add(Entry { id, wheel, offset: 0, exactly }).expect("a thread");
+}
+
+fn wait_until(condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < HANG_GUARD);
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_wheel_that_nobody_turns_is_woken_until_somebody_does() {
+    let (watchdog, blocked, turned) = (watchdog(), Wheel::new(false), Wheel::new(true));
+    add(watchdog, 1, &blocked, false);
+    add(watchdog, 2, &turned, false);
+    turned.arm(watchdog, watchdog.now());
+    wait_until(|| turned.wakes() == 1);
+    blocked.arm(watchdog, watchdog.now());
+    wait_until(|| blocked.wakes() >= 3);
+    blocked.arm(watchdog, Nanos::MAX);
+    assert_eq!(turned.wakes(), 1, "it was turned, and is not late any more");
+}
+
+#[test]
+fn a_wheel_that_nobody_else_wakes_is_woken_for_each_turn_and_never_early() {
+    let (watchdog, wheel) = (watchdog(), Wheel::new(true));
+    add(watchdog, 1, &wheel, true);
+    for n in 1..=5 {
+        let at = watchdog.now().after(Duration::from_millis(3));
+        wheel.arm(watchdog, at);
+        wait_until(|| wheel.wakes() == n);
+        assert!(watchdog.now() >= at);
+    }
+}
+
+#[test]
+fn a_turn_in_time_moves_the_look_on_and_a_near_one_brings_it_forward() {
+    let (watchdog, near, far) = (watchdog(), Wheel::new(false), Wheel::new(false));
+    add(watchdog, 1, &near, false);
+    add(watchdog, 2, &far, false);
+    let hour = watchdog.now().after(Duration::from_secs(3_600));
+    let next_look = || Nanos(watchdog.next_look.load(Ordering::SeqCst));
+    far.arm(watchdog, hour.after(SOON));
+    assert_eq!(next_look(), hour.after(SOON + LATE));
+    near.arm(watchdog, hour);
+    assert_eq!(next_look(), hour.after(LATE));
+    near.arm(watchdog, hour.after(LATE - SOON));
+    assert_eq!(next_look(), hour.after(LATE), "it is near enough");
+    near.arm(watchdog, hour.after(LATE));
+    assert_eq!(next_look(), hour.after(SOON + LATE), "the other one is next");
+    near.arm(watchdog, Nanos::MAX);
+    far.arm(watchdog, Nanos::MAX);
+    assert_eq!(next_look(), Nanos::MAX, "the thread sleeps");
+}
+
+#[test]
+fn the_thread_ends_with_the_last_wheel_and_comes_back_with_another() {
+    let watchdog = watchdog();
+    for round in 0..3 {
+        let wheels = [Wheel::new(true), Wheel::new(true)];
+        add(watchdog, 2 * round, &wheels[0], false);
+        add(watchdog, 2 * round + 1, &wheels[1], false);
+        watchdog.forget(2 * round);
+        assert!(watchdog.lock().timer.is_some());
+        wheels[1].arm(watchdog, watchdog.now());
+        wait_until(|| wheels[1].wakes() > 0);
+        watchdog.forget(2 * round + 1);
+        wait_until(|| watchdog.lock().timer.is_none());
+    }
+}
