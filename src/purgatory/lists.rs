@@ -17,7 +17,7 @@ use super::operation::Watched;
 use crate::sync::{AtomicU64, Ordering, OwnLines, ShortLock};
 
 /// So many that threads which use different keys seldom meet, at 128 bytes each. A power of two.
-const SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
+const SHARDS: usize = if cfg!(all(test, loom)) { 1 } else { 64 };
 
 /// How many operations are taken from a list at a time.
 const BATCH: usize = 16;

@@ -43,7 +43,11 @@ impl ShardRef {
     #[inline]
     pub(crate) fn new(shard: &Arc<Shard>) -> Self {
         // A thread that is about to end has no spare any more. In a model all threads are one.
-        let spare = if cfg!(loom) { None } else { SPARE.try_with(|spare| spare.take(shard)).ok().flatten() };
+        let spare = if cfg!(all(test, loom)) {
+            None
+        } else {
+            SPARE.try_with(|spare| spare.take(shard)).ok().flatten()
+        };
         Self { shard: Some(spare.unwrap_or_else(|| shard.clone())) }
     }
 }
@@ -60,7 +64,7 @@ impl Deref for ShardRef {
 impl Drop for ShardRef {
     #[inline]
     fn drop(&mut self) {
-        if cfg!(loom) {
+        if cfg!(all(test, loom)) {
             return;
         }
         // What was there before is given up; all of it, where a thread is about to end. That comes last, because with

@@ -7,33 +7,33 @@ use std::ops::Deref;
 
 pub(crate) use short_lock::{ShortLock, ShortLockGuard};
 
-#[cfg(all(loom, not(shuttle)))]
+#[cfg(all(test, loom, not(shuttle)))]
 pub(crate) use loom::sync::{
-    Condvar, Mutex, MutexGuard,
+    Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
-#[cfg(all(loom, shuttle))]
+#[cfg(all(test, loom, shuttle))]
 pub(crate) use shuttle::sync::{
-    Condvar, Mutex, MutexGuard,
+    Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
-#[cfg(any(not(loom), shuttle))]
+#[cfg(not(all(test, loom, not(shuttle))))]
 pub(crate) use futures::task::AtomicWaker;
 
-#[cfg(not(loom))]
+#[cfg(not(all(test, loom)))]
 pub(crate) use std::sync::{
-    Condvar, Mutex, MutexGuard,
+    Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
 /// loom's, with the methods of the other.
-#[cfg(all(loom, not(shuttle)))]
+#[cfg(all(test, loom, not(shuttle)))]
 #[derive(Debug)]
 pub(crate) struct AtomicWaker(loom::future::AtomicWaker);
 
-#[cfg(all(loom, not(shuttle)))]
+#[cfg(all(test, loom, not(shuttle)))]
 impl AtomicWaker {
     pub(crate) fn new() -> Self {
         Self(loom::future::AtomicWaker::new())

@@ -4,9 +4,9 @@
 //! has to be woken from this one: who finds it held looks again for a while, and then sleeps for a time that is short
 //! but fixed, so that a holder that was preempted gets its turn, also where those who wait have a higher priority.
 
-#[cfg(loom)]
+#[cfg(all(test, loom))]
 use super::{Mutex, MutexGuard as Guard};
-#[cfg(not(loom))]
+#[cfg(not(all(test, loom)))]
 use spin::mutex::{SpinMutex as Mutex, SpinMutexGuard as Guard};
 
 pub(crate) type ShortLockGuard<'a, T> = Guard<'a, T>;
@@ -20,24 +20,24 @@ impl<T> ShortLock<T> {
     }
 
     /// `None` if it is held, for who need not wait.
-    #[cfg(loom)]
+    #[cfg(all(test, loom))]
     pub(crate) fn try_lock(&self) -> Option<ShortLockGuard<'_, T>> {
         self.0.try_lock().ok()
     }
 
     /// `None` if it is held, for who need not wait.
-    #[cfg(not(loom))]
+    #[cfg(not(all(test, loom)))]
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<ShortLockGuard<'_, T>> {
         self.0.try_lock()
     }
 
-    #[cfg(loom)]
+    #[cfg(all(test, loom))]
     pub(crate) fn lock(&self) -> ShortLockGuard<'_, T> {
         super::lock(&self.0)
     }
 
-    #[cfg(not(loom))]
+    #[cfg(not(all(test, loom)))]
     #[inline]
     pub(crate) fn lock(&self) -> ShortLockGuard<'_, T> {
         match self.try_lock() {
@@ -46,7 +46,7 @@ impl<T> ShortLock<T> {
         }
     }
 
-    #[cfg(not(loom))]
+    #[cfg(not(all(test, loom)))]
     #[cold]
     fn wait(&self) -> ShortLockGuard<'_, T> {
         use std::time::Duration;
