@@ -3,19 +3,14 @@
 use std::io::Write;
 use std::os::unix::net::UnixStream as Blocking;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::UnixStream;
 
 use super::pool::{Peer, Pool};
 use super::reads::{Bench, Load};
 use super::report::table;
-use crate::support::{Findings, Scale, number};
+use crate::support::{Findings, Scale, connections_allowed, number};
 
 const CONNECTIONS: usize = 10_000;
-/// Both ends of a connection are in this process.
-const FILES_PER_CONNECTION: u64 = 2;
-/// For the runtime and the standard streams.
-const RESERVE: u64 = 64;
 /// Reads of each connection in a run that have to wait.
 const WAITS: usize = 2;
 const READY_IN_A_ROW: usize = 8;
@@ -26,18 +21,6 @@ impl Peer for Blocking {
     }
 }
 
-/// How many the file limit allows, after it was raised as far as it goes.
-fn allowed(wanted: usize) -> usize {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current != maximum {
-        // Where the system refuses, the old limit is still in force.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-    }
-    let Some(files) = getrlimit(Resource::Nofile).current else { return wanted };
-    let connections = files.saturating_sub(RESERVE) / FILES_PER_CONNECTION;
-    usize::try_from(connections).map_or(wanted, |allowed| allowed.min(wanted)).max(1)
-}
-
 fn pair() -> (UnixStream, Blocking) {
     let (stream, peer) = Blocking::pair().expect("a pair of sockets");
     stream.set_nonblocking(true).expect("a socket");
@@ -45,7 +28,7 @@ fn pair() -> (UnixStream, Blocking) {
 }
 
 pub(super) fn run(scale: Scale) -> Findings {
-    let connections = allowed(scale.of(CONNECTIONS));
+    let connections = connections_allowed(scale.of(CONNECTIONS));
     let mut bench = Bench::new(|| (0..connections).map(|_| pair()).collect::<Pool<_, _>>());
     eprintln!("reads that wait");
     let waiting = bench.run(scale, Load { sweeps: WAITS, in_a_row: 1 });

@@ -4,6 +4,7 @@ mod bars;
 mod case;
 mod chart;
 mod compare;
+mod files;
 mod findings;
 mod machine;
 mod process;
@@ -13,6 +14,7 @@ mod text;
 
 pub(crate) use case::{Case, Outcome, run_here, run_in_child};
 pub(crate) use compare::{Comparison, compare, median, rounds, time};
+pub(crate) use files::connections_allowed;
 pub(crate) use findings::{Axis, Chart, Findings, Table};
 pub(crate) use machine::describe;
 pub(crate) use process::{cpu_time, resident_bytes, sleeps_of_other_threads};
