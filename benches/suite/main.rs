@@ -12,6 +12,7 @@ mod rivals;
 mod structures;
 mod support;
 mod tolerance;
+mod under_load;
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -26,6 +27,7 @@ const COMPARED: &[&str] = &["tokio", "tokio-util", "async-io", "futures-timer", 
 fn cases() -> Vec<Case> {
     [
         against_tokio::cases(),
+        under_load::cases(),
         connections::cases(),
         jobs::cases(),
         tolerance::cases(),

@@ -17,7 +17,7 @@ pub(crate) use compare::{Comparison, compare, median, rounds, time};
 pub(crate) use files::connections_allowed;
 pub(crate) use findings::{Axis, Chart, Findings, Table};
 pub(crate) use machine::describe;
-pub(crate) use process::{cpu_time, resident_bytes, sleeps_of_other_threads};
+pub(crate) use process::{context_switches, cpu_time, resident_bytes, sleeps_of_other_threads, threads};
 pub(crate) use report::Report;
 pub(crate) use scale::Scale;
 pub(crate) use text::{Unit, number};

@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
+use nix::sys::resource::{UsageWho, getrusage};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::machine::field;
@@ -11,6 +12,18 @@ use super::machine::field;
 pub(crate) fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).expect("below a second"))
+}
+
+/// How often threads of this process have left their core so far, on their own or not. Threads that have ended count.
+pub(crate) fn context_switches() -> u64 {
+    let usage = getrusage(UsageWho::RUSAGE_SELF).expect("the kernel tells a process its own usage");
+    let switches = usage.voluntary_context_switches() + usage.involuntary_context_switches();
+    u64::try_from(switches).expect("a count")
+}
+
+/// How many threads this process has now; nothing where the kernel does not tell it as Linux does.
+pub(crate) fn threads() -> Option<usize> {
+    field("/proc/self/status", "Threads")?.parse().ok()
 }
 
 /// The memory that is in use now, in bytes; nothing where the kernel does not tell it as Linux does.

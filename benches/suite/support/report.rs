@@ -56,7 +56,7 @@ impl Report {
         for (whole, _) in &shared {
             writeln!(page, "{whole}")?;
             if let Some(svg) = bars::draw(whole)? {
-                let file = format!("{}.svg", whole.title.to_lowercase());
+                let file = format!("{}.svg", whole.title.to_lowercase().replace(' ', "_"));
                 writeln!(page, "![{}]({file})\n", whole.title)?;
                 charts.push((file, svg));
             }
