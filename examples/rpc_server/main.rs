@@ -9,8 +9,8 @@
 //! then once more on `tokio::time`. At the end a table has both side by side, and the program checks its own
 //! bookkeeping: if something does not add up it says what, and exits with 1.
 //!
-//! The CPU time is that of server, clients and their connections together. The runs follow each other, so a machine
-//! that is busy otherwise disturbs one or the other.
+//! The CPU time and the context switches are those of server, clients and their connections together. The runs follow
+//! each other, so a machine that is busy otherwise disturbs one or the other.
 
 mod books;
 mod checks;
@@ -23,6 +23,7 @@ mod report;
 mod run;
 mod server;
 mod settings;
+mod spent;
 mod timers;
 mod watched;
 mod work;

@@ -51,7 +51,8 @@ const LINES: &[Line] = &[
     ("lateness p50", |run| Millis(run.lateness.quantile(0.5)), Shown),
     ("lateness p99", |run| Millis(run.lateness.quantile(0.99)), Shown),
     ("lateness max", |run| Millis(run.lateness.max()), Shown),
-    ("CPU time of the process", |run| Seconds(run.cpu), Shown),
+    ("CPU time of the process", |run| Seconds(run.spent.cpu), Shown),
+    ("context switches of the process", |run| count(run.spent.switches), Shown),
 ];
 
 fn count(count: Option<u64>) -> Figure {
@@ -82,8 +83,8 @@ impl Figure {
 pub(crate) fn print(outcomes: &[Outcome]) {
     let mut header: Vec<String> = vec![String::new()];
     header.extend(outcomes.iter().map(|outcome| outcome.name.into()));
-    if let [first, second] = outcomes {
-        header.push(format!("{} / {}", first.name, second.name));
+    if outcomes.len() == 2 {
+        header.push("ratio".into());
     }
 
     let mut table = Table::new();

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
 use timingwheel::Stats;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
@@ -20,6 +19,7 @@ use crate::load::Load;
 use crate::progress::Progress;
 use crate::server::Server;
 use crate::settings::Settings;
+use crate::spent::Spent;
 use crate::timers::Timers;
 use crate::watched::{Lateness, Watched};
 
@@ -43,7 +43,7 @@ pub(crate) struct Outcome {
     pub(crate) timers_left: u64,
     /// The timers' own counts at the end.
     pub(crate) stats: Option<Stats>,
-    pub(crate) cpu: Duration,
+    pub(crate) spent: Spent,
 }
 
 /// The most there was of something, of all the times that the main thread looked.
@@ -78,7 +78,7 @@ pub(crate) fn run<T: Timers>(
     };
     let books = Arc::new(Books::default());
 
-    let cpu_before = cpu_time();
+    let before = Spent::so_far();
     let (done, end) = channel();
     runtime.spawn({
         let scenario = scenario(settings.clone(), timers.clone(), books.clone());
@@ -104,7 +104,7 @@ pub(crate) fn run<T: Timers>(
         peaks.look(&books, &timers);
         progress.show(&books, peaks.timers);
     }
-    let cpu = cpu_time().saturating_sub(cpu_before);
+    let spent = Spent::so_far().since(before);
     progress.finish();
 
     Ok(Outcome {
@@ -114,7 +114,7 @@ pub(crate) fn run<T: Timers>(
         timers_made: timers.held().total(),
         timers_left: timers.held().now(),
         stats: timers.timers().stats(),
-        cpu,
+        spent,
         books,
     })
 }
@@ -176,11 +176,4 @@ async fn clients<T: Timers>(
         client.map_err(|error| format!("a client's task ended: {error}"))??;
     }
     Ok(())
-}
-
-/// The CPU time of the process so far.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    // Neither part is negative: the clock starts at zero with the process.
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }
