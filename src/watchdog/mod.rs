@@ -52,8 +52,7 @@ pub(crate) trait Watched: Send + Sync + fmt::Debug {
 #[derive(Debug)]
 pub(crate) struct Watch {
     id: u64,
-    /// The wheel's time at the watchdog's origin.
-    offset: u64,
+    offset: Offset,
     kind: AtomicU64,
 }
 
@@ -68,7 +67,7 @@ impl Watch {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            offset: now.0.wrapping_sub(WATCHDOG.now().0),
+            offset: Offset::between(WATCHDOG.now(), now),
             kind: AtomicU64::new(NOT_WATCHED),
         }
     }
@@ -90,7 +89,7 @@ impl Watch {
         match self.kind.load(Ordering::Relaxed) {
             NOT_WATCHED => {}
             EXACTLY => WATCHDOG.move_look(),
-            _ if WATCHDOG.looks_after(by_watchdog(at, self.offset)) => {}
+            _ if WATCHDOG.looks_after(self.offset.by_watchdog(at)) => {}
             _ => WATCHDOG.move_look(),
         }
     }
@@ -103,9 +102,20 @@ impl Watch {
     }
 }
 
-/// The watchdog's time for a wheel's.
-fn by_watchdog(at: Nanos, offset: u64) -> Nanos {
-    if at == Nanos::MAX { at } else { Nanos(at.0.wrapping_sub(offset)) }
+/// By how many nanoseconds a wheel's time is behind the watchdog's, which is more than 292 years for neither.
+#[derive(Clone, Copy, Debug)]
+struct Offset(i64);
+
+impl Offset {
+    fn between(by_watchdog: Nanos, by_wheel: Nanos) -> Self {
+        Self(by_watchdog.0.wrapping_sub(by_wheel.0).cast_signed())
+    }
+
+    /// The watchdog's time for a wheel's. What lies before its origin is at the origin.
+    fn by_watchdog(self, by_wheel: Nanos) -> Nanos {
+        // The end of time is that of all clocks.
+        if by_wheel == Nanos::MAX { by_wheel } else { Nanos(by_wheel.0.saturating_add_signed(self.0)) }
+    }
 }
 
 static WATCHDOG: LazyLock<Watchdog> = LazyLock::new(Watchdog::new);
@@ -128,14 +138,14 @@ struct State {
 struct Entry {
     id: u64,
     wheel: Weak<dyn Watched>,
-    offset: u64,
+    offset: Offset,
     exactly: bool,
 }
 
 impl Entry {
     /// When the wheel is to be turned.
     fn next_turn(&self) -> Option<Nanos> {
-        Some(by_watchdog(self.wheel.upgrade()?.next_turn()?, self.offset))
+        Some(self.offset.by_watchdog(self.wheel.upgrade()?.next_turn()?))
     }
 
     /// When it is to be looked after.

@@ -52,7 +52,7 @@ fn watchdog() -> &'static Watchdog {
 
 fn add(watchdog: &'static Watchdog, id: u64, wheel: &Arc<Wheel>, exactly: bool) {
     let wheel: Weak<Wheel> = Arc::downgrade(wheel);
-    watchdog.add(Entry { id, wheel, offset: 0, exactly }).expect("a thread");
+    watchdog.add(Entry { id, wheel, offset: Offset(0), exactly }).expect("a thread");
 }
 
 fn wait_until(condition: impl Fn() -> bool) {
@@ -86,6 +86,18 @@ fn a_wheel_that_nobody_else_wakes_is_woken_for_each_turn_and_never_early() {
         wait_until(|| wheel.wakes() == n);
         assert!(watchdog.now() >= at);
     }
+}
+
+#[test]
+fn what_was_due_before_the_watchdog_began_is_due() {
+    let [origin, hour, two] = [0, 1, 2].map(|hours| Nanos::from_duration(Duration::from_secs(3_600 * hours)));
+    // At the watchdog's origin the wheel was an hour old, or came an hour later.
+    let (older, younger) = (Offset::between(origin, hour), Offset::between(hour, origin));
+    assert_eq!(
+        [origin, hour, two, Nanos::MAX].map(|at| older.by_watchdog(at)),
+        [origin, origin, hour, Nanos::MAX]
+    );
+    assert_eq!([origin, hour, Nanos::MAX].map(|at| younger.by_watchdog(at)), [hour, two, Nanos::MAX]);
 }
 
 #[test]
