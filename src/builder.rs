@@ -59,11 +59,12 @@ impl Default for TimingWheel {
 /// |---|---|---|
 /// | [`tick`](Self::tick) | 1 ms | 1 µs to `u64::MAX` ns |
 /// | [`wheel_size`](Self::wheel_size) | 64 slots | 2 to 65,536 |
-/// | [`shards`](Self::shards) | one for each worker | 1 to 1,024 |
+/// | [`shards`](Self::shards) | one for each worker, as far as slots allow | 1 to 1,024 |
 /// | [`max_pending`](Self::max_pending) | no bound | any number; 0 refuses all |
 /// | [`name`](Self::name) | `wheel-1`, `wheel-2` and so on | any text |
 ///
-/// A [`profile`](Self::profile) sets the first three at once.
+/// Shards times slots are at most 8,388,608, which take 400 MB. A [`profile`](Self::profile) sets the first three at
+/// once.
 ///
 /// # Examples
 ///
@@ -104,6 +105,8 @@ fn next_name() -> String {
 const MIN_TICK: Duration = Duration::from_micros(1);
 const MAX_TICK: Duration = Duration::from_nanos(u64::MAX);
 const MAX_SHARDS: usize = 1024;
+/// In a level of all shards together.
+const MAX_SLOTS: usize = 128 * Wakers::MAX_SLOTS;
 
 type Wakers = Hierarchy<std::task::Waker>;
 
@@ -197,8 +200,12 @@ impl Builder {
         let runtime = Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let pausable = runtime.runtime_flavor() != RuntimeFlavor::MultiThread;
 
+        let workers = runtime.metrics().num_workers();
+        let shards = shards.unwrap_or_else(|| workers.clamp(1, MAX_SHARDS.min(MAX_SLOTS / wheel_size)));
+        if shards * wheel_size > MAX_SLOTS {
+            return Err(BuildError::Slots { shards, wheel_size, max: MAX_SLOTS });
+        }
         let clock = Clock::start();
-        let shards = shards.unwrap_or_else(|| runtime.metrics().num_workers().clamp(1, MAX_SHARDS));
         let name = name.unwrap_or_else(next_name);
         let alarm = Arc::new(Alarm::new(clock, pausable, shards, Notes::of(name)));
         let bound = max_pending.map(|max_pending| Arc::new(Bound::new(max_pending)));
@@ -211,7 +218,7 @@ impl Builder {
 
         let driven = Arc::new(Shards::new(&shards));
         let driver = Driver::new(driven.clone(), alarm.clone(), clock, resolution);
-        driver.begin(runtime.metrics().num_workers()).map_err(|cannot| match cannot {
+        driver.begin(workers).map_err(|cannot| match cannot {
             CannotDrive::NoTimers => BuildError::NoTimers,
             CannotDrive::NoThread(error) => BuildError::WatchdogThread(error),
         })?;

@@ -35,6 +35,10 @@ async fn a_setting_beyond_its_limit_is_refused_and_both_are_named() {
     }
     assert_eq!(refusal(builder().shards(0)), "0 shards: it takes from 1 to 1024");
     assert_eq!(refusal(builder().shards(1_025)), "1025 shards: it takes from 1 to 1024");
+    assert_eq!(
+        refusal(builder().shards(129).wheel_size(65_536)),
+        "129 shards of 65536 slots: it takes at most 8388608 slots in all shards"
+    );
 }
 
 #[test]

@@ -36,6 +36,15 @@ pub enum BuildError {
         /// The largest there is.
         max: usize,
     },
+    /// The shards together have too many slots in each level: their memory is taken as the wheel is built.
+    Slots {
+        /// The number of shards.
+        shards: usize,
+        /// The number of slots in a level of each.
+        wheel_size: usize,
+        /// The most slots that all shards may have together.
+        max: usize,
+    },
     /// There is no tokio runtime on this thread.
     NoRuntime,
     /// The runtime is a current-thread one without timers of its own, so its clock, which may be paused, cannot be
@@ -58,6 +67,9 @@ impl fmt::Display for BuildError {
                 write!(f, "a wheel size of {wheel_size} slots: it takes from {min} to {max}")
             }
             Self::Shards { shards, max } => write!(f, "{shards} shards: it takes from 1 to {max}"),
+            Self::Slots { shards, wheel_size, max } => {
+                write!(f, "{shards} shards of {wheel_size} slots: it takes at most {max} slots in all shards")
+            }
             Self::NoRuntime => f.write_str(
                 "a timing wheel needs a tokio runtime for its driver, and this thread is not within one: \
                  build it inside `block_on` or under `Runtime::enter`",
