@@ -218,7 +218,7 @@
 //!
 //! What is watched in a [purgatory](crate::purgatory) completes, expires, is cancelled, or is told of the wheel's end,
 //! once, whoever wins. No change that is checked is missed, nobody waits for a condition that another thread tries, and
-//! what has ended stands in no list.
+//! what has ended stands in no list. What a condition has returned goes to the future, or is given back if that is gone.
 //!
 //! - `tests/purgatory/model.rs`: `a_purgatory_does_what_a_naive_list_does`
 //! - `tests/purgatory/racing.rs`: `whoever_wins_each_operation_has_one_outcome_and_all_counts_agree`,
@@ -227,6 +227,8 @@
 //! - `tests/purgatory/checks.rs`: `conditions_that_check_each_other_complete_in_a_chain`,
 //!   `a_condition_that_does_not_hold_yet_is_tried_again_when_one_within_it_checks_its_key`,
 //!   `a_check_in_tasks_may_hold_a_lock_that_conditions_take`
+//! - `tests/purgatory/give_back.rs`: `no_item_that_a_condition_has_popped_is_lost_when_select_drops_its_future`,
+//!   `an_item_that_another_thread_pops_as_the_future_is_dropped_is_given_back_there`
 //! - `tests/purgatory_memory.rs`: `a_million_operations_that_ended_hold_no_memory_under_a_key_that_is_never_checked`
 //! - `src/loom_models/purgatory.rs`: `of_two_changes_under_two_keys_the_last_is_not_missed`,
 //!   `a_change_that_is_checked_as_an_operation_is_added_is_not_missed`,

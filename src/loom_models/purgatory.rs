@@ -145,14 +145,17 @@ fn of_a_check_a_cancel_and_the_deadline_one_wins() {
     });
 }
 
-/// Fails if who drops the future leaves no word with who tries the condition, and if that does not take the operation
-/// out.
+/// Fails if who drops the future leaves no word with who tries the condition, if that does not take the operation out,
+/// and if neither of the two gives back what the condition returned.
 #[test]
 fn an_operation_dropped_as_it_is_checked_leaves_nothing_behind() {
     check(["completed", "withdrawn"], || {
         let (purgatory, _shard) = purgatory();
         let (changes, waker) = (Arc::new(Changes::default()), CountingWaker::new());
-        let mut watch = purgatory.watch([0, 1], HOUR, changes.first());
+        let given_back = Arc::new(AtomicUsize::new(0));
+        let to = given_back.clone();
+        let give_back = move |()| _ = to.fetch_add(1, Ordering::Relaxed);
+        let mut watch = purgatory.watch([0, 1], HOUR, changes.first()).give_back(give_back);
         assert!(poll(&mut watch, &waker).is_pending());
         let checks = thread::spawn({
             let (purgatory, changes) = (purgatory.clone(), changes.clone());
@@ -165,6 +168,7 @@ fn an_operation_dropped_as_it_is_checked_leaves_nothing_behind() {
         let completed = checks.join().unwrap();
         assert_empty(&purgatory);
         assert_eq!(Arc::strong_count(&changes), 1, "the condition is dropped");
+        assert_eq!(given_back.load(Ordering::Relaxed), completed);
         if completed == 1 { "completed" } else { "withdrawn" }
     });
 }

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | `Waiting` | here | tried by a check or at the deadline, or cancelled: `Tried`, by whom takes the condition |
 //! | `Tried` | with one thread | holds: `Ended`, completed. Panics: `Ended`. Does not hold: tried again if a check came meanwhile; else `Ended` if an end was asked for; else `Waiting` |
-//! | `Ended` | dropped | nothing: the outcome is taken by the future |
+//! | `Ended` | dropped | nothing: the outcome is taken by the future, or given back |
 //!
 //! Nobody waits for a thread that tries. A check leaves word that the condition has to be tried once more, as what it
 //! saw may be out of date; who wants to end the operation leaves word of that. So checks of any keys, from any threads
@@ -17,13 +17,14 @@
 //! The future's task is woken after the outcome is set, and when a check leaves the condition to it.
 
 use std::any::Any;
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::task::Waker;
 
 use super::error::WatchError;
+use super::give_back::GiveBack;
 use super::lists::{Lists, Place};
+use super::trying::Trying;
 use crate::contain::contained;
 use crate::sync::{ShortLock, ShortLockGuard};
 
@@ -73,22 +74,28 @@ enum Stage<T> {
         again: bool,
         /// Somebody wants it to end.
         end: Option<WatchError>,
+        /// The future is gone, and wants the output back.
+        give_back: Option<GiveBack<T>>,
     },
     /// With the outcome until that is taken.
     Ended(Option<Outcome<T>>),
 }
 
 impl<T> Stage<T> {
+    const fn tried(end: Option<WatchError>) -> Self {
+        Self::Tried { again: false, end, give_back: None }
+    }
+
     /// Tells whoever has the condition that the operation is to end, or else that it has to be tried again.
     fn leave_word(&mut self, end: Option<WatchError>, is_own: bool) {
         match self {
-            Self::Tried { again, end: asked @ None } if end.is_some() => {
+            Self::Tried { again, end: asked @ None, .. } if end.is_some() => {
                 // What came to hold before the deadline has not failed, though it may have been looked at before that.
                 *again |= !matches!(end, Some(WatchError::Cancelled));
                 *asked = end;
             }
             // A condition that checks its own key means the others. After an end was asked for, checks come too late.
-            Self::Tried { again, end: None } if !is_own => *again = true,
+            Self::Tried { again, end: None, .. } if !is_own => *again = true,
             Self::Tried { .. } | Self::Waiting(_) | Self::Ended(_) => {}
         }
     }
@@ -97,8 +104,7 @@ impl<T> Stage<T> {
 impl<K, T> Operation<K, T> {
     /// The caller has its condition, as in `Tried`.
     pub(super) fn new(places: Box<[Place<K>]>) -> Self {
-        let state =
-            State { stage: Stage::Tried { again: false, end: None }, waker: None, is_for_task: false };
+        let state = State { stage: Stage::tried(None), waker: None, is_for_task: false };
         Self { places, state: ShortLock::new(state) }
     }
 
@@ -107,7 +113,7 @@ impl<K, T> Operation<K, T> {
         loop {
             let tried = self.try_once(&mut condition);
             let mut state = self.state.lock();
-            let Stage::Tried { again, end } = &mut state.stage else {
+            let Stage::Tried { again, end, .. } = &mut state.stage else {
                 unreachable!("it goes on only by who has its condition");
             };
             let outcome = match tried {
@@ -147,7 +153,7 @@ impl<K, T> Operation<K, T> {
             return None;
         }
         state.is_for_task = false;
-        match std::mem::replace(&mut state.stage, Stage::Tried { again: false, end }) {
+        match std::mem::replace(&mut state.stage, Stage::tried(end)) {
             Stage::Waiting(condition) => Some(condition),
             Stage::Tried { .. } | Stage::Ended(_) => None,
         }
@@ -160,12 +166,20 @@ impl<K, T> Operation<K, T> {
 
     /// For who has the condition: sets the outcome, and tells the task.
     fn finish(&self, mut state: ShortLockGuard<'_, State<T>>, outcome: Outcome<T>, lists: &Lists<K>) {
-        state.stage = Stage::Ended(Some(outcome));
+        let mut outcome = Some(outcome);
+        let unclaimed = match &mut state.stage {
+            Stage::Tried { give_back: give_back @ Some(_), .. } => give_back.take().zip(outcome.take()),
+            _ => None,
+        };
+        state.stage = Stage::Ended(outcome);
         let waker = state.waker.take();
         drop(state);
         lists.remove(&self.places);
         if let Some(waker) = waker {
             contained(|| waker.wake());
+        }
+        if let Some((give_back, outcome)) = unclaimed {
+            give_back.give(outcome);
         }
     }
 
@@ -219,10 +233,27 @@ impl<K, T> Operation<K, T> {
         true
     }
 
-    /// Its future is dropped.
-    pub(super) fn withdraw(&self, lists: &Lists<K>) {
+    /// Its future is dropped. What it has completed with is given back, if somebody wants that; by the thread that tries
+    /// it, if one does and finds that it holds.
+    pub(super) fn withdraw(&self, lists: &Lists<K>, give_back: Option<GiveBack<T>>) {
         self.forget_waker();
-        self.end_untried(lists, WatchError::Cancelled);
+        if self.end_untried(lists, WatchError::Cancelled) {
+            return;
+        }
+        let Some(give_back) = give_back else { return };
+        let mut state = self.state.lock();
+        let outcome = match &mut state.stage {
+            Stage::Ended(outcome) => outcome.take(),
+            Stage::Tried { give_back: place, .. } => {
+                *place = Some(give_back);
+                return;
+            }
+            Stage::Waiting(_) => unreachable!("an end was asked for"),
+        };
+        drop(state);
+        if let Some(outcome) = outcome {
+            give_back.give(outcome);
+        }
     }
 
     /// The task is here, and need not be woken.
@@ -265,31 +296,5 @@ impl<K: Send + Sync, T: Send> Watched<K> for Operation<K, T> {
 
     fn end(&self, lists: &Lists<K>, why: WatchError) -> bool {
         self.end_untried(lists, why)
-    }
-}
-
-/// What this thread tries, by the operation's address: of conditions that check others, the innermost.
-struct Trying {
-    before: usize,
-}
-
-thread_local!(static TRYING: Cell<usize> = const { Cell::new(0) });
-
-impl Trying {
-    fn begin(operation: usize) -> Self {
-        // A thread that is about to end has no such place any more. Then a condition that checks its own key is tried
-        // again for that.
-        Self { before: TRYING.try_with(|trying| trying.replace(operation)).unwrap_or_default() }
-    }
-
-    fn is(operation: usize) -> bool {
-        // In a model all threads are one.
-        !cfg!(loom) && TRYING.try_with(|trying| trying.get() == operation).unwrap_or_default()
-    }
-}
-
-impl Drop for Trying {
-    fn drop(&mut self) {
-        let _ = TRYING.try_with(|trying| trying.set(self.before));
     }
 }
