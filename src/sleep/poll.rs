@@ -94,14 +94,12 @@ impl Sleep {
             }
         }
     }
-}
 
-impl Future for Sleep {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+    /// As [`poll_elapsed`](Self::poll_elapsed), but spends a unit of the task's cooperative budget, and is pending where
+    /// that is used up: a task that only ever finds its timers elapsed has to let others run, as with tokio's.
+    #[inline(always)]
+    pub(super) fn poll_in_budget(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let result = ready!(self.poll_elapsed(cx));
-        // A task that only ever finds its timers elapsed has to let others run, as with tokio's.
         let Poll::Ready(budget) = coop::poll_proceed(cx) else {
             if result.is_ok() {
                 self.state = State::Due.pack();
@@ -109,7 +107,15 @@ impl Future for Sleep {
             return Poll::Pending;
         };
         budget.made_progress();
-        match result {
+        Poll::Ready(result)
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        match ready!(self.poll_in_budget(cx)) {
             Ok(()) => Poll::Ready(()),
             Err(error) => {
                 panic!("a `Sleep` was polled that cannot become ready: {error}")
