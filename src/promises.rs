@@ -260,6 +260,8 @@
 //! - `tests/jobs/ends.rs`: `when_the_runtime_ends_repeating_jobs_end_and_say_why`
 //! - `tests/jobs/keys.rs`: `a_stop_tells_of_every_job_that_has_not_run_and_takes_no_more`,
 //!   `a_job_that_is_removed_or_replaced_during_its_run_goes_on_to_the_end_of_it_and_no_further`
+//! - `tests/jobs/bound.rs`: `a_wheel_that_is_full_while_a_repeating_job_runs_does_not_end_it`,
+//!   `a_job_is_replaced_on_a_wheel_that_is_full`, `no_place_is_lost_or_made_up_among_threads`
 //! - `tests/jobs/keys_faults.rs`: `among_threads_each_job_runs_or_is_told_of_and_never_both_or_neither`,
 //!   `when_the_wheel_or_its_runtime_ends_the_keys_of_what_did_not_run_are_kept`
 //!

@@ -60,6 +60,7 @@ where
     F: FnMut() -> R + Send + 'static,
     R: Future<Output = ()> + Send + 'static,
 {
+    type Place = bool;
     type Output = u64;
     type Change = Change;
     type Run = Turn<F, R>;

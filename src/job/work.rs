@@ -5,11 +5,15 @@ use std::convert::Infallible;
 use futures::FutureExt;
 use futures::future::Map;
 
+use super::place::Place;
 use super::schedule::Schedule;
 use crate::wheel::Nanos;
 
 /// What a job does, while it waits for its time.
 pub(super) trait Work: Send + Sized + 'static {
+    /// Whether on a wheel with a bound it keeps a place until it is over.
+    type Place: Place;
+
     type Output: Send + 'static;
 
     /// What can be asked of it while it runs, for when the run is over.
@@ -48,6 +52,7 @@ impl<F> Work for Once<F>
 where
     F: Future<Output: Send> + Send + 'static,
 {
+    type Place = ();
     type Output = F::Output;
     type Change = Infallible;
     type Run = Map<F, fn(F::Output) -> Step<Self>>;
