@@ -223,7 +223,8 @@
 //! - `tests/purgatory/model.rs`: `a_purgatory_does_what_a_naive_list_does`
 //! - `tests/purgatory/racing.rs`: `whoever_wins_each_operation_has_one_outcome_and_all_counts_agree`,
 //!   `a_change_that_is_checked_is_never_missed_while_others_check_and_watch`,
-//!   `a_condition_that_is_being_tried_as_a_check_comes_is_tried_once_more`
+//!   `a_condition_that_is_being_tried_as_a_check_comes_is_tried_once_more`,
+//!   `who_tries_a_condition_is_not_kept_by_others_that_check_all_the_time`
 //! - `tests/purgatory/checks.rs`: `conditions_that_check_each_other_complete_in_a_chain`,
 //!   `a_condition_that_does_not_hold_yet_is_tried_again_when_one_within_it_checks_its_key`,
 //!   `a_check_in_tasks_may_hold_a_lock_that_conditions_take`
@@ -235,7 +236,8 @@
 //!   `of_a_check_a_cancel_and_the_deadline_one_wins`, `an_operation_dropped_as_it_is_checked_leaves_nothing_behind`,
 //!   `an_operation_added_as_the_purgatory_is_shut_down_is_cancelled`,
 //!   `an_operation_added_to_one_list_as_the_next_is_closed_leaves_it`,
-//!   `a_change_that_is_left_to_the_task_as_that_polls_is_not_missed`
+//!   `a_change_that_is_left_to_the_task_as_that_polls_is_not_missed`,
+//!   `a_change_that_comes_after_too_many_others_is_left_to_the_task`
 //!
 //! # A job runs, or it is told why not
 //!

@@ -221,3 +221,28 @@ fn a_change_that_is_left_to_the_task_as_that_polls_is_not_missed() {
         if other.join().unwrap() == 1 { "told" } else { "too late" }
     });
 }
+
+/// Fails if who tries a condition for too long leaves it to its task without a word, or without waking it.
+#[test]
+fn a_change_that_comes_after_too_many_others_is_left_to_the_task() {
+    check_most(["by a check", "by the task"], || {
+        let (purgatory, _shard) = purgatory();
+        let (changes, waker) = (Arc::new(Changes::default()), CountingWaker::new());
+        let mut watch = purgatory.watch([0], HOUR, changes.both());
+        assert!(poll(&mut watch, &waker).is_pending());
+        let others = [0, 1].map(|n| {
+            let (purgatory, changes) = (purgatory.clone(), changes.clone());
+            thread::spawn(move || {
+                let change = if n == 0 { &changes.first } else { &changes.second };
+                change.store(true, Ordering::Relaxed);
+                purgatory.check(&0)
+            })
+        });
+        let mut completed = purgatory.check(&0);
+        completed += others.into_iter().map(|other| other.join().unwrap()).sum::<usize>();
+        assert_eq!(waker.count(), 1);
+        assert_eq!(poll(&mut watch, &waker), Poll::Ready(Ok(())));
+        assert_empty(&purgatory);
+        if completed == 1 { "by a check" } else { "by the task" }
+    });
+}

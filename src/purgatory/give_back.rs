@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::operation::Outcome;
+use super::stage::Outcome;
 use crate::contain::contained;
 
 /// Code of a user's, which takes such an output.

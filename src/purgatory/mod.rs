@@ -52,6 +52,7 @@ mod handle;
 mod lists;
 mod make;
 mod operation;
+mod stage;
 mod trying;
 mod watch;
 

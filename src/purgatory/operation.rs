@@ -6,7 +6,7 @@
 //! | stage | the condition | next |
 //! |---|---|---|
 //! | `Waiting` | here | tried by a check or at the deadline, or cancelled: `Tried`, by whom takes the condition |
-//! | `Tried` | with one thread | holds: `Ended`, completed. Panics: `Ended`. Does not hold: tried again if a check came meanwhile; else `Ended` if an end was asked for; else `Waiting` |
+//! | `Tried` | with one thread | holds: `Ended`, completed. Panics: `Ended`. Does not hold: tried again if a check came meanwhile, or after [`RETRIES`] `Waiting`, for the task; else `Ended` if an end was asked for; else `Waiting` |
 //! | `Ended` | dropped | nothing: the outcome is taken by the future, or given back |
 //!
 //! Nobody waits for a thread that tries. A check leaves word that the condition has to be tried once more, as what it
@@ -24,19 +24,14 @@ use std::task::Waker;
 use super::error::WatchError;
 use super::give_back::GiveBack;
 use super::lists::{Lists, Place};
+use super::stage::{Condition, Outcome, Stage, State, leave_to_task};
 use super::trying::Trying;
 use crate::contain::contained;
 use crate::sync::{ShortLock, ShortLockGuard};
 
-/// Returns what the operation completes with, once it can.
-pub(super) type Condition<T> = Box<dyn FnMut() -> Option<T> + Send>;
-
-pub(super) enum Outcome<T> {
-    Completed(T),
-    Unmet(WatchError),
-    /// The condition panicked.
-    Panicked(Box<dyn Any + Send>),
-}
+/// How often in a row whoever tries a condition tries it again because checks came meanwhile. More than a few others can
+/// only be at it if they check all the time.
+const RETRIES: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// An operation in a list, whatever it completes with.
 pub(super) trait Watched<K>: Send + Sync {
@@ -59,48 +54,6 @@ pub(super) struct Operation<K, T> {
     state: ShortLock<State<T>>,
 }
 
-struct State<T> {
-    stage: Stage<T>,
-    /// Of the task that awaits the outcome.
-    waker: Option<Waker>,
-    /// That task is to try the condition when it polls next. Only while it is `Waiting`.
-    is_for_task: bool,
-}
-
-enum Stage<T> {
-    Waiting(Condition<T>),
-    Tried {
-        /// A check came.
-        again: bool,
-        /// Somebody wants it to end.
-        end: Option<WatchError>,
-        /// The future is gone, and wants the output back.
-        give_back: Option<GiveBack<T>>,
-    },
-    /// With the outcome until that is taken.
-    Ended(Option<Outcome<T>>),
-}
-
-impl<T> Stage<T> {
-    const fn tried(end: Option<WatchError>) -> Self {
-        Self::Tried { again: false, end, give_back: None }
-    }
-
-    /// Tells whoever has the condition that the operation is to end, or else that it has to be tried again.
-    fn leave_word(&mut self, end: Option<WatchError>, is_own: bool) {
-        match self {
-            Self::Tried { again, end: asked @ None, .. } if end.is_some() => {
-                // What came to hold before the deadline has not failed, though it may have been looked at before that.
-                *again |= !matches!(end, Some(WatchError::Cancelled));
-                *asked = end;
-            }
-            // A condition that checks its own key means the others. After an end was asked for, checks come too late.
-            Self::Tried { again, end: None, .. } if !is_own => *again = true,
-            Self::Tried { .. } | Self::Waiting(_) | Self::Ended(_) => {}
-        }
-    }
-}
-
 impl<K, T> Operation<K, T> {
     /// The caller has its condition, as in `Tried`.
     pub(super) fn new(places: Box<[Place<K>]>) -> Self {
@@ -109,7 +62,10 @@ impl<K, T> Operation<K, T> {
     }
 
     /// Tries the condition, which the caller has taken, until no check has come meanwhile. Returns whether it holds.
+    ///
+    /// Where checks come again and again, the caller is not kept: the condition is left to its task then.
     pub(super) fn run(&self, mut condition: Condition<T>, lists: &Lists<K>) -> bool {
+        let mut retries = 0;
         loop {
             let tried = self.try_once(&mut condition);
             let mut state = self.state.lock();
@@ -118,9 +74,15 @@ impl<K, T> Operation<K, T> {
             };
             let outcome = match tried {
                 Ok(Some(output)) => Outcome::Completed(output),
-                Ok(None) if *again => {
+                Ok(None) if *again && (retries < RETRIES || end.is_some()) => {
                     *again = false;
+                    retries += 1;
                     continue;
+                }
+                Ok(None) if *again => {
+                    state.stage = Stage::Waiting(condition);
+                    leave_to_task(state);
+                    return false;
                 }
                 Ok(None) => match *end {
                     Some(why) => Outcome::Unmet(why),
@@ -276,20 +238,10 @@ impl<K: Send + Sync, T: Send> Watched<K> for Operation<K, T> {
     fn check_in_task(&self) -> bool {
         let is_own = self.is_tried_here();
         let mut state = self.state.lock();
-        let waker = match &mut state.stage {
-            Stage::Waiting(_) => {
-                state.is_for_task = true;
-                state.waker.take()
-            }
-            tried @ Stage::Tried { .. } => {
-                tried.leave_word(None, is_own);
-                None
-            }
+        match &mut state.stage {
+            Stage::Waiting(_) => leave_to_task(state),
+            tried @ Stage::Tried { .. } => tried.leave_word(None, is_own),
             Stage::Ended(_) => return false,
-        };
-        drop(state);
-        if let Some(waker) = waker {
-            contained(|| waker.wake());
         }
         true
     }

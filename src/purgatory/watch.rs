@@ -13,7 +13,8 @@ use tokio::time::Instant;
 use super::error::WatchError;
 use super::give_back::GiveBack;
 use super::lists::Lists;
-use super::operation::{Operation, Outcome};
+use super::operation::Operation;
+use super::stage::Outcome;
 use crate::sleep::Sleep;
 
 /// The future of [`Purgatory::watch`](crate::Purgatory::watch): what its operation completes with, or why it did not.
