@@ -120,6 +120,11 @@ impl Shard {
         self.resolution
     }
 
+    /// How many shards the wheel has, and how many slots each of their levels.
+    pub(crate) fn shape(&self) -> (usize, usize) {
+        (self.shards, self.state.lock().hierarchy.slots())
+    }
+
     pub(crate) const fn is_bounded(&self) -> bool {
         self.bound.is_some()
     }
