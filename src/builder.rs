@@ -201,7 +201,7 @@ impl Builder {
             drop(tokio::time::sleep(Duration::ZERO));
         }
 
-        let clock = Clock::start();
+        let clock = Clock::start().that_pauses(pausable);
         let shards = shards.unwrap_or_else(|| runtime.metrics().num_workers().clamp(1, MAX_SHARDS));
         let name = name.unwrap_or_else(next_name);
         let alarm = Arc::new(Alarm::new(clock, pausable, shards, Notes::of(name)));

@@ -74,8 +74,8 @@ where
         self.due_at(change.first)
     }
 
-    fn change_to(mut schedule: Box<dyn Schedule>) -> Option<Change> {
-        let first = schedule.next(Previous::at(Instant::now()));
+    fn change_to(mut schedule: Box<dyn Schedule>, now: Instant) -> Option<Change> {
+        let first = schedule.next(Previous::at(now));
         Some(Change { schedule, first })
     }
 

@@ -127,7 +127,7 @@ impl TimingWheel {
         let mut schedule: Box<dyn Schedule> = Box::new(schedule);
         let shard = self.shard();
         let clock = *shard.clock();
-        match schedule.next(Previous::at(Instant::now())) {
+        match schedule.next(Previous::at(clock.now_as_instant())) {
             Some(due) => Ok(Repeat {
                 schedule,
                 make,

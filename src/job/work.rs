@@ -4,6 +4,7 @@ use std::convert::Infallible;
 
 use futures::FutureExt;
 use futures::future::Map;
+use tokio::time::Instant;
 
 use super::place::Place;
 use super::schedule::Schedule;
@@ -28,8 +29,8 @@ pub(super) trait Work: Send + Sized + 'static {
     /// Makes a change, and leaves in its place what is to be dropped outside locks.
     fn change(&mut self, change: &mut Self::Change) -> Next<Self>;
 
-    /// To run by another schedule, which is asked for the first run; `None` if there is none to change.
-    fn change_to(schedule: Box<dyn Schedule>) -> Option<Self::Change>;
+    /// To run by another schedule, which is asked for the first run, from `now`; `None` if there is none to change.
+    fn change_to(schedule: Box<dyn Schedule>, now: Instant) -> Option<Self::Change>;
 
     /// The next run has been moved to `due`.
     fn note_due(&mut self, due: Nanos);
@@ -65,7 +66,7 @@ where
         match *change {}
     }
 
-    fn change_to(_schedule: Box<dyn Schedule>) -> Option<Infallible> {
+    fn change_to(_schedule: Box<dyn Schedule>, _now: Instant) -> Option<Infallible> {
         None
     }
 

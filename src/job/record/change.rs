@@ -21,7 +21,9 @@ impl<W: Work, O: Owner> Record<W, O> {
         if self.lock().state().is_over() {
             return false;
         }
-        let Some(mut change) = W::change_to(schedule) else { return false };
+        let Some(mut change) = W::change_to(schedule, self.shard.clock().now_as_instant()) else {
+            return false;
+        };
         let mut inner = self.lock();
         let Inner { stage, place, .. } = &mut *inner;
         match stage {
