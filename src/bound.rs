@@ -1,17 +1,22 @@
 //! The bound on pending timers, shared by all shards of a wheel that has one.
 
+use std::collections::HashSet;
+use std::task::Waker;
+
 use crate::error::Error;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 
 #[derive(Debug)]
 pub(crate) struct Bound {
     max_pending: usize,
     taken: AtomicUsize,
+    /// The data of wakers whose timers leave no place when they fire.
+    keepers: Mutex<HashSet<usize>>,
 }
 
 impl Bound {
     pub(crate) fn new(max_pending: usize) -> Self {
-        Self { max_pending, taken: AtomicUsize::new(0) }
+        Self { max_pending, taken: AtomicUsize::new(0), keepers: Mutex::default() }
     }
 
     pub(crate) const fn max_pending(&self) -> usize {
@@ -32,5 +37,24 @@ impl Bound {
     /// Gives places back: once for each timer that is no longer pending.
     pub(crate) fn give_back(&self, places: usize) {
         self.taken.fetch_sub(places, Ordering::Relaxed);
+    }
+
+    /// From now on timers whose waker has its data at `address` keep their place when they fire: whoever waits by them
+    /// gives it back. Until [`forget`](Self::forget), which is to come when there is no such waker any more.
+    pub(crate) fn keep(&self, address: usize) {
+        lock(&self.keepers).insert(address);
+    }
+
+    pub(crate) fn forget(&self, address: usize) {
+        lock(&self.keepers).remove(&address);
+    }
+
+    /// How many places timers leave that have fired.
+    pub(crate) fn left_by(&self, fired: &[Waker]) -> usize {
+        let keepers = lock(&self.keepers);
+        if keepers.is_empty() {
+            return fired.len();
+        }
+        fired.iter().filter(|waker| !keepers.contains(&waker.data().addr())).count()
     }
 }

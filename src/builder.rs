@@ -205,7 +205,7 @@ impl Builder {
         if shards * wheel_size > MAX_SLOTS {
             return Err(BuildError::Slots { shards, wheel_size, max: MAX_SLOTS });
         }
-        let clock = Clock::start();
+        let clock = Clock::start().that_pauses(pausable);
         let name = name.unwrap_or_else(next_name);
         let alarm = Arc::new(Alarm::new(clock, pausable, shards, Notes::of(name)));
         let bound = max_pending.map(|max_pending| Arc::new(Bound::new(max_pending)));

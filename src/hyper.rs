@@ -84,9 +84,9 @@ impl Timer for TimingWheel {
         Box::pin(self.sleep_until(deadline.into()))
     }
 
-    /// The time by tokio's clock, which tests can pause.
+    /// The time by the wheel's clock: tokio's, which tests can pause.
     fn now(&self) -> Instant {
-        tokio::time::Instant::now().into_std()
+        self.shard().clock().now_as_instant().into_std()
     }
 
     /// Moves a [`Sleep`] of any wheel, as [`Sleep::reset`] does. Somebody else's is replaced by one of this wheel.

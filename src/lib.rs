@@ -41,7 +41,8 @@
 //!
 //! A wheel on a current-thread runtime follows tokio's clock when that is [paused]: an idle runtime jumps to the
 //! wheel's next timer as it does to tokio's own, and `tokio::time::advance` fires what it passes. Nothing has to be
-//! set. A wheel goes by the clock of the runtime that it was made on, so make one for each runtime.
+//! set. A wheel goes by the clock of the runtime that it was made on, so make one for each runtime. A wheel on a
+//! multi-thread runtime goes by the real clock, also for those who use it within a runtime whose clock is paused.
 //!
 //! [paused]: https://docs.rs/tokio/1/tokio/time/fn.pause.html
 //!

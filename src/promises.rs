@@ -227,22 +227,26 @@
 //!
 //! What is watched in a [purgatory](crate::purgatory) completes, expires, is cancelled, or is told of the wheel's end,
 //! once, whoever wins. No change that is checked is missed, nobody waits for a condition that another thread tries, and
-//! what has ended stands in no list.
+//! what has ended stands in no list. What a condition has returned goes to the future, or is given back if that is gone.
 //!
 //! - `tests/purgatory/model.rs`: `a_purgatory_does_what_a_naive_list_does`
 //! - `tests/purgatory/racing.rs`: `whoever_wins_each_operation_has_one_outcome_and_all_counts_agree`,
 //!   `a_change_that_is_checked_is_never_missed_while_others_check_and_watch`,
-//!   `a_condition_that_is_being_tried_as_a_check_comes_is_tried_once_more`
+//!   `a_condition_that_is_being_tried_as_a_check_comes_is_tried_once_more`,
+//!   `who_tries_a_condition_is_not_kept_by_others_that_check_all_the_time`
 //! - `tests/purgatory/checks.rs`: `conditions_that_check_each_other_complete_in_a_chain`,
 //!   `a_condition_that_does_not_hold_yet_is_tried_again_when_one_within_it_checks_its_key`,
 //!   `a_check_in_tasks_may_hold_a_lock_that_conditions_take`
+//! - `tests/purgatory/give_back.rs`: `no_item_that_a_condition_has_popped_is_lost_when_select_drops_its_future`,
+//!   `an_item_that_another_thread_pops_as_the_future_is_dropped_is_given_back_there`
 //! - `tests/purgatory_memory.rs`: `a_million_operations_that_ended_hold_no_memory_under_a_key_that_is_never_checked`
 //! - `src/loom_models/purgatory.rs`: `of_two_changes_under_two_keys_the_last_is_not_missed`,
 //!   `a_change_that_is_checked_as_an_operation_is_added_is_not_missed`,
 //!   `of_a_check_a_cancel_and_the_deadline_one_wins`, `an_operation_dropped_as_it_is_checked_leaves_nothing_behind`,
 //!   `an_operation_added_as_the_purgatory_is_shut_down_is_cancelled`,
 //!   `an_operation_added_to_one_list_as_the_next_is_closed_leaves_it`,
-//!   `a_change_that_is_left_to_the_task_as_that_polls_is_not_missed`
+//!   `a_change_that_is_left_to_the_task_as_that_polls_is_not_missed`,
+//!   `a_change_that_comes_after_too_many_others_is_left_to_the_task`
 //!
 //! # A job runs, or it is told why not
 //!
@@ -267,6 +271,8 @@
 //! - `tests/jobs/ends.rs`: `when_the_runtime_ends_repeating_jobs_end_and_say_why`
 //! - `tests/jobs/keys.rs`: `a_stop_tells_of_every_job_that_has_not_run_and_takes_no_more`,
 //!   `a_job_that_is_removed_or_replaced_during_its_run_goes_on_to_the_end_of_it_and_no_further`
+//! - `tests/jobs/bound.rs`: `a_wheel_that_is_full_while_a_repeating_job_runs_does_not_end_it`,
+//!   `a_job_is_replaced_on_a_wheel_that_is_full`, `no_place_is_lost_or_made_up_among_threads`
 //! - `tests/jobs/keys_faults.rs`: `among_threads_each_job_runs_or_is_told_of_and_never_both_or_neither`,
 //!   `when_the_wheel_or_its_runtime_ends_the_keys_of_what_did_not_run_are_kept`
 //!

@@ -6,19 +6,27 @@
 //! | `LAST` | the wheel that this thread found last | the thread finds another |
 //! | a task of the runtime | the [`Keeper`] | the runtime is shut down |
 //!
+//! Any code of the runtime may shut its wheel down. The next that looks for it makes another with the same settings.
+//!
 //! A runtime's id is used again after it is gone. So `LAST` counts only while its wheel has not ended.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{LazyLock, Mutex, PoisonError};
-use std::{error, fmt};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::{error, fmt, mem};
 
 use tokio::runtime::{Handle, Id};
 
 use crate::timing_wheel::TimingWheel;
 
-static WHEELS: LazyLock<Mutex<HashMap<Id, TimingWheel>>> = LazyLock::new(Mutex::default);
+static WHEELS: LazyLock<Mutex<HashMap<Id, Kept>>> = LazyLock::new(Mutex::default);
+
+/// A runtime's wheel, and of which [`Keeper`] it is.
+struct Kept {
+    wheel: TimingWheel,
+    keeper: Arc<()>,
+}
 
 thread_local!(static LAST: RefCell<Option<(Id, TimingWheel)>> = const { RefCell::new(None) });
 
@@ -60,13 +68,10 @@ pub(crate) fn set(wheel: TimingWheel) -> Result<(), SetWheelError> {
     if !wheel.is_on_this_runtime() {
         return refused(wheel, Reason::OtherRuntime);
     }
-    let id = runtime.id();
-    match wheels().entry(id) {
-        Entry::Occupied(_) => return refused(wheel, Reason::Taken),
-        Entry::Vacant(entry) => drop(entry.insert(wheel.clone())),
+    match put(runtime.id(), &wheel) {
+        Ok(()) => Ok(()),
+        Err(_taken) => refused(wheel, Reason::Taken),
     }
-    keep(id, wheel);
-    Ok(())
 }
 
 /// A wheel did not become that of the runtime. It is in here.
@@ -110,19 +115,56 @@ impl error::Error for SetWheelError {}
 
 #[track_caller]
 fn find_or_make(id: Id) -> TimingWheel {
-    if let Some(wheel) = wheels().get(&id) {
-        return wheel.clone();
-    }
+    let found = wheels().get(&id).map(|kept| kept.wheel.clone());
     // Without the lock, because a runtime that is being shut down drops tasks, and wheels, as they are spawned.
-    let made = TimingWheel::new();
-    let wheel = wheels().entry(id).or_insert_with(|| made.clone()).clone();
-    if wheel.is_same(&made) {
-        keep(id, made);
+    let made = match found {
+        Some(wheel) if !wheel.is_ended() => return wheel,
+        Some(ended) => make_again(&ended),
+        None => TimingWheel::new(),
+    };
+    match put(id, &made) {
+        Ok(()) => made,
+        Err(found) => found,
     }
-    wheel
 }
 
-fn wheels() -> std::sync::MutexGuard<'static, HashMap<Id, TimingWheel>> {
+/// A wheel with the settings of one that was shut down.
+#[track_caller]
+fn make_again(ended: &TimingWheel) -> TimingWheel {
+    let (shards, slots) = ended.shard().shape();
+    let settings =
+        TimingWheel::builder().tick(ended.tick()).wheel_size(slots).shards(shards).name(ended.name());
+    let settings = match ended.max_pending() {
+        Some(max_pending) => settings.max_pending(max_pending),
+        None => settings,
+    };
+    match settings.build() {
+        Ok(wheel) => wheel,
+        Err(error) => panic!("the runtime's wheel was shut down, and another cannot be made: {error}"),
+    }
+}
+
+/// Makes `wheel` that of the runtime, unless that has one which has not ended: then gives that back.
+fn put(id: Id, wheel: &TimingWheel) -> Result<(), TimingWheel> {
+    let mut wheels = wheels();
+    match wheels.entry(id) {
+        Entry::Occupied(mut kept) if kept.get().wheel.is_ended() => {
+            let ended = mem::replace(&mut kept.get_mut().wheel, wheel.clone());
+            drop(wheels);
+            drop(ended);
+        }
+        Entry::Occupied(kept) => return Err(kept.get().wheel.clone()),
+        Entry::Vacant(place) => {
+            let keeper = Arc::new(());
+            place.insert(Kept { wheel: wheel.clone(), keeper: keeper.clone() });
+            drop(wheels);
+            keep(Keeper { id, keeper });
+        }
+    }
+    Ok(())
+}
+
+fn wheels() -> std::sync::MutexGuard<'static, HashMap<Id, Kept>> {
     // No code of a user's runs under the lock, so the map is whole also after a panic elsewhere.
     WHEELS.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -130,11 +172,10 @@ fn wheels() -> std::sync::MutexGuard<'static, HashMap<Id, TimingWheel>> {
 /// Takes a wheel out of `WHEELS` when its runtime drops its tasks.
 struct Keeper {
     id: Id,
-    wheel: TimingWheel,
+    keeper: Arc<()>,
 }
 
-fn keep(id: Id, wheel: TimingWheel) {
-    let keeper = Keeper { id, wheel };
+fn keep(keeper: Keeper) {
     tokio::spawn(async move {
         let _keeper = keeper;
         std::future::pending::<()>().await;
@@ -144,7 +185,7 @@ fn keep(id: Id, wheel: TimingWheel) {
 impl Drop for Keeper {
     fn drop(&mut self) {
         let mut wheels = wheels();
-        if wheels.get(&self.id).is_some_and(|wheel| wheel.is_same(&self.wheel)) {
+        if wheels.get(&self.id).is_some_and(|kept| Arc::ptr_eq(&kept.keeper, &self.keeper)) {
             let removed = wheels.remove(&self.id);
             drop(wheels);
             drop(removed);

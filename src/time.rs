@@ -67,8 +67,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// [`TimingWheel::try_sleep`].
 ///
 /// # Errors
-/// If the runtime's wheel has ended, by [`TimingWheel::shutdown`] or because the runtime is shutting down, or if its
-/// [`max_pending`](crate::Builder::max_pending) timers are pending.
+/// If the runtime is shutting down, or if its wheel's [`max_pending`](crate::Builder::max_pending) timers are pending.
 ///
 /// # Panics
 /// As [`sleep`].
@@ -83,7 +82,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// let mut sleep = time::try_sleep(Duration::from_secs(60)).expect("the wheel runs");
 /// time::wheel().shutdown();
 /// assert!(sleep.try_wait().await.unwrap_err().is_shutdown());
-/// assert!(time::try_sleep(Duration::ZERO).unwrap_err().is_shutdown());
+/// assert!(time::try_sleep(Duration::ZERO).is_ok(), "there is another wheel");
 /// # }
 /// ```
 #[track_caller]
@@ -190,6 +189,24 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// The wheel of the current runtime, which is made if there is none yet: for what takes a wheel, as the methods of
 /// [`FutureTimeExt`](crate::FutureTimeExt) and [`StreamTimeExt`](crate::stream::StreamTimeExt) do.
 ///
+/// All code of the runtime shares it. Whoever [shuts it down](TimingWheel::shutdown) ends all that is pending on it, also
+/// for others; but what is made after that, by the functions here, is on another wheel with the same settings, which the
+/// next call makes. A handle stays with the wheel that it was got for.
+///
+/// # Examples
+///
+/// ```
+/// use timingwheel::time::{self, Duration};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let wheel = time::wheel();
+/// wheel.shutdown();
+/// time::sleep(Duration::from_millis(1)).await;
+/// assert!(wheel.try_sleep(Duration::from_millis(1)).unwrap_err().is_shutdown());
+/// # }
+/// ```
+///
 /// # Panics
 /// As [`sleep`].
 #[must_use]
@@ -200,11 +217,11 @@ pub fn wheel() -> TimingWheel {
 
 /// Makes `wheel` the wheel of the current runtime. Call it before anything else here is used on that runtime.
 ///
-/// The wheel's driver stays on the runtime where it was made: make it on this one. Once it is
-/// [shut down](TimingWheel::shutdown) nothing takes its place.
+/// The wheel's driver stays on the runtime where it was made: make it on this one. It takes the place of one that was
+/// [shut down](TimingWheel::shutdown).
 ///
 /// # Errors
-/// Gives the wheel back if the runtime has one already, if the wheel is on another runtime or has ended, or if this
+/// Gives the wheel back if the runtime has one already that has not ended, if the wheel is on another runtime or has ended, or if this
 /// thread is not within a runtime.
 ///
 /// # Examples

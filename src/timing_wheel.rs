@@ -193,10 +193,6 @@ impl TimingWheel {
         self.wheel.shards[0].has_ended()
     }
 
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.wheel, &other.wheel)
-    }
-
     /// Whether this thread is within the driver's runtime. An id is used again, so ask this of a wheel that has not
     /// ended.
     pub(crate) fn is_on_this_runtime(&self) -> bool {

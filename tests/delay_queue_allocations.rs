@@ -31,7 +31,7 @@ fn allocations(work: impl FnOnce()) -> usize {
 
 /// Whether one of a few runs allocates nothing. The first ones make the queue warm.
 fn comes_to_allocate_nothing(mut work: impl FnMut()) -> bool {
-    const RUNS: usize = 10;
+    const RUNS: usize = 20;
     (0..RUNS).any(|_| allocations(&mut work) == 0)
 }
 

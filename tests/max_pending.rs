@@ -1,6 +1,8 @@
 //! The bound on pending timers: never more, no place lost, and refusals that say so.
 
+use std::cell::Cell;
 use std::future;
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -78,6 +80,36 @@ async fn a_sleep_over_the_bound_panics_and_names_it() {
         "a `Sleep` was polled that cannot become ready: the timing wheel refused one more timer: \
          3 are pending, and its max_pending is 3"
     );
+}
+
+/// The line of a panic of this file in `future`, which is run on this thread.
+async fn line_of_panic(future: impl Future<Output = ()> + Send + 'static) -> Option<u32> {
+    thread_local!(static LINE: Cell<Option<u32>> = const { Cell::new(None) });
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        LINE.set(info.location().filter(|place| place.file() == file!()).map(Location::line));
+        before(info);
+    }));
+    assert!(tokio::spawn(future).await.unwrap_err().is_panic());
+    LINE.take()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_over_the_bound_panics_where_it_is_awaited() {
+    let wheel = bounded(0);
+    let line = line!() + 2;
+    let awaits = async move {
+        wheel.sleep(DAY).await;
+    };
+    assert_eq!(line_of_panic(awaits).await, Some(line));
+    let ended = TimingWheel::new();
+    ended.shutdown();
+    let line = line!() + 3;
+    let awaits = async move {
+        let sleep = ended.sleep_until(Instant::now() + DAY);
+        sleep.await;
+    };
+    assert_eq!(line_of_panic(awaits).await, Some(line));
 }
 
 #[tokio::test(start_paused = true)]

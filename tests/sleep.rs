@@ -267,3 +267,22 @@ async fn it_can_be_sent_shared_moved_and_printed() {
     assert!(format!("{sleep:?}").starts_with("Sleep { deadline: Instant"), "{sleep:?}");
     assert_eq!(format!("{wheel:?}"), "TimingWheel { name: \"timers\", shards: 1, pending: 0, .. }");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_only_ever_finds_its_timers_due_lets_others_run_however_it_waits() {
+    let wheel = TimingWheel::new();
+    for tries in [false, true] {
+        let others = tokio::spawn(async {});
+        let mut rounds = 0;
+        while !others.is_finished() {
+            let mut due = wheel.sleep(Duration::ZERO);
+            if tries {
+                due.try_wait().await.unwrap();
+            } else {
+                due.await;
+            }
+            rounds += 1;
+            assert!(rounds < 10_000, "nobody else has run");
+        }
+    }
+}

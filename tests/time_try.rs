@@ -30,19 +30,20 @@ async fn the_forms_that_return_errors_are_ready_when_the_others_are() {
     assert_eq!(start.elapsed(), SECOND * 5 + SECOND * 30 * 365 * 24 * 60 * 60);
 }
 
-#[tokio::test(start_paused = true)]
-async fn after_the_end_of_the_wheel_they_say_so_and_give_the_future_back() {
-    let mut pending = time::try_sleep(SECOND).expect("not refused");
-    time::wheel().shutdown();
-    assert!(pending.try_wait().await.unwrap_err().is_shutdown());
+#[test]
+fn on_a_runtime_that_has_ended_they_say_so_and_give_the_future_back() {
+    let runtime = paused();
+    let handle = runtime.handle().clone();
+    drop(runtime);
+    let _within = handle.enter();
     assert!(time::try_sleep(SECOND).unwrap_err().is_shutdown());
     assert!(time::try_sleep_until(Instant::now()).unwrap_err().is_shutdown());
     let error = time::try_timeout(SECOND, ready(7)).unwrap_err();
     assert!(error.error().is_shutdown());
-    assert_eq!(error.into_inner().await, 7);
+    assert_eq!(assert_ready!(task::spawn(error.into_inner()).poll()), 7);
     let error = time::try_timeout_at(Instant::now(), ready(8)).unwrap_err();
     assert!(error.error().is_shutdown());
-    assert_eq!(error.into_inner().await, 8);
+    assert_eq!(assert_ready!(task::spawn(error.into_inner()).poll()), 8);
 }
 
 #[tokio::test(start_paused = true)]

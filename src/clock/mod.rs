@@ -20,10 +20,14 @@ pub(crate) fn stopwatch() -> std::time::Instant {
     std::time::Instant::now()
 }
 
-/// tokio's clock, which tests can pause, counted from the origin of a wheel.
+/// A wheel's clock, counted from an origin of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     origin: Origin,
+    /// Whether it is tokio's, which tests can pause on runtimes with one thread. tokio's goes by the runtime that the
+    /// thread is within, so a wheel of another runtime would go by a stranger's clock; and it panics where a thread that
+    /// is about to end drops a timer with its locals.
+    pausable: bool,
 }
 
 impl Clock {
@@ -31,7 +35,12 @@ impl Clock {
     /// from before the wheel was made keep their distances.
     pub(crate) fn start() -> Self {
         let now = Instant::now();
-        Self { origin: Origin::new(now.checked_sub(YEAR).unwrap_or(now)) }
+        Self { origin: Origin::new(now.checked_sub(YEAR).unwrap_or(now)), pausable: true }
+    }
+
+    /// This clock, for a wheel on a runtime whose clock can be paused or not: then it is std's.
+    pub(crate) fn that_pauses(self, pausable: bool) -> Self {
+        Self { pausable, ..self }
     }
 
     #[inline]
@@ -41,7 +50,13 @@ impl Clock {
             return Nanos::from_duration(YEAR);
         }
         // `MAX` is left to deadlines beyond reach, so that the clock never reaches them.
-        self.nanos(Instant::now()).min(Nanos(Nanos::MAX.0 - 1))
+        self.nanos(self.now_as_instant()).min(Nanos(Nanos::MAX.0 - 1))
+    }
+
+    /// The time as users have it.
+    #[inline]
+    pub(crate) fn now_as_instant(&self) -> Instant {
+        if self.pausable { Instant::now() } else { Instant::from_std(std::time::Instant::now()) }
     }
 
     /// Whether the clock is paused: two looks at it show the same time, and std's clock has moved in between.

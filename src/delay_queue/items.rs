@@ -1,6 +1,7 @@
 //! The items of a queue, and the keys by which their owners find them again.
 
 use std::collections::HashMap;
+use std::hint::black_box;
 
 use slab::Slab;
 
@@ -103,11 +104,16 @@ impl<T> Items<T> {
     }
 
     /// # Panics
-    /// If there would be room for more than [`MAX_ITEMS`].
+    /// If there would be room for more than [`MAX_ITEMS`], or if there is no memory for that.
     #[track_caller]
     pub(super) fn reserve(&mut self, additional: usize) {
         assert_room(self.slab.len(), additional);
-        self.slab.reserve(additional);
+        let capacity = self.slab.capacity();
+        let needed = self.slab.len() + additional;
+        if needed > capacity {
+            assert_memory::<T>(needed.max(capacity.saturating_mul(2)), additional);
+            self.slab.reserve(additional);
+        }
     }
 
     pub(super) fn shrink_to_fit(&mut self) {
@@ -147,6 +153,19 @@ fn assert_room(len: usize, additional: usize) {
         additional <= MAX_ITEMS - len,
         "a delay queue of {len} items with room for {additional} more: it holds at most {MAX_ITEMS}",
     );
+}
+
+/// Takes the memory for `items` and gives it back. A slab that finds none ends the process; this panics.
+#[track_caller]
+fn assert_memory<T>(items: usize, additional: usize) {
+    // An item in a slab takes no more than this.
+    let mut memory = Vec::<(Item<T>, usize)>::new();
+    let taken = memory.try_reserve_exact(items);
+    // Memory that nobody looks at need not be taken, for the compiler.
+    black_box(&mut memory);
+    if let Err(error) = taken {
+        panic!("a delay queue cannot have room for {additional} more items: {error}");
+    }
 }
 
 #[cfg(test)]

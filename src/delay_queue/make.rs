@@ -62,7 +62,7 @@ impl<T> DelayQueue<T> {
     /// An empty queue with room for so many items, otherwise as [`new`](Self::new).
     ///
     /// # Panics
-    /// If `capacity` is more than [`MAX_LEN`](Self::MAX_LEN).
+    /// If `capacity` is more than [`MAX_LEN`](Self::MAX_LEN), or if there is no memory for so many items.
     #[must_use]
     #[track_caller]
     pub fn with_capacity(capacity: usize) -> Self {

@@ -19,7 +19,8 @@ impl<T> DelayQueue<T> {
     /// Takes memory for at least `additional` more items than there are, unless there is room for them.
     ///
     /// # Panics
-    /// If there would be more than [`MAX_LEN`](Self::MAX_LEN) items.
+    /// If there would be more than [`MAX_LEN`](Self::MAX_LEN) items, or if there is no memory for them: the queue is as it
+    /// was then. An insertion that finds no memory ends the process, as everywhere in Rust.
     #[track_caller]
     pub fn reserve(&mut self, additional: usize) {
         self.schedule.items_mut().reserve(additional);

@@ -18,8 +18,8 @@ impl<T> DelayQueue<T> {
     /// insertion, which wakes the task.
     ///
     /// Pending, it wakes the task when an item is due, when one is inserted or reset that is due earlier than the
-    /// others, and when the last is removed. It may also wake it with nothing due, now and then. Of several tasks
-    /// only the last that polled is woken. An item spends a unit of the task's cooperative budget.
+    /// others, and when the last is removed. It may also wake it with nothing due, now and then, where there are more than
+    /// 8 items, or where one was removed or reset to later. Of several tasks only the last that polled is woken. An item spends a unit of the task's cooperative budget.
     ///
     /// # Precision
     /// As [`TimingWheel::sleep`](crate::TimingWheel::sleep), with the tick of the wheel that the queue is on.
@@ -140,9 +140,10 @@ impl<T> Stream for DelayQueue<T> {
     }
 }
 
-/// Terminated while it is empty.
+/// Terminated from when a poll has returned `None` until an item is inserted. So `futures::select!` polls a new queue,
+/// which wakes its task at the first insertion.
 impl<T> FusedStream for DelayQueue<T> {
     fn is_terminated(&self) -> bool {
-        self.is_empty()
+        self.told_empty.is_some()
     }
 }

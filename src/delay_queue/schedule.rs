@@ -23,6 +23,9 @@ use crate::wheel::{Hierarchy, Nanos, Progress, Resolution};
 /// How many slots the levels of the timers have.
 const SLOTS: usize = 64;
 
+/// So few items may be looked at whenever somebody waits.
+const FEW: usize = 8;
+
 /// What there is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
@@ -192,9 +195,22 @@ impl<T> Schedule<T> {
                 return Turn::Due;
             }
         }
-        let until = self.due.last_deadline().or_else(|| self.timers.next_expiration());
+        let until = self.due.last_deadline().or_else(|| self.next_timer());
         debug_assert!(until.is_none_or(|until| until > self.now));
         until.map_or(Turn::Empty, Turn::Until)
+    }
+
+    /// When to look at the timers again: where there are few, when the first item is due, so that nobody is woken to move
+    /// one down; where there are many, when the first bucket begins, which is known without a look at them.
+    fn next_timer(&mut self) -> Option<Nanos> {
+        let begins = self.timers.next_expiration()?;
+        if self.timers.len() > FEW {
+            return Some(begins);
+        }
+        let deadline = |&index: &usize| self.items.at(index).deadline;
+        let first = self.timers.earliest_by(|index| (deadline(index), ())).map(deadline);
+        // A bucket of one tick begins, for this, with the last deadline in it.
+        first.map(|first| first.max(begins))
     }
 
     #[inline]

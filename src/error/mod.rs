@@ -1,10 +1,12 @@
 //! What can go wrong: while a wheel is built, while a timer waits, and when a timeout is up.
 
 mod build;
+mod given_back;
 
 use std::{error, fmt, io};
 
 pub use build::BuildError;
+pub(crate) use given_back::GivenBack;
 
 use crate::tick::Nanos;
 
@@ -189,15 +191,17 @@ impl From<Elapsed> for io::Error {
 }
 
 /// `try_timeout` was refused. The future that it was to watch is in here.
-#[derive(Clone, Copy, PartialEq, Eq)]
+///
+/// It can be shared between threads if the future can be sent, so `?` takes it into a `Box<dyn Error + Send + Sync>`,
+/// unless the future borrows something.
 pub struct TryTimeoutError<F> {
     error: Error,
-    future: F,
+    future: GivenBack<F>,
 }
 
 impl<F> TryTimeoutError<F> {
     pub(crate) const fn new(error: Error, future: F) -> Self {
-        Self { error, future }
+        Self { error, future: GivenBack::new(future) }
     }
 
     /// Why it was refused.
@@ -209,7 +213,7 @@ impl<F> TryTimeoutError<F> {
     /// The future, as it was given: it has not been polled.
     #[must_use]
     pub fn into_inner(self) -> F {
-        self.future
+        self.future.into_inner()
     }
 }
 

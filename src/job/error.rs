@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::{error, fmt};
 
 use super::state::JobState;
-use crate::error::Error;
+use crate::error::{Error, GivenBack};
 
 /// Why a job has no output: it was cancelled, it panicked, or it could not run.
 ///
@@ -116,15 +116,16 @@ impl fmt::Debug for JobError {
 impl error::Error for JobError {}
 
 /// A job was refused. What was to run is in here.
-#[derive(Clone, Copy, PartialEq, Eq)]
+///
+/// It can be shared between threads, as what is to run can be sent, so `?` takes it into a `Box<dyn Error + Send + Sync>`.
 pub struct TryRunError<F> {
     error: Error,
-    job: F,
+    job: GivenBack<F>,
 }
 
 impl<F> TryRunError<F> {
     pub(super) const fn new(error: Error, job: F) -> Self {
-        Self { error, job }
+        Self { error, job: GivenBack::new(job) }
     }
 
     /// Why it was refused.
@@ -136,7 +137,7 @@ impl<F> TryRunError<F> {
     /// The future, or what would have made futures, as it was given.
     #[must_use]
     pub fn into_inner(self) -> F {
-        self.job
+        self.job.into_inner()
     }
 }
 

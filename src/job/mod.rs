@@ -50,6 +50,7 @@
 // | `when` | when a job is due, beside the time at which that was asked |
 // | `work` | what a job does, as a trait; that of one that runs once |
 // | `repeat` | what a job does that runs again and again |
+// | `place` | whether a place in a bound stays with a job |
 // | `stage` | how far a job has come: what its lock guards |
 // | `record` | what the wheel, the task and the handle share, round a stage |
 // | `run` | the task, which tells the record how each run ended |
@@ -63,6 +64,7 @@
 mod error;
 mod handle;
 mod keyed;
+mod place;
 mod record;
 mod repeat;
 mod repeating;

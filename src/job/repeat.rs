@@ -60,6 +60,7 @@ where
     F: FnMut() -> R + Send + 'static,
     R: Future<Output = ()> + Send + 'static,
 {
+    type Place = bool;
     type Output = u64;
     type Change = Change;
     type Run = Turn<F, R>;
@@ -73,8 +74,8 @@ where
         self.due_at(change.first)
     }
 
-    fn change_to(mut schedule: Box<dyn Schedule>) -> Option<Change> {
-        let first = schedule.next(Previous::at(Instant::now()));
+    fn change_to(mut schedule: Box<dyn Schedule>, now: Instant) -> Option<Change> {
+        let first = schedule.next(Previous::at(now));
         Some(Change { schedule, first })
     }
 

@@ -66,8 +66,8 @@ impl TimingWheel {
     /// Each run as [`run_after`](Self::run_after).
     ///
     /// # Errors
-    /// As [`run_after`](Self::run_after). With a bound the job needs a place for each wait: if there is none when a run
-    /// has ended, the job is over and says so.
+    /// As [`run_after`](Self::run_after). With a bound the job needs a place, also if its first run is due at once, and
+    /// keeps that until it is over: between runs nothing refuses it.
     ///
     /// # Panics
     /// If the schedule does when it is asked for the first run. If the job is refused or has no run, and dropping
@@ -127,7 +127,7 @@ impl TimingWheel {
         let mut schedule: Box<dyn Schedule> = Box::new(schedule);
         let shard = self.shard();
         let clock = *shard.clock();
-        match schedule.next(Previous::at(Instant::now())) {
+        match schedule.next(Previous::at(clock.now_as_instant())) {
             Some(due) => Ok(Repeat {
                 schedule,
                 make,
@@ -224,8 +224,7 @@ impl Repeating {
 
     /// Goes over to another schedule, and tells whether that was in time: if the job is over there is nothing to change.
     ///
-    /// A job that waits for a run keeps its place on a wheel with a bound. If its timer is just coming due it needs
-    /// another one: if there is none, the job is over, says so, and this is false.
+    /// The job keeps its place on a wheel with a bound.
     ///
     /// The new schedule begins now, as that of a new job does. If a run is going on, it goes on, and what the new
     /// schedule says for the first run counts when it has ended, also if the old schedule, which is asked once more

@@ -16,6 +16,7 @@ pub(super) struct Inner<W: Work> {
     pub(super) stage: Stage<W>,
     /// Of whoever awaits the handle.
     pub(super) waiter: Option<Waker>,
+    pub(super) place: W::Place,
 }
 
 /// | stage | entry in the wheel | next |
@@ -44,8 +45,8 @@ pub(super) enum Order<W: Work> {
 }
 
 impl<W: Work> Inner<W> {
-    pub(super) const fn new(stage: Stage<W>) -> Self {
-        Self { stage, waiter: None }
+    pub(super) fn new(stage: Stage<W>) -> Self {
+        Self { stage, waiter: None, place: W::Place::default() }
     }
 
     pub(super) fn state(&self) -> JobState {

@@ -4,12 +4,17 @@ use std::convert::Infallible;
 
 use futures::FutureExt;
 use futures::future::Map;
+use tokio::time::Instant;
 
+use super::place::Place;
 use super::schedule::Schedule;
 use crate::wheel::Nanos;
 
 /// What a job does, while it waits for its time.
 pub(super) trait Work: Send + Sized + 'static {
+    /// Whether on a wheel with a bound it keeps a place until it is over.
+    type Place: Place;
+
     type Output: Send + 'static;
 
     /// What can be asked of it while it runs, for when the run is over.
@@ -24,8 +29,8 @@ pub(super) trait Work: Send + Sized + 'static {
     /// Makes a change, and leaves in its place what is to be dropped outside locks.
     fn change(&mut self, change: &mut Self::Change) -> Next<Self>;
 
-    /// To run by another schedule, which is asked for the first run; `None` if there is none to change.
-    fn change_to(schedule: Box<dyn Schedule>) -> Option<Self::Change>;
+    /// To run by another schedule, which is asked for the first run, from `now`; `None` if there is none to change.
+    fn change_to(schedule: Box<dyn Schedule>, now: Instant) -> Option<Self::Change>;
 
     /// The next run has been moved to `due`.
     fn note_due(&mut self, due: Nanos);
@@ -48,6 +53,7 @@ impl<F> Work for Once<F>
 where
     F: Future<Output: Send> + Send + 'static,
 {
+    type Place = ();
     type Output = F::Output;
     type Change = Infallible;
     type Run = Map<F, fn(F::Output) -> Step<Self>>;
@@ -60,7 +66,7 @@ where
         match *change {}
     }
 
-    fn change_to(_schedule: Box<dyn Schedule>) -> Option<Infallible> {
+    fn change_to(_schedule: Box<dyn Schedule>, _now: Instant) -> Option<Infallible> {
         None
     }
 

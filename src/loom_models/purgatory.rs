@@ -145,14 +145,17 @@ fn of_a_check_a_cancel_and_the_deadline_one_wins() {
     });
 }
 
-/// Fails if who drops the future leaves no word with who tries the condition, and if that does not take the operation
-/// out.
+/// Fails if who drops the future leaves no word with who tries the condition, if that does not take the operation out,
+/// and if neither of the two gives back what the condition returned.
 #[test]
 fn an_operation_dropped_as_it_is_checked_leaves_nothing_behind() {
     check(["completed", "withdrawn"], || {
         let (purgatory, _shard) = purgatory();
         let (changes, waker) = (Arc::new(Changes::default()), CountingWaker::new());
-        let mut watch = purgatory.watch([0, 1], HOUR, changes.first());
+        let given_back = Arc::new(AtomicUsize::new(0));
+        let to = given_back.clone();
+        let give_back = move |()| _ = to.fetch_add(1, Ordering::Relaxed);
+        let mut watch = purgatory.watch([0, 1], HOUR, changes.first()).give_back(give_back);
         assert!(poll(&mut watch, &waker).is_pending());
         let checks = thread::spawn({
             let (purgatory, changes) = (purgatory.clone(), changes.clone());
@@ -165,6 +168,7 @@ fn an_operation_dropped_as_it_is_checked_leaves_nothing_behind() {
         let completed = checks.join().unwrap();
         assert_empty(&purgatory);
         assert_eq!(Arc::strong_count(&changes), 1, "the condition is dropped");
+        assert_eq!(given_back.load(Ordering::Relaxed), completed);
         if completed == 1 { "completed" } else { "withdrawn" }
     });
 }
@@ -215,5 +219,30 @@ fn a_change_that_is_left_to_the_task_as_that_polls_is_not_missed() {
         assert_eq!(block_on(&mut watch), Ok(()));
         assert_empty(&purgatory);
         if other.join().unwrap() == 1 { "told" } else { "too late" }
+    });
+}
+
+/// Fails if who tries a condition for too long leaves it to its task without a word, or without waking it.
+#[test]
+fn a_change_that_comes_after_too_many_others_is_left_to_the_task() {
+    check_most(["by a check", "by the task"], || {
+        let (purgatory, _shard) = purgatory();
+        let (changes, waker) = (Arc::new(Changes::default()), CountingWaker::new());
+        let mut watch = purgatory.watch([0], HOUR, changes.both());
+        assert!(poll(&mut watch, &waker).is_pending());
+        let others = [0, 1].map(|n| {
+            let (purgatory, changes) = (purgatory.clone(), changes.clone());
+            thread::spawn(move || {
+                let change = if n == 0 { &changes.first } else { &changes.second };
+                change.store(true, Ordering::Relaxed);
+                purgatory.check(&0)
+            })
+        });
+        let mut completed = purgatory.check(&0);
+        completed += others.into_iter().map(|other| other.join().unwrap()).sum::<usize>();
+        assert_eq!(waker.count(), 1);
+        assert_eq!(poll(&mut watch, &waker), Poll::Ready(Ok(())));
+        assert_empty(&purgatory);
+        if completed == 1 { "by a check" } else { "by the task" }
     });
 }

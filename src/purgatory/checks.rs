@@ -14,8 +14,9 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// completed.
     ///
     /// Call it after what their conditions look at has changed: each of them is tried after that. One that another
-    /// thread is trying is left to that thread, which tries it once more, and is not counted here. Operations that are
-    /// added meanwhile try themselves.
+    /// thread is trying is left to that thread, which tries it once more, and is not counted here. If that has gone on for
+    /// 16 tries in a row, because other threads check all the time, the thread leaves the operation to its task, as
+    /// [`check_in_tasks`](Self::check_in_tasks) does. Operations that are added meanwhile try themselves.
     ///
     /// # Panics
     /// Only if hashing or comparing keys does. A condition that panics is dropped, and who awaits its operation gets

@@ -54,8 +54,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     ///
     /// # Cancel safety
     /// The operation is watched until the future is ready or dropped; that takes it out of the lists, and drops its
-    /// condition and the timer. If its condition is just being tried elsewhere, that ends first, and what it returns is
-    /// dropped.
+    /// condition and the timer. If its condition is just being tried elsewhere, that ends first. What the condition has
+    /// returned by then is dropped, or goes where [`Watch::give_back`] says.
     ///
     /// # Errors
     /// [`WatchError`] tells why the operation did not complete.

@@ -13,7 +13,7 @@
 //! | one of its keys is [cancelled](Purgatory::cancel), or the purgatory is [shut down](Purgatory::shutdown) | [`WatchError::Cancelled`] |
 //! | the wheel ends, or has no place for its timer | [`WatchError::CouldNotRun`] |
 //! | its condition panics | the same panic |
-//! | the future is dropped | |
+//! | the future is dropped | what its condition returned before is dropped too, or [given back](Watch::give_back) |
 //!
 //! # Where code runs
 //!
@@ -47,10 +47,13 @@
 
 mod checks;
 mod error;
+mod give_back;
 mod handle;
 mod lists;
 mod make;
 mod operation;
+mod stage;
+mod trying;
 mod watch;
 
 pub use error::WatchError;

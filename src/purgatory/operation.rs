@@ -6,8 +6,8 @@
 //! | stage | the condition | next |
 //! |---|---|---|
 //! | `Waiting` | here | tried by a check or at the deadline, or cancelled: `Tried`, by whom takes the condition |
-//! | `Tried` | with one thread | holds: `Ended`, completed. Panics: `Ended`. Does not hold: tried again if a check came meanwhile; else `Ended` if an end was asked for; else `Waiting` |
-//! | `Ended` | dropped | nothing: the outcome is taken by the future |
+//! | `Tried` | with one thread | holds: `Ended`, completed. Panics: `Ended`. Does not hold: tried again if a check came meanwhile, or after [`RETRIES`] `Waiting`, for the task; else `Ended` if an end was asked for; else `Waiting` |
+//! | `Ended` | dropped | nothing: the outcome is taken by the future, or given back |
 //!
 //! Nobody waits for a thread that tries. A check leaves word that the condition has to be tried once more, as what it
 //! saw may be out of date; who wants to end the operation leaves word of that. So checks of any keys, from any threads
@@ -17,25 +17,21 @@
 //! The future's task is woken after the outcome is set, and when a check leaves the condition to it.
 
 use std::any::Any;
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::task::Waker;
 
 use super::error::WatchError;
+use super::give_back::GiveBack;
 use super::lists::{Lists, Place};
+use super::stage::{Condition, Outcome, Stage, State, leave_to_task};
+use super::trying::Trying;
 use crate::contain::contained;
 use crate::sync::{ShortLock, ShortLockGuard};
 
-/// Returns what the operation completes with, once it can.
-pub(super) type Condition<T> = Box<dyn FnMut() -> Option<T> + Send>;
-
-pub(super) enum Outcome<T> {
-    Completed(T),
-    Unmet(WatchError),
-    /// The condition panicked.
-    Panicked(Box<dyn Any + Send>),
-}
+/// How often in a row whoever tries a condition tries it again because checks came meanwhile. More than a few others can
+/// only be at it if they check all the time.
+const RETRIES: usize = if cfg!(all(test, loom)) { 1 } else { 16 };
 
 /// An operation in a list, whatever it completes with.
 pub(super) trait Watched<K>: Send + Sync {
@@ -58,63 +54,35 @@ pub(super) struct Operation<K, T> {
     state: ShortLock<State<T>>,
 }
 
-struct State<T> {
-    stage: Stage<T>,
-    /// Of the task that awaits the outcome.
-    waker: Option<Waker>,
-    /// That task is to try the condition when it polls next. Only while it is `Waiting`.
-    is_for_task: bool,
-}
-
-enum Stage<T> {
-    Waiting(Condition<T>),
-    Tried {
-        /// A check came.
-        again: bool,
-        /// Somebody wants it to end.
-        end: Option<WatchError>,
-    },
-    /// With the outcome until that is taken.
-    Ended(Option<Outcome<T>>),
-}
-
-impl<T> Stage<T> {
-    /// Tells whoever has the condition that the operation is to end, or else that it has to be tried again.
-    fn leave_word(&mut self, end: Option<WatchError>, is_own: bool) {
-        match self {
-            Self::Tried { again, end: asked @ None } if end.is_some() => {
-                // What came to hold before the deadline has not failed, though it may have been looked at before that.
-                *again |= !matches!(end, Some(WatchError::Cancelled));
-                *asked = end;
-            }
-            // A condition that checks its own key means the others. After an end was asked for, checks come too late.
-            Self::Tried { again, end: None } if !is_own => *again = true,
-            Self::Tried { .. } | Self::Waiting(_) | Self::Ended(_) => {}
-        }
-    }
-}
-
 impl<K, T> Operation<K, T> {
     /// The caller has its condition, as in `Tried`.
     pub(super) fn new(places: Box<[Place<K>]>) -> Self {
-        let state =
-            State { stage: Stage::Tried { again: false, end: None }, waker: None, is_for_task: false };
+        let state = State { stage: Stage::tried(None), waker: None, is_for_task: false };
         Self { places, state: ShortLock::new(state) }
     }
 
     /// Tries the condition, which the caller has taken, until no check has come meanwhile. Returns whether it holds.
+    ///
+    /// Where checks come again and again, the caller is not kept: the condition is left to its task then.
     pub(super) fn run(&self, mut condition: Condition<T>, lists: &Lists<K>) -> bool {
+        let mut retries = 0;
         loop {
             let tried = self.try_once(&mut condition);
             let mut state = self.state.lock();
-            let Stage::Tried { again, end } = &mut state.stage else {
+            let Stage::Tried { again, end, .. } = &mut state.stage else {
                 unreachable!("it goes on only by who has its condition");
             };
             let outcome = match tried {
                 Ok(Some(output)) => Outcome::Completed(output),
-                Ok(None) if *again => {
+                Ok(None) if *again && (retries < RETRIES || end.is_some()) => {
                     *again = false;
+                    retries += 1;
                     continue;
+                }
+                Ok(None) if *again => {
+                    state.stage = Stage::Waiting(condition);
+                    leave_to_task(state);
+                    return false;
                 }
                 Ok(None) => match *end {
                     Some(why) => Outcome::Unmet(why),
@@ -147,7 +115,7 @@ impl<K, T> Operation<K, T> {
             return None;
         }
         state.is_for_task = false;
-        match std::mem::replace(&mut state.stage, Stage::Tried { again: false, end }) {
+        match std::mem::replace(&mut state.stage, Stage::tried(end)) {
             Stage::Waiting(condition) => Some(condition),
             Stage::Tried { .. } | Stage::Ended(_) => None,
         }
@@ -160,12 +128,20 @@ impl<K, T> Operation<K, T> {
 
     /// For who has the condition: sets the outcome, and tells the task.
     fn finish(&self, mut state: ShortLockGuard<'_, State<T>>, outcome: Outcome<T>, lists: &Lists<K>) {
-        state.stage = Stage::Ended(Some(outcome));
+        let mut outcome = Some(outcome);
+        let unclaimed = match &mut state.stage {
+            Stage::Tried { give_back: give_back @ Some(_), .. } => give_back.take().zip(outcome.take()),
+            _ => None,
+        };
+        state.stage = Stage::Ended(outcome);
         let waker = state.waker.take();
         drop(state);
         lists.remove(&self.places);
         if let Some(waker) = waker {
             contained(|| waker.wake());
+        }
+        if let Some((give_back, outcome)) = unclaimed {
+            give_back.give(outcome);
         }
     }
 
@@ -219,10 +195,27 @@ impl<K, T> Operation<K, T> {
         true
     }
 
-    /// Its future is dropped.
-    pub(super) fn withdraw(&self, lists: &Lists<K>) {
+    /// Its future is dropped. What it has completed with is given back, if somebody wants that; by the thread that tries
+    /// it, if one does and finds that it holds.
+    pub(super) fn withdraw(&self, lists: &Lists<K>, give_back: Option<GiveBack<T>>) {
         self.forget_waker();
-        self.end_untried(lists, WatchError::Cancelled);
+        if self.end_untried(lists, WatchError::Cancelled) {
+            return;
+        }
+        let Some(give_back) = give_back else { return };
+        let mut state = self.state.lock();
+        let outcome = match &mut state.stage {
+            Stage::Ended(outcome) => outcome.take(),
+            Stage::Tried { give_back: place, .. } => {
+                *place = Some(give_back);
+                return;
+            }
+            Stage::Waiting(_) => unreachable!("an end was asked for"),
+        };
+        drop(state);
+        if let Some(outcome) = outcome {
+            give_back.give(outcome);
+        }
     }
 
     /// The task is here, and need not be woken.
@@ -245,51 +238,15 @@ impl<K: Send + Sync, T: Send> Watched<K> for Operation<K, T> {
     fn check_in_task(&self) -> bool {
         let is_own = self.is_tried_here();
         let mut state = self.state.lock();
-        let waker = match &mut state.stage {
-            Stage::Waiting(_) => {
-                state.is_for_task = true;
-                state.waker.take()
-            }
-            tried @ Stage::Tried { .. } => {
-                tried.leave_word(None, is_own);
-                None
-            }
+        match &mut state.stage {
+            Stage::Waiting(_) => leave_to_task(state),
+            tried @ Stage::Tried { .. } => tried.leave_word(None, is_own),
             Stage::Ended(_) => return false,
-        };
-        drop(state);
-        if let Some(waker) = waker {
-            contained(|| waker.wake());
         }
         true
     }
 
     fn end(&self, lists: &Lists<K>, why: WatchError) -> bool {
         self.end_untried(lists, why)
-    }
-}
-
-/// What this thread tries, by the operation's address: of conditions that check others, the innermost.
-struct Trying {
-    before: usize,
-}
-
-thread_local!(static TRYING: Cell<usize> = const { Cell::new(0) });
-
-impl Trying {
-    fn begin(operation: usize) -> Self {
-        // A thread that is about to end has no such place any more. Then a condition that checks its own key is tried
-        // again for that.
-        Self { before: TRYING.try_with(|trying| trying.replace(operation)).unwrap_or_default() }
-    }
-
-    fn is(operation: usize) -> bool {
-        // In a model all threads are one.
-        !cfg!(all(test, loom)) && TRYING.try_with(|trying| trying.get() == operation).unwrap_or_default()
-    }
-}
-
-impl Drop for Trying {
-    fn drop(&mut self) {
-        let _ = TRYING.try_with(|trying| trying.set(self.before));
     }
 }

@@ -43,7 +43,15 @@ impl Shard {
 
     /// As [`cancel`](Self::cancel), for who has the lock. Lets go of it.
     #[inline]
-    pub(super) fn take_out(&self, mut state: ShortLockGuard<'_, State>, key: Key) -> Option<Waker> {
+    pub(super) fn take_out(&self, state: ShortLockGuard<'_, State>, key: Key) -> Option<Waker> {
+        let waker = self.take_out_in_place(state, key)?;
+        self.give_back(1);
+        Some(waker)
+    }
+
+    /// As [`take_out`](Self::take_out), and leaves the place of the entry to the caller.
+    #[inline]
+    pub(super) fn take_out_in_place(&self, mut state: ShortLockGuard<'_, State>, key: Key) -> Option<Waker> {
         let waker = state.cancel(key)?;
         // A paused clock would go on to the time of a timer that is no more.
         let disarm = state.hierarchy.is_empty() && self.alarm.is_paused();
@@ -54,7 +62,6 @@ impl Shard {
         if disarm {
             self.alarm.wake_driver();
         }
-        self.give_back(1);
         Some(waker)
     }
 

@@ -10,6 +10,7 @@ mod leaving;
 #[cfg(all(test, not(loom)))]
 mod model;
 mod moving;
+mod places;
 mod published;
 mod reference;
 #[cfg(all(test, not(loom)))]
@@ -119,6 +120,11 @@ impl Shard {
         self.resolution
     }
 
+    /// How many shards the wheel has, and how many slots each of their levels.
+    pub(crate) fn shape(&self) -> (usize, usize) {
+        (self.shards, self.state.lock().hierarchy.slots())
+    }
+
     pub(crate) const fn is_bounded(&self) -> bool {
         self.bound.is_some()
     }
@@ -162,6 +168,22 @@ impl Shard {
             let error = if self.has_ended() { Error::shutdown() } else { at_capacity };
             return self.refuse(deadline, error);
         }
+        let registered = self.insert_by(insert, now, deadline, waker);
+        if !matches!(registered, Ok(Some(_))) {
+            self.give_back(1);
+        }
+        registered
+    }
+
+    /// As [`register_by`](Self::register_by), where a place has been taken and `now` is before `deadline`.
+    #[inline(always)]
+    fn insert_by(
+        &self,
+        insert: impl FnOnce(&mut Hierarchy<Waker>, Nanos, Nanos, Waker) -> Result<(Key, Nanos), Waker>,
+        now: Nanos,
+        deadline: Nanos,
+        waker: Waker,
+    ) -> Result<Option<Key>, Error> {
         let mut state = self.state.lock();
         let refused = if state.ended {
             Err(waker)
@@ -179,7 +201,6 @@ impl Shard {
             }
         };
         drop(state);
-        self.give_back(1);
         match refused {
             Ok(_due) => Ok(None),
             Err(_waker) => self.refuse(deadline, Error::shutdown()),

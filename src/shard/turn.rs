@@ -77,7 +77,7 @@ impl Shard {
         notes.lock_holds.record(held_since.elapsed());
         drop(notes);
         drop(unwanted);
-        self.give_back(fired);
+        self.give_back_what_left(&expired[before..]);
         turn
     }
 

@@ -28,8 +28,8 @@ impl TimingWheel {
     ///
     /// # Panics
     /// This call never panics. Awaiting the future panics if its wheel has ended before the deadline, or if
-    /// [`max_pending`](crate::Builder::max_pending) timers are pending when it is first polled;
-    /// [`try_sleep`](Self::try_sleep) and [`Sleep::try_wait`] return errors instead.
+    /// [`max_pending`](crate::Builder::max_pending) timers are pending when it is first polled; the message names the line
+    /// of the `.await`. [`try_sleep`](Self::try_sleep) and [`Sleep::try_wait`] return errors instead.
     ///
     /// # Examples
     ///

@@ -189,7 +189,8 @@ impl Sleep {
         self.shard.resolution().tick()
     }
 
-    /// Waits as the future does, but returns an error where that would panic.
+    /// Waits as the future does, but returns an error where that would panic. It spends a unit of the task's cooperative
+    /// budget too, so a loop over timers that are due lets other tasks run.
     ///
     /// # Cancel safety
     /// The sleep can be awaited again, by this or otherwise.
@@ -197,7 +198,7 @@ impl Sleep {
     /// # Errors
     /// If the wheel ended before the deadline, or if there was no place for one more timer.
     pub async fn try_wait(&mut self) -> Result<(), Error> {
-        poll_fn(|cx| self.poll_elapsed(cx)).await
+        poll_fn(|cx| self.poll_in_budget(cx)).await
     }
 
     /// Whether the driver has come to `deadline`, which need not be this sleep's.

@@ -35,9 +35,15 @@ impl Sleep {
         }
     }
 
-    /// Polls where something may have happened. Apart, so that polling again takes no register from the caller.
+    /// Apart, so that polling again takes no register from the caller.
     #[inline(never)]
     fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.poll_anew(cx)
+    }
+
+    /// Polls where something may have happened.
+    #[inline(always)]
+    fn poll_anew(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let waker = cx.waker();
         let result = match self.state.unpack() {
             state @ (State::MadeAt(_) | State::Unregistered) => {
@@ -94,14 +100,17 @@ impl Sleep {
             }
         }
     }
-}
 
-impl Future for Sleep {
-    type Output = ();
+    /// As [`poll_elapsed`](Self::poll_elapsed), but spends a unit of the task's cooperative budget, and is pending where
+    /// that is used up: a task that only ever finds its timers elapsed has to let others run, as with tokio's.
+    #[inline(always)]
+    pub(super) fn poll_in_budget(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if self.waits_for(cx.waker()) { Poll::Pending } else { self.poll_changed_in_budget(cx) }
+    }
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let result = ready!(self.poll_elapsed(cx));
-        // A task that only ever finds its timers elapsed has to let others run, as with tokio's.
+    #[inline(never)]
+    fn poll_changed_in_budget(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let result = ready!(self.poll_anew(cx));
         let Poll::Ready(budget) = coop::poll_proceed(cx) else {
             if result.is_ok() {
                 self.state = State::Due.pack();
@@ -109,7 +118,20 @@ impl Future for Sleep {
             return Poll::Pending;
         };
         budget.made_progress();
-        match result {
+        Poll::Ready(result)
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    /// # Panics
+    /// If it cannot become ready, because its wheel has ended or is full. The message names the line of the `.await`,
+    /// unless something else polls for that, such as `&mut` or `select!`.
+    #[inline]
+    #[track_caller]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        match ready!(self.poll_in_budget(cx)) {
             Ok(()) => Poll::Ready(()),
             Err(error) => {
                 panic!("a `Sleep` was polled that cannot become ready: {error}")

@@ -116,6 +116,11 @@ impl<T> Hierarchy<T> {
         Self { entries: Entries::new(), levels: Levels::new(resolution, slots), cascaded: 0 }
     }
 
+    /// How many slots every level has.
+    pub(crate) fn slots(&self) -> usize {
+        self.levels.slots()
+    }
+
     /// How long its ticks are.
     #[must_use]
     pub const fn resolution(&self) -> Resolution {

@@ -96,3 +96,34 @@ fn timers_made_and_polled_where_the_clock_is_days_behind_or_ahead_are_neither_lo
         });
     }
 }
+
+/// Such a runtime's clock cannot be paused. What makes and polls its timers may be within a runtime whose clock was.
+#[test]
+fn a_wheel_of_a_runtime_with_workers_goes_by_the_real_clock_wherever_its_timers_are_made_and_polled() {
+    let runtime = runtime(2);
+    let wheel = wheel_on(&runtime);
+    let paused = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    // Behind the real clock, and then ahead of it.
+    thread::sleep(ms(30));
+    for ahead in [Duration::ZERO, DAY] {
+        paused.block_on(async {
+            advance(ahead).await;
+            let before = std::time::Instant::now();
+            let mut sleep = wheel.sleep(DAY / 2);
+            let mut interval = wheel.interval(DAY / 2);
+            let job = wheel.run_after(DAY / 2, async {});
+            let repeating = wheel.run_every(DAY / 2, || async {});
+            assert!(repeating.set_schedule(timingwheel::job::FixedDelay::new(DAY / 2)));
+            let after = std::time::Instant::now();
+            let due = [sleep.deadline(), job.due().unwrap(), repeating.due().unwrap()].map(Instant::into_std);
+            assert!(due.iter().all(|&due| (before + DAY / 2..=after + DAY / 2).contains(&due)), "{due:?}");
+            let mut cx = Context::from_waker(Waker::noop());
+            let first = assert_ready_ok!(interval.poll_try_tick(&mut cx)).into_std();
+            assert!((before..=after).contains(&first), "{interval:?}");
+            assert!(sleep.poll_elapsed(&mut cx).is_pending(), "it is not due for half a day");
+            Pin::new(&mut sleep).reset_after(DAY / 4);
+            assert!(sleep.poll_elapsed(&mut cx).is_pending(), "it is not due for a quarter of a day");
+            assert!(sleep.deadline().into_std() <= std::time::Instant::now() + DAY / 4);
+        });
+    }
+}

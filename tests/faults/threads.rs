@@ -1,5 +1,6 @@
 //! Threads and tasks that end while they hold timers, or go on without a sign.
 
+use std::cell::RefCell;
 use std::future::pending;
 use std::io;
 use std::pin::{Pin, pin};
@@ -131,5 +132,30 @@ fn a_waker_that_blocks_holds_others_up_for_so_long_and_loses_none() {
             assert_eq!((counts.woken(), counts.early()), (500, 0));
             assert_eq!(assert_adds_up(&wheel).fired, 502);
         });
+    }
+}
+
+/// After a clock was paused anywhere in the process tokio's clock asks for the current runtime, which a thread that is
+/// about to end does not know any more: it panics, and a panic there aborts the process.
+#[test]
+fn timers_that_are_dropped_with_the_locals_of_a_thread_after_a_clock_was_paused_end_nothing() {
+    thread_local!(static LAST: RefCell<Vec<Sleep>> = const { RefCell::new(Vec::new()) });
+    drop(Builder::new_current_thread().enable_all().start_paused(true).build().unwrap());
+    for workers in [0, 2] {
+        let runtime = runtime(workers);
+        let wheel = wheel_on(&runtime);
+        let (elsewhere, another) = (wheel.sleep(DAY), wheel.clone());
+        let elsewhere = register(elsewhere, Waker::noop());
+        let handle = runtime.handle().clone();
+        let thread = thread::spawn(move || {
+            // Before tokio's own, so that it is dropped after them.
+            LAST.with_borrow_mut(|last| last.push(elsewhere));
+            let _within = handle.enter();
+            let timers = [(); 3].map(|()| register(another.sleep(DAY), Waker::noop()));
+            LAST.with_borrow_mut(|last| last.extend(timers));
+        });
+        thread.join().unwrap();
+        let stats = assert_adds_up(&wheel);
+        assert_eq!((stats.pending, stats.cancelled), (0, 4));
     }
 }

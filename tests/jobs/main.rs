@@ -1,5 +1,6 @@
 //! Jobs: once, again and again, by keys. On tokio's paused clock, but where it says otherwise.
 
+mod bound;
 mod ended;
 mod ends;
 mod faults;

@@ -3,6 +3,7 @@
 
 mod checks;
 mod ends;
+mod give_back;
 mod model;
 mod outcomes;
 mod panics;

@@ -198,3 +198,38 @@ async fn a_condition_that_is_being_tried_as_a_check_comes_is_tried_once_more() {
     assert!(watch.is_woken());
     assert_eq!(assert_ready!(watch.poll()), Ok(4));
 }
+
+/// Another thread checks whenever the condition is tried.
+#[tokio::test]
+async fn who_tries_a_condition_is_not_kept_by_others_that_check_all_the_time() {
+    const MOST: usize = 20;
+    let purgatory: Purgatory<u8> = TimingWheel::new().purgatory();
+    let (tries, holds) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let mut watch = task::spawn({
+        let (purgatory, tries, holds) = (purgatory.clone(), tries.clone(), holds.clone());
+        purgatory.clone().watch([1], DAY, move || {
+            if holds.load(Ordering::SeqCst) {
+                return Some("holds");
+            }
+            if tries.fetch_add(1, Ordering::SeqCst) < 1_000 {
+                thread::scope(|scope| scope.spawn(|| purgatory.check(&1)).join().unwrap());
+            }
+            None
+        })
+    });
+    assert!(tries.swap(0, Ordering::SeqCst) <= MOST, "by `watch`");
+    assert_pending!(watch.poll());
+    for _ in 0..3 {
+        assert!(tries.swap(0, Ordering::SeqCst) <= MOST, "by a poll");
+        assert!(watch.is_woken(), "its task is to try it");
+        assert_pending!(watch.poll());
+    }
+    tries.store(0, Ordering::SeqCst);
+    assert_eq!(purgatory.check(&1), 0);
+    assert!(tries.load(Ordering::SeqCst) <= MOST, "by a check");
+    assert!(watch.is_woken(), "its task is to try it");
+    // What has changed last is seen, though nobody checks for it any more.
+    holds.store(true, Ordering::SeqCst);
+    assert_eq!(assert_ready!(watch.poll()), Ok("holds"));
+    assert_eq!(counts(&purgatory), (0, 0));
+}

@@ -2,6 +2,7 @@
 
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -22,7 +23,8 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     ///
     /// # Errors
     /// If the wheel has ended, if these jobs were [stopped](Self::stop), or if the wheel's
-    /// [`max_pending`](crate::Builder::max_pending) timers are pending: a job that is to be replaced counts, and stays.
+    /// [`max_pending`](crate::Builder::max_pending) timers are pending. A job takes the place of the one that it replaces,
+    /// if that waits or repeats. One whose only run has begun has no place: where there is no other it stays.
     ///
     /// # Panics
     /// If dropping what the replaced job runs does; the new job stays.
@@ -74,8 +76,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// has no run at all, as one that is to run [`times(0)`](Schedule::times), that job is removed and none is added.
     ///
     /// # Errors
-    /// As [`run_after`](Self::run_after). If there is no place for a job's next wait it stays in the list, and has the
-    /// state [`CouldNotRun`](crate::job::JobState::CouldNotRun).
+    /// As [`run_after`](Self::run_after). The job keeps its place until it is over.
     ///
     /// # Panics
     /// If the schedule does when it is asked for the first run; the job with this key stays. If dropping what has no
@@ -130,9 +131,19 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
         // Keys are compared first: should that panic, nothing has begun.
         let place = part.place(hash, has_key(&record.owner().key));
         // Under the part's lock, so that it cannot be over before it is listed.
-        let due = record.arm(&self.wheel, when, work)?.map(|work| (record.clone(), work));
+        let handed_over = place.job().and_then(|job| job.hand_over_place());
+        let due = match record.arm(&self.wheel, when, work, handed_over.is_some()) {
+            Ok(due) => due.map(|work| (record.clone(), work)),
+            Err(refused) => {
+                drop(part);
+                // With a place only the end of the wheel refuses a job. That tells the one that stays, too.
+                handed_over.flatten().into_iter().for_each(Waker::wake);
+                return Err(refused);
+            }
+        };
         let replaced = place.list(record);
         drop(part);
+        drop(handed_over);
         if let Some((record, work)) = due {
             record.spawn(work);
         }

@@ -67,9 +67,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// is one, it repeats, and is not over. Otherwise `schedule` is dropped, and not asked. The key may be given in any
     /// borrowed form, as to a `HashMap`.
     ///
-    /// A job of which the new schedule has no run leaves the list. One that needs another place on a wheel with a
-    /// bound, as its timer is just coming due, and finds none, stays with the state
-    /// [`CouldNotRun`](crate::job::JobState::CouldNotRun).
+    /// A job of which the new schedule has no run leaves the list.
     ///
     /// # Panics
     /// If the new schedule does when it is asked for the first run; the old one stays then. Or if dropping the old one,

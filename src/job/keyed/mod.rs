@@ -20,7 +20,7 @@ use crate::timing_wheel::TimingWheel;
 /// clone leaves them to run; [`stop`](Self::stop) ends them all, and says which have not run.
 ///
 /// A job that is over leaves the list, with one exception: one that could not run, because the wheel or its runtime has
-/// ended or the wheel was full, stays with the state [`JobState::CouldNotRun`](crate::job::JobState::CouldNotRun),
+/// ended, stays with the state [`JobState::CouldNotRun`](crate::job::JobState::CouldNotRun),
 /// until it is removed or replaced, so that nothing is lost unseen. A run that panics ends its job;
 /// [`Stats::jobs_panicked`](crate::Stats::jobs_panicked) counts it.
 ///

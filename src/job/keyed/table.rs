@@ -9,6 +9,7 @@ use std::borrow::Borrow;
 use std::hash::Hash;
 use std::mem;
 use std::sync::{Arc, Weak};
+use std::task::Waker;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -49,6 +50,7 @@ pub(super) trait Keyed<K>: Send + Sync {
     fn reset(self: Arc<Self>, when: When) -> bool;
     fn set_schedule(self: Arc<Self>, schedule: Box<dyn Schedule>) -> bool;
     fn cancel(&self) -> JobInfo;
+    fn hand_over_place(&self) -> Option<Option<Waker>>;
 }
 
 impl<W: Work, K: Eq + Hash + Send + Sync + 'static> Keyed<K> for Record<W, Listing<K>> {
@@ -70,6 +72,10 @@ impl<W: Work, K: Eq + Hash + Send + Sync + 'static> Keyed<K> for Record<W, Listi
 
     fn cancel(&self) -> JobInfo {
         Handled::cancel(self)
+    }
+
+    fn hand_over_place(&self) -> Option<Option<Waker>> {
+        Self::hand_over_place(self)
     }
 }
 
@@ -149,6 +155,14 @@ pub(super) struct Place<'a, K> {
 }
 
 impl<K> Place<'_, K> {
+    /// The job that is listed here.
+    pub(super) fn job(&self) -> Option<&Job<K>> {
+        match &self.entry {
+            Entry::Occupied(listed) => Some(&listed.get().job),
+            Entry::Vacant(_) => None,
+        }
+    }
+
     /// Lists a job here, and returns the one before.
     pub(super) fn list(self, job: Job<K>) -> Option<Job<K>> {
         match self.entry {

@@ -9,7 +9,8 @@ use crate::clock::Clock;
 use crate::contain::contained;
 use crate::job::error::JobError;
 use crate::job::handle::Handled;
-use crate::job::stage::{Order, Stage};
+use crate::job::place::Place;
+use crate::job::stage::{Inner, Order, Stage};
 use crate::job::state::JobInfo;
 use crate::job::when::When;
 use crate::job::work::Work;
@@ -26,9 +27,15 @@ impl<W: Work, O: Owner> Handled<W::Output> for Record<W, O> {
             Stage::Pending { due, key, .. } => {
                 let (due, key) = (*due, *key);
                 let ended = inner.end(Err(JobError::cancelled()), None);
+                let has_place = inner.place.leave();
                 drop(inner);
                 // At once, and not later with others, as what a `Sleep` leaves: it is memory.
-                drop(self.shard.cancel(key, due));
+                let waker = self.shard.cancel(key, due);
+                // Its place went with the entry, unless the driver has that.
+                if has_place && waker.is_none() {
+                    self.shard.give_place_back();
+                }
+                drop(waker);
                 drop(ended);
             }
             Stage::Running(order) => {
@@ -47,9 +54,10 @@ impl<W: Work, O: Owner> Handled<W::Output> for Record<W, O> {
 
     fn reset(self: Arc<Self>, when: When) -> bool {
         let mut inner = self.lock();
-        let Stage::Pending { work, due, key } = &mut inner.stage else { return false };
+        let Inner { stage, place, .. } = &mut *inner;
+        let Stage::Pending { work, due, key } = stage else { return false };
         // If there is no place for another entry, the driver is on its way with the old one, which counts then.
-        let Ok(moved) = self.move_to(*key, *due, when) else { return false };
+        let Ok(moved) = self.move_to(place, *key, *due, when) else { return false };
         (*due, *key) = moved;
         work.note_due(moved.0);
         true

@@ -3,7 +3,9 @@
 //! The wheel's entry has a reference to it as its waker: the driver wakes it when the job is due, or the wheel has
 //! ended. All code of a user's, futures, schedules, outputs and wakers, is run and dropped outside the lock.
 
+mod change;
 mod handled;
+mod place;
 
 use std::mem;
 use std::sync::Arc;
@@ -13,8 +15,8 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::error::JobError;
+use super::place::Place;
 use super::run::Run;
-use super::schedule::Schedule;
 use super::stage::{Ended, Inner, Order, Stage};
 use super::state::JobState;
 use super::when::When;
@@ -58,7 +60,7 @@ impl<W: Work> Record<W> {
     /// A job that runs then.
     pub(super) fn launch(wheel: &TimingWheel, when: When, work: W) -> Result<Arc<Self>, (Error, W)> {
         let record = Self::owned_by((), wheel);
-        if let Some(due_work) = record.arm(wheel, when, work)? {
+        if let Some(due_work) = record.arm(wheel, when, work, false)? {
             record.spawn(due_work);
         }
         Ok(record)
@@ -95,36 +97,50 @@ impl<W: Work, O: Owner> Record<W, O> {
         tokio::spawn(Run::new(self.clone(), due_work));
     }
 
-    /// Puts a new job into the wheel. One that is due is given back, to be spawned by the caller, if that is on the
-    /// wheel's runtime; elsewhere only the driver can do it. Runs no code of a user's.
+    /// Puts a new job into the wheel, in the place of another if it has that. One that is due is given back, to be spawned
+    /// by the caller, if that is on the wheel's runtime; elsewhere only the driver can do it. Runs no code of a user's.
     pub(super) fn arm(
         self: &Arc<Self>,
         wheel: &TimingWheel,
         when: When,
         work: W,
+        has_place: bool,
     ) -> Result<Option<W>, (Error, W)> {
+        self.keep_place();
         if when.has_come() && wheel.is_on_this_runtime() {
-            return if self.shard.has_ended() { Err((Error::shutdown(), work)) } else { Ok(Some(work)) };
+            return match self.begin_without_entry(has_place) {
+                Ok(()) => Ok(Some(work)),
+                Err(error) => Err((error, work)),
+            };
         }
         // Held until the key is known: the driver may be here before.
         let mut inner = self.lock();
-        match self.register(when) {
-            Ok((due, key)) => {
+        let armed =
+            self.see_to_place(has_place).and_then(|in_place| Ok((in_place, self.register(in_place, when)?)));
+        match armed {
+            Ok((in_place, (due, key))) => {
                 inner.stage = Stage::Pending { work, due, key };
+                inner.place.set_taken(in_place);
                 Ok(None)
             }
             Err(error) => Err((error, work)),
         }
     }
 
-    /// Adds an entry, of a job that is due a little later if need be.
-    fn register(self: &Arc<Self>, mut when: When) -> Result<(Nanos, Key), Error> {
+    /// Adds an entry, of a job that is due a little later if need be: in the job's place, or in one that it takes.
+    fn register(self: &Arc<Self>, in_place: bool, mut when: When) -> Result<(Nanos, Key), Error> {
         loop {
             if when.has_come() {
                 when.due = when.now.after(self.soon());
             }
+            let waker = self.clone().into();
+            let registered = if in_place {
+                self.shard.register_in_place(when.now, when.due, waker)
+            } else {
+                self.shard.register(when.now, when.due, waker)
+            };
             // `None` is for what has come meanwhile.
-            if let Some(key) = self.shard.register(when.now, when.due, self.clone().into())? {
+            if let Some(key) = registered? {
                 return Ok((when.due, key));
             }
             // Of a wheel that has ended the clock is at the end of time, which no job is due after.
@@ -134,6 +150,10 @@ impl<W: Work, O: Owner> Record<W, O> {
             // The wheel's word counts: where its clock is paused, and this thread's is not, that may be far ahead.
             when.now = self.shard.clock().now().max(self.shard.elapsed());
         }
+    }
+
+    fn soon(&self) -> Duration {
+        SOON.min(self.shard.resolution().tick())
     }
 
     fn lock(&self) -> ShortLockGuard<'_, Inner<W>> {
@@ -161,7 +181,11 @@ impl<W: Work, O: Owner> Record<W, O> {
     ) -> Ended<W> {
         let ended = inner.end(result, due);
         let state = inner.state();
+        let had_place = inner.place.leave();
         drop(inner);
+        if had_place {
+            self.shard.give_place_back();
+        }
         if state != JobState::CouldNotRun {
             self.owner.over(std::ptr::from_ref(self).cast());
         }
@@ -187,7 +211,7 @@ impl<W: Work, O: Owner> Record<W, O> {
                 if when.has_come() {
                     return GoOn::Now(work);
                 }
-                match self.register(when) {
+                match self.register_again(&mut inner.place, when) {
                     Ok((due, key)) => {
                         inner.stage = Stage::Pending { work, due, key };
                         return GoOn::Later;
@@ -200,64 +224,6 @@ impl<W: Work, O: Owner> Record<W, O> {
         drop(work);
         drop(ended);
         GoOn::Later
-    }
-
-    /// Goes over to another schedule, at once if the job is pending. Tells whether that was in time: the job has one,
-    /// is not over, and there is a place for it.
-    pub(super) fn set_schedule(self: &Arc<Self>, schedule: Box<dyn Schedule>) -> bool {
-        // Then the schedule is not asked.
-        if self.lock().state().is_over() {
-            return false;
-        }
-        let Some(mut change) = W::change_to(schedule) else { return false };
-        let mut inner = self.lock();
-        match &mut inner.stage {
-            Stage::Running(order @ (Order::None | Order::Change(_))) => {
-                let before = mem::replace(order, Order::Change(change));
-                drop(inner);
-                drop(before);
-                true
-            }
-            Stage::Pending { work, due, key } => {
-                let (from, entry) = (*due, *key);
-                let next = work.change(&mut change);
-                let to = next.as_ref().ok().copied();
-                let moved = match next {
-                    Ok(to) => self
-                        .move_to(entry, from, When { due: to, now: self.shard.clock().now() })
-                        .map_err(|error| Err(JobError::because(error))),
-                    Err(output) => Err(Ok(output)),
-                };
-                match moved {
-                    Ok(moved) => {
-                        (*due, *key) = moved;
-                        drop(inner);
-                        drop(change);
-                        true
-                    }
-                    Err(result) => {
-                        let is_in_time = result.is_ok();
-                        let waker = self.shard.cancel(entry, from);
-                        let ended = self.end(inner, result, to);
-                        drop((waker, ended, change));
-                        is_in_time
-                    }
-                }
-            }
-            _ => false,
-        }
-    }
-
-    /// Moves the entry of a pending job, which keeps its place, or adds another if the driver has taken it out.
-    fn move_to(self: &Arc<Self>, key: Key, from: Nanos, when: When) -> Result<(Nanos, Key), Error> {
-        match self.shard.put_off(key, from, when.due, when.now, self.soon()) {
-            Some(due) => Ok((due, key)),
-            None => self.register(when),
-        }
-    }
-
-    fn soon(&self) -> Duration {
-        SOON.min(self.shard.resolution().tick())
     }
 }
 

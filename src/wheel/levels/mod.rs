@@ -62,6 +62,11 @@ impl Levels {
         levels
     }
 
+    #[allow(clippy::cast_possible_truncation, reason = "there are at most 2^16")]
+    pub(super) const fn slots(&self) -> usize {
+        self.slots as usize
+    }
+
     pub(super) const fn resolution(&self) -> Resolution {
         self.resolution
     }

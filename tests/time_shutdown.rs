@@ -1,0 +1,77 @@
+//! Who shuts the runtime's wheel down ends what is pending, and not what others do with `timingwheel::time` after that.
+
+use std::time::Duration;
+
+use timingwheel::TimingWheel;
+use timingwheel::time::{self, DelayQueue, Instant};
+use tokio::runtime::Builder;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn what_is_made_after_a_shutdown_is_on_another_wheel_and_what_was_pending_is_told() {
+    for _ in 0..3 {
+        let mut pending = time::sleep(SECOND);
+        assert_eq!(tokio::join!(pending.try_wait(), async { time::wheel().shutdown() }).1, 1);
+        assert!(pending.try_wait().await.unwrap_err().is_shutdown());
+
+        let start = Instant::now();
+        time::sleep(SECOND).await;
+        time::interval_at(start + 2 * SECOND, SECOND).tick().await;
+        assert!(time::timeout(SECOND, std::future::pending::<()>()).await.unwrap_err().reason().is_none());
+        assert_eq!(start.elapsed(), 3 * SECOND);
+        let mut queue = DelayQueue::new();
+        queue.insert(7, SECOND);
+        assert_eq!(futures::StreamExt::next(&mut queue).await.unwrap().into_inner(), 7);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_other_wheel_has_the_settings_of_the_first() {
+    let tick = Duration::from_micros(100);
+    let settings = TimingWheel::builder().tick(tick).wheel_size(17).shards(3).max_pending(1).name("mine");
+    time::set_wheel(settings.build().expect("in range")).expect("nothing was used before");
+    let first = time::wheel();
+    first.shutdown();
+
+    let again = time::wheel();
+    assert_eq!((again.tick(), again.max_pending(), again.name()), (tick, Some(1), "mine"));
+    assert_eq!(format!("{again:?}"), format!("{first:?}"));
+    let place = time::try_sleep(SECOND).expect("there is one place");
+    assert!(time::try_sleep(SECOND).unwrap_err().is_at_capacity());
+    assert_eq!(again.pending(), 1);
+    drop(place);
+    assert!(first.try_sleep(SECOND).unwrap_err().is_shutdown(), "a handle stays with its wheel");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wheel_that_was_shut_down_can_be_replaced_by_one_with_other_settings() {
+    time::wheel().shutdown();
+    let other = TimingWheel::builder().max_pending(0).build().expect("in range");
+    time::set_wheel(other).expect("the first has ended");
+    assert_eq!(time::wheel().max_pending(), Some(0));
+    assert!(time::set_wheel(TimingWheel::new()).is_err(), "that one goes on");
+}
+
+#[test]
+fn threads_that_shut_the_wheel_down_end_no_sleep_that_others_make_after_that() {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let waits = runtime.block_on(async {
+        let shut_down = tokio::spawn(async {
+            for _ in 0..200 {
+                time::wheel().shutdown();
+                tokio::task::yield_now().await;
+            }
+        });
+        let mut waits = 0;
+        while !shut_down.is_finished() {
+            // Told of the end, or on time: nothing hangs.
+            let _told = time::sleep(Duration::from_micros(10)).try_wait().await;
+            waits += 1;
+        }
+        time::sleep(Duration::from_millis(1)).await;
+        waits
+    });
+    assert!(waits > 0);
+    drop(runtime);
+}
