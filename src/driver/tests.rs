@@ -87,7 +87,7 @@ impl Rig {
 }
 
 fn plan_after_turn(driven: &Shards, now: Nanos, resolution: Resolution) -> Plan {
-    match driven.turn(now, now, resolution, &mut Budget::of_a_turn(false), &mut Vec::new()) {
+    match driven.turn(now, now, resolution, &mut Budget::of_a_turn(true), &mut Vec::new()) {
         Turned::Until(plan) => plan,
         turned => panic!("{turned:?}"),
     }
@@ -173,7 +173,7 @@ fn without_shards_there_is_nothing_to_do() {
     let Rig { shards, driven, .. } = rig;
     drop(shards);
     let now = Nanos(1_100);
-    let turned = driven.turn(now, now, resolution(), &mut Budget::of_a_turn(false), &mut Vec::new());
+    let turned = driven.turn(now, now, resolution(), &mut Budget::of_a_turn(true), &mut Vec::new());
     assert_eq!(turned, Turned::Ended);
 }
 
@@ -233,7 +233,7 @@ fn a_turn_does_so_much_at_a_time_and_the_next_begins_with_another_shard() {
     let mut fired_by_shard = Vec::new();
     loop {
         let before: Vec<_> = rig.shards.iter().map(|shard| shard.pending()).collect();
-        let turned = rig.driven.turn(now, now, resolution(), &mut Budget::of_a_turn(false), &mut Vec::new());
+        let turned = rig.driven.turn(now, now, resolution(), &mut Budget::of_a_turn(true), &mut Vec::new());
         turns += 1;
         let fired = before.iter().zip(&rig.shards).map(|(before, shard)| before - shard.pending());
         fired_by_shard.push(fired.collect::<Vec<_>>());
