@@ -10,10 +10,8 @@ const RESERVE: u64 = 128;
 /// Sees to it that the process may open the files that so many clients take.
 pub(crate) fn raise_for(clients: u64) -> Result<(), String> {
     let needed = clients * FILES_PER_CLIENT + RESERVE;
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current.is_some_and(|files| files < needed) {
-        // Where the system refuses, the old limit is still in force.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    if getrlimit(Resource::Nofile).current.is_some_and(|files| files < needed) {
+        raise();
     }
     match getrlimit(Resource::Nofile).current {
         Some(files) if files < needed => Err(format!(
@@ -22,4 +20,11 @@ pub(crate) fn raise_for(clients: u64) -> Result<(), String> {
         )),
         _ => Ok(()),
     }
+}
+
+/// Raises the limit as far as it goes.
+pub(crate) fn raise() {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    // Where the system refuses, the old limit is still in force.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }

@@ -8,15 +8,21 @@
 //! answers 504; and the age of a connection, after which it is closed between two requests. A third of the clients is
 //! good, a third sends a head byte by byte, and a third asks once and then says nothing. Both ends keep books. If those
 //! do not agree (a request was lost, a connection closed too early, a timer left) the program says so and exits with 1.
+//!
+//! With `--serve 127.0.0.1:0` it only serves, by `--timers` of your choice, for a load from elsewhere: see
+//! `benches/http_load`.
 
 mod books;
 mod client;
 mod file_limit;
 mod report;
+mod serve;
 mod server;
 mod settings;
+mod spent;
+mod timers;
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,15 +45,25 @@ use crate::settings::Settings;
 const GRACE: Duration = Duration::from_secs(30);
 const SHOW_EVERY: Duration = Duration::from_millis(100);
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let settings = Settings::parse().checked();
-    let problems = run(&settings).await.unwrap_or_else(|error| vec![error.to_string()]);
+    let ended = match settings.serve {
+        Some(address) => serve(address, &settings).map(|()| Vec::new()),
+        None => run(&settings),
+    };
+    let problems = ended.unwrap_or_else(|error| vec![error.to_string()]);
     problems.iter().for_each(|problem| eprintln!("error: {problem}"));
     if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Only serves.
+fn serve(address: SocketAddr, settings: &Settings) -> Result<(), BoxError> {
+    file_limit::raise();
+    serve::run(address, settings.timers, settings.limits())
+}
+
 /// Lets server and clients run, and returns what does not add up.
+#[tokio::main]
 async fn run(settings: &Settings) -> Result<Vec<String>, BoxError> {
     file_limit::raise_for(settings.clients * Kind::ALL.len() as u64)?;
     println!("{settings}\n");

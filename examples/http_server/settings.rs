@@ -1,14 +1,17 @@
 //! The settings, their limits, and what is said when they are beyond them.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use clap::builder::ArgPredicate;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use indicatif::HumanCount;
 
 use crate::client::Kind;
+use crate::serve::By;
 
 /// An HTTP server that bounds what its clients may take, with all its timers on a timing wheel.
 #[derive(Clone, Debug, Parser)]
@@ -26,12 +29,14 @@ pub(crate) struct Settings {
 
     /// How many milliseconds a request's head may take from when the server waits for it, idle time included
     #[arg(long, value_name = "MS", default_value = "1000", value_parser = millis(100..=600_000))]
-    #[arg(default_value_if("short", "true", "300"), allow_negative_numbers = true)]
+    #[arg(default_value_ifs([("short", "true".into(), "300"), ("serve", ArgPredicate::IsPresent, "30000")]))]
+    #[arg(allow_negative_numbers = true)]
     header_timeout: Duration,
 
     /// After how many milliseconds a request is answered with 504
     #[arg(long, value_name = "MS", default_value = "250", value_parser = millis(10..=600_000))]
-    #[arg(default_value_if("short", "true", "100"), allow_negative_numbers = true)]
+    #[arg(default_value_ifs([("short", "true".into(), "100"), ("serve", ArgPredicate::IsPresent, "30000")]))]
+    #[arg(allow_negative_numbers = true)]
     request_timeout: Duration,
 
     /// After how many milliseconds a connection is closed between two requests
@@ -42,6 +47,16 @@ pub(crate) struct Settings {
     /// A quick look: fewer clients and shorter times, unless they are given
     #[arg(long)]
     short: bool,
+
+    /// Only serve, at this address, until standard input ends; then tell CPU time, context switches and requests. Both
+    /// timeouts are 30 s then, unless they are given, and connections have no limit
+    #[arg(long, value_name = "ADDRESS", value_parser = address, allow_hyphen_values = true)]
+    #[arg(conflicts_with_all = ["clients", "seconds", "keep_alive", "short"])]
+    pub(crate) serve: Option<SocketAddr>,
+
+    /// By which timers `--serve` bounds what clients take
+    #[arg(long, value_name = "TIMERS", default_value = "wheel", requires = "serve")]
+    pub(crate) timers: By,
 }
 
 /// What the server allows.
@@ -67,7 +82,7 @@ impl Settings {
     /// Refuses what no single setting can tell: connections that would be too old before they are slow.
     pub(crate) fn checked(self) -> Self {
         let least = 2 * self.header_timeout;
-        if self.keep_alive < least {
+        if self.serve.is_none() && self.keep_alive < least {
             let words = format!(
                 "a keep-alive limit of {} ms would close slow connections for their age: it takes at least twice the \
                  header timeout, {} ms",
@@ -106,4 +121,10 @@ fn seconds(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration, Str
 
 fn millis(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration, String> + Clone {
     move |text| number(limits.clone())(text).map(Duration::from_millis)
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "it takes an IP address and a port, such as 127.0.0.1:8080, or port 0 for a free one".into()
+    })
 }

@@ -12,6 +12,9 @@ use super::{bars, chart};
 /// The command that makes the whole of it again.
 const COMMAND: &str = "cargo bench --bench suite -- --report benches/report";
 
+/// What `benches/http_load` measures with a load generator, and where it may have written that, in the same folder.
+const LOAD: (&str, &str) = ("http_load", "http_load.md");
+
 /// By which a report is known.
 const HEADING: &str = "# Measured";
 
@@ -95,6 +98,15 @@ impl Report {
             }
         }
         self.charts.iter().try_for_each(|(name, svg)| fs::write(directory.join(name), svg))?;
-        fs::write(page, &self.page)
+        let (load, its_page) = LOAD;
+        let link = if directory.join(its_page).exists() {
+            format!(
+                "\n## {load}\n\nWhat do timers add to a request of a hyper server? \
+                 [Measured with `wrk`]({its_page}), by `benches/{load} --report`.\n"
+            )
+        } else {
+            String::new()
+        };
+        fs::write(page, format!("{}{link}", self.page))
     }
 }
