@@ -57,12 +57,14 @@
 // | `error` | why a job has no output, and what gives a refused one back |
 // | `handle` | [`Job`]: what is known of a record by its output alone |
 // | `repeating` | [`Repeating`], and the methods of the wheel that return one |
+// | `pending_run` | what a schedule moves its job's pending run with |
 // | `schedule` | when the next run is due |
 // | `keyed` | [`Jobs`], and the table behind them |
 
 mod error;
 mod handle;
 mod keyed;
+mod pending_run;
 mod record;
 mod repeat;
 mod repeating;
@@ -80,6 +82,7 @@ use tokio::time::Instant;
 pub use error::{JobError, TryRunError};
 pub use handle::Job;
 pub use keyed::Jobs;
+pub use pending_run::PendingRun;
 pub use repeating::Repeating;
 pub use schedule::{FixedDelay, FixedRate, Previous, Schedule, Times, Until};
 pub use state::{JobInfo, JobState};

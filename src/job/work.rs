@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use futures::FutureExt;
 use futures::future::Map;
 
+use super::pending_run::PendingRun;
 use super::schedule::Schedule;
 use crate::wheel::Nanos;
 
@@ -24,8 +25,12 @@ pub(super) trait Work: Send + Sized + 'static {
     /// Makes a change, and leaves in its place what is to be dropped outside locks.
     fn change(&mut self, change: &mut Self::Change) -> Next<Self>;
 
-    /// To run by another schedule, which is asked for the first run; `None` if there is none to change.
-    fn change_to(schedule: Box<dyn Schedule>) -> Option<Self::Change>;
+    /// To run by another schedule, which is asked for the first run, and given what moves a run; `None` if there is none
+    /// to change.
+    fn change_to(schedule: Box<dyn Schedule>, run: impl FnOnce() -> PendingRun) -> Option<Self::Change>;
+
+    /// For a job that is about to wait for its first run: what moves that and the ones to come.
+    fn attach(&mut self, run: impl FnOnce() -> PendingRun);
 
     /// The next run has been moved to `due`.
     fn note_due(&mut self, due: Nanos);
@@ -60,9 +65,11 @@ where
         match *change {}
     }
 
-    fn change_to(_schedule: Box<dyn Schedule>) -> Option<Infallible> {
+    fn change_to(_schedule: Box<dyn Schedule>, _run: impl FnOnce() -> PendingRun) -> Option<Infallible> {
         None
     }
+
+    fn attach(&mut self, _run: impl FnOnce() -> PendingRun) {}
 
     fn note_due(&mut self, _due: Nanos) {}
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::error::JobError;
+use super::pending_run::PendingRun;
 use super::run::Run;
 use super::schedule::Schedule;
 use super::stage::{Ended, Inner, Order, Stage};
@@ -56,8 +57,9 @@ pub(super) enum GoOn<W: Work> {
 
 impl<W: Work> Record<W> {
     /// A job that runs then.
-    pub(super) fn launch(wheel: &TimingWheel, when: When, work: W) -> Result<Arc<Self>, (Error, W)> {
+    pub(super) fn launch(wheel: &TimingWheel, when: When, mut work: W) -> Result<Arc<Self>, (Error, W)> {
         let record = Self::owned_by((), wheel);
+        work.attach(|| PendingRun::of(&record));
         if let Some(due_work) = record.arm(wheel, when, work)? {
             record.spawn(due_work);
         }
@@ -209,7 +211,7 @@ impl<W: Work, O: Owner> Record<W, O> {
         if self.lock().state().is_over() {
             return false;
         }
-        let Some(mut change) = W::change_to(schedule) else { return false };
+        let Some(mut change) = W::change_to(schedule, || PendingRun::of(self)) else { return false };
         let mut inner = self.lock();
         match &mut inner.stage {
             Stage::Running(order @ (Order::None | Order::Change(_))) => {
