@@ -78,11 +78,21 @@ fn next_instants(expression: &str, rounds: usize, calls: u32) -> Row {
         format!("next: {expression}"),
         rounds,
         [
-            &mut || time(calls, || our_last = black_box(&ours).after(black_box(our_last)).filter(|at| at.as_second() < 4_000_000_000).unwrap_or(start)),
+            &mut || {
+                time(calls, || {
+                    our_last = black_box(&ours)
+                        .after(black_box(our_last))
+                        .filter(|at| at.as_second() < 4_000_000_000)
+                        .unwrap_or(start)
+                })
+            },
             &mut || {
                 time(calls, || {
                     let next = black_box(&theirs).find_next_occurrence(black_box(&their_last), false);
-                    their_last = next.ok().filter(|at| at.timestamp().as_second() < 4_000_000_000).unwrap_or_else(|| begin.clone());
+                    their_last = next
+                        .ok()
+                        .filter(|at| at.timestamp().as_second() < 4_000_000_000)
+                        .unwrap_or_else(|| begin.clone());
                 })
             },
             &mut || {

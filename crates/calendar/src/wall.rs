@@ -12,10 +12,6 @@ pub(crate) const LAST_YEAR: i64 = 9999;
 pub(crate) struct Wall(pub(crate) i64);
 
 impl Wall {
-    pub(crate) fn of(date: Date, second_of_day: i64) -> Self {
-        Self(days_since_1970(date) * SECONDS_OF_A_DAY + second_of_day)
-    }
-
     /// The number of the day, counted from 1970, and the second of it.
     pub(crate) const fn day_and_second(self) -> (i64, i64) {
         (self.0.div_euclid(SECONDS_OF_A_DAY), self.0.rem_euclid(SECONDS_OF_A_DAY))
@@ -93,8 +89,7 @@ pub(crate) fn month_and_day(day: i64) -> (Month, u32) {
     let day = day + DAYS_TO_1970;
     let era = day.div_euclid(DAYS_OF_400_YEARS);
     let day_of_era = day - era * DAYS_OF_400_YEARS;
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let from_march = (5 * day_of_year + 2) / 153;
     let day_of_month = day_of_year - (153 * from_march + 2) / 5 + 1;
@@ -136,7 +131,11 @@ mod tests {
             assert_eq!(i64::from(day_of_month), date.day().into(), "{date}");
             assert_eq!(days_since_1970(date), day, "{date}");
             assert_eq!(i64::from(Month { year, month }.days()), date.days_in_month().into(), "{date}");
-            assert_eq!(i64::from(weekday_of_day(day)), date.weekday().to_sunday_zero_offset().into(), "{date}");
+            assert_eq!(
+                i64::from(weekday_of_day(day)),
+                date.weekday().to_sunday_zero_offset().into(),
+                "{date}"
+            );
             date = date.tomorrow().unwrap_or(Date::MAX);
         }
     }

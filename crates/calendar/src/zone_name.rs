@@ -6,14 +6,12 @@ use jiff::tz::TimeZone;
 static PRINTER: DateTimePrinter = DateTimePrinter::new();
 static PARSER: DateTimeParser = DateTimeParser::new();
 
-/// The zone's name, offset or POSIX text; `None` if it has none, as one that was read from a file without a name.
-pub(crate) fn text(zone: &TimeZone) -> Option<String> {
-    PRINTER.time_zone_to_string(zone).ok()
-}
+/// What stands for a zone without a name, as one that was read from a file. It cannot be read back.
+pub(crate) const NAMELESS: &str = "<a-zone-without-a-name>";
 
-/// For people.
+/// The zone's name, offset or POSIX text.
 pub(crate) fn name(zone: &TimeZone) -> String {
-    text(zone).unwrap_or_else(|| "a zone without a name".into())
+    PRINTER.time_zone_to_string(zone).unwrap_or_else(|_| NAMELESS.into())
 }
 
 pub(crate) fn parse(text: &str) -> Result<TimeZone, String> {

@@ -10,7 +10,17 @@ const LISTED: u32 = 6;
 
 const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
     "December",
 ];
 
@@ -143,7 +153,7 @@ fn every(mask: u64, field: CronField, unit: &str) -> String {
 /// The step, if these are all of it. One that does not divide the field has a shorter one at its end, and is none.
 fn step_of(mask: u64, field: CronField) -> Option<u32> {
     let numbers = high(field) + 1;
-    (1..numbers).filter(|step| numbers % step == 0).find(|&step| {
+    (1..numbers).filter(|step| numbers.is_multiple_of(*step)).find(|&step| {
         let all = (0..numbers / step).fold(0, |all, nth| all | 1_u64 << (nth * step));
         mask == all
     })

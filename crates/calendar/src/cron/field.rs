@@ -19,7 +19,7 @@ pub enum CronField {
     DayOfWeek,
 }
 
-pub(crate) const MONTHS: [&str; 12] =
+const MONTHS: [&str; 12] =
     ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 pub(crate) const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
@@ -58,7 +58,9 @@ impl CronField {
                 "1 to 31, `*`, `?`, ranges as 1-7, steps as */2, L for the last day, L-2 for two days before it, 15W \
                  for the weekday nearest to the 15th, LW for the last weekday, lists of these as 1,15,L"
             }
-            Self::Month => "1 to 12 or JAN to DEC, `*`, ranges as JUN-AUG, steps as */3, lists of these as 1,7",
+            Self::Month => {
+                "1 to 12 or JAN to DEC, `*`, ranges as JUN-AUG, steps as */3, lists of these as 1,7"
+            }
             Self::DayOfWeek => {
                 "0 to 7 (both Sunday) or SUN to SAT, `*`, `?`, ranges as MON-FRI, steps as */2, FRI#2 for the second \
                  Friday, FRI#L or FRIL for the last, lists of these as MON,THU"

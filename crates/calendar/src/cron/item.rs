@@ -44,11 +44,7 @@ impl Item {
         }
     }
 
-    pub(super) fn parse(
-        words: &Words<'_>,
-        field: CronField,
-        place: Range<usize>,
-    ) -> Result<Self, CronError> {
+    pub(super) fn parse(words: &Words<'_>, field: CronField, place: Range<usize>) -> Result<Self, CronError> {
         let part = Part { words, field };
         let text = &words.text[place.clone()];
         if text.is_empty() {
@@ -95,7 +91,10 @@ impl Part<'_> {
             let place = place.start + 2..place.end;
             return match before.parse() {
                 Ok(before @ 1..=30) => Ok(Some(Item::FromEnd(before))),
-                _ => Err(self.error(place, format!("{before} is no number of days before the last: 1 to 30 are"))),
+                _ => {
+                    Err(self
+                        .error(place, format!("{before} is no number of days before the last: 1 to 30 are")))
+                }
             };
         }
         if let Some(day) = text.strip_suffix(['W', 'w']) {
@@ -118,10 +117,14 @@ impl Part<'_> {
             let weekday = self.weekday(day, place.start..place.start + day.len())?;
             return match number {
                 "L" | "l" => Ok(Some(Item::Last(weekday))),
-                "1" | "2" | "3" | "4" | "5" => Ok(Some(Item::Nth(weekday, usize::from(number.as_bytes()[0] - b'0')))),
+                "1" | "2" | "3" | "4" | "5" => {
+                    Ok(Some(Item::Nth(weekday, usize::from(number.as_bytes()[0] - b'0'))))
+                }
                 _ => Err(self.error(
                     place.start + day.len() + 1..place.end,
-                    format!("a month has no {day} of the number {number:?}: 1 to 5 are taken, and L for the last"),
+                    format!(
+                        "a month has no {day} of the number {number:?}: 1 to 5 are taken, and L for the last"
+                    ),
                 )),
             };
         }
@@ -146,7 +149,9 @@ impl Part<'_> {
             "*" if self.field == CronField::DayOfWeek => (least, 6),
             "*" => (least, most),
             "?" if step.is_some() => return Err(self.error(place, "? takes no step: write *")),
-            "?" if self.is_of_days() => (least, most.min(if self.field == CronField::DayOfWeek { 6 } else { most })),
+            "?" if self.is_of_days() => {
+                (least, most.min(if self.field == CronField::DayOfWeek { 6 } else { most }))
+            }
             "?" => return Err(self.error(place, "? is for days only: write *")),
             _ => match base.split_once('-') {
                 Some((from, to)) => self.range(from, to, place)?,

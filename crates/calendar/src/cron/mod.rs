@@ -15,7 +15,7 @@ use std::str::FromStr;
 use days::Days;
 pub use error::CronError;
 pub use field::CronField;
-pub(crate) use field::{MONTHS, WEEKDAYS};
+pub(crate) use field::WEEKDAYS;
 use jiff::tz::TimeZone;
 use parse::Dialect;
 pub(crate) use words::{clock_times, list, ordinal};

@@ -143,14 +143,8 @@ fn nickname(words: &Words<'_>) -> Result<Cron, CronError> {
 
 /// Five or six words, of which the first is the field with this index.
 fn fields(words: &Words<'_>, first: usize) -> Result<Cron, CronError> {
-    let mut cron = Cron {
-        seconds: 1,
-        minutes: 0,
-        hours: 0,
-        months: 0,
-        days: Days::default(),
-        stars: Stars::default(),
-    };
+    let mut cron =
+        Cron { seconds: 1, minutes: 0, hours: 0, months: 0, days: Days::default(), stars: Stars::default() };
     for (index, &field) in CronField::ALL[first..].iter().enumerate() {
         let place = words.place(index);
         let has_star = words.text[place.clone()].starts_with(['*', '?']);

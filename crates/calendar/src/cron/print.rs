@@ -11,7 +11,11 @@ impl fmt::Display for Cron {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Only 0, as where the field is left out.
         if self.seconds != 1 {
-            write!(f, "{} ", numbers(self.seconds, CronField::Second, is_even(self.seconds, CronField::Second)))?;
+            write!(
+                f,
+                "{} ",
+                numbers(self.seconds, CronField::Second, is_even(self.seconds, CronField::Second))
+            )?;
         }
         let has_star = |field| self.stars.has(field);
         write!(
@@ -76,7 +80,8 @@ fn is_even(mask: u64, field: CronField) -> bool {
 fn every(mask: u64, field: CronField) -> Option<(u32, u64)> {
     let (least, most) = (low(field), high(field));
     (1..=field.limits().1).find_map(|step| {
-        let all = (least..=most).step_by(usize::try_from(step).ok()?).fold(0, |all, number| all | 1_u64 << number);
+        let all =
+            (least..=most).step_by(usize::try_from(step).ok()?).fold(0, |all, number| all | 1_u64 << number);
         (mask & all == all).then_some((step, mask & !all))
     })
 }

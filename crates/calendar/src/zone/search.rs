@@ -21,6 +21,7 @@ struct Twice {
     is_second: bool,
 }
 
+#[allow(private_bounds, reason = "there are two kinds of times on the wall, and no others")]
 impl<T: WallTimes> InZone<T> {
     #[inline]
     pub(super) fn search(&self, last: Timestamp) -> Option<Timestamp> {
@@ -69,7 +70,9 @@ impl<T: WallTimes> InZone<T> {
     #[cold]
     fn in_gap(&self, wall: Wall, before: i64, after: i64, gap: Gap, overlap: Overlap) -> Result<i64, Wall> {
         // A second before it would be shown by the clock that has gone forward, which is before the change.
-        let Some(change) = change_after(&self.zone, wall.0 - after - 1, before, after) else { return Err(wall) };
+        let Some(change) = change_after(&self.zone, wall.0 - after - 1, before, after) else {
+            return Err(wall);
+        };
         let end = Wall(change + after);
         match gap {
             Gap::AfterGap => Ok(change),

@@ -1,23 +1,63 @@
 //! Random expressions, forty zones, and starts near the days on which clocks change.
 
-#![allow(dead_code, reason = "each test that has this module uses a part of it")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "each test that has this module uses a part of it"
+)]
+
+mod rules;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use proptest::sample::select;
+pub use rules::{calendars, gaps, overlaps, plans};
 
 /// Gaps of half an hour, at midnight, of a day; rules of the south and the north; offsets of quarters; Ramadan; daylight
 /// saving time that is negative; none at all.
 pub const ZONES: [&str; 40] = [
-    "Africa/Abidjan", "Africa/Cairo", "Africa/Casablanca", "Africa/Johannesburg", "America/Anchorage",
-    "America/Asuncion", "America/Bogota", "America/Chicago", "America/Halifax", "America/Havana",
-    "America/Los_Angeles", "America/Mexico_City", "America/New_York", "America/Nuuk", "America/Santiago",
-    "America/Sao_Paulo", "America/St_Johns", "Antarctica/Troll", "Asia/Amman", "Asia/Beirut", "Asia/Gaza",
-    "Asia/Jerusalem", "Asia/Kathmandu", "Asia/Kolkata", "Asia/Pyongyang", "Asia/Tehran", "Asia/Tokyo",
-    "Atlantic/Azores", "Australia/Adelaide", "Australia/Eucla", "Australia/Lord_Howe", "Australia/Sydney",
-    "Europe/Berlin", "Europe/Dublin", "Europe/Istanbul", "Europe/London", "Pacific/Apia", "Pacific/Auckland",
-    "Pacific/Chatham", "UTC",
+    "Africa/Abidjan",
+    "Africa/Cairo",
+    "Africa/Casablanca",
+    "Africa/Johannesburg",
+    "America/Anchorage",
+    "America/Asuncion",
+    "America/Bogota",
+    "America/Chicago",
+    "America/Halifax",
+    "America/Havana",
+    "America/Los_Angeles",
+    "America/Mexico_City",
+    "America/New_York",
+    "America/Nuuk",
+    "America/Santiago",
+    "America/Sao_Paulo",
+    "America/St_Johns",
+    "Antarctica/Troll",
+    "Asia/Amman",
+    "Asia/Beirut",
+    "Asia/Gaza",
+    "Asia/Jerusalem",
+    "Asia/Kathmandu",
+    "Asia/Kolkata",
+    "Asia/Pyongyang",
+    "Asia/Tehran",
+    "Asia/Tokyo",
+    "Atlantic/Azores",
+    "Australia/Adelaide",
+    "Australia/Eucla",
+    "Australia/Lord_Howe",
+    "Australia/Sydney",
+    "Europe/Berlin",
+    "Europe/Dublin",
+    "Europe/Istanbul",
+    "Europe/London",
+    "Pacific/Apia",
+    "Pacific/Auckland",
+    "Pacific/Chatham",
+    "UTC",
 ];
 
 pub fn zone(name: &str) -> TimeZone {
@@ -77,9 +117,8 @@ fn day_of_week() -> impl Strategy<Value = String> {
 
 /// Five fields.
 pub fn by_minutes() -> impl Strategy<Value = String> {
-    (field(0, 59, 3), field(0, 23, 5), day_of_month(), field(1, 12, 12), day_of_week()).prop_map(
-        |(minute, hour, day, month, weekday)| format!("{minute} {hour} {day} {month} {weekday}"),
-    )
+    (field(0, 59, 3), field(0, 23, 5), day_of_month(), field(1, 12, 12), day_of_week())
+        .prop_map(|(minute, hour, day, month, weekday)| format!("{minute} {hour} {day} {month} {weekday}"))
 }
 
 /// Five fields, or six.

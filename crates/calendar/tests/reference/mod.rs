@@ -4,7 +4,7 @@
 //! change: only the latest time that the clock has shown so far. A fixed time runs when the clock first shows it, or
 //! something later. An interval runs whenever the clock shows it.
 
-#![allow(dead_code, reason = "each test that has this module uses a part of it")]
+#![allow(dead_code, unreachable_pub, reason = "each test that has this module uses a part of it")]
 
 use std::collections::HashMap;
 
@@ -94,10 +94,11 @@ impl Reference {
             match part {
                 "L" => date == last,
                 "LW" => Some(date) == nearest(last),
-                _ if part.starts_with("L-") => date + i64::from(part[2..].parse::<i8>().unwrap()).days() == last,
-                _ if part.ends_with('W') => {
-                    of_month(part[..part.len() - 1].parse().unwrap()).is_some_and(|day| nearest(day) == Some(date))
+                _ if part.starts_with("L-") => {
+                    date + i64::from(part[2..].parse::<i8>().unwrap()).days() == last
                 }
+                _ if part.ends_with('W') => of_month(part[..part.len() - 1].parse().unwrap())
+                    .is_some_and(|day| nearest(day) == Some(date)),
                 _ => set(part, 1, 31)[usize::try_from(date.day()).unwrap()],
             }
         })
@@ -108,7 +109,9 @@ impl Reference {
         let is_last = date.day() + 7 > date.days_in_month();
         self.weekdays.split(',').any(|part| match part.split_once('#') {
             Some((day, "L")) => number(day) % 7 == weekday && is_last,
-            Some((day, nth)) => number(day) % 7 == weekday && (date.day() - 1) / 7 + 1 == nth.parse().unwrap(),
+            Some((day, nth)) => {
+                number(day) % 7 == weekday && (date.day() - 1) / 7 + 1 == nth.parse().unwrap()
+            }
             None if part.len() > 1 && part.ends_with('L') => {
                 number(&part[..part.len() - 1]) % 7 == weekday && is_last
             }
