@@ -51,9 +51,8 @@ pub use limits::{Times, Until};
 /// # }
 /// ```
 ///
-/// A calendar, of days that all have 24 hours here, in wall-clock time; a calendar library goes in the same place. The
-/// example `calendar` does so in a time zone, with the days on which clocks are moved, and looks at the wall clock
-/// again after some minutes, in case it was set.
+/// A calendar, of days that all have 24 hours here, in wall-clock time. The crate `timingwheel-calendar` has schedules
+/// for time zones and the days on which clocks are moved, which follow the wall clock also when it is set.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
