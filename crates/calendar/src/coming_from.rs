@@ -64,7 +64,7 @@
 //! | `OnUnitActiveSec=90min` | [`Periodic`](crate::Periodic) | real time | real time |
 //! | `Persistent=true` | `WallSchedule::since` with `Missed::once()` | | |
 //!
-//! # APScheduler, Celery
+//! # Python: `APScheduler`, Celery
 //!
 //! | there | here | short day | long day |
 //! |---|---|---|---|

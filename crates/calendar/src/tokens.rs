@@ -19,6 +19,16 @@ impl<'a> Words<'a> {
         self.place.clone()
     }
 
+    /// Says where something is wrong that is not the word which was taken last.
+    pub(crate) const fn point_at(&mut self, place: Range<usize>) {
+        self.place = place;
+    }
+
+    /// What stands between two words.
+    pub(crate) fn between(&self, from: usize, to: usize) -> &'a str {
+        &self.text[from..to]
+    }
+
     fn find(&self) -> Option<Range<usize>> {
         let rest = &self.text[self.place.end..];
         let from = self.place.end + rest.find(|c: char| !c.is_whitespace())?;

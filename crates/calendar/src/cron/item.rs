@@ -216,7 +216,7 @@ impl Part<'_> {
 
     fn number(&self, text: &str, place: Range<usize>) -> Result<u32, CronError> {
         if text.is_empty() {
-            return Err(self.error(place, format!("a {} is missing here", self.field)));
+            return Err(self.error(place, format!("the {} is missing here", self.field)));
         }
         let (mut least, most) = self.field.limits();
         if let Some(mut number) = self.digits(text) {

@@ -133,17 +133,13 @@ fn suffix(rule: Plan, words: &mut Words<'_>, depth: u32) -> Result<Plan, String>
 }
 
 fn cron(words: &mut Words<'_>) -> Result<Plan, String> {
-    let mut expression = String::new();
-    loop {
-        match words.next()? {
-            "in" => break,
-            word => {
-                expression.push_str(word);
-                expression.push(' ');
-            }
-        }
-    }
-    let cron = Cron::parse(expression.trim_end()).map_err(|error| {
+    // From the word `cron` to the word `in`.
+    let from = words.place().end;
+    while words.next()? != "in" {}
+    let expression = words.between(from, words.place().start);
+    let cron = Cron::parse(expression).map_err(|error| {
+        let place = error.place();
+        words.point_at(from + place.start..from + place.end);
         // Its own first line; the place is shown in the whole text.
         error.to_string().lines().next().unwrap_or_default().to_owned()
     })?;
