@@ -152,7 +152,7 @@ fn where_croner_differs_it_is_known_how_and_who_is_right() {
             |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<Timestamp>>();
         match (croners(expression, zone, from, to), theirs) {
             (Ok(found), Ok(theirs)) => {
-                assert_eq!(found[..theirs.len()], instants(theirs), "{expression}: {why}")
+                assert_eq!(found[..theirs.len()], instants(theirs), "{expression}: {why}");
             }
             (Err(found), Err(theirs)) => assert!(found.contains(theirs), "{expression}: {found}: {why}"),
             (found, _) => panic!("{expression}: croner does otherwise now: {found:?}"),

@@ -56,7 +56,7 @@ fn weeks(month: Date, rule: &Plan, zone: &TimeZone, from: Timestamp) -> Vec<Stri
         };
         cells.push(format!("{mark}{:>2}", day.day()));
     }
-    cells.chunks(7).map(|week| week.concat()).collect()
+    cells.chunks(7).map(<[String]>::concat).collect()
 }
 
 pub(crate) fn print(months: &[Date], rule: &Plan, zone: &TimeZone, from: Timestamp) {
