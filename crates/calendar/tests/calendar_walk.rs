@@ -71,12 +71,12 @@ fn month_days() -> impl Strategy<Value = MonthDay> {
     let ends = || select(&[MonthEnd::Clamp, MonthEnd::LeaveOut][..]);
     let signed = |most: i8| (1..=most, any::<bool>()).prop_map(|(n, back)| if back { -n } else { n });
     prop_oneof![
-        ends().prop_map(|end| MonthDay::OfAnchor(end)),
+        ends().prop_map(MonthDay::OfAnchor),
         (1..=31_u8, ends()).prop_map(|(day, end)| MonthDay::Number(day, end)),
-        (0..=30_u8).prop_map(|days| MonthDay::BeforeLast(days)),
+        (0..=30_u8).prop_map(MonthDay::BeforeLast),
         (1..=7_i8, signed(5))
             .prop_map(|(day, n)| MonthDay::Weekday(Weekday::from_monday_one_offset(day).unwrap(), n)),
-        signed(23).prop_map(|n| MonthDay::BusinessDay(n)),
+        signed(23).prop_map(MonthDay::BusinessDay),
         (1..=31_u8, ends()).prop_map(|(day, end)| MonthDay::NearestBusinessDay(day, end)),
     ]
 }
