@@ -89,3 +89,8 @@ pub use rule::{Rule, Upcoming};
 #[cfg(feature = "wheel")]
 pub use wheel::{Missed, Scheduled, WallClock, WallSchedule};
 pub use zone::{Description, Gap, InZone, Overlap};
+
+/// The README's programs compile and run.
+#[cfg(all(doctest, feature = "wheel"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -166,7 +166,12 @@ fn unions_and_exceptions_are_by_instants_and_by_days() {
         .map(|at| at.strftime("%d %H").to_string())
         .collect();
     assert_eq!(hours, ["01 09", "01 10", "02 09"], "an instant of two rules is one");
-    let without = utc("0 */6 * * *").except_days_of(utc("0 9 25,26 12 *"), TimeZone::UTC);
+    let without = utc("0 */6 * * *").except_days_of(utc("0 0 25,26 12 *"), TimeZone::UTC);
+    assert_eq!(
+        without.after(at("2026-12-24T12:00:00Z")),
+        Some(at("2026-12-24T18:00:00Z")),
+        "the day before is whole"
+    );
     assert_eq!(without.after(at("2026-12-24T18:00:00Z")), Some(at("2026-12-27T00:00:00Z")));
     assert_eq!(utc("0 9 * * *").except_days_of(utc("0 9 * * *"), TimeZone::UTC).after(Timestamp::MIN), None);
     let never = utc("0 9 * * *").except_days_of(utc("0 8 * * *"), TimeZone::UTC);

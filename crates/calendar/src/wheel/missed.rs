@@ -2,8 +2,8 @@
 
 use jiff::SignedDuration;
 
-/// What becomes of missed runs: those whose instant had passed when they could have begun, because the program was not
-/// there, the machine was suspended, the clock was set forward, or the run before took so long.
+/// What becomes of missed runs: those whose instant was a second ago or longer when they could have begun, because the
+/// program was not there, the machine was suspended, the clock was set forward, or the run before took so long.
 ///
 /// | | runs after an outage |
 /// |---|---|

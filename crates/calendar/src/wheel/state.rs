@@ -9,6 +9,10 @@ use crate::rule::Rule;
 /// runs twice. The limit is that of cron.
 const CORRECTION: SignedDuration = SignedDuration::from_hours(3);
 
+/// A run whose instant is no longer ago is late, and not missed: it may be just about to begin when the clock is looked
+/// at, or the run before ended a moment ago.
+const LATE: SignedDuration = SignedDuration::from_secs(1);
+
 /// Where a schedule stands.
 pub(super) struct State {
     rule: Box<dyn Rule + Send>,
@@ -68,7 +72,7 @@ impl State {
             progress.last = until;
             next = self.rule.after(until)?;
         }
-        if next > now {
+        if now.duration_since(next) < LATE {
             progress.catching_up = None;
             return Some(next);
         }

@@ -137,7 +137,7 @@ impl<T: WallTimes> InZone<T> {
     /// assert_eq!(description.sentence(), "at 09:00 on the 29th of the month, in February, by the clocks of Asia/Tokyo");
     /// assert_eq!(
     ///     description.to_string().lines().nth(1),
-    ///     Some("  Tue 29 Feb 2028 09:00:00 +09")
+    ///     Some("  Tue 29 Feb 2028 09:00:00 JST")
     /// );
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

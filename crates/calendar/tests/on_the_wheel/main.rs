@@ -133,20 +133,22 @@ async fn keyed_jobs_run_by_rules_and_are_moved_with_the_clock() {
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_during_a_run_changes_what_comes_after_it() {
-    let wheel = TimingWheel::new();
-    let clock = WallClock::starting_at(&wheel, at("2026-06-01T08:59:00Z"));
-    let schedule = clock.schedule(daily("0 9 * * *"));
-    let (scheduled, instants) = (schedule.scheduled(), Arc::new(Mutex::new(Vec::new())));
-    let notes = Arc::clone(&instants);
-    let job = wheel.run_by(schedule, move || {
-        notes.lock().unwrap().push(scheduled.get().unwrap().strftime("%d %H:%M").to_string());
-        tokio::time::sleep(Duration::from_secs(600))
-    });
-    wheel.sleep(Duration::from_secs(120)).await;
-    assert_eq!(job.state(), JobState::Running);
-    clock.set(at("2026-06-02T08:00:00Z"));
-    wheel.sleep(Duration::from_secs(3_700)).await;
-    assert_eq!(*instants.lock().unwrap(), ["01 09:00", "02 09:00"]);
+    for missed in [Missed::once(), Missed::none()] {
+        let wheel = TimingWheel::new();
+        let clock = WallClock::starting_at(&wheel, at("2026-06-01T08:59:00Z"));
+        let schedule = clock.schedule(daily("0 9 * * *")).with_missed(missed);
+        let (scheduled, instants) = (schedule.scheduled(), Arc::new(Mutex::new(Vec::new())));
+        let notes = Arc::clone(&instants);
+        let job = wheel.run_by(schedule, move || {
+            notes.lock().unwrap().push(scheduled.get().unwrap().strftime("%d %H:%M").to_string());
+            tokio::time::sleep(Duration::from_secs(600))
+        });
+        wheel.sleep(Duration::from_secs(120)).await;
+        assert_eq!(job.state(), JobState::Running);
+        clock.set(at("2026-06-02T08:00:00Z"));
+        wheel.sleep(Duration::from_secs(3_700)).await;
+        assert_eq!(*instants.lock().unwrap(), ["01 09:00", "02 09:00"], "{missed:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

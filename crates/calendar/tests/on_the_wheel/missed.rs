@@ -66,3 +66,14 @@ async fn runs_that_take_too_long_are_missed_by_the_next() {
     wheel.sleep(Duration::from_secs(601)).await;
     assert_eq!(*instants.lock().unwrap(), ["00:01", "00:04", "00:07", "00:10"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_late_by_less_than_a_second_is_not_missed() {
+    let wheel = TimingWheel::new();
+    let clock = WallClock::starting_at(&wheel, at("2026-06-01T08:59:00Z"));
+    let schedule = clock.schedule(daily("0 9 * * *")).with_missed(Missed::none());
+    let (_job, book) = run(&wheel, &clock, schedule);
+    clock.set(at("2026-06-01T09:00:00.9Z"));
+    wheel.sleep(Duration::from_millis(10)).await;
+    assert_eq!(book.instants(), ["01 09:00"]);
+}

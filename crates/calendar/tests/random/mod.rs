@@ -88,6 +88,11 @@ fn field(least: u32, most: u32, stars: u32) -> impl Strategy<Value = String> {
     ]
 }
 
+/// Every second one in the night, when clocks change.
+fn hour() -> impl Strategy<Value = String> {
+    prop_oneof![field(0, 23, 5), numbers(0, 3)]
+}
+
 fn day_of_month() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => Just("*".to_owned()),
@@ -97,6 +102,7 @@ fn day_of_month() -> impl Strategy<Value = String> {
         1 => Just("LW".to_owned()),
         1 => (1..=30_u32).prop_map(|before| format!("L-{before}")),
         1 => (1..=31_u32).prop_map(|day| format!("{day}W")),
+        1 => select(&["1W", "31W", "1W,L"][..]).prop_map(str::to_owned),
         1 => (1..=31_u32, numbers(1, 31)).prop_map(|(day, days)| format!("{days},{day}W,L")),
     ]
 }
@@ -117,7 +123,7 @@ fn day_of_week() -> impl Strategy<Value = String> {
 
 /// Five fields.
 pub fn by_minutes() -> impl Strategy<Value = String> {
-    (field(0, 59, 3), field(0, 23, 5), day_of_month(), field(1, 12, 12), day_of_week())
+    (field(0, 59, 3), hour(), day_of_month(), field(1, 12, 12), day_of_week())
         .prop_map(|(minute, hour, day, month, weekday)| format!("{minute} {hour} {day} {month} {weekday}"))
 }
 
