@@ -252,7 +252,7 @@ async fn a_schedule_moves_the_run_that_its_job_waits_for() {
 async fn a_schedule_moves_nothing_during_a_run_but_can_end_its_job() {
     let wheel = TimingWheel::new();
     let runs: Arc<Mutex<Vec<PendingRun>>> = Arc::default();
-    let mut job = wheel.run_by(Hourly(runs.clone()), || tokio::time::sleep(ms(10)));
+    let mut job = wheel.run_by(Hourly(runs.clone()), || sleep(ms(10)));
     let run = runs.lock().unwrap()[0].clone();
     assert!(run.reset(Instant::now() + ms(5)));
     wheel.sleep(ms(10)).await;
