@@ -65,12 +65,13 @@
 //! | `JobKey`, `scheduleJob`, `deleteJob`, `checkExists` | [`Jobs`](crate::job::Jobs): add, replace, remove, look up, list, count |
 //! | `rescheduleJob` | [`Jobs::set_schedule`](crate::job::Jobs::set_schedule), [`Jobs::reset`](crate::job::Jobs::reset) |
 //! | `SimpleTrigger` with a repeat count, an end | [`FixedRate`](crate::job::FixedRate), [`Times`](crate::job::Times), [`Until`](crate::job::Until) |
-//! | `CronTrigger` | a [`Schedule`](crate::job::Schedule) of your own, over a calendar library, as in the example `calendar` |
-//! | misfire instructions | [`MissedTickBehavior`](crate::time::MissedTickBehavior) |
+//! | cron expressions, `CronTrigger` | `Cron` of the crate `timingwheel-calendar`, in `crates/calendar`, whose `parse_quartz` reads Quartz's. Its page `coming_from` has each kind of expression, with what it does on the two days of the year on which clocks change |
+//! | `CalendarIntervalTrigger`, `HolidayCalendar` | `Calendar` and `BusinessDays` there |
+//! | misfire instructions | [`MissedTickBehavior`](crate::time::MissedTickBehavior); of calendars, `Missed` there |
 //! | `ScheduledExecutorService::scheduleAtFixedRate`, `scheduleWithFixedDelay` | [`run_every`](crate::TimingWheel::run_every), [`run_by`](crate::TimingWheel::run_by) with a [`FixedDelay`](crate::job::FixedDelay) |
 //! | a job store | none: what is to outlive the process is yours to save |
 //!
-//! Tests: `tests/jobs`. Examples: `delayed_queue`, `calendar`.
+//! Tests: `tests/jobs`. Examples: `delayed_queue`, and those of `crates/calendar`.
 //!
 //! # Game engines
 //!

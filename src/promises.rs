@@ -263,7 +263,8 @@
 //!   `when_the_runtime_ends_whoever_awaits_a_job_elsewhere_does_not_hang`, `each_job_runs_in_a_task_of_its_own`
 //! - `tests/jobs_memory.rs`: `a_pending_job_takes_one_block_and_a_cancelled_one_gives_all_back_at_once`
 //! - `tests/jobs/schedules.rs`: `after_a_million_runs_of_10_ms_the_sum_is_exact`,
-//!   `missed_runs_are_made_up_put_off_or_left_out_as_an_intervals_ticks`
+//!   `missed_runs_are_made_up_put_off_or_left_out_as_an_intervals_ticks`,
+//!   `a_schedule_moves_the_run_that_its_job_waits_for`
 //! - `tests/jobs/orders.rs`: `what_is_asked_while_the_schedule_finds_no_further_run_counts`
 //! - `tests/jobs/resets.rs`: `a_reset_that_races_with_the_start_moves_the_job_or_lets_it_run_and_never_both_or_neither`,
 //!   `a_job_that_is_moved_while_the_driver_is_on_its_way_to_it_does_not_run_too_early`

@@ -58,12 +58,14 @@
 // | `error` | why a job has no output, and what gives a refused one back |
 // | `handle` | [`Job`]: what is known of a record by its output alone |
 // | `repeating` | [`Repeating`], and the methods of the wheel that return one |
+// | `pending_run` | what a schedule moves its job's pending run with |
 // | `schedule` | when the next run is due |
 // | `keyed` | [`Jobs`], and the table behind them |
 
 mod error;
 mod handle;
 mod keyed;
+mod pending_run;
 mod place;
 mod record;
 mod repeat;
@@ -82,6 +84,7 @@ use tokio::time::Instant;
 pub use error::{JobError, TryRunError};
 pub use handle::Job;
 pub use keyed::Jobs;
+pub use pending_run::PendingRun;
 pub use repeating::Repeating;
 pub use schedule::{FixedDelay, FixedRate, Previous, Schedule, Times, Until};
 pub use state::{JobInfo, JobState};

@@ -8,6 +8,7 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
+use super::pending_run::PendingRun;
 use super::schedule::{Previous, Schedule};
 use super::work::{Next, Step, Work};
 use crate::clock::Clock;
@@ -74,9 +75,18 @@ where
         self.due_at(change.first)
     }
 
-    fn change_to(mut schedule: Box<dyn Schedule>, now: Instant) -> Option<Change> {
+    fn change_to(
+        mut schedule: Box<dyn Schedule>,
+        now: Instant,
+        run: impl FnOnce() -> PendingRun,
+    ) -> Option<Change> {
         let first = schedule.next(Previous::at(now));
+        schedule.attach(run());
         Some(Change { schedule, first })
+    }
+
+    fn attach(&mut self, run: impl FnOnce() -> PendingRun) {
+        self.schedule.attach(run());
     }
 
     fn note_due(&mut self, due: Nanos) {

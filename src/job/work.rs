@@ -6,6 +6,7 @@ use futures::FutureExt;
 use futures::future::Map;
 use tokio::time::Instant;
 
+use super::pending_run::PendingRun;
 use super::place::Place;
 use super::schedule::Schedule;
 use crate::wheel::Nanos;
@@ -29,8 +30,16 @@ pub(super) trait Work: Send + Sized + 'static {
     /// Makes a change, and leaves in its place what is to be dropped outside locks.
     fn change(&mut self, change: &mut Self::Change) -> Next<Self>;
 
-    /// To run by another schedule, which is asked for the first run, from `now`; `None` if there is none to change.
-    fn change_to(schedule: Box<dyn Schedule>, now: Instant) -> Option<Self::Change>;
+    /// To run by another schedule, which is asked for the first run, from `now`, and given what moves a run; `None` if
+    /// there is none to change.
+    fn change_to(
+        schedule: Box<dyn Schedule>,
+        now: Instant,
+        run: impl FnOnce() -> PendingRun,
+    ) -> Option<Self::Change>;
+
+    /// For a job that is about to wait for its first run: what moves that and the ones to come.
+    fn attach(&mut self, run: impl FnOnce() -> PendingRun);
 
     /// The next run has been moved to `due`.
     fn note_due(&mut self, due: Nanos);
@@ -66,9 +75,15 @@ where
         match *change {}
     }
 
-    fn change_to(_schedule: Box<dyn Schedule>, _now: Instant) -> Option<Infallible> {
+    fn change_to(
+        _schedule: Box<dyn Schedule>,
+        _now: Instant,
+        _run: impl FnOnce() -> PendingRun,
+    ) -> Option<Infallible> {
         None
     }
+
+    fn attach(&mut self, _run: impl FnOnce() -> PendingRun) {}
 
     fn note_due(&mut self, _due: Nanos) {}
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel::job::{FixedDelay, FixedRate, JobState, Previous, Schedule};
+use timingwheel::job::{FixedDelay, FixedRate, JobState, Jobs, PendingRun, Previous, Schedule};
 use tokio::task::yield_now;
 use tokio::time::{Instant, MissedTickBehavior, sleep};
 
@@ -205,4 +205,61 @@ async fn a_job_whose_period_or_delay_no_instant_can_hold_waits() {
     ];
     sleep(1_000 * DAY).await;
     assert_eq!(jobs.map(|job| job.state()), [JobState::Pending; 3]);
+}
+
+/// Learns what moves its run, and says when the next one is due: in an hour.
+struct Hourly(Arc<Mutex<Vec<PendingRun>>>);
+
+impl Schedule for Hourly {
+    fn next(&mut self, previous: Previous) -> Option<Instant> {
+        Some(previous.ended + ms(3_600_000))
+    }
+
+    fn attach(&mut self, run: PendingRun) {
+        self.0.lock().unwrap().push(run);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_moves_the_run_that_its_job_waits_for() {
+    let wheel = TimingWheel::new();
+    let runs: Arc<Mutex<Vec<PendingRun>>> = Arc::default();
+    let (start, jobs) = (Instant::now(), Jobs::new(&wheel));
+    let alone = wheel.run_by(Hourly(runs.clone()).times(2), || async {});
+    jobs.run_by(
+        "key",
+        Box::new(Hourly(runs.clone()).until(start + ms(9_000_000))) as Box<dyn Schedule>,
+        || async {},
+    )
+    .unwrap();
+    let changed = wheel.run_every(ms(1), || async {});
+    assert!(changed.set_schedule(Hourly(runs.clone())));
+    let attached = runs.lock().unwrap().clone();
+    assert_eq!(attached.len(), 3, "once for each job");
+    for run in &attached {
+        assert!(run.reset(start + ms(50)));
+    }
+    for due in [alone.due(), jobs.get(&"key").unwrap().due, changed.due()] {
+        assert_eq!(due, Some(start + ms(50)));
+    }
+    // It goes on from there.
+    assert_eq!(alone.await.unwrap(), 2);
+    assert_eq!(start.elapsed(), ms(3_600_050));
+    assert!(!attached[0].reset(start), "the job is over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_moves_nothing_during_a_run_but_can_end_its_job() {
+    let wheel = TimingWheel::new();
+    let runs: Arc<Mutex<Vec<PendingRun>>> = Arc::default();
+    let mut job = wheel.run_by(Hourly(runs.clone()), || sleep(ms(10)));
+    let run = runs.lock().unwrap()[0].clone();
+    assert!(run.reset(Instant::now() + ms(5)));
+    wheel.sleep(ms(10)).await;
+    assert!(!run.reset(Instant::now()), "it is running");
+    wheel.sleep(ms(10)).await;
+    assert!(run.reset(Instant::now() + ms(5)));
+    assert!(run.end());
+    assert_eq!((&mut job).await.unwrap(), 1);
+    assert!(!run.end(), "it is over");
 }

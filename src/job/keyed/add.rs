@@ -11,6 +11,7 @@ use super::Jobs;
 use super::table::{Listing, has_key};
 use crate::error::Error;
 use crate::job::error::TryRunError;
+use crate::job::pending_run::PendingRun;
 use crate::job::record::Record;
 use crate::job::schedule::{FixedRate, Schedule};
 use crate::job::state::JobInfo;
@@ -121,9 +122,11 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
         added.map_err(|(error, Once(future))| TryRunError::new(error, future))
     }
 
-    fn add<W: Work>(&self, key: K, when: When, work: W) -> Result<Option<JobInfo>, (Error, W)> {
+    fn add<W: Work>(&self, key: K, when: When, mut work: W) -> Result<Option<JobInfo>, (Error, W)> {
         let hash = self.hasher.hash_one(&key);
         let record = Record::owned_by(Listing { key, hash, table: Arc::downgrade(&self.table) }, &self.wheel);
+        // Code of a user's, and so before the lock.
+        work.attach(|| PendingRun::of(&record));
         let mut part = self.table.part(hash);
         if part.is_stopped {
             return Err((Error::stopped(), work));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Owner, Record};
 use crate::error::Error;
 use crate::job::error::JobError;
+use crate::job::pending_run::PendingRun;
 use crate::job::place::Place;
 use crate::job::schedule::Schedule;
 use crate::job::stage::{Inner, Order, Stage};
@@ -21,9 +22,8 @@ impl<W: Work, O: Owner> Record<W, O> {
         if self.lock().state().is_over() {
             return false;
         }
-        let Some(mut change) = W::change_to(schedule, self.shard.clock().now_as_instant()) else {
-            return false;
-        };
+        let now = self.shard.clock().now_as_instant();
+        let Some(mut change) = W::change_to(schedule, now, || PendingRun::of(self)) else { return false };
         let mut inner = self.lock();
         let Inner { stage, place, .. } = &mut *inner;
         match stage {

@@ -15,6 +15,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::error::JobError;
+use super::pending_run::PendingRun;
 use super::place::Place;
 use super::run::Run;
 use super::stage::{Ended, Inner, Order, Stage};
@@ -58,8 +59,9 @@ pub(super) enum GoOn<W: Work> {
 
 impl<W: Work> Record<W> {
     /// A job that runs then.
-    pub(super) fn launch(wheel: &TimingWheel, when: When, work: W) -> Result<Arc<Self>, (Error, W)> {
+    pub(super) fn launch(wheel: &TimingWheel, when: When, mut work: W) -> Result<Arc<Self>, (Error, W)> {
         let record = Self::owned_by((), wheel);
+        work.attach(|| PendingRun::of(&record));
         if let Some(due_work) = record.arm(wheel, when, work, false)? {
             record.spawn(due_work);
         }

@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::{Previous, Schedule};
+use super::{PendingRun, Previous, Schedule};
 
 /// A schedule for so many runs at the most, from [`Schedule::times`].
 #[derive(Clone, Debug)]
@@ -22,6 +22,10 @@ impl<S: Schedule> Schedule for Times<S> {
         self.left = self.left.checked_sub(1)?;
         self.schedule.next(previous)
     }
+
+    fn attach(&mut self, run: PendingRun) {
+        self.schedule.attach(run);
+    }
 }
 
 /// A schedule for the runs that are due by its end, from [`Schedule::until`].
@@ -40,5 +44,9 @@ impl<S> Until<S> {
 impl<S: Schedule> Schedule for Until<S> {
     fn next(&mut self, previous: Previous) -> Option<Instant> {
         self.schedule.next(previous).filter(|&next| next <= self.end)
+    }
+
+    fn attach(&mut self, run: PendingRun) {
+        self.schedule.attach(run);
     }
 }

@@ -5,6 +5,7 @@ mod limits;
 
 use tokio::time::Instant;
 
+use super::pending_run::PendingRun;
 pub use fixed::{FixedDelay, FixedRate};
 pub use limits::{Times, Until};
 
@@ -50,9 +51,8 @@ pub use limits::{Times, Until};
 /// # }
 /// ```
 ///
-/// A calendar, of days that all have 24 hours here, in wall-clock time; a calendar library goes in the same place. The
-/// example `calendar` does so in a time zone, with the days on which clocks are moved, and looks at the wall clock
-/// again after some minutes, in case it was set.
+/// A calendar, of days that all have 24 hours here, in wall-clock time. The crate `timingwheel-calendar` has schedules
+/// for time zones and the days on which clocks are moved, which follow the wall clock also when it is set.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -84,6 +84,52 @@ pub trait Schedule: Send + 'static {
     ///
     /// It is called when a run has ended, and once before the first run, with a [`Previous`] whose times are all now.
     fn next(&mut self, previous: Previous) -> Option<Instant>;
+
+    /// Gives the schedule what moves the run that its job waits for.
+    ///
+    /// A schedule that learns something while its job waits, as that the wall clock was set, moves the run to another
+    /// instant by it; most have no use for it, and this does nothing unless it is implemented. It is called once for
+    /// each job that the schedule is given to, by whoever makes the job, after the first call of
+    /// [`next`](Self::next) and before the job waits.
+    ///
+    /// # Panics
+    /// As [`next`](Self::next): to whoever makes the job.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::sync::{Arc, Mutex};
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel::job::{PendingRun, Previous, Schedule};
+    /// use tokio::time::Instant;
+    ///
+    /// /// Every hour, or as soon as somebody asks for it.
+    /// struct Hourly(Arc<Mutex<Option<PendingRun>>>);
+    ///
+    /// impl Schedule for Hourly {
+    ///     fn next(&mut self, previous: Previous) -> Option<Instant> {
+    ///         Some(previous.ended + Duration::from_secs(3_600))
+    ///     }
+    ///
+    ///     fn attach(&mut self, run: PendingRun) {
+    ///         *self.0.lock().unwrap() = Some(run);
+    ///     }
+    /// }
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let (start, asked) = (Instant::now(), Arc::default());
+    /// let job = wheel.run_by(Hourly(Arc::clone(&asked)).times(1), || async {});
+    /// asked.lock().unwrap().as_ref().unwrap().reset(start + Duration::from_secs(5));
+    /// assert_eq!(job.await.unwrap(), 1);
+    /// assert_eq!(start.elapsed(), Duration::from_secs(5));
+    /// # }
+    /// ```
+    fn attach(&mut self, run: PendingRun) {
+        drop(run);
+    }
 
     /// This schedule for so many runs at the most.
     fn times(self, runs: u64) -> Times<Self>
@@ -134,5 +180,9 @@ impl<F: FnMut(Previous) -> Option<Instant> + Send + 'static> Schedule for F {
 impl Schedule for Box<dyn Schedule> {
     fn next(&mut self, previous: Previous) -> Option<Instant> {
         (**self).next(previous)
+    }
+
+    fn attach(&mut self, run: PendingRun) {
+        (**self).attach(run);
     }
 }

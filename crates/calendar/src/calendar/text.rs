@@ -1,0 +1,188 @@
+//! A calendar rule as words: `every 2 weeks from 2026-01-05 on MON,FRI at 09:00 until 2026-12-31`.
+
+use std::fmt;
+
+use jiff::civil::{Date, Time, Weekday};
+
+use super::business::is_in_some_year;
+use super::{BusinessDays, Calendar, Every, Filter, MonthDay, MonthEnd};
+use crate::cron::WEEKDAYS;
+
+impl fmt::Display for Calendar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { every, anchor, seconds_of_day, until, business_days } = self;
+        match every {
+            Every::Days(n, filter) => {
+                write!(f, "every {n} days from {anchor}")?;
+                match filter {
+                    Filter::All => {}
+                    Filter::Weekdays(mask) => write!(f, " on {}", weekday_list(*mask))?,
+                    Filter::BusinessDays => f.write_str(" on business")?,
+                }
+            }
+            Every::Weeks(n, mask) => write!(f, "every {n} weeks from {anchor} on {}", weekday_list(*mask))?,
+            Every::Months(n, days) => {
+                let (n, unit) = if n % 12 == 0 { (n / 12, "years") } else { (*n, "months") };
+                let days: Vec<String> = days.iter().map(|day| month_day(*day)).collect();
+                write!(f, "every {n} {unit} from {anchor} on {}", days.join(","))?;
+            }
+        }
+        let times: Vec<String> = seconds_of_day.iter().map(|&second| clock(second)).collect();
+        write!(f, " at {}", times.join(","))?;
+        if let Some(until) = until {
+            write!(f, " until {until}")?;
+        }
+        let BusinessDays { weekend, yearly, dates } = business_days;
+        if *weekend != BusinessDays::monday_to_friday().weekend {
+            let weekend = if *weekend == 0 { "none".into() } else { weekday_list(*weekend) };
+            write!(f, " weekend {weekend}")?;
+        }
+        if !yearly.is_empty() || !dates.is_empty() {
+            let yearly = yearly.iter().map(|(month, day)| format!("{month:02}-{day:02}"));
+            let holidays: Vec<String> = yearly.chain(dates.iter().map(Date::to_string)).collect();
+            write!(f, " holidays {}", holidays.join(","))?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn weekdays_of(mask: u8) -> impl Iterator<Item = Weekday> {
+    // From Monday to Sunday.
+    let weekdays = (1..=7).filter_map(|offset| Weekday::from_monday_one_offset(offset).ok());
+    weekdays.filter(move |weekday| mask & super::bit(*weekday) != 0)
+}
+
+fn weekday_name(weekday: Weekday) -> &'static str {
+    // From 0 to 6.
+    WEEKDAYS[usize::from(weekday.to_sunday_zero_offset().unsigned_abs())]
+}
+
+fn weekday_list(mask: u8) -> String {
+    weekdays_of(mask).map(weekday_name).collect::<Vec<_>>().join(",")
+}
+
+fn clock(second: i64) -> String {
+    let (hour, minute, rest) = (second / 3_600, second / 60 % 60, second % 60);
+    if rest == 0 { format!("{hour:02}:{minute:02}") } else { format!("{hour:02}:{minute:02}:{rest:02}") }
+}
+
+fn month_day(day: MonthDay) -> String {
+    let end = |end| if end == MonthEnd::Clamp { "clamp" } else { "leave-out" };
+    match day {
+        MonthDay::OfAnchor(at_end) => end(at_end).into(),
+        MonthDay::Number(day, at_end) => format!("day#{day}/{}", end(at_end)),
+        MonthDay::BeforeLast(days) => format!("L-{days}"),
+        MonthDay::Weekday(weekday, nth) => format!("{}#{nth}", weekday_name(weekday)),
+        MonthDay::BusinessDay(nth) => format!("business#{nth}"),
+        MonthDay::NearestBusinessDay(day, at_end) => format!("near#{day}/{}", end(at_end)),
+    }
+}
+
+/// Words that follow each other by twos, as `from DATE`: what is wrong is told with the word.
+pub(crate) fn parse(n: u32, unit: &str, words: &mut crate::tokens::Words<'_>) -> Result<Calendar, String> {
+    let anchor = words.expect("from")?.parse::<Date>().map_err(|error| error.to_string())?;
+    let on = if words.take("on") { Some(words.next()?) } else { None };
+    if n == 0 || unit == "years" && n > 100_000 {
+        return Err(format!("every {n} {unit}: it takes at least 1, and at most 100,000 years"));
+    }
+    let mut rule = match (unit, on) {
+        ("days", None) => Calendar::days(n, anchor),
+        ("days", Some("business")) => Calendar::days(n, anchor).on_business_days(BusinessDays::default()),
+        ("days", Some(on)) => Calendar::days(n, anchor).on(parse_weekdays(on)?),
+        ("weeks", None) => Calendar::weeks(n, anchor),
+        ("weeks", Some(on)) => Calendar::weeks(n, anchor).on(parse_weekdays(on)?),
+        (_, None) => return Err(format!("every {n} {unit}: on which day, as `on clamp` or `on FRI#-1`?")),
+        (_, Some(on)) => {
+            let mut days = on.split(',').map(parse_month_day);
+            let first = days.next().unwrap_or_else(|| Err("on which day?".into()))?;
+            let rule = if unit == "years" {
+                Calendar::years(n, anchor, first)
+            } else {
+                Calendar::months(n, anchor, first)
+            };
+            days.try_fold(rule, |rule, day| Ok::<_, String>(rule.and_on(day?)))?
+        }
+    };
+    if words.take("at") {
+        let times =
+            words.next()?.split(',').map(|time| time.parse::<Time>().map_err(|error| error.to_string()));
+        rule = rule.at_each(times.collect::<Result<Vec<_>, _>>()?);
+    }
+    if words.take("until") {
+        rule = rule.until(words.next()?.parse().map_err(|error: jiff::Error| error.to_string())?);
+    }
+    if words.take("weekend") {
+        rule.business_days.weekend = match words.next()? {
+            "none" => 0,
+            weekend => {
+                parse_weekdays(weekend)?.into_iter().fold(0, |mask, weekday| mask | super::bit(weekday))
+            }
+        };
+    }
+    if words.take("holidays") {
+        for holiday in words.next()?.split(',') {
+            add_holiday(&mut rule.business_days, holiday)?;
+        }
+    }
+    Ok(rule)
+}
+
+fn add_holiday(days: &mut BusinessDays, text: &str) -> Result<(), String> {
+    let wrong =
+        || format!("{text} is no holiday: it takes a date, as 2026-04-03, or a month and a day, as 12-25");
+    if let Ok(date) = text.parse() {
+        days.dates.insert(date);
+        return Ok(());
+    }
+    let (month, day) = text.split_once('-').ok_or_else(wrong)?;
+    let part = |text: &str| text.parse::<i8>().ok().filter(|&number| number > 0).ok_or_else(wrong);
+    let (month, day) = (part(month)?, part(day)?);
+    if !is_in_some_year(month, day) {
+        return Err(wrong());
+    }
+    days.yearly.insert((month, day));
+    Ok(())
+}
+
+fn parse_weekdays(text: &str) -> Result<Vec<Weekday>, String> {
+    text.split(',').map(parse_weekday).collect()
+}
+
+fn parse_weekday(text: &str) -> Result<Weekday, String> {
+    let index = WEEKDAYS.iter().position(|name| name.eq_ignore_ascii_case(text));
+    let weekday = index.and_then(|index| Weekday::from_sunday_zero_offset(i8::try_from(index).ok()?).ok());
+    weekday.ok_or_else(|| format!("{text} is no weekday: MON to SUN are"))
+}
+
+fn parse_month_day(text: &str) -> Result<MonthDay, String> {
+    let wrong = || {
+        format!(
+            "{text} is no day of a month: clamp, leave-out, day#31/clamp, L-0, FRI#-1, business#-1, near#15/clamp are"
+        )
+    };
+    let end = |text: &str| match text {
+        "clamp" => Ok(MonthEnd::Clamp),
+        "leave-out" => Ok(MonthEnd::LeaveOut),
+        _ => Err(wrong()),
+    };
+    if let Some(days) = text.strip_prefix("L-") {
+        return valid(MonthDay::BeforeLast(days.parse().map_err(|_| wrong())?));
+    }
+    let Some((kind, number)) = text.split_once('#') else { return end(text).map(MonthDay::OfAnchor) };
+    let day = match (kind, number.split_once('/')) {
+        ("day", Some((day, at_end))) => MonthDay::Number(day.parse().map_err(|_| wrong())?, end(at_end)?),
+        ("near", Some((day, at_end))) => {
+            MonthDay::NearestBusinessDay(day.parse().map_err(|_| wrong())?, end(at_end)?)
+        }
+        ("business", None) => MonthDay::BusinessDay(number.parse().map_err(|_| wrong())?),
+        (_, None) => {
+            MonthDay::Weekday(parse_weekday(kind).map_err(|_| wrong())?, number.parse().map_err(|_| wrong())?)
+        }
+        _ => return Err(wrong()),
+    };
+    valid(day)
+}
+
+fn valid(day: MonthDay) -> Result<MonthDay, String> {
+    day.problem().map_or(Ok(day), Err)
+}

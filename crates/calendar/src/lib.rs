@@ -1,0 +1,96 @@
+//! Cron expressions and calendar rules that are right on every day of every time zone, alone or as the schedules of jobs
+//! on a [timing wheel](https://docs.rs/timingwheel).
+//!
+//! ```
+//! use jiff::{Timestamp, tz::TimeZone};
+//! use timingwheel_calendar::{Cron, Rule};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let rule = Cron::parse("30 2 * * *")?.in_zone(TimeZone::get("Europe/Berlin")?);
+//! println!("{}", rule.describe_from(Timestamp::now()));
+//!
+//! // On 29 March 2026 clocks go from 02:00 to 03:00: the run comes at 03:00, once.
+//! let before: Timestamp = "2026-03-28T12:00:00Z".parse()?;
+//! assert_eq!(rule.after(before), Some("2026-03-29T03:00:00+02:00".parse()?));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A rule is a pure function from an instant to the next, [`Rule::after`]: no clock, no task, no state. It is a value
+//! that is compared, printed, read back and, with the feature `serde`, stored.
+//!
+//! # What there is
+//!
+//! | for | use |
+//! |---|---|
+//! | `0 9 * * MON-FRI`, `@daily`, `0 18 LW * *` | [`Cron`] |
+//! | every second week, the last business day, the 31st or the last day | [`Calendar`], [`MonthDay`], [`BusinessDays`] |
+//! | every 90 minutes of real time | [`Periodic`] |
+//! | once: at an instant, 30 calendar days later, 720 hours later | [`Once`] |
+//! | a rule by the clocks of a zone | [`InZone`] |
+//! | days on which clocks change, otherwise than usual | [`Gap`], [`Overlap`] |
+//! | one rule or another, not on these days, until then, so many times | [`Combine`], [`Plan`] |
+//! | a line of text for a store or a configuration | [`Plan`] |
+//! | a sentence for people, and the next five instants | [`InZone::describe_from`] |
+#![cfg_attr(
+    feature = "wheel",
+    doc = "| jobs on a wheel, by the clock on the wall | [`WallClock::schedule`], [`Missed`] |"
+)]
+//! | coming from cron, Quartz, systemd or another | [`coming_from`] |
+//!
+//! # What it is not
+//!
+//! - No scheduler with a store: what is to outlive the process is the user's to save. A [`Plan`] is a line of text, and a
+//!   run knows for which instant it is.
+//! - No calendar but the Gregorian one, and no list of holidays: those are the user's, as [`BusinessDays`].
+//! - No source of zones: jiff reads the system's, or brings its own, as its features say. A rule for a zone whose clocks
+//!   are given other changes by a law is right once the process has the new data.
+//! - No leap seconds: POSIX time has none.
+//!
+//! # Features
+//!
+//! | feature | brings |
+//! |---|---|
+//! | `wheel`, on by default | schedules for jobs of `timingwheel`; without it neither that nor tokio is needed |
+//! | `serde` | `Serialize` and `Deserialize` for [`Cron`], [`InZone`] and [`Plan`], as their texts |
+
+// Imports go one way: `wheel` over `plan` over `once`, `calendar`, `cron` over `zone` over `rule` and `wall`.
+//
+// | file | what it has |
+// |---|---|
+// | `rule` | the trait, and the iterator over instants |
+// | `wall` | a time on the wall as one number, and the Gregorian calendar in integers |
+// | `zone` | from times on the wall to instants: clock changes are here, and nowhere else |
+// | `cron`, `calendar` | times on the wall, without zones |
+// | `periodic`, `once` | instants without a wall |
+// | `plan` | any of these as one value, and its text |
+// | `wheel` | schedules of jobs: the only part that reads a clock |
+
+mod calendar;
+pub mod coming_from;
+mod cron;
+mod once;
+mod periodic;
+mod plan;
+mod rule;
+mod tokens;
+mod wall;
+#[cfg(feature = "wheel")]
+mod wheel;
+mod zone;
+mod zone_name;
+
+pub use calendar::{BusinessDays, Calendar, MonthDay, MonthEnd};
+pub use cron::{Cron, CronError, CronField};
+pub use once::Once;
+pub use periodic::Periodic;
+pub use plan::{Combine, Plan, PlanError};
+pub use rule::{Rule, Upcoming};
+#[cfg(feature = "wheel")]
+pub use wheel::{Missed, Scheduled, WallClock, WallSchedule};
+pub use zone::{Description, Gap, InZone, Overlap};
+
+/// The README's programs compile and run.
+#[cfg(all(doctest, feature = "wheel"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,91 @@
+//! Ways to put rules together.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::except::{ExceptAt, ExceptDays};
+use super::limits::Limits;
+use super::{Kind, Plan};
+
+/// Puts rules together to a [`Plan`]. All rules of this crate have these methods.
+///
+/// # Examples
+///
+/// ```
+/// use jiff::{Timestamp, tz::TimeZone};
+/// use timingwheel_calendar::{Combine, Cron, Rule};
+///
+/// let zone = TimeZone::get("Europe/Berlin")?;
+/// let at = |text| Cron::parse(text).map(|cron| cron.in_zone(zone.clone()));
+/// // On weekdays at 9, on Saturdays at 11, five times.
+/// let start: Timestamp = "2026-11-26T00:00:00Z".parse()?;
+/// let plan = at("0 9 * * MON-FRI")?.or(at("0 11 * * SAT")?).times(5, start);
+/// let days: Vec<String> =
+///     plan.upcoming(start).map(|at| at.to_zoned(zone.clone()).strftime("%a %H:%M").to_string()).collect();
+/// assert_eq!(days, ["Thu 09:00", "Fri 09:00", "Sat 11:00", "Mon 09:00", "Tue 09:00"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Combine: Into<Plan> {
+    /// The instants of either rule. One of both is one.
+    #[must_use]
+    fn or(self, other: impl Into<Plan>) -> Plan {
+        let mut plans = Vec::new();
+        for plan in [self.into(), other.into()] {
+            match plan.0 {
+                Kind::Any(more) => plans.extend(more),
+                _ => plans.push(plan),
+            }
+        }
+        Plan(Kind::Any(plans))
+    }
+
+    /// The instants of this rule, but for the days on which the other has one, by the clocks of `zone`: as holidays.
+    ///
+    /// Days, and not instants, so that a search can leave out a day at a time, and its length has a bound: the days until
+    /// the year 9999. For single instants there is [`except_at`](Self::except_at).
+    #[must_use]
+    fn except_days_of(self, other: impl Into<Plan>, zone: TimeZone) -> Plan {
+        Plan(Kind::ExceptDays(Box::new(ExceptDays { rule: self.into(), days_of: other.into(), zone })))
+    }
+
+    /// The instants of this rule, but for these.
+    #[must_use]
+    fn except_at(self, instants: impl IntoIterator<Item = Timestamp>) -> Plan {
+        Plan(Kind::ExceptAt(Box::new(ExceptAt {
+            rule: self.into(),
+            instants: instants.into_iter().collect(),
+        })))
+    }
+
+    /// The instants of this rule from one instant to another; both are included.
+    #[must_use]
+    fn between(self, from: Timestamp, until: Timestamp) -> Plan {
+        Plan(Kind::Limits(Box::new(Limits::new(self.into(), Some(from), Some(until), None))))
+    }
+
+    /// The instants of this rule up to this one, which is included.
+    #[must_use]
+    fn until(self, until: Timestamp) -> Plan {
+        Plan(Kind::Limits(Box::new(Limits::new(self.into(), None, Some(until), None))))
+    }
+
+    /// So many instants of this rule, counted from `from`, which is included.
+    ///
+    /// They are counted when the plan is made, or read: this takes as long as `n` calls of
+    /// [`after`](crate::Rule::after).
+    ///
+    /// # Panics
+    /// If `n` is 0 or more than [`MOST_TIMES`](Self::MOST_TIMES).
+    #[must_use]
+    #[track_caller]
+    fn times(self, n: u32, from: Timestamp) -> Plan {
+        let most = Self::MOST_TIMES;
+        assert!((1..=most).contains(&n), "{n} times: it takes 1 to {most}");
+        Plan(Kind::Limits(Box::new(Limits::new(self.into(), Some(from), None, Some(n)))))
+    }
+
+    /// The most that [`times`](Self::times) takes, so that no text takes long to read.
+    const MOST_TIMES: u32 = 100_000;
+}
+
+impl<T: Into<Plan>> Combine for T {}

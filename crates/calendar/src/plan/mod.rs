@@ -1,0 +1,132 @@
+//! Rules of all kinds as one type, together and apart: what a store keeps.
+
+mod combine;
+mod error;
+mod except;
+mod limits;
+mod parse;
+mod print;
+#[cfg(feature = "serde")]
+mod stored;
+
+pub use combine::Combine;
+pub use error::PlanError;
+use except::{ExceptAt, ExceptDays};
+use jiff::Timestamp;
+use limits::Limits;
+
+use crate::calendar::Calendar;
+use crate::cron::Cron;
+use crate::once::Once;
+use crate::periodic::Periodic;
+use crate::rule::Rule;
+use crate::zone::InZone;
+
+/// Any rule, with its zones: what is written into a configuration or a store, and read back.
+///
+/// It is a value: two plans are equal if they are made in the same way of equal rules. [`Display`](std::fmt::Display)
+/// writes a text of one line, and [`FromStr`](std::str::FromStr) reads it. With the feature `serde` that text is how it
+/// is serialised. [`Combine`] has the ways to put plans together.
+///
+/// | text | made by |
+/// |---|---|
+/// | `cron 0 9 * * 1-5 in Europe/Berlin` | [`Cron::in_zone`] |
+/// | `… gap skip overlap both` | [`InZone::with_gap`], [`InZone::with_overlap`] |
+/// | `every 2 weeks from 2026-01-05 on MON,FRI at 09:00 in UTC` | [`Calendar`] |
+/// | `every 90 minutes from 2026-01-01T00:00:00Z` | [`Periodic`] |
+/// | `once at 2026-12-24T18:00:00Z` | [`Once`] |
+/// | `any (…) (…)` | [`Combine::or`] |
+/// | `(…) except days (…) in Europe/Berlin` | [`Combine::except_days_of`] |
+/// | `(…) except at 2026-12-24T18:00:00Z` | [`Combine::except_at`] |
+/// | `(…) from 2026-01-01T00:00:00Z until 2027-01-01T00:00:00Z` | [`Combine::between`] |
+/// | `(…) from 2026-01-01T00:00:00Z times 5` | [`Combine::times`] |
+///
+/// A zone that has no name, as one that was read from a file, cannot be read back; serialising it is an error.
+///
+/// # Examples
+///
+/// ```
+/// use jiff::tz::TimeZone;
+/// use timingwheel_calendar::{Combine, Cron, Plan, Rule};
+///
+/// let berlin = TimeZone::get("Europe/Berlin")?;
+/// let work = Cron::parse("0 9 * * MON-FRI")?.in_zone(berlin.clone());
+/// let christmas = Cron::parse("0 0 25,26 12 *")?.in_zone(berlin.clone());
+/// let plan = work.except_days_of(christmas, berlin);
+/// assert_eq!(plan.after("2026-12-24T12:00:00Z".parse()?), Some("2026-12-28T08:00:00Z".parse()?));
+///
+/// let stored = plan.to_string();
+/// assert_eq!(
+///     stored,
+///     "(cron 0 9 * * 1-5 in Europe/Berlin) except days (cron 0 0 25,26 12 * in Europe/Berlin) in Europe/Berlin"
+/// );
+/// assert_eq!(stored.parse::<Plan>()?, plan);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan(Kind);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    Cron(InZone<Cron>),
+    Calendar(InZone<Calendar>),
+    Periodic(Periodic),
+    Once(Once),
+    Any(Vec<Plan>),
+    ExceptDays(Box<ExceptDays>),
+    ExceptAt(Box<ExceptAt>),
+    Limits(Box<Limits>),
+}
+
+impl Plan {
+    /// The cron expression with its zone, if it is one and nothing else.
+    #[must_use]
+    pub const fn as_cron(&self) -> Option<&InZone<Cron>> {
+        if let Kind::Cron(rule) = &self.0 { Some(rule) } else { None }
+    }
+
+    /// The calendar rule with its zone, if it is one and nothing else.
+    #[must_use]
+    pub const fn as_calendar(&self) -> Option<&InZone<Calendar>> {
+        if let Kind::Calendar(rule) = &self.0 { Some(rule) } else { None }
+    }
+}
+
+impl Rule for Plan {
+    fn after(&self, last: Timestamp) -> Option<Timestamp> {
+        match &self.0 {
+            Kind::Cron(rule) => rule.after(last),
+            Kind::Calendar(rule) => rule.after(last),
+            Kind::Periodic(rule) => rule.after(last),
+            Kind::Once(rule) => rule.after(last),
+            Kind::Any(plans) => plans.iter().filter_map(|plan| plan.after(last)).min(),
+            Kind::ExceptDays(rule) => rule.after(last),
+            Kind::ExceptAt(rule) => rule.after(last),
+            Kind::Limits(rule) => rule.after(last),
+        }
+    }
+}
+
+impl From<InZone<Cron>> for Plan {
+    fn from(rule: InZone<Cron>) -> Self {
+        Self(Kind::Cron(rule))
+    }
+}
+
+impl From<InZone<Calendar>> for Plan {
+    fn from(rule: InZone<Calendar>) -> Self {
+        Self(Kind::Calendar(rule))
+    }
+}
+
+impl From<Periodic> for Plan {
+    fn from(rule: Periodic) -> Self {
+        Self(Kind::Periodic(rule))
+    }
+}
+
+impl From<Once> for Plan {
+    fn from(rule: Once) -> Self {
+        Self(Kind::Once(rule))
+    }
+}

@@ -1,0 +1,91 @@
+//! What every rule can do: tell the next instant after a given one.
+
+use jiff::Timestamp;
+
+/// When something is due, again and again: a pure function from an instant to the next.
+///
+/// A rule reads no clock and keeps no state. Whoever asks remembers where they are: they pass the instant that was due
+/// last, and not the present time, so that none is left out.
+///
+/// # Examples
+///
+/// ```
+/// use jiff::{Timestamp, tz::TimeZone};
+/// use timingwheel_calendar::{Cron, Rule};
+///
+/// let rule = Cron::parse("0 9 * * MON-FRI")?.in_zone(TimeZone::get("Europe/Berlin")?);
+/// let friday: Timestamp = "2026-03-27T12:00:00Z".parse()?;
+/// let monday = rule.after(friday).unwrap();
+/// // The clocks went forward on Sunday: 9 o'clock is an hour earlier.
+/// assert_eq!(monday.to_string(), "2026-03-30T07:00:00Z");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Rule {
+    /// The first instant of this rule that is later than `last`, or `None` if there is none.
+    ///
+    /// An implementation must return an instant later than `last`, and the same one for each `last` between two
+    /// instants. The rules of this crate return `None` only when it is proven that no instant follows until the end of
+    /// the year 9999, where [`Timestamp`] ends.
+    ///
+    /// # Panics
+    /// The rules of this crate never do.
+    fn after(&self, last: Timestamp) -> Option<Timestamp>;
+
+    /// The instants after `last`, one by one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use jiff::{Timestamp, tz::TimeZone};
+    /// use timingwheel_calendar::{Cron, Rule};
+    ///
+    /// let leap_days = Cron::parse("0 9 29 2 *")?.in_zone(TimeZone::UTC);
+    /// let from: Timestamp = "2096-01-01T00:00:00Z".parse()?;
+    /// let two: Vec<String> = leap_days.upcoming(from).take(2).map(|at| at.to_string()).collect();
+    /// assert_eq!(two, ["2096-02-29T09:00:00Z", "2104-02-29T09:00:00Z"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn upcoming(&self, last: Timestamp) -> Upcoming<'_, Self>
+    where
+        Self: Sized,
+    {
+        Upcoming { rule: self, last: Some(last) }
+    }
+}
+
+impl<R: Rule + ?Sized> Rule for &R {
+    fn after(&self, last: Timestamp) -> Option<Timestamp> {
+        (**self).after(last)
+    }
+}
+
+impl<R: Rule + ?Sized> Rule for Box<R> {
+    fn after(&self, last: Timestamp) -> Option<Timestamp> {
+        (**self).after(last)
+    }
+}
+
+impl<R: Rule + ?Sized> Rule for std::sync::Arc<R> {
+    fn after(&self, last: Timestamp) -> Option<Timestamp> {
+        (**self).after(last)
+    }
+}
+
+/// The instants of a rule, from [`Rule::upcoming`].
+#[derive(Clone, Debug)]
+pub struct Upcoming<'a, R> {
+    rule: &'a R,
+    /// `None` after the end.
+    last: Option<Timestamp>,
+}
+
+impl<R: Rule> Iterator for Upcoming<'_, R> {
+    type Item = Timestamp;
+
+    fn next(&mut self) -> Option<Timestamp> {
+        self.last = self.rule.after(self.last?);
+        self.last
+    }
+}
+
+impl<R: Rule> std::iter::FusedIterator for Upcoming<'_, R> {}

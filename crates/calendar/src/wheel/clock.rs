@@ -1,0 +1,231 @@
+//! The time of day, and how it is noticed that somebody set it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use timingwheel::TimingWheel;
+use timingwheel::job::Previous;
+use tokio::time::Instant;
+
+use super::lock;
+use super::schedule::{Planned, WallSchedule};
+use crate::rule::Rule;
+
+/// How long nobody looks at the clock, at the most, while a job waits for it.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What a clock may have gained or lost, against the one that only counts, before what is pending is computed anew.
+const TOLERATED: SignedDuration = SignedDuration::from_millis(100);
+
+/// The clock on the wall, by which rules run on a wheel.
+///
+/// A wheel counts the time that passes, and knows nothing of a clock that is set, of its being slowed down or sped up by
+/// a time server, nor of the time for which the machine was suspended. So as long as a job waits by a schedule of this
+/// clock, one look a second compares the two. If they differ by more than 100 ms, all that is pending is computed anew.
+/// That is one timer for all jobs of a clock, so a program needs one clock, and clones it.
+///
+/// On a clock of tokio's that is paused when it is made, it follows that one, with nothing to set.
+///
+/// # Precision
+/// As a job's on the wheel while nobody sets the clock. A job may run up to 100 ms early or late by a clock that is being
+/// slowed down or sped up, and up to a second by one that is set less than a second before.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use jiff::tz::TimeZone;
+/// use timingwheel::TimingWheel;
+/// use timingwheel::job::{Jobs, Schedule};
+/// use timingwheel_calendar::{Cron, WallClock};
+///
+/// let wheel = TimingWheel::new();
+/// let clock = WallClock::new(&wheel);
+/// let every_morning = Cron::parse("0 9 * * *")?.in_zone(TimeZone::get("Europe/Berlin")?);
+///
+/// let job = wheel.run_by(clock.schedule(every_morning.clone()).times(3), || async { /* Say good morning. */ });
+/// assert_eq!(job.await?, 3);
+///
+/// // Or under a key.
+/// let jobs = Jobs::new(&wheel);
+/// jobs.run_by("good morning", clock.schedule(every_morning), || async {})?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct WallClock(Arc<Shared>);
+
+struct Shared {
+    wheel: TimingWheel,
+    source: Source,
+    watch: Mutex<Watch>,
+}
+
+enum Source {
+    System,
+    Function(Box<dyn Fn() -> Timestamp + Send + Sync>),
+    /// What it showed, and when.
+    Set(Mutex<(Timestamp, Instant)>),
+}
+
+struct Watch {
+    /// What was planned by what the clocks showed here.
+    reference: (Timestamp, Instant),
+    planned: Vec<Weak<Planned>>,
+    is_running: bool,
+}
+
+impl WallClock {
+    /// The system's clock.
+    ///
+    /// If tokio's clock is paused, this one goes on from now by that. [`set`](Self::set) sets it.
+    #[must_use]
+    pub fn new(wheel: &TimingWheel) -> Self {
+        if is_paused() {
+            return Self::starting_at(wheel, Timestamp::now());
+        }
+        Self::with(wheel, Source::System)
+    }
+
+    /// A clock for tests, that shows this now and goes on by tokio's, paused or not. [`set`](Self::set) sets it.
+    #[must_use]
+    pub fn starting_at(wheel: &TimingWheel, now: Timestamp) -> Self {
+        Self::with(wheel, Source::Set(Mutex::new((now, Instant::now()))))
+    }
+
+    /// A clock that shows what this function says. It should follow real time.
+    #[must_use]
+    pub fn from_fn(wheel: &TimingWheel, now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self::with(wheel, Source::Function(Box::new(now)))
+    }
+
+    fn with(wheel: &TimingWheel, source: Source) -> Self {
+        let now = source.now();
+        let watch = Watch { reference: (now, Instant::now()), planned: Vec::new(), is_running: false };
+        Self(Arc::new(Shared { wheel: wheel.clone(), source, watch: Mutex::new(watch) }))
+    }
+
+    /// What it shows.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.0.source.now()
+    }
+
+    /// Sets a clock that was made by [`starting_at`](Self::starting_at), or on a paused clock: what is pending is
+    /// computed anew by this call. Tells whether it is such a clock; no other is set.
+    pub fn set(&self, now: Timestamp) -> bool {
+        let Source::Set(shown) = &self.0.source else { return false };
+        *lock(shown) = (now, Instant::now());
+        self.0.plan_anew();
+        true
+    }
+
+    /// A schedule by this rule, for [`run_by`](TimingWheel::run_by) of a wheel, or of
+    /// [`Jobs`](timingwheel::job::Jobs). The first run is after now.
+    pub fn schedule(&self, rule: impl Rule + Send + 'static) -> WallSchedule {
+        WallSchedule::new(self.clone(), Box::new(rule))
+    }
+
+    /// When the clock will show this, if nobody sets it. What is past is now, and what no [`Instant`] can hold is never.
+    pub(super) fn instant(&self, at: Timestamp) -> Instant {
+        /// What a wheel takes for never, and an [`Instant`] can hold.
+        const NEVER: Duration = Duration::from_secs(1_000 * 365 * 24 * 60 * 60);
+        let wait = Duration::try_from(at.duration_since(self.now())).unwrap_or_default();
+        let now = Instant::now();
+        now.checked_add(wait.min(NEVER)).unwrap_or(now)
+    }
+
+    /// Has a schedule planned anew whenever the clock is set.
+    pub(super) fn watch(&self, planned: &Arc<Planned>) {
+        let mut watch = lock(&self.0.watch);
+        watch.planned.retain(|planned| planned.strong_count() > 0);
+        if watch.planned.is_empty() {
+            watch.reference = (self.now(), Instant::now());
+        }
+        watch.planned.push(Arc::downgrade(planned));
+        // One that is set by a call needs no looks.
+        let starts = !watch.is_running && !matches!(self.0.source, Source::Set(_));
+        watch.is_running |= starts;
+        drop(watch);
+        if starts {
+            self.look_every_second();
+        }
+    }
+
+    fn look_every_second(&self) {
+        let (clock, looking) = (Arc::downgrade(&self.0), Arc::downgrade(&self.0));
+        let while_needed = move |previous: Previous| {
+            let is_needed = clock.upgrade().is_some_and(|clock| clock.is_needed());
+            is_needed.then(|| previous.ended + LOOK_EVERY)
+        };
+        let look = move || {
+            if let Some(clock) = looking.upgrade() {
+                clock.look();
+            }
+            async {}
+        };
+        // Where the wheel is full or has ended there is nobody to look; the next schedule tries again.
+        if self.0.wheel.try_run_by(while_needed, look).is_err() {
+            lock(&self.0.watch).is_running = false;
+        }
+    }
+}
+
+impl Source {
+    fn now(&self) -> Timestamp {
+        match self {
+            Self::System => Timestamp::now(),
+            Self::Function(now) => now(),
+            Self::Set(shown) => {
+                let (shown, since) = *lock(shown);
+                let passed = SignedDuration::try_from(since.elapsed()).unwrap_or(SignedDuration::MAX);
+                shown.saturating_add(passed).unwrap_or(Timestamp::MAX)
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn is_needed(&self) -> bool {
+        let mut watch = lock(&self.watch);
+        watch.planned.retain(|planned| planned.strong_count() > 0);
+        // Under the lock, so that whoever comes now starts it anew.
+        watch.is_running = !watch.planned.is_empty();
+        watch.is_running
+    }
+
+    fn look(&self) {
+        let (shown, since) = lock(&self.watch).reference;
+        let passed = SignedDuration::try_from(since.elapsed()).unwrap_or(SignedDuration::MAX);
+        let differs = self.source.now().duration_since(shown) - passed;
+        if differs.abs() > TOLERATED {
+            self.plan_anew();
+        }
+    }
+
+    fn plan_anew(&self) {
+        let mut watch = lock(&self.watch);
+        watch.reference = (self.source.now(), Instant::now());
+        let planned: Vec<Arc<Planned>> = watch.planned.iter().filter_map(Weak::upgrade).collect();
+        drop(watch);
+        planned.iter().for_each(|planned| planned.plan_anew());
+    }
+}
+
+/// Whether tokio's clock stands while std's goes on.
+fn is_paused() -> bool {
+    let (before, std_before) = (Instant::now(), std::time::Instant::now());
+    while std::time::Instant::now() == std_before {
+        std::hint::spin_loop();
+    }
+    Instant::now() == before
+}
+
+impl fmt::Debug for WallClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WallClock").field("now", &self.now()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,155 @@
+//! Times on the wall by the clocks of a zone: what becomes of those that a clock change leaves out or repeats.
+
+mod change;
+mod description;
+mod policy;
+mod search;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+pub use description::Description;
+pub use policy::{Gap, Overlap};
+
+use crate::rule::Rule;
+use crate::wall::Wall;
+
+/// Times on the wall, without a zone: what [`Cron`](crate::Cron) and [`Calendar`](crate::Calendar) are, and no others.
+pub(crate) trait WallTimes {
+    /// The first time that is later than `last`; `None` if there is none until the end of the year 9999.
+    fn next(&self, last: Wall) -> Option<Wall>;
+
+    /// Whether it runs by real time.
+    fn is_interval(&self) -> bool;
+
+    fn describe(&self) -> String;
+}
+
+/// A rule by the clocks of a time zone, from [`Cron::in_zone`](crate::Cron::in_zone) or
+/// [`Calendar::in_zone`](crate::Calendar::in_zone): a [`Rule`].
+///
+/// # The two odd days of the year
+///
+/// | | fixed times | [intervals](crate::Cron::is_interval) |
+/// |---|---|---|
+/// | clocks go forward over a time | it runs once, at the first instant after the gap; two times in one gap are one run | no run: that time does not pass |
+/// | clocks go back over a time | it runs at the first of the two | it runs both times, in the order of real time |
+/// | whoever wants it otherwise | [`with_gap`](Self::with_gap), [`with_overlap`](Self::with_overlap) | the same |
+///
+/// That holds for gaps of any length: of half an hour (Lord Howe), at midnight (Santiago), and of a whole day (Apia in
+/// 2011: a run of the day that was left out is at the midnight after it). A change counts by what clocks show before
+/// and after it; whether a zone calls that daylight saving time is not asked.
+///
+/// # Examples
+///
+/// ```
+/// use jiff::{Timestamp, tz::TimeZone};
+/// use timingwheel_calendar::{Cron, Gap, Rule};
+///
+/// let london = TimeZone::get("Europe/London")?;
+/// let rule = Cron::parse("30 1 * * *")?.in_zone(london);
+/// // On 29 March clocks go from 01:00 to 02:00.
+/// let before: Timestamp = "2026-03-28T12:00:00Z".parse()?;
+/// assert_eq!(rule.after(before), Some("2026-03-29T02:00:00+01:00".parse()?));
+///
+/// // Somebody wants no run on that day.
+/// let rule = rule.with_gap(Gap::Skip);
+/// assert_eq!(rule.after(before), Some("2026-03-30T01:30:00+01:00".parse()?));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InZone<T> {
+    times: T,
+    zone: TimeZone,
+    /// `None` is what fixed times and intervals do by themselves.
+    gap: Option<Gap>,
+    overlap: Option<Overlap>,
+}
+
+impl<T> InZone<T> {
+    pub(crate) const fn new(times: T, zone: TimeZone) -> Self {
+        Self { times, zone, gap: None, overlap: None }
+    }
+
+    /// The times on the wall.
+    #[must_use]
+    pub const fn times(&self) -> &T {
+        &self.times
+    }
+
+    /// The zone whose clocks count.
+    #[must_use]
+    pub const fn zone(&self) -> &TimeZone {
+        &self.zone
+    }
+
+    /// The same times by the clocks of another zone, as when the person moves whom they are for.
+    #[must_use]
+    pub fn with_zone(mut self, zone: TimeZone) -> Self {
+        self.zone = zone;
+        self
+    }
+
+    /// What becomes of times that a clock change leaves out, instead of what the [table](Self) says.
+    #[must_use]
+    pub fn with_gap(mut self, gap: Gap) -> Self {
+        self.gap = Some(gap);
+        self
+    }
+
+    /// What becomes of times that come twice, instead of what the [table](Self) says.
+    #[must_use]
+    pub fn with_overlap(mut self, overlap: Overlap) -> Self {
+        self.overlap = Some(overlap);
+        self
+    }
+
+    /// What was chosen, if anything was.
+    pub(crate) const fn chosen(&self) -> (Option<Gap>, Option<Overlap>) {
+        (self.gap, self.overlap)
+    }
+}
+
+#[allow(private_bounds, reason = "there are two kinds of times on the wall, and no others")]
+impl<T: WallTimes> InZone<T> {
+    /// What becomes of times that a clock change leaves out.
+    #[must_use]
+    pub fn gap(&self) -> Gap {
+        self.gap.unwrap_or(if self.times.is_interval() { Gap::Skip } else { Gap::AfterGap })
+    }
+
+    /// What becomes of times that come twice.
+    #[must_use]
+    pub fn overlap(&self) -> Overlap {
+        self.overlap.unwrap_or(if self.times.is_interval() { Overlap::Both } else { Overlap::First })
+    }
+
+    /// What the rule means, in a sentence, and its next five instants after `last`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use jiff::tz::TimeZone;
+    /// use timingwheel_calendar::Cron;
+    ///
+    /// let rule = Cron::parse("0 9 29 2 *")?.in_zone(TimeZone::get("Asia/Tokyo")?);
+    /// let description = rule.describe_from("2026-01-01T00:00:00Z".parse()?);
+    /// assert_eq!(description.sentence(), "at 09:00 on the 29th of the month, in February, by the clocks of Asia/Tokyo");
+    /// assert_eq!(
+    ///     description.to_string().lines().nth(1),
+    ///     Some("  Tue 29 Feb 2028 09:00:00 JST")
+    /// );
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn describe_from(&self, last: Timestamp) -> Description {
+        Description::of(self, last)
+    }
+}
+
+impl<T: WallTimes> Rule for InZone<T> {
+    #[inline]
+    fn after(&self, last: Timestamp) -> Option<Timestamp> {
+        self.search(last)
+    }
+}

@@ -1,0 +1,182 @@
+//! What expressions are read, how they are printed and described, and what is said of those that are none.
+
+use timingwheel_calendar::{Cron, CronField};
+
+fn printed(text: &str) -> String {
+    Cron::parse(text).unwrap_or_else(|error| panic!("{error}")).to_string()
+}
+
+#[test]
+fn the_shortest_text_is_printed() {
+    for (text, shortest) in [
+        ("*/1 0-23 1-31 1-12 0-6", "* 0-23 1-31 * 0-6"),
+        ("  0\t9 * * mon-fri ", "0 9 * * 1-5"),
+        ("0 9 ? * 1,2,3,4,5", "0 9 * * 1-5"),
+        ("0 0 9 * * *", "0 9 * * *"),
+        ("*/15 * * * * *", "*/15 * * * * *"),
+        ("0,15,30,45 * * * *", "0,15,30,45 * * * *"),
+        ("0/15 5/5 * JAN-DEC/3 *", "0,15,30,45 5,10,15,20 * */3 *"),
+        ("0 0 L,LW,15W,L-3,1 * *", "0 0 1,15W,L-3,LW,L * *"),
+        ("0 0 * * 7,FRI#2,5L,SUN#L", "0 0 * * 0,5#2,0#L,5#L"),
+        ("0 0 * * FRI-SUN", "0 0 * * 0,5,6"),
+        ("0 0 * * 5-7", "0 0 * * 0,5,6"),
+        ("0 0 */10,15 * *", "0 0 */10,15 * *"),
+        ("@hourly", "0 * * * *"),
+        ("@Weekly", "0 0 * * 0"),
+        ("@annually", "0 0 1 1 *"),
+    ] {
+        assert_eq!(printed(text), shortest, "{text}");
+        assert_eq!(printed(shortest), shortest);
+    }
+}
+
+#[test]
+fn texts_that_mean_the_same_are_equal_and_others_are_not() {
+    let cron = |text| Cron::parse(text).unwrap();
+    assert_eq!(cron("@daily"), cron("0 0 0 ? JAN-DEC *"));
+    assert_ne!(cron("*/30 * * * *"), cron("0,30 1 * * *"));
+    // The same times on ordinary days, and others on those on which clocks change.
+    assert_ne!(cron("*/30 1 * * *"), cron("0,30 1 * * *"));
+    // Either, and both.
+    assert_ne!(cron("0 0 */2 * FRI"), cron("0 0 1-31/2 * FRI"));
+    assert!(cron("*/30 1 * * *").is_interval() && !cron("0,30 1 * * *").is_interval());
+}
+
+#[test]
+fn quartz_counts_days_of_the_week_from_one() {
+    for (quartz, vixie) in [
+        ("0 0 12 ? * 2-6", "0 12 * * MON-FRI"),
+        ("0 0 12 ? * 1", "0 12 * * SUN"),
+        ("0 0 12 ? * L", "0 12 * * SAT"),
+        ("0 0 12 ? * 6L", "0 12 * * FRI#L"),
+        ("0 0 12 ? * 6#3", "0 12 * * FRI#3"),
+        ("0 0 12 ? * SUN-SAT", "0 12 * * 0-6"),
+        ("0 0 12 1/5 * ? *", "0 12 1/5 * *"),
+        ("0 15 10 LW * ?", "15 10 LW * *"),
+        ("0 0 12 ? * MON-SUN", "0 12 * * 1-7"),
+    ] {
+        assert_eq!(Cron::parse_quartz(quartz).unwrap(), Cron::parse(vixie).unwrap(), "{quartz}");
+    }
+    assert!(Cron::parse_quartz("0 0 12 ? * 0").unwrap_err().to_string().starts_with("0 is no day of week"));
+    assert!(Cron::parse_quartz("0 0 12 ? * 2 2027").is_err());
+    assert!(Cron::parse_quartz("0 12 ? * 2").is_err());
+}
+
+/// The first line of an error, and what the mark is under.
+fn complaint(text: &str) -> (String, String) {
+    let error = Cron::parse(text).unwrap_err();
+    let shown = error.to_string();
+    let lines: Vec<&str> = shown.lines().collect();
+    let marked: String =
+        lines[1].chars().zip(lines[2].chars()).filter(|(_, mark)| *mark == '^').map(|(c, _)| c).collect();
+    assert_eq!(error.expression(), text);
+    assert_eq!(error.field().is_some(), lines.len() == 4);
+    (lines[0].into(), marked)
+}
+
+#[test]
+fn an_error_says_what_is_wrong_and_points_at_it() {
+    for (text, problem, marked) in [
+        ("60 * * * *", "60 is no minute", "60"),
+        ("0 25 * * *", "25 is no hour", "25"),
+        ("0 0 0 * *", "0 is no day of month", "0"),
+        ("0 0 * 13 *", "13 is no month", "13"),
+        ("0 0 * * 8", "8 is no day of week", "8"),
+        ("0 0 * * MONDAY", "MONDAY is no day of week", "MONDAY"),
+        ("0 0 * MON *", "MON is no month", "MON"),
+        ("99 0 0 * * *", "99 is no second", "99"),
+        ("0 9-25 * * *", "25 is no hour", "25"),
+        ("0 17-9 * * *", "17-9 runs backwards: write 17-23,0-9", "17-9"),
+        ("*/0 * * * *", "a step of 0 leads nowhere", "0"),
+        ("*/x * * * *", "x is no step", "x"),
+        ("1,,2 * * * *", "something is missing here", ","),
+        ("0 9- * * *", "the hour is missing here", " "),
+        ("0 0 L-31 * *", "31 is no number of days before the last: 1 to 30 are", "31"),
+        ("0 0 32W * *", "32 is no day of month", "32"),
+        (
+            "0 0 * * FRI#6",
+            "a month has no FRI of the number \"6\": 1 to 5 are taken, and L for the last",
+            "6",
+        ),
+        ("? 0 * * *", "? is for days only: write *", "?"),
+        ("0 0 ?/2 * *", "? takes no step: write *", "?"),
+        ("0 0 ä * *", "ä is no day of month", "ä"),
+        ("-1 * * * *", "the minute is missing here", "-"),
+    ] {
+        assert_eq!(complaint(text), (problem.into(), marked.into()), "{text}");
+    }
+}
+
+#[test]
+fn an_error_of_a_step_beyond_the_field_names_what_there_is_for_it() {
+    let (problem, marked) = complaint("*/90 * * * *");
+    assert!(problem.contains("use `Periodic` or `Calendar`"), "{problem}");
+    assert_eq!(marked, "90");
+    assert!(complaint("0 0 * * L").0.contains("write SAT, or FRI#L for the last Friday"));
+}
+
+#[test]
+fn a_wrong_number_of_fields_is_told_with_what_it_takes() {
+    let (problem, _) = complaint("0 9 * *");
+    assert!(
+        problem.starts_with("4 fields: it takes five (minute, hour, day of month, month, day of week)"),
+        "{problem}"
+    );
+    assert_eq!(complaint("0 0 9 * * * 2027").1, "2027");
+    assert_eq!(complaint("1 2 3 4 5 6 7 8 9 10").1, "7 8 9 10");
+    assert_eq!(complaint("").0, "nothing stands here: it takes five fields, as 0 9 * * MON-FRI");
+    assert_eq!(complaint("@dayly").1, "@dayly");
+    assert!(complaint("@reboot").0.contains("when the program starts"));
+    assert!(complaint("@every 5m").0.contains("use `Periodic`"));
+    assert_eq!(complaint("@daily 5").1, "5");
+}
+
+#[test]
+fn an_error_names_the_field_and_what_may_stand_there() {
+    let error = Cron::parse("0 9 * * FUN").unwrap_err();
+    assert_eq!(error.field(), Some(CronField::DayOfWeek));
+    assert_eq!(error.place(), 8..11);
+    let shown = error.to_string();
+    assert!(
+        shown.lines().nth(3).unwrap().starts_with("the day of week takes 0 to 7 (both Sunday) or SUN to SAT")
+    );
+}
+
+#[test]
+fn a_text_that_is_long_or_has_lines_is_quoted_in_one_line() {
+    let long = "1,".repeat(5_000);
+    let shown = Cron::parse(&long).unwrap_err().to_string();
+    assert!(shown.len() < 300, "{shown}");
+    let shown = Cron::parse("0 9 *\n* 99").unwrap_err().to_string();
+    assert_eq!(shown.lines().nth(1), Some("  0 9 * * 99"));
+}
+
+#[test]
+fn a_sentence_says_what_an_expression_means() {
+    for (text, meaning) in [
+        ("0 9 * * *", "at 09:00 every day"),
+        ("0 9,17 * * *", "at 09:00 and 17:00 every day"),
+        ("* * * * *", "every minute"),
+        ("* * * * * *", "every second"),
+        ("*/15 * * * *", "every 15 minutes"),
+        ("0 * * * *", "on the hour, every hour"),
+        ("30 * * * *", "at minute 30, every hour"),
+        ("0 */2 * * *", "on the hour, in every 2nd hour"),
+        ("*/10 9-17 * * MON-FRI", "every 10 minutes, in hours 9 to 17, on Monday to Friday"),
+        ("0 0 1,15 * *", "at 00:00 on the 1st and 15th of the month"),
+        ("0 0 15W * *", "at 00:00 on the weekday nearest to the 15th of the month"),
+        ("0 0 LW * *", "at 00:00 on the last weekday of the month"),
+        ("0 0 L-3 * *", "at 00:00 on the 3rd day before the last of the month"),
+        (
+            "0 0 */2 * FRI",
+            "at 00:00 on the 1st, 3rd, 5th, 7th, 9th, 11th, 13th, 15th, 17th, 19th, 21st, 23rd, 25th, 27th, 29th and 31st of the month if it is Friday",
+        ),
+        ("0 9 * * SAT,SUN", "at 09:00 on Saturday and Sunday"),
+        ("0 9 * * FRI#L", "at 09:00 on the last Friday"),
+        ("30 8 * JUN-AUG *", "at 08:30 every day, in June to August"),
+        ("10 30 8 * * *", "at 08:30:10 every day"),
+        ("*/7 * * * *", "at minutes 0, 7, 14, 21, 28, 35, 42, 49 and 56, every hour"),
+    ] {
+        assert_eq!(Cron::parse(text).unwrap().describe(), meaning, "{text}");
+    }
+}

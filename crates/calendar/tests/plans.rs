@@ -1,0 +1,119 @@
+//! The texts of plans: what is read, and what is said of those that are none.
+
+use jiff::Timestamp;
+use jiff::tz::{Offset, TimeZone};
+use timingwheel_calendar::{Calendar, Combine, Cron, InZone, Periodic, Plan, Rule};
+
+#[test]
+fn a_plan_is_read_as_it_is_printed() {
+    for text in [
+        "cron 0 9 * * 1-5 in Europe/Berlin",
+        "cron */30 * * * * in America/New_York gap after overlap first",
+        "cron 30 2 * * * in +02:00 gap skip",
+        "cron 30 2 * * * in UTC overlap both",
+        "every 1 days from 2026-01-01 at 00:00 in UTC",
+        "every 3 days from 2026-01-01 on MON,SUN at 09:00,17:30:15 until 2026-12-31 in UTC",
+        "every 1 days from 2026-01-01 on business at 09:00 weekend FRI,SAT holidays 12-25,2026-04-03 in Asia/Dubai",
+        "every 1 days from 2026-01-01 on business at 09:00 weekend none in Asia/Dubai",
+        "every 2 weeks from 2026-01-05 on MON at 09:00 in UTC",
+        "every 1 months from 2026-01-31 on clamp at 00:00 in UTC",
+        "every 3 months from 2026-01-31 on leave-out,day#30/clamp,L-1,FRI#-1,business#2,near#15/leave-out at 00:00 in UTC",
+        "every 1 years from 2024-02-29 on leave-out at 08:00 in Pacific/Auckland",
+        "every 90 minutes from 2026-01-01T00:00:00Z",
+        "every 24 hours from 2026-01-01T00:00:00.5Z",
+        "every 59 seconds from 2026-01-01T00:00:00Z",
+        "once at 2026-12-24T18:00:00Z",
+        "any (once at 2026-12-24T18:00:00Z) (cron 0 9 * * * in UTC) (cron 0 10 * * * in UTC)",
+        "((cron 0 9 * * * in UTC) until 2027-01-01T00:00:00Z) except days (cron 0 0 25 12 * in UTC) in Asia/Tokyo",
+        "(cron 0 9 * * * in UTC) except at 2026-12-24T09:00:00Z,2026-12-25T09:00:00Z",
+        "(cron 0 9 * * * in UTC) from 2026-01-01T00:00:00Z until 2027-01-01T00:00:00Z",
+        "(cron 0 9 * * * in UTC) from 2026-01-01T00:00:00Z",
+        "(cron 0 9 * * * in UTC) from 2026-01-01T00:00:00Z times 5",
+    ] {
+        let plan: Plan = text.parse().unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(plan.to_string(), text);
+        assert_eq!(text.parse::<Plan>().unwrap(), plan);
+    }
+}
+
+#[test]
+fn rules_with_their_zones_are_read_alone_too() {
+    let rule: InZone<Cron> = "cron 0 9 * * * in Asia/Tokyo".parse().unwrap();
+    assert_eq!(rule.to_string(), "cron 0 9 * * * in Asia/Tokyo");
+    let rule: InZone<Calendar> = "every 1 days from 2026-01-01 in UTC".parse().unwrap();
+    assert_eq!(rule.to_string(), "every 1 days from 2026-01-01 at 00:00 in UTC");
+    assert!("once at 2026-12-24T18:00:00Z".parse::<InZone<Cron>>().is_err());
+}
+
+#[test]
+fn plans_are_equal_if_they_are_made_in_the_same_way_of_equal_rules() {
+    let cron = |text, zone| Cron::parse(text).unwrap().in_zone(TimeZone::get(zone).unwrap());
+    assert_eq!(Plan::from(cron("@daily", "UTC")), Plan::from(cron("0 0 * * *", "UTC")));
+    assert_ne!(Plan::from(cron("@daily", "UTC")), Plan::from(cron("@daily", "Asia/Tokyo")));
+    let start = Timestamp::UNIX_EPOCH;
+    assert_eq!(cron("@daily", "UTC").times(3, start), cron("@daily", "UTC").times(3, start));
+    assert_ne!(cron("@daily", "UTC").times(3, start), cron("@daily", "UTC").times(4, start));
+    let fixed = Cron::parse("@daily").unwrap().in_zone(TimeZone::fixed(Offset::constant(2)));
+    assert_eq!(fixed.to_string(), "cron 0 0 * * * in +02:00");
+    assert_ne!(Plan::from(Periodic::minutes(60, start)), Plan::from(Periodic::minutes(61, start)));
+    assert_eq!(Plan::from(Periodic::minutes(60, start)), Plan::from(Periodic::hours(1, start)));
+}
+
+#[test]
+fn an_error_says_what_is_wrong_and_points_at_it() {
+    for (text, problem, marked) in [
+        ("", "it ends too soon", ""),
+        (
+            "daily at 9",
+            "a plan begins with cron, every, once, any or a parenthesis, and not with daily",
+            "daily",
+        ),
+        ("cron 0 25 * * * in UTC", "25 is no hour", "25"),
+        ("cron 0 9 * * *", "it ends too soon", ""),
+        ("cron 0 9 * * * in UTC tomorrow", "tomorrow follows the end of the plan", "tomorrow"),
+        ("cron 0 9 * * * in UTC gap wide", "wide is none of after, shift, skip", "wide"),
+        (
+            "every 0 days from 2026-01-01 in UTC",
+            "every 0 days: it takes at least 1, and at most 100,000 years",
+            "2026-01-01",
+        ),
+        ("every 2 weeks from 2026-01-05 on FUN in UTC", "FUN is no weekday: MON to SUN are", "FUN"),
+        (
+            "every 1 months from 2026-01-05 in UTC",
+            "every 1 months: on which day, as `on clamp` or `on FRI#-1`?",
+            "2026-01-05",
+        ),
+        ("(cron 0 9 * * * in UTC) times 5", "from when are the times counted?", "5"),
+        ("(cron 0 9 * * * in UTC) from 2026-01-01T00:00:00Z times 0", "0 times: it takes 1 to 100000", "0"),
+        ("(cron 0 9 * * * in UTC", "it ends too soon", ""),
+    ] {
+        let error = text.parse::<Plan>().unwrap_err();
+        assert_eq!(error.to_string().lines().next(), Some(problem), "{text}");
+        assert_eq!(&text[error.place()], marked, "{text}: {error}");
+    }
+}
+
+#[test]
+fn plans_within_plans_have_a_bound() {
+    let deep =
+        |depth: usize| format!("{}once at 2026-01-01T00:00:00Z{}", "any (".repeat(depth), ")".repeat(depth));
+    assert!(deep(30).parse::<Plan>().is_ok());
+    assert!(
+        deep(40)
+            .parse::<Plan>()
+            .unwrap_err()
+            .to_string()
+            .starts_with("plans within plans, more than 32 deep")
+    );
+    assert!(deep(20_000).parse::<Plan>().unwrap_err().to_string().len() < 300);
+}
+
+#[test]
+fn a_plan_that_is_read_back_has_the_same_instants() {
+    let text = "(any (cron 30 2 * * * in Europe/Berlin) (every 1 months from 2026-01-31 on clamp at 02:30 in Europe/Berlin)) \
+                from 2026-03-01T00:00:00Z times 40";
+    let plan: Plan = text.parse().unwrap();
+    let instants: Vec<Timestamp> = plan.upcoming(Timestamp::UNIX_EPOCH).collect();
+    assert_eq!(instants.len(), 40);
+    assert_eq!(instants[28].to_string(), "2026-03-29T01:00:00Z");
+}
