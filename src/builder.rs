@@ -175,11 +175,12 @@ impl Builder {
     ///
     /// # Errors
     /// If a setting is beyond its limits, if this thread is not within a tokio runtime, if that is a current-thread one
-    /// without `enable_time`, whose clock the wheel could not follow, or if the operating system gives no thread for
-    /// the watchdog.
+    /// without `enable_time`, whose clock the wheel could not follow, or if the runtime has neither an I/O driver
+    /// nor timers and the operating system gives no thread for the watchdog, which then alone wakes the wheel.
     ///
     /// # Panics
-    /// Never.
+    /// Never. In a program whose panics abort, a runtime without an I/O driver aborts if another runtime of the process
+    /// has one, as tokio tells by a panic only that there is none: turn the feature `timerfd` off there.
     pub fn build(self) -> Result<TimingWheel, BuildError> {
         let Self { tick, wheel_size, shards, max_pending, name } = self;
         if tick < MIN_TICK {

@@ -29,11 +29,11 @@ fn discard(panic: Box<dyn Any + Send>) {
 }
 
 /// Runs `attempt`, and returns `None` if it panics, of which nobody is told. For what tells only by a panic that it is
-/// not to be had. Where panics abort the process, so does this one.
+/// not to be had. Where panics abort the process, so does this one, and is reported.
 ///
 /// The process has one panic hook. The first attempt wraps it for good, in one that hands on all that is no attempt's.
-/// To do that for each attempt would lose panics and hooks of other threads, which come in between. A hook that is set
-/// later is told of attempts that fail.
+/// To do that for each attempt would lose panics and hooks of other threads, which come in between; as it is, one that is
+/// set in the very moment of the first attempt may be lost. A hook that is set later is told of attempts that fail.
 pub(crate) fn without_a_message<T>(attempt: impl FnOnce() -> T) -> Option<T> {
     static WRAP: Once = Once::new();
     thread_local!(static ATTEMPTS: Cell<bool> = const { Cell::new(false) });
@@ -43,7 +43,7 @@ pub(crate) fn without_a_message<T>(attempt: impl FnOnce() -> T) -> Option<T> {
         return None;
     }
     // The hook cannot be changed while a panic goes on.
-    if !thread::panicking() {
+    if cfg!(panic = "unwind") && !thread::panicking() {
         WRAP.call_once(|| {
             let before = panic::take_hook();
             panic::set_hook(Box::new(move |info| {

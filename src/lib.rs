@@ -1,7 +1,7 @@
 //! Async timers for tokio on a hierarchical timing wheel, for servers that hold very many connections.
 //!
-//! Each worker arms and cancels timers in a shard of its own. The runtime's park turns the wheel: where a worker looks at
-//! its sockets, it also fires what is due. Nothing ticks in between. All of it is safe Rust.
+//! Each worker arms and cancels timers in a shard of its own. The runtime itself turns the wheel: a worker that looks at
+//! its sockets also fires what is due. Nothing ticks in between. All of it is safe Rust.
 //!
 //! ```
 //! use std::time::Duration;
@@ -27,15 +27,15 @@
 //! [choose](Builder::tick) otherwise), plus what tokio's own timers would be late by on the same runtime: the time until
 //! a worker looks at its sockets, and until the task is polled.
 //!
-//! On Linux a timerfd in the runtime's own poller turns the wheel, to some 50 µs. That is the feature `timerfd`, on by
-//! default; it takes tokio's `net` and the crate rustix. Elsewhere, and in a runtime without an I/O driver, one of
-//! tokio's timers does, which are late by a millisecond at the median. A timer that may be later than that is given a
-//! [`Tolerance`].
+//! On Linux a timerfd in the runtime's own poller turns the wheel, precise to some 50 µs. That is the feature
+//! `timerfd`, on by default; it takes tokio's `net` and the crate rustix. Elsewhere, and in a runtime without an I/O
+//! driver, one of tokio's timers does, which are late by a millisecond at the median. A timer that may be later than
+//! that is given a [`Tolerance`].
 //!
 //! # When tokio's own timers are the better choice
 //!
 //! When there are few of them: `tokio::time` is there already. A wheel has a driver task, on Linux a file descriptor,
-//! and all wheels of a process together one thread, the watchdog. It sleeps, unless a worker blocks while a timer is due.
+//! and all wheels of a process together one thread, the watchdog. It sleeps until a timer is overdue because a worker blocks.
 //!
 //! # In tests
 //!
@@ -48,10 +48,11 @@
 //!
 //! # Features
 //!
-//! None is on by default.
+//! `timerfd` is on by default, and no other.
 //!
 //! | feature | adds |
 //! |---|---|
+//! | `timerfd` | on Linux, timers as precise as the system's, by tokio's `net` and rustix |
 //! | `metrics` | a wheel's statistics as metrics, for Prometheus and others |
 //! | `tracing` | [events](monitor#events) at a wheel's beginning and end, and when something is wrong |
 //! | `hyper` | [`hyper::rt::Timer`](https://docs.rs/hyper/1/hyper/rt/trait.Timer.html) for wheels, for hyper's servers and clients |

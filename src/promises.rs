@@ -30,7 +30,7 @@
 //! A timer fires at the end of the [tick](crate::Builder::tick) that its deadline lies in, or before; later only by
 //! what tokio's own timers would be late by on the same runtime, as the same park turns both: on a busy one, the time
 //! until a worker has polled 61 tasks, and until the task is polled. A timer that is alone in its tick waits for nobody.
-//! Where one worker blocks and another is idle, the watchdog sees to it that the wheel is turned within 10 ms.
+//! Where one worker blocks and another is idle, the watchdog sees to it that the wheel is turned within some 10 ms.
 //! One whose deadline has passed when it is made is ready at its first poll. On a [paused clock](crate#in-tests) an
 //! idle jump may add what tokio's own millisecond does, less than two.
 //!
@@ -325,5 +325,6 @@
 //! - Timers where there is no memory: Rust then aborts the process. [`max_pending`](crate::Builder::max_pending) keeps
 //!   them from coming to that (`tests/faults/memory.rs`).
 //! - That time spent suspended counts: it does as far as tokio's clock counts it.
+//! - Timers in the child of a `fork` without `exec`: it has neither the runtime's threads nor the watchdog's.
 //!
 //! [`TimingWheel::new`]: crate::TimingWheel::new

@@ -9,7 +9,7 @@ use crate::tick::{Grid, Nanos, Resolution};
 /// A timer with a tolerance stands in one place of the wheel until it fires, and fires together with others that are
 /// due at about the same time: their deadlines are rounded up to the same instant. So it is for what is measured in
 /// seconds and seldom fires, as the idle connections of a server, and makes very many of them cheaper; the more the
-/// tolerance is, the fewer times the driver wakes.
+/// tolerance is, the fewer times the wheel is turned.
 ///
 /// | given to | it counts |
 /// |---|---|

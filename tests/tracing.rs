@@ -226,7 +226,7 @@ fn a_driver_that_is_woken_late_is_told() {
             yield_now().await;
         }
     });
-    assert_eq!(notes.take(), ["INFO a timing wheel's driver was woken late: stalls=1 wheel=\"rpc\""]);
+    assert_eq!(notes.take(), ["INFO a timing wheel was turned late: stalls=1 wheel=\"rpc\""]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -20,7 +20,8 @@
 //! | never | a turner with nothing to wait for | the same |
 //!
 //! An inserter sets the timers exactly the first time after a turn. The next one sets them for half of the time that is
-//! left: a row of timers, each earlier than the one before, so takes two system calls, and one more turn.
+//! left: a row of timers, each earlier than the one before, so takes two system calls, and one more turn. Where the clock
+//! can be paused each sets them exactly, as a test would see the turn in between.
 
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -34,6 +35,7 @@ mod timers;
 use std::io;
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 pub(crate) use timers::Timers;
 
@@ -46,6 +48,9 @@ use crate::watchdog::{Watch, Watched};
 /// The value of `armed` while somebody is going to look at the shards in any case. No expiration is less.
 const AWAKE: u64 = 0;
 
+/// When tokio's timer calls for what has passed: in its next millisecond.
+const SOON: Duration = Duration::from_millis(1);
+
 /// The values of `setting`.
 const NOT_SETTING: usize = 0;
 const SETTING: usize = 1;
@@ -54,7 +59,7 @@ const CALLED: usize = 2;
 #[derive(Debug)]
 pub(crate) struct Alarm {
     armed: AtomicU64,
-    /// When the turn that `armed` stands for was to be made: never before it was asked for.
+    /// When the next turn was to be made: never before it was asked for. Never, once somebody has begun it.
     due: AtomicU64,
     /// The driver's task.
     driver: AtomicWaker,
@@ -88,7 +93,7 @@ impl Alarm {
             clock,
             timers: Mutex::new(Timers::none()),
             setting: AtomicUsize::new(NOT_SETTING),
-            watch: Watch::new(clock.now()),
+            watch: Watch::new(|| clock.now()),
             shards: AtomicUsize::new(shards),
             orphaned: AtomicBool::new(false),
             look_again: AtomicU64::new(u64::MAX),
@@ -131,7 +136,7 @@ impl Alarm {
     fn bring_forward(&self, expiration: Nanos) {
         // There the task turns before the runtime parks, and so before the clock jumps.
         if self.is_paused() {
-            return self.wake_driver();
+            return self.wake_to_turn();
         }
         let mut timers = lock(&self.timers);
         // Relaxed: the time that is compared here is set under the lock.
@@ -144,10 +149,14 @@ impl Alarm {
         } else {
             expiration
         };
-        let is_due = self.set(&mut timers, now, at);
+        let mut is_due = self.set(&mut timers, now, at);
+        if is_due && !self.pausable {
+            // The task would stand first in this worker's queue, where nobody could take it if this worker blocked.
+            is_due = self.set(&mut timers, now, now.after(SOON));
+        }
         drop(timers);
         if is_due {
-            self.wake_driver();
+            self.wake_to_turn();
         } else {
             fence(Ordering::SeqCst);
             self.watch.expect(at);
@@ -158,7 +167,7 @@ impl Alarm {
     fn set(&self, timers: &mut Timers, now: Nanos, at: Nanos) -> bool {
         self.due.store(at.max(now).0, Ordering::Relaxed);
         self.replace_armed(at.0);
-        if !timers.have_tokios() {
+        if !timers.have_tokio_timer() {
             return timers.set(&self.clock, now, at, self.is_paused());
         }
         self.setting.store(SETTING, Ordering::Relaxed);
@@ -179,10 +188,11 @@ impl Alarm {
 
     /// For a turner, before it looks at the shards: tells inserters that it is going to. Returns when it was to, unless
     /// another is at it.
-    pub(crate) fn look(&self) -> Option<Nanos> {
-        let was_armed = self.replace_armed(AWAKE) != AWAKE;
+    pub(crate) fn begin_turn(&self) -> Option<Nanos> {
+        self.replace_armed(AWAKE);
         // Relaxed: a time that is about to be replaced makes lateness out of what another turner found.
-        was_armed.then(|| Nanos(self.due.load(Ordering::Relaxed)))
+        let due = Nanos(self.due.swap(u64::MAX, Ordering::Relaxed));
+        (due < Nanos::MAX).then_some(due)
     }
 
     /// For a turner: looks whether the clock is paused.
@@ -205,12 +215,17 @@ impl Alarm {
         is_due
     }
 
-    /// For a turner that has done as much as it may at a time: has the rest done when others have run.
-    pub(crate) fn arm_rest(&self) {
+    /// For a turner that has done as much as it may at a time: has the rest, which was to be done `due_since` then, done
+    /// when others have run.
+    pub(crate) fn arm_rest(&self, due_since: Nanos) {
         // Where a paused clock may be, the task comes before the runtime parks.
-        if !self.pausable && lock(&self.timers).have_timer_fd() {
+        let by_timer_fd = !self.pausable && lock(&self.timers).have_timer_fd();
+        if by_timer_fd {
             self.arm(self.clock.now());
-        } else {
+        }
+        // It is late since then, and not since now.
+        self.due.store(due_since.0, Ordering::Relaxed);
+        if !by_timer_fd {
             self.driver.wake();
         }
     }
@@ -226,7 +241,7 @@ impl Alarm {
     }
 
     /// Has the driver's task look at the shards, unless somebody is at it.
-    pub(crate) fn wake_driver(&self) {
+    pub(crate) fn wake_to_turn(&self) {
         if self.replace_armed(AWAKE) != AWAKE {
             self.driver.wake();
         }
@@ -308,7 +323,7 @@ impl Watched for Alarm {
 
     fn wake(&self, exactly: bool) {
         if exactly {
-            self.wake_driver();
+            self.wake_to_turn();
         } else {
             // It turns nothing: its worker looks at the runtime's input and timers after it.
             self.driver.wake();

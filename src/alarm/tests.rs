@@ -14,14 +14,14 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 #[test]
 fn a_turn_was_to_be_made_when_it_was_armed_for_and_not_before_it_was_asked_for() {
     let (alarm, clock) = alarm();
-    assert_eq!(alarm.look(), None, "nothing was armed");
+    assert_eq!(alarm.begin_turn(), None, "nothing was armed");
     let hour = clock.now().after(HOUR);
     assert!(!alarm.arm(hour));
-    assert_eq!(alarm.look(), Some(hour));
-    assert_eq!(alarm.look(), None, "another is at it");
+    assert_eq!(alarm.begin_turn(), Some(hour));
+    assert_eq!(alarm.begin_turn(), None, "another is at it");
     let asked_at = clock.now();
     alarm.arm(Nanos(1));
-    assert!(alarm.look().is_some_and(|due| due >= asked_at));
+    assert!(alarm.begin_turn().is_some_and(|due| due >= asked_at));
 }
 
 #[test]

@@ -26,6 +26,9 @@ pub(super) struct TimerFd {
 impl TimerFd {
     /// `None` where the runtime has no I/O driver, or the process no file descriptor left.
     pub(super) fn in_current_runtime(waker: Waker) -> Option<Self> {
+        if cfg!(panic = "abort") && !process_has_poller() {
+            return None;
+        }
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer: OwnedFd = timerfd_create(TimerfdClockId::Monotonic, flags).ok()?;
         // tokio panics where there is no driver, and offers no way to ask.
@@ -63,5 +66,24 @@ impl TimerFd {
                 Poll::Ready(Err(_)) | Poll::Pending => break,
             }
         }
+    }
+}
+
+/// Whether this process has any poller, as each runtime with an I/O driver has. For where a panic, by which alone tokio
+/// says that there is no driver, would end the process: so it ends in a runtime without one only if another has one.
+fn process_has_poller() -> bool {
+    let Ok(files) = std::fs::read_dir("/proc/self/fd") else { return true };
+    let mut targets = files.flatten().filter_map(|file| std::fs::read_link(file.path()).ok());
+    targets.any(|target| target.to_string_lossy().contains("[eventpoll]"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runtime_with_an_io_driver_makes_a_poller() {
+        let _runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
+        assert!(process_has_poller());
     }
 }

@@ -27,7 +27,7 @@ use crate::tick::Nanos;
 #[derive(Debug)]
 pub(crate) struct Timers {
     timer_fd: Option<TimerFd>,
-    tokios: Option<TokiosTimer>,
+    tokio_timer: Option<TokioTimer>,
     /// Whether an inserter has set them since the last turn.
     pub(super) brought_forward: bool,
     /// What a model finds in place of all these.
@@ -40,7 +40,7 @@ impl Timers {
     pub(crate) const fn none() -> Self {
         Self {
             timer_fd: None,
-            tokios: None,
+            tokio_timer: None,
             brought_forward: false,
             #[cfg(all(test, loom))]
             set_for: Nanos::MAX,
@@ -51,8 +51,10 @@ impl Timers {
     pub(crate) fn of_current_runtime(pausable: bool, by_fd: Waker, by_tokio: Waker) -> Self {
         let mut timers = Self::none();
         timers.timer_fd = TimerFd::in_current_runtime(by_fd);
-        if pausable || !timers.have_timer_fd() {
-            timers.tokios = TokiosTimer::in_current_runtime(by_tokio);
+        // Where a panic ends the process tokio is not asked for what can be done without.
+        let needs_tokio_timer = !timers.have_timer_fd() && cfg!(panic = "unwind");
+        if pausable || needs_tokio_timer {
+            timers.tokio_timer = TokioTimer::in_current_runtime(by_tokio);
         }
         timers
     }
@@ -62,9 +64,9 @@ impl Timers {
         self.timer_fd.is_some()
     }
 
-    /// Whether one of them follows a paused clock.
-    pub(crate) const fn have_tokios(&self) -> bool {
-        self.tokios.is_some()
+    /// Whether one of them is tokio's, which follows a paused clock.
+    pub(crate) const fn have_tokio_timer(&self) -> bool {
+        self.tokio_timer.is_some()
     }
 
     /// For the timerfd's waker, which is called once: has it called the next time, too.
@@ -89,18 +91,18 @@ impl Timers {
         {
             timer_fd.set(Duration::from_nanos(at.0.saturating_sub(now.0)));
         }
-        self.tokios.as_mut().is_some_and(|timer| timer.set(clock, at))
+        self.tokio_timer.as_mut().is_some_and(|timer| timer.set(clock, at))
     }
 }
 
 /// One of tokio's timers, while something is pending. Without, an idle clock that is paused stays where it is.
-struct TokiosTimer {
+struct TokioTimer {
     timer: Pin<Box<Option<Sleep>>>,
     runtime: Handle,
     waker: Waker,
 }
 
-impl TokiosTimer {
+impl TokioTimer {
     /// `None` where the runtime has no timers.
     fn in_current_runtime(waker: Waker) -> Option<Self> {
         let runtime = Handle::current();
@@ -119,8 +121,15 @@ impl TokiosTimer {
         match self.timer.as_mut().as_pin_mut() {
             Some(timer) => timer.reset(deadline),
             None => {
-                let _runtime = self.runtime.enter();
-                self.timer.set(Some(sleep_until(deadline)));
+                // A thread that is about to end is in no runtime any more, and cannot enter one.
+                let timer = without_a_message(|| {
+                    let _runtime = self.runtime.enter();
+                    sleep_until(deadline)
+                });
+                if timer.is_none() {
+                    return true;
+                }
+                self.timer.set(timer);
             }
         }
         let timer = self.timer.as_mut().as_pin_mut().expect("set above");
@@ -129,8 +138,8 @@ impl TokiosTimer {
     }
 }
 
-impl fmt::Debug for TokiosTimer {
+impl fmt::Debug for TokioTimer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TokiosTimer").field("timer", &self.timer).finish_non_exhaustive()
+        f.debug_struct("TokioTimer").field("timer", &self.timer).finish_non_exhaustive()
     }
 }

@@ -7,8 +7,8 @@
 //! | when | who turns | until |
 //! |---|---|---|
 //! | the timer of the runtime's park has come | its waker, [`turner`] | nothing is due, or 16 batches or a millisecond are over |
-//! | more was due than that | the same when the poller is looked at next; with tokio's timer the driver's task | the same |
-//! | the wheel has just been made, the last timer was cancelled on a paused clock, or tokio's timer was set too late | the driver's task | the same |
+//! | more was due than that | the same when the poller is looked at next; with tokio's timer, and where the clock may be paused, the driver's task | the same |
+//! | the last timer was cancelled, or an earlier one came, on a paused clock | the driver's task | the same |
 //! | a worker blocks, and nobody looks at the poller | the watchdog wakes the driver's task, whose worker parks next and turns there | the same |
 //!
 //! The driver's task is the one task of a wheel. Besides, it notices the end of the last handle, and ends the wheel with
@@ -64,15 +64,19 @@ impl Driver {
     pub(crate) fn begin(&self, workers: usize) -> Result<(), CannotDrive> {
         let alarm = &self.turner.alarm;
         let timers = self.turner.timers();
-        let (has_timer_fd, has_tokios) = (timers.have_timer_fd(), timers.have_tokios());
-        if alarm.is_pausable() && !has_tokios {
+        let (has_timer_fd, has_tokio_timer) = (timers.have_timer_fd(), timers.have_tokio_timer());
+        if alarm.is_pausable() && !has_tokio_timer {
             return Err(CannotDrive::NoTimers);
         }
         alarm.set_timers(timers);
-        let by_watchdog = !has_timer_fd && !has_tokios;
+        let by_watchdog = !has_timer_fd && !has_tokio_timer;
         // A single worker that blocks has nobody to wake.
         if by_watchdog || workers > 1 {
-            alarm.have_watched(by_watchdog).map_err(CannotDrive::NoThread)?;
+            let watched = alarm.have_watched(by_watchdog);
+            // Without it a worker that blocks holds up others, as it does tokio's timers.
+            if by_watchdog {
+                watched.map_err(CannotDrive::NoThread)?;
+            }
         }
         // So that what is inserted sets the timers by itself from now on, before the task is polled.
         self.turner.turn();
@@ -108,7 +112,7 @@ impl Future for Driver {
         if is_orphaned || turner.alarm.is_awake() {
             match turner.turn() {
                 Left::Nothing => {}
-                Left::Rest => turner.alarm.arm_rest(),
+                Left::Rest(due_since) => turner.alarm.arm_rest(due_since),
                 Left::End => return Poll::Ready(()),
             }
         } else if turner.shards.have_ended() {

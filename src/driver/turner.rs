@@ -29,8 +29,8 @@ pub(super) struct Turner {
 pub(super) enum Left {
     /// Nothing: there will be a turn in time.
     Nothing,
-    /// More is due than may be done at a time.
-    Rest,
+    /// More is due than may be done at a time, since then.
+    Rest(Nanos),
     /// The wheel has ended.
     End,
 }
@@ -54,12 +54,12 @@ impl Turner {
         let mut expired = std::mem::take(&mut *lock(&self.expired));
         let mut budget = Budget::of_a_turn(alarm.look_at_clock());
         let left = loop {
-            let due = alarm.look();
+            let due = alarm.begin_turn();
             let now = self.clock.now();
             let due_since = self.due_since(due, now);
             match self.shards.turn(now, due_since, self.resolution, &mut budget, &mut expired) {
                 Turned::Ended => break Left::End,
-                Turned::More => break Left::Rest,
+                Turned::More => break Left::Rest(due_since),
                 Turned::Until(plan) => {
                     let is_due = alarm.arm(self.time_of(plan, now));
                     // Armed first, looked second; see `alarm`. What has come since, in the same tick but later, can
@@ -97,7 +97,7 @@ impl Turner {
     pub(super) fn turn_in_park(&self) {
         match self.turn() {
             Left::Nothing => {}
-            Left::Rest => self.alarm.arm_rest(),
+            Left::Rest(due_since) => self.alarm.arm_rest(due_since),
             Left::End => self.alarm.wake_to_end(),
         }
         if self.alarm.is_orphaned() {

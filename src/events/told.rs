@@ -1,6 +1,6 @@
 //! With the feature `tracing`. Subscribers are a user's code: they are called when no lock is held, and a panic of
 //! theirs does not reach whoever tells. Who refuses a timer may hold locks, a job's or one round many jobs, so that is
-//! noted, and told by the driver.
+//! noted, and told by the driver's task.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -19,7 +19,7 @@ const SELDOM: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Events {
     refused: Seldom,
-    /// Whether the driver is to tell of a refusal.
+    /// Whether the driver's task is to tell of a refusal.
     has_refused: AtomicBool,
     stalled: Seldom,
     waker_panicked: Seldom,
@@ -53,17 +53,17 @@ impl Events {
         );
     }
 
-    /// A timer was refused. Tells whether the driver has to be woken, to tell of it.
+    /// A timer was refused. Tells whether the driver's task has to be woken, to tell of it.
     pub(crate) fn refused(&self) -> bool {
         let is_told = self.refused.is_time();
         if is_told {
-            // Relaxed: to wake the driver is a release, and it acquires before it looks.
+            // Relaxed: to wake the task is a release, and it acquires before it looks.
             self.has_refused.store(true, Ordering::Relaxed);
         }
         is_told
     }
 
-    /// For the driver, while it holds no lock: tells of a refusal, if that is to be. So many were so far.
+    /// For the driver's task, while it holds no lock: tells of a refusal, if that is to be. So many were so far.
     pub(crate) fn tell_refused(&self, wheel: &str, refused: impl FnOnce() -> u64) {
         // One load where there is nothing to tell.
         if self.has_refused.load(Ordering::Relaxed) && self.has_refused.swap(false, Ordering::Relaxed) {
@@ -73,7 +73,7 @@ impl Events {
     }
 
     pub(crate) fn stalled(&self, wheel: &str, stalls: u64) {
-        self.stalled.tell(|| info!(target: TARGET, wheel, stalls, "a timing wheel's driver was woken late"));
+        self.stalled.tell(|| info!(target: TARGET, wheel, stalls, "a timing wheel was turned late"));
     }
 
     pub(crate) fn waker_panicked(&self, wheel: &str, panicked: u64) {

@@ -129,7 +129,7 @@ impl<S> IdleGuard<S> {
     }
 
     /// With a tolerance: errors may be late, by a time or by a share of the limit that has passed. Of very many
-    /// connections the timers then cost less, and the driver wakes less often: see [`Tolerance`].
+    /// connections the timers then cost less, and the wheel is turned less often: see [`Tolerance`].
     ///
     /// # Examples
     ///

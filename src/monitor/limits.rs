@@ -88,7 +88,7 @@ impl Limits {
         self
     }
 
-    /// For [`Stats::overdue`]: whether the driver is alive and well.
+    /// For [`Stats::overdue`]: whether the wheel is turned at all.
     pub const fn overdue(mut self, overdue: Duration) -> Self {
         self.overdue = Some(overdue);
         self

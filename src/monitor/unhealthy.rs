@@ -41,7 +41,7 @@ impl Error for Unhealthy {}
 pub enum Exceeded {
     /// The wheel has ended, which needs no limit.
     Ended,
-    /// The driver does not come to what it has to do.
+    /// The wheel is not turned when it should be.
     Overdue {
         /// For how long it has been due.
         overdue: Duration,
@@ -64,7 +64,7 @@ pub enum Exceeded {
         /// How late they may be.
         limit: Duration,
     },
-    /// The driver held a shard's lock for too long.
+    /// A turn held a shard's lock for too long.
     LockHold {
         /// For how long, at the most.
         longest: Duration,
@@ -78,7 +78,7 @@ pub enum Exceeded {
         /// How many may be.
         limit: u64,
     },
-    /// The driver was held up too often.
+    /// Turns were late too often.
     Stalls {
         /// How often.
         stalls: u64,
@@ -106,7 +106,7 @@ impl fmt::Display for Exceeded {
         match self {
             Self::Ended => f.write_str("it has ended"),
             Self::Overdue { overdue, limit } => {
-                write!(f, "its driver is overdue by {overdue:?}, the limit is {limit:?}")
+                write!(f, "it is overdue by {overdue:?}, the limit is {limit:?}")
             }
             Self::Pending { pending, limit } => {
                 write!(f, "{pending} timers are pending, the limit is {limit}")
@@ -117,13 +117,13 @@ impl fmt::Display for Exceeded {
                 write!(f, "{percent} % of timers were late by up to {lateness:?}, the limit is {limit:?}")
             }
             Self::LockHold { longest, limit } => {
-                write!(f, "its driver held a lock for {longest:?}, the limit is {limit:?}")
+                write!(f, "a turn of it held a lock for {longest:?}, the limit is {limit:?}")
             }
             Self::Refused { refused, limit } => {
                 write!(f, "{refused} timers were refused, the limit is {limit}")
             }
             Self::Stalls { stalls, limit } => {
-                write!(f, "its driver was held up {stalls} times, the limit is {limit}")
+                write!(f, "it was turned late {stalls} times, the limit is {limit}")
             }
             Self::WakersPanicked { panicked, limit } => {
                 write!(f, "{panicked} wakers panicked, the limit is {limit}")

@@ -60,7 +60,7 @@ impl Shard {
         }
         drop(state);
         if disarm {
-            self.alarm.wake_driver();
+            self.alarm.wake_to_turn();
         }
         Some(waker)
     }

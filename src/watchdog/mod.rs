@@ -62,12 +62,12 @@ const WATCHED: u64 = 1;
 const EXACTLY: u64 = 2;
 
 impl Watch {
-    /// For a wheel whose time is `now`. It is not watched yet.
-    pub(crate) fn new(now: Nanos) -> Self {
+    /// For a wheel whose time is what `now` tells. It is not watched yet.
+    pub(crate) fn new(now: impl Fn() -> Nanos) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            offset: Offset::between(WATCHDOG.now(), now),
+            offset: WATCHDOG.offset_of(now),
             kind: AtomicU64::new(NOT_WATCHED),
         }
     }
@@ -176,6 +176,25 @@ impl Watchdog {
         Nanos::from_duration(self.origin.elapsed())
     }
 
+    /// The offset of a wheel's clock. One look at each comes after the other, and in between this thread may lose its
+    /// core: then they look again. What is left makes a look late, and not early.
+    fn offset_of(&self, wheels_now: impl Fn() -> Nanos) -> Offset {
+        const AT_ONCE: Duration = Duration::from_micros(20);
+        const ATTEMPTS: usize = 10;
+        let mut attempts = (0..ATTEMPTS).map(|_| {
+            let (before, by_wheel) = (self.now(), wheels_now());
+            let after = self.now();
+            (after <= before.after(AT_ONCE), Offset::between(after, by_wheel))
+        });
+        let mut last = attempts.next().expect("there are some");
+        while !last.0
+            && let Some(next) = attempts.next()
+        {
+            last = next;
+        }
+        last.1
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // No code of a user's runs under the lock, so what it guards is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -221,6 +240,10 @@ impl Watchdog {
 
     fn set_look(&self, state: &State) {
         let Some(timer) = &state.timer else { return };
+        // The thread has been told to end.
+        if state.wheels.is_empty() {
+            return;
+        }
         loop {
             let looks = state.wheels.iter().map(|entry| entry.next_look(state.not_before));
             let next_look = looks.min().unwrap_or(Nanos::MAX);

@@ -107,7 +107,7 @@ async fn timers_that_are_forgotten_stay_to_their_deadline_and_harm_nobody() {
     let _places: Vec<_> = (0..1_001).map(|_| wheel.try_sleep(DAY).expect("no place was lost")).collect();
 }
 
-/// It runs on the driver's task, as tokio's own timers call wakers from the worker that turns them.
+/// It runs in the runtime's park, as tokio's own timers call wakers from the worker that turns them.
 #[test]
 fn a_waker_that_blocks_holds_others_up_for_so_long_and_loses_none() {
     struct Blocks;

@@ -123,7 +123,7 @@ fn a_driver_that_is_held_up_for_longer_than_the_limit_is_unhealthy_and_was() {
     assert_eq!(wheel.health(&limits), Ok(()));
     assert_eq!(
         words(wheel.health(&Limits::new().stalls(0))),
-        "the timing wheel is not healthy: its driver was held up 1 times, the limit is 0"
+        "the timing wheel is not healthy: it was turned late 1 times, the limit is 0"
     );
 }
 
@@ -165,9 +165,9 @@ fn all_that_is_exceeded_is_named_with_its_limit() {
         .lock_hold(Duration::ZERO);
     assert_eq!(
         words(stats.check(&none)),
-        "the timing wheel is not healthy: it has ended; its driver is overdue by 300ms, the limit is 0ns; 7 timers are \
-         pending, the limit is 0; its driver held a lock for 2ns, the limit is 0ns; 6 timers were refused, the limit is \
-         0; its driver was held up 5 times, the limit is 0; 4 wakers panicked, the limit is 0; 3 jobs panicked, \
+        "the timing wheel is not healthy: it has ended; it is overdue by 300ms, the limit is 0ns; 7 timers are \
+         pending, the limit is 0; a turn of it held a lock for 2ns, the limit is 0ns; 6 timers were refused, the limit is \
+         0; it was turned late 5 times, the limit is 0; 4 wakers panicked, the limit is 0; 3 jobs panicked, \
          the limit is 0; 99.9 % of timers were late by up to 3ns, the limit is 0ns"
     );
     let just_so = Limits::new()
