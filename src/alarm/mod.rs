@@ -149,10 +149,10 @@ impl Alarm {
         } else {
             expiration
         };
-        let mut is_due = self.set(&mut timers, now, at);
+        let mut is_due = self.set(&mut timers, now, at, at.max(now));
         if is_due && !self.pausable {
             // The task would stand first in this worker's queue, where nobody could take it if this worker blocked.
-            is_due = self.set(&mut timers, now, now.after(SOON));
+            is_due = self.set(&mut timers, now, now.after(SOON), now);
         }
         drop(timers);
         if is_due {
@@ -163,9 +163,10 @@ impl Alarm {
         }
     }
 
-    /// Publishes the time, and sets the timers. Tells whether it has come already, so that none will call.
-    fn set(&self, timers: &mut Timers, now: Nanos, at: Nanos) -> bool {
-        self.due.store(at.max(now).0, Ordering::Relaxed);
+    /// Publishes the time of the next turn, and since when that is due, and sets the timers. Tells whether the time has
+    /// come already, so that none will call.
+    fn set(&self, timers: &mut Timers, now: Nanos, at: Nanos, due: Nanos) -> bool {
+        self.due.store(due.0, Ordering::Relaxed);
         self.replace_armed(at.0);
         if !timers.have_tokio_timer() {
             return timers.set(&self.clock, now, at, self.is_paused());
@@ -205,9 +206,14 @@ impl Alarm {
     /// For a turner, after it has looked: has it called `at` that time. It has to look at the shards once more. Tells
     /// whether the time has come already, so that nobody will call.
     pub(crate) fn arm(&self, at: Nanos) -> bool {
+        let now = self.clock.now();
+        self.arm_due(now, at, at.max(now))
+    }
+
+    fn arm_due(&self, now: Nanos, at: Nanos, due: Nanos) -> bool {
         let mut timers = lock(&self.timers);
         timers.brought_forward = false;
-        let is_due = self.set(&mut timers, self.clock.now(), at);
+        let is_due = self.set(&mut timers, now, at, due);
         drop(timers);
         // Armed first, looked second.
         fence(Ordering::SeqCst);
@@ -219,13 +225,11 @@ impl Alarm {
     /// when others have run.
     pub(crate) fn arm_rest(&self, due_since: Nanos) {
         // Where a paused clock may be, the task comes before the runtime parks.
-        let by_timer_fd = !self.pausable && lock(&self.timers).have_timer_fd();
-        if by_timer_fd {
-            self.arm(self.clock.now());
-        }
-        // It is late since then, and not since now.
-        self.due.store(due_since.0, Ordering::Relaxed);
-        if !by_timer_fd {
+        if !self.pausable && lock(&self.timers).have_timer_fd() {
+            let now = self.clock.now();
+            self.arm_due(now, now, due_since);
+        } else {
+            self.due.store(due_since.0, Ordering::Relaxed);
             self.driver.wake();
         }
     }
