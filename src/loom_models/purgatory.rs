@@ -223,6 +223,9 @@ fn a_change_that_is_left_to_the_task_as_that_polls_is_not_missed() {
 }
 
 /// Fails if who tries a condition for too long leaves it to its task without a word, or without waking it.
+///
+/// loom's alone, as who goes by chance hardly comes to the order in which the task is left to it.
+#[cfg(not(shuttle))]
 #[test]
 fn a_change_that_comes_after_too_many_others_is_left_to_the_task() {
     check_most(["by a check", "by the task"], || {
