@@ -5,9 +5,9 @@ use std::task::Waker;
 
 use super::checker::{check, check_most, thread};
 use super::{CountingWaker, FULL_BATCH, at, register, shard, spawn_turn, turn};
-use crate::shard::Shard;
-use crate::stats::Stats;
-use crate::waker_id::WakerId;
+use crate::engine::shard::Shard;
+use crate::platform::waker_id::WakerId;
+use crate::telemetry::stats::Stats;
 use crate::wheel::{Key, Nanos, Progress};
 
 /// Who arms timers and drops them.

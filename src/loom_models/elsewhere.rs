@@ -3,7 +3,7 @@
 use super::abandoned::{Task, let_go, stats};
 use super::checker::{check, check_most, thread};
 use super::{CountingWaker, FULL_BATCH, at, register, shard, spawn_turn, turn};
-use crate::shard::Shard;
+use crate::engine::shard::Shard;
 use crate::wheel::{Key, Nanos};
 
 /// As a task does that has no entry of its own to take over.

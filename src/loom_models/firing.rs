@@ -6,8 +6,8 @@ use std::task::Waker;
 
 use super::checker::{check, check_most, thread};
 use super::{CountingWaker, FULL_BATCH, HOUR, SLOTS, at, bring_forward, register, shard, spawn_turn, turn};
-use crate::bound::Bound;
-use crate::stats::Stats;
+use crate::engine::bound::Bound;
+use crate::telemetry::stats::Stats;
 
 /// Fails if `handed_out` is published before the entries have been.
 #[test]

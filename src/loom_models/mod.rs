@@ -36,12 +36,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use crate::alarm::Alarm;
-use crate::bound::Bound;
-use crate::clock::Clock;
-use crate::driver::{Driver, Shards};
-use crate::notes::Notes;
-use crate::shard::{Shard, Turn};
+use crate::engine::alarm::Alarm;
+use crate::engine::bound::Bound;
+use crate::engine::driver::{Driver, Shards};
+use crate::engine::shard::{Shard, Turn};
+use crate::platform::clock::Clock;
+use crate::telemetry::notes::Notes;
 use crate::wheel::{Hierarchy, Key, Nanos, Resolution};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);

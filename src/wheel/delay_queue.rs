@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::place::BucketId;
-use crate::tick::Nanos;
+use crate::wheel::tick::Nanos;
 
 /// A bucket in the queue: when it begins, and below that which it is, in one number, as such are compared by two
 /// instructions.

@@ -1,8 +1,8 @@
 //! The arithmetic of one level: which of its slots a tick belongs to.
 
 use super::place::BucketId;
-use crate::divisor::Divisor;
-use crate::tick::Tick;
+use crate::wheel::divisor::Divisor;
+use crate::wheel::tick::Tick;
 
 /// A ring of slots, each `width` ticks wide.
 ///

@@ -9,10 +9,10 @@ use shuttle::rand::{Rng, thread_rng};
 
 use super::super::checker::{check_most, thread};
 use super::super::{at, bring_forward, shard, turn};
-use crate::bound::Bound;
-use crate::driver::Shards;
-use crate::shard::Shard;
-use crate::waker_id::WakerId;
+use crate::engine::bound::Bound;
+use crate::engine::driver::Shards;
+use crate::engine::shard::Shard;
+use crate::platform::waker_id::WakerId;
 use crate::wheel::Key;
 
 /// Up to two overflow levels.

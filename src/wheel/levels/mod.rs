@@ -10,7 +10,7 @@ use super::delay_queue::{DelayQueue, Queued};
 use super::key::Key;
 use super::level::Level;
 use super::place::{BucketId, Place};
-use crate::tick::{Nanos, Resolution, Tick};
+use crate::wheel::tick::{Nanos, Resolution, Tick};
 use tolerant::TolerantLevels;
 pub(super) use tolerant::{RoundedSlot, end as tolerant_end};
 

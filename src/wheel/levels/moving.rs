@@ -1,11 +1,11 @@
 //! What a key that has got another deadline means to its bucket, and when it goes to another one.
 
 use super::{Levels, Slot};
-use crate::tick::Nanos;
 use crate::wheel::bucket::Kind;
 use crate::wheel::key::Key;
 use crate::wheel::place::BucketId;
 use crate::wheel::slab::Link;
+use crate::wheel::tick::Nanos;
 
 impl Levels {
     /// A key has got a later deadline. On level 0, within the bucket's tick, the bucket waits for it. One that was
