@@ -28,7 +28,7 @@ pub(super) fn table(title: &str, found: &[Vec<f64>]) -> Table {
         } else {
             let tokio = ("tokio's timeout", more(found, TOKIO));
             let duel = Duel::new(format!("more than nothing, {name}"), Unit::Nanos, more(found, way), tokio);
-            table.duel(Duel { ratio: ratio_of_more, ..duel })
+            table.duel(duel.with_ratio(ratio_of_more))
         };
         table.row([
             (*name).to_owned(),

@@ -26,6 +26,8 @@ const MARK: i32 = 11;
 const CROSS: i32 = 6;
 /// The scale's numbers.
 const FOOT: i32 = 40;
+/// At most so many of them, and one.
+const LABELS: f64 = 8.0;
 /// Where the scale begins and ends; the labels are on its left, and a number has room on its right.
 const LEFT: i32 = 420;
 const RIGHT: i32 = 680;
@@ -131,11 +133,16 @@ fn rows(area: &Area<'_>, bars: &[Bar<'_>], bottom: i32) -> Drawn {
         LEFT + pixels
     };
     let powers = std::iter::successors(Some(low), |power| Some(power + 1.0));
-    for ratio in powers.take_while(|power| *power <= high).map(f64::exp2) {
-        let x = scale(ratio);
+    // So many that their labels would stand in each other are labelled in part.
+    let every = ((high - low) / LABELS).ceil();
+    for power in powers.take_while(|power| *power <= high) {
+        let (ratio, x) = (power.exp2(), scale(power.exp2()));
         let style = if ratio == 1.0 { BLACK.stroke_width(1) } else { BLACK.mix(0.15).stroke_width(1) };
         area.draw(&PathElement::new([(x, HEAD), (x, bottom)], style))?;
-        text(area, &ratio.to_string(), LABEL, BLACK, HPos::Center, (x, bottom + MARGIN))?;
+        if power % every == 0.0 {
+            let label = if ratio < 1.0 { format!("1/{}", ratio.recip()) } else { ratio.to_string() };
+            text(area, &label, LABEL, BLACK, HPos::Center, (x, bottom + MARGIN))?;
+        }
     }
     let mut middle = HEAD + ROW / 2;
     for Bar { what, ratio, target, is_missed } in bars {

@@ -26,7 +26,8 @@ pub(crate) fn section(tables: &[&Table]) -> Result<String, std::fmt::Error> {
     lost.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
     writeln!(
         page,
-        "This page compares ours with a rival's {} times. Ours is the worse one in {}, the worst first:\n",
+        "This page compares ours with a rival's {} times. Ours is the worse one in {}, the worst first. How many times \
+         as much it takes is the ratio in the table named, or else the one value divided by the other.\n",
         number(compared as f64),
         number(lost.len() as f64)
     )?;
@@ -38,10 +39,10 @@ pub(crate) fn section(tables: &[&Table]) -> Result<String, std::fmt::Error> {
 
     let missed: Vec<[&str; 4]> = tables.iter().flat_map(|table| missed(table)).collect();
     let targets: usize = tables.iter().map(|table| targets(table).count()).sum();
-    writeln!(page, "Of {targets} targets {} are missed:\n", missed.len())?;
+    writeln!(page, "Of {targets} targets {} are missed. What is without a unit is a ratio.\n", missed.len())?;
     let table =
         missed.into_iter().fold(Table::new("Missed", ["what", "is", "target", "in the table"]), Table::row);
-    writeln!(page, "{}", table.untitled())?;
+    write!(page, "{}", table.untitled())?;
     Ok(page)
 }
 
@@ -55,21 +56,20 @@ fn rows(table: &Table) -> impl Iterator<Item = Row<'_>> {
                     Rival::NamedByHeader(place) => {
                         (&*row[0], format!("{} ({})", row[place], table.header[place]))
                     }
-                    Rival::NamedByRow(place) => {
-                        (&*table.header[place], format!("{} ({})", row[place], row[0]))
-                    }
+                    Rival::NamedByRow(place) => (
+                        table.header[place].trim_start_matches("its "),
+                        format!("{} ({})", row[place], row[0]),
+                    ),
                 };
                 Some(Row { ratio, what, ours: &row[ours], rival, table: &table.title })
             })
         },
     );
-    let of_duels = table.duels.iter().map(|duel| Row {
+    let of_duels = table.duels.iter().filter_map(|duel| {
         // As it is shown, so that no loss is one of 1.
-        ratio: (duel.ratio * 100.0).round() / 100.0,
-        what: &duel.what,
-        ours: &duel.ours,
-        rival: duel.rival.clone(),
-        table: &table.title,
+        let ratio = (duel.ratio? * 100.0).round() / 100.0;
+        let (what, rival) = (&*duel.what, duel.rival.clone());
+        Some(Row { ratio, what, ours: &duel.ours, rival, table: &table.title })
     });
     of_ratios.chain(of_duels)
 }

@@ -113,7 +113,10 @@ impl Report {
 
 /// Fails if a column seems to be of ratios and does not say how they are made.
 fn declared(table: &Table) -> Result<(), String> {
-    let is_of_ratios = |title: &str| ["ratio", " / ", "divided by"].iter().any(|word| title.contains(word));
+    let is_of_ratios = |title: &str| {
+        title.split(' ').any(|word| word == "ratio")
+            || [" / ", "divided by"].iter().any(|sign| title.contains(sign))
+    };
     let mut ratios = table.header.iter().enumerate().filter(|(_, title)| is_of_ratios(title));
     let silent = ratios.find(|(column, _)| table.ratios.iter().all(|ratio| ratio.column != *column));
     match silent {

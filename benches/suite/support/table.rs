@@ -18,13 +18,19 @@ impl Duel {
     /// Of two values of which the lower is the better one; the rival's with its name.
     pub(crate) fn new(what: impl Into<String>, unit: Unit, ours: f64, (name, rival): (&str, f64)) -> Self {
         let rival_is = format!("{} ({name})", unit.show(rival));
-        Self { what: what.into(), ours: unit.show(ours), rival: rival_is, ratio: ours / rival }
+        Self { what: what.into(), ours: unit.show(ours), rival: rival_is, ratio: None }
+            .with_ratio(ours / rival)
     }
 
     /// Of two values of which the higher is the better one.
     pub(crate) fn of_rates(what: impl Into<String>, unit: Unit, ours: f64, rival: (&str, f64)) -> Self {
         let ratio = rival.1 / ours;
-        Self { ratio, ..Self::new(what, unit, ours, rival) }
+        Self::new(what, unit, ours, rival).with_ratio(ratio)
+    }
+
+    /// With the median of the ratios of pairs instead of the one value divided by the other.
+    pub(crate) fn with_ratio(self, ratio: f64) -> Self {
+        Self { ratio: Some(ratio).filter(|ratio| ratio.is_finite()), ..self }
     }
 }
 
@@ -62,8 +68,8 @@ pub(crate) struct Duel {
     pub(crate) what: String,
     pub(crate) ours: String,
     pub(crate) rival: String,
-    /// Above 1 ours is the worse one.
-    pub(crate) ratio: f64,
+    /// Above 1 ours is the worse one. Nothing where no number says it, as beside a rival that takes nothing.
+    pub(crate) ratio: Option<f64>,
 }
 
 impl Table {

@@ -43,7 +43,7 @@ pub(super) fn run(scale: Scale) -> Findings {
     let cpu = |side: usize| median(found.iter().map(|sides| sides[side].cpu.as_nanos() as f64));
     let exact = (SIDES[EXACT], cpu(EXACT));
     let duel = Duel::new(format!("CPU, {}", SIDES[TOLERANT]), Unit::Nanos, cpu(TOLERANT), exact);
-    table = table.duel(Duel { ratio, ..duel });
+    table = table.duel(duel.with_ratio(ratio));
     for (side, name) in SIDES.into_iter().enumerate() {
         let Run { armed, moved, fired, cascaded, wakeups, .. } = found[0][side];
         let counts = [armed, moved, fired, cascaded, wakeups].map(|count| Unit::Count.show(count as f64));
