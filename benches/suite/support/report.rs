@@ -6,8 +6,9 @@ use std::path::Path;
 use std::{fs, io};
 
 use super::kept::Kept;
+use super::losses::{self, Summary};
 use super::table::Table;
-use super::{bars, chart, losses};
+use super::{bars, chart};
 
 /// The command that makes the whole of it again.
 const COMMAND: &str = "cargo bench --bench suite -- --report benches/report";
@@ -20,6 +21,7 @@ const HEADING: &str = "# Measured";
 
 pub(crate) struct Report {
     page: String,
+    summary: Summary,
     /// Names of files, and what they hold.
     charts: Vec<(String, String)>,
 }
@@ -53,7 +55,8 @@ impl Report {
         }
         shared.iter().try_for_each(|(table, _)| declared(table))?;
         let tables: Vec<&Table> = shared.iter().map(|(table, _)| table).collect();
-        writeln!(page, "{}", losses::section(&tables)?)?;
+        let (summary, section) = losses::section(&tables)?;
+        writeln!(page, "{section}")?;
         shared.retain(|(_, parts)| *parts > 1);
         let mut charts = Vec::new();
         for (whole, _) in &shared {
@@ -80,7 +83,7 @@ impl Report {
                 charts.push((file, chart::draw(chart)?));
             }
         }
-        Ok(Self { page: format!("{}\n", page.trim_end()), charts })
+        Ok(Self { page: format!("{}\n", page.trim_end()), summary, charts })
     }
 
     /// Writes it into a folder, and takes away the charts that an earlier one showed.
@@ -108,6 +111,15 @@ impl Report {
             String::new()
         };
         fs::write(page, format!("{}{link}", self.page))
+    }
+
+    /// Puts the summary of what is lost into another page, in place of the one of an earlier report.
+    ///
+    /// # Errors
+    /// If the page cannot be read or written, or has no place for it.
+    pub(crate) fn renew_summary(&self, page: &Path) -> Result<(), Box<dyn Error>> {
+        let renewed = self.summary.renew(&fs::read_to_string(page)?);
+        Ok(fs::write(page, renewed.ok_or_else(|| format!("{} has no place for a summary", page.display()))?)?)
     }
 }
 
