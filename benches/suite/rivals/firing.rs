@@ -52,7 +52,8 @@ impl Load {
 struct Firing {
     scale: Scale,
     ours: Host<TimingWheel>,
-    lateness: Table,
+    lateness: Vec<[String; LATENESS.len()]>,
+    duels: Vec<Duel>,
     cost: Vec<Row>,
     /// How many timers of which rival did not fire while the cost was measured.
     lost: Vec<(&'static str, usize)>,
@@ -62,14 +63,18 @@ pub(super) fn run(scale: Scale) -> Findings {
     let mut firing = Firing {
         scale,
         ours: ours(),
-        lateness: Table::new("Lateness", LATENESS),
+        lateness: Vec::new(),
+        duels: Vec::new(),
         cost: Vec::new(),
         lost: Vec::new(),
     };
     firing.visit(&ours_with_short_tick());
     each_rival(&mut firing);
-    let Firing { lateness, cost, lost, .. } = firing;
-    let lateness = lateness
+    let Firing { lateness, duels, cost, lost, .. } = firing;
+    let lateness = lateness.into_iter().fold(Table::new("Lateness", LATENESS), Table::row);
+    let lateness = duels
+        .into_iter()
+        .fold(lateness, Table::duel)
         .note(format!(
             "{TURNS} times {} timers over {} s with delays to the microsecond, each awaited by a task; ours with a \
              tick of 1 ms. Lateness is what the task sees: the time from the deadline to when it runs. None of ours was \
@@ -103,18 +108,13 @@ impl Visit for Firing {
             theirs.add(run_tasks(rival, SPARSE.scaled(scale)));
         }
         assert!(ours.early.is_empty() && ours.lost == 0, "ours are neither early nor lost: {ours:?}");
-        let mut lateness = std::mem::replace(&mut self.lateness, Table::new("", LATENESS)).row(lateness_row(
-            name,
-            &mut theirs,
-            &mut ours,
-        ));
+        self.lateness.push(lateness_row(name, &mut theirs, &mut ours));
         for (percent, what) in [(50, "lateness, half within"), (99, "lateness, 99 % within")] {
             if let Some((ours, its)) = ours.within(percent).zip(theirs.within(percent)) {
                 let nanos = |time: Duration| time.as_nanos() as f64;
-                lateness = lateness.duel(Duel::new(what, Unit::Nanos, nanos(ours), (name, nanos(its))));
+                self.duels.push(Duel::new(what, Unit::Nanos, nanos(ours), (name, nanos(its))));
             }
         }
-        self.lateness = lateness;
         eprintln!("{name}: CPU");
         let before = self.ours.timer.stats().fired;
         let (mut our_lost, mut rival_lost) = (0, 0);

@@ -69,7 +69,7 @@ pub(crate) fn section(tables: &[&Table]) -> Result<(Summary, String), fmt::Error
     let mut page = String::from("## Where the wheel loses\n\n");
     writeln!(
         page,
-        "This page compares ours with a rival's {compared} times. Ours is the worse one in {}. ",
+        "This page compares ours with a rival's {compared} times. Ours is worse in {}.",
         lost.len()
     )?;
     writeln!(page, "The tables in which it is, the worst first:\n\n{summary}")?;
@@ -118,7 +118,8 @@ fn rows(table: &Table) -> impl Iterator<Item = Row<'_>> {
         let (what, rival) = (&*duel.what, duel.rival.clone());
         Some(Row { ratio, what, ours: &duel.ours, rival, table: &table.title })
     });
-    of_ratios.chain(of_duels)
+    // Another of ours is no rival.
+    of_ratios.chain(of_duels).filter(|row| !row.rival.contains("(timingwheel"))
 }
 
 /// Rows that have a target, and what that is.
