@@ -77,8 +77,8 @@ pub(super) fn run(scale: Scale) -> Findings {
         let mut rates: Vec<Option<f64>> = Vec::new();
         let mut chart = Chart::new(
             latency.file,
-            &format!("Purgatory, requests complete {}", latency.name),
-            Better::LowAndRight,
+            &format!("Requests complete {}", latency.name),
+            Better::LowerRight,
             Axis::log("million requests a second"),
             Axis::linear("part of the time in which the thread is busy, %"),
         );

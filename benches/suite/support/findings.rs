@@ -39,7 +39,7 @@ impl Chart {
             Better::Less => "less is better",
             Better::More => "more is better",
             Better::Left => "further left is better",
-            Better::LowAndRight => "lower, and further right, is better",
+            Better::LowerRight => "lower right is better",
         };
         format!("{}: {better}", self.title)
     }
@@ -56,7 +56,7 @@ pub(crate) enum Better {
     Less,
     More,
     Left,
-    LowAndRight,
+    LowerRight,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
