@@ -98,7 +98,7 @@ fn rows(table: &Table) -> impl Iterator<Item = Row<'_>> {
     let of_ratios = table.ratios.iter().filter_map(|ratio| Some((ratio.column, ratio.sides?))).flat_map(
         move |(column, (ours, rival))| {
             table.rows.iter().filter_map(move |row| {
-                let ratio = row[column].parse().ok()?;
+                let ratio = row[column].replace(',', "").parse().ok()?;
                 let (what, rival) = match rival {
                     Rival::NamedByHeader(place) => {
                         (&*row[0], format!("{} ({})", row[place], table.header[place]))
