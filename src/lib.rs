@@ -95,65 +95,43 @@
 //!
 //! How it is built, and why, is in `DESIGN.md`, beside the sources.
 
-mod alarm;
-mod bound;
-mod builder;
-mod clock;
-pub mod coming_from;
-mod contain;
-mod delay_queue;
-mod divisor;
-mod driver;
+mod engine;
 mod error;
-mod events;
-mod future_ext;
-mod histogram;
-#[cfg(feature = "hyper")]
-pub mod hyper;
-mod idle_guard;
-mod interval;
-pub mod job;
-#[cfg(feature = "metrics")]
-pub mod metrics;
-pub mod migration;
+mod guide;
+mod handle;
+mod integrations;
 pub mod monitor;
-mod notes;
-mod placement;
-mod profile;
-pub mod promises;
-pub mod purgatory;
-mod runtime_wheel;
-mod shard;
-mod sleep;
-mod stats;
-pub mod stream;
-mod sync;
-mod tick;
+mod platform;
+mod services;
+mod telemetry;
 pub mod time;
-mod timeout;
-mod timing_wheel;
-mod tolerance;
-#[cfg(feature = "tower")]
-pub mod tower;
-mod waker_id;
-mod watchdog;
+mod timers;
 pub mod wheel;
 
 #[cfg(all(test, loom))]
 mod loom_models;
 
-pub use builder::Builder;
 pub use error::{BuildError, Elapsed, Error, TryTimeoutError};
-pub use future_ext::FutureTimeExt;
-pub use idle_guard::IdleGuard;
-pub use interval::Interval;
-pub use profile::Profile;
-pub use purgatory::Purgatory;
-pub use sleep::Sleep;
-pub use stats::Stats;
-pub use timeout::Timeout;
-pub use timing_wheel::TimingWheel;
-pub use tolerance::{Tolerance, ToleranceError};
+pub use guide::{coming_from, migration, promises};
+pub use handle::builder::Builder;
+pub use handle::profile::Profile;
+pub use handle::timing_wheel::TimingWheel;
+#[cfg(feature = "hyper")]
+pub use integrations::hyper;
+#[cfg(feature = "metrics")]
+pub use integrations::metrics;
+#[cfg(feature = "tower")]
+pub use integrations::tower;
+pub use services::purgatory::Purgatory;
+pub use services::{job, purgatory};
+pub use telemetry::stats::Stats;
+pub use timers::future_ext::FutureTimeExt;
+pub use timers::idle_guard::IdleGuard;
+pub use timers::interval::Interval;
+pub use timers::sleep::Sleep;
+pub use timers::stream;
+pub use timers::timeout::Timeout;
+pub use timers::tolerance::{Tolerance, ToleranceError};
 
 /// Runs the README's code.
 #[cfg(doctest)]

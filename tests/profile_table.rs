@@ -12,7 +12,7 @@ use timingwheel::wheel::{Hierarchy, Nanos, Progress, Resolution};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-const DOCS: &str = include_str!("../src/profile.rs");
+const DOCS: &str = include_str!("../src/handle/profile.rs");
 const DELAYS: [Duration; 4] =
     [Duration::from_secs(1), Duration::from_secs(30), Duration::from_secs(600), Duration::from_secs(86_400)];
 

@@ -36,7 +36,7 @@ fn has_test(source: &str, name: &str) -> bool {
 #[test]
 fn each_test_that_the_page_of_promises_names_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = fs::read_to_string(root.join("src/promises.rs")).expect("a readable page");
+    let page = fs::read_to_string(root.join("src/guide/promises.rs")).expect("a readable page");
     let mut named = 0;
     for (_, item) in items(&page).iter().filter(|(_, item)| item.starts_with("- `")) {
         let mut source: Option<(&str, String)> = None;
@@ -60,7 +60,7 @@ fn each_test_that_the_page_of_promises_names_exists() {
 
 #[test]
 fn each_promise_has_a_test() {
-    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/promises.rs"));
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/guide/promises.rs"));
     let items = items(&page.expect("a readable page"));
     let mut headings: Vec<&str> = items.iter().map(|(heading, _)| heading.as_str()).collect();
     headings.dedup();

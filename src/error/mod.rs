@@ -8,7 +8,7 @@ use std::{error, fmt, io};
 pub use build::BuildError;
 pub(crate) use given_back::GivenBack;
 
-use crate::tick::Nanos;
+use crate::wheel::tick::Nanos;
 
 /// Why a timer cannot run: its wheel has ended, or is full.
 ///

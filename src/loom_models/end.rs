@@ -6,9 +6,9 @@ use std::task::{Poll, Waker};
 
 use super::checker::{check, thread};
 use super::{CountingWaker, Parts, PolledDriver, Route, at, register, shard, turn};
-use crate::bound::Bound;
-use crate::driver::Shards;
-use crate::timing_wheel::TimingWheel;
+use crate::engine::bound::Bound;
+use crate::engine::driver::Shards;
+use crate::handle::timing_wheel::TimingWheel;
 
 /// Fails if the end is noted after the timers have been taken out, with the lock let go in between, if who
 /// registers does not look for it under the lock, and if a registration that is refused keeps its place.

@@ -6,10 +6,10 @@ use std::task::{Context, Poll};
 
 use super::checker::{block_on, check, thread};
 use super::{CountingWaker, HOUR, Parts, Route, at, turn};
+use crate::engine::shard::Shard;
 use crate::error::Error;
-use crate::shard::Shard;
-use crate::sleep::Sleep;
-use crate::timing_wheel::TimingWheel;
+use crate::handle::timing_wheel::TimingWheel;
+use crate::timers::sleep::Sleep;
 
 /// A sleep until `at(1)`, registered for the task of `waker`, with its shard and its wheel.
 fn sleep(waker: &Arc<CountingWaker>) -> (Sleep, Arc<Shard>, TimingWheel) {

@@ -8,9 +8,9 @@ use std::task::Poll;
 
 use super::checker::{check, check_most, thread};
 use super::{CountingWaker, OVERDUE, Parts, PolledDriver, Route, at, bring_forward, register};
-use crate::alarm::Alarm;
-use crate::shard::Shard;
-use crate::watchdog::Watched;
+use crate::engine::alarm::Alarm;
+use crate::engine::shard::Shard;
+use crate::engine::watchdog::Watched;
 use crate::wheel::Nanos;
 
 const OUTCOMES: [&str; 2] = ["the driver sleeps", "the driver has been woken"];

@@ -19,16 +19,17 @@
 //! an invariant that holds because nothing happened proves nothing. Each model says without what it fails, and
 //! each of those changes has been tried.
 
-mod abandoned;
 mod checker;
 mod elsewhere;
 mod end;
 mod firing;
 mod futures;
 mod going_to_sleep;
+mod holders;
 mod purgatory;
 #[cfg(shuttle)]
 mod random;
+mod spare_entry;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -36,12 +37,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use crate::alarm::Alarm;
-use crate::bound::Bound;
-use crate::clock::Clock;
-use crate::driver::{Driver, Shards};
-use crate::notes::Notes;
-use crate::shard::{Shard, Turn};
+use crate::engine::alarm::Alarm;
+use crate::engine::bound::Bound;
+use crate::engine::driver::{Driver, Shards};
+use crate::engine::shard::{Shard, Turn};
+use crate::platform::clock::Clock;
+use crate::telemetry::notes::Notes;
 use crate::wheel::{Hierarchy, Key, Nanos, Resolution};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);

@@ -7,10 +7,10 @@ use std::task::{Context, Poll};
 
 use super::checker::{block_on, check, check_most, thread};
 use super::{CountingWaker, HOUR, Parts, Route, at, turn};
-use crate::purgatory::{Purgatory, Watch, WatchError};
-use crate::shard::Shard;
-use crate::sync::{AtomicBool, AtomicUsize, Ordering};
-use crate::timing_wheel::TimingWheel;
+use crate::engine::shard::Shard;
+use crate::handle::timing_wheel::TimingWheel;
+use crate::platform::sync::{AtomicBool, AtomicUsize, Ordering};
+use crate::services::purgatory::{Purgatory, Watch, WatchError};
 
 /// A purgatory, and the one shard of its wheel.
 fn purgatory() -> (Purgatory<u8>, Arc<Shard>) {

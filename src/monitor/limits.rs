@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{Exceeded, Unhealthy};
-use crate::histogram::{assert_quantile, told_of};
-use crate::stats::Stats;
-use crate::timing_wheel::TimingWheel;
+use crate::handle::timing_wheel::TimingWheel;
+use crate::telemetry::histogram::{assert_quantile, told_of};
+use crate::telemetry::stats::Stats;
 
 /// What a healthy wheel does not exceed, for [`TimingWheel::health`] and [`Stats::check`]. A value equal to its limit
 /// is healthy; without a limit any value is. A wheel that has ended never is healthy.

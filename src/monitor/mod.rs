@@ -85,6 +85,6 @@
 mod limits;
 mod unhealthy;
 
-pub use crate::histogram::Histogram;
+pub use crate::telemetry::histogram::Histogram;
 pub use limits::Limits;
 pub use unhealthy::{Exceeded, Unhealthy};

@@ -38,17 +38,18 @@
 
 mod advance;
 mod bucket;
+mod bucket_queue;
 mod cancelling;
 mod census;
-mod delay_queue;
+pub(crate) mod divisor;
 mod earliest;
 mod invariants;
 mod key;
-mod level;
 mod levels;
-mod moving;
 mod place;
+mod rescheduling;
 mod slab;
+pub(crate) mod tick;
 mod tolerant;
 
 use levels::{Levels, Slot};
@@ -59,7 +60,7 @@ pub(crate) use self::census::Census;
 pub use self::advance::Progress;
 pub use self::key::Key;
 pub(crate) use self::slab::MAX_ENTRIES;
-pub use crate::tick::{Nanos, Resolution};
+pub use self::tick::{Nanos, Resolution};
 
 /// Timers with a payload, ordered by deadline to within a tick.
 ///

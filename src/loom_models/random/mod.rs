@@ -11,8 +11,8 @@ use shuttle::rand::{Rng, thread_rng};
 use super::checker::{block_on, check_most, thread};
 use super::going_to_sleep::{assert_not_overslept, spawn_park};
 use super::{CountingWaker, HOUR, Parts, Route, at, register, turn};
-use crate::shard::Shard;
-use crate::timing_wheel::TimingWheel;
+use crate::engine::shard::Shard;
+use crate::handle::timing_wheel::TimingWheel;
 
 /// Four who arm and cancel in three shards, the runtime's park, and the driver's task.
 fn driver_among_many(route: Route) -> &'static str {

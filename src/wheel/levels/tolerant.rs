@@ -1,6 +1,6 @@
 //! The levels of entries that may be late: they wait for the end of their slot, and never move down.
 //!
-//! A deadline with a tolerance has been rounded up to a [grid](crate::tick::Grid), and many have been rounded to the
+//! A deadline with a tolerance has been rounded up to a [grid](crate::wheel::tick::Grid), and many have been rounded to the
 //! same. So a bucket here has one deadline, the end of its slot. Of all levels the finest is taken that reaches so far:
 //! its slots are so narrow that nearly all that was rounded lies at the end of one.
 //!
@@ -19,11 +19,11 @@
 //! below.
 
 use super::{Levels, Slot};
-use crate::tick::{Nanos, Tick};
 use crate::wheel::bucket::Kind;
-use crate::wheel::delay_queue::Queued;
+use crate::wheel::bucket_queue::Queued;
 use crate::wheel::key::Key;
 use crate::wheel::place::{BucketId, Place};
+use crate::wheel::tick::{Nanos, Tick};
 
 /// How many slots each of them has.
 pub(super) const SLOTS: u32 = 64;

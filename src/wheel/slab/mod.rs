@@ -12,7 +12,7 @@ use slab::{Slab, VacantEntry};
 
 use super::key::Key;
 use super::place::Place;
-use crate::tick::Nanos;
+use crate::wheel::tick::Nanos;
 
 /// Entries in one page. A power of two, so that an index splits into page and offset by shifting.
 const PAGE_LEN: usize = 1 << PAGE_BITS;

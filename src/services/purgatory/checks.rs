@@ -1,0 +1,171 @@
+//! What completes and ends operations under a key.
+
+use std::borrow::Borrow;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use super::error::WatchError;
+use super::handle::Purgatory;
+use super::operation::Watched;
+use crate::platform::contain::contained;
+
+impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
+    /// Tries the operations that are watched under `key`, the first to be watched first, and returns how many that
+    /// completed.
+    ///
+    /// Call it after what their conditions look at has changed: each of them is tried after that. One that another
+    /// thread is trying is left to that thread, which tries it once more, and is not counted here. If that has gone on for
+    /// 16 tries in a row, because other threads check all the time, the thread leaves the operation to its task, as
+    /// [`check_in_tasks`](Self::check_in_tasks) does. Operations that are added meanwhile try themselves.
+    ///
+    /// # Panics
+    /// Only if hashing or comparing keys does. A condition that panics is dropped, and who awaits its operation gets
+    /// the panic; a waker that panics harms nobody else.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::sync::{Arc, Mutex};
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    ///
+    /// let purgatory = TimingWheel::new().purgatory();
+    /// let queue = Arc::new(Mutex::new(Vec::new()));
+    /// let take = || {
+    ///     let queue = queue.clone();
+    ///     move || queue.lock().unwrap().pop()
+    /// };
+    /// let [first, second] = [(); 2].map(|()| purgatory.watch(["queue"], Duration::from_secs(9), take()));
+    ///
+    /// queue.lock().unwrap().push("message");
+    /// assert_eq!(purgatory.check("queue"), 1);
+    /// assert_eq!(first.await, Ok("message"));
+    /// assert!(second.await.is_err());
+    /// # }
+    /// ```
+    pub fn check<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> usize
+    where
+        K: Borrow<Q>,
+    {
+        let mut completed = 0;
+        self.lists.each_under(key, |operation| {
+            completed += usize::from(operation.check(&self.lists));
+            contained(move || drop(operation));
+        });
+        completed
+    }
+
+    /// Has the operations that are watched under `key` tried in the tasks that await them, and returns how many those
+    /// are.
+    ///
+    /// No condition runs in this call, so unlike [`check`](Self::check) it may be called while a lock is held that
+    /// conditions take. It wakes all these tasks, also those whose conditions do not hold. An operation that nobody has
+    /// polled yet is tried at the first poll.
+    ///
+    /// # Panics
+    /// As [`check`](Self::check).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::sync::{Arc, Mutex};
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    ///
+    /// let purgatory = TimingWheel::new().purgatory();
+    /// let group = Arc::new(Mutex::new(0));
+    /// let members = group.clone();
+    /// let joined = purgatory.watch(["group"], Duration::from_secs(9), move || {
+    ///     Some(*members.lock().unwrap()).filter(|&members| members == 3)
+    /// });
+    ///
+    /// let mut members = group.lock().unwrap();
+    /// *members = 3;
+    /// assert_eq!(purgatory.check_in_tasks("group"), 1);
+    /// drop(members);
+    /// assert_eq!(joined.await, Ok(3));
+    /// # }
+    /// ```
+    pub fn check_in_tasks<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> usize
+    where
+        K: Borrow<Q>,
+    {
+        let mut told = 0;
+        self.lists.each_under(key, |operation| {
+            told += usize::from(operation.check_in_task());
+            contained(move || drop(operation));
+        });
+        told
+    }
+
+    /// Cancels the operations that are watched under `key`, whatever other keys they have, and returns how many that
+    /// were. Their conditions are not tried again.
+    ///
+    /// One whose condition another thread is trying completes if that holds, and is cancelled otherwise; it is not
+    /// counted.
+    ///
+    /// # Panics
+    /// As [`check`](Self::check).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::{TimingWheel, purgatory::WatchError};
+    ///
+    /// let purgatory = TimingWheel::new().purgatory();
+    /// let fetch = purgatory.watch([3, 4], Duration::from_secs(9), || None::<()>);
+    /// assert_eq!(purgatory.cancel(&4), 1);
+    /// assert_eq!(fetch.await, Err(WatchError::Cancelled));
+    /// # }
+    /// ```
+    pub fn cancel<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> usize
+    where
+        K: Borrow<Q>,
+    {
+        let mut cancelled = 0;
+        self.lists.each_under(key, |operation| self.cancel_one(operation, &mut cancelled));
+        cancelled
+    }
+
+    /// Cancels all operations, and returns how many that were, as [`cancel`](Self::cancel) does. Those that are to be
+    /// watched after that are tried, and are cancelled if they do not hold. The wheel goes on.
+    ///
+    /// The end of the wheel ends them too: each future that has been polled is woken.
+    ///
+    /// # Panics
+    /// Never.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::{TimingWheel, purgatory::WatchError};
+    ///
+    /// let purgatory = TimingWheel::new().purgatory();
+    /// let watch = |key| purgatory.watch([key], Duration::from_secs(9), || None::<()>);
+    /// let pending = [watch(1), watch(2)];
+    /// assert_eq!(purgatory.shutdown(), 2);
+    /// assert_eq!(watch(3).await, Err(WatchError::Cancelled));
+    /// # drop(pending);
+    /// # }
+    /// ```
+    pub fn shutdown(&self) -> usize {
+        let mut cancelled = 0;
+        self.lists.close(|operation| self.cancel_one(operation, &mut cancelled));
+        cancelled
+    }
+
+    fn cancel_one(&self, operation: Arc<dyn Watched<K>>, cancelled: &mut usize) {
+        *cancelled += usize::from(operation.end(&self.lists, WatchError::Cancelled));
+        contained(move || drop(operation));
+    }
+}

@@ -1,0 +1,118 @@
+//! What a wheel notes as it happens, beside what its shards count.
+
+use std::time::Duration;
+
+use crate::platform::sync::{AtomicU64, Ordering, ShortLock, ShortLockGuard};
+use crate::telemetry::events::Events;
+use crate::telemetry::histogram::Histogram;
+use crate::telemetry::stats::Stats;
+
+#[derive(Debug)]
+pub(crate) struct Notes {
+    /// The wheel's.
+    name: String,
+    events: Events,
+    of_turns: ShortLock<OfTurns>,
+    /// Relaxed, as all counts here: they guard no other memory.
+    turns: AtomicU64,
+    refused: AtomicU64,
+    stalls: AtomicU64,
+    wakers_panicked: AtomicU64,
+}
+
+/// What is noted of turns, under a lock that only they take: so they write without a locked instruction for each
+/// timer.
+#[derive(Debug, Default)]
+pub(crate) struct OfTurns {
+    pub(crate) lateness: Histogram,
+    pub(crate) lock_holds: Histogram,
+}
+
+impl Notes {
+    pub(crate) fn of(name: String) -> Self {
+        Self {
+            name,
+            events: Events::new(),
+            of_turns: ShortLock::new(OfTurns::default()),
+            turns: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            stalls: AtomicU64::new(0),
+            wakers_panicked: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn begins(
+        &self,
+        tick: Duration,
+        wheel_size: usize,
+        shards: usize,
+        max_pending: Option<usize>,
+    ) {
+        self.events.begins(&self.name, tick, wheel_size, shards, max_pending);
+    }
+
+    /// A shard ends, with so many timers pending. Told under its lock: so whoever finds all shards ended finds all of
+    /// this.
+    pub(crate) fn shard_ends(&self, pending: usize) {
+        self.events.shard_ends(pending);
+    }
+
+    /// All shards have ended, by whomever. Only the first to say so is heard.
+    pub(crate) fn ended(&self) {
+        self.tell();
+        self.events.ended(&self.name);
+    }
+
+    /// For a turn, before it takes a shard's lock: so whoever reads this, which takes a microsecond, keeps only the turn
+    /// waiting, and not those who arm and cancel.
+    pub(crate) fn of_turns(&self) -> ShortLockGuard<'_, OfTurns> {
+        self.of_turns.lock()
+    }
+
+    /// Somebody begins to turn the wheel.
+    pub(crate) fn turned(&self) {
+        self.turns.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A timer was refused, because as many are pending as may be. Tells whether the driver has to be woken, to tell of
+    /// it.
+    pub(crate) fn refused(&self) -> bool {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        self.events.refused()
+    }
+
+    /// For the driver, while it holds no lock: tells of what others have noted.
+    pub(crate) fn tell(&self) {
+        self.events.tell_refused(&self.name, || self.refused.load(Ordering::Relaxed));
+    }
+
+    /// The wheel is turned so late that its whole runtime may have stalled.
+    #[cold]
+    pub(crate) fn stalled(&self) {
+        let before = self.stalls.fetch_add(1, Ordering::Relaxed);
+        self.events.stalled(&self.name, before + 1);
+    }
+
+    /// A waker panicked as its timer fired, or as the wheel ended.
+    #[cold]
+    pub(crate) fn waker_panicked(&self) {
+        let before = self.wakers_panicked.fetch_add(1, Ordering::Relaxed);
+        self.events.waker_panicked(&self.name, before + 1);
+    }
+
+    pub(crate) fn copy_to(&self, stats: &mut Stats) {
+        {
+            let of_turns = self.of_turns.lock();
+            stats.lateness.copy_from(&of_turns.lateness);
+            stats.lock_holds.copy_from(&of_turns.lock_holds);
+        }
+        stats.turns = self.turns.load(Ordering::Relaxed);
+        stats.refused = self.refused.load(Ordering::Relaxed);
+        stats.stalls = self.stalls.load(Ordering::Relaxed);
+        stats.wakers_panicked = self.wakers_panicked.load(Ordering::Relaxed);
+    }
+}
