@@ -115,7 +115,7 @@ fn checks(stats: &Stats, bounds: Bounds, exceeded: &[Exceeded]) -> Vec<Check> {
     let time = |what, value: Option<Duration>, limit: Duration, ok| Check {
         what,
         value: value.map_or_else(|| "–".to_owned(), |value| format!("{:.3} ms", value.as_secs_f64() * 1e3)),
-        limit: format!("{limit:?}"),
+        limit: format!("{} ms", HumanCount(nanos(limit) / 1_000_000)),
         ok,
     };
     vec![

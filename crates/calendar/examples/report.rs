@@ -79,7 +79,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let zone = TimeZone::get("Europe/Berlin")?;
     let rule = last_business_days(holidays, zone.clone());
     let begins: Timestamp = "2026-01-10T00:00:00Z".parse()?;
-    println!("{}\n", rule.describe_from(begins).replace(", ", ",\n"));
+    println!("{}\n", rule.describe_from(begins).to_string().replace(", ", ",\n"));
     let plan = Plan::from(rule).to_string();
     // In one line there; here it has to fit a terminal.
     println!("stored:\n  {}\n", plan.replace(" holidays", "\n  holidays"));
