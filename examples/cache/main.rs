@@ -69,7 +69,7 @@ impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
             // Empty: the next insertion wakes this task.
             Poll::Pending
         })
-        .await
+        .await;
     }
 
     fn new(wheel: &TimingWheel, time_to_live: Duration) -> Self {

@@ -77,15 +77,15 @@ pub(crate) fn print(books: &Books, limits: Limits, stats: &Stats) -> Result<Vec<
 /// A limit: its name, what came of it, and what it was set to.
 fn rows(books: &Books, limits: Limits) -> [(&'static str, &Limit, Duration); 3] {
     [
-        ("head: closed", &books.head_timeouts, limits.header_timeout),
-        ("answer: 504", &books.request_timeouts, limits.request_timeout),
-        ("age: told to close", &books.keep_alive_ends, limits.keep_alive),
+        ("slow head", &books.head_timeouts, limits.header_timeout),
+        ("slow answer", &books.request_timeouts, limits.request_timeout),
+        ("age", &books.keep_alive_ends, limits.keep_alive),
     ]
 }
 
 fn print_limits(books: &Books, limits: Limits) {
     let mut table = Table::new();
-    let header = ["limit", "set to", "reached", "early", "late: half in", "99 % in", "all in"];
+    let header = ["limit", "set to", "reached", "early", "late: half", "99 %", "all within"];
     table.load_preset(ASCII_MARKDOWN).set_header(header);
     for (name, limit, set_to) in rows(books, limits) {
         let mut row = vec![
@@ -95,7 +95,7 @@ fn print_limits(books: &Books, limits: Limits) {
             HumanCount(limit.early()).to_string(),
         ];
         row.extend(
-            [0.5, 0.99, 1.0].map(|share| format!("{:.2} ms", limit.quantile(share).as_secs_f64() * 1e3)),
+            [0.5, 0.99, 1.0].map(|share| format!("{:.1} ms", limit.quantile(share).as_secs_f64() * 1e3)),
         );
         table.add_row(row);
     }

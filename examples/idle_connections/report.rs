@@ -25,7 +25,7 @@ pub(crate) fn report(
 ) -> Result<Vec<String>, Box<dyn Error>> {
     let mut table = Table::new();
     table.load_preset(ASCII_MARKDOWN);
-    table.set_header(["clients", "number", "held up", "closed in", "not closed", "late: half in", "all in"]);
+    table.set_header(["clients", "number", "held up", "closed in", "open", "late: half", "all within"]);
     let mut problems = Vec::new();
     for kind in KINDS {
         let (mut number, mut held_up, mut closed) = (0, 0, 0);
@@ -66,7 +66,7 @@ pub(crate) fn report(
         let millis = |quantile| match late.len() {
             0 => String::new(),
             _ => format!(
-                "{:.3} ms",
+                "{:.2} ms",
                 Duration::from_nanos(late.value_at_quantile(quantile)).as_secs_f64() * 1e3
             ),
         };
@@ -88,7 +88,7 @@ pub(crate) fn report(
         column.set_cell_alignment(CellAlignment::Right);
     }
     println!(
-        "{table}\n\nEach number is of those held up by the machine, closed by the server, and not closed."
+        "{table}\n\nEach number is of those held up by the machine, closed by the server, and left open."
     );
     println!(
         "The wheel saw {} timers for {} connections, and {} are left.",

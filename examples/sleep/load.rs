@@ -138,7 +138,7 @@ async fn compare(settings: Settings) -> Result<Vec<String>, Box<dyn Error>> {
     let Settings { sleeps, longest, ticks, short: _ } = settings;
     let mut timers = Vec::new();
     for tick in ticks.into_iter().map(Duration::from_micros) {
-        timers.push(Timer::new(format!("wheel, tick {tick:?}"), Some(wheel_with(tick)?))?);
+        timers.push(Timer::new(format!("tick {tick:?}"), Some(wheel_with(tick)?))?);
     }
     timers.push(Timer::new("tokio::time".into(), None)?);
     println!(
@@ -146,7 +146,7 @@ async fn compare(settings: Settings) -> Result<Vec<String>, Box<dyn Error>> {
         HumanCount(sleeps)
     );
 
-    let style = ProgressStyle::with_template("{prefix:18} {wide_bar} {human_pos} of {human_len}")?;
+    let style = ProgressStyle::with_template("{prefix:11} {wide_bar} {human_pos} of {human_len}")?;
     let bar = ProgressBar::new(sleeps * ROUNDS * timers.len() as u64).with_style(style);
     for _ in 0..ROUNDS {
         // In turn, so that a noisy machine disturbs all alike.
@@ -159,7 +159,7 @@ async fn compare(settings: Settings) -> Result<Vec<String>, Box<dyn Error>> {
 
     let mut table = Table::new();
     table.load_preset(ASCII_MARKDOWN);
-    table.set_header(["", "sleeps", "early", "half in", "99 % in", "all in", "turns"]);
+    table.set_header(["timers", "sleeps", "early", "late: half", "99 %", "all within", "turns"]);
     table.add_rows(timers.iter().map(Timer::row));
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     println!("{table}");

@@ -108,6 +108,8 @@ fn run_both(settings: Settings) -> Result<Vec<String>, Box<dyn Error>> {
     println!("Then they are silent. Runs on each kind of timers: {rounds}\n");
     let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} connections closed as idle")?;
     let bar = ProgressBar::new(2 * rounds * clients).with_style(style);
+    // Shown from the beginning, as the first is closed late.
+    bar.tick();
     let (mut tokios, mut wheels) = (Outcome::new(), Outcome::new());
     for round in 0..rounds {
         // Who is first changes from round to round.
