@@ -44,9 +44,13 @@ impl Scraper {
     pub(crate) async fn scrape(&mut self) -> Result<Scrape, BoxError> {
         let response = self.ask("/metrics").await?;
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("none");
-        if response.status() != StatusCode::OK || !kind.starts_with("text/plain; version=0.0.4") {
-            let (status, text) = (response.status(), response.body());
-            return Err(format!("the metrics are answered with {status}, content type {kind}: {text}").into());
+        if response.status() != StatusCode::OK {
+            return Err(format!("the metrics are answered with {}", response.status()).into());
+        }
+        if !kind.starts_with("text/plain; version=0.0.4") {
+            return Err(
+                format!("the content type of metrics must be text/plain; version=0.0.4, got {kind}").into()
+            );
         }
         Scrape::read(response.body())
     }

@@ -115,8 +115,8 @@ impl Ledger {
         if let Some((name, left @ (..=-1 | 1..))) = self.total.take()
             && self.has_parts
         {
-            self.problems
-                .push(format!("{name}: the parts are {} of that", if left < 0 { "more" } else { "less" }));
+            let what = if left < 0 { "more" } else { "less" };
+            self.problems.push(format!("{name}: the parts add up to {what}, by {}", left.abs()));
         }
         self.has_parts = false;
     }
