@@ -35,7 +35,7 @@ impl Recorded {
                 DebugValue::Counter(count) => ("counter", count as f64),
                 DebugValue::Gauge(value) => ("gauge", value.into_inner()),
                 DebugValue::Histogram(values) => {
-                    let values: Vec<f64> = values.into_iter().map(|value| value.into_inner()).collect();
+                    let values: Vec<f64> = values.iter().map(|value| **value).collect();
                     let count = values.len() as f64;
                     histograms.insert(name.clone(), values);
                     ("histogram", count)

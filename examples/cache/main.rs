@@ -10,6 +10,7 @@
 //! the counts do not add up, or if a timer is left at the end, the program says so and exits with 1.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -60,7 +61,7 @@ impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
     }
 
     /// Removes what has expired. It never ends: give it a task.
-    async fn remove_expired(&self) {
+    async fn remove_expired(&self) -> Infallible {
         poll_fn(|cx| {
             let Entries { values, deadlines } = &mut *self.lock();
             while let Some(expired) = ready!(deadlines.poll_expired(cx)) {
@@ -69,7 +70,7 @@ impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
             // Empty: the next insertion wakes this task.
             Poll::Pending
         })
-        .await;
+        .await
     }
 
     fn new(wheel: &TimingWheel, time_to_live: Duration) -> Self {

@@ -1,4 +1,4 @@
-//! A headless Chromium, by the protocol of WebDriver.
+//! A headless Chromium, by the protocol of `WebDriver`.
 
 use std::process::{Command, Stdio};
 
@@ -71,7 +71,7 @@ impl Browser {
         self.command("execute/sync", json!({ "script": script, "args": [] })).await
     }
 
-    /// By the protocol of Chromium's tools, for what WebDriver lacks.
+    /// By the protocol of Chromium's tools, for what `WebDriver` lacks.
     async fn tool(&self, command: &str, parameters: Value) -> Value {
         self.command("goog/cdp/execute", json!({ "cmd": command, "params": parameters }))
             .await
