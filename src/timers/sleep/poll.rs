@@ -15,7 +15,7 @@ impl Sleep {
     /// cooperative budget.
     ///
     /// With a waker of one's own, which tells some task what it was that came due, one task can look after any number
-    /// of timers: `examples/cache.rs` does that.
+    /// of timers.
     ///
     /// # Errors
     /// If the wheel ended before the deadline, or if there was no place for one more timer.
