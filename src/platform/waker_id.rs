@@ -32,6 +32,10 @@ impl WakerId {
     /// How many kinds are told apart. Their numbers are from 1 to this one.
     pub(crate) const KINDS: u8 = 64;
 
+    /// Stands for a waker that no task polls with: none has the address 0 but those that wake nobody.
+    pub(crate) const OF_NO_TASK: Self =
+        Self(NonZeroU64::new((Self::KINDS as u64) << ADDRESS_BITS).expect("there are kinds"));
+
     /// `None` for one that cannot be told from others.
     #[inline]
     pub(crate) fn of(waker: &Waker) -> Option<Self> {

@@ -4,9 +4,10 @@ use std::borrow::Borrow;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use super::cancelled::Cancelled;
 use super::error::WatchError;
 use super::handle::Purgatory;
-use super::operation::Watched;
+use super::listed::Listed;
 use crate::platform::contain::contained;
 
 impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
@@ -51,7 +52,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     {
         let mut completed = 0;
         self.lists.each_under(key, |operation| {
-            completed += usize::from(operation.check(&self.lists));
+            completed += usize::from(operation.check());
             contained(move || drop(operation));
         });
         completed
@@ -130,7 +131,43 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
         K: Borrow<Q>,
     {
         let mut cancelled = 0;
-        self.lists.each_under(key, |operation| self.cancel_one(operation, &mut cancelled));
+        self.lists.each_under(key, |operation| Self::cancel_one(operation, &mut cancelled));
+        cancelled
+    }
+
+    /// As [`cancel`](Self::cancel), and returns what it has cancelled: the keys of each operation, the first to be
+    /// watched first.
+    ///
+    /// # Panics
+    /// As [`check`](Self::check).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    ///
+    /// let purgatory = TimingWheel::new().purgatory();
+    /// let _fetch = purgatory.watch([("topic", 3), ("client", 7)], Duration::from_secs(9), || None::<()>);
+    /// let cancelled = purgatory.cancel_and_list(&("topic", 3));
+    /// let clients = cancelled[0].keys().filter(|key| key.0 == "client");
+    /// assert_eq!(clients.collect::<Vec<_>>(), [&("client", 7)]);
+    /// # }
+    /// ```
+    pub fn cancel_and_list<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Vec<Cancelled<K>>
+    where
+        K: Borrow<Q>,
+    {
+        let mut cancelled = Vec::new();
+        self.lists.each_under(key, |operation| {
+            if operation.end(WatchError::Cancelled) {
+                cancelled.push(Cancelled::new(operation));
+            } else {
+                contained(move || drop(operation));
+            }
+        });
         cancelled
     }
 
@@ -160,12 +197,12 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// ```
     pub fn shutdown(&self) -> usize {
         let mut cancelled = 0;
-        self.lists.close(|operation| self.cancel_one(operation, &mut cancelled));
+        self.lists.close(|operation| Self::cancel_one(operation, &mut cancelled));
         cancelled
     }
 
-    fn cancel_one(&self, operation: Arc<dyn Watched<K>>, cancelled: &mut usize) {
-        *cancelled += usize::from(operation.end(&self.lists, WatchError::Cancelled));
+    fn cancel_one(operation: Arc<dyn Listed<K>>, cancelled: &mut usize) {
+        *cancelled += usize::from(operation.end(WatchError::Cancelled));
         contained(move || drop(operation));
     }
 }

@@ -45,17 +45,26 @@
 //! | `purgeInterval`, the reaper | nothing: what ends leaves all lists at once |
 //! | `shutdown` | [`shutdown`](Purgatory::shutdown) |
 
+mod awaited;
+mod cancelled;
 mod checks;
+mod count;
+mod deadline;
 mod error;
+mod expire;
 mod give_back;
 mod handle;
+mod links;
+mod listed;
 mod lists;
 mod make;
 mod operation;
+mod outcome;
 mod stage;
 mod trying;
 mod watch;
 
+pub use cancelled::Cancelled;
 pub use error::WatchError;
 pub use handle::Purgatory;
 pub use watch::Watch;
