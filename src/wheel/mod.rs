@@ -38,17 +38,16 @@
 
 mod advance;
 mod bucket;
+mod bucket_queue;
 mod cancelling;
 mod census;
-mod delay_queue;
 pub(crate) mod divisor;
 mod earliest;
 mod invariants;
 mod key;
-mod level;
 mod levels;
-mod moving;
 mod place;
+mod rescheduling;
 mod slab;
 pub(crate) mod tick;
 mod tolerant;
@@ -110,7 +109,7 @@ impl<T> Hierarchy<T> {
     pub fn new(resolution: Resolution, slots: usize) -> Self {
         assert!(
             (Self::MIN_SLOTS..=Self::MAX_SLOTS).contains(&slots),
-            "a level of {slots} slots: it takes from {} to {}",
+            "slots must be {} to {}, got {slots}",
             Self::MIN_SLOTS,
             Self::MAX_SLOTS,
         );
