@@ -54,7 +54,7 @@ impl Deadline {
         if self.is_rounded {
             self.shard.register_rounded(now, self.at, waker)
         } else {
-            self.shard.replace_abandoned(now, self.at, waker)
+            self.shard.register_or_take_over(now, self.at, waker)
         }
     }
 

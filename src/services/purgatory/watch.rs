@@ -15,21 +15,19 @@ use super::error::WatchError;
 use super::give_back::GiveBack;
 use super::outcome::Outcome;
 
-/// The future of [`Purgatory::watch`](crate::Purgatory::watch): what its operation completes with, or why it did not.
+/// The future of [`Purgatory::watch`](crate::Purgatory::watch): what the operation completes with, or why it did not.
 ///
-/// The operation is watched as long as this is there, polled or not; but only a poll finds that its deadline has come.
-/// Dropping it takes the operation out of every list and its timer out of the wheel. It is `Unpin`, and may be polled
-/// on any thread, in any runtime or executor.
+/// The operation is watched as long as its future is there, polled or not. Dropping the future takes the operation out of
+/// every list and its timer out of the wheel. It is `Unpin`, and may be polled on any thread, in any runtime or executor.
 ///
 /// # Cancel safety
 /// A check may complete the operation before its future is polled. A future that is dropped in between, as by
 /// `select!`, drops what the condition returned. Where that must not be lost, such as an item that the condition has
-/// taken from a queue, say with [`give_back`](Self::give_back) where it goes. A wait by `&mut watch` that is dropped
-/// loses nothing.
+/// taken from a queue, say with [`give_back`](Self::give_back) where it goes. Dropping `&mut watch` loses nothing.
 ///
 /// # Panics
-/// If it is polled again after it was ready. If its condition panics: that poll does too, or the one that comes after
-/// the check.
+/// If it is polled again after it was ready. If the condition panics: in that poll, or in the next one after the check
+/// that tried the condition.
 #[must_use = "dropping it withdraws the operation"]
 pub struct Watch<T> {
     state: State<T>,
@@ -86,10 +84,10 @@ pub(super) fn result<T>(outcome: Outcome<T>) -> Result<T, WatchError> {
 impl<T> Watch<T> {
     /// Has `code` take what the operation completes with, if this future is dropped before it returns that.
     ///
-    /// So an item that the condition has taken out of a queue can be put back, and the queue's key be checked for those
-    /// that still wait. `code` is called at most once: by whoever drops the future, or, if another thread is trying the
-    /// condition then, by that thread, should it hold. No lock of the purgatory's is held. Called again, this replaces
-    /// the code before. If `code` panics, the panic hook reports it, and nothing else happens.
+    /// This way an item that the condition has taken out of a queue can be put back, and the queue's key be checked for
+    /// operations that still wait. `code` is called at most once. Whoever drops the future calls it; or, if another thread
+    /// is trying the condition then, that thread does, should the condition hold. No lock of the purgatory is held. A
+    /// second call of this method replaces the code. If `code` panics, the panic hook reports it, and nothing else happens.
     ///
     /// # Examples
     ///
@@ -127,7 +125,7 @@ impl<T> Watch<T> {
         self
     }
 
-    /// When the operation expires; `None` if it has ended before it needed a deadline, or if this has returned.
+    /// When the operation expires; `None` once it has ended.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         match &self.state {
