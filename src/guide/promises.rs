@@ -237,6 +237,10 @@
 //! - `tests/purgatory/checks.rs`: `conditions_that_check_each_other_complete_in_a_chain`,
 //!   `a_condition_that_does_not_hold_yet_is_tried_again_when_one_within_it_checks_its_key`,
 //!   `a_check_in_tasks_may_hold_a_lock_that_conditions_take`
+//! - `tests/purgatory/ends.rs`: `an_operation_that_nobody_polls_expires_and_leaves_all_behind`,
+//!   `an_operation_that_nobody_polls_learns_of_the_end_of_its_wheel_wherever_that_comes_from`
+//! - `tests/purgatory/keys.rs`:
+//!   `a_check_of_a_long_list_misses_nothing_and_ends_though_operations_leave_and_come_meanwhile`
 //! - `tests/purgatory/give_back.rs`: `no_item_that_a_condition_has_popped_is_lost_when_select_drops_its_future`,
 //!   `an_item_that_another_thread_pops_as_the_future_is_dropped_is_given_back_there`
 //! - `tests/purgatory_memory.rs`: `a_million_operations_that_ended_hold_no_memory_under_a_key_that_is_never_checked`
@@ -245,6 +249,7 @@
 //!   `of_a_check_a_cancel_and_the_deadline_one_wins`, `an_operation_dropped_as_it_is_checked_leaves_nothing_behind`,
 //!   `an_operation_added_as_the_purgatory_is_shut_down_is_cancelled`,
 //!   `an_operation_added_to_one_list_as_the_next_is_closed_leaves_it`,
+//!   `an_operation_that_nobody_polls_expires_as_it_is_checked`,
 //!   `a_change_that_is_left_to_the_task_as_that_polls_is_not_missed`,
 //!   `a_change_that_comes_after_too_many_others_is_left_to_the_task`
 //!

@@ -34,6 +34,10 @@ impl WakerId {
     /// How many kinds can be told apart. Their numbers are 1 to this.
     pub(crate) const KINDS: u8 = 64;
 
+    /// Stands for a waker with which no task polls. Only wakers that wake nobody have the address 0.
+    pub(crate) const OF_NO_TASK: Self =
+        Self(NonZeroU64::new((Self::KINDS as u64) << ADDRESS_BITS).expect("there are kinds"));
+
     /// The id of a waker. `None` if there is no room for its kind, or if its data's address takes more than 56 bits.
     #[inline]
     pub(crate) fn of(waker: &Waker) -> Option<Self> {
