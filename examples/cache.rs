@@ -163,7 +163,7 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static, V: Clone + Send + 'static> Ca
 
 impl<V> Entry<V> {
     fn poll_expired(&mut self) -> Poll<Result<(), timingwheel::Error>> {
-        self.timer.poll_elapsed(&mut Context::from_waker(&self.waker))
+        self.timer.poll_try_wait(&mut Context::from_waker(&self.waker))
     }
 }
 

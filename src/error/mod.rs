@@ -13,7 +13,7 @@ use crate::wheel::tick::Nanos;
 /// Why a timer cannot run: its wheel has ended, or is full.
 ///
 /// What can return an error instead of a panic returns it: the `try_` methods, the responses of tower's services,
-/// [`Sleep::poll_elapsed`](crate::Sleep::poll_elapsed). `sleep` panics with its text, and a timeout returns it inside
+/// [`Sleep::poll_try_wait`](crate::Sleep::poll_try_wait). `sleep` panics with its text, and a timeout returns it inside
 /// [`Elapsed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Error {

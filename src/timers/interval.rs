@@ -141,7 +141,7 @@ impl Interval {
     /// As [`try_tick`](Self::try_tick).
     pub fn poll_try_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, Error>> {
         let budget = ready!(coop::poll_proceed(cx));
-        let result = ready!(self.sleep.poll_elapsed(cx));
+        let result = ready!(self.sleep.poll_try_wait(cx));
         budget.made_progress();
         Poll::Ready(result.map(|()| self.take_tick()))
     }

@@ -78,7 +78,7 @@ impl<K: Send + Sync, T: Send> Watch<K, T> {
         };
         let mut outcome = operation.poll(cx.waker(), lists);
         if outcome.is_none() {
-            let why = match ready!(timer.poll_elapsed(cx)) {
+            let why = match ready!(timer.poll_try_wait(cx)) {
                 Ok(()) => WatchError::Expired,
                 Err(error) => WatchError::CouldNotRun(error),
             };

@@ -29,7 +29,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     /// If an item has to wait and the wheel has ended, or has no place for one more timer.
-    /// [`try_poll_expired`](Self::try_poll_expired) returns an error instead.
+    /// [`poll_try_expired`](Self::poll_try_expired) returns an error instead.
     ///
     /// # Examples
     ///
@@ -49,7 +49,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
-        match ready!(self.try_poll_expired(cx)) {
+        match ready!(self.poll_try_expired(cx)) {
             None => Poll::Ready(None),
             Some(Ok(expired)) => Poll::Ready(Some(expired)),
             Some(Err(error)) => {
@@ -78,14 +78,14 @@ impl<T> DelayQueue<T> {
     /// queue.insert("job", Duration::from_secs(60));
     /// wheel.shutdown();
     ///
-    /// let error = poll_fn(|cx| queue.try_poll_expired(cx)).await.unwrap().unwrap_err();
+    /// let error = poll_fn(|cx| queue.poll_try_expired(cx)).await.unwrap().unwrap_err();
     /// assert!(error.is_shutdown());
     /// for item in queue.drain() {
     ///     println!("not done: {}", item.into_inner());
     /// }
     /// # }
     /// ```
-    pub fn try_poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Expired<T>, Error>>> {
+    pub fn poll_try_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Expired<T>, Error>>> {
         let mut has_looked = false;
         loop {
             let at = match self.schedule.turn(BATCH) {
@@ -115,7 +115,7 @@ impl<T> DelayQueue<T> {
                 }
                 sleep.move_to_at(self.schedule.now(), at);
             }
-            let now = match ready!(sleep.poll_elapsed(cx)) {
+            let now = match ready!(sleep.poll_try_wait(cx)) {
                 // The wheel's word counts, so that there is an end to this also where this thread has another clock.
                 Ok(()) => sleep.now().max(sleep.deadline_nanos()),
                 // What has come due meanwhile needs no timer.

@@ -183,7 +183,7 @@ impl Waits {
             if must_move || deadline < timer.deadline_nanos() {
                 move_timer(timer, None, deadline, wait.slack);
             }
-            let result = ready!(wakers.with(|waker| timer.poll_elapsed(&mut Context::from_waker(waker))));
+            let result = ready!(wakers.with(|waker| timer.poll_try_wait(&mut Context::from_waker(waker))));
             // Whatever this finds, it has used the timer up, by which the other would have been woken.
             if other.needs_timer() {
                 other.is_woken = true;

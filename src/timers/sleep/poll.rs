@@ -20,7 +20,7 @@ impl Sleep {
     /// # Errors
     /// If the wheel ended before the deadline, or if there was no place for one more timer.
     #[inline]
-    pub fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    pub fn poll_try_wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if self.waits_for(cx.waker()) { Poll::Pending } else { self.poll_changed(cx) }
     }
 
@@ -101,7 +101,7 @@ impl Sleep {
         }
     }
 
-    /// As [`poll_elapsed`](Self::poll_elapsed), but spends a unit of the task's cooperative budget, and is pending where
+    /// As [`poll_try_wait`](Self::poll_try_wait), but spends a unit of the task's cooperative budget, and is pending where
     /// that is used up: a task that only ever finds its timers elapsed has to let others run, as with tokio's.
     #[inline(always)]
     pub(super) fn poll_in_budget(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
