@@ -127,6 +127,7 @@ pub use services::{job, purgatory};
 pub use telemetry::stats::Stats;
 pub use timers::future_ext::FutureTimeExt;
 pub use timers::idle_guard::IdleGuard;
+pub use timers::idle_guard::events::IdleEvents;
 pub use timers::interval::Interval;
 pub use timers::sleep::Sleep;
 pub use timers::stream;

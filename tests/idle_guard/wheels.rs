@@ -146,5 +146,5 @@ fn a_guard_is_what_its_stream_is() {
     fn is_all<T: Send + Sync + Unpin + 'static>() {}
     is_all::<IdleGuard<TcpStream>>();
     // Beside the stream; a server holds very many.
-    assert_eq!(size_of::<IdleGuard<()>>(), 96);
+    assert_eq!(size_of::<IdleGuard<()>>(), 64);
 }

@@ -104,7 +104,7 @@ impl Sleep {
     /// As [`poll_try_wait`](Self::poll_try_wait), but spends a unit of the task's cooperative budget, and is pending where
     /// that is used up: a task that only ever finds its timers elapsed has to let others run, as with tokio's.
     #[inline(always)]
-    pub(super) fn poll_in_budget(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    pub(crate) fn poll_in_budget(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if self.waits_for(cx.waker()) { Poll::Pending } else { self.poll_changed_in_budget(cx) }
     }
 
