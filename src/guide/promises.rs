@@ -84,7 +84,7 @@
 //!   `a_timer_that_is_moved_into_the_past_wakes_once`,
 //!   `a_timer_that_is_discarded_elsewhere_as_it_fires_is_cancelled_or_fires`
 //! - `src/engine/shard/model.rs`: `whoever_takes_over_from_whom_each_timer_fires_once_in_its_tick_or_is_dropped`
-//! - `src/loom_models/abandoned.rs`: `a_timer_that_is_dropped_as_it_fires_has_fired_by_then_or_does_not`,
+//! - `src/loom_models/spare_entry.rs`: `a_timer_that_is_dropped_as_it_fires_has_fired_by_then_or_does_not`,
 //!   `a_timer_that_takes_over_as_the_driver_turns_fires_at_its_own_deadline`,
 //!   `of_timers_dropped_at_once_one_is_left_and_the_next_of_its_task_takes_it_over`
 //! - `src/loom_models/elsewhere.rs`: `a_timer_that_takes_the_place_of_one_dropped_elsewhere_fires_at_its_own_deadline`
@@ -151,10 +151,10 @@
 //!   `a_timer_that_was_dropped_does_not_wake_its_task`
 //! - `tests/elsewhere/wakers.rs`: `the_wheel_keeps_a_few_wakers_of_dropped_timers_and_no_more`
 //! - `tests/elsewhere/crowd.rs`: `old_timers_dropped_among_very_many_are_gone_at_once_and_their_wakers_soon`
-//! - `tests/elsewhere/abandoned.rs`: `it_counts_as_cancelled_at_once_and_keeps_one_waker_for_the_next`,
+//! - `tests/elsewhere/spare_entry.rs`: `it_counts_as_cancelled_at_once_and_keeps_one_waker_for_the_next`,
 //!   `it_does_not_wake_its_task`, `of_many_dropped_in_a_row_no_more_than_one_keeps_its_waker`,
 //!   `with_a_bound_and_where_the_clock_can_be_paused_it_is_gone_at_once`
-//! - `src/loom_models/abandoned.rs`: `a_timer_dropped_as_the_driver_lets_go_of_others_is_let_go_in_time`
+//! - `src/loom_models/spare_entry.rs`: `a_timer_dropped_as_the_driver_lets_go_of_others_is_let_go_in_time`
 //! - `src/loom_models/firing.rs`: `a_timer_that_was_discarded_elsewhere_does_not_fire_while_others_are_discarded`
 //!
 //! # A stale key harms nobody
@@ -165,7 +165,7 @@
 //! - `tests/hierarchy_model.rs`: `a_wheel_does_what_an_ordered_map_does_to_within_a_tick`
 //! - `tests/model/regressions.rs`: `a_stale_key_does_not_find_what_stands_where_its_entry_was_taken_from_the_front`
 //! - `src/wheel/slab/tests.rs`: `an_index_that_is_used_again_makes_another_key`
-//! - `src/wheel/moving.rs`: `a_stale_key_moves_nobody`
+//! - `src/wheel/rescheduling.rs`: `a_stale_key_moves_nobody`
 //! - `tests/delay_queue/keys.rs`: `a_key_that_has_outlived_its_item_touches_no_other`
 //! - `fuzz/targets/core.rs`
 //!

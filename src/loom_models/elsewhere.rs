@@ -1,14 +1,14 @@
 //! The entries of timers that were dropped elsewhere, which those that come take over, against the driver and each other.
 
-use super::abandoned::{Task, let_go, stats};
 use super::checker::{check, check_most, thread};
+use super::spare_entry::{Task, let_go, stats};
 use super::{CountingWaker, FULL_BATCH, at, register, shard, spawn_turn, turn};
 use crate::engine::shard::Shard;
 use crate::wheel::{Key, Nanos};
 
 /// As a task does that has no entry of its own to take over.
 fn replace(shard: &Shard, task: &Task, deadline: Nanos) -> Key {
-    let armed = shard.replace_abandoned(at(0), deadline, task.waker.clone());
+    let armed = shard.register_or_take_over(at(0), deadline, task.waker.clone());
     armed.expect("not refused").expect("not due")
 }
 
@@ -23,7 +23,7 @@ fn a_timer_that_takes_the_place_of_one_dropped_elsewhere_fires_at_its_own_deadli
             // What there is a turn for.
             register(&shard, at(1), &CountingWaker::new());
             let left = other.arm(at(before));
-            shard.discard_with_others(left);
+            shard.leave_in_batch(left);
             let driver = spawn_turn(&shard, at(1), FULL_BATCH);
             let key = replace(&shard, &task, at(deadline));
             driver.join().unwrap();
@@ -44,11 +44,11 @@ fn of_two_that_take_the_places_of_those_dropped_elsewhere_each_has_its_own() {
         let shard = shard(None);
         let (task, other, third) = (Task::new(&shard), Task::new(&shard), Task::new(&shard));
         let left = [third.arm(at(4)), third.arm(at(4))];
-        shard.discard_with_others(left[0]);
+        shard.leave_in_batch(left[0]);
         let elsewhere = thread::spawn({
             let shard = shard.clone();
             move || {
-                shard.discard_with_others(left[1]);
+                shard.leave_in_batch(left[1]);
                 (replace(&shard, &other, at(5)), other)
             }
         });

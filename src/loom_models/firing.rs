@@ -172,7 +172,7 @@ fn discarded_as_they_fire(timers: usize) -> &'static str {
         .into_iter()
         .map(|key| {
             let shard = shard.clone();
-            thread::spawn(move || shard.discard_with_others(key))
+            thread::spawn(move || shard.leave_in_batch(key))
         })
         .collect();
     turn(&shard, at(1), FULL_BATCH);
@@ -211,9 +211,9 @@ fn a_timer_that_was_discarded_elsewhere_does_not_fire_while_others_are_discarded
         let keys = [&waker, &waker, &other].map(|waker| register(&shard, at(1), waker));
         let owner = thread::spawn({
             let shard = shard.clone();
-            move || shard.discard_with_others(keys[2])
+            move || shard.leave_in_batch(keys[2])
         });
-        keys[..2].iter().for_each(|&key| shard.discard_with_others(key));
+        keys[..2].iter().for_each(|&key| shard.leave_in_batch(key));
         turn(&shard, at(1), FULL_BATCH);
         assert_eq!(waker.count(), 0);
         owner.join().unwrap();

@@ -19,16 +19,17 @@
 //! an invariant that holds because nothing happened proves nothing. Each model says without what it fails, and
 //! each of those changes has been tried.
 
-mod abandoned;
 mod checker;
 mod elsewhere;
 mod end;
 mod firing;
 mod futures;
 mod going_to_sleep;
+mod holders;
 mod purgatory;
 #[cfg(shuttle)]
 mod random;
+mod spare_entry;
 
 use std::pin::Pin;
 use std::sync::Arc;

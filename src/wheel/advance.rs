@@ -1,7 +1,7 @@
 //! Moving the clock: handing out what is due, and moving down what is not.
 
 use super::bucket::Kind;
-use super::delay_queue::Queued;
+use super::bucket_queue::Queued;
 use super::levels::tolerant_end;
 use super::{Hierarchy, Key, Nanos};
 

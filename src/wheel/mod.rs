@@ -38,17 +38,16 @@
 
 mod advance;
 mod bucket;
+mod bucket_queue;
 mod cancelling;
 mod census;
-mod delay_queue;
 pub(crate) mod divisor;
 mod earliest;
 mod invariants;
 mod key;
-mod level;
 mod levels;
-mod moving;
 mod place;
+mod rescheduling;
 mod slab;
 pub(crate) mod tick;
 mod tolerant;

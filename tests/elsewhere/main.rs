@@ -8,9 +8,9 @@
 //! So it is with an old timer in a shard with very many, and with one of those that are dropped where they were armed,
 //! until the next is armed.
 
-mod abandoned;
 mod counts;
 mod crowd;
+mod spare_entry;
 mod wakers;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

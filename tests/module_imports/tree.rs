@@ -28,7 +28,7 @@ impl Tree {
         for entry in fs::read_dir(folder).expect("a readable folder") {
             let path = entry.expect("a readable entry").path();
             let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
-            let child = [module.as_slice(), &[name.clone()]].concat();
+            let child = [module.as_slice(), std::slice::from_ref(&name)].concat();
             if path.is_dir() {
                 self.read_folder(&path, &child);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
@@ -72,8 +72,11 @@ impl Tree {
             }
         };
         for (number, name) in path.iter().enumerate().skip(1) {
-            let next =
-                if name == "super" { at[..at.len() - 1].to_vec() } else { [&*at, &[name.clone()]].concat() };
+            let next = if name == "super" {
+                at[..at.len() - 1].to_vec()
+            } else {
+                [&*at, std::slice::from_ref(name)].concat()
+            };
             if name == "super" || self.is_module(&next) {
                 at = next;
                 continue;

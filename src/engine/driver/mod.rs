@@ -34,7 +34,7 @@ use crate::wheel::{Nanos, Resolution};
 use turner::{Left, Turner};
 
 /// How long after the last handle went the driver looks again whether timers are left, and how long it then waits at
-/// the most until it does once more; see `shard::reference`.
+/// the most until it does once more; see `shard::holders`.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const LOOK_AGAIN_AT_THE_LATEST: Duration = Duration::from_secs(60);
 

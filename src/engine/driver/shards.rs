@@ -6,7 +6,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::wake;
-use crate::engine::shard::{Shard, Turn, only_spares_hold};
+use crate::engine::shard::{Shard, Turn, only_threads_hold};
 use crate::platform::clock::stopwatch;
 use crate::wheel::{Nanos, Progress, Resolution};
 
@@ -102,7 +102,7 @@ impl Shards {
         expired: &mut Vec<Waker>,
     ) -> Turned {
         let mut plan = Plan::NOTHING;
-        // What was discarded does not wait for the end of a tick, which may be long.
+        // Leftovers do not wait for the end of a tick, which may be long.
         let mut clear_by = Nanos::MAX;
         let mut all_ended = true;
         // Relaxed: two turns at a time may begin with the same.
@@ -142,7 +142,7 @@ impl Shards {
 
     /// Whether no timer is left, once no handle is.
     pub(super) fn are_unused(&self) -> bool {
-        self.all.iter().all(only_spares_hold)
+        self.all.iter().all(only_threads_hold)
     }
 
     /// Whether nothing will be due any more.

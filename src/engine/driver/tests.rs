@@ -161,7 +161,7 @@ fn what_was_dropped_elsewhere_does_not_wait_for_the_end_of_a_long_tick() {
     };
     let dropped = register(&shards[0], 7_200);
     register(&shards[1], 3_600);
-    shards[0].discard_with_others(dropped);
+    shards[0].leave_in_batch(dropped);
     let driven = Shards::new(&shards);
     let at = plan_after_turn(&driven, Nanos::ZERO, day).at;
     assert!(at <= now.after(Duration::from_secs(60)), "it is taken out {at:?}, an hour later");

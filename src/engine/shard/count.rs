@@ -1,7 +1,7 @@
 //! What a shard has counted, for the statistics of its wheel.
 
 use super::Shard;
-use super::cancelled::count_in;
+use super::leftovers::count_in;
 use crate::platform::sync::Ordering;
 use crate::telemetry::stats::Stats;
 use crate::wheel::Census;
@@ -13,7 +13,7 @@ const BUCKETS: usize = 1024;
 impl Shard {
     pub(crate) fn pending(&self) -> usize {
         let state = self.state.lock();
-        state.hierarchy.len() - self.look_at_discarded(|keys| count_in(keys, &state.hierarchy))
+        state.hierarchy.len() - self.leftovers.look(|keys| count_in(keys, &state.hierarchy))
     }
 
     pub(crate) fn add_to(&self, stats: &mut Stats) {
@@ -27,7 +27,7 @@ impl Shard {
         stats.cascaded += state.hierarchy.cascaded();
         stats.jobs_panicked += self.panics.load(Ordering::Relaxed);
         // One look for all, because others discard meanwhile: so what is pending is what stands on levels.
-        let mut left = self.look_at_discarded(|keys| {
+        let mut left = self.leftovers.look(|keys| {
             let discarded = count_in(keys, &state.hierarchy);
             stats.pending += state.hierarchy.len() - discarded;
             stats.cancelled += state.cancelled + discarded as u64;
@@ -36,8 +36,8 @@ impl Shard {
         drop(state);
         while let Some(from) = left {
             let state = self.state.lock();
-            left = self
-                .look_at_discarded(|keys| state.hierarchy.add_to_census(&mut census, from, BUCKETS, keys));
+            left =
+                self.leftovers.look(|keys| state.hierarchy.add_to_census(&mut census, from, BUCKETS, keys));
         }
         (stats.pending_by_level, stats.pending_tolerant) = (census.by_level, census.tolerant);
     }

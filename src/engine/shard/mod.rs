@@ -3,16 +3,15 @@
 //! Wakers are cloned before the lock is taken, and woken and dropped after it is let go: they are code of a
 //! user's, which may arm, move and drop timers, and panic.
 
-mod abandoned;
-mod cancelled;
+mod cancelling;
+mod changing;
 mod count;
-mod leaving;
+mod holders;
+mod kept_places;
+mod leftovers;
 #[cfg(all(test, not(loom)))]
 mod model;
-mod moving;
-mod places;
 mod published;
-mod reference;
 #[cfg(all(test, not(loom)))]
 mod testing;
 mod tolerant;
@@ -21,11 +20,12 @@ mod turn;
 use std::sync::Arc;
 use std::task::Waker;
 
-use abandoned::Abandoned;
-use cancelled::Cancelled;
+use leftovers::Leftovers;
 use published::Published;
 
-pub(crate) use reference::{ShardRef, only_spares_hold};
+#[cfg(all(test, loom))]
+pub(crate) use holders::give_up_kept;
+pub(crate) use holders::{ShardRef, only_threads_hold};
 pub(crate) use turn::Turn;
 
 use crate::engine::alarm::Alarm;
@@ -47,8 +47,7 @@ const AGE: u32 = YOUNG / 8;
 pub(crate) struct Shard {
     state: OwnLines<ShortLock<State>>,
     published: OwnLines<Published>,
-    cancelled: Cancelled,
-    abandoned: OwnLines<Abandoned>,
+    leftovers: Leftovers,
     /// Which of the wheel's shards this is, and how many there are.
     number: usize,
     shards: usize,
@@ -99,8 +98,7 @@ impl Shard {
                 cancelled: 0,
             })),
             published: OwnLines(Published::new()),
-            cancelled: Cancelled::new(),
-            abandoned: OwnLines(Abandoned::new()),
+            leftovers: Leftovers::new(),
             number,
             shards,
             clock,
@@ -275,10 +273,10 @@ impl Shard {
 
 impl Drop for Shard {
     fn drop(&mut self) {
-        // The wakers of what was discarded are strangers to whoever drops the last of a wheel.
-        let (unwanted, state) = self.lock_and_take_out();
+        // The wakers may be code of anyone's, also of one who does not drop this wheel.
+        let (left_wakers, state) = self.lock_and_clear();
         drop(state);
-        drop(unwanted);
+        drop(left_wakers);
         self.alarm.release_shard();
     }
 }

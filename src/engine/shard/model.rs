@@ -85,7 +85,7 @@ impl Model {
         let key = match taken_over {
             Some(key) => key,
             None => {
-                let armed = self.shard.replace_abandoned(self.now, deadline, waker.clone());
+                let armed = self.shard.register_or_take_over(self.now, deadline, waker.clone());
                 armed.expect("no end").expect("not due")
             }
         };
@@ -176,7 +176,7 @@ impl Model {
             }
             Op::DropElsewhere { which } => {
                 let Live { key, .. } = self.live.swap_remove(which % self.live.len());
-                self.shard.discard_with_others(key);
+                self.shard.leave_in_batch(key);
             }
         }
         self.shard.state.lock().hierarchy.assert_invariants();

@@ -28,9 +28,9 @@ impl Shard {
         self.published.next_expiration()
     }
 
-    /// For the driver: when what was discarded is to be taken out; never, if there is nothing.
+    /// For the driver: when the leftovers are to be cleared; never, if there are none.
     pub(crate) fn clear_by(&self) -> Nanos {
-        self.cancelled.clear_by()
+        self.leftovers.clear_by()
     }
 
     /// For the driver, which was to do this `due_since` then: moves the clock to `now`, and adds the wakers of up to
@@ -43,12 +43,12 @@ impl Shard {
         let mut notes = self.notes().of_turns();
         let mut state = self.state.lock();
         let held_since = stopwatch();
-        let unwanted = self.take_out_cancelled(&mut state, None);
+        let left_wakers = self.clear_leftovers(&mut state);
         if state.ended {
-            // The wakers of what was discarded are code of a user's.
+            // A waker is code of a user's.
             drop(state);
             drop(notes);
-            drop(unwanted);
+            drop(left_wakers);
             return Turn::Ended;
         }
         let before = expired.len();
@@ -76,7 +76,7 @@ impl Shard {
         drop(state);
         notes.lock_holds.record(held_since.elapsed());
         drop(notes);
-        drop(unwanted);
+        drop(left_wakers);
         self.give_back_what_left(&expired[before..]);
         turn
     }
@@ -84,7 +84,7 @@ impl Shard {
     /// Ends the shard, and adds the wakers of up to `batch` pending timers to `pending`: call it until it is done.
     /// Tells, if it ended by this call, how many were pending.
     pub(crate) fn end(&self, batch: usize, pending: &mut Vec<Waker>) -> (usize, Progress) {
-        let (unwanted, mut state) = self.lock_and_take_out();
+        let (left_wakers, mut state) = self.lock_and_clear();
         let ended = if std::mem::replace(&mut state.ended, true) { 0 } else { state.hierarchy.len() };
         self.notes().shard_ends(ended);
         let before = pending.len();
@@ -93,7 +93,7 @@ impl Shard {
         state.cancelled += taken as u64;
         self.published.set_ended();
         drop(state);
-        drop(unwanted);
+        drop(left_wakers);
         self.give_back(taken);
         (ended, progress)
     }
@@ -141,7 +141,7 @@ mod tests {
         let key = arm(Arc::new(Counts(Arc::downgrade(&shard))).into());
         // The end takes them out one by one. In between somebody elsewhere discards the second.
         assert_eq!(shard.end(1, &mut Vec::new()), (2, Progress::More));
-        shard.discard_with_others(key);
+        shard.leave_in_batch(key);
 
         let (turned, turns) = channel();
         thread::spawn(move || {

@@ -87,7 +87,7 @@ impl Owner {
             // A bound has to be kept to exactly.
             1 if !self.has_bound => {
                 if thread_rng().gen_bool(0.3) {
-                    self.shard.discard_with_others(timer.key);
+                    self.shard.leave_in_batch(timer.key);
                 } else {
                     self.shard.discard(timer.key, at(timer.deadline), WakerId::of(&timer.waker));
                 }
@@ -124,7 +124,7 @@ impl Owner {
             too_early: AtomicBool::new(false),
         });
         let waker: Waker = timer.clone().into();
-        match self.shard.replace_abandoned(at(0), at(deadline), waker.clone()) {
+        match self.shard.register_or_take_over(at(0), at(deadline), waker.clone()) {
             Ok(Some(key)) => self.timers.push(Owned { key, deadline, timer, waker, known: Known::Pending }),
             // The wheel has passed it meanwhile.
             Ok(None) => assert!(self.watch.hour.load(Ordering::Relaxed) >= deadline),
@@ -221,7 +221,7 @@ fn owners_at_work() -> &'static str {
     }
 }
 
-/// Fails for the reasons of the models in `firing` and `abandoned`.
+/// Fails for the reasons of the models in `firing` and `spare_entry`.
 #[test]
 fn timers_of_many_owners_fire_once_in_time_or_are_cancelled() {
     check_most(["it ended", "it went on", "one took over"], owners_at_work);

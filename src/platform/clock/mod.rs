@@ -1,13 +1,13 @@
 //! The only reader of the clock.
 
-mod parts;
+mod origin;
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::wheel::tick::Nanos;
-use parts::Origin;
+use origin::Origin;
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 

@@ -1,11 +1,15 @@
 //! The locks and atomics of the concurrent part, or the model checker's in a build with `--cfg loom`: loom's own, or
 //! shuttle's with `--cfg shuttle` too.
 
+mod references;
 mod short_lock;
+mod statics;
 
 use std::ops::Deref;
 
+pub(crate) use references::{references_to, uncount};
 pub(crate) use short_lock::{ShortLock, ShortLockGuard};
+pub(crate) use statics::statics;
 
 #[cfg(all(test, loom, not(shuttle)))]
 pub(crate) use loom::sync::{

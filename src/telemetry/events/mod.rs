@@ -1,11 +1,11 @@
 //! What a wheel tells as it happens: events of the crate `tracing` with the feature of that name, nothing without it.
 
-#[cfg(not(feature = "tracing"))]
-mod silent;
 #[cfg(feature = "tracing")]
-mod told;
+mod with_tracing;
+#[cfg(not(feature = "tracing"))]
+mod without_tracing;
 
-#[cfg(not(feature = "tracing"))]
-pub(crate) use silent::Events;
 #[cfg(feature = "tracing")]
-pub(crate) use told::Events;
+pub(crate) use with_tracing::Events;
+#[cfg(not(feature = "tracing"))]
+pub(crate) use without_tracing::Events;

@@ -77,7 +77,7 @@ impl Sleep {
         Poll::Ready(self.shard.finish(key, self.deadline))
     }
 
-    /// Takes the place of the abandoned timer, if that was one of the same task.
+    /// Takes over the entry of a dropped timer, if that was one of the same task.
     #[inline(always)]
     fn take_over(&mut self, now: Nanos, waker: &Waker) -> bool {
         let Some(id) = WakerId::of(waker) else { return false };
@@ -92,7 +92,7 @@ impl Sleep {
         // Of the clone, which is the one that stays: it need not have the address of the original.
         let waker = waker.clone();
         let id = WakerId::of(&waker);
-        match self.shard.replace_abandoned(now, self.deadline, waker)? {
+        match self.shard.register_or_take_over(now, self.deadline, waker)? {
             None => Ok(Poll::Ready(())),
             Some(key) => {
                 self.state = State::Registered { key, waker: id }.pack();

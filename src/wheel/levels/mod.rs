@@ -1,16 +1,17 @@
 //! The levels, their buckets, the delay queue that the buckets share, and the clock by which they are laid out.
 
 mod invariants;
-mod lens;
-mod moving;
+mod lengths;
+mod level;
+mod rescheduled;
 mod tolerant;
 
 use super::bucket::{Bucket, Kind};
-use super::delay_queue::{DelayQueue, Queued};
+use super::bucket_queue::{BucketQueue, Queued};
 use super::key::Key;
-use super::level::Level;
 use super::place::{BucketId, Place};
 use crate::wheel::tick::{Nanos, Resolution, Tick};
+use level::Level;
 use tolerant::TolerantLevels;
 pub(super) use tolerant::{RoundedSlot, end as tolerant_end};
 
@@ -43,7 +44,7 @@ pub(super) struct Levels {
     buckets: Vec<Bucket>,
     /// How many buckets a level has, but for the tolerant ones.
     slots: u32,
-    queue: DelayQueue,
+    queue: BucketQueue,
 }
 
 impl Levels {
@@ -56,7 +57,7 @@ impl Levels {
             tolerant: TolerantLevels::default(),
             buckets: Vec::new(),
             slots,
-            queue: DelayQueue::default(),
+            queue: BucketQueue::default(),
         };
         levels.make_buckets(slots, Kind::Finest);
         levels

@@ -20,7 +20,7 @@
 
 use super::{Levels, Slot};
 use crate::wheel::bucket::Kind;
-use crate::wheel::delay_queue::Queued;
+use crate::wheel::bucket_queue::Queued;
 use crate::wheel::key::Key;
 use crate::wheel::place::{BucketId, Place};
 use crate::wheel::tick::{Nanos, Tick};

@@ -1,7 +1,7 @@
 //! The arithmetic of one level: which of its slots a tick belongs to.
 
-use super::place::BucketId;
 use crate::wheel::divisor::Divisor;
+use crate::wheel::place::BucketId;
 use crate::wheel::tick::Tick;
 
 /// A ring of slots, each `width` ticks wide.

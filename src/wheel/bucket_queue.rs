@@ -34,11 +34,11 @@ impl Queued {
 
 /// Buckets by their beginning. Whoever pushes sees to it that none stands here twice.
 #[derive(Debug, Default)]
-pub(super) struct DelayQueue {
+pub(super) struct BucketQueue {
     heap: BinaryHeap<Reverse<Queued>>,
 }
 
-impl DelayQueue {
+impl BucketQueue {
     pub(super) fn push(&mut self, beginning: Nanos, bucket: BucketId) {
         self.heap.push(Reverse(Queued::new(beginning, bucket)));
     }
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_earliest_comes_first_and_of_two_that_begin_together_the_coarser() {
-        let mut queue = DelayQueue::default();
+        let mut queue = BucketQueue::default();
         for (beginning, bucket) in [(20, 1), (10, 3), (10, 128), (10, 69)] {
             queue.push(Nanos(beginning), BucketId(bucket));
         }

@@ -1,13 +1,10 @@
-//! How entries leave before the driver hands them out.
+//! Taking entries out before the driver hands them out.
 
 use std::task::Waker;
 
-use super::cancelled::{Pushed, Unwanted};
-use super::{CROWD, Shard, State};
+use super::{Shard, State};
 use crate::error::Error;
-use crate::platform::placement::shard_of_this_thread;
 use crate::platform::sync::ShortLockGuard;
-use crate::platform::waker_id::WakerId;
 use crate::wheel::{Key, Nanos};
 
 impl Shard {
@@ -64,71 +61,6 @@ impl Shard {
         }
         Some(waker)
     }
-
-    /// As [`cancel`](Self::cancel), for an owner who does not ask whether it is still there. Where it would take long it
-    /// is done later, with others; see `cancelled`. Otherwise one is left for the next timer; see `abandoned`.
-    #[inline]
-    pub(crate) fn discard(&self, key: Key, deadline: Nanos, waker: Option<WakerId>) {
-        if self.published.has_handed_out(deadline) {
-            return;
-        }
-        // Where the clock can be paused it depends on what is pending, and a bound has to be kept to exactly. Of a wheel
-        // that has ended nobody takes out what is left.
-        let may_stay = !self.is_pausable() && self.bound.is_none() && !self.has_ended();
-        let takes_long = self.published.is_old(key) || shard_of_this_thread(self.shards) != self.number;
-        if may_stay && takes_long {
-            self.discard_with_others(key);
-        } else if !(may_stay && waker.is_some_and(|waker| self.abandon(key, waker))) {
-            drop(self.cancel(key, deadline));
-        }
-    }
-
-    pub(crate) fn discard_with_others(&self, key: Key) {
-        match self.cancelled.push(key, || self.clock.now()) {
-            // Published first, looked second; see `alarm`.
-            Pushed::First(clear_by) => self.alarm.request(clear_by),
-            Pushed::Joined => {}
-            Pushed::Full => {
-                let mut state = self.state.lock();
-                let unwanted = self.take_out_cancelled(&mut state, Some(key));
-                drop(state);
-                drop(unwanted);
-            }
-        }
-    }
-
-    /// Has the driver come to take out what was discarded.
-    #[cold]
-    pub(super) fn request_clearing(&self) {
-        if self.clear_by() == Nanos::MAX {
-            let clear_by = self.cancelled.clear_after(self.clock.now());
-            // Published first, looked second; see `alarm`.
-            self.alarm.request(clear_by);
-        }
-    }
-
-    /// Looks at what was discarded. Under the lock.
-    pub(super) fn look_at_discarded<R>(&self, look: impl FnOnce(&[Key]) -> R) -> R {
-        self.cancelled.look(self.abandoned.look(), look)
-    }
-
-    /// Takes the lock, and takes out what was discarded.
-    pub(super) fn lock_and_take_out(&self) -> (Unwanted, ShortLockGuard<'_, State>) {
-        let mut state = self.state.lock();
-        (self.take_out_cancelled(&mut state, None), state)
-    }
-
-    pub(super) fn take_out_cancelled(&self, state: &mut State, another: Option<Key>) -> Unwanted {
-        // In this order: see `abandoned`.
-        let keys = self.cancelled.take();
-        let others = [another, self.abandoned.swap_out()];
-        let unwanted = Unwanted::of(keys, others, &mut state.hierarchy);
-        state.cancelled += unwanted.len() as u64;
-        if state.hierarchy.len() < CROWD {
-            self.published.set_old_before(0);
-        }
-        unwanted
-    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -150,18 +82,6 @@ mod tests {
     fn arm(shard: &Shard, deadline: Nanos) -> Key {
         let armed = shard.register(shard.clock().now(), deadline, Waker::noop().clone());
         armed.expect("not refused").expect("not due")
-    }
-
-    #[test]
-    fn what_is_discarded_after_the_end_leaves_the_driver_nothing_to_do() {
-        let shard = shard();
-        let far = shard.clock().now().after(60 * SECOND);
-        let (before, after) = (arm(&shard, far), arm(&shard, far));
-        shard.discard(before, far, None);
-        assert!(shard.next_turn() < far, "it was left for others");
-        assert_eq!(shard.end(100, &mut Vec::new()), (1, Progress::Done));
-        shard.discard(after, far, None);
-        assert_eq!(shard.next_turn(), Nanos::MAX);
     }
 
     #[test]
