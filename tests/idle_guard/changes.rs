@@ -71,6 +71,8 @@ async fn a_task_that_waits_is_woken_by_a_new_limit_of_which_it_does_not_know() {
         assert_pending!(waits.poll());
         advance(ms(5)).await;
         set(Some(ms(10)), &mut guard.lock().unwrap());
+        assert!(waits.is_woken(), "half of it has passed");
+        assert_pending!(waits.poll());
         advance(ms(4)).await;
         assert!(!waits.is_woken());
         advance(ms(1)).await;

@@ -18,11 +18,11 @@ use direction::Direction;
 use pin_project_lite::pin_project;
 use waits::Waits;
 
-use crate::handle::timing_wheel::TimingWheel;
 use crate::timers::tolerance::Tolerance;
 
 pin_project! {
-    /// A stream whose reads and writes do not wait for longer than they may, from [`TimingWheel::idle_guard`].
+    /// A stream whose reads and writes do not wait for longer than they may, from
+    /// [`TimingWheel::idle_guard`](crate::TimingWheel::idle_guard).
     ///
     /// | limit | bounds | passes |
     /// |---|---|---|
@@ -41,7 +41,7 @@ pin_project! {
     /// To act on silence rather than to fail, for instance to send a heartbeat, use [`idle_events`](Self::idle_events).
     ///
     /// A limit bounds a gap, not a request: a peer that sends a byte now and then can draw one out for ever. Put a
-    /// [`timeout`](TimingWheel::timeout) round the request for that.
+    /// [`timeout`](crate::TimingWheel::timeout) round the request for that.
     ///
     /// hyper's server waits for a read also while a handler runs. So set only the write limit under hyper, and
     /// `header_read_timeout` for reading.
@@ -50,7 +50,7 @@ pin_project! {
     /// until the limit had passed.
     ///
     /// # Precision
-    /// As [`sleep`](TimingWheel::sleep): an operation never returns an error early. A limit of zero refuses to wait.
+    /// As [`sleep`](crate::TimingWheel::sleep): an operation never returns an error early. A limit of zero refuses to wait.
     /// With a [tolerance](Self::with_tolerance) the error is late by less than that. A task that is not polled for more
     /// than a second after the timer has woken it, as on a machine that was suspended, waits for another limit.
     ///
