@@ -149,27 +149,6 @@ async fn a_clock_that_jumps_over_the_deadline_before_the_first_poll_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reset_has_the_tolerance_that_it_is_given_or_none() {
-    let wheel = TimingWheel::new();
-    let mut sleep = registered(wheel.sleep(secs(30)).with_tolerance(eighth()));
-    for exact in [secs(7), secs(45)] {
-        let exact = Instant::now() + exact;
-        Pin::new(&mut *sleep).reset(exact);
-        assert_eq!(sleep.deadline(), exact, "an exact one");
-        Pin::new(&mut *sleep).reset_with_tolerance(exact, eighth());
-        let late = sleep.deadline() - exact;
-        assert!(
-            late > Duration::ZERO && late < (exact - Instant::now()) / 8,
-            "a share of the new delay: {late:?}"
-        );
-    }
-    let deadline = sleep.deadline();
-    (&mut *sleep).await;
-    assert_eq!(Instant::now(), deadline);
-    assert_eq!(wheel.stats().fired, 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_connection_that_is_reset_again_and_again_ends_when_it_falls_silent() {
     let wheel = TimingWheel::new();
     let mut idle = registered(wheel.sleep(secs(60)).with_tolerance(eighth()));

@@ -10,7 +10,8 @@ use std::task::Waker;
 ///
 /// A process has very many wakers but few kinds of them, which differ by the address of their functions: a kind is
 /// remembered by the first that is seen of it, and takes one byte here.
-// One word, with the kind's number in its upper byte and the other address below: it is moved in a register then. Written
+// One word, with the kind's number in its upper byte and the other address below, and six bits between them that others
+// may use: it is moved in a register then. Written
 // by parts and read as a whole soon after, the processor would have to wait until all of them lie in its cache.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WakerId(NonZeroU64);
@@ -25,10 +26,16 @@ static VTABLES: [AtomicUsize; WakerId::KINDS as usize] =
 /// So many are looked at without a call: more than most processes have.
 const FIRST: usize = 8;
 
-/// Bits below the number of the kind.
-const ADDRESS_BITS: u32 = 56;
+/// The number of the kind stands above these.
+const KIND_SHIFT: u32 = 56;
+
+/// As many as the addresses of processes have today, and two more. A waker beyond them cannot be told from others.
+const ADDRESS_BITS: u32 = 50;
 
 impl WakerId {
+    /// Zero in each: for whoever keeps one and has something to say beside it.
+    pub(crate) const UNUSED: u64 = (1 << KIND_SHIFT) - (1 << ADDRESS_BITS);
+
     /// How many kinds are told apart. Their numbers are from 1 to this one.
     pub(crate) const KINDS: u8 = 64;
 
@@ -39,7 +46,7 @@ impl WakerId {
         // Relaxed: the address is all there is to see.
         let known = VTABLES[..FIRST].iter().position(|known| known.load(Ordering::Relaxed) == vtable);
         let place = known.or_else(|| find_or_remember(vtable))?;
-        let kind = NonZeroU64::new((place as u64 + 1) << ADDRESS_BITS)?;
+        let kind = NonZeroU64::new((place as u64 + 1) << KIND_SHIFT)?;
         let data = waker.data().addr() as u64;
         (data >> ADDRESS_BITS == 0).then_some(Self(kind | data))
     }
@@ -50,17 +57,21 @@ impl WakerId {
         self.0
     }
 
-    /// The one that had these [bits](Self::to_bits).
+    /// The one that had these [bits](Self::to_bits), whatever stands in those that are [unused](Self::UNUSED).
     #[inline]
     pub(crate) const fn from_bits(bits: NonZeroU64) -> Self {
-        Self(bits)
+        match NonZeroU64::new(bits.get() & !Self::UNUSED) {
+            Some(bits) => Self(bits),
+            // No kind has the number zero.
+            None => Self(bits),
+        }
     }
 
     /// Whether that waker has these addresses. With fewer instructions than to look for its kind among all.
     #[inline]
     pub(crate) fn is_of(self, waker: &Waker) -> bool {
         let word = self.0.get();
-        let (kind, data) = (word >> ADDRESS_BITS, word & ((1 << ADDRESS_BITS) - 1));
+        let (kind, data) = (word >> KIND_SHIFT, word & ((1 << ADDRESS_BITS) - 1));
         let vtable = usize::try_from(kind - 1).ok().and_then(|place| VTABLES.get(place));
         data == waker.data().addr() as u64
             && vtable.is_some_and(|known| {

@@ -13,11 +13,14 @@ use crate::wheel::tick::{Grid, Nanos, Resolution};
 ///
 /// | given to | it counts |
 /// |---|---|
-/// | [`Sleep::with_tolerance`](crate::Sleep::with_tolerance), [`Timeout::with_tolerance`](crate::Timeout::with_tolerance) | for the deadline that is set: a reset has a tolerance of its own, or none |
-/// | [`Sleep::reset_with_tolerance`](crate::Sleep::reset_with_tolerance) and its kin | for the new deadline; a share is one of the new delay |
+/// | [`Sleep::with_tolerance`](crate::Sleep::with_tolerance), [`Timeout::with_tolerance`](crate::Timeout::with_tolerance) | for the deadline that is set, and for those of later resets; a share stays the time that it came to |
+/// | [`Sleep::reset_with_tolerance`](crate::Sleep::reset_with_tolerance) and its kin | for the new deadline and later ones; a share is one of the new delay |
 /// | [`IdleGuard::with_tolerance`](crate::IdleGuard::with_tolerance) | for each wait; a share is one of the limit |
+/// | [`Interval::with_tolerance`](crate::Interval::with_tolerance) | for each tick; a share is one of the period |
+/// | [`stream::Timeout::with_tolerance`](crate::stream::Timeout::with_tolerance), [`IdleTimeout`](crate::stream::IdleTimeout::with_tolerance), [`ChunksTimeout`](crate::stream::ChunksTimeout::with_tolerance), [`Throttle`](crate::stream::Throttle::with_tolerance) | for each gap or chunk; a share is one of its time |
+/// | [`DelayQueue::with_tolerance`](crate::time::DelayQueue::with_tolerance) | for each item, as a time |
 ///
-/// Intervals, the adapters of streams and what is built on them are exact.
+/// Jobs and purgatories are exact.
 ///
 /// # Precision
 /// Never early. Late by less than the tolerance, or by less than a [tick](crate::Builder::tick) if that is longer, and
@@ -124,11 +127,6 @@ impl Tolerance {
         let parts = (share * PARTS) as u16;
         Ok(Self { kind: Kind::Share(Share(parts)) })
     }
-
-    /// The grid to which the deadline of a timer with that delay is rounded up.
-    pub(crate) fn grid(self, resolution: Resolution, delay: Nanos) -> Option<Grid> {
-        Slack::new(self, resolution).grid(resolution, delay)
-    }
 }
 
 impl Share {
@@ -158,10 +156,14 @@ impl Slack {
 
     /// The grid to which the deadline of a timer with that delay is rounded up.
     pub(crate) fn grid(self, resolution: Resolution, delay: Nanos) -> Option<Grid> {
+        // Without a delay it is not to wait at all.
+        self.grid_for_more(resolution, delay).filter(|_| delay != Nanos::ZERO)
+    }
+
+    /// The grid for a timer with that delay, and for others that come after it.
+    pub(crate) fn grid_for_more(self, resolution: Resolution, delay: Nanos) -> Option<Grid> {
         match self {
             Self::None => None,
-            // It is not to wait at all.
-            _ if delay == Nanos::ZERO => None,
             Self::Grid(grid) => Some(grid),
             Self::Share(share) => resolution.grid_within(share.of(delay)),
         }

@@ -81,6 +81,23 @@ pub(crate) struct Grid {
     order: u8,
 }
 
+impl Grid {
+    /// As few bits as [`BITS`](Self::BITS), never zero.
+    pub(crate) const fn to_bits(self) -> u64 {
+        self.order as u64 + 1
+    }
+
+    /// The one that had these [bits](Self::to_bits); none for zero.
+    #[inline]
+    pub(crate) fn from_bits(bits: u64) -> Option<Self> {
+        let order = bits.checked_sub(1)?;
+        Some(Self { order: u8::try_from(order).expect("it has few bits") })
+    }
+
+    /// How many bits are enough for each of them, and for none.
+    pub(crate) const BITS: u32 = 6;
+}
+
 /// How long one tick is: the width of a slot of level 0.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Resolution {

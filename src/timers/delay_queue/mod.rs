@@ -95,6 +95,8 @@ pub struct DelayQueue<T> {
     stays: bool,
     /// Of the task that was told last that there is no item: the next insertion wakes it.
     told_empty: Option<Waker>,
+    /// How late an item may be.
+    tolerance: Duration,
 }
 
 impl<T> DelayQueue<T> {
@@ -266,7 +268,7 @@ impl<T> Unpin for DelayQueue<T> {}
 
 impl<T> fmt::Debug for DelayQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { schedule: _, sleep, stays: _, told_empty: _ } = self;
+        let Self { schedule: _, sleep, stays: _, told_empty: _, tolerance: _ } = self;
         f.debug_struct("DelayQueue")
             .field("len", &self.len())
             .field("capacity", &self.capacity())

@@ -107,7 +107,7 @@ impl<T> DelayQueue<T> {
             let sleep = self.sleep.as_mut().expect("an item comes after its wheel");
             // Woken before the time, the task moves it on then: so an item that is reset again and again costs nothing
             // here.
-            if sleep.armed().is_none_or(|armed| armed > at) {
+            if sleep.armed().is_none_or(|armed| armed > sleep.rounded(at)) {
                 if !has_looked {
                     has_looked = true;
                     self.schedule.tell(sleep.now());

@@ -113,7 +113,8 @@ impl Waits {
         loop {
             let earliest = self.earliest(direction);
             if must_move || earliest < self.timer.deadline_nanos() {
-                self.move_timer(None, earliest);
+                // Not into the past: it is from then on that an answer is expected.
+                self.move_timer(None, earliest.max(self.timer.now()));
             }
             let result = ready!(self.poll_timer(cx));
             // Whatever this finds, it has used the timer up, by which the other would have been woken.

@@ -57,7 +57,7 @@ impl Sleep {
             State::Registered { key, waker: _ } => ready!(self.poll_registered(key, waker)),
             State::Due | State::Elapsed => Ok(()),
         };
-        self.state = if result.is_ok() { State::Elapsed } else { State::Unregistered }.pack();
+        self.state.set(if result.is_ok() { State::Elapsed } else { State::Unregistered });
         Poll::Ready(result)
     }
 
@@ -68,7 +68,7 @@ impl Sleep {
             let current = waker.clone();
             let id = WakerId::of(&current);
             if let Ok(before) = self.shard.set_waker(key, current) {
-                self.state = State::Registered { key, waker: id }.pack();
+                self.state.set(State::Registered { key, waker: id });
                 // Last, as it may panic: what is remembered has to be true then.
                 drop(before);
                 return Poll::Pending;
@@ -82,7 +82,7 @@ impl Sleep {
     fn take_over(&mut self, now: Nanos, waker: &Waker) -> bool {
         let Some(id) = WakerId::of(waker) else { return false };
         let Some(key) = self.shard.take_over(now, self.deadline, waker, id) else { return false };
-        self.state = State::Registered { key, waker: Some(id) }.pack();
+        self.state.set(State::Registered { key, waker: Some(id) });
         true
     }
 
@@ -95,7 +95,7 @@ impl Sleep {
         match self.shard.register_or_take_over(now, self.deadline, waker)? {
             None => Ok(Poll::Ready(())),
             Some(key) => {
-                self.state = State::Registered { key, waker: id }.pack();
+                self.state.set(State::Registered { key, waker: id });
                 Ok(Poll::Pending)
             }
         }
@@ -113,7 +113,7 @@ impl Sleep {
         let result = ready!(self.poll_anew(cx));
         let Poll::Ready(budget) = coop::poll_proceed(cx) else {
             if result.is_ok() {
-                self.state = State::Due.pack();
+                self.state.set(State::Due);
             }
             return Poll::Pending;
         };

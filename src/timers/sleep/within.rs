@@ -56,7 +56,7 @@ impl Sleep {
     /// Takes the timer out of the wheel. There is no waker if none was registered, or if it has been woken.
     pub(crate) fn take_waker(&mut self) -> Option<Waker> {
         let State::Registered { key, .. } = self.state.unpack() else { return None };
-        self.state = State::Unregistered.pack();
+        self.state.set(State::Unregistered);
         self.shard.cancel(key, self.deadline)
     }
 }
