@@ -69,7 +69,7 @@ impl TimingWheel {
 
 #[track_caller]
 pub(crate) fn assert_period(period: Duration) {
-    assert!(!period.is_zero(), "an interval with a period of {period:?}: it takes at least 1ns");
+    assert!(!period.is_zero(), "interval period must be at least 1ns, got {period:?}");
 }
 
 /// Ticks in a period, from [`TimingWheel::interval`] and [`TimingWheel::interval_at`].

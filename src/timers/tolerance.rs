@@ -112,7 +112,7 @@ impl Tolerance {
     ///
     /// assert!(Tolerance::try_share(0.05).is_ok());
     /// let error = Tolerance::try_share(12.5).unwrap_err();
-    /// assert_eq!(error.to_string(), "a tolerance of 12.5 of the delay: it takes from 0 to 1");
+    /// assert_eq!(error.to_string(), "tolerance share must be 0 to 1, got 12.5");
     /// ```
     pub fn try_share(share: f64) -> Result<Self, ToleranceError> {
         // Not that of a number that is none.
@@ -185,7 +185,7 @@ pub struct ToleranceError {
 
 impl fmt::Display for ToleranceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a tolerance of {} of the delay: it takes from 0 to {}", self.share, Tolerance::MAX_SHARE)
+        write!(f, "tolerance share must be 0 to {}, got {}", Tolerance::MAX_SHARE, self.share)
     }
 }
 

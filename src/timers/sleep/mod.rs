@@ -35,10 +35,6 @@ pub struct Sleep {
     state: Packed,
 }
 
-// A server holds very many.
-#[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Sleep>() == 32 && size_of::<Option<Sleep>>() == 32);
-
 impl Sleep {
     /// The instant at which this is ready.
     ///

@@ -34,7 +34,7 @@ access_to_stream_within!(ChunksTimeout, stream);
 impl<S: Stream> ChunksTimeout<S> {
     #[track_caller]
     pub(super) fn new(stream: S, wheel: &TimingWheel, max_size: usize, duration: Duration) -> Self {
-        assert!(max_size > 0, "chunks of at most 0 items: it takes at least 1");
+        assert!(max_size > 0, "chunk size must be at least 1, got 0");
         Self {
             stream: stream.fuse(),
             max_size,
