@@ -174,3 +174,17 @@ async fn an_earlier_item_wakes_the_task_of_a_tolerant_queue_in_its_time() {
     assert_eq!(queue.next().await.unwrap().into_inner(), "sooner");
     assert!((secs(10)..secs(14)).contains(&start.elapsed()), "{:?}", start.elapsed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_tolerance_of_a_second_wakes_a_process_twice_in_1024_ms_at_the_most() {
+    for (tolerance, most) in [(Duration::from_millis(1_024), 64), (secs(1), 128)] {
+        let wheel = TimingWheel::new();
+        let mut sleeps = Vec::new();
+        for n in 0..5_000 {
+            let sleep = wheel.sleep(secs(10) + Duration::from_millis(n * 13));
+            sleeps.push(sleep.with_tolerance(Tolerance::time(tolerance)).deadline());
+        }
+        sleeps.dedup();
+        assert!(sleeps.len() <= most + 1, "{tolerance:?}: {} instants in 65 s", sleeps.len());
+    }
+}

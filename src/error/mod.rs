@@ -191,7 +191,7 @@ impl error::Error for Elapsed {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match &self.what {
             What::CouldNotRun(reason) => Some(reason),
-            What::Deadline | What::ReadLimit(_) | What::WriteLimit(_) => None,
+            What::Deadline | What::ReadLimit(_) | What::WriteLimit(_) | What::IdleLimit(_) => None,
         }
     }
 }

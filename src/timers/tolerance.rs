@@ -26,12 +26,12 @@ use crate::wheel::tick::{Grid, Nanos, Resolution};
 /// Never early. Late by less than the tolerance, or by less than a [tick](crate::Builder::tick) if that is longer, and
 /// by the machine's wake-up time.
 ///
-/// Deadlines are rounded up to multiples of a tick, 4 ticks, 16 and so on, whichever is the widest grid that the
+/// Deadlines are rounded up to multiples of a tick, 2 ticks, 4 and so on, whichever is the widest grid that the
 /// tolerance allows, counted from a year before the wheel was made. On a paused clock timers fire just then. So the
-/// grid is wider than a quarter of the tolerance, and a timer is late by anything from zero to less than the grid, by
-/// half of it on average. At a tick of 1 ms a tolerance of 1 s has a grid of 256 ms: 13 % of it are used on average.
-/// One of 1,024 ms has a grid of 1,024 ms. The tolerances that have a grid as wide as themselves are those of 1, 4, 16,
-/// 64, 256, 1,024 ticks and so on.
+/// grid is wider than half of the tolerance, and a timer is late by anything from zero to less than the grid, by
+/// half of it on average. At a tick of 1 ms a tolerance of 1 s has a grid of 512 ms, and one of 1,024 ms has a grid of
+/// 1,024 ms, which wakes a process half as often. All wider grids lie on the narrower ones, so timers with different
+/// tolerances fire together too.
 ///
 /// With a tolerance of less than a 15th of its delay a timer is still fired together with others, but moves through the
 /// wheel as one without. Less than a tick is none, and so is any tolerance of a delay of zero.
