@@ -6,10 +6,10 @@ use crate::wheel::tick::{Grid, Nanos, Resolution};
 
 /// How late a timer may be: by a time, or by a share of its delay.
 ///
-/// A timer with a tolerance stands in one place of the wheel until it fires, and fires together with others that are
-/// due at about the same time: their deadlines are rounded up to the same instant. So it is for what is measured in
-/// seconds and seldom fires, as the idle connections of a server, and makes very many of them cheaper; the more the
-/// tolerance is, the fewer times the wheel is turned.
+/// Deadlines of timers with tolerances are rounded up to the same instants. So such timers fire together with others
+/// that are due at about the same time, and stand in one place of the wheel until then. Use them for very many timers
+/// that are measured in seconds and seldom fire, such as those of idle connections. The greater the tolerance, the less
+/// often the wheel is turned.
 ///
 /// | given to | it counts |
 /// |---|---|

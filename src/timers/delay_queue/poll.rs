@@ -17,9 +17,10 @@ impl<T> DelayQueue<T> {
     /// Polls for the next item whose deadline has come. `None` if the queue is empty; there may be more after an
     /// insertion, which wakes the task.
     ///
-    /// Pending, it wakes the task when an item is due, when one is inserted or reset that is due earlier than the
-    /// others, and when the last is removed. It may also wake it with nothing due, now and then, where there are more than
-    /// 8 items, or where one was removed or reset to later. Of several tasks only the last that polled is woken. An item spends a unit of the task's cooperative budget.
+    /// A pending poll wakes the task when an item is due, when an item comes to be due before all others, and when the
+    /// last item is removed. Now and then the task is woken with nothing due: in a queue of more than 8 items, or after
+    /// an item was removed or reset to later. Of several tasks only the last that polled is woken. An item spends a unit
+    /// of the task's cooperative budget.
     ///
     /// # Precision
     /// As [`TimingWheel::sleep`](crate::TimingWheel::sleep), with the tick of the wheel that the queue is on.
@@ -62,8 +63,8 @@ impl<T> DelayQueue<T> {
     ///
     /// # Errors
     /// If an item has to wait and the wheel has ended, or has no place for one more timer. The items stay: those whose
-    /// deadline comes are handed out at later polls, and [`drain`](Self::drain) takes out all of them. Who is told that
-    /// there is no place is not woken when there is one: poll again after a while, or after an insertion.
+    /// deadline comes are handed out at later polls, and [`drain`](Self::drain) takes out all of them. Nothing wakes the task
+    /// when a place becomes free: poll again after a while, or after an insertion.
     ///
     /// # Examples
     ///

@@ -14,8 +14,8 @@ impl Sleep {
     /// Polls as the future does, but returns an error where that would panic, and spends none of the task's
     /// cooperative budget.
     ///
-    /// With a waker of one's own, which tells some task what it was that came due, one task can look after any number
-    /// of timers: `examples/cache.rs` does that.
+    /// With a waker of your own for each timer, one task can look after any number of timers: `examples/cache.rs` does
+    /// that.
     ///
     /// # Errors
     /// If the wheel ended before the deadline, or if there was no place for one more timer.

@@ -1,4 +1,4 @@
-//! What only those need that have a sleep within, as their alarm.
+//! What the owners of a sleep need that use it as their alarm.
 
 use std::task::Waker;
 
