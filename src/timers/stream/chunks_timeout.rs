@@ -45,7 +45,7 @@ impl<S: Stream> ChunksTimeout<S> {
     }
 
     /// With a tolerance: chunks that are not full may be late, by a time or by a share of their time. See
-    /// [`Tolerance`](crate::Tolerance).
+    /// [`Tolerance`].
     pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
         self.countdown.set_tolerance(tolerance);
         self

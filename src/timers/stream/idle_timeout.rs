@@ -33,7 +33,7 @@ impl<S: Stream> IdleTimeout<S> {
     }
 
     /// With a tolerance: the end may be late, by a time or by a share of the limit. See
-    /// [`Tolerance`](crate::Tolerance).
+    /// [`Tolerance`].
     pub fn with_tolerance(self, tolerance: Tolerance) -> Self {
         Self { timeout: self.timeout.with_tolerance(tolerance) }
     }

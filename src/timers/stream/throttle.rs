@@ -29,7 +29,7 @@ impl<S> Throttle<S> {
     }
 
     /// With a tolerance: items may be late, by a time or by a share of the distance. See
-    /// [`Tolerance`](crate::Tolerance).
+    /// [`Tolerance`].
     pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
         self.countdown.set_tolerance(tolerance);
         self

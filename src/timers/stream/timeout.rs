@@ -35,7 +35,7 @@ impl<S: Stream> Timeout<S> {
     }
 
     /// With a tolerance: the errors may be late, by a time or by a share of the limit. See
-    /// [`Tolerance`](crate::Tolerance).
+    /// [`Tolerance`].
     pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
         self.countdown.set_tolerance(tolerance);
         self
