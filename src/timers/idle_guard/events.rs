@@ -40,6 +40,7 @@ impl<S> IdleGuard<S> {
     /// let mut heartbeats = 0;
     /// let error = loop {
     ///     tokio::select! {
+    ///         biased; // At 30 s both are due.
     ///         message = stream.read_u8() => match message {
     ///             Ok(_message) => {}
     ///             Err(error) => break error,
