@@ -63,6 +63,11 @@
 //!   `exact_entries_beside_tolerant_ones_keep_their_nanosecond`
 //! - `tests/tolerance.rs`: `a_tolerant_sleep_is_never_early_and_late_by_less_than_it_may_be`,
 //!   `tolerant_sleeps_with_near_deadlines_wake_at_the_same_instant_and_never_move`
+//! - `tests/tolerance_kept.rs`: `a_reset_keeps_the_tolerance_as_the_time_that_it_came_to`
+//! - `tests/tolerance_elsewhere.rs`:
+//!   `ticks_of_a_tolerant_interval_are_late_by_less_than_they_may_be_and_its_schedule_is_exact`,
+//!   `a_tolerant_adapter_of_a_stream_is_late_by_less_than_it_may_be_in_each_gap`,
+//!   `items_of_a_tolerant_queue_come_in_order_with_their_deadlines_and_together`
 //! - `tests/idle_guard/tolerance.rs`: `a_tolerant_limit_is_never_early_and_late_by_less_than_it_may_be`
 //!
 //! # Exactly once, and none lost
