@@ -1,4 +1,4 @@
-//! Running a user's code so that its panic harms nobody else.
+//! Running user code so that its panic harms nobody else.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -6,10 +6,10 @@ use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use std::thread;
 
-/// Runs `code` of a user's, and tells whether it came to its end. If it panics, the panic hook has reported it, and
-/// that is all.
+/// Runs user code, and returns whether it came to its end. If it panics, the panic hook reports that, and the panic ends
+/// here.
 ///
-/// Nothing of ours may be half done meanwhile: no lock is held, and nothing borrowed is changed.
+/// The caller holds no lock meanwhile, and has nothing half done.
 pub(crate) fn contained(code: impl FnOnce()) -> bool {
     match catch_unwind(AssertUnwindSafe(code)) {
         Ok(()) => true,
@@ -20,29 +20,29 @@ pub(crate) fn contained(code: impl FnOnce()) -> bool {
     }
 }
 
-/// Drops what a panic carried, which may panic again as it is dropped.
+/// Drops the payload of a panic, which may panic again.
 fn discard(panic: Box<dyn Any + Send>) {
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        // Whoever goes on panicking here has had two chances.
+        // Dropping this one might panic once more.
         std::mem::forget(again);
     }
 }
 
-/// Runs `attempt`, and returns `None` if it panics, of which nobody is told. For what tells only by a panic that it is
-/// not to be had. Where panics abort the process, so does this one, and is reported.
+/// Runs `attempt`, and returns `None` if it panics. The panic is not reported. This is for resources that say only by a panic
+/// that they are missing. Where panics abort the process, this panic does too, and is reported.
 ///
-/// The process has one panic hook. The first attempt wraps it for good, in one that hands on all that is no attempt's.
-/// To do that for each attempt would lose panics and hooks of other threads, which come in between; as it is, one that is
-/// set in the very moment of the first attempt may be lost. A hook that is set later is told of attempts that fail.
+/// The process has one panic hook. The first attempt wraps it for good, in a hook that stays silent about attempts and
+/// hands on all other panics. Wrapping it for each attempt would lose panics and hooks of other threads in between. A hook
+/// that another thread sets in the moment of the first attempt may be lost. A hook that is set later sees failed attempts.
 pub(crate) fn without_a_message<T>(attempt: impl FnOnce() -> T) -> Option<T> {
     static WRAP: Once = Once::new();
     thread_local!(static ATTEMPTS: Cell<bool> = const { Cell::new(false) });
 
-    // In a model nothing is attempted.
+    // A model attempts nothing.
     if cfg!(all(test, loom)) {
         return None;
     }
-    // The hook cannot be changed while a panic goes on.
+    // The hook cannot be changed during a panic.
     if cfg!(panic = "unwind") && !thread::panicking() {
         WRAP.call_once(|| {
             let before = panic::take_hook();

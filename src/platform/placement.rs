@@ -1,4 +1,4 @@
-//! Which shard a thread uses.
+//! The shard of a thread.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,11 +10,11 @@ pub(crate) fn shard_of_this_thread(shards: usize) -> usize {
         return 0;
     }
     let number = tokio::runtime::worker_index().unwrap_or_else(number_of_other_thread);
-    // There are as many as workers, unless somebody chose otherwise, and division takes long.
+    // As a rule there are as many shards as workers, and division is slow.
     if number < shards { number } else { number % shards }
 }
 
-/// A number for a thread that is not a worker, the same at each call.
+/// A number for a thread that is not a worker: the same at each call.
 fn number_of_other_thread() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static NUMBER: Cell<Option<usize>> = const { Cell::new(None) });

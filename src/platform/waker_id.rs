@@ -1,17 +1,17 @@
-//! Whether two wakers are one, told by 8 bytes.
+//! Eight bytes that tell whether two wakers are the same.
 
 use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 
-/// The addresses that make a waker what it is. Two wakers that are alive at the same time and have the same addresses
-/// wake the same task.
+/// The two addresses of a waker: of its data and of its functions. Two wakers that are alive at the same time and have the
+/// same addresses wake the same task.
 ///
-/// A process has very many wakers but few kinds of them, which differ by the address of their functions: a kind is
-/// remembered by the first that is seen of it, and takes one byte here.
-// One word, with the kind's number in its upper byte and the other address below: it is moved in a register then. Written
-// by parts and read as a whole soon after, the processor would have to wait until all of them lie in its cache.
+/// A process has very many wakers but few kinds of them. A kind is the address of the functions. The first waker of a kind
+/// registers it, so a kind takes one byte here.
+// One word, with the kind's number in its upper byte and the other address below, so that it moves in a register. If its
+// parts were written one by one and read as a whole soon after, the processor would wait until all were in its cache.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WakerId(NonZeroU64);
 
@@ -29,14 +29,14 @@ const FIRST: usize = 8;
 const ADDRESS_BITS: u32 = 56;
 
 impl WakerId {
-    /// How many kinds are told apart. Their numbers are from 1 to this one.
+    /// How many kinds can be told apart. Their numbers are 1 to this one.
     pub(crate) const KINDS: u8 = 64;
 
-    /// `None` for one that cannot be told from others.
+    /// `None` if the waker's kind has no number.
     #[inline]
     pub(crate) fn of(waker: &Waker) -> Option<Self> {
         let vtable = std::ptr::from_ref(waker.vtable()).addr();
-        // Relaxed: the address is all there is to see.
+        // Relaxed: the address is the whole message.
         let known = VTABLES[..FIRST].iter().position(|known| known.load(Ordering::Relaxed) == vtable);
         let place = known.or_else(|| find_or_remember(vtable))?;
         let kind = NonZeroU64::new((place as u64 + 1) << ADDRESS_BITS)?;
@@ -44,13 +44,13 @@ impl WakerId {
         (data >> ADDRESS_BITS == 0).then_some(Self(kind | data))
     }
 
-    /// All of it. The upper byte is from 1 to [`KINDS`](Self::KINDS).
+    /// All of its bits. The upper byte is 1 to [`KINDS`](Self::KINDS).
     #[inline]
     pub(crate) const fn to_bits(self) -> NonZeroU64 {
         self.0
     }
 
-    /// The one that had these [bits](Self::to_bits).
+    /// The id that had these [bits](Self::to_bits).
     #[inline]
     pub(crate) const fn from_bits(bits: NonZeroU64) -> Self {
         Self(bits)
@@ -78,7 +78,7 @@ impl fmt::Debug for WakerId {
 #[inline(never)]
 fn find_or_remember(vtable: usize) -> Option<usize> {
     VTABLES.iter().position(|known| {
-        // Looks first: an attempt takes the cache line away from all who only look.
+        // A look first, because an attempt takes the cache line away from all who only look.
         let known = match known.load(Ordering::Relaxed) {
             0 => known
                 .compare_exchange(0, vtable, Ordering::Relaxed, Ordering::Relaxed)

@@ -11,8 +11,8 @@ const NANOS_IN_A_SECOND: u64 = 1_000_000_000;
 
 /// The seconds and nanoseconds of which an [`Instant`] is made.
 ///
-/// std tells them to nobody but a hasher, and that is not documented, so an [`Origin`] tries whether it is so. What is
-/// gained: subtraction is a call into std and takes some 60 instructions, and one is needed for each timer.
+/// Only a hasher is told these parts, and std does not document that, so an [`Origin`] tries whether it holds. The gain:
+/// std's subtraction is a call of some 60 instructions, and each timer needs one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Parts {
     seconds: i64,
@@ -28,7 +28,7 @@ impl Parts {
     }
 }
 
-/// Takes what each platform's instants have: signed or unsigned seconds, and nanoseconds.
+/// A hasher that takes the parts of each platform's instants: signed or unsigned seconds, and nanoseconds.
 impl Hasher for Parts {
     #[inline]
     fn write_i64(&mut self, seconds: i64) {
@@ -45,7 +45,7 @@ impl Hasher for Parts {
         self.nanos = nanos;
     }
 
-    /// Anything else is none of them.
+    /// Anything else is no such part.
     fn write(&mut self, _bytes: &[u8]) {
         *self = Self::default();
     }
@@ -59,7 +59,7 @@ impl Hasher for Parts {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
     instant: Instant,
-    /// None if instants are not made of them.
+    /// `None` if instants do not have these parts.
     parts: Option<Parts>,
 }
 
@@ -81,13 +81,13 @@ impl Origin {
         self.instant
     }
 
-    /// Where an instant lies: what is before the origin is at the origin, what is beyond reach at `MAX`.
+    /// An instant as a point in time: the origin if it is earlier, `MAX` if it is beyond reach.
     #[inline]
     pub(super) fn nanos(self, instant: Instant) -> Nanos {
         let Some(origin) = self.parts else { return self.nanos_by_std(instant) };
         let parts = Parts::of(instant);
         match u64::try_from(parts.seconds.wrapping_sub(origin.seconds)) {
-            // Less by a second than what 64 bits hold, for the nanoseconds.
+            // A second less than 64 bits hold, which leaves room for the nanoseconds.
             Ok(seconds) if seconds < u64::MAX / NANOS_IN_A_SECOND => {
                 let since_second = seconds * NANOS_IN_A_SECOND + u64::from(parts.nanos);
                 Nanos(since_second.saturating_sub(origin.nanos.into()))

@@ -56,12 +56,12 @@ impl AtomicWaker {
     }
 }
 
-/// Locks, also after a panic elsewhere: no code of a user's runs under our locks, so what they guard is whole.
+/// Locks, even after a panic elsewhere: no user code runs under our locks, so what they guard is whole.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// What others do not write to: a pair of cache lines, or more, of its own. Processors fetch them in pairs.
+/// A value on cache lines of its own, so that writes to its neighbours do not slow it down. Processors fetch lines in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct OwnLines<T>(pub(crate) T);

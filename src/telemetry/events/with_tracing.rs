@@ -1,6 +1,6 @@
-//! With the feature `tracing`. Subscribers are a user's code: they are called when no lock is held, and a panic of
-//! theirs does not reach whoever tells. Who refuses a timer may hold locks, a job's or one round many jobs, so that is
-//! noted, and told by the driver's task.
+//! With the feature `tracing`. Subscribers are user code: they are called while no lock is held, and their panics are
+//! contained. A refusal may happen under a lock of a job, or of many jobs. So it is noted first, and the driver's task
+//! reports it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -13,13 +13,13 @@ use crate::platform::contain::contained;
 
 const TARGET: &str = "timingwheel";
 
-/// How often what may happen very often is told, by std's clock.
+/// At most one event of a kind in this time, by std's clock, where very many may happen.
 const SELDOM: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct Events {
     refused: Seldom,
-    /// Whether the driver's task is to tell of a refusal.
+    /// Whether the driver's task has a refusal to report.
     has_refused: AtomicBool,
     stalled: Seldom,
     waker_panicked: Seldom,
@@ -53,19 +53,19 @@ impl Events {
         );
     }
 
-    /// A timer was refused. Tells whether the driver's task has to be woken, to tell of it.
+    /// A timer was refused. Returns whether the driver's task has to be woken to report it.
     pub(crate) fn refused(&self) -> bool {
         let is_told = self.refused.is_time();
         if is_told {
-            // Relaxed: to wake the task is a release, and it acquires before it looks.
+            // Relaxed: waking the task is a release, and the task acquires before it looks.
             self.has_refused.store(true, Ordering::Relaxed);
         }
         is_told
     }
 
-    /// For the driver's task, while it holds no lock: tells of a refusal, if that is to be. So many were so far.
+    /// For the driver's task, while it holds no lock: reports a refusal if one was noted. `refused` counts those so far.
     pub(crate) fn tell_refused(&self, wheel: &str, refused: impl FnOnce() -> u64) {
-        // One load where there is nothing to tell.
+        // One load if there is nothing to report.
         if self.has_refused.load(Ordering::Relaxed) && self.has_refused.swap(false, Ordering::Relaxed) {
             let refused = refused();
             contained(|| warn!(target: TARGET, wheel, refused, "a timing wheel is full and refuses a timer"));
@@ -81,12 +81,12 @@ impl Events {
             .tell(|| error!(target: TARGET, wheel, panicked, "a waker panicked as a timing wheel woke it"));
     }
 
-    /// A shard ends, with so many timers pending.
+    /// A shard ends with this many timers pending.
     pub(crate) fn shard_ends(&self, pending: usize) {
         self.pending_at_end.fetch_add(pending, Ordering::Relaxed);
     }
 
-    /// All shards have ended. Told once, by whoever finds that first.
+    /// All shards have ended. Only the first call sends the event.
     pub(crate) fn ended(&self, wheel: &str) {
         if !self.has_ended.swap(true, Ordering::Relaxed) {
             let pending = self.pending_at_end.load(Ordering::Relaxed);
@@ -95,7 +95,7 @@ impl Events {
     }
 }
 
-/// What is told at most once in a while, for when it happens again and again.
+/// Limits how often an event is sent that may happen again and again.
 #[derive(Debug, Default)]
 struct Seldom {
     last: Mutex<Option<std::time::Instant>>,
@@ -108,7 +108,7 @@ impl Seldom {
         }
     }
 
-    /// Whether it is time to tell it again, for who does so then.
+    /// Whether it is time to send it again. A caller that gets `true` has to.
     fn is_time(&self) -> bool {
         let now = stopwatch();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
