@@ -14,7 +14,7 @@ impl Sleep {
     /// Polls as the future does, but returns an error where that would panic, and spends none of the task's
     /// cooperative budget.
     ///
-    /// With a waker of your own for each timer, one task can look after any number of timers: `examples/cache.rs` does
+    /// With a waker of your own for each timer, one task can look after any number of timers: the example `cache` does
     /// that.
     ///
     /// # Errors
