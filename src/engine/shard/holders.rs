@@ -16,8 +16,8 @@
 //! | a thread that drops a timer | writes its tag, then checks whether a handle is left; if none is, it gives the reference up instead, and wakes the driver if this may have been the last timer |
 //! | the driver, once no handle is left | holds no reference itself; counts references, then tags; ends the wheel if there are no more references than tags; otherwise checks again later |
 //!
-//! The driver never ends a wheel too early. After the last handle, references and tags only get fewer. The driver
-//! counts references first and tags second, so it may find too many references or too few tags, but never the opposite.
+//! The driver never ends a wheel too early. After the last handle, references only get fewer. The driver counts them
+//! first, and tags second. So it may find too many references or too few tags, but never the opposite.
 //!
 //! The driver may miss the end. A thread that checked for a handle just before the last one went wakes nobody; if it
 //! still has its reference when the driver counts, the driver sees a timer. To order the two would take the very locked
