@@ -10,9 +10,9 @@ use std::task::Waker;
 ///
 /// A process has very many wakers, but few kinds of them. Wakers of one kind have the same functions. So kinds are
 /// numbered in the order in which they are first seen, and here a kind takes one byte.
-// This is one word, so that it is moved in a register: the upper byte is the kind's number, the rest the address of the
-// data. If it were written in parts and read as a whole soon after, the processor would wait until all parts are in its
-// cache.
+// This is one word, so that it is moved in a register: the upper byte is the kind's number, the lower bits are the address
+// of the data, and six bits between them are left to others. If it were written in parts and read as a whole soon after,
+// the processor would wait until all parts are in its cache.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WakerId(NonZeroU64);
 
@@ -27,21 +27,31 @@ static VTABLES: [AtomicUsize; WakerId::KINDS as usize] =
 /// So many kinds are searched without a call. Most processes have fewer.
 const FIRST: usize = 8;
 
-/// The number of bits below the kind's number.
-const ADDRESS_BITS: u32 = 56;
+/// The kind's number stands above these bits.
+const KIND_SHIFT: u32 = 56;
+
+/// As many bits as the addresses of processes have today, and two more. A waker beyond them cannot be told from others.
+const ADDRESS_BITS: u32 = 50;
 
 impl WakerId {
+    /// The bits that are zero in each id: for whoever keeps one and has something to say beside it.
+    pub(crate) const UNUSED: u64 = (1 << KIND_SHIFT) - (1 << ADDRESS_BITS);
+
     /// How many kinds can be told apart. Their numbers are 1 to this.
     pub(crate) const KINDS: u8 = 64;
 
-    /// The id of a waker. `None` if there is no room for its kind, or if its data's address takes more than 56 bits.
+    /// Stands for a waker with which no task polls. Only wakers that wake nobody have the address 0.
+    pub(crate) const OF_NO_TASK: Self =
+        Self(NonZeroU64::new((Self::KINDS as u64) << KIND_SHIFT).expect("there are kinds"));
+
+    /// The id of a waker. `None` if there is no room for its kind, or if its data's address takes more than 50 bits.
     #[inline]
     pub(crate) fn of(waker: &Waker) -> Option<Self> {
         let vtable = std::ptr::from_ref(waker.vtable()).addr();
         // Relaxed: no other memory goes with the address.
         let known = VTABLES[..FIRST].iter().position(|known| known.load(Ordering::Relaxed) == vtable);
         let place = known.or_else(|| find_or_remember(vtable))?;
-        let kind = NonZeroU64::new((place as u64 + 1) << ADDRESS_BITS)?;
+        let kind = NonZeroU64::new((place as u64 + 1) << KIND_SHIFT)?;
         let data = waker.data().addr() as u64;
         (data >> ADDRESS_BITS == 0).then_some(Self(kind | data))
     }
@@ -52,10 +62,14 @@ impl WakerId {
         self.0
     }
 
-    /// The id that has these [bits](Self::to_bits).
+    /// The id that had these [bits](Self::to_bits), whatever stands in those that are [unused](Self::UNUSED).
     #[inline]
     pub(crate) const fn from_bits(bits: NonZeroU64) -> Self {
-        Self(bits)
+        match NonZeroU64::new(bits.get() & !Self::UNUSED) {
+            Some(bits) => Self(bits),
+            // No kind has the number zero.
+            None => Self(bits),
+        }
     }
 
     /// Whether `waker` has these addresses. This takes fewer instructions than to make its id, which searches for its
@@ -63,7 +77,7 @@ impl WakerId {
     #[inline]
     pub(crate) fn is_of(self, waker: &Waker) -> bool {
         let word = self.0.get();
-        let (kind, data) = (word >> ADDRESS_BITS, word & ((1 << ADDRESS_BITS) - 1));
+        let (kind, data) = (word >> KIND_SHIFT, word & ((1 << ADDRESS_BITS) - 1));
         let vtable = usize::try_from(kind - 1).ok().and_then(|place| VTABLES.get(place));
         data == waker.data().addr() as u64
             && vtable.is_some_and(|known| {

@@ -50,6 +50,12 @@ impl ShardRef {
     }
 }
 
+impl Clone for ShardRef {
+    fn clone(&self) -> Self {
+        Self::new(self.shard.as_ref().expect("only `drop` takes it"))
+    }
+}
+
 impl Deref for ShardRef {
     type Target = Shard;
 

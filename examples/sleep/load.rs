@@ -1,16 +1,8 @@
-//! How late does a timer fire: on a wheel with a tick of 1 ms, on one with 100 µs, and on `tokio::time`?
-//!
-//! `cargo run --release --example sleep`, or with `-- --help` for the settings and `-- --short` for a quick look.
-//!
-//! Many tasks sleep for random times at once, on one timer after the other, in several rounds. Each notes how long
-//! after its deadline it runs again: the timer's lateness, and the time that the machine takes to wake a task. At
-//! the end a table has all timers side by side. If one fired early, or if the wheels' own counts do not agree with
-//! what was slept, the program says so and exits with 1.
+//! Tasks that sleep on one timer after the other, and how late they are.
 
 use std::error::Error;
-use std::ops::RangeInclusive;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Parser;
 use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
@@ -19,6 +11,9 @@ use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use timingwheel::TimingWheel;
 use tokio::task::JoinSet;
 
+use crate::limits::whole;
+use crate::{lateness_on, lateness_on_tokio, wheel_with};
+
 const ROUNDS: u64 = 3;
 const SHORTEST: Duration = Duration::from_millis(1);
 
@@ -26,31 +21,24 @@ const SHORTEST: Duration = Duration::from_millis(1);
 #[derive(Parser)]
 #[command(name = "sleep")]
 struct Settings {
-    /// How many tasks sleep at once
-    #[arg(long, value_name = "NUMBER", default_value = "20000", value_parser = number(1..=1_000_000))]
+    /// How many tasks sleep at once, from 1 to 1,000,000
+    #[arg(long, value_name = "NUMBER", default_value = "20000", value_parser = whole(1..=1_000_000_u64))]
     #[arg(default_value_if("short", "true", "5000"), allow_negative_numbers = true)]
     sleeps: u64,
 
-    /// For how many milliseconds a task sleeps at most
-    #[arg(long, value_name = "MS", default_value = "1000", value_parser = number(2..=60_000))]
+    /// For how many milliseconds a task sleeps at most, from 2 to 60,000
+    #[arg(long, value_name = "MS", default_value = "1000", value_parser = whole(2..=60_000_u64))]
     #[arg(default_value_if("short", "true", "200"), allow_negative_numbers = true)]
     longest: u64,
 
-    /// The ticks of the wheels, in microseconds, with commas between them
+    /// The ticks of the wheels, in microseconds from 1 to 1,000,000, with commas between them
     #[arg(long, value_name = "MICROSECONDS", default_value = "1000,100", value_delimiter = ',')]
-    #[arg(value_parser = number(1..=1_000_000), allow_negative_numbers = true)]
+    #[arg(value_parser = whole(1..=1_000_000_u64), allow_negative_numbers = true)]
     ticks: Vec<u64>,
 
     /// A quick look: fewer and shorter sleeps, unless they are given
     #[arg(long)]
     short: bool,
-}
-
-fn number(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, String> + Clone {
-    move |text| {
-        let number = text.parse().ok().filter(|number| limits.contains(number));
-        number.ok_or_else(|| format!("it takes a number from {} to {}", limits.start(), limits.end()))
-    }
 }
 
 /// What tasks sleep on, and how that went.
@@ -80,12 +68,10 @@ impl Timer {
             let delay = SHORTEST + (longest - SHORTEST).mul_f64(fastrand::f64());
             let wheel = self.wheel.clone();
             tasks.spawn(async move {
-                let deadline = Instant::now() + delay;
                 match wheel {
-                    Some(wheel) => wheel.sleep(delay).await,
-                    None => tokio::time::sleep(delay).await,
+                    Some(wheel) => lateness_on(&wheel, delay).await,
+                    None => lateness_on_tokio(delay).await,
                 }
-                Instant::now().checked_duration_since(deadline)
             });
         }
         while let Some(late) = tasks.join_next().await {
@@ -142,35 +128,25 @@ fn millis(nanos: u64) -> String {
     format!("{:.3} ms", Duration::from_nanos(nanos).as_secs_f64() * 1e3)
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    match compare(Settings::parse()).await {
-        Ok(problems) if problems.is_empty() => ExitCode::SUCCESS,
-        Ok(problems) => {
-            problems.iter().for_each(|problem| eprintln!("error: {problem}"));
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+pub(crate) async fn main() -> ExitCode {
+    let problems = compare(Settings::parse()).await.unwrap_or_else(|error| vec![error.to_string()]);
+    problems.iter().for_each(|problem| eprintln!("error: {problem}"));
+    if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 async fn compare(settings: Settings) -> Result<Vec<String>, Box<dyn Error>> {
     let Settings { sleeps, longest, ticks, short: _ } = settings;
     let mut timers = Vec::new();
     for tick in ticks.into_iter().map(Duration::from_micros) {
-        let wheel = TimingWheel::builder().tick(tick).build()?;
-        timers.push(Timer::new(format!("wheel, tick {tick:?}"), Some(wheel))?);
+        timers.push(Timer::new(format!("tick {tick:?}"), Some(wheel_with(tick)?))?);
     }
     timers.push(Timer::new("tokio::time".into(), None)?);
     println!(
-        "{ROUNDS} rounds of {} sleeps at once, each of 1 to {longest} ms. How late they ended:\n",
+        "{ROUNDS} rounds of {} sleeps at once, each of 1 to {longest} ms.\nHow late they ended:\n",
         HumanCount(sleeps)
     );
 
-    let style = ProgressStyle::with_template("{prefix:18} {wide_bar} {human_pos} of {human_len}")?;
+    let style = ProgressStyle::with_template("{prefix:11} {wide_bar} {human_pos} of {human_len}")?;
     let bar = ProgressBar::new(sleeps * ROUNDS * timers.len() as u64).with_style(style);
     for _ in 0..ROUNDS {
         // In turn, so that a noisy machine disturbs all alike.
@@ -183,7 +159,7 @@ async fn compare(settings: Settings) -> Result<Vec<String>, Box<dyn Error>> {
 
     let mut table = Table::new();
     table.load_preset(ASCII_MARKDOWN);
-    table.set_header(["", "sleeps", "early", "half within", "99 % within", "latest", "turns"]);
+    table.set_header(["timers", "sleeps", "early", "late: half", "99 %", "all within", "turns"]);
     table.add_rows(timers.iter().map(Timer::row));
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     println!("{table}");

@@ -1,20 +1,9 @@
-//! How do I bound a call, give it more time while it shows progress, and see that the work behind it stopped? What if
-//! it does not?
-//!
-//! `cargo run --release --example timeout`, or with `-- --help` for the settings and `-- --short` for a quick look.
-//!
-//! Eight cases, each with many calls at once on a wheel of its own. The work behind a call is counted for as long
-//! as it is alive; it waits on tokio's timers, so the wheel's counts are those of the limits alone. The closing
-//! table tells how the calls of each case ended, that none took more than one timer however often its deadline
-//! moved, and that no work was left behind; but for the one case that shows what goes wrong: work in a task goes on
-//! when only the wait for it is cut off. If a case went otherwise the program says so, and exits with 1.
+//! Cases of calls with a limit, and whether the work behind them stops.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::iter::repeat_n;
-use std::ops::RangeInclusive;
-use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -22,35 +11,32 @@ use std::time::Duration;
 use clap::Parser;
 use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
 use futures::future::join_all;
+use indicatif::HumanCount;
 use timingwheel::{Elapsed, TimingWheel};
 use tokio::sync::Notify;
-use tokio::task::{AbortHandle, JoinSet, yield_now};
+use tokio::task::{AbortHandle, yield_now};
 use tokio::time::{Instant, sleep};
+
+use crate::limits::whole;
+use crate::{if_there_is_room, in_a_task, while_it_progresses};
 
 /// Calls with a limit: how they end, and whether the work behind them does.
 #[derive(Parser)]
 #[command(name = "timeout")]
 struct Settings {
-    /// How many calls each case makes
-    #[arg(long, value_name = "NUMBER", default_value = "500", value_parser = number(1..=10_000))]
+    /// How many calls each case makes, from 1 to 10,000
+    #[arg(long, value_name = "NUMBER", default_value = "500", value_parser = whole(1..=10_000_u64))]
     #[arg(default_value_if("short", "true", "100"), allow_negative_numbers = true)]
     calls: u64,
 
-    /// After how many milliseconds without an answer, or without progress, a call is cut off
-    #[arg(long, value_name = "MS", default_value = "400", value_parser = number(50..=10_000))]
+    /// After how many milliseconds without an answer, or without progress, a call is cut off, from 50 to 10,000
+    #[arg(long, value_name = "MS", default_value = "400", value_parser = whole(50..=10_000_u64))]
     #[arg(default_value_if("short", "true", "200"), allow_negative_numbers = true)]
     limit: u64,
 
     /// A quick look: fewer calls and a shorter limit, unless they are given
     #[arg(long)]
     short: bool,
-}
-
-fn number(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, String> + Clone {
-    move |text| {
-        let number = text.parse().ok().filter(|number| limits.contains(number));
-        number.ok_or_else(|| format!("it takes a number from {} to {}", limits.start(), limits.end()))
-    }
 }
 
 /// Held by work for as long as it is alive: a future that is dropped drops what it holds.
@@ -87,37 +73,6 @@ async fn download(parts: impl Iterator<Item = Duration>, progress: &Notify) {
     }
 }
 
-/// Awaits `call`, which may take as long as it likes, but not longer than `limit` without progress.
-async fn while_it_progresses<F: Future>(
-    wheel: &TimingWheel,
-    limit: Duration,
-    progress: &Notify,
-    call: F,
-) -> Result<F::Output, Elapsed> {
-    let mut call = pin!(wheel.timeout(limit, call));
-    loop {
-        tokio::select! {
-            biased; // Progress made in time counts, even if it is seen late.
-            () = progress.notified() => call.as_mut().reset(Instant::now() + limit),
-            result = &mut call => return result,
-        }
-    }
-}
-
-/// Runs `work` in a task of its own. A task outlives the future that waits for it, unless it is aborted.
-async fn in_a_task(
-    wheel: &TimingWheel,
-    limit: Duration,
-    work: impl Future<Output = ()> + Send + 'static,
-) -> Result<(), Elapsed> {
-    let mut tasks = JoinSet::new();
-    tasks.spawn(work);
-    let result = wheel.timeout(limit, tasks.join_next()).await;
-    // Aborts it and waits until it is gone. Dropping the set aborts it too, but does not wait.
-    tasks.shutdown().await;
-    result.map(drop)
-}
-
 /// As [`in_a_task`], and wrong: what is cut off is the wait, not the work. Gives back what could have stopped it.
 async fn in_a_task_left_behind(
     wheel: &TimingWheel,
@@ -132,23 +87,11 @@ async fn in_a_task_left_behind(
     wheel.timeout(limit, task).await.map(drop)
 }
 
-/// Awaits `call` with a limit, if the wheel has room for one more timer. Else it gets it back, and goes without.
-async fn if_there_is_room<F: Future>(
-    wheel: &TimingWheel,
-    limit: Duration,
-    call: F,
-) -> Result<F::Output, Elapsed> {
-    match wheel.try_timeout(limit, call) {
-        Ok(call) => call.await,
-        Err(refused) => Ok(refused.into_inner().await),
-    }
-}
-
 fn end_of<T>(result: Result<T, Elapsed>) -> &'static str {
     match result.map_err(|elapsed| elapsed.reason()) {
         Ok(_) => "answered",
         Err(None) => "cut off",
-        Err(Some(reason)) if reason.is_shutdown() => "ended with the wheel",
+        Err(Some(reason)) if reason.is_shutdown() => "wheel ended",
         Err(Some(_at_capacity)) => "refused",
     }
 }
@@ -183,8 +126,9 @@ impl Report {
                 "{name}: expected were {calls} {end}, {timers} timers, {calls} pieces of work started and {left} left"
             ));
         }
-        let ends: Vec<String> = ends.iter().map(|(end, count)| format!("{count} {end}")).collect();
-        let counts = [armed, started, alive].map(|count| count.to_string());
+        let ends: Vec<String> =
+            ends.iter().map(|(end, count)| format!("{} {end}", HumanCount(*count))).collect();
+        let counts = [armed, started, alive].map(|count| HumanCount(count).to_string());
         self.table.add_row([name.into(), ends.join(", "), took].into_iter().chain(counts));
     }
 }
@@ -194,14 +138,7 @@ async fn report(Settings { calls, limit, short: _ }: Settings) -> Result<Report,
     let (quick, slow) = (limit / 20, limit * 20);
     let times = || 0..calls;
     let mut report = Report { table: Table::new(), problems: Vec::new() };
-    report.table.load_preset(ASCII_MARKDOWN).set_header([
-        "calls",
-        "ended",
-        "took",
-        "timers",
-        "work started",
-        "work left",
-    ]);
+    report.table.load_preset(ASCII_MARKDOWN).set_header(["calls", "ended", "took", "timers", "work", "left"]);
 
     let wheel = TimingWheel::new();
     let case = times().map(|_| wheel.timeout(limit, work(quick)));
@@ -213,12 +150,12 @@ async fn report(Settings { calls, limit, short: _ }: Settings) -> Result<Report,
 
     let wheel = TimingWheel::new();
     let case = times().map(|_| in_a_task(&wheel, limit, work(slow)));
-    report.case("slow, in tasks of their own", &wheel, ("cut off", calls, 0), case).await;
+    report.case("slow, in a task", &wheel, ("cut off", calls, 0), case).await;
 
     let wheel = TimingWheel::new();
     let left_behind = Cell::default();
     let case = times().map(|_| in_a_task_left_behind(&wheel, limit, work(slow), &left_behind));
-    report.case("slow, in tasks left behind", &wheel, ("cut off", calls, calls), case).await;
+    report.case("slow, task left", &wheel, ("cut off", calls, calls), case).await;
     left_behind.take().iter().for_each(AbortHandle::abort);
     while ALIVE.load(Ordering::SeqCst) > 0 {
         yield_now().await;
@@ -237,7 +174,7 @@ async fn report(Settings { calls, limit, short: _ }: Settings) -> Result<Report,
     let room = calls.div_ceil(2);
     let wheel = TimingWheel::builder().max_pending(usize::try_from(room)?).build()?;
     let case = times().map(|_| if_there_is_room(&wheel, limit, work(quick)));
-    report.case("quick, room for half of them", &wheel, ("answered", room, 0), case).await;
+    report.case("quick, half fit", &wheel, ("answered", room, 0), case).await;
 
     let wheel = TimingWheel::new();
     let case = times().map(|_| wheel.timeout(slow, work(slow)));
@@ -245,15 +182,14 @@ async fn report(Settings { calls, limit, short: _ }: Settings) -> Result<Report,
         sleep(quick).await;
         wheel.shutdown()
     };
-    let case = report.case("slow, wheel shut down", &wheel, ("ended with the wheel", calls, 0), case);
+    let case = report.case("slow, shut down", &wheel, ("wheel ended", calls, 0), case);
     tokio::join!(case, shutdown);
     Ok(report)
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
+pub(crate) async fn main() -> ExitCode {
     let settings = Settings::parse();
-    println!("{} calls in each case, with a limit of {} ms.\n", settings.calls, settings.limit);
+    println!("{} calls in each case, with a limit of {} ms.\n", HumanCount(settings.calls), settings.limit);
     let mut report = match report(settings).await {
         Ok(report) => report,
         Err(error) => {
@@ -262,7 +198,10 @@ async fn main() -> ExitCode {
         }
     };
     report.table.column_iter_mut().skip(2).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    println!("{}", report.table);
+    println!(
+        "{}\n\ntimers: how many the wheel saw. work: how many pieces were begun, and are left.",
+        report.table
+    );
     report.problems.iter().for_each(|problem| eprintln!("error: {problem}"));
     if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,56 +1,44 @@
-//! How do I notice dead peers among many connections?
-//!
-//! `cargo run --release --example heartbeat`, or with `-- --help` for the settings and `-- --short` for a quick look.
-//!
-//! A TCP server and its peers run in this process. For each connection the server has one `Sleep`, which it moves
-//! with every heartbeat: if that comes to its end, the peer is dead. Every other peer falls silent at a random time
-//! without closing anything, as if a cable had been cut. Both ends keep books. If those do not agree (a dead peer
-//! was missed, a live one cut off, one closed too early, a timer left) the program says so and exits with 1.
+//! A server, its peers, and what both saw.
 
 use std::collections::HashMap;
 use std::error::Error;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::ops::RangeInclusive;
-use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
 use hdrhistogram::Histogram;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use timingwheel::{Stats, TimingWheel};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::files::raise_limit_for;
+use crate::ledger::Ledger;
+use crate::limits::whole;
+use crate::{End, serve};
+
 /// A server that notices which of its peers are dead.
 #[derive(Parser)]
 #[command(name = "heartbeat")]
 struct Settings {
-    /// How many peers there are; half of them fall silent
-    #[arg(long, value_name = "NUMBER", default_value = "400", value_parser = number(2..=10_000))]
+    /// How many peers there are, from 2 to 10,000; half of them fall silent
+    #[arg(long, value_name = "NUMBER", default_value = "400", value_parser = whole(2..=10_000_u64))]
     #[arg(allow_negative_numbers = true)]
     peers: u64,
 
-    /// After how many milliseconds without a heartbeat a peer is dead; the run takes about seven times as long
-    #[arg(long, value_name = "MS", default_value = "1000", value_parser = number(100..=60_000))]
+    /// After how many milliseconds without a heartbeat a peer is dead, from 100 to 60,000; the run takes about seven
+    /// times as long
+    #[arg(long, value_name = "MS", default_value = "1000", value_parser = whole(100..=60_000_u64))]
     #[arg(default_value_if("short", "true", "400"), allow_negative_numbers = true)]
     patience: u64,
 
     /// A quick look: shorter times, unless they are given
     #[arg(long)]
     short: bool,
-}
-
-fn number(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, String> + Clone {
-    move |text| {
-        let number = text.parse().ok().filter(|number| limits.contains(number));
-        number.ok_or_else(|| format!("it takes a number from {} to {}", limits.start(), limits.end()))
-    }
 }
 
 /// What the server saw of a connection.
@@ -61,32 +49,16 @@ struct Connection {
     dead: Option<Duration>,
 }
 
-/// Serves a connection until the peer closes it or is dead.
-async fn serve(
-    mut stream: TcpStream,
-    peer: SocketAddr,
-    wheel: TimingWheel,
-    patience: Duration,
-) -> Connection {
+/// Serves a connection, and notes what came of it.
+async fn note(stream: TcpStream, peer: SocketAddr, wheel: TimingWheel, patience: Duration) -> Connection {
     let mut beats = 0;
-    let mut buffer = [0; 64];
-    let mut silence = pin!(wheel.sleep(patience));
-    loop {
-        let read = tokio::select! {
-            biased; // A heartbeat that has come counts, even if it is read late.
-            read = stream.read(&mut buffer) => read,
-            () = &mut silence => {
-                return Connection { peer, beats, dead: Some(silence.deadline().elapsed()) };
-            }
-        };
-        match read {
-            Ok(read @ 1..) => {
-                beats += read;
-                silence.as_mut().reset(Instant::now() + patience);
-            }
-            Ok(0) | Err(_) => return Connection { peer, beats, dead: None },
-        }
-    }
+    let end = serve(stream, &wheel, patience, |received| beats += received.len()).await;
+    let dead = match end {
+        Ok(End::Dead(since)) => Some(since.elapsed()),
+        // An error is that of a peer that left.
+        Ok(End::Closed) | Err(_) => None,
+    };
+    Connection { peer, beats, dead }
 }
 
 /// Accepts so many `peers`, and waits until their connections have ended.
@@ -100,7 +72,7 @@ async fn accept(
     let mut connections = JoinSet::new();
     for _ in 0..peers {
         let (stream, peer) = listener.accept().await?;
-        connections.spawn(serve(stream, peer, wheel.clone(), patience));
+        connections.spawn(note(stream, peer, wheel.clone(), patience));
     }
     let mut ended = HashMap::new();
     while let Some(connection) = connections.join_next().await.transpose()? {
@@ -153,33 +125,13 @@ async fn live(
     Ok(peer)
 }
 
-/// Sees to it that the process may open two files for each peer.
-fn raise_file_limit(peers: u64) -> Result<(), String> {
-    const RESERVE: u64 = 64;
-    let needed = 2 * peers + RESERVE;
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current.is_some_and(|files| files < needed) {
-        // Where the system refuses, the old limit is still in force.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-    }
-    match getrlimit(Resource::Nofile).current {
-        Some(files) if files < needed => Err(format!(
-            "{peers} peers take {needed} files, two each and {RESERVE} in reserve, and the limit is {files}: ask for \
-             at most {} peers, or raise it with `ulimit -n`",
-            files.saturating_sub(RESERVE) / 2
-        )),
-        _ => Ok(()),
-    }
-}
-
 /// Lets server and peers run, and returns what does not add up.
 async fn run(Settings { peers, patience, short: _ }: Settings) -> Result<Vec<String>, Box<dyn Error>> {
-    raise_file_limit(peers)?;
+    raise_limit_for(peers, "peers")?;
     let patience = Duration::from_millis(patience);
     let (every, length) = (patience / 5, 6 * patience);
-    println!(
-        "{peers} peers send a heartbeat every {every:?}. After {patience:?} without one they are dead.\n"
-    );
+    println!("{} peers send a heartbeat every {every:?}.", HumanCount(peers));
+    println!("After {patience:?} without one they are dead.\n");
 
     let wheel = TimingWheel::new();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
@@ -230,42 +182,25 @@ fn report(
         received += connection.beats as u64;
     }
     let total = peers.len() as u64;
-    let mut table = Table::new();
-    table.load_preset(ASCII_MARKDOWN).set_header(["", "seen", "expected"]);
-    let mut problems = Vec::new();
-    for (name, count, expected) in [
-        ("peers", total, None),
-        ("- held up by the machine", held_up, None),
-        ("- that fell silent", silent, None),
-        ("- found dead", lateness.len(), Some(silent.max(1))),
-        ("- closed too early", too_early, Some(0)),
-        ("- cut off by mistake", cut_off, Some(0)),
-        ("heartbeats sent", sent, None),
-        ("- received", received, Some(sent)),
+    let mut ledger = Ledger::new("seen");
+    ledger
+        .total("peers", total)
+        .part("that left in good health", total - silent - held_up)
+        .of_these("taken for dead by mistake", cut_off, Some(0))
+        .part("that fell silent", silent)
+        .of_these("found dead", lateness.len(), Some(silent.max(1)))
+        .of_these("found dead too early", too_early, Some(0))
+        .part("held up by the machine, which count no further", held_up)
+        .total("heartbeats sent", sent)
+        .part_expected("received", received, sent)
         // A heartbeat that comes at the very deadline arms its timer again.
-        ("timers that they moved", stats.armed, Some(total.max(stats.armed))),
-        ("- pending at the end", stats.pending as u64, Some(0)),
-    ] {
-        let text = |count| HumanCount(count).to_string();
-        table.add_row([name.into(), text(count), expected.map(text).unwrap_or_default()]);
-        if let Some(expected) = expected.filter(|&expected| expected != count) {
-            problems.push(format!("{name}: {count}, and not {expected}"));
-        }
-    }
-    for (name, quantile) in
-        [("lateness, half within", 0.5), ("lateness, 99 % within", 0.99), ("lateness, most", 1.0)]
-    {
-        let late = Duration::from_nanos(lateness.value_at_quantile(quantile));
-        table.add_row([name.into(), format!("{:.3} ms", late.as_secs_f64() * 1e3)]);
-    }
-    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    println!("{table}");
-
-    Ok(problems)
+        .expect("timers armed, one for each peer", stats.armed, total.max(stats.armed))
+        .expect("timers left in the wheel", stats.pending as u64, 0)
+        .lateness("dead ones found late", |share| Duration::from_nanos(lateness.value_at_quantile(share)));
+    Ok(ledger.print())
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
+pub(crate) async fn main() -> ExitCode {
     let problems = run(Settings::parse()).await.unwrap_or_else(|error| vec![error.to_string()]);
     problems.iter().for_each(|problem| eprintln!("error: {problem}"));
     if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
