@@ -17,8 +17,13 @@
 //! | a thread that ticks from the first timeout on, whatever is due | nothing runs while nothing is due |
 //! | what is cancelled stays until the thread's next tick | a cancelled job is gone at once, memory too |
 //!
-//! Netty's `IdleStateHandler`, `ReadTimeoutHandler` and `WriteTimeoutHandler`, which wait on its event loops, are
-//! [`idle_guard`](crate::TimingWheel::idle_guard) here.
+//! | `IdleStateHandler` and its kin | here |
+//! |---|---|
+//! | `ReadTimeoutHandler` | [`idle_guard`](crate::TimingWheel::idle_guard) with a [read limit](crate::IdleGuard::with_read_limit), which counts while somebody waits for a read |
+//! | `WriteTimeoutHandler` | the same with a [write limit](crate::IdleGuard::with_write_limit) |
+//! | `allIdleTime`, to close the connection | the same with an [idle limit](crate::IdleGuard::with_idle_limit) |
+//! | `IdleStateEvent` for `READER_IDLE`, `WRITER_IDLE`, `ALL_IDLE` | [`IdleEvents`](crate::IdleEvents): [`read_idle_events`](crate::IdleGuard::read_idle_events), [`write_idle_events`](crate::IdleGuard::write_idle_events), [`idle_events`](crate::IdleGuard::idle_events) |
+//! | `isFirst()` of an event | not there: count them |
 //!
 //! Tests: `tests/jobs`, `tests/max_pending.rs`, `tests/idle_guard`. Examples: `timeout`,
 //! `idle_connections`, `heartbeat`.

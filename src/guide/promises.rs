@@ -63,6 +63,11 @@
 //!   `exact_entries_beside_tolerant_ones_keep_their_nanosecond`
 //! - `tests/tolerance.rs`: `a_tolerant_sleep_is_never_early_and_late_by_less_than_it_may_be`,
 //!   `tolerant_sleeps_with_near_deadlines_wake_at_the_same_instant_and_never_move`
+//! - `tests/tolerance_kept.rs`: `a_reset_keeps_the_tolerance_as_the_time_that_it_came_to`
+//! - `tests/tolerance_elsewhere.rs`:
+//!   `ticks_of_a_tolerant_interval_are_late_by_less_than_they_may_be_and_its_schedule_is_exact`,
+//!   `a_tolerant_adapter_of_a_stream_is_late_by_less_than_it_may_be_in_each_gap`,
+//!   `items_of_a_tolerant_queue_come_in_order_with_their_deadlines_and_together`
 //! - `tests/idle_guard/tolerance.rs`: `a_tolerant_limit_is_never_early_and_late_by_less_than_it_may_be`
 //!
 //! # Exactly once, and none lost
@@ -83,14 +88,14 @@
 //!   `a_timer_is_cancelled_during_a_cascade_in_batches_and_the_others_fire`,
 //!   `a_timer_that_is_moved_into_the_past_wakes_once`,
 //!   `a_timer_that_is_discarded_elsewhere_as_it_fires_is_cancelled_or_fires`
-//! - `src/engine/shard/model.rs`: `whoever_takes_over_from_whom_each_timer_fires_once_in_its_tick_or_is_dropped`
-//! - `src/loom_models/spare_entry.rs`: `a_timer_that_is_dropped_as_it_fires_has_fired_by_then_or_does_not`,
+//! - `src/engine/shard/model_tests.rs`: `whoever_takes_over_from_whom_each_timer_fires_once_in_its_tick_or_is_dropped`
+//! - `src/loom_models/leftovers/spare.rs`: `a_timer_that_is_dropped_as_it_fires_has_fired_by_then_or_does_not`,
 //!   `a_timer_that_takes_over_as_the_driver_turns_fires_at_its_own_deadline`,
 //!   `of_timers_dropped_at_once_one_is_left_and_the_next_of_its_task_takes_it_over`
-//! - `src/loom_models/elsewhere.rs`: `a_timer_that_takes_the_place_of_one_dropped_elsewhere_fires_at_its_own_deadline`
-//! - `src/loom_models/futures.rs`: `a_task_that_is_woken_finds_its_deadline_reached`,
+//! - `src/loom_models/leftovers/batch.rs`: `a_timer_that_takes_the_place_of_one_dropped_elsewhere_fires_at_its_own_deadline`
+//! - `src/loom_models/sleep.rs`: `a_task_that_is_woken_finds_its_deadline_reached`,
 //!   `a_task_that_takes_a_sleep_over_as_it_fires_finds_it_elapsed_or_is_woken`
-//! - `src/loom_models/going_to_sleep.rs`: `a_timer_armed_as_the_driver_goes_to_sleep_sets_the_timers`,
+//! - `src/loom_models/alarm.rs`: `a_timer_armed_as_the_driver_goes_to_sleep_sets_the_timers`,
 //!   `a_timer_armed_as_the_driver_goes_to_sleep_wakes_it`,
 //!   `of_two_timers_armed_as_the_driver_goes_to_sleep_the_earlier_counts`,
 //!   `a_timer_armed_as_the_only_other_one_is_cancelled_is_not_overslept`,
@@ -115,7 +120,7 @@
 //! - `tests/deadlines_model.rs`: `whatever_is_done_to_timers_they_elapse_as_their_deadlines_say`
 //! - `src/loom_models/firing.rs`: `a_timer_that_is_moved_to_later_fires_at_its_old_deadline_or_at_the_new_one`,
 //!   `a_timer_that_is_moved_to_earlier_as_the_driver_turns_fires_by_then`
-//! - `src/loom_models/going_to_sleep.rs`: `a_timer_moved_to_earlier_as_the_driver_goes_to_sleep_is_not_overslept`
+//! - `src/loom_models/alarm.rs`: `a_timer_moved_to_earlier_as_the_driver_goes_to_sleep_is_not_overslept`
 //!
 //! # Any deadline, any uptime
 //!
@@ -154,7 +159,7 @@
 //! - `tests/elsewhere/spare_entry.rs`: `it_counts_as_cancelled_at_once_and_keeps_one_waker_for_the_next`,
 //!   `it_does_not_wake_its_task`, `of_many_dropped_in_a_row_no_more_than_one_keeps_its_waker`,
 //!   `with_a_bound_and_where_the_clock_can_be_paused_it_is_gone_at_once`
-//! - `src/loom_models/spare_entry.rs`: `a_timer_dropped_as_the_driver_lets_go_of_others_is_let_go_in_time`
+//! - `src/loom_models/leftovers/spare.rs`: `a_timer_dropped_as_the_driver_lets_go_of_others_is_let_go_in_time`
 //! - `src/loom_models/firing.rs`: `a_timer_that_was_discarded_elsewhere_does_not_fire_while_others_are_discarded`
 //!
 //! # A stale key harms nobody
@@ -217,9 +222,9 @@
 //! - `tests/faults/runtimes.rs`: `a_runtime_that_is_dropped_wakes_a_million_timers`,
 //!   `a_runtime_that_is_shut_down_while_a_worker_is_blocked_wakes_what_is_pending`,
 //!   `a_waker_may_end_the_runtime_that_the_driver_runs_on`
-//! - `src/loom_models/end.rs`: `a_timer_registered_as_the_wheel_ends_is_refused_or_woken`,
+//! - `src/loom_models/wheel_end.rs`: `a_timer_registered_as_the_wheel_ends_is_refused_or_woken`,
 //!   `a_timer_that_fires_as_the_wheel_ends_is_woken_once`, `a_wheel_shut_down_as_the_driver_goes_to_sleep_wakes_it`
-//! - `src/loom_models/futures.rs`: `a_task_whose_wheel_ends_gets_the_error`
+//! - `src/loom_models/sleep.rs`: `a_task_whose_wheel_ends_gets_the_error`
 //! - `tests/delay_queue/end.rs`: `at_the_end_of_the_wheel_who_waits_is_woken_and_told_and_no_item_is_lost`
 //! - `fuzz/targets/api.rs`
 //!

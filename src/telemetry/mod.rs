@@ -1,4 +1,4 @@
-//! What is counted and noted as it happens. `monitor` tells it.
+//! What is counted and noted as it happens. `monitor` shows it to users.
 
 pub(crate) mod events;
 pub(crate) mod histogram;

@@ -1,4 +1,4 @@
-//! What a wheel notes as it happens, beside what its shards count.
+//! What a wheel notes as it happens, besides what its shards count.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use crate::telemetry::stats::Stats;
 
 #[derive(Debug)]
 pub(crate) struct Notes {
-    /// The wheel's.
+    /// The wheel's name.
     name: String,
     events: Events,
     of_turns: ShortLock<OfTurns>,
-    /// Relaxed, as all counts here: they guard no other memory.
+    /// Relaxed, as are all counts here: they guard no other memory.
     turns: AtomicU64,
     refused: AtomicU64,
     stalls: AtomicU64,
     wakers_panicked: AtomicU64,
 }
 
-/// What is noted of turns, under a lock that only they take: so they write without a locked instruction for each
+/// What turns note, under a lock that only turns and readers take. So a turn needs no locked instruction for each
 /// timer.
 #[derive(Debug, Default)]
 pub(crate) struct OfTurns {
@@ -55,42 +55,42 @@ impl Notes {
         self.events.begins(&self.name, tick, wheel_size, shards, max_pending);
     }
 
-    /// A shard ends, with so many timers pending. Told under its lock: so whoever finds all shards ended finds all of
-    /// this.
+    /// A shard ends with `pending` timers. Call this under the shard's lock: so a thread that finds all shards ended
+    /// finds the notes of all of them.
     pub(crate) fn shard_ends(&self, pending: usize) {
         self.events.shard_ends(pending);
     }
 
-    /// All shards have ended, by whomever. Only the first to say so is heard.
+    /// All shards have ended. Reports what is left to report. Only the first call reports the end.
     pub(crate) fn ended(&self) {
         self.tell();
         self.events.ended(&self.name);
     }
 
-    /// For a turn, before it takes a shard's lock: so whoever reads this, which takes a microsecond, keeps only the turn
-    /// waiting, and not those who arm and cancel.
+    /// For a turn, which locks this before it locks a shard. To read this takes a microsecond. In this order a reader
+    /// holds up only the turn, and not the threads that arm and cancel in the shard.
     pub(crate) fn of_turns(&self) -> ShortLockGuard<'_, OfTurns> {
         self.of_turns.lock()
     }
 
-    /// Somebody begins to turn the wheel.
+    /// A turn of the wheel begins.
     pub(crate) fn turned(&self) {
         self.turns.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A timer was refused, because as many are pending as may be. Tells whether the driver has to be woken, to tell of
-    /// it.
+    /// A timer was refused because `max_pending` are pending. Returns whether the caller has to wake the driver's task,
+    /// which then reports it.
     pub(crate) fn refused(&self) -> bool {
         self.refused.fetch_add(1, Ordering::Relaxed);
         self.events.refused()
     }
 
-    /// For the driver, while it holds no lock: tells of what others have noted.
+    /// For the driver's task, while it holds no lock: reports what other threads have noted.
     pub(crate) fn tell(&self) {
         self.events.tell_refused(&self.name, || self.refused.load(Ordering::Relaxed));
     }
 
-    /// The wheel is turned so late that its whole runtime may have stalled.
+    /// A turn is so late that the whole runtime may have stalled.
     #[cold]
     pub(crate) fn stalled(&self) {
         let before = self.stalls.fetch_add(1, Ordering::Relaxed);

@@ -35,14 +35,13 @@ impl fmt::Display for BackoffError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MaxTooShort { max, shortest } => {
-                write!(f, "a longest back-off of {max:?} is too short: it takes at least {shortest:?}")
+                write!(f, "longest back-off must be at least {shortest:?}, got {max:?}")
             }
-            Self::MaxBelowMin { max, min } => write!(
-                f,
-                "a longest back-off of {max:?} is too short: it takes at least the first, which is {min:?}"
-            ),
+            Self::MaxBelowMin { max, min } => {
+                write!(f, "longest back-off must be at least the first, which is {min:?}, got {max:?}")
+            }
             Self::Jitter { jitter, smallest, largest } => {
-                write!(f, "a jitter of {jitter}: it takes from {smallest} to {largest}")
+                write!(f, "jitter must be {smallest} to {largest}, got {jitter}")
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::engine::shard::ShardRef;
 use crate::error::Error;
 use crate::handle::timing_wheel::TimingWheel;
 use crate::platform::waker_id::WakerId;
-use crate::timers::tolerance::Tolerance;
+use crate::timers::tolerance::{Slack, Tolerance};
 use crate::wheel::{Key, Nanos};
 
 pub(super) struct Deadline {
@@ -40,7 +40,7 @@ impl Deadline {
         };
         let resolution = shard.resolution();
         let delay = Nanos(at.0.saturating_sub(now.0));
-        match tolerance.and_then(|tolerance| tolerance.grid(resolution, delay)) {
+        match tolerance.and_then(|tolerance| Slack::new(tolerance, resolution).grid(resolution, delay)) {
             Some(grid) => (Self { at: resolution.round_up(at, grid), shard, is_rounded: true }, now),
             None => (Self { shard, at, is_rounded: false }, now),
         }

@@ -1,4 +1,5 @@
-//! What a wheel tells as it happens: events of the crate `tracing` with the feature of that name, nothing without it.
+//! What a wheel reports as it happens: with the feature `tracing`, events of the crate of that name; without it,
+//! nothing.
 
 #[cfg(feature = "tracing")]
 mod with_tracing;
