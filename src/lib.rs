@@ -81,7 +81,7 @@
 //! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`try_timeout`](TimingWheel::try_timeout), [`Sleep::try_wait`], [`Interval::try_tick`] |
 //! | keep many items in one task, each until its time | [`time::DelayQueue`], [`TimingWheel::delay_queue`] |
 //! | wait for a condition or a deadline, as in Kafka's purgatory | [`TimingWheel::purgatory`] |
-//! | poll many timers in one task | [`Sleep::poll_elapsed`] |
+//! | poll many timers in one task | [`Sleep::poll_try_wait`] |
 //! | switch from `tokio::time` by changing a `use` | [`time`], [`migration`] |
 //! | switch from Netty's, Kafka's, Go's, Linux's, Quartz's or game engines' timers | [`coming_from`] |
 //! | choose tick, wheel size, shards, a bound | [`TimingWheel::builder`], [`Profile`] |
@@ -133,6 +133,7 @@ pub use services::{job, purgatory};
 pub use telemetry::stats::Stats;
 pub use timers::future_ext::FutureTimeExt;
 pub use timers::idle_guard::IdleGuard;
+pub use timers::idle_guard::events::IdleEvents;
 pub use timers::interval::Interval;
 pub use timers::sleep::Sleep;
 pub use timers::stream;

@@ -12,7 +12,7 @@ use crate::wheel::tick::Nanos;
 
 /// Why a timer cannot run: its wheel has ended, or is full.
 ///
-/// The `try_` methods, [`Sleep::poll_elapsed`](crate::Sleep::poll_elapsed) and the responses of tower's services return this
+/// The `try_` methods, [`Sleep::poll_try_wait`](crate::Sleep::poll_try_wait) and the responses of tower's services return this
 /// error. A timeout returns it inside [`Elapsed`]. A sleep cannot return it, so it panics with its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Error {
@@ -127,6 +127,7 @@ enum What {
     /// Of an [`IdleGuard`](crate::IdleGuard), this long.
     ReadLimit(Nanos),
     WriteLimit(Nanos),
+    IdleLimit(Nanos),
     CouldNotRun(Error),
 }
 
@@ -145,12 +146,17 @@ impl Elapsed {
         Self { what: What::WriteLimit(limit) }
     }
 
+    /// The limit of an [`IdleGuard`](crate::IdleGuard) for both directions together.
+    pub(crate) const fn of_idle_limit(limit: Nanos) -> Self {
+        Self { what: What::IdleLimit(limit) }
+    }
+
     /// Why the timer could not run, or `None` if the deadline has elapsed.
     #[must_use]
     pub const fn reason(&self) -> Option<Error> {
         match self.what {
             What::CouldNotRun(reason) => Some(reason),
-            What::Deadline | What::ReadLimit(_) | What::WriteLimit(_) => None,
+            What::Deadline | What::ReadLimit(_) | What::WriteLimit(_) | What::IdleLimit(_) => None,
         }
     }
 }
@@ -164,6 +170,10 @@ impl fmt::Display for Elapsed {
             }
             What::WriteLimit(Nanos::ZERO) => {
                 f.write_str("a write made no progress, and may not wait: its limit is 0ns")
+            }
+            What::IdleLimit(Nanos::ZERO) => f.write_str("the stream may not be idle: its limit is 0ns"),
+            What::IdleLimit(limit) => {
+                write!(f, "the stream has been idle for {:?}, its limit", limit.to_duration())
             }
             What::ReadLimit(limit) => {
                 write!(f, "a read has waited for {:?} without a byte, its limit", limit.to_duration())
@@ -181,7 +191,7 @@ impl error::Error for Elapsed {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match &self.what {
             What::CouldNotRun(reason) => Some(reason),
-            What::Deadline | What::ReadLimit(_) | What::WriteLimit(_) => None,
+            What::Deadline | What::ReadLimit(_) | What::WriteLimit(_) | What::IdleLimit(_) => None,
         }
     }
 }
@@ -192,7 +202,9 @@ impl From<Elapsed> for io::Error {
     fn from(elapsed: Elapsed) -> Self {
         match elapsed.what {
             What::Deadline => io::ErrorKind::TimedOut.into(),
-            What::ReadLimit(_) | What::WriteLimit(_) => Self::new(io::ErrorKind::TimedOut, elapsed),
+            What::ReadLimit(_) | What::WriteLimit(_) | What::IdleLimit(_) => {
+                Self::new(io::ErrorKind::TimedOut, elapsed)
+            }
             What::CouldNotRun(_) => Self::other(elapsed),
         }
     }

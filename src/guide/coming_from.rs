@@ -17,8 +17,13 @@
 //! | a thread that ticks from the first timeout on | nothing runs while nothing is due |
 //! | a cancelled timeout stays until the thread's next tick | a cancelled job is gone at once, with its memory |
 //!
-//! [`idle_guard`](crate::TimingWheel::idle_guard) replaces Netty's `IdleStateHandler`, `ReadTimeoutHandler` and
-//! `WriteTimeoutHandler`, which wait on its event loops.
+//! | `IdleStateHandler` and its kin | here |
+//! |---|---|
+//! | `ReadTimeoutHandler` | [`idle_guard`](crate::TimingWheel::idle_guard) with a [read limit](crate::IdleGuard::with_read_limit), which counts while somebody waits for a read |
+//! | `WriteTimeoutHandler` | the same with a [write limit](crate::IdleGuard::with_write_limit) |
+//! | `allIdleTime`, to close the connection | the same with an [idle limit](crate::IdleGuard::with_idle_limit) |
+//! | `IdleStateEvent` for `READER_IDLE`, `WRITER_IDLE`, `ALL_IDLE` | [`IdleEvents`](crate::IdleEvents): [`read_idle_events`](crate::IdleGuard::read_idle_events), [`write_idle_events`](crate::IdleGuard::write_idle_events), [`idle_events`](crate::IdleGuard::idle_events) |
+//! | `isFirst()` of an event | not there: count them |
 //!
 //! Examples: `timeout`, `idle_connections`, `heartbeat`.
 //!

@@ -42,7 +42,7 @@
 //! | tokio | here | |
 //! |---|---|---|
 //! | `sleep`, `sleep_until` | [`sleep`], [`sleep_until`] | the same |
-//! | `Sleep` | [`Sleep`] | see [differences](#differences); and [`reset_after`](crate::Sleep::reset_after), [`try_wait`](crate::Sleep::try_wait), [`poll_elapsed`](crate::Sleep::poll_elapsed) |
+//! | `Sleep` | [`Sleep`] | see [differences](#differences); and [`reset_after`](crate::Sleep::reset_after), [`try_wait`](crate::Sleep::try_wait), [`poll_try_wait`](crate::Sleep::poll_try_wait) |
 //! | `timeout`, `timeout_at` | [`timeout`], [`timeout_at`] | the same |
 //! | `Timeout` | [`Timeout`] | see differences; and [`deadline`](crate::Timeout::deadline), [`reset`](crate::Timeout::reset), [`reset_after`](crate::Timeout::reset_after) |
 //! | `interval`, `interval_at` | [`interval`], [`interval_at`] | the same |
@@ -90,7 +90,7 @@
 //! | `poll_expired`, `Stream` | the same, in the order of deadlines and then of insertion, overdue or not, where tokio-util's promises no order among items that are due; `size_hint` and [`FusedStream`](futures::stream::FusedStream) besides | users expect that order |
 //! | | each item spends a unit of the cooperative budget, even one that was inserted overdue | a task that always finds items has to let others run |
 //! | | may wake its task with nothing due, at other times than tokio-util's | removing an item, or resetting it to later, does not move the queue's timer |
-//! | after the runtime's end | panics with another text, and [`try_poll_expired`](crate::time::DelayQueue::try_poll_expired) returns an error; no item is lost | items outlive the timer |
+//! | after the runtime's end | panics with another text, and [`poll_try_expired`](crate::time::DelayQueue::poll_try_expired) returns an error; no item is lost | items outlive the timer |
 //! | `remove`, `try_remove`, `reset`, `reset_at`, `deadline` | the same; a key whose item has left finds nothing, where tokio-util's may touch another item | a key carries the number of its insertion |
 //! | `deadline`, `Expired::deadline` | the deadline that was set, where tokio-util's is rounded up to a millisecond, and is never earlier than an item that is due | nothing has to be rounded |
 //! | `peek` | the same | |

@@ -152,12 +152,12 @@ impl TimingWheel {
     /// | future | if its deadline has not come |
     /// |---|---|
     /// | [`Sleep`](crate::Sleep), [`Interval::tick`](crate::Interval::tick) | panics |
-    /// | [`Sleep::try_wait`](crate::Sleep::try_wait), [`Sleep::poll_elapsed`](crate::Sleep::poll_elapsed), what begins with `try_` | an [`Error`](crate::Error) |
+    /// | [`Sleep::try_wait`](crate::Sleep::try_wait), [`Sleep::poll_try_wait`](crate::Sleep::poll_try_wait), what begins with `try_` | an [`Error`](crate::Error) |
     /// | [`Timeout`](crate::Timeout) | [`Elapsed`](crate::Elapsed) with a [reason](crate::Elapsed::reason), if the future within is not ready |
     /// | [`IdleGuard`](crate::IdleGuard) | an `io::Error` of kind `Other` from each operation that has to wait and has a limit |
     /// | [`Job`](crate::job::Job), [`Repeating`](crate::job::Repeating) | a [`JobError`](crate::job::JobError) with a reason, unless a run is going on |
     /// | [`Jobs`](crate::job::Jobs) | keep what did not run, as [`CouldNotRun`](crate::job::JobState::CouldNotRun); one more is refused by a [`TryRunError`](crate::job::TryRunError), which has it |
-    /// | [`DelayQueue`](crate::time::DelayQueue) | keeps its items, and panics if they have to wait; [`try_poll_expired`](crate::time::DelayQueue::try_poll_expired) returns an [`Error`](crate::Error) |
+    /// | [`DelayQueue`](crate::time::DelayQueue) | keeps its items, and panics if they have to wait; [`poll_try_expired`](crate::time::DelayQueue::poll_try_expired) returns an [`Error`](crate::Error) |
     /// | [`Watch`](crate::purgatory::Watch) | [`WatchError::CouldNotRun`](crate::purgatory::WatchError::CouldNotRun), if its condition does not hold |
     /// | streams | [what their page says](crate::stream#without-a-timer) |
     /// | a sleep of hyper's, a back-off of tower's | panics |

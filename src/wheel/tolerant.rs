@@ -35,7 +35,7 @@ impl<T> Hierarchy<T> {
     ///
     /// wheel.insert_tolerant(at(0), at(30_000), tolerance, "a").expect("30 s lie ahead");
     /// wheel.insert_tolerant(at(0), at(30_500), tolerance, "b").expect("30.5 s lie ahead");
-    /// // 30 times 1,024 ticks: 4,096 ticks are more than 4 s.
+    /// // 15 times 2,048 ticks: 4,096 ticks are more than 4 s.
     /// assert_eq!(wheel.next_expiration(), Some(at(30_720)));
     ///
     /// let mut expired = Vec::new();

@@ -121,7 +121,10 @@ async fn settings_beyond_their_limits_are_refused_in_words() {
     };
     for (error, words) in [
         (refused(Duration::ZERO, Duration::ZERO, 0.0), "longest back-off must be at least 1ns, got 0ns"),
-        (refused(SECOND, ms(999), 0.0), "longest back-off must be at least the first, 1s, got 999ms"),
+        (
+            refused(SECOND, ms(999), 0.0),
+            "longest back-off must be at least the first, which is 1s, got 999ms",
+        ),
         (refused(ms(1), SECOND, -0.1), "jitter must be 0 to 100, got -0.1"),
         (refused(ms(1), SECOND, 100.5), "jitter must be 0 to 100, got 100.5"),
         (refused(ms(1), SECOND, f64::NAN), "jitter must be 0 to 100, got NaN"),

@@ -1,4 +1,4 @@
-//! The error of a back-off's settings.
+//! What is wrong with the settings of a back-off.
 
 use std::{error, fmt, time::Duration};
 
@@ -10,7 +10,7 @@ pub enum BackoffError {
     MaxTooShort {
         /// The longest back-off asked for.
         max: Duration,
-        /// The shortest allowed.
+        /// The shortest that this may be.
         shortest: Duration,
     },
     /// The longest back-off is shorter than the first.
@@ -24,9 +24,9 @@ pub enum BackoffError {
     Jitter {
         /// The jitter asked for.
         jitter: f64,
-        /// The smallest allowed.
+        /// The smallest there is.
         smallest: f64,
-        /// The largest allowed.
+        /// The largest there is.
         largest: f64,
     },
 }
@@ -38,7 +38,7 @@ impl fmt::Display for BackoffError {
                 write!(f, "longest back-off must be at least {shortest:?}, got {max:?}")
             }
             Self::MaxBelowMin { max, min } => {
-                write!(f, "longest back-off must be at least the first, {min:?}, got {max:?}")
+                write!(f, "longest back-off must be at least the first, which is {min:?}, got {max:?}")
             }
             Self::Jitter { jitter, smallest, largest } => {
                 write!(f, "jitter must be {smallest} to {largest}, got {jitter}")

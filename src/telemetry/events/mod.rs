@@ -1,4 +1,5 @@
-//! Events: those of the crate `tracing` with the feature of that name, none without it.
+//! What a wheel reports as it happens: with the feature `tracing`, events of the crate of that name; without it,
+//! nothing.
 
 #[cfg(feature = "tracing")]
 mod with_tracing;
