@@ -5,7 +5,7 @@
 //!   buckets       one for each         | 16, 2 ns wide  | 16, 4 ns wide   | 16, 8 ns wide ..
 //! ```
 //!
-//! Each octave is cut into 16 buckets, so a bucket's width is at most a sixteenth of the durations in it. Gil Tene's
+//! Each octave is cut into 16 buckets, so a bucket is at most a sixteenth as wide as the durations in it. Gil Tene's
 //! `HdrHistogram` has the same scheme.
 
 use std::fmt;
@@ -17,17 +17,17 @@ use crate::wheel::tick::Nanos;
 /// The number of buckets in an octave, as a power of two.
 const OCTAVE_BITS: u32 = 4;
 const OCTAVE: usize = 1 << OCTAVE_BITS;
-/// Enough for all of 64 bits. The durations below the first full octave take as many buckets as one more octave.
+/// Enough for 64 bits. The lowest durations take as many buckets as one more octave would.
 const BUCKETS: usize = (u64::BITS - OCTAVE_BITS + 1) as usize * OCTAVE;
 
-/// How often durations of each length occurred, from [`Stats`](crate::Stats). It spans 64 bits of nanoseconds. Below 32
-/// ns each nanosecond has a bucket of its own; above that a bucket is a sixteenth of an octave wide. A histogram always
-/// takes 7.8 kB.
+/// A histogram of durations, from [`Stats`](crate::Stats).
+///
+/// It spans 64 bits of nanoseconds. Each duration below 32 ns has a bucket of its own. Above that, buckets are a sixteenth
+/// of an octave wide. A histogram always takes 7.8 kB.
 ///
 /// # Precision
 ///
-/// A histogram tells the longest duration of a bucket for each duration in it. That is never less than the exact one,
-/// and greater by a sixteenth of it at the most.
+/// A histogram tells the longest duration of a bucket. That is never less than the true one, and at most a sixteenth more.
 ///
 /// # Examples
 ///
@@ -46,32 +46,32 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Adds a duration. Wheels add to their own histograms; this method is for testing code that judges by histograms.
+    /// Adds a duration. The wheel records its own; use this to test code that judges by a histogram.
     pub fn record(&mut self, duration: Duration) {
         self.recorder(u64::MAX)(Nanos::from_duration(duration).0);
     }
 
-    /// Returns a function that adds a duration in nanoseconds, or `most` if that is less. It takes few instructions,
-    /// because the driver calls it for each timer.
+    /// Returns what adds a number of nanoseconds, or `most` if that is less. It takes few instructions, because the driver
+    /// calls it for each timer.
     #[inline]
     pub(crate) fn recorder(&mut self, most: u64) -> impl FnMut(u64) {
         let counts = &mut *self.counts;
         move |nanos| counts[bucket_of(nanos.min(most))] += 1
     }
 
-    /// Copies without a new allocation, because this is done under a lock.
+    /// Copies without an allocation, because the caller holds a lock.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         *self.counts = *other.counts;
     }
 
-    /// How many durations there are.
+    /// How many durations were recorded.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The duration that a share of `quantile` of all durations do not exceed: 0 gives the shortest, 0.5 the median,
-    /// 0.99 the one that 99 % do not exceed, 1 the longest. `None` if there are no durations.
+    /// The duration that a share `quantile` of all durations does not exceed: 0.5 for the median, 0.99 for 99 %, 1 for the
+    /// longest, 0 for the shortest. `None` if the histogram is empty.
     ///
     /// # Panics
     /// If `quantile` is not from 0 to 1.
@@ -83,10 +83,9 @@ impl Histogram {
         #[allow(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "not negative, and at most the count, but for a rounding that does not matter"
+            reason = "not negative, and at most the count, apart from a rounding that does not matter"
         )]
-        // The product is made of the next lower number, because a product that should be whole may come out a little
-        // above.
+        // The next number below, because a product that should be whole may come out a little above.
         let rank = ((quantile.next_down() * count as f64).ceil() as u64).clamp(1, count.max(1));
         let mut passed = 0;
         let reaches = |&(_, &count): &(usize, &u64)| {
@@ -97,22 +96,20 @@ impl Histogram {
         Some(durations(bucket)).map(|durations| *durations.end())
     }
 
-    /// The longest duration. `None` if there are no durations.
+    /// The longest duration, or `None` if the histogram is empty.
     #[must_use]
     pub fn max(&self) -> Option<Duration> {
         self.quantile(1.0)
     }
 
-    /// The buckets that are not empty, from the shortest durations to the longest. Each comes with the durations that
-    /// belong to it, and with how many of them there are.
+    /// The buckets that are not empty, from short to long: their range of durations, and how many fell into it.
     pub fn buckets(&self) -> impl Iterator<Item = (RangeInclusive<Duration>, u64)> {
         let buckets = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
         buckets.map(|(bucket, &count)| (durations(bucket), count))
     }
 
-    /// How many durations were at most `longest`. Durations in the bucket of `longest` itself are counted only if
-    /// `longest` is the last duration of that bucket. So the count is exact if `longest` is a nanosecond less than a
-    /// power of two of nanoseconds.
+    /// How many durations were at most `longest`. The bucket of `longest` itself counts only if `longest` is its longest
+    /// duration. So the count is exact if `longest` is a nanosecond less than a power of two.
     #[must_use]
     pub fn count_up_to(&self, longest: Duration) -> u64 {
         let Nanos(nanos) = Nanos::from_duration(longest);
@@ -121,19 +118,19 @@ impl Histogram {
         self.counts[..whole].iter().sum()
     }
 
-    /// The durations that came after `earlier`, which is the same histogram at an earlier time.
+    /// The durations recorded after `earlier`, which is an earlier copy of this histogram.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut since = self.clone();
         for (count, before) in since.counts.iter_mut().zip(&*earlier.counts) {
-            // The histogram of another wheel may have more.
+            // Another wheel's histogram may hold more.
             *count = count.saturating_sub(*before);
         }
         since
     }
 }
 
-/// What a histogram tells for `duration`: the longest duration in the same bucket.
+/// The duration that a histogram tells for this one: the longest in the same bucket.
 pub(crate) fn told_of(duration: Duration) -> Duration {
     Duration::from_nanos(last_of(bucket_of(Nanos::from_duration(duration).0)))
 }
@@ -145,7 +142,7 @@ pub(crate) fn assert_quantile(quantile: f64) {
     assert!((0.0..=1.0).contains(&quantile), "quantile must be 0 to 1, got {quantile}");
 }
 
-/// Empty.
+/// An empty histogram.
 impl Default for Histogram {
     fn default() -> Self {
         Self { counts: Box::new([0; BUCKETS]) }
@@ -167,7 +164,7 @@ impl fmt::Debug for Histogram {
 #[inline]
 #[allow(clippy::cast_possible_truncation, reason = "what is shifted has five bits")]
 const fn bucket_of(nanos: u64) -> usize {
-    // The lowest octaves have fewer values than buckets, and are treated as one.
+    // The lowest octaves have fewer values than buckets, so they count as one.
     let width_bits = (nanos | (2 * OCTAVE as u64 - 1)).ilog2() - OCTAVE_BITS;
     ((width_bits as usize) << OCTAVE_BITS) + (nanos >> width_bits) as usize
 }
@@ -201,7 +198,7 @@ mod tests {
     use proptest::prelude::*;
     use proptest::sample::Index;
 
-    /// Durations of all magnitudes, each as likely.
+    /// All magnitudes alike.
     fn nanos() -> impl Strategy<Value = u64> {
         (any::<u64>(), 0..u64::BITS).prop_map(|(nanos, magnitude)| nanos >> magnitude)
     }

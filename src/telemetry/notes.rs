@@ -1,4 +1,4 @@
-//! What a wheel notes as it happens, besides what its shards count.
+//! What a wheel counts beside the counts of its shards: turns, refusals, stalls, panics.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ pub(crate) struct Notes {
     name: String,
     events: Events,
     of_turns: ShortLock<OfTurns>,
-    /// Relaxed, as are all counts here: they guard no other memory.
+    /// Relaxed, as are all counts here, because they guard no other memory.
     turns: AtomicU64,
     refused: AtomicU64,
     stalls: AtomicU64,
     wakers_panicked: AtomicU64,
 }
 
-/// What turns note, under a lock that only turns and readers take. So a turn needs no locked instruction for each
-/// timer.
+/// The histograms of turns. A lock that only turns and readers take guards them, so a turn needs no locked instruction for
+/// each timer.
 #[derive(Debug, Default)]
 pub(crate) struct OfTurns {
     pub(crate) lateness: Histogram,
@@ -55,37 +55,36 @@ impl Notes {
         self.events.begins(&self.name, tick, wheel_size, shards, max_pending);
     }
 
-    /// A shard ends with `pending` timers. Call this under the shard's lock: so a thread that finds all shards ended
-    /// finds the notes of all of them.
+    /// A shard ends with this many timers pending. Called under the shard's lock, so whoever finds all shards ended finds
+    /// all of these counts.
     pub(crate) fn shard_ends(&self, pending: usize) {
         self.events.shard_ends(pending);
     }
 
-    /// All shards have ended. Reports what is left to report. Only the first call reports the end.
+    /// All shards have ended. Only the first call counts.
     pub(crate) fn ended(&self) {
         self.tell();
         self.events.ended(&self.name);
     }
 
-    /// For a turn, which locks this before it locks a shard. To read this takes a microsecond. In this order a reader
-    /// holds up only the turn, and not the threads that arm and cancel in the shard.
+    /// For a turn, before it takes a shard's lock. Reading these takes a microsecond, for which only the turn waits, and
+    /// no thread that arms or cancels.
     pub(crate) fn of_turns(&self) -> ShortLockGuard<'_, OfTurns> {
         self.of_turns.lock()
     }
 
-    /// A turn of the wheel begins.
+    /// A turn begins.
     pub(crate) fn turned(&self) {
         self.turns.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A timer was refused because `max_pending` are pending. Returns whether the caller has to wake the driver's task,
-    /// which then reports it.
+    /// A timer was refused because the wheel is full. Returns whether the driver has to be woken to report it.
     pub(crate) fn refused(&self) -> bool {
         self.refused.fetch_add(1, Ordering::Relaxed);
         self.events.refused()
     }
 
-    /// For the driver's task, while it holds no lock: reports what other threads have noted.
+    /// For the driver, while it holds no lock: reports the refusals that others have noted.
     pub(crate) fn tell(&self) {
         self.events.tell_refused(&self.name, || self.refused.load(Ordering::Relaxed));
     }
@@ -97,7 +96,7 @@ impl Notes {
         self.events.stalled(&self.name, before + 1);
     }
 
-    /// A waker panicked as its timer fired, or as the wheel ended.
+    /// A waker panicked when its timer fired, or when the wheel ended.
     #[cold]
     pub(crate) fn waker_panicked(&self) {
         let before = self.wakers_panicked.fetch_add(1, Ordering::Relaxed);

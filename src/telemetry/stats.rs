@@ -1,76 +1,76 @@
-//! What a wheel has done so far, and how it is doing.
+//! The counts of a wheel, and its state.
 
 use std::time::Duration;
 
 use crate::telemetry::histogram::Histogram;
 
-/// What a wheel has done since it was made, and its state now, from [`TimingWheel::stats`](crate::TimingWheel::stats).
+/// What a wheel has done since it was made, and its state now, from
+/// [`TimingWheel::stats`](crate::TimingWheel::stats).
 ///
-/// A wheel always counts. [`monitor`](crate::monitor) tells what that costs, and how to watch a wheel by its
-/// statistics.
+/// Counting is always on. The page [`monitor`](crate::monitor) tells what it costs, and how to watch a wheel.
 ///
-/// Each shard is read under its lock, one after the other. So while other threads arm and cancel, the counts of
+/// Shards are read one after the other, each under its lock. While other threads arm and cancel, the counts of
 /// different shards are from slightly different times. At rest `armed == fired + cancelled + pending`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Timers that are registered now.
+    /// How many timers are registered now.
     pub pending: usize,
-    /// How many pending timers stand on each level, level 0 first, as far as levels have been needed. Timers on levels
-    /// for tolerances are counted in `pending_tolerant` instead. All together they are `pending`, except if the levels
-    /// of a shard have more than 1,024 slots: these are counted 1,024 at a time, and a timer that comes, goes or moves
-    /// meanwhile may be counted twice or not at all.
+    /// How many pending timers stand on each level, level 0 first. Timers with a tolerance are in
+    /// [`pending_tolerant`](Self::pending_tolerant) instead.
+    ///
+    /// Both together add up to `pending`. An exception is a shard whose levels have more than 1,024 slots. They are counted
+    /// 1,024 at a time, so a timer that comes, goes or moves meanwhile may be counted twice or not at all.
     pub pending_by_level: Vec<usize>,
-    /// How many pending timers have a tolerance and stand on the levels for such timers.
+    /// How many pending timers stand on the levels for timers with a tolerance.
     pub pending_tolerant: usize,
-    /// Timers that were registered.
+    /// How many timers were registered.
     pub armed: u64,
-    /// Timers whose deadline came.
+    /// How many timers fired, because their deadline came.
     pub fired: u64,
-    /// Timers that were dropped before their deadline, that were moved to a deadline that the wheel had passed, or that
-    /// were pending when the wheel ended.
+    /// How many timers were dropped before their deadline, moved to a deadline that the wheel had passed, or ended with the
+    /// wheel.
     pub cancelled: u64,
-    /// How many times a timer was moved to another bucket because its own bucket came up, not because it was reset.
+    /// How many times a timer moved to another bucket because its own came up. Resets do not count.
     pub cascaded: u64,
-    /// How many times the wheel was turned: to fire timers, or for housekeeping, such as clearing dropped ones.
+    /// How many times the wheel was turned, whether a timer was due or not.
     pub turns: u64,
     /// How many [jobs](crate::job) panicked.
     pub jobs_panicked: u64,
-    /// How long after its deadline each timer was fired by a turn of the wheel. It consists of the wait for the end of
-    /// the tick, and of the time until the runtime polled its sockets and timers.
+    /// How long after its deadline each timer was fired by a turn of the wheel. This is the wait for the end of the tick,
+    /// and the time until the runtime looked at its sockets and timers.
     ///
-    /// - Scheduling delay of the task is not included, nor are timers that their owners polled first during a turn.
-    /// - The deadline of a timer with a [tolerance](crate::Tolerance) is the one to which it was rounded up, so the
-    ///   lateness that the tolerance allows is not included.
-    /// - A timer that is first polled, or moved, after its deadline is not late for that reason: no timer counts as
-    ///   later than its turn by more than a tick.
+    /// - Scheduling delay of the task is not included.
+    /// - Timers that their owners polled first, during a turn, are not included.
+    /// - The deadline of a timer with a [tolerance](crate::Tolerance) is the rounded one, so its tolerance is not included.
+    /// - A timer that was first polled, or moved, after its deadline does not count as late for that. No timer counts for
+    ///   more than a tick above the delay of the turn itself.
     pub lateness: Histogram,
-    /// How long a turn held a shard's lock, once for each shard and batch. A thread that arms or cancels in that shard
-    /// meanwhile waits for that long. Arming and cancelling hold the lock too, for some tens of nanoseconds; to measure
-    /// that would take longer than it lasts.
+    /// How long turns held a shard's lock: one value for each shard and batch. Threads that arm or cancel in that shard
+    /// wait meanwhile. Arming and cancelling hold the lock too, for some tens of nanoseconds. That is not measured, because
+    /// measuring it would take longer.
     pub lock_holds: Histogram,
-    /// Timers that were refused because `max_pending` were pending.
+    /// How many timers were refused because `max_pending` were pending.
     pub refused: u64,
-    /// How many turns were more than 10 milliseconds late, because the runtime did not poll its sockets and timers for
-    /// that long.
+    /// How many turns were more than 10 milliseconds late, because the runtime did not look at its sockets and timers.
     pub stalls: u64,
-    /// Wakers that panicked when their timers fired, or when the end of the wheel woke them. The panic hook has
-    /// reported each of them. Other wakers are not counted: those that a reset to a deadline in the past wakes, whose
-    /// panic goes to the caller of the reset, and those that a job or an operation wakes when it is over.
+    /// How many wakers panicked when their timers fired, or when the end of the wheel woke them. The panic hook has
+    /// reported each. Other wakers are not counted: those woken by a reset to a deadline that has passed, whose caller gets
+    /// the panic, and those woken by a job or an operation that is over.
     pub wakers_panicked: u64,
-    /// How far the wheel is behind, beyond one tick: zero unless the runtime is held up, or more is due than one turn
-    /// fires.
+    /// How far the wheel is behind, beyond one tick. Zero, unless the runtime is held up or more timers are due than one
+    /// turn fires.
     pub overdue: Duration,
     /// Whether the wheel has ended.
     pub ended: bool,
 }
 
 impl Stats {
-    /// What has happened since `earlier`, which are earlier statistics of the same wheel. The fields that tell the
-    /// state now stay as they are: `pending`, `pending_by_level`, `pending_tolerant`, `overdue` and `ended`.
+    /// What happened after `earlier`, which are stats of the same wheel. The present state stays as it is: `pending`,
+    /// `pending_by_level`, `pending_tolerant`, `overdue` and `ended`.
     ///
     /// # Panics
-    /// Never. If a count of `earlier` is higher, because it is another wheel's, the difference is 0.
+    /// Never. If a count of `earlier` is greater, as it may be for another wheel, the difference is 0.
     ///
     /// # Examples
     ///

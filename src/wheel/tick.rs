@@ -73,11 +73,11 @@ impl fmt::Debug for Nanos {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Tick(pub(crate) u64);
 
-/// A grid of points in time: the ends of every tick since the origin, every 2nd, every 4th, or another power of 2. A deadline with
+/// A grid of points in time: the ends of every 4th tick since the origin, every 16th, or another power of 4. A deadline with
 /// a tolerance is rounded up to a point of a grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grid {
-    /// Two points are 2 to the power of this many ticks apart.
+    /// Two points are 4 to the power of this many ticks apart.
     order: u8,
 }
 
@@ -139,7 +139,7 @@ impl Resolution {
     /// Rounds a deadline up to the time at which [`insert_tolerant`](crate::wheel::Hierarchy::insert_tolerant) hands its
     /// entry out, less than `tolerance` later.
     ///
-    /// The result is a multiple of the widest power of 2 ticks that fits into the tolerance. So entries with near deadlines
+    /// The result is a multiple of the widest power of 4 ticks that fits into the tolerance. So entries with near deadlines
     /// are handed out together. A deadline stays as it is if the tolerance is less than a tick, or if it would be rounded
     /// beyond [`Nanos::MAX`].
     #[must_use]

@@ -1,5 +1,4 @@
-//! What a wheel reports as it happens: with the feature `tracing`, events of the crate of that name; without it,
-//! nothing.
+//! Events: those of the crate `tracing` with the feature of that name, none without it.
 
 #[cfg(feature = "tracing")]
 mod with_tracing;
