@@ -43,7 +43,7 @@ pub(crate) fn without_a_message<T>(attempt: impl FnOnce() -> T) -> Option<T> {
     if cfg!(all(test, loom)) {
         return None;
     }
-    // The hook cannot be changed while a panic goes on.
+    // The hook cannot be changed during a panic.
     if cfg!(panic = "unwind") && !thread::panicking() {
         WRAP.call_once(|| {
             let before = panic::take_hook();

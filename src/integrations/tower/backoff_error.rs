@@ -1,4 +1,4 @@
-//! What is wrong with the settings of a back-off.
+//! The error of a back-off's settings.
 
 use std::{error, fmt, time::Duration};
 
@@ -10,7 +10,7 @@ pub enum BackoffError {
     MaxTooShort {
         /// The longest back-off asked for.
         max: Duration,
-        /// The shortest that this may be.
+        /// The shortest allowed.
         shortest: Duration,
     },
     /// The longest back-off is shorter than the first.
@@ -24,9 +24,9 @@ pub enum BackoffError {
     Jitter {
         /// The jitter asked for.
         jitter: f64,
-        /// The smallest there is.
+        /// The smallest allowed.
         smallest: f64,
-        /// The largest there is.
+        /// The largest allowed.
         largest: f64,
     },
 }

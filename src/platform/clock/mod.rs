@@ -20,7 +20,7 @@ pub(crate) fn stopwatch() -> std::time::Instant {
     std::time::Instant::now()
 }
 
-/// A wheel's clock, counted from an origin of its own.
+/// A wheel's clock. It counts from an origin of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     origin: Origin,
