@@ -78,9 +78,9 @@
 //! # An operation has one end
 //!
 //! An operation in a [purgatory](crate::purgatory) completes, expires, is cancelled, or learns that the wheel has ended:
-//! exactly one of these. No change that is checked is missed. Nobody waits while another thread tries a condition. An
-//! operation that has ended stands in no list. The output of a condition goes to the future, or is given back if the
-//! future is gone.
+//! exactly one of these, even if nobody polls it. No change that is checked is missed. Nobody waits while another thread
+//! tries a condition. An operation that has ended stands in no list. The output of a condition goes to the future, or is
+//! given back if the future is gone.
 //!
 //! # A job runs, or it is told why not
 //!
