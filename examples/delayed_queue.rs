@@ -94,7 +94,7 @@ impl Queue {
     /// Delivers a message when it is due. It is refused if the queue has been stopped.
     fn send(self: &Arc<Self>, message: Message) {
         let (number, due, queue) = (message.number, message.due, self.clone());
-        if self.jobs.run_at(number, due, async move { queue.deliver(message).await }).is_err() {
+        if self.jobs.try_run_at(number, due, async move { queue.deliver(message).await }).is_err() {
             count(&self.counts.refused);
         }
     }

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use futures::future::FusedFuture;
 use timingwheel::TimingWheel;
-use timingwheel::job::{FixedRate, Job, JobState, Schedule};
+use timingwheel::job::{Job, JobState, Schedule};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::{Instant, advance, sleep};
 use tokio_test::{assert_pending, assert_ready, task};
 
-use crate::{DAY, ms};
+use crate::{DAY, ms, rate};
 
 /// Lets what is ready run.
 async fn settle() {
@@ -285,7 +285,7 @@ async fn jobs_that_are_over_spend_the_budget_of_the_task_that_awaits_them() {
 async fn handles_are_terminated_when_they_have_given_their_results() {
     let wheel = TimingWheel::new();
     let mut once = wheel.run_after(ms(10), async {});
-    let mut repeating = wheel.run_by(FixedRate::new(ms(10)).times(3), || async {});
+    let mut repeating = wheel.run_by(rate(ms(10)).times(3), || async {});
     sleep(ms(50)).await;
     assert!(once.state().is_over() && !once.is_terminated());
     assert!(repeating.state().is_over() && !repeating.is_terminated());

@@ -17,7 +17,7 @@ mod strangers;
 use std::thread;
 use std::time::Duration;
 
-use timingwheel::job::{JobInfo, JobState};
+use timingwheel::job::{FixedDelay, FixedRate, JobInfo, JobState};
 use tokio::runtime::{Builder, Runtime};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -25,6 +25,16 @@ const HANG_GUARD: Duration = Duration::from_secs(30);
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
+}
+
+/// A run every period, the first one period from now.
+fn rate(period: Duration) -> FixedRate {
+    FixedRate::new(period).starting_after(period)
+}
+
+/// A run a delay after the one before, the first `delay` from now.
+fn rest(delay: Duration) -> FixedDelay {
+    FixedDelay::new(delay).starting_after(delay)
 }
 
 /// On the real clock; 0 workers stand for the current-thread runtime.

@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let reminders: Arc<Mutex<Vec<String>>> = Arc::default();
     let remind = |rule: InZone<Calendar>| {
         let (zone, clock, reminders) = (rule.zone().clone(), clock.clone(), Arc::clone(&reminders));
-        jobs.run_by("ada", clock.schedule(rule), move || {
+        jobs.try_run_by("ada", clock.schedule(rule), move || {
             let here = clock.now().to_zoned(zone.clone());
             reminders.lock().unwrap().push(here.strftime("%F %H:%M %Q").to_string());
             async { /* Send it. */ }

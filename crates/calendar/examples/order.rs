@@ -35,9 +35,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let in_30_days = Once::after_calendar_days(&ordered, 30);
     let in_720_hours = Once::after_hours(ordered.timestamp(), 720);
-    orders.run_by("order 1", clock.schedule(in_30_days.clone()), cancel("order 1"))?;
-    orders.run_by("order 2", clock.schedule(in_720_hours), cancel("order 2"))?;
-    orders.run_by("order 3", clock.schedule(in_30_days), cancel("order 3"))?;
+    orders.try_run_by("order 1", clock.schedule(in_30_days.clone()), cancel("order 1"))?;
+    orders.try_run_by("order 2", clock.schedule(in_720_hours), cancel("order 2"))?;
+    orders.try_run_by("order 3", clock.schedule(in_30_days), cancel("order 3"))?;
 
     wheel.sleep(20 * DAY).await;
     let paid = orders.remove(&"order 3").is_some();
