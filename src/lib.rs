@@ -95,6 +95,8 @@
 //!
 //! How it is built, and why, is in `DESIGN.md`, beside the sources.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod engine;
 mod error;
 mod guide;

@@ -58,17 +58,17 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TickTooShort { tick, min } => {
-                write!(f, "a tick of {tick:?} is too short: it takes at least {min:?}")
+                write!(f, "tick must be at least {min:?}, got {tick:?}")
             }
             Self::TickTooLong { tick, max } => {
-                write!(f, "a tick of {tick:?} is too long: it takes at most {max:?}")
+                write!(f, "tick must be at most {max:?}, got {tick:?}")
             }
             Self::WheelSize { wheel_size, min, max } => {
-                write!(f, "a wheel size of {wheel_size} slots: it takes from {min} to {max}")
+                write!(f, "wheel size must be {min} to {max}, got {wheel_size}")
             }
-            Self::Shards { shards, max } => write!(f, "{shards} shards: it takes from 1 to {max}"),
+            Self::Shards { shards, max } => write!(f, "shards must be 1 to {max}, got {shards}"),
             Self::Slots { shards, wheel_size, max } => {
-                write!(f, "{shards} shards of {wheel_size} slots: it takes at most {max} slots in all shards")
+                write!(f, "shards times wheel size must be at most {max}, got {shards} times {wheel_size}")
             }
             Self::NoRuntime => f.write_str(
                 "a timing wheel needs a tokio runtime for its driver, and this thread is not within one: \
@@ -78,7 +78,7 @@ impl fmt::Display for BuildError {
                 "a timing wheel on a current-thread runtime needs tokio's timers, and this runtime has none: build it \
                  with `enable_time` or `enable_all`",
             ),
-            Self::WatchdogThread(error) => write!(f, "no thread for the wheel's watchdog: {error}"),
+            Self::WatchdogThread(_) => f.write_str("the operating system gave no thread for the wheel's watchdog"),
         }
     }
 }

@@ -171,12 +171,20 @@ impl fmt::Display for Elapsed {
             What::WriteLimit(limit) => {
                 write!(f, "a write has waited for {:?} without progress, its limit", limit.to_duration())
             }
-            What::CouldNotRun(reason) => write!(f, "the timer could not run: {reason}"),
+            What::CouldNotRun(_) => f.write_str("the timer could not run"),
         }
     }
 }
 
-impl error::Error for Elapsed {}
+/// The source is the [reason](Elapsed::reason), if the timer could not run.
+impl error::Error for Elapsed {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match &self.what {
+            What::CouldNotRun(reason) => Some(reason),
+            What::Deadline | What::ReadLimit(_) | What::WriteLimit(_) => None,
+        }
+    }
+}
 
 /// `TimedOut`, and nothing else, if the deadline has elapsed; with this error in it if a limit has, or, of kind
 /// `Other`, if the timer could not run.

@@ -1,5 +1,6 @@
 //! The settings of a wheel, their limits, and putting a wheel together.
 
+use std::error::Error as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -26,10 +27,14 @@ impl TimingWheel {
     /// message names the caller.
     #[must_use]
     #[track_caller]
+    #[expect(clippy::new_without_default, reason = "it starts a driver, and may panic")]
     pub fn new() -> Self {
         match Self::builder().build() {
             Ok(wheel) => wheel,
-            Err(error) => panic!("`TimingWheel::new` failed: {error}"),
+            Err(error) => match error.source() {
+                Some(source) => panic!("`TimingWheel::new` failed: {error}: {source}"),
+                None => panic!("`TimingWheel::new` failed: {error}"),
+            },
         }
     }
 
@@ -42,14 +47,6 @@ impl TimingWheel {
             max_pending: None,
             name: None,
         }
-    }
-}
-
-/// As [`TimingWheel::new`].
-impl Default for TimingWheel {
-    #[track_caller]
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -78,7 +75,7 @@ impl Default for TimingWheel {
 /// wheel.sleep(Duration::from_micros(250)).await;
 ///
 /// let error = TimingWheel::builder().wheel_size(1).build().unwrap_err();
-/// assert_eq!(error.to_string(), "a wheel size of 1 slots: it takes from 2 to 65536");
+/// assert_eq!(error.to_string(), "wheel size must be 2 to 65536, got 1");
 /// # Ok(())
 /// # }
 /// ```

@@ -36,8 +36,11 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// All there are.
-    pub const ALL: [Self; 3] = [Self::HighConcurrency, Self::LowLatency, Self::SmallMemory];
+    /// All profiles.
+    #[must_use]
+    pub const fn all() -> &'static [Self] {
+        &[Self::HighConcurrency, Self::LowLatency, Self::SmallMemory]
+    }
 
     /// The length of its ticks: [`Builder::tick`](crate::Builder::tick).
     #[must_use]

@@ -188,7 +188,10 @@ impl TimingWheel {
         pending
     }
 
-    pub(crate) fn is_ended(&self) -> bool {
+    /// Whether the wheel has ended: by [`shutdown`](Self::shutdown), or with its runtime. What it takes then, the table
+    /// there tells. One load, without a lock.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
         // All shards end together, but for a moment; there is at least one.
         self.wheel.shards[0].has_ended()
     }

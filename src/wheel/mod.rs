@@ -109,7 +109,7 @@ impl<T> Hierarchy<T> {
     pub fn new(resolution: Resolution, slots: usize) -> Self {
         assert!(
             (Self::MIN_SLOTS..=Self::MAX_SLOTS).contains(&slots),
-            "a level of {slots} slots: it takes from {} to {}",
+            "slots must be {} to {}, got {slots}",
             Self::MIN_SLOTS,
             Self::MAX_SLOTS,
         );

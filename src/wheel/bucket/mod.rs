@@ -57,10 +57,6 @@ pub(super) struct Bucket {
     pub(super) kind: Kind,
 }
 
-// A level has very many.
-#[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Bucket>() == 48);
-
 impl Bucket {
     pub(super) const fn new(kind: Kind) -> Self {
         Self { keys: Vec::new(), head: 0, len: 0, vacant: NONE, expiration: Nanos::ZERO, queued: false, kind }
