@@ -85,7 +85,7 @@ async fn a_repeating_job_gives_its_place_back_however_it_ends() {
     assert!(run(3).cancel());
     let runs = run(3);
     sleep(ms(12)).await;
-    assert!(!runs.cancel());
+    assert!(runs.cancel());
     assert_eq!(free(&wheel), 0, "it runs");
     assert!(runs.await.unwrap_err().is_cancelled());
     let panics = wheel.try_run_by(every(3), || async { panic!("as asked") }).unwrap();
@@ -181,4 +181,29 @@ fn no_place_is_lost_or_made_up_among_threads() {
         tokio::time::timeout(crate::HANG_GUARD, is_at_rest).await.expect("a job hangs");
     });
     assert_eq!(free(&wheel), PLACES);
+}
+
+/// A run that ends in the moment of the replacement finds that the place is another's.
+#[test]
+fn a_repeating_job_that_is_replaced_as_its_run_ends_on_a_full_wheel_was_running() {
+    const REPLACEMENTS: usize = 4_000;
+    let runtime = runtime(2);
+    let _within = runtime.enter();
+    let wheel = bounded(1);
+    let jobs = Jobs::new(&wheel);
+    // Due a little after each run, so that it waits in the wheel.
+    let soon = |previous: Previous| Some(previous.ended + std::time::Duration::from_micros(20));
+    jobs.try_run_by("key", soon, || async {}).unwrap();
+    let mut was_running = 0;
+    for _ in 0..REPLACEMENTS {
+        for _ in 0..fastrand::u32(0..3_000) {
+            std::hint::spin_loop();
+        }
+        let replaced = state(jobs.try_run_by("key", soon, || async {}).unwrap());
+        was_running += usize::from(replaced == Some(JobState::Running));
+        assert!(matches!(replaced, Some(JobState::Pending | JobState::Running)), "{replaced:?}");
+    }
+    assert!(was_running > 0, "no replacement has met a run");
+    assert_eq!(wheel.stats().refused, 0);
+    jobs.stop();
 }

@@ -69,7 +69,7 @@ async fn a_schedule_that_is_always_late_lets_others_run() {
         yield_now().await;
     }
     assert!(runs.load(Ordering::Relaxed) > 1, "{runs:?}");
-    assert!(!busy.cancel());
+    assert!(busy.cancel());
     assert!(busy.await.unwrap_err().is_cancelled());
 }
 

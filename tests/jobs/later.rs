@@ -1,5 +1,6 @@
 //! Jobs that run once: `run_after`, `run_at`, their `try_` forms and their handle.
 
+use std::error::Error;
 use std::future::{pending, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -219,7 +220,9 @@ async fn over_the_bound_a_job_is_refused_and_its_future_given_back() {
     assert_eq!(job.state(), JobState::CouldNotRun);
     let error = job.await.unwrap_err();
     assert!(error.reason().unwrap().is_at_capacity());
-    assert_eq!(error.to_string(), format!("the job could not run: {text}"));
+    assert_eq!(error.to_string(), "the job could not run");
+    assert_eq!(error.source().unwrap().to_string(), text);
+    assert_eq!(format!("{error:?}"), format!("JobError(the job could not run: {text})"));
     // What is due needs no place, and what is cancelled gives its own back.
     wheel.run_after(Duration::ZERO, async {}).await.unwrap();
     assert!(jobs[0].cancel());

@@ -1,9 +1,13 @@
 //! Jobs: once, again and again, by keys. On tokio's paused clock, but where it says otherwise.
 
+mod aborts;
+mod again;
+mod begins;
 mod bound;
 mod ended;
 mod ends;
 mod faults;
+mod joins;
 mod keys;
 mod keys_faults;
 mod keys_schedules;
@@ -12,7 +16,9 @@ mod orders;
 mod resets;
 mod runs;
 mod schedules;
+mod stops;
 mod strangers;
+mod tolerant;
 
 use std::thread;
 use std::time::Duration;

@@ -26,13 +26,19 @@ async fn a_cancel_between_runs_is_in_time_and_during_one_lets_it_be_the_last() {
     let runs = Runs::new();
     let job = runs.job(&wheel, rate(ms(10)), &[25]);
     sleep(ms(15)).await;
-    assert!(!job.cancel());
+    assert!(job.cancel(), "no run comes after this one");
+    assert!(!job.cancel(), "it was cancelled before");
     assert!(!job.set_schedule(rate(ms(1))), "it is to end");
     assert_eq!(job.state(), JobState::Running);
     assert!(job.await.unwrap_err().is_cancelled());
     assert_eq!(runs.start.elapsed(), ms(35), "the run went on to its end");
     sleep(DAY).await;
     assert_eq!(runs.began(), [10]);
+
+    let job = runs.job(&wheel, rate(ms(10)).times(1), &[]);
+    sleep(ms(20)).await;
+    assert!(!job.cancel(), "it is over");
+    assert_eq!(job.await.unwrap(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,7 +105,7 @@ async fn what_is_asked_during_a_run_counts_also_if_that_turns_out_to_be_the_last
     let runs = Runs::new();
     let job = runs.job(&wheel, rate(ms(10)).times(1), &[10]);
     sleep(ms(15)).await;
-    assert!(!job.cancel(), "too late for this run");
+    assert!(job.cancel(), "it is cancelled, if not this run");
     assert!(job.await.unwrap_err().is_cancelled());
 }
 

@@ -127,7 +127,6 @@ async fn of_a_job_that_repeats_the_next_run_is_moved_and_the_schedule_goes_on_fr
     assert_eq!(job.due(), Some(runs.start + ms(17)));
     sleep(ms(25)).await;
     assert_eq!((job.state(), runs.began()), (JobState::Running, vec![17, 27]));
-    assert!(!job.reset_after(DAY), "no run waits");
     sleep(ms(4)).await;
     assert!(job.reset_after(ms(1)));
     assert_eq!(job.await.unwrap(), 4);

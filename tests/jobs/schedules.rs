@@ -101,7 +101,7 @@ async fn a_fixed_delay_of_zero_lets_others_run_in_between() {
 }
 
 #[test]
-#[should_panic(expected = "a fixed rate with a period of 0ns: it takes at least 1ns")]
+#[should_panic(expected = "the period of a fixed rate must be at least 1ns, got 0ns")]
 fn a_fixed_rate_with_a_period_of_zero_is_refused() {
     let _ = rate(Duration::ZERO);
 }
