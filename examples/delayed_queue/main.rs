@@ -34,7 +34,7 @@ impl Queue {
     /// Delivers a message when it is due. It is refused if the queue has been stopped, or the wheel is full.
     fn send(self: &Arc<Self>, message: Message) -> Result<(), Error> {
         let (number, due, queue) = (message.number, message.due, self.clone());
-        let sent = self.jobs.run_at(number, due, async move { queue.deliver(message).await });
+        let sent = self.jobs.try_run_at(number, due, async move { queue.deliver(message).await });
         sent.map(drop).map_err(|refused| refused.error())
     }
 

@@ -112,8 +112,8 @@ fn a_wheel_of_a_runtime_with_workers_goes_by_the_real_clock_wherever_its_timers_
             let mut sleep = wheel.sleep(DAY / 2);
             let mut interval = wheel.interval(DAY / 2);
             let job = wheel.run_after(DAY / 2, async {});
-            let repeating = wheel.run_every(DAY / 2, || async {});
-            assert!(repeating.set_schedule(timingwheel::job::FixedDelay::new(DAY / 2)));
+            let repeating = wheel.run_by(FixedRate::new(DAY).starting_after(DAY / 2), || async {});
+            assert!(repeating.set_schedule(FixedDelay::new(DAY).starting_after(DAY / 2)));
             let after = std::time::Instant::now();
             let due = [sleep.deadline(), job.due().unwrap(), repeating.due().unwrap()].map(Instant::into_std);
             assert!(due.iter().all(|&due| (before + DAY / 2..=after + DAY / 2).contains(&due)), "{due:?}");

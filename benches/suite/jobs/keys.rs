@@ -141,7 +141,7 @@ fn come_and_go(scale: Scale, rig: &Rig, jobs: &Jobs<usize>, name: &'static str) 
 }
 
 fn add(jobs: &Jobs<usize>, key: usize) {
-    jobs.run_after(key, far(), async {}).expect("there is no bound");
+    jobs.try_run_after(key, far(), async {}).expect("there is no bound");
 }
 
 fn all_come_and_go(

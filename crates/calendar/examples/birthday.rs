@@ -38,7 +38,7 @@ fn remind<F: Future<Output = ()> + Send + 'static>(
     remind: impl FnMut() -> F + Send + 'static,
 ) -> Result<(), Box<dyn Error>> {
     let rule = reminder.parse::<InZone<Calendar>>()?;
-    jobs.run_by(person, clock.schedule(rule), remind).map_err(|refused| refused.error())?;
+    jobs.try_run_by(person, clock.schedule(rule), remind).map_err(|refused| refused.error())?;
     Ok(())
 }
 

@@ -26,7 +26,7 @@ fn cancel_unpaid<F: Future<Output = ()> + Send + 'static>(
     cancel: impl FnMut() -> F + Send + 'static,
 ) -> Result<(), Box<dyn Error>> {
     let in_30_days = Once::after_calendar_days(ordered, 30);
-    orders.run_by(order, clock.schedule(in_30_days), cancel)?;
+    orders.try_run_by(order, clock.schedule(in_30_days), cancel)?;
     Ok(())
 }
 
@@ -53,7 +53,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let in_720_hours = Once::after_hours(ordered.timestamp(), 720);
     cancel_unpaid(&orders, &clock, ("order 1", &ordered), cancel("order 1"))?;
-    orders.run_by("order 2", clock.schedule(in_720_hours), cancel("order 2"))?;
+    orders.try_run_by("order 2", clock.schedule(in_720_hours), cancel("order 2"))?;
     cancel_unpaid(&orders, &clock, ("order 3", &ordered), cancel("order 3"))?;
 
     wheel.sleep(20 * DAY).await;

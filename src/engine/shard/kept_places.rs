@@ -64,6 +64,19 @@ impl Shard {
         self.insert_by(Hierarchy::insert_and_tell, now, deadline, waker)
     }
 
+    /// As [`register_rounded`](Self::register_rounded), in a place that the caller has.
+    pub(crate) fn register_rounded_in_place(
+        &self,
+        now: Nanos,
+        deadline: Nanos,
+        waker: Waker,
+    ) -> Result<Option<Key>, Error> {
+        if deadline <= now {
+            return Ok(None);
+        }
+        self.insert_by(Hierarchy::insert_rounded_and_tell, now, deadline, waker)
+    }
+
     /// As [`cancel`](Self::cancel), but the caller keeps the entry's place.
     pub(crate) fn cancel_in_place(&self, key: Key) -> Option<Waker> {
         self.take_out_in_place(self.state.lock(), key)

@@ -29,6 +29,17 @@ impl Shard {
         self.publish_and_request(state, expiration);
         Ok(())
     }
+
+    /// As [`put_off`](Self::put_off), to a deadline that was rounded. `None` also if the wheel has passed that.
+    pub(crate) fn put_off_rounded(&self, key: Key, to: Nanos) -> Option<Nanos> {
+        let mut state = self.state.lock();
+        if state.ended || to <= state.hierarchy.elapsed() {
+            return None;
+        }
+        let expiration = state.hierarchy.reschedule_rounded_and_tell(key, to)?;
+        self.publish_and_request(state, expiration);
+        Some(to)
+    }
 }
 
 #[cfg(all(test, not(loom)))]

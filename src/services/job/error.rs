@@ -4,10 +4,12 @@ use std::any::Any;
 use std::sync::{Mutex, PoisonError};
 use std::{error, fmt};
 
-use super::state::JobState;
+use super::info::JobState;
 use crate::error::{Error, GivenBack};
 
-/// Why a job has no output: it was cancelled, it panicked, or it could not run.
+/// Why a job has no output: it was cancelled or aborted, it panicked, or it could not run.
+///
+/// If it could not run, [`source`](error::Error::source) and [`reason`](Self::reason) say why.
 ///
 /// # Examples
 ///
@@ -30,7 +32,7 @@ pub struct JobError {
 
 enum Kind {
     Cancelled,
-    /// The lock, which nobody waits for, makes of what can be sent what can be shared too, as errors are expected to
+    /// Nobody waits for the lock. It makes a payload that can be sent one that can be shared, as errors are expected to
     /// be.
     Panicked(Mutex<Box<dyn Any + Send>>),
     CouldNotRun(Error),
@@ -57,7 +59,7 @@ impl JobError {
         }
     }
 
-    /// Whether the job was cancelled.
+    /// Whether the job was cancelled or aborted.
     #[must_use]
     pub const fn is_cancelled(&self) -> bool {
         matches!(self.kind, Kind::Cancelled)
@@ -102,22 +104,33 @@ impl fmt::Display for JobError {
                     None => f.write_str("the job panicked"),
                 }
             }
-            Kind::CouldNotRun(reason) => write!(f, "the job could not run: {reason}"),
+            Kind::CouldNotRun(_) => f.write_str("the job could not run"),
         }
     }
 }
 
 impl fmt::Debug for JobError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "JobError({self})")
+        match &self.kind {
+            Kind::CouldNotRun(reason) => write!(f, "JobError({self}: {reason})"),
+            _ => write!(f, "JobError({self})"),
+        }
     }
 }
 
-impl error::Error for JobError {}
+impl error::Error for JobError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match &self.kind {
+            Kind::CouldNotRun(reason) => Some(reason),
+            Kind::Cancelled | Kind::Panicked(_) => None,
+        }
+    }
+}
 
-/// A job was refused. What was to run is in here.
+/// A job was refused. This error has what was to run.
 ///
-/// It can be shared between threads, as what is to run can be sent, so `?` takes it into a `Box<dyn Error + Send + Sync>`.
+/// The error can be shared between threads, because what is to run can be sent. So `?` turns it into a
+/// `Box<dyn Error + Send + Sync>`.
 pub struct TryRunError<F> {
     error: Error,
     job: GivenBack<F>,
@@ -128,13 +141,13 @@ impl<F> TryRunError<F> {
         Self { error, job: GivenBack::new(job) }
     }
 
-    /// Why it was refused.
+    /// Why the job was refused.
     #[must_use]
     pub const fn error(&self) -> Error {
         self.error
     }
 
-    /// The future, or what would have made futures, as it was given.
+    /// The future, or the closure that makes futures, as it was given.
     #[must_use]
     pub fn into_inner(self) -> F {
         self.job.into_inner()

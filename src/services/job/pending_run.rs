@@ -5,52 +5,36 @@ use std::sync::{Arc, Weak};
 
 use tokio::time::Instant;
 
-use super::handle::Handled;
-use super::record::{Owner, Record};
-use super::schedule::Previous;
-use super::when::When;
-use super::work::Work;
-
 /// The run that a repeating job waits for, from [`Schedule::attach`](super::Schedule::attach).
 ///
-/// It does not keep the job. A clone is the same run.
+/// It does not keep the job alive. A clone stands for the same run.
 #[derive(Clone)]
 pub struct PendingRun(Weak<dyn Movable>);
 
-trait Movable: Send + Sync {
-    fn reset(self: Arc<Self>, deadline: Instant) -> bool;
-    fn end(self: Arc<Self>) -> bool;
-}
-
-impl<W: Work, O: Owner> Movable for Record<W, O> {
-    fn reset(self: Arc<Self>, deadline: Instant) -> bool {
-        let when = When::at(deadline, Handled::clock(&*self));
-        Handled::reset(self, when)
-    }
-
-    fn end(self: Arc<Self>) -> bool {
-        Self::set_schedule(&self, Box::new(|_: Previous| None))
-    }
+/// A job, as its schedule changes it.
+pub(super) trait Movable: Send + Sync {
+    fn move_run(self: Arc<Self>, deadline: Instant) -> bool;
+    fn end_schedule(self: Arc<Self>) -> bool;
 }
 
 impl PendingRun {
-    pub(super) fn of<W: Work, O: Owner>(record: &Arc<Record<W, O>>) -> Self {
-        let record: Arc<dyn Movable> = record.clone();
-        Self(Arc::downgrade(&record))
+    pub(super) fn of<J: Movable + 'static>(job: &Arc<J>) -> Self {
+        let job: Arc<dyn Movable> = job.clone();
+        Self(Arc::downgrade(&job))
     }
 
-    /// Moves the run to `deadline`, as [`Repeating::reset`](super::Repeating::reset) does, and tells whether the job
-    /// waits for it then. During a run, and when the job is over, there is none to move.
+    /// Moves the run to `deadline` and returns whether the job now waits for it. During a run, and when the job is
+    /// over, there is no run to move.
     ///
-    /// The schedule is not asked: it goes on from there when that run has ended.
+    /// The schedule is not asked. It goes on from there when that run has ended.
     pub fn reset(&self, deadline: Instant) -> bool {
-        self.0.upgrade().is_some_and(|record| record.reset(deadline))
+        self.0.upgrade().is_some_and(|job| job.move_run(deadline))
     }
 
-    /// Ends the job as if its schedule had no further run, and tells whether that was in time. A run that is going on
+    /// Ends the job as if its schedule had no further run, and returns whether that was in time. A run that is going on
     /// is the last.
     pub fn end(&self) -> bool {
-        self.0.upgrade().is_some_and(Movable::end)
+        self.0.upgrade().is_some_and(Movable::end_schedule)
     }
 }
 

@@ -1,14 +1,15 @@
-//! What jobs tell of themselves.
+//! Looking jobs up, listing and counting them.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
 use super::Jobs;
 use super::table::{Job, has_key};
-use crate::services::job::state::{JobInfo, JobState};
+use crate::services::job::info::{JobInfo, JobState};
 
 impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
-    /// What the job with this key does now. The key may be given in any borrowed form, as to a `HashMap`.
+    /// Where the job with this key stands now; `None` if there is none. The key may be given in any borrowed form, as to
+    /// a `HashMap`.
     #[must_use]
     pub fn get<Q>(&self, key: &Q) -> Option<JobInfo>
     where
@@ -19,9 +20,9 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
         self.table.part(hash).get(hash, has_key(key)).map(|job| job.info())
     }
 
-    /// All keys, in no order, and what their jobs do now.
+    /// All keys, in no particular order, and where their jobs stand now.
     ///
-    /// Locks one part of the jobs after the other, and looks at each job.
+    /// Locks the parts of the list one after the other, and looks at each job.
     #[must_use]
     pub fn list(&self) -> Vec<(K, JobInfo)>
     where
@@ -37,7 +38,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
 
     /// How many keys there are.
     ///
-    /// Locks one part of the jobs after the other.
+    /// Locks the parts of the list one after the other.
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.parts().map(|part| part.jobs().len()).sum()
@@ -51,7 +52,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
 
     /// How many of the jobs wait for their time.
     ///
-    /// Locks one part of the jobs after the other, and looks at each job.
+    /// Locks the parts of the list one after the other, and looks at each job.
     #[must_use]
     pub fn pending(&self) -> usize {
         let is_pending = |job: &&Job<K>| job.info().state == JobState::Pending;

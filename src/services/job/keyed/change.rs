@@ -12,12 +12,13 @@ use crate::services::job::schedule::Schedule;
 use crate::services::job::when::When;
 
 impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
-    /// Moves the job with this key to `deadline`, and tells whether that was in time: there is one, it was pending, and
-    /// runs then. Otherwise nothing has changed. Of a job that repeats it is the next run that is moved, and its
-    /// schedule goes on from there. The key may be given in any borrowed form, as to a `HashMap`.
+    /// Moves the job with this key to `deadline` and returns whether that was in time: there is a job, it was pending, and
+    /// runs then. Otherwise nothing has changed. A job that repeats has its next run moved, as
+    /// [`Repeating::reset`](crate::job::Repeating::reset) does, also during a run. The key may be given in any borrowed
+    /// form, as to a `HashMap`.
     ///
-    /// It costs what [`Job::reset`](crate::job::Job::reset) does, and a lookup: cheap enough to be called for each
-    /// message of a session, and cheaper than to replace the job.
+    /// This costs what [`Job::reset`](crate::job::Job::reset) does, and a lookup: cheap enough to be called for each
+    /// message of a session, and cheaper than replacing the job.
     ///
     /// # Precision
     /// As [`Job::reset`](crate::job::Job::reset).
@@ -34,7 +35,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// const IDLE: Duration = Duration::from_secs(60);
     ///
     /// let sessions = Jobs::new(&TimingWheel::new());
-    /// sessions.run_after("alice", IDLE, async { /* Close the session. */ })?;
+    /// sessions.try_run_after("alice", IDLE, async { /* Close the session. */ })?;
     /// for _message in 0..10 {
     ///     tokio::time::sleep(IDLE / 2).await;
     ///     assert!(sessions.reset_after("alice", IDLE), "it is still open");
@@ -49,29 +50,29 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
     {
-        self.reset_to(key, self.wheel.when(deadline))
+        self.reset_to(key, self.when(deadline))
     }
 
     /// Moves the job with this key to `after` from now, as [`reset`](Self::reset) does. With more than
-    /// [583 years](crate::Sleep::deadline) it never runs.
+    /// [583 years](crate::Sleep::deadline) the job never runs.
     pub fn reset_after<Q>(&self, key: &Q, after: Duration) -> bool
     where
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
     {
-        self.reset_to(key, self.wheel.after_now(after))
+        self.reset_to(key, self.after_now(after))
     }
 
     /// Lets the job with this key go over to another schedule, as
-    /// [`Repeating::set_schedule`](crate::job::Repeating::set_schedule) does, and tells whether that was in time: there
-    /// is one, it repeats, and is not over. Otherwise `schedule` is dropped, and not asked. The key may be given in any
-    /// borrowed form, as to a `HashMap`.
+    /// [`Repeating::set_schedule`](crate::job::Repeating::set_schedule) does, and returns whether that was in time: there
+    /// is a job, it repeats, and it is not over. Otherwise `schedule` is dropped without being asked. The key may be
+    /// given in any borrowed form, as to a `HashMap`.
     ///
-    /// A job of which the new schedule has no run leaves the list.
+    /// If the new schedule has no run, the job leaves the list.
     ///
     /// # Panics
-    /// If the new schedule does when it is asked for the first run; the old one stays then. Or if dropping the old one,
-    /// of a job that is pending, or the new one, where it is not in time, does.
+    /// If the new schedule does when it is asked for the first run; the old one stays then. If the job is pending, and
+    /// dropping the old schedule panics. If this is not in time, and dropping the new schedule panics.
     ///
     /// # Examples
     ///
@@ -83,7 +84,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// use timingwheel::job::{FixedRate, Jobs};
     ///
     /// let jobs = Jobs::new(&TimingWheel::new());
-    /// jobs.run_every("poll", Duration::from_secs(60), || async {})?;
+    /// jobs.try_run_every("poll", Duration::from_secs(60), || async {})?;
     /// assert!(jobs.set_schedule("poll", FixedRate::new(Duration::from_secs(5))));
     /// assert!(!jobs.set_schedule("push", FixedRate::new(Duration::from_secs(5))), "there is none");
     /// # Ok(())
@@ -105,8 +106,8 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
         self.find(key).is_some_and(|job| job.reset(when))
     }
 
-    /// The job with this key, when its part has been let go.
-    fn find<Q>(&self, key: &Q) -> Option<Job<K>>
+    /// The job with this key. Its part is unlocked again.
+    pub(super) fn find<Q>(&self, key: &Q) -> Option<Job<K>>
     where
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,

@@ -15,12 +15,13 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use crate::platform::sync::{Mutex, MutexGuard, lock};
-use crate::services::job::handle::Handled;
+use crate::services::job::handle::Found;
+use crate::services::job::info::{JobInfo, JobState};
 use crate::services::job::record::{Owner, Record};
 use crate::services::job::schedule::Schedule;
-use crate::services::job::state::JobInfo;
+use crate::services::job::waiter::{Joined, Joining};
 use crate::services::job::when::When;
-use crate::services::job::work::Work;
+use crate::services::job::work::{Unrun, Work};
 
 /// So few that an empty table is small.
 const PARTS: usize = 64;
@@ -49,8 +50,14 @@ pub(super) trait Keyed<K>: Send + Sync {
     fn info(&self) -> JobInfo;
     fn reset(self: Arc<Self>, when: When) -> bool;
     fn set_schedule(self: Arc<Self>, schedule: Box<dyn Schedule>) -> bool;
-    fn cancel(&self) -> JobInfo;
+    fn cancel(&self) -> Found;
+    fn cancel_and_hold(&self) -> Found;
+    fn abort(&self) -> Found;
+    fn take_held(&self) -> Option<Unrun<()>>;
+    fn drop_held(&self);
     fn hand_over_place(&self) -> Option<Option<Waker>>;
+    /// To wait for the job's end, or the state in which it has ended.
+    fn join(&self) -> Result<Joined, JobState>;
 }
 
 impl<W: Work, K: Eq + Hash + Send + Sync + 'static> Keyed<K> for Record<W, Listing<K>> {
@@ -59,23 +66,46 @@ impl<W: Work, K: Eq + Hash + Send + Sync + 'static> Keyed<K> for Record<W, Listi
     }
 
     fn info(&self) -> JobInfo {
-        Handled::info(self)
+        Self::info(self)
     }
 
     fn reset(self: Arc<Self>, when: When) -> bool {
-        Handled::reset(self, when)
+        Self::reset(&self, when)
     }
 
     fn set_schedule(self: Arc<Self>, schedule: Box<dyn Schedule>) -> bool {
         Self::set_schedule(&self, schedule)
     }
 
-    fn cancel(&self) -> JobInfo {
-        Handled::cancel(self)
+    fn cancel(&self) -> Found {
+        Self::cancel(self)
+    }
+
+    fn cancel_and_hold(&self) -> Found {
+        Self::cancel_and_hold(self)
+    }
+
+    fn abort(&self) -> Found {
+        Self::abort(self)
+    }
+
+    fn take_held(&self) -> Option<Unrun<()>> {
+        let unrun = Self::take_held(self)?;
+        Some(Box::pin(async {
+            unrun.await;
+        }))
+    }
+
+    fn drop_held(&self) {
+        Self::drop_held(self);
     }
 
     fn hand_over_place(&self) -> Option<Option<Waker>> {
         Self::hand_over_place(self)
+    }
+
+    fn join(&self) -> Result<Joined, JobState> {
+        Self::join(self)
     }
 }
 
@@ -89,6 +119,8 @@ pub(super) struct Listing<K> {
 }
 
 impl<K: Eq + Hash + Send + Sync + 'static> Owner for Listing<K> {
+    type Waiter = Joining;
+
     fn over(&self, address: *const ()) {
         let Some(table) = self.table.upgrade() else { return };
         // Not another that has taken its place.
@@ -131,10 +163,10 @@ impl<K> Part<K> {
         Some(self.jobs.find_entry(hash, is_meant).ok()?.remove().0.job)
     }
 
-    /// The place of the job of which `is_meant` says that it is the one, or for it.
-    pub(super) fn place(&mut self, hash: u64, is_meant: impl Fn(&Job<K>) -> bool) -> Place<'_, K> {
+    /// Where the job is listed, or is to be, of which `is_meant` says that it is the one.
+    pub(super) fn entry(&mut self, hash: u64, is_meant: impl Fn(&Job<K>) -> bool) -> KeyEntry<'_, K> {
         let is_meant = |listed: &Listed<K>| listed.hash == hash && is_meant(&listed.job);
-        Place { hash, entry: self.jobs.entry(hash, is_meant, |listed| listed.hash) }
+        KeyEntry { hash, entry: self.jobs.entry(hash, is_meant, |listed| listed.hash) }
     }
 
     pub(super) fn shrink_to_fit(&mut self) {
@@ -149,12 +181,12 @@ impl<K> Part<K> {
 }
 
 /// Where a job is listed, or is to be.
-pub(super) struct Place<'a, K> {
+pub(super) struct KeyEntry<'a, K> {
     hash: u64,
     entry: Entry<'a, Listed<K>>,
 }
 
-impl<K> Place<'_, K> {
+impl<K> KeyEntry<'_, K> {
     /// The job that is listed here.
     pub(super) fn job(&self) -> Option<&Job<K>> {
         match &self.entry {
@@ -167,8 +199,8 @@ impl<K> Place<'_, K> {
     pub(super) fn list(self, job: Job<K>) -> Option<Job<K>> {
         match self.entry {
             Entry::Occupied(mut before) => Some(mem::replace(&mut before.get_mut().job, job)),
-            Entry::Vacant(place) => {
-                place.insert(Listed { hash: self.hash, job });
+            Entry::Vacant(vacant) => {
+                vacant.insert(Listed { hash: self.hash, job });
                 None
             }
         }

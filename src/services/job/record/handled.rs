@@ -4,63 +4,50 @@ use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::{Owner, Record};
+use super::Record;
 use crate::platform::clock::Clock;
 use crate::platform::contain::contained;
 use crate::services::job::error::JobError;
-use crate::services::job::handle::Handled;
-use crate::services::job::place::Place;
-use crate::services::job::stage::{Inner, Order, Stage};
-use crate::services::job::state::JobInfo;
+use crate::services::job::handle::{Found, Handled, Scheduled};
+use crate::services::job::info::JobInfo;
+use crate::services::job::schedule::Schedule;
+use crate::services::job::stage::Stage;
 use crate::services::job::when::When;
-use crate::services::job::work::Work;
+use crate::services::job::work::{Repeat, Unrun, Work};
+use crate::timers::tolerance::Slack;
+use crate::wheel::Resolution;
 
-impl<W: Work, O: Owner> Handled<W::Output> for Record<W, O> {
+impl<W: Work> Handled<W::Output> for Record<W> {
     fn info(&self) -> JobInfo {
-        self.lock().info(self.shard.clock())
-    }
-
-    fn cancel(&self) -> JobInfo {
-        let mut inner = self.lock();
-        let found = inner.info(self.shard.clock());
-        match &mut inner.stage {
-            Stage::Pending { due, key, .. } => {
-                let (due, key) = (*due, *key);
-                let ended = inner.end(Err(JobError::cancelled()), None);
-                let has_place = inner.place.leave();
-                drop(inner);
-                // At once, and not later with others, as what a `Sleep` leaves: it is memory.
-                let waker = self.shard.cancel(key, due);
-                // Its place went with the entry, unless the driver has that.
-                if has_place && waker.is_none() {
-                    self.shard.give_place_back();
-                }
-                drop(waker);
-                drop(ended);
-            }
-            Stage::Running(order) => {
-                let before = mem::replace(order, Order::Stop);
-                drop(inner);
-                drop(before);
-            }
-            _ => {}
-        }
-        found
+        Self::info(self)
     }
 
     fn clock(&self) -> &Clock {
         self.shard.clock()
     }
 
+    fn resolution(&self) -> Resolution {
+        self.shard.resolution()
+    }
+
     fn reset(self: Arc<Self>, when: When) -> bool {
-        let mut inner = self.lock();
-        let Inner { stage, place, .. } = &mut *inner;
-        let Stage::Pending { work, due, key } = stage else { return false };
-        // If there is no place for another entry, the driver is on its way with the old one, which counts then.
-        let Ok(moved) = self.move_to(place, *key, *due, when) else { return false };
-        (*due, *key) = moved;
-        work.note_due(moved.0);
-        true
+        Self::reset(&self, when)
+    }
+
+    fn let_be_late(self: Arc<Self>, slack: Slack) {
+        Self::let_be_late(&self, slack);
+    }
+
+    fn cancel(&self) -> Found {
+        Self::cancel(self)
+    }
+
+    fn abort(&self) -> Found {
+        Self::abort(self)
+    }
+
+    fn take(&self) -> Option<Unrun<W::Output>> {
+        Self::take(self)
     }
 
     fn forget_waiter(&self) {
@@ -86,5 +73,15 @@ impl<W: Work, O: Owner> Handled<W::Output> for Record<W, O> {
                 panic!("a job's handle was polled that has given its result")
             }
         }
+    }
+}
+
+impl<F, R> Scheduled for Record<Repeat<F>>
+where
+    F: FnMut() -> R + Send + 'static,
+    R: Future<Output = ()> + Send + 'static,
+{
+    fn set_schedule(self: Arc<Self>, schedule: Box<dyn Schedule>) -> bool {
+        Self::set_schedule(&self, schedule)
     }
 }

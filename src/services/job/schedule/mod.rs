@@ -2,21 +2,26 @@
 
 mod fixed;
 mod limits;
+mod on_reset;
 
 use tokio::time::Instant;
 
 use super::pending_run::PendingRun;
 pub use fixed::{FixedDelay, FixedRate};
-pub use limits::{Times, Until};
+pub use limits::{Times, Tolerant, Until};
+pub use on_reset::OnReset;
+
+use crate::timers::tolerance::Tolerance;
 
 /// When the runs of a job are due. The form is that of Go's `timingwheel`: the next from the previous.
 ///
-/// [`FixedRate`] and [`FixedDelay`] are there; any other is an `impl`, or a closure from [`Previous`] to
-/// `Option<Instant>`. [`times`](Self::times) and [`until`](Self::until) end one early.
+/// [`FixedRate`], [`FixedDelay`] and [`OnReset`] are there. Any other schedule is an `impl`, or a closure from
+/// [`Previous`] to `Option<Instant>`. [`times`](Self::times) and [`until`](Self::until) end a schedule early.
+/// [`with_tolerance`](Self::with_tolerance) lets its runs be late.
 ///
 /// # Panics
-/// A `next` that panics ends its job, as a run that panics does. The first call is by whoever makes the job, so that is
-/// whom it panics to.
+/// A `next` that panics ends its job, as a run that panics does. The first call is made by whoever makes the job, and
+/// panics there. The same holds for `tolerance`.
 ///
 /// # Examples
 ///
@@ -82,18 +87,26 @@ pub use limits::{Times, Until};
 pub trait Schedule: Send + 'static {
     /// When the next run is due, or `None` if there is none. An instant that has passed is due at once.
     ///
-    /// It is called when a run has ended, and once before the first run, with a [`Previous`] whose times are all now.
+    /// The job calls it when a run has ended, and once before the first run, with a [`Previous`] whose times are all
+    /// now.
     fn next(&mut self, previous: Previous) -> Option<Instant>;
 
-    /// Gives the schedule what moves the run that its job waits for.
+    /// How late the next run may be. The default is `None`: as punctual as the wheel.
     ///
-    /// A schedule that learns something while its job waits, as that the wall clock was set, moves the run to another
-    /// instant by it; most have no use for it, and this does nothing unless it is implemented. It is called once for
-    /// each job that the schedule is given to, by whoever makes the job, after the first call of
-    /// [`next`](Self::next) and before the job waits.
+    /// The job asks for it after each call of [`next`](Self::next). [`Previous::due`] stays what `next` said, so a fixed
+    /// rate with a tolerance does not drift.
+    fn tolerance(&self) -> Option<Tolerance> {
+        None
+    }
+
+    /// Gives the schedule what moves the run that its job waits for. The default drops it.
+    ///
+    /// A schedule may learn something while its job waits, such as that the wall clock was set. Then it moves the run to
+    /// another instant. This is called once for each job that gets the schedule, by whoever makes the job, after the
+    /// first call of [`next`](Self::next) and before the job waits.
     ///
     /// # Panics
-    /// As [`next`](Self::next): to whoever makes the job.
+    /// A panic reaches whoever makes the job.
     ///
     /// # Examples
     ///
@@ -131,7 +144,7 @@ pub trait Schedule: Send + 'static {
         drop(run);
     }
 
-    /// This schedule for so many runs at the most.
+    /// This schedule for at most `runs` runs.
     fn times(self, runs: u64) -> Times<Self>
     where
         Self: Sized,
@@ -146,6 +159,38 @@ pub trait Schedule: Send + 'static {
     {
         Until::new(self, end)
     }
+
+    /// This schedule with runs that may be late, so that they begin together with others that are due at about the same
+    /// time, and cost less among very many. A share is one of the time from the end of a run to the next.
+    ///
+    /// # Precision
+    /// Never early; late by less than the tolerance, or than a tick if that is longer, and the machine's wake-up time.
+    /// See [`Tolerance`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::job::{FixedRate, Schedule};
+    /// use timingwheel::{TimingWheel, Tolerance};
+    /// use tokio::time::Instant;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let start = Instant::now();
+    /// let minutely = FixedRate::new(Duration::from_secs(60)).with_tolerance(Tolerance::share(0.125));
+    /// assert_eq!(wheel.run_by(minutely.times(61), || async {}).await.unwrap(), 61);
+    /// let late = start.elapsed() - Duration::from_secs(3_600);
+    /// assert!(late < Duration::from_secs(60) / 8, "it does not add up");
+    /// # }
+    /// ```
+    fn with_tolerance(self, tolerance: Tolerance) -> Tolerant<Self>
+    where
+        Self: Sized,
+    {
+        Tolerant::new(self, tolerance)
+    }
 }
 
 /// The run before the one that a [`Schedule`] is asked for.
@@ -159,12 +204,12 @@ pub struct Previous {
     /// When it ended: now.
     pub ended: Instant,
     /// Whether it began so late that an [`Interval`](crate::Interval) would call its tick missed: more than 5 ms after
-    /// it was due, or more than a tick of the wheel if that is longer.
+    /// it was due, or more than a tick of the wheel if that is longer. A [tolerance](Schedule::tolerance) comes on top.
     pub missed: bool,
 }
 
 impl Previous {
-    /// A run that was due, began and ended at `instant`: what a schedule begins with, and what its tests need.
+    /// A run that was due, began and ended at `instant`. A schedule begins with it, and its tests need it.
     #[must_use]
     pub const fn at(instant: Instant) -> Self {
         Self { due: instant, started: instant, ended: instant, missed: false }
@@ -180,6 +225,10 @@ impl<F: FnMut(Previous) -> Option<Instant> + Send + 'static> Schedule for F {
 impl Schedule for Box<dyn Schedule> {
     fn next(&mut self, previous: Previous) -> Option<Instant> {
         (**self).next(previous)
+    }
+
+    fn tolerance(&self) -> Option<Tolerance> {
+        (**self).tolerance()
     }
 
     fn attach(&mut self, run: PendingRun) {

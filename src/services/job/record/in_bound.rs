@@ -1,7 +1,7 @@
 //! The place that a job has on a wheel with a bound.
 //!
-//! The entry of a job that runs once has a place as each timer has: it is free again when the job is due. A job that
-//! repeats has one itself, from its first wait to its end, so that a wheel that is full for a moment does not end it.
+//! The entry of a job that runs once has a place, as each timer has: it is free again when the job is due. A repeating
+//! job has one itself, from its first wait to its end, so that a wheel that is full for a moment does not end it.
 
 use std::ptr;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::task::Waker;
 
 use super::{Owner, Record};
 use crate::error::Error;
-use crate::services::job::place::Place;
+use crate::services::job::kept_place::KeptPlace;
 use crate::services::job::stage::Stage;
 use crate::services::job::when::When;
 use crate::services::job::work::Work;
@@ -18,7 +18,7 @@ use crate::wheel::{Key, Nanos};
 impl<W: Work, O: Owner> Record<W, O> {
     /// Whether a place stays with the job.
     pub(super) fn keeps_place(&self) -> bool {
-        W::Place::STAYS && self.shard.is_bounded()
+        W::REPEATS && self.shard.is_bounded()
     }
 
     /// What the waker of its entries has for data.
@@ -38,7 +38,7 @@ impl<W: Work, O: Owner> Record<W, O> {
     /// Adds another entry of a job that was registered before.
     pub(super) fn register_again(
         self: &Arc<Self>,
-        place: &mut W::Place,
+        place: &mut W::KeptPlace,
         when: When,
     ) -> Result<(Nanos, Key), Error> {
         let in_place = self.see_to_place(place.is_taken())?;
@@ -67,8 +67,8 @@ impl<W: Work, O: Owner> Record<W, O> {
         Ok(())
     }
 
-    /// For who cancels this job right after: leaves its place, if it has one, to a job that takes its place otherwise
-    /// too. What woke this job when it was due is to be woken if nothing comes of that, and to be dropped outside locks.
+    /// For a caller who replaces this job, and cancels it right after: hands its place over, if it has one. What woke
+    /// this job when it was due is to be woken if nothing comes of that, and to be dropped outside locks.
     pub(in crate::services::job) fn hand_over_place(&self) -> Option<Option<Waker>> {
         if !self.shard.is_bounded() {
             return None;
@@ -78,7 +78,7 @@ impl<W: Work, O: Owner> Record<W, O> {
             Stage::Pending { key, .. } => self.shard.cancel_in_place(key),
             _ => None,
         };
-        let had_place = inner.place.leave();
+        let had_place = inner.place.hand_over();
         (had_place || waker.is_some()).then_some(waker)
     }
 }
