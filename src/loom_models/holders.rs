@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::checker::{check, thread};
+use super::checker::{check, spawn_keeper, thread};
 use super::{Parts, PolledDriver, Route};
-use crate::engine::shard::{Shard, ShardRef, give_up_kept};
+use crate::engine::shard::{Shard, ShardRef};
 
 /// Spawns a thread that drops the last handle and polls the driver. It returns whether the wheel has ended, and the
 /// driver.
@@ -14,15 +14,6 @@ fn spawn_end(Parts { shards, alarm, mut driver, .. }: Parts) -> thread::JoinHand
         drop(shards);
         alarm.wake_to_end();
         (driver.poll().is_ready(), driver)
-    })
-}
-
-/// Spawns a thread that gives up what it keeps before it ends: after that the model's statics may be gone.
-fn spawn_keeper<T: 'static>(run: impl FnOnce() -> T + 'static) -> thread::JoinHandle<T> {
-    thread::spawn(move || {
-        let result = run();
-        give_up_kept();
-        result
     })
 }
 

@@ -139,7 +139,7 @@ impl Resolution {
     /// Rounds a deadline up to the time at which [`insert_tolerant`](crate::wheel::Hierarchy::insert_tolerant) hands its
     /// entry out, less than `tolerance` later.
     ///
-    /// The result is a multiple of the widest power of 4 ticks that fits into the tolerance. So entries with near deadlines
+    /// The result is a multiple of the widest power of 2 ticks that fits into the tolerance. So entries with near deadlines
     /// are handed out together. A deadline stays as it is if the tolerance is less than a tick, or if it would be rounded
     /// beyond [`Nanos::MAX`].
     #[must_use]

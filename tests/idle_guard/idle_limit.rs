@@ -172,3 +172,18 @@ async fn it_can_be_set_and_taken_away_while_a_task_waits() {
     advance(DAY / 2).await;
     assert!(passed(assert_ready!(read.poll())).contains("a read"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_begins_to_wait_beside_another_does_not_prolong_the_silence() {
+    let guard = TimingWheel::new().idle_guard(ByHand::default()).with_idle_limit(LIMIT);
+    let guard = Arc::new(Mutex::new(guard));
+    let (mut read, mut write) = (task(&guard, Op::Read), task(&guard, Op::Write));
+    assert_pending!(read.poll());
+    advance(LIMIT / 2).await;
+    assert_pending!(read.poll());
+    advance(LIMIT / 3).await;
+    assert_pending!(write.poll());
+    advance(LIMIT / 6).await;
+    assert!(read.is_woken());
+    passed(assert_ready!(read.poll()));
+}

@@ -147,6 +147,29 @@ fn an_operation_that_nobody_polls_learns_of_the_end_of_its_wheel_wherever_that_c
     }
 }
 
+/// The entry of the last operation stays in the wheel for a while, with the operation as its waker, which has a
+/// reference to the wheel.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_wheel_ends_with_its_handles_though_an_operation_was_the_last_to_use_it() {
+    let used = tokio::spawn(async {
+        let (wheel, key) = (TimingWheel::new(), std::sync::Arc::new("key"));
+        let purgatory = wheel.purgatory();
+        let mut watch = spawn(purgatory.watch([key.clone()], DAY, never));
+        assert_pending!(watch.poll());
+        drop(watch);
+        (wheel, key)
+    });
+    let (wheel, key) = used.await.unwrap();
+    assert_eq!(wheel.pending(), 0);
+    drop(wheel);
+    let metrics = tokio::runtime::Handle::current().metrics();
+    let start = std::time::Instant::now();
+    while metrics.num_alive_tasks() > 0 || std::sync::Arc::strong_count(&key) > 1 {
+        assert!(start.elapsed() < ms(30_000), "{} tasks, {key:?}", metrics.num_alive_tasks());
+        tokio::time::sleep(ms(10)).await;
+    }
+}
+
 #[test]
 fn errors_say_what_they_are() {
     let shutdown = timingwheel::Error::shutdown();

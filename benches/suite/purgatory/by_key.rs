@@ -99,10 +99,13 @@ impl Waiting for ByHand {
     }
 }
 
+/// A key, and the future of its operation.
+type Place<F> = (u64, Pin<Box<Option<F>>>);
+
 /// Operations that wait. Their futures stand in places that are used again, so that no memory is given out for them.
 struct Crowd<W: Waiting> {
     waiting: W,
-    places: Vec<(u64, Pin<Box<Option<W::Future>>>)>,
+    places: Vec<Place<W::Future>>,
     next: u64,
 }
 

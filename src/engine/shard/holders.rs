@@ -6,9 +6,9 @@
 //! timer that it makes in that shard takes the reference over.
 //!
 //! Kept references must not keep a wheel alive. A wheel that has a handle does not end anyway. Once the last handle is
-//! gone, nobody makes timers any more. Then some references to a shard are kept by threads for good, one is the
-//! driver's while it turns, and all others belong to timers. Each thread tells by its [`Tag`] to which shard it keeps a
-//! reference, and
+//! gone, timers are made only by cloning another timer's reference. Then some references to a shard are kept by threads
+//! for good, one is the driver's while it turns, and all others belong to timers. Each thread tells by its [`Tag`] to
+//! which shard it keeps a reference, and
 //!
 //! | who | does |
 //! |---|---|
@@ -16,8 +16,9 @@
 //! | a thread that drops a timer | writes its tag, then checks whether a handle is left; if none is, it gives the reference up instead, and wakes the driver if this may have been the last timer |
 //! | the driver, once no handle is left | holds no reference itself; counts references, then tags; ends the wheel if there are no more references than tags; otherwise checks again later |
 //!
-//! The driver never ends a wheel too early. After the last handle, references and tags only get fewer. The driver
-//! counts references first and tags second, so it may find too many references or too few tags, but never the opposite.
+//! As long as no reference is cloned, the driver never ends a wheel too early: after the last handle, references only
+//! get fewer. The driver counts them first, and tags second. So it may find too many references or too few tags, but
+//! never the opposite.
 //!
 //! The driver may miss the end. A thread that checked for a handle just before the last one went wakes nobody; if it
 //! still has its reference when the driver counts, the driver sees a timer. To order the two would take the very locked
@@ -41,7 +42,7 @@ pub(crate) struct ShardRef {
 }
 
 impl ShardRef {
-    /// The caller has a handle, so the wheel is not at its end.
+    /// The caller has a handle or another timer, so the wheel is not at its end.
     #[inline]
     pub(crate) fn new(shard: &Arc<Shard>) -> Self {
         // A thread that is about to end keeps no reference any more.

@@ -113,7 +113,7 @@ fn a_timer_that_is_dropped_when_its_place_has_gone_to_another_does_not_give_that
 /// Fails if a thread still believes that the driver is to come after the driver has been here. This happens if clearing
 /// only reads the spare's key, and does not swap it, after it has published that the driver need not come.
 #[test]
-fn a_timer_dropped_as_the_driver_lets_go_of_others_has_no_entry_in_time() {
+fn a_timer_dropped_as_the_driver_lets_go_of_others_is_let_go_in_time() {
     check(["at once", "later"], || {
         let shard = shard(None);
         let (task, other) = (Task::new(&shard), Task::new(&shard));

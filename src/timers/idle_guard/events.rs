@@ -80,10 +80,10 @@ impl<S> IdleGuard<S> {
     #[track_caller]
     fn events(&mut self, directions: &'static [Direction], after: Duration) -> IdleEvents {
         assert!(!after.is_zero(), "idle events must come after at least 1ns, got {after:?}");
-        let since = self.waits.timer.now();
+        let now = self.waits.timer.now();
         let mut timer = self.waits.timer.another();
-        timer.move_to_at(since, since.after(after));
-        IdleEvents { timer, activity: self.waits.activity(), directions, after, since }
+        timer.move_to_at(now, now.after(after));
+        IdleEvents { timer, activity: self.waits.activity(), directions, after }
     }
 }
 
@@ -101,12 +101,11 @@ impl<S> IdleGuard<S> {
 /// A timer, which bytes do not move: it comes due once in each `after` at the most.
 #[must_use = "idle events do nothing unless they are awaited"]
 pub struct IdleEvents {
+    /// Never before `after` has passed since the last event, or the beginning.
     timer: Sleep,
     activity: Arc<Activity>,
     directions: &'static [Direction],
     after: Duration,
-    /// The last event, or the beginning.
-    since: Nanos,
 }
 
 impl IdleEvents {
@@ -145,7 +144,6 @@ impl IdleEvents {
             let due = self.due();
             if due <= self.timer.deadline_nanos() {
                 let now = self.timer.now().max(due);
-                self.since = now;
                 self.timer.move_to_at(now, now.after(self.after));
                 return Poll::Ready(Ok(()));
             }
@@ -153,16 +151,16 @@ impl IdleEvents {
         }
     }
 
-    /// When the stream will have been idle for long enough, as things are.
+    /// When the stream will have been idle for long enough, as things are, or before the next event can be.
     fn due(&self) -> Nanos {
         let used = self.directions.iter().map(|&direction| self.activity.last(direction));
-        used.fold(self.since, Nanos::max).after(self.after)
+        used.fold(Nanos::ZERO, Nanos::max).after(self.after)
     }
 }
 
 impl fmt::Debug for IdleEvents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { timer: _, activity: _, directions, after, since: _ } = self;
+        let Self { timer: _, activity: _, directions, after } = self;
         f.debug_struct("IdleEvents")
             .field("directions", directions)
             .field("after", after)
