@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 
+use timingwheel::job::{FixedDelay, FixedRate};
 use tokio::time::advance;
 use tokio_test::assert_ready_ok;
 
