@@ -47,12 +47,11 @@ impl Tables for Maps {
         Ok(self.attempts.get(&at).copied())
     }
 
-    fn set_attempt(&mut self, at: Place, attempt: Option<Attempt>) -> Result<(), Infallible> {
-        match attempt {
+    fn set_attempt(&mut self, at: Place, attempt: Option<Attempt>) -> Result<Option<Attempt>, Infallible> {
+        Ok(match attempt {
             Some(attempt) => self.attempts.insert(at, attempt),
             None => self.attempts.remove(&at),
-        };
-        Ok(())
+        })
     }
 
     fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, Attempt)>, Infallible> {

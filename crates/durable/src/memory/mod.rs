@@ -62,8 +62,7 @@ impl Store for MemoryStore {
     }
 
     async fn settle(&self, owner: Owner, ends: Vec<Ended>) -> Result<Vec<Settled>, Infallible> {
-        let mut maps = self.maps();
-        ends.into_iter().map(|ended| tables::settle(&mut *maps, owner, ended)).collect()
+        tables::settle(&mut *self.maps(), owner, ends)
     }
 
     async fn cancel(&self, which: Vec<Which>) -> Result<Vec<Removal>, Infallible> {

@@ -147,9 +147,7 @@ impl Store for RedbStore {
     }
 
     async fn settle(&self, owner: Owner, ends: Vec<Ended>) -> Result<Vec<Settled>, RedbError> {
-        self.0
-            .write(move |tables| ends.into_iter().map(|ended| calls::settle(tables, owner, ended)).collect())
-            .await
+        self.0.write(move |tables| calls::settle(tables, owner, ends)).await
     }
 
     async fn cancel(&self, which: Vec<Which>) -> Result<Vec<Removal>, RedbError> {

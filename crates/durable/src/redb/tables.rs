@@ -78,12 +78,13 @@ impl Tables for RedbTables<'_> {
         Ok(begun.map(|(epoch, number)| Attempt { epoch, number }))
     }
 
-    fn set_attempt(&mut self, at: Place, attempt: Option<Attempt>) -> Result<(), RedbError> {
-        match attempt {
-            Some(Attempt { epoch, number }) => drop(self.begun.insert(at.to_number(), (epoch, number))?),
-            None => drop(self.begun.remove(at.to_number())?),
-        }
-        Ok(())
+    fn set_attempt(&mut self, at: Place, attempt: Option<Attempt>) -> Result<Option<Attempt>, RedbError> {
+        let before = match attempt {
+            Some(Attempt { epoch, number }) => self.begun.insert(at.to_number(), (epoch, number))?,
+            None => self.begun.remove(at.to_number())?,
+        };
+        let before = before.map(|before| before.value());
+        Ok(before.map(|(epoch, number)| Attempt { epoch, number }))
     }
 
     fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, Attempt)>, RedbError> {

@@ -10,7 +10,7 @@ use crate::plan::{self, Due};
 use crate::store::{Begun, End, Ended, Near, Stored, ToBegin};
 
 /// How many are begun in one call at the most.
-const BATCH: usize = 4_096;
+const BATCH: usize = 10_000;
 
 impl Runner {
     /// Begins what is ready, as far as there may be more handlers.
@@ -87,13 +87,14 @@ impl Runner {
                 return self.lose();
             }
         };
-        let Some(Live::Beginning(takes)) = self.live.remove(&id) else { return };
+        let Some(Live::Beginning(mut takes)) = self.live.remove(&id) else { return };
         let Some(attempt) = self.attempt(&stored) else { return };
-        let mut takes = takes.into_iter();
-        let first = takes.next();
-        takes.for_each(|take| take.tell(TookBack::AskAgain));
-        if let Some(take) = first {
-            return self.give_up(attempt, take);
+        if !takes.is_empty() {
+            self.give_up(attempt, takes.remove(0));
+            if let Some(Live::Ending { others, .. }) = self.live.get_mut(&id) {
+                others.append(&mut takes);
+            }
+            return;
         }
         if self.stopping.is_some() {
             return self.give_back(attempt);
@@ -167,14 +168,14 @@ impl Runner {
                     self.give_up(attempt, take);
                 }
             }
+            // Somebody else takes it back: when the store has that, it knows.
+            Some(Live::Ending { attempt, took: took @ Some(_), mut others }) => {
+                others.push(take);
+                self.live.insert(id, Live::Ending { attempt, took, others });
+            }
             Some(live) => {
-                // Where somebody else took it back, the store will know.
-                let told = match &live {
-                    Live::Ending { took: Some(_), .. } => TookBack::AskAgain,
-                    _ => TookBack::Runs,
-                };
                 self.live.insert(id, live);
-                take.tell(told);
+                take.tell(TookBack::Runs);
             }
             None => take.tell(TookBack::Runs),
         }
@@ -198,7 +199,7 @@ impl Runner {
     /// An attempt has ended, and the store is to be told.
     pub(super) fn end(&mut self, attempt: Attempt, end: End, took: Option<TakeBack>) {
         self.ends.push(Ended { timer: attempt.timer, attempt: attempt.number, end });
-        self.live.insert(attempt.timer.id(), Live::Ending { attempt, took });
+        self.live.insert(attempt.timer.id(), Live::Ending { attempt, took, others: Vec::new() });
     }
 
     /// What has begun and not run is nothing of this owner's any more.

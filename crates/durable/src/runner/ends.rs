@@ -10,10 +10,22 @@ use crate::error::Error;
 use crate::handler::Answer;
 use crate::id::TimerId;
 use crate::plan;
-use crate::store::{End, Ended, Settled};
+use crate::store::{End, Ended, Near, Settled};
+
+/// What is stored because of an end, unless it was cancelled meanwhile: then `begin` finds it gone.
+fn follows(ended: &Ended) -> Option<Near> {
+    let id = ended.timer.id();
+    match &ended.end {
+        End::Again { due, .. } => Some(Near::new(id, *due)),
+        End::Done { next } | End::Bury { next, .. } => {
+            next.as_ref().map(|next| TimerId::new(next.due, id.unique()).into())
+        }
+        End::Cancelled => None,
+    }
+}
 
 /// How many ends are settled in one call at the most.
-const BATCH: usize = 4_096;
+const BATCH: usize = 10_000;
 
 fn later(now: Timestamp, by: Duration) -> Timestamp {
     let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
@@ -110,6 +122,7 @@ impl Runner {
         match answer {
             Err(error) => {
                 self.failed(&error);
+                self.unsure.extend(batch.iter().map(|ended| ended.timer.id()));
                 self.ends.extend(batch);
             }
             Ok(answers) => {
@@ -123,15 +136,22 @@ impl Runner {
 
     fn has_settled(&mut self, ended: Ended, answer: Settled) {
         let id = ended.timer.id();
-        let Some(Live::Ending { attempt, took }) = self.live.remove(&id) else { return };
+        let was_unsure = self.unsure.remove(&id);
+        let Some(Live::Ending { attempt, took, others }) = self.live.remove(&id) else { return };
+        // The store will answer them.
+        others.into_iter().for_each(|take| take.tell(TookBack::AskAgain));
         let next = match answer {
             Settled::Done(next) => next,
+            // It may have been settled by a call of which the answer was lost.
+            Settled::Lost if was_unsure => follows(&ended),
             Settled::Lost => {
                 self.shared.stats().fenced += 1;
                 if let Some(take) = took {
                     take.tell(TookBack::AskAgain);
                 }
-                return self.lose();
+                // Whoever has it now, the next load will tell.
+                self.is_in_doubt = true;
+                return self.unblock(id);
             }
             Settled::Replanned(series) => {
                 let attempt = Attempt { series: Some(series), ..attempt };

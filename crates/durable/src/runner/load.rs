@@ -37,9 +37,11 @@ impl Runner {
     /// Loads, if it is time.
     pub(super) fn load(&mut self) {
         let now = self.times.wall();
-        if self.loading.is_some() || self.next_load().is_none_or(|at| at > now.as_millisecond()) {
+        let is_time = self.is_in_doubt || self.next_load().is_some_and(|at| at <= now.as_millisecond());
+        if self.loading.is_some() || !is_time {
             return;
         }
+        self.is_in_doubt = false;
         self.look_at_the_clock();
         let until = timestamp(now.as_millisecond().saturating_add(in_millis(self.settings.horizon)));
         let after = self.window.begin_load();

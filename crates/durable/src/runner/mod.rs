@@ -9,7 +9,7 @@ mod start;
 mod stop;
 mod times;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -67,6 +67,10 @@ pub(crate) struct Runner {
     waits: DelayQueue<TimerId>,
     /// Ends that are to be settled.
     ends: Vec<Ended>,
+    /// Those of them that may have been settled, by a call that failed.
+    unsure: HashSet<TimerId>,
+    /// A result was refused: it has to be found out whether another owner has followed.
+    is_in_doubt: bool,
     loading: Option<Answered<Loaded>>,
     beginning: Option<(Vec<Near>, tokio::time::Instant, Answered<Vec<Begun>>)>,
     settling: Option<(Vec<Ended>, Answered<Vec<Settled>>)>,
@@ -111,6 +115,8 @@ impl Runner {
             blocked: HashMap::new(),
             waits: wheel.delay_queue(),
             ends: Vec::new(),
+            unsure: HashSet::new(),
+            is_in_doubt: false,
             loading: None,
             beginning: None,
             settling: None,

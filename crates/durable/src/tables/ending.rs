@@ -1,22 +1,39 @@
 //! The end of an attempt, and what follows it.
 
-use super::{Row, Tables, forget, place};
+use super::{Attempt, Row, Tables, forget, place};
 use crate::id::{TimerId, millis};
 use crate::store::{End, Ended, Failure, Near, Next, Owner, Settled};
 
 /// Of how many attempts the errors are kept.
 const KEPT_FAILURES: usize = 10;
 
-pub(crate) fn settle<T: Tables>(tables: &mut T, owner: Owner, ended: Ended) -> Result<Settled, T::Error> {
+pub(crate) fn settle<T: Tables>(
+    tables: &mut T,
+    owner: Owner,
+    ends: Vec<Ended>,
+) -> Result<Vec<Settled>, T::Error> {
+    // An owner that was followed is none, also where nobody began it anew.
+    if tables.epoch()? != owner.epoch {
+        return Ok(vec![Settled::Lost; ends.len()]);
+    }
+    ends.into_iter().map(|ended| settle_one(tables, owner, ended)).collect()
+}
+
+fn settle_one<T: Tables>(tables: &mut T, owner: Owner, ended: Ended) -> Result<Settled, T::Error> {
     let Ended { timer, attempt, end } = ended;
     let at = timer.place();
-    // The fence: id, epoch and attempt. An owner that was followed is none, also where nobody began it anew.
-    let is_ours = tables.epoch()? == owner.epoch
-        && tables.attempt(at)?.is_some_and(|begun| begun.epoch == owner.epoch && begun.number == attempt);
-    if !is_ours {
+    // The fence: id, epoch and attempt.
+    let begun = tables.set_attempt(at, None)?;
+    if begun != Some(Attempt { epoch: owner.epoch, number: attempt }) {
+        tables.set_attempt(at, begun)?;
         return Ok(Settled::Lost);
     }
-    let Some(mut row) = tables.take(at)?.filter(|row| row.id == timer.id) else { return Ok(Settled::Lost) };
+    let Some(mut row) = tables.take(at)? else { return Ok(Settled::Lost) };
+    if row.id != timer.id {
+        tables.put(at, &row)?;
+        tables.set_attempt(at, begun)?;
+        return Ok(Settled::Lost);
+    }
     if let End::Done { next: Some(next) } | End::Bury { next: Some(next), .. } = &end
         && let Some(series) = &row.series
         && !series.has_the_rule_of(&next.series)
@@ -24,9 +41,9 @@ pub(crate) fn settle<T: Tables>(tables: &mut T, owner: Owner, ended: Ended) -> R
     {
         let series = series.clone();
         tables.put(at, &row)?;
+        tables.set_attempt(at, begun)?;
         return Ok(Settled::Replanned(series));
     }
-    tables.set_attempt(at, None)?;
     let next = match end {
         End::Done { next } => {
             forget(tables, at, &row)?;

@@ -33,7 +33,8 @@ pub(crate) trait Tables {
 
     /// Those of them that have begun.
     fn attempt(&self, at: Place) -> Result<Option<Attempt>, Self::Error>;
-    fn set_attempt(&mut self, at: Place, attempt: Option<Attempt>) -> Result<(), Self::Error>;
+    /// Tells the one before.
+    fn set_attempt(&mut self, at: Place, attempt: Option<Attempt>) -> Result<Option<Attempt>, Self::Error>;
     /// Where the timers stand that this owner has begun, and those before it.
     fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, Attempt)>, Self::Error>;
 
@@ -99,10 +100,13 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: &ToBegin) -> R
             answers.push(Begun::Gone);
             continue;
         };
+        let first = Attempt { epoch: owner.epoch, number: row.attempts.saturating_add(1) };
+        let mut attempt = first;
         // An earlier owner's attempt counts, although it never ended.
-        let before = tables.attempt(at)?.map_or(row.attempts, |attempt| attempt.number);
-        let attempt = Attempt { epoch: owner.epoch, number: before.saturating_add(1) };
-        tables.set_attempt(at, Some(attempt))?;
+        if let Some(before) = tables.set_attempt(at, Some(first))? {
+            attempt.number = before.number.saturating_add(1);
+            tables.set_attempt(at, Some(attempt))?;
+        }
         answers.push(Begun::Yours(Box::new(stored(at, row, Some(attempt)))));
     }
     Ok(answers)
