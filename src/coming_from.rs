@@ -69,7 +69,7 @@
 //! | `CalendarIntervalTrigger`, `HolidayCalendar` | `Calendar` and `BusinessDays` there |
 //! | misfire instructions | [`MissedTickBehavior`](crate::time::MissedTickBehavior); of calendars, `Missed` there |
 //! | `ScheduledExecutorService::scheduleAtFixedRate`, `scheduleWithFixedDelay` | [`run_every`](crate::TimingWheel::run_every), [`run_by`](crate::TimingWheel::run_by) with a [`FixedDelay`](crate::job::FixedDelay) |
-//! | a job store | none: what is to outlive the process is yours to save |
+//! | a job store | `Durable` of the crate `timingwheel-durable`, in `crates/durable`, whose page `coming_from` has Sidekiq, Celery and `RocketMQ` too |
 //!
 //! Tests: `tests/jobs`. Examples: `delayed_queue`, and those of `crates/calendar`.
 //!

@@ -59,7 +59,8 @@ fn main() -> ExitCode {
     let is_short = arguments.iter().any(|argument| argument == "--short" || argument == "--test");
     let wanted = arguments.iter().find(|argument| !argument.starts_with("--"));
     let scale = if is_short { SHORT } else { WHOLE };
-    let rows: [(&str, fn(Scale) -> Row); 7] = [
+    type Measure = fn(Scale) -> Row;
+    let rows: [(&str, Measure); 7] = [
         ("drain", rates::drain),
         ("saves", rates::saves),
         ("alone", rates::alone),

@@ -66,7 +66,10 @@ pub(crate) async fn fill(store: &RedbStore, count: usize, first: Timestamp) {
     let payload = payload();
     for from in (0..count).step_by(10_000) {
         let timers = (from..count.min(from + 10_000)).map(|number| NewTimer {
-            id: TimerId::new(first + SignedDuration::from_millis(number as i64 % 86_400_000), number as u64),
+            id: TimerId::new(
+                first + SignedDuration::from_millis(i64::try_from(number % 86_400_000).expect("a day")),
+                number as u64,
+            ),
             kind: Work::KIND.into(),
             payload: payload.clone(),
             key: None,

@@ -167,7 +167,7 @@ impl Store for RedbStore {
     }
 
     async fn count(&self) -> Result<Counts, RedbError> {
-        self.0.read(|look| look.counts()).await
+        self.0.read(look::RedbLook::counts).await
     }
 }
 

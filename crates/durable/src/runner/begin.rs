@@ -111,7 +111,12 @@ impl Runner {
     /// Only kinds that have a handler are asked for.
     pub(super) fn attempt(&self, stored: &Stored) -> Option<Attempt> {
         let handler = self.handlers.get(stored.kind.as_str())?.clone();
-        Some(Attempt { timer: stored.timer, number: stored.attempts, series: stored.series.clone(), handler })
+        Some(Attempt {
+            timer: stored.timer,
+            number: stored.attempts,
+            series: stored.series.clone().map(Box::new),
+            handler,
+        })
     }
 
     /// The time of one that has begun may have come.
@@ -132,7 +137,7 @@ impl Runner {
     }
 
     /// Now it runs, unless there is a reason why not.
-    fn come_up(&mut self, mut stored: Box<Stored>, mut attempt: Attempt) {
+    fn come_up(&mut self, stored: Box<Stored>, mut attempt: Attempt) {
         let tries = attempt.handler.backoff.most();
         if attempt.number > tries {
             let reason = format!("attempt {tries} of {tries} did not end: its process ended first");
@@ -145,7 +150,7 @@ impl Runner {
         {
             let due = plan::occurs(&series, attempt.timer.id().first_due(), self.times.wall());
             let (Due::Run(series) | Due::Skip(series)) = &due;
-            (stored.series, attempt.series) = (Some(series.clone()), Some(series.clone()));
+            attempt.series = Some(Box::new(series.clone()));
             if let Due::Skip(_) = due {
                 self.shared.stats().skipped += 1;
                 let end = self.done(&attempt);
@@ -184,7 +189,7 @@ impl Runner {
     fn give_up(&mut self, attempt: Attempt, take: TakeBack) {
         self.shared.stats().taken_back += 1;
         let end = take.end.clone();
-        self.end(attempt, end, Some(take));
+        self.end(attempt, end, Some(Box::new(take)));
     }
 
     /// As it was before it was begun.
@@ -197,7 +202,7 @@ impl Runner {
     }
 
     /// An attempt has ended, and the store is to be told.
-    pub(super) fn end(&mut self, attempt: Attempt, end: End, took: Option<TakeBack>) {
+    pub(super) fn end(&mut self, attempt: Attempt, end: End, took: Option<Box<TakeBack>>) {
         self.ends.push(Ended { timer: attempt.timer, attempt: attempt.number, end });
         self.live.insert(attempt.timer.id(), Live::Ending { attempt, took, others: Vec::new() });
     }

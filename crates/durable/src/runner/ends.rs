@@ -154,7 +154,7 @@ impl Runner {
                 return self.unblock(id);
             }
             Settled::Replanned(series) => {
-                let attempt = Attempt { series: Some(series), ..attempt };
+                let attempt = Attempt { series: Some(Box::new(series)), ..attempt };
                 let end = match ended.end {
                     End::Bury { reason, .. } => self.bury(&attempt, reason),
                     _ => self.done(&attempt),

@@ -22,7 +22,7 @@ pub(super) enum Live {
     /// Its handler has been called.
     Running { attempt: Attempt, abort: AbortHandle },
     /// Its end is on its way to the store. Who took it back waits for that, and so do others who wanted to.
-    Ending { attempt: Attempt, took: Option<TakeBack>, others: Vec<TakeBack> },
+    Ending { attempt: Attempt, took: Option<Box<TakeBack>>, others: Vec<TakeBack> },
 }
 
 /// An attempt, without its payload.
@@ -30,6 +30,7 @@ pub(super) enum Live {
 pub(super) struct Attempt {
     pub(super) timer: Near,
     pub(super) number: u32,
-    pub(super) series: Option<Series>,
+    /// Few have one, and very many attempts are in memory.
+    pub(super) series: Option<Box<Series>>,
     pub(super) handler: Arc<Handler>,
 }

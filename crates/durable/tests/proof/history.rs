@@ -44,7 +44,7 @@ struct Timer {
     may_be_removed: bool,
     has_ended: bool,
     /// Epoch and attempt.
-    calls: Vec<(u64, u32)>,
+    calls: Vec<(i64, i64)>,
 }
 
 /// The invariants: none lost, none before its time, none after it was removed, twice only for another owner and with a
@@ -72,7 +72,7 @@ pub(crate) fn check(text: &str) -> Result<Found, Vec<String>> {
                 found.moved += 1;
             }
             "call" => {
-                let (attempt, epoch) = (number(2) as u32, number(3) as u64);
+                let (attempt, epoch) = (number(2), number(3));
                 let (due, now) = (number(4), number(5));
                 if timer.is_removed {
                     wrong.push(format!("called after it was removed: {line}"));

@@ -46,9 +46,9 @@ async fn a_timer_is_moved_earlier_and_later_and_to_and_fro() {
     }
     durable.reschedule("b", at(5.0)).await.unwrap();
     rig.sleep(50.0).await;
-    let times: Vec<(String, u64)> =
-        rig.book.times().into_iter().map(|(text, time)| (text, time as u64)).collect();
-    assert_eq!(times, [("b".into(), 5), ("a".into(), 30)]);
+    let times: Vec<(String, f64)> =
+        rig.book.times().into_iter().map(|(text, time)| (text, time.floor())).collect();
+    assert_eq!(times, [("b".into(), 5.0), ("a".into(), 30.0)]);
     assert_eq!(durable.reschedule(id, at(60.0)).await.unwrap(), Moved::NotFound);
     let runs = durable.at(at(60.0), &Note { takes: 5, ..note("runs") }).save().await.unwrap();
     rig.sleep(12.0).await;
