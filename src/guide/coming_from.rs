@@ -73,7 +73,7 @@
 //! | `CalendarIntervalTrigger`, `HolidayCalendar` | `Calendar` and `BusinessDays` there |
 //! | misfire instructions | [`MissedTickBehavior`](crate::time::MissedTickBehavior); of calendars, `Missed` there |
 //! | `ScheduledExecutorService::scheduleAtFixedRate`, `scheduleWithFixedDelay` | [`run_every`](crate::TimingWheel::run_every), [`run_by`](crate::TimingWheel::run_by) with a [`FixedDelay`](crate::job::FixedDelay) |
-//! | a job store | none: save what has to outlive the process |
+//! | a job store | `Durable` of the crate `timingwheel-durable`, in `crates/durable`, whose page `coming_from` has Sidekiq, Celery and `RocketMQ` too |
 //!
 //! Examples: `delayed_queue`, and those of `crates/calendar`.
 //!
