@@ -252,7 +252,7 @@
 //!
 //! A [job](crate::job) is cancelled in time or runs, never both and never neither; moved in time, it runs then and not
 //! before. No code of a job's runs on the driver. When the wheel or its runtime ends, or they are stopped, all that did
-//! not run is told of, by its key too. A panic ends its own job and no other. A fixed rate does not drift.
+//! not run is told of, by its key too; a stop hands its future back. A panic ends its own job and no other. A fixed rate does not drift.
 //!
 //! - `tests/jobs/later.rs`: `a_job_runs_at_its_time_and_hands_its_output_to_whoever_awaits_it`,
 //!   `a_cancel_in_time_says_so_and_the_job_never_runs`, `a_job_that_never_ends_delays_no_other`,
@@ -268,12 +268,18 @@
 //! - `tests/jobs/orders.rs`: `what_is_asked_while_the_schedule_finds_no_further_run_counts`
 //! - `tests/jobs/resets.rs`: `a_reset_that_races_with_the_start_moves_the_job_or_lets_it_run_and_never_both_or_neither`,
 //!   `a_job_that_is_moved_while_the_driver_is_on_its_way_to_it_does_not_run_too_early`
+//! - `tests/jobs/aborts.rs`: `aborts_among_threads_end_each_job_one_way_or_the_other`
+//! - `tests/jobs/joins.rs`: `each_of_many_tasks_is_told_how_the_job_ended`
+//! - `tests/jobs/stops.rs`: `a_stop_hands_back_the_futures_of_what_was_pending`
+//! - `tests/jobs/tolerant.rs`: `a_fixed_rate_that_may_be_late_neither_drifts_nor_counts_that_as_missed`
 //! - `tests/jobs/ended.rs`: `on_a_wheel_that_has_ended_no_job_runs_however_soon_it_is_due`
 //! - `tests/jobs/ends.rs`: `when_the_runtime_ends_repeating_jobs_end_and_say_why`
 //! - `tests/jobs/keys.rs`: `a_stop_tells_of_every_job_that_has_not_run_and_takes_no_more`,
 //!   `a_job_that_is_removed_or_replaced_during_its_run_goes_on_to_the_end_of_it_and_no_further`
 //! - `tests/jobs/bound.rs`: `a_wheel_that_is_full_while_a_repeating_job_runs_does_not_end_it`,
-//!   `a_job_is_replaced_on_a_wheel_that_is_full`, `no_place_is_lost_or_made_up_among_threads`
+//!   `a_job_is_replaced_on_a_wheel_that_is_full`,
+//!   `a_repeating_job_that_is_replaced_as_its_run_ends_on_a_full_wheel_was_running`,
+//!   `no_place_is_lost_or_made_up_among_threads`
 //! - `tests/jobs/keys_faults.rs`: `among_threads_each_job_runs_or_is_told_of_and_never_both_or_neither`,
 //!   `when_the_wheel_or_its_runtime_ends_the_keys_of_what_did_not_run_are_kept`
 //!

@@ -16,6 +16,8 @@ use crate::wheel::tick::{Grid, Nanos, Resolution};
 /// | [`Sleep::with_tolerance`](crate::Sleep::with_tolerance), [`Timeout::with_tolerance`](crate::Timeout::with_tolerance) | for the deadline that is set: a reset has a tolerance of its own, or none |
 /// | [`Sleep::reset_with_tolerance`](crate::Sleep::reset_with_tolerance) and its kin | for the new deadline; a share is one of the new delay |
 /// | [`IdleGuard::with_tolerance`](crate::IdleGuard::with_tolerance) | for each wait; a share is one of the limit |
+/// | [`Job::with_tolerance`](crate::job::Job::with_tolerance), [`Jobs::with_tolerance`](crate::job::Jobs::with_tolerance) | for a job and its resets |
+/// | [`Schedule::with_tolerance`](crate::job::Schedule::with_tolerance) | for each run; a share is one of the time until the run |
 ///
 /// Intervals, the adapters of streams and what is built on them are exact.
 ///
