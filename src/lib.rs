@@ -73,8 +73,8 @@
 //! | bound a stream's gaps, throttle it, collect its items | [`stream`] |
 //! | wait again and again | [`TimingWheel::interval`], [`interval_at`](TimingWheel::interval_at) |
 //! | run something later, in a task of its own | [`TimingWheel::run_after`], [`run_at`](TimingWheel::run_at), [`job`] |
-//! | run it by a schedule | [`TimingWheel::run_every`], [`run_by`](TimingWheel::run_by), [`job::Schedule`] |
-//! | give jobs keys, list them and stop them | [`job::Jobs`] |
+//! | run it by a schedule | [`TimingWheel::run_every`], [`run_every_at`](TimingWheel::run_every_at), [`run_by`](TimingWheel::run_by), [`job::Schedule`] |
+//! | address what runs later by keys, await it, list it and stop it | [`job::Jobs`] |
 //! | bound how long a connection may be silent | [`TimingWheel::idle_guard`] |
 //! | give something more time | [`Sleep::reset`], [`Timeout::reset`], [`Job::reset`](job::Job::reset), [`Jobs::reset`](job::Jobs::reset) |
 //! | let timers be late, so that very many cost less | [`Tolerance`] |

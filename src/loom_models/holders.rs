@@ -85,4 +85,21 @@ fn a_wheel_does_not_end_while_a_timer_is_left() {
             "it has not ended"
         }),
     );
+    // Another thread clones the reference of a timer that it does not own, and drops the clone.
+    check(
+        ["it has not ended"],
+        in_a_thread(|| {
+            let parts = Parts::new(Route::Park, 1);
+            let timer = Arc::new(ShardRef::new(&parts.shards[0]));
+            let cloner = spawn_keeper({
+                let timer = timer.clone();
+                move || drop(ShardRef::clone(&timer))
+            });
+            let (has_ended, _driver) = spawn_end(parts).join().unwrap();
+            assert!(!has_ended);
+            cloner.join().unwrap();
+            drop(timer);
+            "it has not ended"
+        }),
+    );
 }

@@ -13,12 +13,13 @@
 //! | who | does |
 //! |---|---|
 //! | the last handle | publishes that it is gone, and wakes the driver |
-//! | a thread that drops a timer | writes its tag, then checks whether a handle is left; if none is, it gives the reference up instead, and wakes the driver if this may have been the last timer |
+//! | a thread that drops a timer | checks whether a handle is left; if one is, it writes its tag and keeps the reference; if none is, it gives the reference up, and wakes the driver if this may have been the last timer |
 //! | the driver, once no handle is left | holds no reference itself; counts references, then tags; ends the wheel if there are no more references than tags; otherwise checks again later |
 //!
-//! As long as no reference is cloned, the driver never ends a wheel too early: after the last handle, references only
-//! get fewer. The driver counts them first, and tags second. So it may find too many references or too few tags, but
-//! never the opposite.
+//! The driver never ends a wheel too early. It counts references first, and tags second. Those that it has counted only get
+//! fewer. A reference that is cloned after that is never kept, because its thread finds that no handle is left: a fence
+//! after each clone, and one before references are counted, see to that. So the driver may find too many references or too
+//! few tags, but never the opposite.
 //!
 //! The driver may miss the end. A thread that checked for a handle just before the last one went wakes nobody; if it
 //! still has its reference when the driver counts, the driver sees a timer. To order the two would take the very locked
@@ -31,7 +32,7 @@ use std::sync::{Arc, Weak};
 
 use super::Shard;
 use crate::platform::sync::{
-    AtomicUsize, Mutex, MutexGuard, Ordering, OwnLines, lock, references_to, uncount,
+    AtomicUsize, Mutex, MutexGuard, Ordering, OwnLines, count_one_more, lock, references_to, uncount,
 };
 
 /// A timer's reference to its shard.
@@ -53,7 +54,7 @@ impl ShardRef {
 
 impl Clone for ShardRef {
     fn clone(&self) -> Self {
-        Self::new(self.shard.as_ref().expect("only `drop` takes it"))
+        Self { shard: self.shard.as_ref().map(count_one_more) }
     }
 }
 
@@ -157,14 +158,13 @@ impl Kept {
             self.uncount(shard);
             return None;
         }
-        // The tag is written before the check for a handle, and before the other reference is given up.
-        self.tag.store(address, Ordering::Relaxed);
-        let is_orphaned = shard.is_orphaned();
-        let before = self.shard.replace(Some(shard));
-        if is_orphaned {
-            self.give_up();
+        // The check for a handle comes first: the tag of a cloned reference might stand in for a timer otherwise.
+        if shard.is_orphaned() {
+            return Some(shard);
         }
-        before
+        // The tag is written before the other reference is given up.
+        self.tag.store(address, Ordering::Relaxed);
+        self.shard.replace(Some(shard))
     }
 
     /// Gives up a second reference to the shard to which one is kept.

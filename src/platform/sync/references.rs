@@ -5,9 +5,17 @@
 
 use std::sync::{Arc, Weak};
 
-use super::Ordering;
-#[cfg(not(all(test, loom)))]
-use super::fence;
+use super::{Ordering, fence};
+
+/// Makes another reference. If a thread [counts](references_to) without it, this thread sees from now on what that thread
+/// saw before: each has a sequentially consistent fence.
+pub(crate) fn count_one_more<T>(reference: &Arc<T>) -> Arc<T> {
+    let another = reference.clone();
+    #[cfg(all(test, loom))]
+    IN_MODEL.fetch_add(1, Ordering::Relaxed);
+    fence(Ordering::SeqCst);
+    another
+}
 
 /// Drops a reference. Release: a thread that [counts](references_to) without this reference sees what was done before.
 #[inline]
@@ -17,12 +25,12 @@ pub(crate) fn uncount<T>(reference: Arc<T>) {
     drop(reference);
 }
 
-/// How many references there are. Acquire: see [`uncount`].
+/// How many references there are. Acquire: see [`uncount`]. And a fence before: see [`count_one_more`].
 pub(crate) fn references_to<T>(of: &Weak<T>) -> usize {
+    fence(Ordering::SeqCst);
     #[cfg(all(test, loom))]
     IN_MODEL.fetch_add(1, Ordering::Acquire);
     let references = of.strong_count();
-    #[cfg(not(all(test, loom)))]
     fence(Ordering::Acquire);
     references
 }
