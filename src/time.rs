@@ -23,13 +23,14 @@
 //!
 //! What replaces what, how to switch, and all that differs: [`migration`](crate::migration).
 
-use crate::clock::LONGEST;
-pub use crate::delay_queue::DelayQueue;
 use crate::error::{Error, TryTimeoutError};
-use crate::interval::assert_period;
-pub use crate::runtime_wheel::SetWheelError;
-use crate::runtime_wheel::{set, with_current};
-pub use crate::{Interval, Sleep, Timeout, TimingWheel};
+pub use crate::handle::runtime_wheel::SetWheelError;
+use crate::handle::runtime_wheel::{set, with_current};
+pub use crate::handle::timing_wheel::TimingWheel;
+use crate::platform::clock::LONGEST;
+pub use crate::timers::delay_queue::DelayQueue;
+use crate::timers::interval::assert_period;
+pub use crate::timers::{interval::Interval, sleep::Sleep, timeout::Timeout};
 pub use tokio::time::{Duration, Instant, MissedTickBehavior};
 #[cfg(feature = "test-util")]
 pub use tokio::time::{advance, pause, resume};
@@ -41,7 +42,7 @@ pub mod error {
 
 /// What belongs to a [`DelayQueue`], under the names that `tokio_util::time::delay_queue` has for it.
 pub mod delay_queue {
-    pub use crate::delay_queue::{DelayQueue, Expired, Key};
+    pub use crate::timers::delay_queue::{DelayQueue, Expired, Key};
 }
 
 /// Waits for `duration` from now, or for 30 years if that is less. See [`TimingWheel::sleep`].
@@ -221,8 +222,8 @@ pub fn wheel() -> TimingWheel {
 /// [shut down](TimingWheel::shutdown).
 ///
 /// # Errors
-/// Gives the wheel back if the runtime has one already that has not ended, if the wheel is on another runtime or has ended, or if this
-/// thread is not within a runtime.
+/// Gives the wheel back if the runtime has a wheel that has not ended, if the given wheel is on another runtime or has
+/// ended, or if this thread is not within a runtime.
 ///
 /// # Examples
 ///

@@ -34,7 +34,7 @@ fn run_by(wheel: &TimingWheel) -> Result<(), Boxed> {
 }
 
 fn run_by_key(wheel: &TimingWheel) -> Result<(), Boxed> {
-    Jobs::new(wheel).run_after("key", DAY, unshared())?;
+    Jobs::new(wheel).try_run_after("key", DAY, unshared())?;
     Ok(())
 }
 

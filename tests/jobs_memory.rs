@@ -96,7 +96,7 @@ fn a_pending_job_takes_one_block_and_a_cancelled_one_gives_all_back_at_once() {
     // Keys, whose list keeps its memory until it is told not to.
     let jobs = Jobs::new(&wheel);
     let region = Region::new(ALLOCATOR);
-    (0..JOBS).for_each(|key| assert!(jobs.run_after(key, FAR, async {}).unwrap().is_none()));
+    (0..JOBS).for_each(|key| assert!(jobs.try_run_after(key, FAR, async {}).unwrap().is_none()));
     (0..JOBS).for_each(|key| assert!(jobs.remove(&key).is_some()));
     let (_, before) = in_use(&region);
     jobs.shrink_to_fit();

@@ -12,7 +12,7 @@ use timingwheel::wheel::{Hierarchy, Nanos, Progress, Resolution};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-const DOCS: &str = include_str!("../src/profile.rs");
+const DOCS: &str = include_str!("../src/handle/profile.rs");
 const DELAYS: [Duration; 4] =
     [Duration::from_secs(1), Duration::from_secs(30), Duration::from_secs(600), Duration::from_secs(86_400)];
 
@@ -79,7 +79,7 @@ fn grouped(number: u128) -> String {
 fn the_tables_in_the_docs_are_what_is_counted() {
     let default = ("default".to_owned(), Duration::from_millis(1), 64);
     let profiles =
-        Profile::ALL.map(|profile| (format!("`{profile:?}`"), profile.tick(), profile.wheel_size()));
+        Profile::all().iter().map(|profile| (format!("`{profile:?}`"), profile.tick(), profile.wheel_size()));
     let mut counted = Vec::new();
     for (name, tick, slots) in profiles.into_iter().chain([default]) {
         let moves = DELAYS.map(|delay| most_moves(tick, slots, delay).to_string()).join(" | ");
@@ -89,7 +89,7 @@ fn the_tables_in_the_docs_are_what_is_counted() {
     }
     let missing: String = counted.into_iter().filter(|row| !DOCS.contains(row.as_str())).collect();
     assert_eq!(missing, "", "this is what is counted");
-    for profile in Profile::ALL {
+    for &profile in Profile::all() {
         let shards = profile.shards().map_or("one for each worker".into(), |shards| shards.to_string());
         let slots = grouped(profile.wheel_size() as u128);
         let row = format!("(Self::{profile:?}) | {:?} | {slots} | {shards} |\n", profile.tick());

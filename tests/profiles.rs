@@ -11,7 +11,7 @@ fn debug(builder: &Builder) -> String {
 
 #[test]
 fn a_profile_is_the_settings_that_it_names() {
-    for profile in Profile::ALL {
+    for &profile in Profile::all() {
         let named = TimingWheel::builder().profile(profile);
         let mut by_hand = TimingWheel::builder().tick(profile.tick()).wheel_size(profile.wheel_size());
         if let Some(shards) = profile.shards() {
@@ -30,7 +30,7 @@ fn settings_after_a_profile_override_it_and_a_bound_before_it_stays() {
 
 #[tokio::test(start_paused = true)]
 async fn timers_of_each_profile_fire_exactly_at_their_deadlines() {
-    for profile in Profile::ALL {
+    for &profile in Profile::all() {
         let wheel = TimingWheel::builder().profile(profile).build().unwrap();
         for delay in [1, 9, 10, 160, 1_023, 1_024, 30_000, 86_400_000].map(Duration::from_millis) {
             let start = Instant::now();

@@ -175,7 +175,7 @@ fn a_subscriber_may_use_the_jobs_of_which_one_is_refused() {
             let (wheel, jobs) = &asked;
             heard.send((wheel.stats().refused, jobs.get(&7), jobs.len(), jobs.remove(&7))).expect("heard");
         }));
-        assert!(jobs.run_after(7, HOUR, async {}).is_err());
+        assert!(jobs.try_run_after(7, HOUR, async {}).is_err());
         yield_now().await;
         assert_eq!(hears.try_recv(), Ok((1, None, 0, None)));
     });

@@ -1,8 +1,8 @@
-//! Why a wheel was not built.
+//! The error of a builder.
 
 use std::{error, fmt, io, time::Duration};
 
-/// Why a [`Builder`](crate::Builder) did not build.
+/// Why [`Builder::build`](crate::Builder::build) did not build a wheel.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -10,45 +10,45 @@ pub enum BuildError {
     TickTooShort {
         /// The tick asked for.
         tick: Duration,
-        /// The shortest there is.
+        /// The shortest tick allowed.
         min: Duration,
     },
     /// The tick is longer than a wheel's whole range.
     TickTooLong {
         /// The tick asked for.
         tick: Duration,
-        /// The longest there is.
+        /// The longest tick allowed.
         max: Duration,
     },
     /// The number of slots in a level is too small or too large.
     WheelSize {
         /// The number asked for.
         wheel_size: usize,
-        /// The smallest there is.
+        /// The smallest number allowed.
         min: usize,
-        /// The largest there is.
+        /// The largest number allowed.
         max: usize,
     },
     /// The number of shards is zero or too large.
     Shards {
         /// The number asked for.
         shards: usize,
-        /// The largest there is.
+        /// The largest number allowed.
         max: usize,
     },
-    /// The shards together have too many slots in each level: their memory is taken as the wheel is built.
+    /// Shards times wheel size is too large. The slots take their memory when the wheel is built.
     Slots {
         /// The number of shards.
         shards: usize,
         /// The number of slots in a level of each.
         wheel_size: usize,
-        /// The most slots that all shards may have together.
+        /// The largest product allowed.
         max: usize,
     },
     /// There is no tokio runtime on this thread.
     NoRuntime,
-    /// The runtime is a current-thread one without timers of its own, so its clock, which may be paused, cannot be
-    /// followed.
+    /// The runtime is a current-thread one without timers of its own (`enable_time`), so the wheel could not follow its
+    /// clock when that is paused.
     NoTimers,
     /// The operating system gave no thread for the watchdog.
     WatchdogThread(io::Error),
@@ -58,17 +58,17 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TickTooShort { tick, min } => {
-                write!(f, "a tick of {tick:?} is too short: it takes at least {min:?}")
+                write!(f, "tick must be at least {min:?}, got {tick:?}")
             }
             Self::TickTooLong { tick, max } => {
-                write!(f, "a tick of {tick:?} is too long: it takes at most {max:?}")
+                write!(f, "tick must be at most {max:?}, got {tick:?}")
             }
             Self::WheelSize { wheel_size, min, max } => {
-                write!(f, "a wheel size of {wheel_size} slots: it takes from {min} to {max}")
+                write!(f, "wheel size must be {min} to {max}, got {wheel_size}")
             }
-            Self::Shards { shards, max } => write!(f, "{shards} shards: it takes from 1 to {max}"),
+            Self::Shards { shards, max } => write!(f, "shards must be 1 to {max}, got {shards}"),
             Self::Slots { shards, wheel_size, max } => {
-                write!(f, "{shards} shards of {wheel_size} slots: it takes at most {max} slots in all shards")
+                write!(f, "shards times wheel size must be at most {max}, got {shards} times {wheel_size}")
             }
             Self::NoRuntime => f.write_str(
                 "a timing wheel needs a tokio runtime for its driver, and this thread is not within one: \
@@ -78,7 +78,7 @@ impl fmt::Display for BuildError {
                 "a timing wheel on a current-thread runtime needs tokio's timers, and this runtime has none: build it \
                  with `enable_time` or `enable_all`",
             ),
-            Self::WatchdogThread(error) => write!(f, "no thread for the wheel's watchdog: {error}"),
+            Self::WatchdogThread(_) => f.write_str("the operating system gave no thread for the wheel's watchdog"),
         }
     }
 }

@@ -4,12 +4,12 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use timingwheel::job::{FixedRate, JobState, Jobs, Previous, Schedule};
+use timingwheel::job::{JobState, Jobs, Previous, Schedule};
 use timingwheel::{Sleep, TimingWheel};
 use tokio::time::sleep;
 
 use crate::runs::Runs;
-use crate::{DAY, ms, runtime, state};
+use crate::{DAY, ms, rate, runtime, state};
 
 fn bounded(max_pending: usize) -> TimingWheel {
     TimingWheel::builder().max_pending(max_pending).build().unwrap()
@@ -29,7 +29,7 @@ fn free(wheel: &TimingWheel) -> usize {
 async fn a_wheel_that_is_full_while_a_repeating_job_runs_does_not_end_it() {
     let wheel = bounded(3);
     let runs = Runs::new();
-    drop(runs.job(&wheel, FixedRate::new(ms(10)), &[5, 5]));
+    drop(runs.job(&wheel, rate(ms(10)), &[5, 5]));
     sleep(ms(12)).await;
     let others = fill(&wheel);
     assert_eq!(others.len(), 2, "the job that runs keeps its place");
@@ -43,7 +43,7 @@ fn a_repeating_job_loses_its_place_to_nobody_who_waits_for_it_to_be_free() {
     let runtime = runtime(2);
     let _within = runtime.enter();
     let wheel = bounded(2);
-    let job = wheel.run_by(FixedRate::new(ms(1)).times(RUNS), || async {});
+    let job = wheel.run_by(rate(ms(1)).times(RUNS), || async {});
     let (is_done, taken) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
         for _ in 0..2 {
@@ -66,7 +66,7 @@ fn a_repeating_job_loses_its_place_to_nobody_who_waits_for_it_to_be_free() {
 #[tokio::test(start_paused = true)]
 async fn a_repeating_job_whose_first_run_is_due_at_once_takes_its_place_before_that() {
     let wheel = bounded(1);
-    let at_once = || FixedRate::new(ms(10)).starting_at(tokio::time::Instant::now());
+    let at_once = || rate(ms(10)).starting_at(tokio::time::Instant::now());
     let others = fill(&wheel);
     assert!(wheel.try_run_by(at_once(), || async {}).unwrap_err().error().is_at_capacity());
     drop(others);
@@ -78,14 +78,14 @@ async fn a_repeating_job_whose_first_run_is_due_at_once_takes_its_place_before_t
 #[tokio::test(start_paused = true)]
 async fn a_repeating_job_gives_its_place_back_however_it_ends() {
     let wheel = bounded(1);
-    let every = |times| FixedRate::new(ms(10)).times(times);
+    let every = |times| rate(ms(10)).times(times);
     let run = |times| wheel.try_run_by(every(times), || sleep(ms(5))).unwrap();
     // With its schedule, while it waits and while it runs, by a panic, and by a schedule that has no run.
     run(3).await.unwrap();
     assert!(run(3).cancel());
     let runs = run(3);
     sleep(ms(12)).await;
-    assert!(!runs.cancel());
+    assert!(runs.cancel());
     assert_eq!(free(&wheel), 0, "it runs");
     assert!(runs.await.unwrap_err().is_cancelled());
     let panics = wheel.try_run_by(every(3), || async { panic!("as asked") }).unwrap();
@@ -101,9 +101,9 @@ async fn a_job_is_replaced_on_a_wheel_that_is_full() {
     let runs = Runs::new();
     let once = || {
         let runs = runs.clone();
-        jobs.run_after("key", ms(10), async move { runs.note() })
+        jobs.try_run_after("key", ms(10), async move { runs.note() })
     };
-    let again = || jobs.run_every("key", ms(10), || async { sleep(ms(5)).await });
+    let again = || jobs.try_run_by("key", rate(ms(10)), || async { sleep(ms(5)).await });
     assert_eq!(once().unwrap(), None);
     // Once by once, by one that repeats and back, and that by its kind.
     for replace in [&once as &dyn Fn() -> _, &once] {
@@ -125,8 +125,8 @@ async fn a_job_is_replaced_on_a_wheel_that_is_full() {
 async fn a_job_that_is_due_at_once_and_replaces_another_leaves_the_place_of_that() {
     let wheel = bounded(1);
     let jobs = Jobs::new(&wheel);
-    jobs.run_after("key", DAY, async {}).unwrap();
-    jobs.run_after("key", ms(0), async {}).unwrap();
+    jobs.try_run_after("key", DAY, async {}).unwrap();
+    jobs.try_run_after("key", ms(0), async {}).unwrap();
     assert_eq!((free(&wheel), wheel.pending()), (1, 0));
 }
 
@@ -134,10 +134,10 @@ async fn a_job_that_is_due_at_once_and_replaces_another_leaves_the_place_of_that
 async fn a_job_whose_only_run_has_begun_has_no_place_for_another() {
     let wheel = bounded(1);
     let jobs = Jobs::new(&wheel);
-    jobs.run_after("key", ms(1), sleep(DAY)).unwrap();
+    jobs.try_run_after("key", ms(1), sleep(DAY)).unwrap();
     sleep(ms(2)).await;
     let _others = fill(&wheel);
-    assert!(jobs.run_after("key", ms(1), async {}).unwrap_err().error().is_at_capacity());
+    assert!(jobs.try_run_after("key", ms(1), async {}).unwrap_err().error().is_at_capacity());
     assert_eq!(state(jobs.get("key")), Some(JobState::Running));
 }
 
@@ -161,11 +161,11 @@ fn no_place_is_lost_or_made_up_among_threads() {
                         (random.u8(0..12), std::time::Duration::from_micros(random.u64(0..3_000)));
                     let period = delay.max(ms(1));
                     match random.u8(0..6) {
-                        0 | 1 => drop(jobs.run_after(key, delay, async {})),
-                        2 => drop(jobs.run_by(key, FixedRate::new(period).times(3), || async {})),
+                        0 | 1 => drop(jobs.try_run_after(key, delay, async {})),
+                        2 => drop(jobs.try_run_by(key, rate(period).times(3), || async {})),
                         3 => drop(jobs.remove(&key)),
                         4 => _ = jobs.reset_after(&key, delay),
-                        _ => _ = jobs.set_schedule(&key, FixedRate::new(period).times(2)),
+                        _ => _ = jobs.set_schedule(&key, rate(period).times(2)),
                     }
                     assert!(wheel.pending() <= PLACES);
                 }
@@ -181,4 +181,29 @@ fn no_place_is_lost_or_made_up_among_threads() {
         tokio::time::timeout(crate::HANG_GUARD, is_at_rest).await.expect("a job hangs");
     });
     assert_eq!(free(&wheel), PLACES);
+}
+
+/// A run that ends in the moment of the replacement finds that the place is another's.
+#[test]
+fn a_repeating_job_that_is_replaced_as_its_run_ends_on_a_full_wheel_was_running() {
+    const REPLACEMENTS: usize = 4_000;
+    let runtime = runtime(2);
+    let _within = runtime.enter();
+    let wheel = bounded(1);
+    let jobs = Jobs::new(&wheel);
+    // Due a little after each run, so that it waits in the wheel.
+    let soon = |previous: Previous| Some(previous.ended + std::time::Duration::from_micros(20));
+    jobs.try_run_by("key", soon, || async {}).unwrap();
+    let mut was_running = 0;
+    for _ in 0..REPLACEMENTS {
+        for _ in 0..fastrand::u32(0..3_000) {
+            std::hint::spin_loop();
+        }
+        let replaced = state(jobs.try_run_by("key", soon, || async {}).unwrap());
+        was_running += usize::from(replaced == Some(JobState::Running));
+        assert!(matches!(replaced, Some(JobState::Pending | JobState::Running)), "{replaced:?}");
+    }
+    assert!(was_running > 0, "no replacement has met a run");
+    assert_eq!(wheel.stats().refused, 0);
+    jobs.stop();
 }

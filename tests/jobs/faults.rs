@@ -14,13 +14,13 @@ use std::thread;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel::job::{FixedRate, JobState, Jobs, Schedule};
+use timingwheel::job::{JobState, Jobs, Schedule};
 use tokio::runtime::{Builder, Handle};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_test::{assert_pending, task};
 
-use crate::{Bomb, DAY, HANG_GUARD, ms, runtime};
+use crate::{Bomb, DAY, HANG_GUARD, ms, rate, runtime};
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_reaches_the_handle_with_what_it_carried_and_no_other_job() {
@@ -200,11 +200,11 @@ fn on_a_thread_without_the_wheels_paused_clock_jobs_are_made_and_moved() {
         wheel
     });
     let (tell, told) = channel();
-    let moved = wheel.run_every(DAY, || async {});
+    let moved = wheel.run_by(rate(DAY), || async {});
     thread::spawn(move || {
         let jobs = Jobs::new(&wheel);
-        jobs.run_after(7, ms(1), async {}).unwrap();
-        assert!(moved.set_schedule(FixedRate::new(ms(1)).times(1)));
+        jobs.try_run_after(7, ms(1), async {}).unwrap();
+        assert!(moved.set_schedule(rate(ms(1)).times(1)));
         tell.send((wheel.run_after(ms(1), async { 7 }), moved)).unwrap();
     });
     let (made, moved) = told.recv_timeout(HANG_GUARD).expect("it waits for a clock that stands elsewhere");

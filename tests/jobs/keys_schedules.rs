@@ -4,12 +4,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake};
 
-use timingwheel::job::{FixedRate, JobState, Jobs, Previous, Schedule};
+use timingwheel::job::{JobState, Jobs, Previous, Schedule};
 use timingwheel::{Sleep, TimingWheel};
 use tokio::time::{Instant, sleep};
 
 use crate::runs::Runs;
-use crate::{DAY, ms, state};
+use crate::{DAY, ms, rate, state};
 
 /// Notes each run, which takes 5 ms.
 fn every_10_ms(jobs: &Jobs<&'static str>, key: &'static str) -> Runs {
@@ -19,7 +19,7 @@ fn every_10_ms(jobs: &Jobs<&'static str>, key: &'static str) -> Runs {
         note.note();
         async { sleep(ms(5)).await }
     };
-    assert_eq!(jobs.run_every(key, ms(10), make).unwrap(), None);
+    assert_eq!(jobs.try_run_by(key, rate(ms(10)), make).unwrap(), None);
     runs
 }
 
@@ -29,12 +29,12 @@ async fn a_jobs_schedule_is_changed_by_its_key_before_a_run_and_during_one() {
     let jobs = Jobs::new(&wheel);
     let (before, during) = (every_10_ms(&jobs, "before"), every_10_ms(&jobs, "during"));
     sleep(ms(2)).await;
-    assert!(jobs.set_schedule("before", FixedRate::new(ms(30)).times(2)));
+    assert!(jobs.set_schedule("before", rate(ms(30)).times(2)));
     assert_eq!(jobs.get("before").unwrap().due, Some(before.start + ms(32)));
     assert_eq!(wheel.pending(), 2);
     sleep(ms(10)).await;
     assert_eq!(state(jobs.get("during")), Some(JobState::Running));
-    assert!(jobs.set_schedule("during", FixedRate::new(ms(20)).times(1)));
+    assert!(jobs.set_schedule("during", rate(ms(20)).times(1)));
     sleep(DAY).await;
     assert_eq!((before.began(), during.began(), jobs.len()), (vec![32, 62], vec![10, 32], 0));
 }
@@ -43,7 +43,7 @@ async fn a_jobs_schedule_is_changed_by_its_key_before_a_run_and_during_one() {
 async fn what_has_no_schedule_takes_none_and_asks_none() {
     let jobs = Jobs::new(&TimingWheel::new());
     let runs = every_10_ms(&jobs, "removed");
-    jobs.run_after("once", ms(20), async {}).unwrap();
+    jobs.try_run_after("once", ms(20), async {}).unwrap();
     let is_set = |key| jobs.set_schedule(key, |_: Previous| unreachable!("it is asked for nothing"));
     sleep(ms(12)).await;
     assert_eq!(state(jobs.remove("removed")), Some(JobState::Running));
@@ -100,7 +100,7 @@ impl Wake for Fills {
     fn wake(self: Arc<Self>) {
         self.filled.lock().unwrap().push(self.wheel.try_sleep(DAY).unwrap());
         assert!(self.wheel.try_sleep(DAY).is_err(), "the job keeps its place");
-        assert!(self.jobs.set_schedule("job", FixedRate::new(ms(30))));
+        assert!(self.jobs.set_schedule("job", rate(ms(30))));
     }
 }
 
@@ -110,7 +110,7 @@ async fn a_job_that_the_driver_is_on_its_way_to_has_its_place_for_a_new_schedule
     let jobs = Jobs::new(&wheel);
     let mut first = wheel.sleep(ms(10));
     let fills = Arc::new(Fills { wheel, jobs: jobs.clone(), filled: Mutex::default() });
-    assert!(first.poll_elapsed(&mut Context::from_waker(&fills.into())).is_pending());
+    assert!(first.poll_try_wait(&mut Context::from_waker(&fills.into())).is_pending());
     let runs = every_10_ms(&jobs, "job");
     // The driver takes both out of the wheel, wakes the sleep, and then the job.
     sleep(ms(75)).await;

@@ -1,5 +1,6 @@
 //! Jobs that run once: `run_after`, `run_at`, their `try_` forms and their handle.
 
+use std::error::Error;
 use std::future::{pending, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -9,14 +10,14 @@ use std::time::Duration;
 
 use futures::future::FusedFuture;
 use timingwheel::TimingWheel;
-use timingwheel::job::{FixedRate, Job, JobState, Schedule};
+use timingwheel::job::{Job, JobState, Schedule};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::{Instant, advance, sleep};
 use tokio_test::{assert_pending, assert_ready, task};
 
-use crate::{DAY, ms};
+use crate::{DAY, ms, rate};
 
 /// Lets what is ready run.
 async fn settle() {
@@ -219,7 +220,9 @@ async fn over_the_bound_a_job_is_refused_and_its_future_given_back() {
     assert_eq!(job.state(), JobState::CouldNotRun);
     let error = job.await.unwrap_err();
     assert!(error.reason().unwrap().is_at_capacity());
-    assert_eq!(error.to_string(), format!("the job could not run: {text}"));
+    assert_eq!(error.to_string(), "the job could not run");
+    assert_eq!(error.source().unwrap().to_string(), text);
+    assert_eq!(format!("{error:?}"), format!("JobError(the job could not run: {text})"));
     // What is due needs no place, and what is cancelled gives its own back.
     wheel.run_after(Duration::ZERO, async {}).await.unwrap();
     assert!(jobs[0].cancel());
@@ -285,7 +288,7 @@ async fn jobs_that_are_over_spend_the_budget_of_the_task_that_awaits_them() {
 async fn handles_are_terminated_when_they_have_given_their_results() {
     let wheel = TimingWheel::new();
     let mut once = wheel.run_after(ms(10), async {});
-    let mut repeating = wheel.run_by(FixedRate::new(ms(10)).times(3), || async {});
+    let mut repeating = wheel.run_by(rate(ms(10)).times(3), || async {});
     sleep(ms(50)).await;
     assert!(once.state().is_over() && !once.is_terminated());
     assert!(repeating.state().is_over() && !repeating.is_terminated());

@@ -1,9 +1,13 @@
 //! Jobs: once, again and again, by keys. On tokio's paused clock, but where it says otherwise.
 
+mod aborts;
+mod again;
+mod begins;
 mod bound;
 mod ended;
 mod ends;
 mod faults;
+mod joins;
 mod keys;
 mod keys_faults;
 mod keys_schedules;
@@ -12,12 +16,14 @@ mod orders;
 mod resets;
 mod runs;
 mod schedules;
+mod stops;
 mod strangers;
+mod tolerant;
 
 use std::thread;
 use std::time::Duration;
 
-use timingwheel::job::{JobInfo, JobState};
+use timingwheel::job::{FixedDelay, FixedRate, JobInfo, JobState};
 use tokio::runtime::{Builder, Runtime};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -25,6 +31,16 @@ const HANG_GUARD: Duration = Duration::from_secs(30);
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
+}
+
+/// A run every period, the first one period from now.
+fn rate(period: Duration) -> FixedRate {
+    FixedRate::new(period).starting_after(period)
+}
+
+/// A run a delay after the one before, the first `delay` from now.
+fn rest(delay: Duration) -> FixedDelay {
+    FixedDelay::new(delay).starting_after(delay)
 }
 
 /// On the real clock; 0 workers stand for the current-thread runtime.

@@ -6,17 +6,17 @@ use std::task::{Context, Wake};
 use std::thread;
 
 use timingwheel::TimingWheel;
-use timingwheel::job::{FixedRate, JobState, Previous, Repeating, Schedule};
+use timingwheel::job::{JobState, Previous, Repeating, Schedule};
 use tokio::time::sleep;
 
 use crate::runs::Runs;
-use crate::{DAY, ms, runtime};
+use crate::{DAY, ms, rate, runtime};
 
 #[tokio::test(start_paused = true)]
 async fn a_cancel_between_runs_is_in_time_and_during_one_lets_it_be_the_last() {
     let wheel = TimingWheel::new();
     let runs = Runs::new();
-    let job = runs.job(&wheel, FixedRate::new(ms(10)), &[]);
+    let job = runs.job(&wheel, rate(ms(10)), &[]);
     sleep(ms(25)).await;
     assert!(job.cancel());
     assert_eq!((job.state(), wheel.pending()), (JobState::Cancelled, 0));
@@ -24,23 +24,29 @@ async fn a_cancel_between_runs_is_in_time_and_during_one_lets_it_be_the_last() {
     assert_eq!(runs.began(), [10, 20]);
 
     let runs = Runs::new();
-    let job = runs.job(&wheel, FixedRate::new(ms(10)), &[25]);
+    let job = runs.job(&wheel, rate(ms(10)), &[25]);
     sleep(ms(15)).await;
-    assert!(!job.cancel());
-    assert!(!job.set_schedule(FixedRate::new(ms(1))), "it is to end");
+    assert!(job.cancel(), "no run comes after this one");
+    assert!(!job.cancel(), "it was cancelled before");
+    assert!(!job.set_schedule(rate(ms(1))), "it is to end");
     assert_eq!(job.state(), JobState::Running);
     assert!(job.await.unwrap_err().is_cancelled());
     assert_eq!(runs.start.elapsed(), ms(35), "the run went on to its end");
     sleep(DAY).await;
     assert_eq!(runs.began(), [10]);
+
+    let job = runs.job(&wheel, rate(ms(10)).times(1), &[]);
+    sleep(ms(20)).await;
+    assert!(!job.cancel(), "it is over");
+    assert_eq!(job.await.unwrap(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn dropping_the_handle_cancels_only_if_asked() {
     let wheel = TimingWheel::new();
     let runs = Runs::new();
-    drop(runs.job(&wheel, FixedRate::new(ms(10)).times(3), &[]));
-    drop(runs.job(&wheel, FixedRate::new(ms(10)), &[]).cancel_on_drop());
+    drop(runs.job(&wheel, rate(ms(10)).times(3), &[]));
+    drop(runs.job(&wheel, rate(ms(10)), &[]).cancel_on_drop());
     sleep(DAY).await;
     assert_eq!(runs.began(), [10, 20, 30]);
 }
@@ -49,19 +55,19 @@ async fn dropping_the_handle_cancels_only_if_asked() {
 async fn a_schedule_that_changes_between_runs_begins_anew() {
     let wheel = TimingWheel::new();
     let runs = Runs::new();
-    let job = runs.job(&wheel, FixedRate::new(DAY), &[]);
+    let job = runs.job(&wheel, rate(DAY), &[]);
     sleep(ms(5)).await;
-    assert!(job.set_schedule(FixedRate::new(ms(10))));
+    assert!(job.set_schedule(rate(ms(10))));
     assert_eq!((job.due(), wheel.pending()), (Some(runs.start + ms(15)), 1));
     sleep(ms(25)).await;
     // Sooner, later, and then to none at all.
-    assert!(job.set_schedule(FixedRate::new(ms(1)).times(2)));
-    assert!(job.set_schedule(FixedRate::new(ms(100))));
+    assert!(job.set_schedule(rate(ms(1)).times(2)));
+    assert!(job.set_schedule(rate(ms(100))));
     sleep(ms(150)).await;
     assert_eq!(runs.began(), [15, 25, 130]);
     assert!(job.set_schedule(|_| None));
     assert_eq!((job.state(), wheel.pending()), (JobState::Done, 0));
-    assert!(!job.set_schedule(FixedRate::new(ms(1))), "it is over");
+    assert!(!job.set_schedule(rate(ms(1))), "it is over");
     assert_eq!(job.await.unwrap(), 3);
 }
 
@@ -69,17 +75,17 @@ async fn a_schedule_that_changes_between_runs_begins_anew() {
 async fn a_schedule_that_changes_during_a_run_counts_from_the_change_when_the_run_is_over() {
     let wheel = TimingWheel::new();
     let runs = Runs::new();
-    let job = runs.job(&wheel, FixedRate::new(DAY).starting_at(runs.start + ms(10)), &[20]);
+    let job = runs.job(&wheel, rate(DAY).starting_at(runs.start + ms(10)), &[20]);
     sleep(ms(15)).await;
-    assert!(job.set_schedule(FixedRate::new(ms(1))));
+    assert!(job.set_schedule(rate(ms(1))));
     // The last one asked for counts.
-    assert!(job.set_schedule(FixedRate::new(ms(40)).times(2)));
+    assert!(job.set_schedule(rate(ms(40)).times(2)));
     assert_eq!(job.state(), JobState::Running);
     assert_eq!(job.await.unwrap(), 3);
     assert_eq!(runs.began(), [10, 55, 95]);
 
     let runs = Runs::new();
-    let job = runs.job(&wheel, FixedRate::new(ms(10)), &[20]);
+    let job = runs.job(&wheel, rate(ms(10)), &[20]);
     sleep(ms(15)).await;
     assert!(job.set_schedule(|_| None));
     assert_eq!(job.await.unwrap(), 1);
@@ -90,16 +96,16 @@ async fn a_schedule_that_changes_during_a_run_counts_from_the_change_when_the_ru
 async fn what_is_asked_during_a_run_counts_also_if_that_turns_out_to_be_the_last() {
     let wheel = TimingWheel::new();
     let runs = Runs::new();
-    let job = runs.job(&wheel, FixedRate::new(ms(10)).times(1), &[10]);
+    let job = runs.job(&wheel, rate(ms(10)).times(1), &[10]);
     sleep(ms(15)).await;
-    assert!(job.set_schedule(FixedRate::new(ms(50)).times(2)));
+    assert!(job.set_schedule(rate(ms(50)).times(2)));
     assert_eq!(job.await.unwrap(), 3);
     assert_eq!(runs.began(), [10, 65, 115]);
 
     let runs = Runs::new();
-    let job = runs.job(&wheel, FixedRate::new(ms(10)).times(1), &[10]);
+    let job = runs.job(&wheel, rate(ms(10)).times(1), &[10]);
     sleep(ms(15)).await;
-    assert!(!job.cancel(), "too late for this run");
+    assert!(job.cancel(), "it is cancelled, if not this run");
     assert!(job.await.unwrap_err().is_cancelled());
 }
 
@@ -112,7 +118,7 @@ async fn what_is_asked_while_the_schedule_finds_no_further_run_counts() {
     let mut is_first = true;
     let once = move |previous: Previous| {
         let job = inner.lock().unwrap();
-        let changed = job.as_ref().map(|job| job.set_schedule(FixedRate::new(ms(50)).times(2)));
+        let changed = job.as_ref().map(|job| job.set_schedule(rate(ms(50)).times(2)));
         assert_eq!(changed, (!is_first).then_some(true));
         std::mem::take(&mut is_first).then_some(previous.due + ms(10))
     };
@@ -131,10 +137,10 @@ async fn a_job_changes_its_own_schedule() {
     let runs = Runs::new();
     let slot = Arc::new(Mutex::new(None::<Repeating>));
     let (note, inner) = (runs.clone(), slot.clone());
-    let job = wheel.run_every(ms(10), move || {
+    let job = wheel.run_by(rate(ms(10)), move || {
         note.note();
         if let Some(job) = &*inner.lock().unwrap() {
-            job.set_schedule(FixedRate::new(ms(50)).times(2));
+            job.set_schedule(rate(ms(50)).times(2));
         }
         async {}
     });
@@ -150,7 +156,7 @@ struct PutOff(Repeating);
 
 impl Wake for PutOff {
     fn wake(self: Arc<Self>) {
-        assert!(self.0.set_schedule(FixedRate::new(DAY)));
+        assert!(self.0.set_schedule(rate(DAY)));
     }
 }
 
@@ -158,10 +164,10 @@ impl Wake for PutOff {
 async fn a_job_that_is_put_off_while_the_driver_is_on_its_way_to_it_does_not_run_too_early() {
     let wheel = TimingWheel::builder().shards(1).build().unwrap();
     let runs = Runs::new();
-    let job = Arc::new(PutOff(runs.job(&wheel, FixedRate::new(DAY), &[])));
+    let job = Arc::new(PutOff(runs.job(&wheel, rate(DAY), &[])));
     let mut first = wheel.sleep(ms(10));
-    assert!(first.poll_elapsed(&mut Context::from_waker(&job.clone().into())).is_pending());
-    assert!(job.0.set_schedule(FixedRate::new(ms(10))));
+    assert!(first.poll_try_wait(&mut Context::from_waker(&job.clone().into())).is_pending());
+    assert!(job.0.set_schedule(rate(ms(10))));
     // The driver takes both out of the wheel, wakes the sleep, and then the job.
     sleep(DAY).await;
     assert_eq!(runs.began(), []);
@@ -174,7 +180,7 @@ fn a_schedule_that_changes_keeps_the_jobs_place_on_a_wheel_that_is_full() {
     let runtime = runtime(2);
     let _within = runtime.enter();
     let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
-    let job = wheel.run_every(DAY, || async {});
+    let job = wheel.run_by(rate(DAY), || async {});
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -184,7 +190,7 @@ fn a_schedule_that_changes_keeps_the_jobs_place_on_a_wheel_that_is_full() {
         });
         // Sooner and later.
         for period in [DAY / 2, DAY].into_iter().cycle().take(20_000) {
-            assert!(job.set_schedule(FixedRate::new(period)));
+            assert!(job.set_schedule(rate(period)));
         }
         is_done.store(true, Ordering::Relaxed);
     });

@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel::job::{FixedDelay, FixedRate, JobState, Jobs, PendingRun, Previous, Schedule};
+use timingwheel::job::{JobState, Jobs, PendingRun, Previous, Schedule};
 use tokio::task::yield_now;
 use tokio::time::{Instant, MissedTickBehavior, sleep};
 
 use crate::runs::Runs;
-use crate::{DAY, ms};
+use crate::{DAY, ms, rate, rest};
 
 const BEHAVIORS: [MissedTickBehavior; 3] =
     [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip];
@@ -17,7 +17,7 @@ const BEHAVIORS: [MissedTickBehavior; 3] =
 #[test]
 fn after_a_million_runs_of_10_ms_the_sum_is_exact() {
     let start = Instant::now();
-    let mut rate = FixedRate::new(ms(10));
+    let mut rate = rate(ms(10));
     let mut due = rate.next(Previous::at(start)).unwrap();
     for run in 1..1_000_000_u64 {
         // Each begins a little late, and takes a while.
@@ -35,7 +35,7 @@ async fn a_fixed_rate_does_not_drift_whatever_the_runs_take() {
     let start = Instant::now();
     let runs = Runs::new();
     let lengths: Vec<u64> = (0..10_000).map(|run| run * 7 % 10).collect();
-    let number = runs.job(&wheel, FixedRate::new(ms(10)).times(10_000), &lengths).await.unwrap();
+    let number = runs.job(&wheel, rate(ms(10)).times(10_000), &lengths).await.unwrap();
     assert_eq!(number, 10_000);
     assert_eq!(start.elapsed(), ms(10 * 10_000 + lengths[9_999]));
     assert!(runs.began().iter().zip(1..).all(|(&at, run)| at == 10 * run));
@@ -50,7 +50,7 @@ async fn missed_runs_are_made_up_put_off_or_left_out_as_an_intervals_ticks() {
                 .map(|_| if fastrand::u8(..8) == 0 { fastrand::u64(..100) } else { fastrand::u64(..12) })
                 .collect();
             let wheel = TimingWheel::new();
-            let rate = FixedRate::new(ms(10)).with_missed_tick_behavior(behavior);
+            let rate = rate(ms(10)).with_missed_tick_behavior(behavior);
             let runs = Runs::new();
             runs.job(&wheel, rate.times(50), &lengths).await.unwrap();
 
@@ -75,7 +75,7 @@ async fn a_run_that_takes_longer_than_the_period_is_followed_by_the_next_at_its_
         [10, 45, 50, 60, 70, 80],
     ]) {
         let runs = Runs::new();
-        let rate = FixedRate::new(ms(10)).with_missed_tick_behavior(behavior);
+        let rate = rate(ms(10)).with_missed_tick_behavior(behavior);
         runs.job(&TimingWheel::new(), rate.times(6), &[35]).await.unwrap();
         assert_eq!(runs.began(), began, "{behavior:?}");
     }
@@ -84,14 +84,14 @@ async fn a_run_that_takes_longer_than_the_period_is_followed_by_the_next_at_its_
 #[tokio::test(start_paused = true)]
 async fn a_fixed_delay_counts_from_the_end_of_each_run() {
     let runs = Runs::new();
-    runs.job(&TimingWheel::new(), FixedDelay::new(ms(10)).times(4), &[3, 100, 0]).await.unwrap();
+    runs.job(&TimingWheel::new(), rest(ms(10)).times(4), &[3, 100, 0]).await.unwrap();
     assert_eq!(runs.began(), [10, 23, 133, 143]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_fixed_delay_of_zero_lets_others_run_in_between() {
     let start = Instant::now();
-    let work = TimingWheel::new().run_by(FixedDelay::new(Duration::ZERO), || async {});
+    let work = TimingWheel::new().run_by(rest(Duration::ZERO), || async {});
     for _ in 0..100 {
         yield_now().await;
     }
@@ -101,15 +101,15 @@ async fn a_fixed_delay_of_zero_lets_others_run_in_between() {
 }
 
 #[test]
-#[should_panic(expected = "a fixed rate with a period of 0ns: it takes at least 1ns")]
+#[should_panic(expected = "the period of a fixed rate must be at least 1ns, got 0ns")]
 fn a_fixed_rate_with_a_period_of_zero_is_refused() {
-    let _ = FixedRate::new(Duration::ZERO);
+    let _ = rate(Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_schedule_ends_by_number_by_instant_and_by_itself() {
     let wheel = TimingWheel::new();
-    let rate = || FixedRate::new(ms(10));
+    let rate = || rate(ms(10));
     let end = Instant::now() + ms(40);
     assert_eq!(wheel.run_by(rate().times(3), || async {}).await.unwrap(), 3);
     // The fourth run is due at the end, which counts.
@@ -130,11 +130,8 @@ async fn a_schedule_ends_by_number_by_instant_and_by_itself() {
 async fn a_schedule_chosen_at_run_time_is_a_schedule() {
     let wheel = TimingWheel::new();
     for number in 1..3 {
-        let schedule: Box<dyn Schedule> = if number == 1 {
-            Box::new(FixedRate::new(ms(1)).times(1))
-        } else {
-            Box::new(FixedDelay::new(ms(1)).times(2))
-        };
+        let schedule: Box<dyn Schedule> =
+            if number == 1 { Box::new(rate(ms(1)).times(1)) } else { Box::new(rest(ms(1)).times(2)) };
         assert_eq!(wheel.run_by(schedule, || async {}).await.unwrap(), number);
     }
 }
@@ -144,7 +141,7 @@ async fn the_first_run_is_when_the_schedule_says_also_at_once_or_in_the_past() {
     let wheel = TimingWheel::new();
     sleep(ms(100)).await;
     let runs = Runs::new();
-    let at = |instant| FixedRate::new(ms(10)).starting_at(instant);
+    let at = |instant| rate(ms(10)).starting_at(instant);
     runs.job(&wheel, at(runs.start).times(2), &[]).await.unwrap();
     runs.job(&wheel, at(runs.start + ms(15)).times(2), &[]).await.unwrap();
     assert_eq!(runs.began(), [0, 10, 15, 25]);
@@ -177,7 +174,7 @@ async fn a_schedule_sees_when_the_run_was_due_began_and_ended() {
 #[tokio::test(start_paused = true)]
 async fn the_state_goes_from_pending_to_running_and_back() {
     let wheel = TimingWheel::new();
-    let job = Runs::new().job(&wheel, FixedRate::new(ms(10)).times(2), &[5]);
+    let job = Runs::new().job(&wheel, rate(ms(10)).times(2), &[5]);
     let start = Instant::now();
     for (at, state, due) in [
         (5, JobState::Pending, Some(10)),
@@ -196,12 +193,9 @@ async fn the_state_goes_from_pending_to_running_and_back() {
 async fn a_job_whose_period_or_delay_no_instant_can_hold_waits() {
     let wheel = TimingWheel::new();
     let jobs = [
-        wheel.run_every(Duration::MAX, || async {}),
-        wheel.run_by(FixedDelay::new(Duration::MAX), || async {}),
-        wheel.run_by(
-            FixedRate::new(Duration::MAX).with_missed_tick_behavior(MissedTickBehavior::Delay),
-            || async {},
-        ),
+        wheel.run_by(rate(Duration::MAX), || async {}),
+        wheel.run_by(rest(Duration::MAX), || async {}),
+        wheel.run_by(rate(Duration::MAX).with_missed_tick_behavior(MissedTickBehavior::Delay), || async {}),
     ];
     sleep(1_000 * DAY).await;
     assert_eq!(jobs.map(|job| job.state()), [JobState::Pending; 3]);
@@ -226,13 +220,13 @@ async fn a_schedule_moves_the_run_that_its_job_waits_for() {
     let runs: Arc<Mutex<Vec<PendingRun>>> = Arc::default();
     let (start, jobs) = (Instant::now(), Jobs::new(&wheel));
     let alone = wheel.run_by(Hourly(runs.clone()).times(2), || async {});
-    jobs.run_by(
+    jobs.try_run_by(
         "key",
         Box::new(Hourly(runs.clone()).until(start + ms(9_000_000))) as Box<dyn Schedule>,
         || async {},
     )
     .unwrap();
-    let changed = wheel.run_every(ms(1), || async {});
+    let changed = wheel.run_by(rate(ms(1)), || async {});
     assert!(changed.set_schedule(Hourly(runs.clone())));
     let attached = runs.lock().unwrap().clone();
     assert_eq!(attached.len(), 3, "once for each job");

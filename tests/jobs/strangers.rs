@@ -9,7 +9,7 @@ use timingwheel::TimingWheel;
 use timingwheel::job::Jobs;
 use tokio::runtime::Runtime;
 
-use crate::{DAY, HANG_GUARD, ms, runtime};
+use crate::{DAY, HANG_GUARD, ms, rate, runtime};
 
 /// Asks for a job as it is dropped.
 struct Asks(Weak<Jobs<u32>>);
@@ -28,7 +28,7 @@ impl Drop for Asks {
 fn abandon(wheel: &TimingWheel, jobs: &Arc<Jobs<u32>>) {
     let waker: Waker = Arc::new(Asks(Arc::downgrade(jobs))).into();
     let mut sleep = wheel.sleep(DAY);
-    assert!(sleep.poll_elapsed(&mut Context::from_waker(&waker)).is_pending());
+    assert!(sleep.poll_try_wait(&mut Context::from_waker(&waker)).is_pending());
 }
 
 /// With one shard, so that all use the same.
@@ -48,7 +48,7 @@ fn a_job_that_is_added_after_a_timer_was_dropped_does_not_wait_for_itself() {
     // A thread that hangs is left alone.
     thread::spawn(move || {
         abandon(&wheel, &jobs);
-        jobs.run_after(1, DAY, async {}).unwrap();
+        jobs.try_run_after(1, DAY, async {}).unwrap();
         added.send(()).unwrap();
     });
     let added = is_added.recv_timeout(HANG_GUARD);
@@ -60,7 +60,7 @@ fn a_job_that_is_added_after_a_timer_was_dropped_does_not_wait_for_itself() {
 fn a_job_that_drops_timers_runs_again() {
     let (runtime, wheel, jobs) = jobs_on_workers();
     let (ran, has_run) = channel();
-    jobs.run_every(1, ms(5), {
+    jobs.try_run_by(1, rate(ms(5)), {
         let jobs = jobs.clone();
         move || {
             let (wheel, jobs, ran) = (wheel.clone(), jobs.clone(), ran.clone());

@@ -27,7 +27,8 @@ pub(crate) fn cases() -> Vec<Case> {
 
 /// The profiles, and last the default settings.
 fn settings() -> Vec<(String, Builder)> {
-    let profiles =
-        Profile::ALL.map(|profile| (format!("{profile:?}"), TimingWheel::builder().profile(profile)));
+    let profiles = Profile::all()
+        .iter()
+        .map(|&profile| (format!("{profile:?}"), TimingWheel::builder().profile(profile)));
     profiles.into_iter().chain([("default".to_owned(), TimingWheel::builder())]).collect()
 }

@@ -23,6 +23,13 @@ fn key(index: u32) -> Key {
     Key::new(index, 0)
 }
 
+/// A level has very many.
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn a_bucket_takes_48_bytes() {
+    assert_eq!(size_of::<Bucket>(), 48);
+}
+
 #[test]
 fn who_comes_takes_the_place_of_who_left_last() {
     let mut bucket = Bucket::new(Kind::Finest);

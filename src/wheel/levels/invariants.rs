@@ -1,10 +1,10 @@
 //! What holds between levels, buckets and queue at all times, as checks.
 
 use super::{Levels, tolerant};
-use crate::tick::Nanos;
 use crate::wheel::bucket::Kind;
 use crate::wheel::key::Key;
 use crate::wheel::place::{BucketId, Place};
+use crate::wheel::tick::Nanos;
 
 impl Levels {
     /// The time at which each bucket in the queue that holds something is to be drained.

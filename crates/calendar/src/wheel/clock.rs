@@ -51,7 +51,7 @@ const TOLERATED: SignedDuration = SignedDuration::from_millis(100);
 ///
 /// // Or under a key.
 /// let jobs = Jobs::new(&wheel);
-/// jobs.run_by("good morning", clock.schedule(every_morning), || async {})?;
+/// jobs.try_run_by("good morning", clock.schedule(every_morning), || async {})?;
 /// # Ok(())
 /// # }
 /// ```

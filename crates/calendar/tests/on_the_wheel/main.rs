@@ -118,7 +118,7 @@ async fn keyed_jobs_run_by_rules_and_are_moved_with_the_clock() {
     let wheel = TimingWheel::new();
     let clock = WallClock::starting_at(&wheel, at("2026-06-01T00:00:00Z"));
     let jobs = Jobs::new(&wheel);
-    jobs.run_by("report", clock.schedule(daily("0 9 * * *")), || async {}).unwrap();
+    jobs.try_run_by("report", clock.schedule(daily("0 9 * * *")), || async {}).unwrap();
     let due = jobs.get(&"report").unwrap().due.unwrap();
     assert_eq!(due.duration_since(Instant::now()), hours(9));
     clock.set(at("2026-06-01T08:00:00Z"));

@@ -1,0 +1,279 @@
+//! When the next turn is: the agreement between turners and inserters.
+//!
+//! A *turner* turns the wheel. An *inserter* arms a timer, or moves one. At the end of a turn the turner publishes the
+//! time of the next turn as `armed`, and sets the timers of the runtime's park to it. An inserter whose timer is due
+//! earlier lowers `armed`, and sets those timers to the earlier time. Neither may miss the other:
+//!
+//! ```text
+//!   inserter                                    turner
+//!   1. publish the shard's next expiration      1. publish `armed`
+//!   2. check `armed`: lower it if it is later   2. check the shards again: turn if one is earlier
+//! ```
+//!
+//! Between its two steps each has a sequentially consistent fence, so at least one of them sees what the other
+//! published. During a turn `armed` is [`AWAKE`], and inserters leave it alone, because the turner's step 2 is still to
+//! come. Two turns at the same time do no harm: each ends with step 2.
+//!
+//! | `armed` | who set it | what an inserter with an earlier expiration does |
+//! |---|---|---|
+//! | [`AWAKE`] | a turner at the beginning of its turn, or a thread that woke the driver's task to turn | nothing |
+//! | a time | a turner at the end of its turn, or an inserter | sets the timers |
+//! | never | a turner with nothing to wait for | sets the timers |
+//!
+//! The first inserter after a turn sets the timers to exactly its time. Those that follow set them to half of the
+//! remaining time: so a row of timers, each earlier than the one before, takes two system calls and one more turn.
+//! Where the clock can be paused, every inserter sets its exact time, because a test would see the additional turn.
+
+mod lifetime;
+#[cfg(all(test, not(loom)))]
+mod tests;
+#[cfg(all(feature = "timerfd", not(loom), any(target_os = "linux", target_os = "android")))]
+mod timer_fd;
+#[cfg(not(all(feature = "timerfd", not(loom), any(target_os = "linux", target_os = "android"))))]
+#[path = "no_timer_fd.rs"]
+mod timer_fd;
+mod timers;
+mod watched;
+
+use std::task::Waker;
+use std::time::Duration;
+
+use lifetime::Lifetime;
+pub(crate) use timers::Timers;
+
+use crate::engine::watchdog::Watch;
+use crate::platform::clock::Clock;
+use crate::platform::sync::{AtomicBool, AtomicU64, AtomicUsize, AtomicWaker, Mutex, Ordering, fence, lock};
+use crate::telemetry::notes::Notes;
+use crate::wheel::tick::Nanos;
+
+/// The value of `armed` while a turn goes on or is about to begin. No expiration is less.
+const AWAKE: u64 = 0;
+
+/// How far ahead tokio's timer is set for a time that has passed: it calls in its next millisecond.
+const SOON: Duration = Duration::from_millis(1);
+
+/// The values of `setting`.
+const NOT_SETTING: usize = 0;
+const SETTING: usize = 1;
+const CALLED: usize = 2;
+
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    armed: AtomicU64,
+    /// Since when the next turn is due. A turn is not due before it was asked for. `u64::MAX` once a turn has begun.
+    due: AtomicU64,
+    /// The driver's task.
+    driver: AtomicWaker,
+    /// Whether the clock of the driver's runtime can be paused.
+    pausable: bool,
+    /// Whether that clock was paused when a turner last checked.
+    paused: AtomicBool,
+    clock: Clock,
+    timers: Mutex<Timers>,
+    /// Whether a thread is setting tokio's timer, under the lock of `timers`, and whether the timer has called
+    /// meanwhile.
+    setting: AtomicUsize,
+    watch: Watch,
+    lifetime: Lifetime,
+    /// They are here because everything that notes something has the alarm.
+    notes: Notes,
+}
+
+impl Alarm {
+    pub(crate) fn new(clock: Clock, pausable: bool, shards: usize, notes: Notes) -> Self {
+        Self {
+            armed: AtomicU64::new(AWAKE),
+            due: AtomicU64::new(u64::MAX),
+            driver: AtomicWaker::new(),
+            pausable,
+            paused: AtomicBool::new(false),
+            clock,
+            timers: Mutex::new(Timers::none()),
+            setting: AtomicUsize::new(NOT_SETTING),
+            watch: Watch::new(|| clock.now()),
+            lifetime: Lifetime::new(shards),
+            notes,
+        }
+    }
+
+    /// For the driver as it begins: stores the timers by which the runtime's park calls.
+    pub(crate) fn set_timers(&self, timers: Timers) {
+        *lock(&self.timers) = timers;
+    }
+
+    /// For the timerfd's waker, which is called only once: has it called the next time too.
+    pub(crate) fn await_timer_fd(&self) {
+        lock(&self.timers).await_timer_fd();
+    }
+
+    pub(crate) const fn is_pausable(&self) -> bool {
+        self.pausable
+    }
+
+    /// Whether the clock was paused when a turner last checked.
+    pub(crate) fn is_paused(&self) -> bool {
+        // Relaxed: a change that is seen late costs a wake-up, or leaves tokio's timer armed for too long.
+        self.pausable && self.paused.load(Ordering::Relaxed)
+    }
+
+    /// For a turner: asks the clock whether it is paused, and keeps the answer for [`is_paused`](Self::is_paused).
+    pub(crate) fn refresh_paused(&self) -> bool {
+        let paused = self.pausable && self.clock.is_paused();
+        self.paused.store(paused, Ordering::Relaxed);
+        paused
+    }
+
+    /// For an inserter that has published `expiration` as its shard's next: asks for a turn by then. The caller must
+    /// not hold the shard's lock.
+    pub(crate) fn request(&self, expiration: Nanos) {
+        // The inserter published its expiration before this fence, and checks `armed` after it.
+        fence(Ordering::SeqCst);
+        if expiration.0 < self.armed.load(Ordering::Relaxed) {
+            self.bring_forward(expiration);
+        }
+    }
+
+    #[cold]
+    fn bring_forward(&self, expiration: Nanos) {
+        // On a paused clock the driver's task turns: it runs before the runtime parks, and so before the clock jumps.
+        if self.is_paused() {
+            return self.wake_to_turn();
+        }
+        let mut timers = lock(&self.timers);
+        // Relaxed: `armed` is set to a time only under this lock.
+        if expiration.0 >= self.armed.load(Ordering::Relaxed) {
+            return;
+        }
+        let now = self.clock.now();
+        let is_first = !std::mem::replace(&mut timers.brought_forward, true);
+        let at = if is_first || self.pausable {
+            expiration
+        } else {
+            Nanos(now.0.min(expiration.0) + expiration.0.saturating_sub(now.0) / 2)
+        };
+        let mut is_due = self.set(&mut timers, now, at, at.max(now));
+        if is_due && !self.pausable {
+            // Were the driver's task woken here, it would be the first in this worker's queue. No other worker could
+            // take it from there if this worker blocked.
+            is_due = self.set(&mut timers, now, now.after(SOON), now);
+        }
+        drop(timers);
+        if is_due {
+            self.wake_to_turn();
+        } else {
+            fence(Ordering::SeqCst);
+            self.watch.expect(at);
+        }
+    }
+
+    /// Publishes the time of the next turn and since when that turn is due, and sets the timers. Returns whether the
+    /// time has come already, so that no timer will call.
+    fn set(&self, timers: &mut Timers, now: Nanos, at: Nanos, due: Nanos) -> bool {
+        self.due.store(due.0, Ordering::Relaxed);
+        self.replace_armed(at.0);
+        if !timers.has_tokio_timer() {
+            return timers.set(&self.clock, now, at, self.is_paused());
+        }
+        self.setting.store(SETTING, Ordering::Relaxed);
+        let is_due = timers.set(&self.clock, now, at, self.is_paused());
+        let has_called = self.setting.swap(NOT_SETTING, Ordering::AcqRel) == CALLED;
+        has_called || is_due
+    }
+
+    /// For the waker of tokio's timer: if a thread is setting the timers, leaves the turn to that thread. Returns
+    /// whether it did. The thread holds the lock of the timers, and nobody may turn under that lock.
+    pub(crate) fn leave_to_setter(&self) -> bool {
+        self.setting.compare_exchange(SETTING, CALLED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// What has been noted about the wheel.
+    pub(crate) const fn notes(&self) -> &Notes {
+        &self.notes
+    }
+
+    /// For a turner, before it turns the shards: tells inserters that a turn begins. Returns since when the turn is
+    /// due; `None` if no turn was armed, or if another turner has begun it.
+    pub(crate) fn begin_turn(&self) -> Option<Nanos> {
+        self.replace_armed(AWAKE);
+        // Relaxed: a time that another turner is just replacing only makes the recorded lateness less exact.
+        let due = Nanos(self.due.swap(u64::MAX, Ordering::Relaxed));
+        (due < Nanos::MAX).then_some(due)
+    }
+
+    /// For a turner at the end of its turn: has the next turn made at `at`. After this the turner has to check the
+    /// shards once more. Returns whether the time has come already, so that no timer will call.
+    pub(crate) fn arm(&self, at: Nanos) -> bool {
+        let now = self.clock.now();
+        self.arm_due(now, at, at.max(now))
+    }
+
+    fn arm_due(&self, now: Nanos, at: Nanos, due: Nanos) -> bool {
+        let mut timers = lock(&self.timers);
+        timers.brought_forward = false;
+        let is_due = self.set(&mut timers, now, at, due);
+        drop(timers);
+        // The turner published `armed` before this fence, and checks the shards after it.
+        fence(Ordering::SeqCst);
+        self.watch.expect(at);
+        is_due
+    }
+
+    /// For a turner that has used up its budget: has the rest, which is due since `due_since`, handed out after other
+    /// tasks have run.
+    pub(crate) fn arm_rest(&self, due_since: Nanos) {
+        // Where the clock can be paused, the driver's task does it: the task runs before the runtime parks.
+        if !self.pausable && lock(&self.timers).has_timer_fd() {
+            let now = self.clock.now();
+            self.arm_due(now, now, due_since);
+        } else {
+            self.due.store(due_since.0, Ordering::Relaxed);
+            self.driver.wake();
+        }
+    }
+
+    /// For the driver's task: whether a turn goes on or is about to begin, so that the task has to turn.
+    pub(crate) fn is_awake(&self) -> bool {
+        self.armed.load(Ordering::Relaxed) == AWAKE
+    }
+
+    /// For the driver's task, before it checks anything else.
+    pub(crate) fn register_driver(&self, driver: &Waker) {
+        self.driver.register(driver);
+    }
+
+    /// Has the driver's task turn the wheel, unless a turn goes on or is about to begin.
+    pub(crate) fn wake_to_turn(&self) {
+        let before = self.replace_armed(AWAKE);
+        if before != AWAKE {
+            self.driver.wake();
+        }
+    }
+
+    /// Sets `armed`, and returns what it was. This is a swap even where a store would do, because for the model checker
+    /// a store has no order with the swaps that it overtakes.
+    fn replace_armed(&self, expiration: u64) -> u64 {
+        // Release and acquire: a thread that replaces a time, to wake the driver, finds the waker that was registered
+        // before that time was armed.
+        self.armed.swap(expiration, Ordering::AcqRel)
+    }
+
+    /// For a shard that refuses a timer because the wheel is full. A lock of a job may be held here.
+    #[cold]
+    pub(crate) fn refused(&self) {
+        let has_to_tell = self.notes.refused();
+        if has_to_tell {
+            self.driver.wake();
+        }
+    }
+}
+
+/// For models, which play the runtime's park, and check what it is set for.
+#[cfg(all(test, loom))]
+impl Alarm {
+    /// Whether the park's timers have the wheel turned by `expiration`, without the driver's task.
+    pub(crate) fn is_set_for(&self, expiration: Nanos) -> bool {
+        let armed = self.armed.load(Ordering::Relaxed);
+        (AWAKE + 1..=expiration.0).contains(&armed) && lock(&self.timers).set_for == Nanos(armed)
+    }
+}

@@ -1,0 +1,55 @@
+//! Which turn is armed, after what turners and inserters have asked for.
+
+use std::time::Duration;
+
+use super::*;
+
+fn alarm() -> (Alarm, Clock) {
+    let clock = Clock::start();
+    (Alarm::new(clock, false, 1, Notes::of("alone".into())), clock)
+}
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+
+#[test]
+fn a_turn_was_to_be_made_when_it_was_armed_for_and_not_before_it_was_asked_for() {
+    let (alarm, clock) = alarm();
+    assert_eq!(alarm.begin_turn(), None, "nothing was armed");
+    let hour = clock.now().after(HOUR);
+    assert!(!alarm.arm(hour));
+    assert_eq!(alarm.begin_turn(), Some(hour));
+    assert_eq!(alarm.begin_turn(), None, "another turner has begun it");
+    let asked_at = clock.now();
+    alarm.arm(Nanos(1));
+    assert!(alarm.begin_turn().is_some_and(|due| due >= asked_at));
+}
+
+#[test]
+fn the_first_that_is_earlier_sets_its_time_and_the_next_half_of_what_is_left() {
+    let (alarm, clock) = alarm();
+    alarm.arm(Nanos::MAX);
+    let now = clock.now();
+    let armed = || Nanos(alarm.armed.load(Ordering::Relaxed));
+    alarm.request(now.after(HOUR * 4));
+    assert_eq!(armed(), now.after(HOUR * 4));
+    alarm.request(now.after(HOUR * 5));
+    assert_eq!(armed(), now.after(HOUR * 4), "it is later");
+    alarm.request(now.after(HOUR * 3));
+    let half = armed();
+    assert!(half >= now.after(HOUR * 3 / 2) && half < now.after(HOUR * 2), "{half:?}");
+    alarm.request(now.after(HOUR * 2));
+    assert_eq!(armed(), half, "a row of timers needs no more");
+    alarm.request(Nanos(1));
+    assert!(armed() <= Nanos(1));
+    // A turn begins anew.
+    alarm.arm(now.after(HOUR * 4));
+    alarm.request(now.after(HOUR * 3));
+    assert_eq!(armed(), now.after(HOUR * 3));
+}
+
+#[test]
+fn an_inserter_sets_nothing_while_a_turn_is_about_to_begin() {
+    let (alarm, clock) = alarm();
+    alarm.request(clock.now());
+    assert!(alarm.is_awake());
+}

@@ -1,0 +1,142 @@
+//! Who turns the wheel, and when.
+//!
+//! **The runtime's park does.** When a worker parks, or polls the runtime's input between two tasks, it calls the
+//! wakers of timers that are due. One of these timers is the wheel's (see `alarm::timers`). Its waker turns the wheel
+//! at once: it hands out the timers that are due, wakes their tasks, and arms the next turn. The tasks that it wakes
+//! are only queued.
+//!
+//! | when | who turns |
+//! |---|---|
+//! | the timer in the runtime's park is due | its waker, in [`turner`] |
+//! | a turn has used up its budget | the same waker when the poller is polled next; with tokio's timer, or where the clock can be paused, the driver's task |
+//! | on a paused clock, when the last timer is cancelled or an earlier one is armed | the driver's task |
+//! | a worker blocks, and nobody polls the poller | the watchdog wakes the driver's task; the worker that runs this task parks next, and turns in its park |
+//!
+//! A turn ends when nothing is due any more, or when its budget is used up: 16 batches, or a millisecond.
+//!
+//! The driver's task is the only task of a wheel. It also notices when the last handle goes. The runtime drops the task
+//! when the runtime ends, and the task then ends the wheel.
+
+mod shards;
+#[cfg(all(test, not(loom)))]
+mod tests;
+mod turner;
+mod wake;
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+pub(crate) use shards::Shards;
+
+use crate::engine::alarm::Alarm;
+use crate::engine::watchdog::Role;
+use crate::platform::clock::Clock;
+use crate::wheel::{Nanos, Resolution};
+use turner::{Left, Turner};
+
+/// How long after the last handle went the driver checks again whether any timer is left, and the longest time from one
+/// such check to the next; see `shard::holders`.
+const FIRST_RECHECK: Duration = Duration::from_secs(1);
+const LONGEST_RECHECK: Duration = Duration::from_secs(60);
+
+/// The driver's task. It is ready when the wheel has ended. If its runtime drops it before, it ends the wheel.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    turner: Arc<Turner>,
+    /// Once no handle is left: when to check again whether any timer is, and how long after the check before that is.
+    recheck: Option<(Nanos, Duration)>,
+}
+
+/// Why a driver could not begin.
+#[derive(Debug)]
+pub(crate) enum CannotDrive {
+    /// The runtime's clock can be paused, but the runtime has no timers, which alone follow a paused clock.
+    NoTimers,
+    /// The operating system gave the watchdog no thread, or no timer.
+    NoThread(io::Error),
+}
+
+impl Driver {
+    pub(crate) fn new(shards: Arc<Shards>, alarm: Arc<Alarm>, clock: Clock, resolution: Resolution) -> Self {
+        Self { turner: Arc::new(Turner::new(shards, alarm, clock, resolution)), recheck: None }
+    }
+
+    /// Has the current runtime's park turn the wheel. `workers` is the number of the runtime's workers.
+    pub(crate) fn begin(&self, workers: usize) -> Result<(), CannotDrive> {
+        let alarm = &self.turner.alarm;
+        let timers = self.turner.timers();
+        let (has_timer_fd, has_tokio_timer) = (timers.has_timer_fd(), timers.has_tokio_timer());
+        if alarm.is_pausable() && !has_tokio_timer {
+            return Err(CannotDrive::NoTimers);
+        }
+        alarm.set_timers(timers);
+        if !has_timer_fd && !has_tokio_timer {
+            alarm.begin_watch(Role::OnlyWaker).map_err(CannotDrive::NoThread)?;
+        } else if workers > 1 {
+            // With a single worker there is no other that could turn while it blocks. Without a watchdog a worker that
+            // blocks may hold up the wheel, as it may hold up tokio's timers: that is no reason to refuse the wheel.
+            _ = alarm.begin_watch(Role::Backup);
+        }
+        // After this turn inserters set the timers themselves, even before the task is first polled.
+        self.turner.turn();
+        Ok(())
+    }
+
+    /// Once no handle is left: whether no timer is either. Plans the next check.
+    fn is_unused(&mut self) -> bool {
+        let now = self.turner.clock.now();
+        let (at, pause) = self.recheck.get_or_insert((now.after(FIRST_RECHECK), FIRST_RECHECK));
+        if *at <= now {
+            *pause = (*pause * 2).min(LONGEST_RECHECK);
+            *at = now.after(*pause);
+        }
+        self.turner.alarm.set_recheck(*at);
+        self.turner.shards.are_unused()
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let turner = this.turner.clone();
+        turner.alarm.register_driver(cx.waker());
+        // The waker has been registered before, so what is noted after this wakes the task again.
+        turner.alarm.notes().tell();
+        let is_orphaned = turner.alarm.is_orphaned();
+        if is_orphaned && this.is_unused() {
+            return Poll::Ready(());
+        }
+        if is_orphaned || turner.alarm.is_awake() {
+            match turner.turn() {
+                Left::Nothing => {}
+                Left::Rest(due_since) => turner.alarm.arm_rest(due_since),
+                Left::End => return Poll::Ready(()),
+            }
+        } else if turner.shards.have_ended() {
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.turner.shards.end();
+        self.turner.alarm.end();
+        self.turner.alarm.notes().ended();
+    }
+}
+
+/// For models, which play the runtime's park.
+#[cfg(all(test, loom))]
+impl Driver {
+    pub(crate) fn park(&self) -> impl FnOnce() + 'static {
+        let turner = self.turner.clone();
+        move || turner.turn_in_park()
+    }
+}

@@ -1,0 +1,127 @@
+//! What you may rely on.
+//!
+//! Each promise has tests that fail when it is broken. They are listed in `tests/promises.md`, beside the sources.
+//!
+//! # Never early
+//!
+//! No sleep, timeout, tick, item, job or operation is due before its deadline. Deadlines are kept to the nanosecond, by
+//! the clock of the wheel's runtime. This holds for any tick, any load, and any order in which timers are made and moved.
+//!
+//! # Late by less than a tick
+//!
+//! A timer fires at the end of the [tick](crate::Builder::tick) in which its deadline lies, or before. A timer that is
+//! alone in its tick fires at its deadline. One whose deadline has passed when it is made is ready at its first poll.
+//!
+//! Added to that is the delay that tokio's own timers would have on the same runtime, because the same park turns both.
+//! On a busy runtime it is the time until a worker has polled 61 tasks, and until the task itself is polled. If one
+//! worker blocks while another is idle, the watchdog has the wheel turned within some 10 ms.
+//!
+//! On a [paused clock](crate#in-tests) an idle jump may add up to two milliseconds, as tokio's own rounding does.
+//!
+//! # Late by less than a tolerance
+//!
+//! A timer with a [tolerance](crate::Tolerance) is late by less than that, or by less than a tick if that is longer. If
+//! the tolerance is at least a 15th of the delay, the timer stays in one place of the wheel until it fires or is moved.
+//!
+//! # Exactly once, and none lost
+//!
+//! An armed timer fires once, is dropped, or learns that the wheel has ended. Threads may arm, move and drop timers in any
+//! order while others turn the wheel: no timer is lost, and none comes too late for it.
+//!
+//! # Moving counts
+//!
+//! A [reset](crate::Sleep::reset) to later, to earlier or to the past counts at once. The task that waits need not poll
+//! again. An overdue timer that is moved to another instant in the past may still wait for its tick to end.
+//!
+//! # Any deadline, any uptime
+//!
+//! A deadline may lie anywhere from the distant past to centuries ahead, with a tick of any length. A wheel counts
+//! [583 years](crate::Sleep::deadline). A timer beyond them never fires, and nothing overflows.
+//!
+//! # A dropped timer is gone
+//!
+//! A dropped timer counts as cancelled at once, and wakes nobody. As a rule its entry and its waker go with it.
+//!
+//! Up to 14 dropped timers in each shard keep their entries and wakers, for at most a second. New timers take
+//! over some of them, and the others are taken out together. With a [bound](crate::Builder::max_pending), and where the clock
+//! can be paused, all go at once.
+//!
+//! What is awaited may be dropped and awaited again, if its docs say so under *Cancel safety*.
+//!
+//! # A stale key harms nobody
+//!
+//! A key of the [core](crate::wheel::Hierarchy) finds nothing once its entry is gone, even when another entry has taken
+//! its place. The same holds for a key of a [`DelayQueue`](crate::time::DelayQueue) whose item is gone.
+//!
+//! # Memory follows what is pending
+//!
+//! A pending timer takes 72 bytes, its future included. A warm wheel allocates nothing for it.
+//!
+//! The wheel gives the memory of a storm back, in pages of 1,024 entries. A page stays while it holds an entry, and is
+//! filled first. A bucket keeps the memory of its keys, 8 bytes each, until it is emptied. Then it keeps room for 64.
+//! There are as many buckets as levels have slots.
+//!
+//! # A bound is a bound
+//!
+//! With [`max_pending`](crate::Builder::max_pending) there are never more timers pending, on any number of threads. No
+//! place is lost. Whoever is refused learns it, by an error or a panic.
+//!
+//! # The end is told
+//!
+//! A wheel ends by [`shutdown`](crate::TimingWheel::shutdown), with its runtime, or with the last of its handles and
+//! futures. Everything that is pending is then woken. What has an error to return returns it. A sleep panics and says
+//! why, unless its deadline has come. Nothing waits for ever, and no task and no thread is left.
+//!
+//! A runtime that nobody runs has not ended, so neither has its wheel: see [what is not
+//! promised](#what-is-not-promised).
+//!
+//! # An operation has one end
+//!
+//! An operation in a [purgatory](crate::purgatory) completes, expires, is cancelled, or learns that the wheel has ended:
+//! exactly one of these, even if nobody polls it. No change that is checked is missed. Nobody waits while another thread
+//! tries a condition. An operation that has ended stands in no list. The output of a condition goes to the future, or is
+//! given back if the future is gone.
+//!
+//! # A job runs, or it is told why not
+//!
+//! A [job](crate::job) is cancelled in time, or it runs: never both, and never neither. A job that is moved in time runs
+//! then, and not before. The driver runs no code of a job. When the wheel or its runtime ends, or the jobs are stopped,
+//! every job that did not run is reported, with its key. A panic ends its own job and no other. A fixed rate does not
+//! drift.
+//!
+//! # Wakers may do anything
+//!
+//! The wheel clones, wakes and drops wakers while it holds no lock, so a waker may do anything to the wheel. If one
+//! panics, no other timer is lost.
+//!
+//! # Panics are written down
+//!
+//! Each method, or the type that it returns, says under *Panics* when it panics. These are all the cases:
+//!
+//! - [`TimingWheel::new`], if the wheel cannot be built,
+//! - awaiting a sleep or a tick whose wheel has ended or is full,
+//! - polling a job's handle or a watch after it was ready,
+//! - a call that runs or drops code of yours which panics,
+//! - a period or a chunk size of zero,
+//! - in the core, a number of slots beyond the limits, and a batch of zero.
+//!
+//! Settings of a wheel beyond their limits are errors.
+//!
+//! # A paused clock is followed
+//!
+//! A wheel on a current-thread runtime follows tokio's paused clock with nothing set. Timers then fire as tokio's own do,
+//! but for the [differences](crate::migration#differences).
+//!
+//! # What is not promised
+//!
+//! - An order among timers that are due in the same tick.
+//! - Lateness on a runtime that does not run, because all of its workers block or the process is stopped. What came due
+//!   meanwhile fires when it runs again.
+//! - Anything on a current-thread runtime while nobody runs it by `block_on`. Its park turns the wheel, so nothing fires,
+//!   not even on other threads. Only [`Stats::overdue`](crate::Stats::overdue) tells.
+//! - Timers without memory: Rust then aborts the process. [`max_pending`](crate::Builder::max_pending) keeps timers from
+//!   taking all of it.
+//! - That suspended time counts. It does as far as tokio's clock counts it.
+//! - Timers in the child of a `fork` without `exec`. The child has neither the runtime's threads nor the watchdog's.
+//!
+//! [`TimingWheel::new`]: crate::TimingWheel::new

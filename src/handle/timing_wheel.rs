@@ -1,0 +1,228 @@
+//! The handle.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::{Handle, Id};
+
+use crate::engine::alarm::Alarm;
+use crate::engine::driver::Shards;
+use crate::engine::shard::Shard;
+use crate::platform::placement::shard_of_this_thread;
+use crate::telemetry::stats::Stats;
+use crate::wheel::tick::Nanos;
+
+/// Levels of two slots each need so many to reach from the shortest tick to the last.
+const MAX_LEVELS: usize = 64;
+
+/// A hierarchical timing wheel on a tokio runtime: the handle from which timers are made.
+///
+/// Cloning is cheap, and clones are the same wheel. Timers may be made and awaited on any thread, in any runtime or
+/// executor.
+///
+/// The runtime on which the wheel was made turns it. Timers fire only while that runtime runs. While nobody is in the
+/// `block_on` of a current-thread runtime, its wheels fire nothing, not even on other threads. Only [`Stats::overdue`]
+/// tells.
+///
+/// The wheel ends when
+///
+/// - the last handle and the last future of the wheel are gone: as a rule at once, but a second or more later if two
+///   threads drop them in the same moment, or
+/// - [`shutdown`](Self::shutdown) is called, or
+/// - the runtime is shut down.
+///
+/// # Precision
+///
+/// A timer never fires early. It is late by less than a [tick](crate::Builder::tick), plus the delay that tokio's own
+/// timers would have on the same runtime.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use timingwheel::TimingWheel;
+///
+/// let wheel = TimingWheel::new();
+/// wheel.sleep(Duration::from_millis(5)).await;
+/// let answer = wheel.timeout(Duration::from_secs(1), async { 42 }).await;
+/// assert_eq!(answer, Ok(42));
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct TimingWheel {
+    wheel: Arc<Wheel>,
+}
+
+struct Wheel {
+    shards: Box<[Arc<Shard>]>,
+    driven: Arc<Shards>,
+    alarm: Arc<Alarm>,
+    /// The driver's runtime. Not a handle, which would keep the runtime's files open.
+    runtime: Option<Id>,
+}
+
+/// The last handle is dropped.
+impl Drop for Wheel {
+    fn drop(&mut self) {
+        self.alarm.orphan();
+        drop(std::mem::take(&mut self.shards));
+        self.alarm.wake_to_end();
+    }
+}
+
+impl TimingWheel {
+    pub(crate) fn from_parts(
+        shards: Box<[Arc<Shard>]>,
+        driven: Arc<Shards>,
+        alarm: Arc<Alarm>,
+        runtime: Option<Id>,
+    ) -> Self {
+        Self { wheel: Arc::new(Wheel { shards, driven, alarm, runtime }) }
+    }
+
+    /// The wheel's name in [metrics and events](crate::monitor): the one given to
+    /// [`Builder::name`](crate::Builder::name), or a number.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.wheel.alarm.notes().name()
+    }
+
+    /// How many timers are pending: registered, and neither fired nor dropped since.
+    ///
+    /// A future registers its timer when it is first polled. With a [bound](crate::Builder::max_pending) the `try_`
+    /// methods register it at once. A [job](crate::job) counts from the call that makes it.
+    ///
+    /// This locks each shard for a moment, one after the other.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.wheel.shards.iter().map(|shard| shard.pending()).sum()
+    }
+
+    /// How long a [tick](crate::Builder::tick) is.
+    #[must_use]
+    pub fn tick(&self) -> Duration {
+        self.shard().resolution().tick()
+    }
+
+    /// The [bound](crate::Builder::max_pending) on pending timers, if there is one.
+    #[must_use]
+    pub fn max_pending(&self) -> Option<usize> {
+        self.shard().max_pending()
+    }
+
+    /// What the wheel has done so far, and how it does now. See [`monitor`](crate::monitor).
+    ///
+    /// This locks each shard for a moment, one after the other: no longer than the driver does to fire some hundred
+    /// timers.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let Wheel { shards, alarm, .. } = &*self.wheel;
+        let mut stats = Stats {
+            // Allocated here, because below a shard's lock is held.
+            pending_by_level: Vec::with_capacity(MAX_LEVELS),
+            overdue: self.overdue(),
+            ended: self.is_ended(),
+            ..Stats::default()
+        };
+        alarm.notes().copy_to(&mut stats);
+        for shard in shards {
+            shard.add_to(&mut stats);
+        }
+        stats
+    }
+
+    /// How far the wheel is behind, beyond one tick. Zero once it has ended.
+    fn overdue(&self) -> Duration {
+        if self.is_ended() {
+            return Duration::ZERO;
+        }
+        let shards = &self.wheel.shards;
+        let first = shards.iter().map(|shard| shard.next_turn()).min().unwrap_or(Nanos::MAX);
+        let late_by = shards[0].clock().now().0.saturating_sub(first.0);
+        Duration::from_nanos(late_by).saturating_sub(shards[0].resolution().tick())
+    }
+
+    /// Ends the wheel, and returns how many timers were pending.
+    ///
+    /// Every pending future is woken. It then does the following, as do futures that are made later:
+    ///
+    /// | future | if its deadline has not come |
+    /// |---|---|
+    /// | [`Sleep`](crate::Sleep), [`Interval::tick`](crate::Interval::tick) | panics |
+    /// | [`Sleep::try_wait`](crate::Sleep::try_wait), [`Sleep::poll_try_wait`](crate::Sleep::poll_try_wait), what begins with `try_` | an [`Error`](crate::Error) |
+    /// | [`Timeout`](crate::Timeout) | [`Elapsed`](crate::Elapsed) with a [reason](crate::Elapsed::reason), if the future within is not ready |
+    /// | [`IdleGuard`](crate::IdleGuard) | an `io::Error` of kind `Other` from each operation that has to wait and has a limit |
+    /// | [`Job`](crate::job::Job), [`Repeating`](crate::job::Repeating) | a [`JobError`](crate::job::JobError) with a reason, unless a run is going on |
+    /// | [`Jobs`](crate::job::Jobs) | keep what did not run, as [`CouldNotRun`](crate::job::JobState::CouldNotRun); one more is refused by a [`TryRunError`](crate::job::TryRunError), which has it |
+    /// | [`DelayQueue`](crate::time::DelayQueue) | keeps its items, and panics if they have to wait; [`poll_try_expired`](crate::time::DelayQueue::poll_try_expired) returns an [`Error`](crate::Error) |
+    /// | [`Watch`](crate::purgatory::Watch) | [`WatchError::CouldNotRun`](crate::purgatory::WatchError::CouldNotRun), if its condition does not hold |
+    /// | streams | [what their page says](crate::stream#without-a-timer) |
+    /// | a sleep of hyper's, a back-off of tower's | panics |
+    /// | the response of tower's layer | an [`Error`](crate::Error), if the response within is not ready |
+    ///
+    /// For a delay of zero, the functions differ on an ended wheel: `sleep` is ready at once, while `try_sleep` and
+    /// `run_after` refuse. A full wheel takes all three, because a timer that is already due needs no place. One case
+    /// needs a place: a job that is made outside the wheel's runtime goes through the wheel.
+    ///
+    /// A second call does nothing and returns 0.
+    ///
+    /// # Panics
+    /// Never.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::{future, time::Duration};
+    /// use timingwheel::TimingWheel;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let call = wheel.timeout(Duration::from_secs(30), future::pending::<()>());
+    /// let (result, pending) = tokio::join!(call, async { wheel.shutdown() });
+    /// assert_eq!(pending, 1);
+    /// assert!(result.unwrap_err().reason().is_some_and(|reason| reason.is_shutdown()));
+    /// # }
+    /// ```
+    pub fn shutdown(&self) -> usize {
+        let pending = self.wheel.driven.end();
+        self.wheel.alarm.wake_to_end();
+        self.wheel.alarm.notes().ended();
+        pending
+    }
+
+    /// Whether the wheel has ended: by [`shutdown`](Self::shutdown), or with its runtime. The table there tells what an
+    /// ended wheel does. This is one load, without a lock.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        // All shards end within a moment of each other, and there is at least one.
+        self.wheel.shards[0].has_ended()
+    }
+
+    /// Whether this thread is within the driver's runtime. Ask this only of a wheel that has not ended, because another
+    /// runtime may get the id of one that is gone.
+    pub(crate) fn is_on_this_runtime(&self) -> bool {
+        let here = Handle::try_current().ok().map(|runtime| runtime.id());
+        here.is_some() && here == self.wheel.runtime
+    }
+
+    /// The shard for a timer that this thread makes.
+    pub(crate) fn shard(&self) -> &Arc<Shard> {
+        let shards = &self.wheel.shards;
+        &shards[shard_of_this_thread(shards.len())]
+    }
+}
+
+impl fmt::Debug for TimingWheel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Wheel { shards, driven: _, alarm: _, runtime: _ } = &*self.wheel;
+        f.debug_struct("TimingWheel")
+            .field("name", &self.name())
+            .field("shards", &shards.len())
+            .field("pending", &self.pending())
+            .finish_non_exhaustive()
+    }
+}

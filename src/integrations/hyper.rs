@@ -1,0 +1,102 @@
+//! Timers for hyper's servers and clients: a [`TimingWheel`] is a [`hyper::rt::Timer`]. Feature `hyper`.
+//!
+//! Give a clone of the wheel to whatever takes a timer: the builders of `hyper::server::conn` and
+//! `hyper::client::conn`, hyper-util's `server::conn::auto`, and its pooled client.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! use std::{convert::Infallible, time::Duration};
+//! use hyper::{Response, server::conn::http1, service::service_fn};
+//! use hyper_util::rt::TokioIo;
+//! use timingwheel::TimingWheel;
+//! use tokio::time::Instant;
+//!
+//! let wheel = TimingWheel::new();
+//! let (_silent_client, server) = tokio::io::duplex(1024);
+//! let hello = service_fn(async |_request| Ok::<_, Infallible>(Response::new("hello".to_owned())));
+//!
+//! let start = Instant::now();
+//! let served = http1::Builder::new()
+//!     .timer(wheel.clone())
+//!     .header_read_timeout(Duration::from_secs(10))
+//!     .serve_connection(TokioIo::new(server), hello)
+//!     .await;
+//! assert!(served.unwrap_err().is_timeout());
+//! assert_eq!(start.elapsed(), Duration::from_secs(10));
+//! # }
+//! ```
+//!
+//! # What hyper does with it
+//!
+//! | part of hyper 1.12 | timer | unless told otherwise |
+//! |---|---|---|
+//! | HTTP/1 server | one for each request, from when hyper begins to wait for it until its head is there | 30 s as soon as a timer is set: `header_read_timeout` |
+//! | HTTP/2 server and client | one for each connection, moved with each ping and its answer | none: `keep_alive_interval`, and `keep_alive_timeout` for the answer |
+//! | hyper-util's pooled client | one for each client that has idle connections, made anew each time it has looked for those | none without `pool_timer`; with it 90 s: `pool_idle_timeout` |
+//!
+//! **An HTTP/1 server with a timer closes idle connections.** hyper waits for the next request from the end of the
+//! response before it, and without a single byte of that after 30 s the connection is closed like one whose head is
+//! slow. `header_read_timeout` takes another duration, or `None` for no such limit. No response is sent, and the
+//! connection's future returns an error of which `is_timeout` is true.
+//!
+//! **It makes and drops a sleep for every request**, in a box, rather than to move one: this is the work that a wheel
+//! is good at. A head that has arrived by the time hyper looks takes no place in the wheel.
+//!
+//! **What hyper does not bound:** the time of a handler (the feature `tower` has a layer for it), that of a body, and,
+//! in hyper-util's `auto` server, the time until the bytes have come that tell HTTP/1 from HTTP/2: for a client that
+//! never sends one it waits for ever.
+//!
+//! Do not set a read limit or an idle limit of an [`IdleGuard`](crate::IdleGuard) under hyper: hyper waits for a read also
+//! while a handler runs, so the handler's time would count. A write limit is of use, against a client that takes nothing
+//! of what it is sent.
+//!
+//! # Precision
+//!
+//! As [`TimingWheel::sleep`]. `now` is tokio's clock, so hyper follows it when a test pauses it.
+//!
+//! # Panics
+//!
+//! hyper's sleeps cannot return an error, so they panic in the task that polls them when the wheel ends, or has no
+//! place for one more timer. That closes the connection; with HTTP/2 handlers that read its request bodies panic too.
+//! So shut a wheel down after the connections, and set [`max_pending`](crate::Builder::max_pending), if at all, to
+//! more than a timer for each connection. To be ready instead would be worse: hyper-util's pool would look for idle
+//! connections without a pause.
+
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use ::hyper::rt::{self, Timer};
+
+use crate::handle::timing_wheel::TimingWheel;
+use crate::timers::sleep::Sleep;
+
+/// What [`timingwheel::hyper`](crate::hyper) is about. The methods of [`TimingWheel`] itself stay what they are where
+/// this trait is in scope.
+impl Timer for TimingWheel {
+    /// A [`Sleep`] in a box, as [`TimingWheel::sleep`] makes it.
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
+        // The inherent method, as in the next one: those come before a trait's.
+        Box::pin(self.sleep(duration))
+    }
+
+    /// A [`Sleep`] in a box, as [`TimingWheel::sleep_until`] makes it.
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(self.sleep_until(deadline.into()))
+    }
+
+    /// The time by the wheel's clock: tokio's, which tests can pause.
+    fn now(&self) -> Instant {
+        self.shard().clock().now_as_instant().into_std()
+    }
+
+    /// Moves a [`Sleep`] of any wheel, as [`Sleep::reset`] does. Somebody else's is replaced by one of this wheel.
+    fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
+        match sleep.as_mut().downcast_mut_pin::<Sleep>() {
+            Some(ours) => ours.reset(new_deadline.into()),
+            None => *sleep = Timer::sleep_until(self, new_deadline),
+        }
+    }
+}
+
+impl rt::Sleep for Sleep {}

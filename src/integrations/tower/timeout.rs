@@ -1,0 +1,128 @@
+//! The timeout layer, its service, and the future of a response.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use ::tower::timeout::error::Elapsed;
+use ::tower::{BoxError, Layer, Service};
+use pin_project_lite::pin_project;
+
+use crate::handle::timing_wheel::TimingWheel;
+
+/// Bounds the time of each request, as `tower::timeout::TimeoutLayer` does, with a timer on a wheel.
+#[must_use = "a layer does nothing until it is put round a service"]
+#[derive(Clone, Debug)]
+pub struct TimeoutLayer {
+    wheel: TimingWheel,
+    timeout: Duration,
+}
+
+impl TimeoutLayer {
+    /// A layer whose services give each request `timeout`, on `wheel`. With more than
+    /// [583 years](crate::Sleep::deadline) it never elapses.
+    pub const fn new(wheel: TimingWheel, timeout: Duration) -> Self {
+        Self { wheel, timeout }
+    }
+}
+
+impl<S> Layer<S> for TimeoutLayer {
+    type Service = Timeout<S>;
+
+    fn layer(&self, inner: S) -> Timeout<S> {
+        Timeout::new(inner, self.wheel.clone(), self.timeout)
+    }
+}
+
+/// A service whose requests have a bounded time, as `tower::timeout::Timeout`. What [`TimingWheel::timeout`] returns
+/// is something else: [`timingwheel::Timeout`](crate::Timeout), a future.
+#[derive(Clone, Debug)]
+pub struct Timeout<S> {
+    inner: S,
+    wheel: TimingWheel,
+    timeout: Duration,
+}
+
+impl<S> Timeout<S> {
+    /// Gives each request to `inner` so much time, on `wheel`.
+    pub const fn new(inner: S, wheel: TimingWheel, timeout: Duration) -> Self {
+        Self { inner, wheel, timeout }
+    }
+
+    /// The service within.
+    #[must_use]
+    pub const fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
+    /// The service within.
+    #[must_use]
+    pub const fn get_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// The service within.
+    #[must_use]
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+}
+
+impl<S, Request> Service<Request> for Timeout<S>
+where
+    S: Service<Request>,
+    S::Error: Into<BoxError>,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = ResponseFuture<S::Future>;
+
+    /// The inner service's readiness. Waiting for that is not bounded.
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    /// The request's time counts from this call.
+    fn call(&mut self, request: Request) -> Self::Future {
+        let response = self.inner.call(request);
+        ResponseFuture { response: self.wheel.timeout(self.timeout, response) }
+    }
+}
+
+pin_project! {
+    /// The response of a [`Timeout`] service.
+    ///
+    /// The inner response is polled first, then the deadline, as with [`TimingWheel::timeout`]: one that is ready at
+    /// once never touches the wheel.
+    ///
+    /// # Cancel safety
+    /// Dropping it drops the inner response and removes the timer.
+    ///
+    /// # Errors
+    /// The inner service's; [`Elapsed`] if the time is up first; [`timingwheel::Error`](crate::Error) if the wheel has
+    /// ended, or has no place for one more timer.
+    #[derive(Debug)]
+    #[must_use = "a response does nothing unless it is awaited or polled"]
+    pub struct ResponseFuture<F> {
+        #[pin]
+        response: crate::timers::timeout::Timeout<F>,
+    }
+}
+
+impl<F, T, E> Future for ResponseFuture<F>
+where
+    F: Future<Output = Result<T, E>>,
+    E: Into<BoxError>,
+{
+    type Output = Result<T, BoxError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(match ready!(self.project().response.poll(cx)) {
+            Ok(response) => response.map_err(Into::into),
+            Err(elapsed) => Err(match elapsed.reason() {
+                None => Elapsed::new().into(),
+                Some(error) => error.into(),
+            }),
+        })
+    }
+}

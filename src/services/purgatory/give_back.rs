@@ -1,0 +1,25 @@
+//! Where the output of an operation goes when its future is gone.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::outcome::Outcome;
+use crate::platform::contain::contained;
+
+/// A user's code, which takes such an output.
+///
+/// Nobody ever waits for the lock. It makes code that is only `Send` also `Sync`, so that futures can be shared.
+pub(super) struct GiveBack<T>(Mutex<Box<dyn FnOnce(T) + Send>>);
+
+impl<T> GiveBack<T> {
+    pub(super) fn new(code: impl FnOnce(T) + Send + 'static) -> Self {
+        Self(Mutex::new(Box::new(code)))
+    }
+
+    /// Gives an output back. The caller holds no lock. A panic of the user's code ends here.
+    pub(super) fn give(self, outcome: Outcome<T>) {
+        contained(move || match outcome {
+            Outcome::Completed(output) => self.0.into_inner().unwrap_or_else(PoisonError::into_inner)(output),
+            Outcome::Unmet(_) | Outcome::Panicked(_) => {}
+        });
+    }
+}

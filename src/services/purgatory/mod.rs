@@ -1,0 +1,71 @@
+//! Operations that wait for a condition, but no longer than they may: Kafka's purgatory.
+//!
+//! A server often cannot answer at once. It acknowledges a write when enough replicas have it, and answers a read when
+//! there is something to read. Whichever request changes that knows the partition, but not who waits for it. So an
+//! operation is *watched* under one or more keys, with a condition and a deadline. Whoever changes what a key stands for
+//! *checks* that key, which tries the conditions of the operations under it. Each operation completes or fails exactly
+//! once, whoever wins:
+//!
+//! | what happens | the future returns |
+//! |---|---|
+//! | the condition holds: at once, at a check of one of the keys, or at the deadline | `Ok`, with what the condition returned |
+//! | the deadline comes | [`WatchError::Expired`] |
+//! | one of the keys is [cancelled](Purgatory::cancel), or the purgatory is [shut down](Purgatory::shutdown) | [`WatchError::Cancelled`] |
+//! | the wheel ends, or has no place for the timer | [`WatchError::CouldNotRun`] |
+//! | the condition panics | the same panic |
+//! | the future is dropped | what the condition had returned is dropped too, or [given back](Watch::give_back) |
+//!
+//! # Where code runs
+//!
+//! Conditions run in the caller of `watch` or `check`. At the deadline a condition runs a last time, in the task that
+//! awaits the future. Do not hold a lock that conditions take while you check. Where that cannot be helped,
+//! [`check_in_tasks`](Purgatory::check_in_tasks) leaves the conditions to their tasks. What follows from the outcome runs
+//! in the task too, after `.await`: none of your code runs on the wheel's driver, and a check completes any number of
+//! operations without running what they do next.
+//!
+//! An operation expires also if nobody has polled its future. The last try then runs in a task of its own, on the wheel's
+//! runtime. Keep the future, because dropping it withdraws the operation; or [spawn](tokio::spawn) a task for it.
+//!
+//! No condition runs under a lock of the purgatory, so a condition may take locks and use its purgatory or another. Two
+//! threads never run a condition at the same time: a check that finds one being tried has that thread try it once more,
+//! and goes on. A condition that checks a key of its own operation tries the others under it, not itself. It should do so
+//! only when it has changed something: two conditions that check each other whenever they are tried never come to rest.
+//!
+//! # Coming from Kafka
+//!
+//! | `DelayedOperationPurgatory` | here |
+//! |---|---|
+//! | `tryCompleteElseWatch(operation, keys)` | [`watch(keys, delay, condition)`](Purgatory::watch); without a key it waits for its deadline |
+//! | `tryComplete` | the condition, which returns what to complete with |
+//! | `onComplete`, `onExpiration` | what the task does after `.await` |
+//! | `forceComplete` | a condition that looks at a flag, and a check |
+//! | `checkAndComplete(key)` | [`check(&key)`](Purgatory::check) |
+//! | `checkAndComplete` from an action queue, as the caller holds a lock | [`check_in_tasks(&key)`](Purgatory::check_in_tasks) |
+//! | `cancelForKey(key)` | [`cancel(&key)`](Purgatory::cancel), or [`cancel_and_list(&key)`](Purgatory::cancel_and_list) |
+//! | `watched`, `numDelayed` | [`watched`](Purgatory::watched), [`delayed`](Purgatory::delayed), which count no operation that has ended; [`keys`](Purgatory::keys) counts by key |
+//! | `purgeInterval`, the reaper | nothing: an operation that ends leaves all lists at once |
+//! | `shutdown` | [`shutdown`](Purgatory::shutdown) |
+
+mod awaited;
+mod cancelled;
+mod checks;
+mod count;
+mod deadline;
+mod error;
+mod expire;
+mod give_back;
+mod handle;
+mod links;
+mod listed;
+mod lists;
+mod make;
+mod operation;
+mod outcome;
+mod stage;
+mod trying;
+mod watch;
+
+pub use cancelled::Cancelled;
+pub use error::WatchError;
+pub use handle::Purgatory;
+pub use watch::Watch;

@@ -1,0 +1,11 @@
+//! Events: those of the crate `tracing` with the feature of that name, none without it.
+
+#[cfg(feature = "tracing")]
+mod with_tracing;
+#[cfg(not(feature = "tracing"))]
+mod without_tracing;
+
+#[cfg(feature = "tracing")]
+pub(crate) use with_tracing::Events;
+#[cfg(not(feature = "tracing"))]
+pub(crate) use without_tracing::Events;

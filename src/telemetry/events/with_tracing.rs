@@ -1,0 +1,129 @@
+//! With the feature `tracing`.
+//!
+//! Subscribers are users' code. They are called under no lock, and their panics do not reach the caller. A thread that
+//! refuses a timer may hold locks, that of a job or one that guards many jobs. So it only notes the refusal, and the
+//! driver's task reports it.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tracing::{debug, error, info, warn};
+
+use crate::platform::clock::stopwatch;
+use crate::platform::contain::contained;
+
+const TARGET: &str = "timingwheel";
+
+/// The shortest time from one report to the next of something that may happen very often, by std's clock.
+const SELDOM: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(crate) struct Events {
+    refused: Seldom,
+    /// Whether the driver's task has to report a refusal.
+    has_refused: AtomicBool,
+    stalled: Seldom,
+    waker_panicked: Seldom,
+    /// How many timers were pending in shards that have ended.
+    pending_at_end: AtomicUsize,
+    has_ended: AtomicBool,
+}
+
+impl Events {
+    pub(crate) fn new() -> Self {
+        Self {
+            refused: Seldom::default(),
+            has_refused: AtomicBool::new(false),
+            stalled: Seldom::default(),
+            waker_panicked: Seldom::default(),
+            pending_at_end: AtomicUsize::new(0),
+            has_ended: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn begins(
+        &self,
+        wheel: &str,
+        tick: Duration,
+        wheel_size: usize,
+        shards: usize,
+        max_pending: Option<usize>,
+    ) {
+        contained(
+            || debug!(target: TARGET, wheel, ?tick, wheel_size, shards, max_pending, "a timing wheel begins"),
+        );
+    }
+
+    /// A timer was refused. Returns whether the caller has to wake the driver's task, which then reports it.
+    pub(crate) fn refused(&self) -> bool {
+        let has_to_tell = self.refused.begin_report();
+        if has_to_tell {
+            // Relaxed: waking the task is a release, and the task acquires before it reads this.
+            self.has_refused.store(true, Ordering::Relaxed);
+        }
+        has_to_tell
+    }
+
+    /// For the driver's task, while it holds no lock: reports a refusal if there is one to report. `refused` counts all
+    /// refusals so far.
+    pub(crate) fn tell_refused(&self, wheel: &str, refused: impl FnOnce() -> u64) {
+        // A single load if there is nothing to report.
+        if !self.has_refused.load(Ordering::Relaxed) {
+            return;
+        }
+        let is_mine_to_tell = self.has_refused.swap(false, Ordering::Relaxed);
+        if is_mine_to_tell {
+            let refused = refused();
+            contained(|| warn!(target: TARGET, wheel, refused, "a timing wheel is full and refuses a timer"));
+        }
+    }
+
+    pub(crate) fn stalled(&self, wheel: &str, stalls: u64) {
+        self.stalled.tell(|| info!(target: TARGET, wheel, stalls, "a timing wheel was turned late"));
+    }
+
+    pub(crate) fn waker_panicked(&self, wheel: &str, panicked: u64) {
+        self.waker_panicked
+            .tell(|| error!(target: TARGET, wheel, panicked, "a waker panicked as a timing wheel woke it"));
+    }
+
+    /// A shard ends with `pending` timers.
+    pub(crate) fn shard_ends(&self, pending: usize) {
+        self.pending_at_end.fetch_add(pending, Ordering::Relaxed);
+    }
+
+    /// All shards have ended. Only the first call reports it.
+    pub(crate) fn ended(&self, wheel: &str) {
+        let is_told = self.has_ended.swap(true, Ordering::Relaxed);
+        if !is_told {
+            let pending = self.pending_at_end.load(Ordering::Relaxed);
+            contained(|| debug!(target: TARGET, wheel, pending, "a timing wheel has ended"));
+        }
+    }
+}
+
+/// Something that may happen again and again, and is reported once in [`SELDOM`] at most.
+#[derive(Debug, Default)]
+struct Seldom {
+    last: Mutex<Option<std::time::Instant>>,
+}
+
+impl Seldom {
+    fn tell(&self, event: impl FnOnce()) {
+        if self.begin_report() {
+            contained(event);
+        }
+    }
+
+    /// Whether the last report is long enough ago for another. If so, the caller has to make it: it counts from now on.
+    fn begin_report(&self) -> bool {
+        let now = stopwatch();
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_time = last.is_none_or(|last| now.saturating_duration_since(last) >= SELDOM);
+        if is_time {
+            *last = Some(now);
+        }
+        is_time
+    }
+}

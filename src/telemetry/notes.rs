@@ -1,0 +1,117 @@
+//! What a wheel counts beside the counts of its shards: turns, refusals, stalls, panics.
+
+use std::time::Duration;
+
+use crate::platform::sync::{AtomicU64, Ordering, ShortLock, ShortLockGuard};
+use crate::telemetry::events::Events;
+use crate::telemetry::histogram::Histogram;
+use crate::telemetry::stats::Stats;
+
+#[derive(Debug)]
+pub(crate) struct Notes {
+    /// The wheel's name.
+    name: String,
+    events: Events,
+    of_turns: ShortLock<OfTurns>,
+    /// Relaxed, as are all counts here, because they guard no other memory.
+    turns: AtomicU64,
+    refused: AtomicU64,
+    stalls: AtomicU64,
+    wakers_panicked: AtomicU64,
+}
+
+/// The histograms of turns. A lock that only turns and readers take guards them, so a turn needs no locked instruction for
+/// each timer.
+#[derive(Debug, Default)]
+pub(crate) struct OfTurns {
+    pub(crate) lateness: Histogram,
+    pub(crate) lock_holds: Histogram,
+}
+
+impl Notes {
+    pub(crate) fn of(name: String) -> Self {
+        Self {
+            name,
+            events: Events::new(),
+            of_turns: ShortLock::new(OfTurns::default()),
+            turns: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            stalls: AtomicU64::new(0),
+            wakers_panicked: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn begins(
+        &self,
+        tick: Duration,
+        wheel_size: usize,
+        shards: usize,
+        max_pending: Option<usize>,
+    ) {
+        self.events.begins(&self.name, tick, wheel_size, shards, max_pending);
+    }
+
+    /// A shard ends with this many timers pending. Called under the shard's lock, so whoever finds all shards ended finds
+    /// all of these counts.
+    pub(crate) fn shard_ends(&self, pending: usize) {
+        self.events.shard_ends(pending);
+    }
+
+    /// All shards have ended. Only the first call counts.
+    pub(crate) fn ended(&self) {
+        self.tell();
+        self.events.ended(&self.name);
+    }
+
+    /// For a turn, before it takes a shard's lock. Reading these takes a microsecond, for which only the turn waits, and
+    /// no thread that arms or cancels.
+    pub(crate) fn of_turns(&self) -> ShortLockGuard<'_, OfTurns> {
+        self.of_turns.lock()
+    }
+
+    /// A turn begins.
+    pub(crate) fn turned(&self) {
+        self.turns.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A timer was refused because the wheel is full. Returns whether the driver has to be woken to report it.
+    pub(crate) fn refused(&self) -> bool {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        self.events.refused()
+    }
+
+    /// For the driver, while it holds no lock: reports the refusals that others have noted.
+    pub(crate) fn tell(&self) {
+        self.events.tell_refused(&self.name, || self.refused.load(Ordering::Relaxed));
+    }
+
+    /// A turn is so late that the whole runtime may have stalled.
+    #[cold]
+    pub(crate) fn stalled(&self) {
+        let before = self.stalls.fetch_add(1, Ordering::Relaxed);
+        self.events.stalled(&self.name, before + 1);
+    }
+
+    /// A waker panicked when its timer fired, or when the wheel ended.
+    #[cold]
+    pub(crate) fn waker_panicked(&self) {
+        let before = self.wakers_panicked.fetch_add(1, Ordering::Relaxed);
+        self.events.waker_panicked(&self.name, before + 1);
+    }
+
+    pub(crate) fn copy_to(&self, stats: &mut Stats) {
+        {
+            let of_turns = self.of_turns.lock();
+            stats.lateness.copy_from(&of_turns.lateness);
+            stats.lock_holds.copy_from(&of_turns.lock_holds);
+        }
+        stats.turns = self.turns.load(Ordering::Relaxed);
+        stats.refused = self.refused.load(Ordering::Relaxed);
+        stats.stalls = self.stalls.load(Ordering::Relaxed);
+        stats.wakers_panicked = self.wakers_panicked.load(Ordering::Relaxed);
+    }
+}

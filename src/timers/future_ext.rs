@@ -1,0 +1,53 @@
+//! `future.timeout_on(&wheel, d)`.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::handle::timing_wheel::TimingWheel;
+use crate::timers::timeout::Timeout;
+
+/// Timeouts at the end of a chain of calls, for every [`Future`].
+///
+/// The names end in `_on`, so that this can be imported beside the `FutureExt` of tokio-util, whose `timeout` is on
+/// tokio's timers, and that of futures. For the wheel of the current runtime pass
+/// [`time::wheel()`](crate::time::wheel).
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use timingwheel::{FutureTimeExt, TimingWheel, time};
+/// use tokio::sync::oneshot;
+///
+/// let wheel = TimingWheel::new();
+/// let (reply, call) = oneshot::channel();
+/// reply.send("hello").unwrap();
+/// assert_eq!(call.timeout_on(&wheel, Duration::from_secs(3)).await, Ok(Ok("hello")));
+///
+/// let (_reply, call) = oneshot::channel::<()>();
+/// assert!(call.timeout_on(&time::wheel(), Duration::from_millis(5)).await.is_err());
+/// # }
+/// ```
+pub trait FutureTimeExt: Future {
+    /// Awaits this future, for at most `duration` from now: [`TimingWheel::timeout`], whose precision, cancel safety,
+    /// errors and panics it has.
+    fn timeout_on(self, wheel: &TimingWheel, duration: Duration) -> Timeout<Self>
+    where
+        Self: Sized,
+    {
+        wheel.timeout(duration, self)
+    }
+
+    /// Awaits this future, until `deadline` at the latest: [`TimingWheel::timeout_at`].
+    fn timeout_at_on(self, wheel: &TimingWheel, deadline: Instant) -> Timeout<Self>
+    where
+        Self: Sized,
+    {
+        wheel.timeout_at(deadline, self)
+    }
+}
+
+impl<F: Future + ?Sized> FutureTimeExt for F {}

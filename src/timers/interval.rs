@@ -1,0 +1,299 @@
+//! `wheel.interval(period)`.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::task::coop;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use crate::error::Error;
+use crate::handle::timing_wheel::TimingWheel;
+use crate::platform::clock::LONGEST;
+use crate::timers::sleep::Sleep;
+use crate::timers::tolerance::{Slack, Tolerance};
+use crate::wheel::Nanos;
+
+/// A tick counts as missed when it is taken so long after its time, as with tokio's intervals.
+const MISSED_AFTER: Duration = Duration::from_millis(5);
+
+impl TimingWheel {
+    /// Ticks every `period`, for the first time at once.
+    ///
+    /// # Precision
+    /// Each tick as [`sleep`](Self::sleep). The schedule does not drift: it goes by the times at which ticks were
+    /// due, not at which they were taken, unless ticks are [missed](Interval::set_missed_tick_behavior).
+    ///
+    /// # Panics
+    /// If `period` is zero. Ticking panics as awaiting a [`Sleep`] does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use tokio::time::Instant;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let start = Instant::now();
+    /// let mut interval = wheel.interval(Duration::from_secs(1));
+    /// assert_eq!(interval.tick().await, start);
+    /// assert_eq!(interval.tick().await, start + Duration::from_secs(1));
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn interval(&self, period: Duration) -> Interval {
+        self.interval_at(self.shard().clock().now_as_instant(), period)
+    }
+
+    /// Ticks every `period`, for the first time at `start`, as [`interval`](Self::interval) does.
+    ///
+    /// # Panics
+    /// As [`interval`](Self::interval).
+    #[track_caller]
+    pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
+        assert_period(period);
+        let sleep = self.sleep_until(start);
+        Interval {
+            scheduled: sleep.deadline_nanos(),
+            sleep,
+            period,
+            missed_tick_behavior: MissedTickBehavior::default(),
+            slack: Slack::None,
+        }
+    }
+}
+
+#[track_caller]
+pub(crate) fn assert_period(period: Duration) {
+    assert!(!period.is_zero(), "interval period must be at least 1ns, got {period:?}");
+}
+
+/// Ticks in a period, from [`TimingWheel::interval`] and [`TimingWheel::interval_at`].
+#[must_use = "an interval does nothing unless its ticks are awaited"]
+pub struct Interval {
+    /// At the next tick, or later by as much as it may be.
+    sleep: Sleep,
+    /// The next tick.
+    scheduled: Nanos,
+    period: Duration,
+    missed_tick_behavior: MissedTickBehavior,
+    slack: Slack,
+}
+
+impl Interval {
+    /// With a tolerance: each tick may come late, by a time or by a share of the period. The schedule stays exact, so
+    /// lateness does not add up, and [`tick`](Self::tick) returns the instant of the schedule. A tick that is due at once
+    /// comes at once. See [`Tolerance`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::{TimingWheel, Tolerance};
+    /// use tokio::time::Instant;
+    ///
+    /// let (start, minute) = (Instant::now(), Duration::from_secs(60));
+    /// let mut refresh = TimingWheel::new().interval(minute).with_tolerance(Tolerance::share(0.125));
+    /// for n in 0..100 {
+    ///     assert_eq!(refresh.tick().await, start + n * minute);
+    ///     assert!(start.elapsed() - n * minute < minute / 8);
+    /// }
+    /// # }
+    /// ```
+    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
+        self.slack = Slack::new(tolerance, self.sleep.resolution());
+        self.schedule(self.sleep.now(), self.scheduled);
+        self
+    }
+
+    /// Waits for the next tick, and returns the instant at which it was due.
+    ///
+    /// # Cancel safety
+    /// Dropping this future loses no tick.
+    ///
+    /// # Panics
+    /// If the wheel has ended, or has no place for one more timer. [`try_tick`](Self::try_tick) returns an error
+    /// instead.
+    pub async fn tick(&mut self) -> Instant {
+        poll_fn(|cx| self.poll_tick(cx)).await
+    }
+
+    /// Polls for the next tick. Of several tasks only the last that polled is woken.
+    ///
+    /// # Panics
+    /// As [`tick`](Self::tick).
+    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
+        match ready!(self.poll_try_tick(cx)) {
+            Ok(tick) => Poll::Ready(tick),
+            Err(error) => panic!("an `Interval` was polled whose next tick cannot come: {error}"),
+        }
+    }
+
+    /// As [`tick`](Self::tick), but returns an error where that would panic.
+    ///
+    /// # Cancel safety
+    /// Dropping this future loses no tick.
+    ///
+    /// # Errors
+    /// If the wheel has ended, or has no place for one more timer; then it can be tried again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let mut interval = wheel.interval(Duration::from_secs(10));
+    /// let heartbeat = tokio::spawn(async move {
+    ///     let mut beats = 0;
+    ///     while interval.try_tick().await.is_ok() {
+    ///         beats += 1;
+    ///     }
+    ///     beats
+    /// });
+    /// tokio::time::sleep(Duration::from_secs(25)).await;
+    /// wheel.shutdown();
+    /// assert_eq!(heartbeat.await.unwrap(), 3);
+    /// # }
+    /// ```
+    pub async fn try_tick(&mut self) -> Result<Instant, Error> {
+        poll_fn(|cx| self.poll_try_tick(cx)).await
+    }
+
+    /// Polls for the next tick, as [`poll_tick`](Self::poll_tick) does, but returns an error where that would panic.
+    ///
+    /// # Errors
+    /// As [`try_tick`](Self::try_tick).
+    pub fn poll_try_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, Error>> {
+        let budget = ready!(coop::poll_proceed(cx));
+        let result = ready!(self.sleep.poll_try_wait(cx));
+        budget.made_progress();
+        Poll::Ready(result.map(|()| self.take_tick()))
+    }
+
+    /// What is ready when the next tick is due, for a poll that is not to panic. [`take_tick`](Self::take_tick) then.
+    pub(crate) const fn sleep_mut(&mut self) -> &mut Sleep {
+        &mut self.sleep
+    }
+
+    /// Takes the tick that has come due, and puts the next on the schedule.
+    pub(crate) fn take_tick(&mut self) -> Instant {
+        let scheduled = self.scheduled;
+        let now = self.sleep.now();
+        // It may come as late as its deadline was rounded up.
+        let next = if now > self.sleep.deadline_nanos().after(self.missed_after()) {
+            next_after_miss(self.missed_tick_behavior, scheduled, now, self.period)
+        } else {
+            scheduled.after(self.period)
+        };
+        // Not registered by this: it has fired, so the next poll does that.
+        self.schedule(now, next);
+        self.sleep.clock().instant(scheduled)
+    }
+
+    /// Puts the next tick at `next`, or later by as much as it may be.
+    fn schedule(&mut self, now: Nanos, next: Nanos) {
+        self.scheduled = next;
+        let resolution = self.sleep.resolution();
+        match self.slack.grid(resolution, Nanos::from_duration(self.period)) {
+            Some(grid) if next > now => self.sleep.move_to_rounded(now, resolution.round_up(next, grid)),
+            _ => self.sleep.move_to(next),
+        }
+    }
+
+    /// Puts the next tick one period from now.
+    pub fn reset(&mut self) {
+        let now = self.sleep.now();
+        self.schedule(now, now.after(self.period));
+    }
+
+    /// Makes the next tick due now.
+    pub fn reset_immediately(&mut self) {
+        let now = self.sleep.now();
+        self.schedule(now, now);
+    }
+
+    /// Puts the next tick `after` from now, which counts as 30 years at the most.
+    pub fn reset_after(&mut self, after: Duration) {
+        let now = self.sleep.now();
+        self.schedule(now, now.after(after.min(LONGEST)));
+    }
+
+    /// Puts the next tick at `deadline`.
+    pub fn reset_at(&mut self, deadline: Instant) {
+        let deadline = self.sleep.clock().nanos(deadline);
+        self.schedule(self.sleep.now(), deadline);
+    }
+
+    /// What happens to missed ticks; [`MissedTickBehavior::Burst`] unless it was set.
+    #[must_use]
+    pub const fn missed_tick_behavior(&self) -> MissedTickBehavior {
+        self.missed_tick_behavior
+    }
+
+    /// Sets what happens to ticks that are taken more than 5 ms (or a tick of the wheel, if that is longer) after
+    /// they were due.
+    pub const fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
+        self.missed_tick_behavior = behavior;
+    }
+
+    /// The time between ticks.
+    #[must_use]
+    pub const fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// Sets the time between ticks, from the tick on that is due next.
+    ///
+    /// # Panics
+    /// If `period` is zero.
+    #[track_caller]
+    pub fn set_period(&mut self, period: Duration) {
+        assert_period(period);
+        self.period = period;
+    }
+
+    fn missed_after(&self) -> Duration {
+        missed_after(self.sleep.tick())
+    }
+}
+
+/// How late what should come in a period counts as missed, on a wheel with this tick.
+pub(crate) fn missed_after(tick: Duration) -> Duration {
+    MISSED_AFTER.max(tick)
+}
+
+/// When the tick after one that was taken too late is due.
+fn next_after_miss(behavior: MissedTickBehavior, scheduled: Nanos, now: Nanos, period: Duration) -> Nanos {
+    match behavior {
+        MissedTickBehavior::Burst => scheduled.after(period),
+        MissedTickBehavior::Delay => now.after(period),
+        MissedTickBehavior::Skip => {
+            // Below the period, so it fits 64 bits if that does; a longer one has not passed since the origin.
+            let since = u128::from(now.0 - scheduled.0) % period.as_nanos();
+            let since =
+                Duration::from_nanos(u64::try_from(since).expect("less than the time since the origin"));
+            now.after(period - since)
+        }
+    }
+}
+
+impl fmt::Debug for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { sleep, scheduled, period, missed_tick_behavior, slack: _ } = self;
+        f.debug_struct("Interval")
+            .field("next", &sleep.clock().instant(*scheduled))
+            .field("period", period)
+            .field("missed_tick_behavior", missed_tick_behavior)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,175 @@
+//! Sleeps that may be late.
+
+use std::pin::Pin;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Sleep, State};
+use crate::error::Error;
+use crate::platform::waker_id::WakerId;
+use crate::timers::tolerance::{Slack, Tolerance};
+use crate::wheel::{Nanos, Resolution};
+
+impl Sleep {
+    /// Lets this be late, so that it fires together with others and costs less among very many: see [`Tolerance`].
+    ///
+    /// A share is one of the time that is left, from now or, before the first poll, from when the sleep was made.
+    /// [`deadline`](Self::deadline) then tells the instant to which the deadline was rounded up, at which this is ready.
+    /// [`reset`](Self::reset) and [`reset_after`](Self::reset_after) keep the tolerance, as a time. A tolerance of zero
+    /// ends it. A deadline that has passed stays as it is.
+    ///
+    /// # Precision
+    /// Never early; late by less than the tolerance, or than a tick if that is longer, and the machine's wake-up time.
+    ///
+    /// # Panics
+    /// Never.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::{TimingWheel, Tolerance};
+    /// use tokio::time::Instant;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let minute = Duration::from_secs(60);
+    /// let exact = Instant::now() + minute;
+    /// let sleep = wheel.sleep(minute).with_tolerance(Tolerance::time(Duration::from_secs(5)));
+    /// assert!(sleep.deadline() >= exact);
+    /// assert!(sleep.deadline() < exact + Duration::from_secs(5));
+    /// # }
+    /// ```
+    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
+        let now = match self.state.unpack() {
+            State::MadeAt(now) => now,
+            _ => self.now(),
+        };
+        self.move_within(now, self.deadline, tolerance);
+        self
+    }
+
+    /// Moves the deadline as [`reset`](Self::reset) does, to one that may be missed, with another tolerance than before. A
+    /// share is one of the time from now until `deadline`. Later resets keep the tolerance.
+    ///
+    /// Moved later, a timer that had a tolerance before stays where it is in the wheel until that place comes up.
+    pub fn reset_with_tolerance(self: Pin<&mut Self>, deadline: Instant, tolerance: Tolerance) {
+        let (now, deadline) = (self.now(), self.shard.clock().nanos(deadline));
+        self.get_mut().move_within(now, deadline, tolerance);
+    }
+
+    /// Moves the deadline to `after` from now, as [`reset_with_tolerance`](Self::reset_with_tolerance) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::{pin::pin, time::Duration};
+    /// use timingwheel::{TimingWheel, Tolerance};
+    /// use tokio::{select, sync::mpsc};
+    ///
+    /// const IDLE: Duration = Duration::from_secs(60);
+    /// let eighth = Tolerance::share(0.125);
+    ///
+    /// let (sender, mut messages) = mpsc::channel(8);
+    /// sender.send("hello").await.unwrap();
+    /// let mut idle = pin!(TimingWheel::new().sleep(IDLE).with_tolerance(eighth));
+    /// loop {
+    ///     select! {
+    ///         Some(_message) = messages.recv() => idle.as_mut().reset_after_with_tolerance(IDLE, eighth),
+    ///         () = idle.as_mut() => break, // Nothing for a minute, or a few seconds more.
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub fn reset_after_with_tolerance(self: Pin<&mut Self>, after: Duration, tolerance: Tolerance) {
+        let now = self.now();
+        self.get_mut().move_within(now, now.after(after), tolerance);
+    }
+
+    fn move_within(&mut self, now: Nanos, deadline: Nanos, tolerance: Tolerance) {
+        let delay = Nanos(deadline.0.saturating_sub(now.0));
+        let grid = Slack::new(tolerance, self.resolution()).grid_for_more(self.resolution(), delay);
+        self.state.set_grid(grid);
+        if deadline == self.deadline && (grid.is_none() || deadline <= now) {
+            // It stays as it is, also if it has come.
+        } else if grid.is_some() {
+            self.move_to_grid(now, deadline);
+        } else if self.shard.is_pausable() {
+            // The clock may jump before the next poll.
+            self.move_exactly(deadline);
+        } else {
+            self.move_exactly_at(now, deadline);
+        }
+    }
+
+    /// Sets the tolerance of later deadlines.
+    pub(crate) fn set_tolerance(&mut self, tolerance: Tolerance) {
+        let resolution = self.resolution();
+        self.state.set_grid(Slack::new(tolerance, resolution).grid_for_more(resolution, Nanos::ZERO));
+    }
+
+    /// What a deadline that lies ahead becomes by the tolerance.
+    #[inline]
+    pub(crate) fn rounded(&self, deadline: Nanos) -> Nanos {
+        if !self.state.has_grid() {
+            return deadline;
+        }
+        self.state.grid().map_or(deadline, |grid| self.resolution().round_up(deadline, grid))
+    }
+
+    /// Moves to a deadline on the grid of the tolerance, or to one that has passed.
+    #[inline(never)]
+    pub(super) fn move_to_grid(&mut self, now: Nanos, deadline: Nanos) {
+        match self.state.grid() {
+            Some(grid) if deadline > now => {
+                self.move_to_rounded(now, self.resolution().round_up(deadline, grid));
+            }
+            _ => self.move_exactly_at(now, deadline),
+        }
+    }
+
+    /// Moves to a deadline that was rounded up, for a caller who has just looked at the clock.
+    pub(crate) fn move_to_rounded(&mut self, now: Nanos, to: Nanos) {
+        if to <= now {
+            return self.move_exactly_at(now, to);
+        }
+        self.deadline = to;
+        let waits = match self.state.unpack() {
+            State::Registered { key, .. } => match self.shard.reschedule_rounded(key, to) {
+                Ok(()) => return,
+                Err(waits) => waits,
+            },
+            _ => None,
+        };
+        self.state.set(State::RoundedAt(now));
+        // Last, as it may panic. Who waited registers at its next poll.
+        if let Some(waker) = waits {
+            waker.wake();
+        }
+    }
+
+    /// How the wheel's ticks lie.
+    pub(crate) fn resolution(&self) -> Resolution {
+        self.shard.resolution()
+    }
+
+    /// As [`register`](Self::register), for a deadline that was rounded.
+    #[inline(never)]
+    pub(super) fn register_rounded(&mut self, rounded_at: Nanos, waker: &Waker) -> Result<Poll<()>, Error> {
+        let now = if self.shard.is_pausable() { self.now() } else { rounded_at };
+        let waker = waker.clone();
+        let id = WakerId::of(&waker);
+        match self.shard.register_rounded(now, self.deadline, waker)? {
+            None => Ok(Poll::Ready(())),
+            Some(key) => {
+                self.state.set(State::Registered { key, waker: id });
+                Ok(Poll::Pending)
+            }
+        }
+    }
+}

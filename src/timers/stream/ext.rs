@@ -1,0 +1,250 @@
+//! The methods of streams.
+
+use std::time::Duration;
+
+use futures::stream::Stream;
+
+use super::{ChunksTimeout, IdleTimeout, Throttle, Timeout, TimeoutRepeating};
+use crate::handle::timing_wheel::TimingWheel;
+use crate::timers::interval::Interval;
+
+/// Time limits for every [`Stream`].
+///
+/// What they have in common, and how they differ from tokio-stream's, is on the [module's page](super).
+pub trait StreamTimeExt: Stream {
+    /// All items, and an error for each gap that is longer than `limit`. After an error the stream goes on.
+    ///
+    /// The first gap begins with this call, each other one with an item. There is one error for a gap, however long
+    /// it is; for one that comes again and again see [`timeout_repeating_on`](Self::timeout_repeating_on), for one
+    /// that ends the stream [`idle_timeout_on`](Self::idle_timeout_on). An item that is ready comes first, also when
+    /// it is late. With a `limit` of more than [583 years](crate::Sleep::deadline) there are no errors.
+    ///
+    /// # Precision
+    /// As [`TimingWheel::sleep`].
+    ///
+    /// # Errors
+    /// [`Elapsed`](crate::Elapsed), as an item, if a gap is too long, if the wheel has ended, or if there is no place
+    /// for one more timer; [`Elapsed::reason`](crate::Elapsed::reason) tells which. The timer is tried again after
+    /// the next item.
+    ///
+    /// # Panics
+    /// Only if the stream within does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::{pin::pin, time::Duration};
+    /// use futures::{StreamExt, stream};
+    /// use timingwheel::{Elapsed, TimingWheel, stream::StreamTimeExt};
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let items = stream::iter([1, 30, 2]).then(|seconds| {
+    ///     let sleep = wheel.sleep(Duration::from_secs(seconds));
+    ///     async move {
+    ///         sleep.await;
+    ///         seconds
+    ///     }
+    /// });
+    /// let mut items = pin!(items.timeout_on(&wheel, Duration::from_secs(10)));
+    ///
+    /// assert_eq!(items.next().await, Some(Ok(1)));
+    /// assert_eq!(items.next().await, Some(Err(Elapsed::default())));
+    /// assert_eq!(items.next().await, Some(Ok(30)));
+    /// assert_eq!(items.next().await, Some(Ok(2)));
+    /// assert_eq!(items.next().await, None);
+    /// # }
+    /// ```
+    fn timeout_on(self, wheel: &TimingWheel, limit: Duration) -> Timeout<Self>
+    where
+        Self: Sized,
+    {
+        Timeout::new(self, wheel, limit)
+    }
+
+    /// All items, until a gap is longer than `limit`: then one error, and the end.
+    ///
+    /// For a connection that is to be closed when nothing has come for a while. The first gap begins with this call,
+    /// each other one with an item. An item that is ready comes first, also when it is late. After the error the
+    /// stream within is not polled any more; it is kept for [`into_inner`](IdleTimeout::into_inner), and
+    /// [`reset`](IdleTimeout::reset) lets it go on. With a `limit` of more than [583 years](crate::Sleep::deadline)
+    /// there is no error.
+    ///
+    /// # Precision
+    /// As [`TimingWheel::sleep`].
+    ///
+    /// # Errors
+    /// [`Elapsed`](crate::Elapsed), as the last item, if a gap is too long, if the wheel has ended, or if there is no
+    /// place for one more timer; [`Elapsed::reason`](crate::Elapsed::reason) tells which.
+    ///
+    /// # Panics
+    /// Only if the stream within does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use futures::StreamExt;
+    /// use timingwheel::{Elapsed, TimingWheel, stream::StreamTimeExt};
+    /// use tokio::sync::mpsc;
+    /// use tokio_stream::wrappers::ReceiverStream;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let (peer, messages) = mpsc::channel(8);
+    /// peer.send("hello").await.unwrap();
+    ///
+    /// let mut messages = ReceiverStream::new(messages).idle_timeout_on(&wheel, Duration::from_secs(60));
+    /// assert_eq!(messages.next().await, Some(Ok("hello")));
+    /// assert_eq!(messages.next().await, Some(Err(Elapsed::default())));
+    /// assert_eq!(messages.next().await, None);
+    /// # drop(peer);
+    /// # }
+    /// ```
+    fn idle_timeout_on(self, wheel: &TimingWheel, limit: Duration) -> IdleTimeout<Self>
+    where
+        Self: Sized,
+    {
+        IdleTimeout::new(self, wheel, limit)
+    }
+
+    /// All items, and an error at each tick of `interval`, which starts again with each item.
+    ///
+    /// So a gap gives an error for each period that it lasts. The first error is due at the interval's first tick,
+    /// which [`TimingWheel::interval`] puts at once and [`TimingWheel::interval_at`] where you want it. An item resets
+    /// the interval, as [`Interval::reset`] does. An item that is ready comes first, also when it is late. What becomes
+    /// of ticks during which nobody polled the stream is the interval's
+    /// [`MissedTickBehavior`](Interval::set_missed_tick_behavior).
+    ///
+    /// # Precision
+    /// As [`TimingWheel::interval`].
+    ///
+    /// # Errors
+    /// [`Elapsed`](crate::Elapsed), as an item, at each tick; also if the wheel has ended or if there is no place for
+    /// one more timer, which [`Elapsed::reason`](crate::Elapsed::reason) tells. There is one such error for a gap, and
+    /// the interval is tried again after the next item.
+    ///
+    /// # Panics
+    /// Only if the stream within does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use futures::{StreamExt, stream};
+    /// use timingwheel::{TimingWheel, stream::StreamTimeExt};
+    /// use tokio::time::Instant;
+    ///
+    /// let period = Duration::from_secs(20);
+    /// let start = Instant::now();
+    /// let interval = TimingWheel::new().interval_at(start + period, period);
+    ///
+    /// let mut silence = stream::pending::<()>().timeout_repeating_on(interval);
+    /// for n in 1..=3 {
+    ///     assert!(silence.next().await.is_some_and(|item| item.is_err()));
+    ///     assert_eq!(start.elapsed(), period * n);
+    /// }
+    /// # }
+    /// ```
+    fn timeout_repeating_on(self, interval: Interval) -> TimeoutRepeating<Self>
+    where
+        Self: Sized,
+    {
+        TimeoutRepeating::new(self, interval)
+    }
+
+    /// All items, each of them at least `distance` after the one before.
+    ///
+    /// The first item does not wait. The time counts from when an item was handed out; until it is over the stream
+    /// within is not polled. A `distance` of zero lets everything through. With one of more than
+    /// [583 years](crate::Sleep::deadline) the second item never comes.
+    ///
+    /// # Precision
+    /// As [`TimingWheel::sleep`].
+    ///
+    /// # Panics
+    /// This call never panics. Polling the stream panics as awaiting a [`Sleep`](crate::Sleep) does, if an item has to
+    /// wait and the wheel has ended, or has no place for one more timer: an item has no room for an error, and without
+    /// a timer the stream could only stop, or let through what it is there to hold back. No item is lost by it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use futures::{StreamExt, stream};
+    /// use timingwheel::{TimingWheel, stream::StreamTimeExt};
+    /// use tokio::time::Instant;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let start = Instant::now();
+    /// let requests = stream::iter(["one", "two", "three"]).throttle_on(&wheel, Duration::from_millis(100));
+    /// let sent: Vec<_> = requests.map(|_| start.elapsed().as_millis()).collect().await;
+    /// assert_eq!(sent, [0, 100, 200]);
+    /// # }
+    /// ```
+    fn throttle_on(self, wheel: &TimingWheel, distance: Duration) -> Throttle<Self>
+    where
+        Self: Sized,
+    {
+        Throttle::new(self, wheel, distance)
+    }
+
+    /// The items in chunks, each handed out when it has `max_size` items or when its first item is `duration` old,
+    /// and the last at the end. No chunk is empty.
+    ///
+    /// The time is looked at when the stream within has nothing more that is ready. A chunk starts with the memory that
+    /// the one before took, and grows from there. With a `duration` of more than [583 years](crate::Sleep::deadline)
+    /// only size and end count.
+    ///
+    /// # Precision
+    /// As [`TimingWheel::sleep`].
+    ///
+    /// # Cancel safety
+    /// Dropping the stream drops the items of the chunk that it was filling;
+    /// [`into_remainder`](ChunksTimeout::into_remainder) takes them out before.
+    ///
+    /// # Errors
+    /// None. If the wheel has ended, or has no place for one more timer, a chunk is handed out as soon as the stream
+    /// within has nothing more that is ready: it is smaller then, but not later than asked for, and no item is lost.
+    ///
+    /// # Panics
+    /// If `max_size` is zero. Polling panics only if the stream within does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::{pin::pin, time::Duration};
+    /// use futures::{StreamExt, stream};
+    /// use timingwheel::{TimingWheel, stream::StreamTimeExt};
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let rows = stream::iter(1..=5).chain(stream::pending());
+    /// let mut writes = pin!(rows.chunks_timeout_on(&wheel, 3, Duration::from_millis(100)));
+    ///
+    /// assert_eq!(writes.next().await, Some(vec![1, 2, 3])); // At once.
+    /// assert_eq!(writes.next().await, Some(vec![4, 5])); // After 100 ms.
+    /// # }
+    /// ```
+    #[track_caller]
+    fn chunks_timeout_on(
+        self,
+        wheel: &TimingWheel,
+        max_size: usize,
+        duration: Duration,
+    ) -> ChunksTimeout<Self>
+    where
+        Self: Sized,
+    {
+        ChunksTimeout::new(self, wheel, max_size, duration)
+    }
+}
+
+impl<S: Stream + ?Sized> StreamTimeExt for S {}

@@ -1,0 +1,90 @@
+//! Time limits for streams.
+//!
+//! | you want to | use | items |
+//! |---|---|---|
+//! | be told of each gap that is too long | [`timeout_on`](StreamTimeExt::timeout_on) | `Result<T, Elapsed>` |
+//! | be told again and again while a gap lasts | [`timeout_repeating_on`](StreamTimeExt::timeout_repeating_on) | `Result<T, Elapsed>` |
+//! | end a stream that has been silent for too long | [`idle_timeout_on`](StreamTimeExt::idle_timeout_on) | `Result<T, Elapsed>` |
+//! | keep items at a distance | [`throttle_on`](StreamTimeExt::throttle_on) | `T` |
+//! | collect items, for a time and up to a number | [`chunks_timeout_on`](StreamTimeExt::chunks_timeout_on) | `Vec<T>` |
+//! | have an interval's ticks as a stream | [`IntervalStream`] | `Instant` |
+//!
+//! The names end in `_on`, so that [`StreamTimeExt`] can be imported beside the `StreamExt` of tokio-stream and that of
+//! futures. For the wheel of the current runtime pass [`time::wheel()`](crate::time::wheel):
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! use std::time::Duration;
+//! use futures::{StreamExt, stream};
+//! use timingwheel::{stream::StreamTimeExt, time};
+//!
+//! let items = stream::iter([1, 2, 3]).timeout_on(&time::wheel(), Duration::from_secs(1));
+//! let items: Vec<_> = items.map(|item| item.expect("in time")).collect().await;
+//! assert_eq!(items, [1, 2, 3]);
+//! # }
+//! ```
+//!
+//! # What they have in common
+//!
+//! - **One timer each**, which is moved with each item and stays where it is in the wheel: as cheap as
+//!   [`Sleep::reset`](crate::Sleep::reset) to later, and nothing is allocated. It is registered when the stream is
+//!   first pending, in the shard of the thread that made the adapter; so where many are made, make them in their tasks.
+//!   After an item has come, the timer may wake its task once for nothing.
+//! - **The stream within is polled first**, then the time: what is ready at once never touches the wheel, and an item
+//!   that becomes ready together with a deadline wins.
+//! - **Cooperative budget**: an error or a tick spends a unit of it, as [`Sleep`](crate::Sleep) does. An item does not:
+//!   the stream that made it has spent one.
+//! - **Cancel safety**: all that waits for the next item may be dropped, and nothing is lost. Dropping the adapter
+//!   drops the stream within and removes the timer.
+//! - **The end** of the stream within is the end; after that it is not polled again ([`FusedStream`]), but for
+//!   [`Throttle`], which is fused if the stream within is. It is kept, for `into_inner`.
+//! - They are [`Send`], [`Sync`] and [`Unpin`] if the stream within is, and, for [`ChunksTimeout`], its items are.
+//!
+//! # Without a timer
+//!
+//! A wheel may have ended, by `shutdown` or with its runtime, or have [`max_pending`](crate::Builder::max_pending)
+//! timers already. Nothing hangs then:
+//!
+//! | adapter | does |
+//! |---|---|
+//! | [`Timeout`], [`TimeoutRepeating`] | give one error for each gap, with a [reason](crate::Elapsed::reason) |
+//! | [`IdleTimeout`] | gives an error with a reason, and ends |
+//! | [`ChunksTimeout`] | hands out what there is, without waiting |
+//! | [`Throttle`], [`IntervalStream`] | panic when an item or a tick has to wait |
+//!
+//! # Differences from tokio-stream
+//!
+//! Deadlines are those of tokio-stream 0.1, and on a paused clock everything comes at the same instants.
+//!
+//! | item | here | because |
+//! |---|---|---|
+//! | the error | [`Elapsed`](crate::Elapsed), as for a timeout of a future; tokio-stream has one of its own | it can say why, and one type is enough |
+//! | after the runtime's end | as the table above says; tokio-stream's all panic | there is an error to return, or nothing to lose |
+//! | limits that reach beyond what an `Instant` can hold | never come; some of tokio-stream's panic | the wheel counts them as for ever |
+//! | a stream within that spends the whole budget each time it is polled | cannot escape its limit | as with a timeout of a future |
+//! | the stream within, once it has ended | is kept; tokio-stream's drop it | so that `get_ref` and `into_inner` work at any time |
+//! | [`ChunksTimeout`] | starts with no memory; tokio-stream's takes that of `max_size` items for each chunk | a `max_size` may be there for safety only |
+//! | [`Throttle`]'s `size_hint` | that of the stream within | it holds |
+//! | `idle_timeout_on`, `set_limit`, `reset`, `reset_after`, `deadline`, `interval_mut` | exist | users ask for them |
+//! | [`FusedStream`], `get_ref`, `get_mut`, `get_pin_mut`, `into_inner` | for all | `select!` in a loop, and changing the stream within |
+//!
+//! [`FusedStream`]: futures::stream::FusedStream
+
+mod access;
+mod chunks_timeout;
+mod countdown;
+mod ext;
+mod idle_timeout;
+mod interval_stream;
+mod throttle;
+mod timeout;
+mod timeout_repeating;
+
+pub use chunks_timeout::ChunksTimeout;
+pub use ext::StreamTimeExt;
+pub use idle_timeout::IdleTimeout;
+pub use interval_stream::IntervalStream;
+pub use throttle::Throttle;
+pub use timeout::Timeout;
+pub use timeout_repeating::TimeoutRepeating;

@@ -1,0 +1,220 @@
+//! How late a timer may be.
+
+use std::{error, fmt, time::Duration};
+
+use crate::wheel::tick::{Grid, Nanos, Resolution};
+
+/// How late a timer may be: by a time, or by a share of its delay.
+///
+/// Deadlines of timers with tolerances are rounded up to the same instants. So such timers fire together with others
+/// that are due at about the same time, and stand in one place of the wheel until then. Use them for very many timers
+/// that are measured in seconds and seldom fire, such as those of idle connections. The greater the tolerance, the less
+/// often the wheel is turned.
+///
+/// | given to | it counts |
+/// |---|---|
+/// | [`Sleep::with_tolerance`](crate::Sleep::with_tolerance), [`Timeout::with_tolerance`](crate::Timeout::with_tolerance) | for the deadline that is set, and for those of later resets; a share stays the time that it came to |
+/// | [`Sleep::reset_with_tolerance`](crate::Sleep::reset_with_tolerance) and its kin | for the new deadline and later ones; a share is one of the new delay |
+/// | [`IdleGuard::with_tolerance`](crate::IdleGuard::with_tolerance) | for each wait; a share is one of the limit |
+/// | [`Interval::with_tolerance`](crate::Interval::with_tolerance) | for each tick; a share is one of the period |
+/// | [`stream::Timeout::with_tolerance`](crate::stream::Timeout::with_tolerance), [`IdleTimeout`](crate::stream::IdleTimeout::with_tolerance), [`ChunksTimeout`](crate::stream::ChunksTimeout::with_tolerance), [`Throttle`](crate::stream::Throttle::with_tolerance) | for each gap or chunk; a share is one of its time |
+/// | [`DelayQueue::with_tolerance`](crate::time::DelayQueue::with_tolerance) | for each item, as a time |
+///
+/// Jobs and purgatories are exact.
+///
+/// # Precision
+/// Never early. Late by less than the tolerance, or by less than a [tick](crate::Builder::tick) if that is longer, and
+/// by the machine's wake-up time.
+///
+/// Deadlines are rounded up to multiples of a tick, 2 ticks, 4 and so on, whichever is the widest grid that the
+/// tolerance allows, counted from a year before the wheel was made. On a paused clock timers fire just then. So the
+/// grid is wider than half of the tolerance, and a timer is late by anything from zero to less than the grid, by
+/// half of it on average. At a tick of 1 ms a tolerance of 1 s has a grid of 512 ms, and one of 1,024 ms has a grid of
+/// 1,024 ms, which wakes a process half as often. All wider grids lie on the narrower ones, so timers with different
+/// tolerances fire together too.
+///
+/// With a tolerance of less than a 15th of its delay a timer is still fired together with others, but moves through the
+/// wheel as one without. Less than a tick is none, and so is any tolerance of a delay of zero.
+///
+/// For the [statistics](crate::Stats::lateness) a timer is late from the instant on to which its deadline was rounded
+/// up.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use timingwheel::{TimingWheel, Tolerance};
+/// use tokio::time::Instant;
+///
+/// let wheel = TimingWheel::new();
+/// let start = Instant::now();
+/// wheel.sleep(Duration::from_secs(30)).with_tolerance(Tolerance::share(0.125)).await;
+/// let late = start.elapsed() - Duration::from_secs(30);
+/// assert!(late < Duration::from_secs(30) / 8);
+/// # }
+/// ```
+///
+/// The idea, and 12.5 % as a share that costs nobody much, is that of Linux's timer wheel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tolerance {
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Time(Duration),
+    Share(Share),
+}
+
+/// A share of a delay, in 65,536ths, rounded down.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Share(u16);
+
+/// Of a delay, in a [`Share`].
+const PARTS: f64 = 65_536.0;
+
+impl Tolerance {
+    /// The greatest share.
+    pub const MAX_SHARE: f64 = 1.0;
+
+    /// A time.
+    #[must_use]
+    pub const fn time(time: Duration) -> Self {
+        Self { kind: Kind::Time(time) }
+    }
+
+    /// A share of the delay, from 0 to [`MAX_SHARE`](Self::MAX_SHARE): 0.125 are 12.5 %. It is rounded down to
+    /// 65,536ths, and the whole to 65,535 of them.
+    ///
+    /// # Panics
+    /// If `share` is not from 0 to [`MAX_SHARE`](Self::MAX_SHARE). [`try_share`](Self::try_share) returns an error
+    /// instead.
+    #[must_use]
+    #[track_caller]
+    pub fn share(share: f64) -> Self {
+        match Self::try_share(share) {
+            Ok(tolerance) => tolerance,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// As [`share`](Self::share), for a share that comes from outside.
+    ///
+    /// # Errors
+    /// If `share` is not from 0 to [`MAX_SHARE`](Self::MAX_SHARE).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use timingwheel::Tolerance;
+    ///
+    /// assert!(Tolerance::try_share(0.05).is_ok());
+    /// let error = Tolerance::try_share(12.5).unwrap_err();
+    /// assert_eq!(error.to_string(), "tolerance share must be 0 to 1, got 12.5");
+    /// ```
+    pub fn try_share(share: f64) -> Result<Self, ToleranceError> {
+        // Not that of a number that is none.
+        if !(0.0..=Self::MAX_SHARE).contains(&share) {
+            return Err(ToleranceError { share });
+        }
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is rounded down, and the whole to the last part but one"
+        )]
+        let parts = (share * PARTS) as u16;
+        Ok(Self { kind: Kind::Share(Share(parts)) })
+    }
+}
+
+impl Share {
+    #[allow(clippy::cast_possible_truncation, reason = "less than the delay")]
+    fn of(self, delay: Nanos) -> Nanos {
+        Nanos(((u128::from(delay.0) * u128::from(self.0)) >> u16::BITS) as u64)
+    }
+}
+
+/// A tolerance as futures keep it, in few bytes: of a time only the grid matters, for which the tick has to be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slack {
+    None,
+    Grid(Grid),
+    Share(Share),
+}
+
+impl Slack {
+    pub(crate) fn new(tolerance: Tolerance, resolution: Resolution) -> Self {
+        match tolerance.kind {
+            Kind::Time(time) => {
+                resolution.grid_within(Nanos::from_duration(time)).map_or(Self::None, Self::Grid)
+            }
+            Kind::Share(share) => Self::Share(share),
+        }
+    }
+
+    /// The grid to which the deadline of a timer with that delay is rounded up.
+    pub(crate) fn grid(self, resolution: Resolution, delay: Nanos) -> Option<Grid> {
+        // Without a delay it is not to wait at all.
+        self.grid_for_more(resolution, delay).filter(|_| delay != Nanos::ZERO)
+    }
+
+    /// The grid for a timer with that delay, and for others that come after it.
+    pub(crate) fn grid_for_more(self, resolution: Resolution, delay: Nanos) -> Option<Grid> {
+        match self {
+            Self::None => None,
+            Self::Grid(grid) => Some(grid),
+            Self::Share(share) => resolution.grid_within(share.of(delay)),
+        }
+    }
+}
+
+/// As it was given, but for the rounding.
+impl fmt::Debug for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (f64::from(self.0) / PARTS).fmt(f)
+    }
+}
+
+/// The share that a [`Tolerance`] does not take, from [`Tolerance::try_share`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ToleranceError {
+    share: f64,
+}
+
+impl fmt::Display for ToleranceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tolerance share must be 0 to {}, got {}", Tolerance::MAX_SHARE, self.share)
+    }
+}
+
+impl error::Error for ToleranceError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_rounded_down() {
+        let of = |share, delay| match Tolerance::share(share).kind {
+            Kind::Share(share) => share.of(Nanos(delay)).0,
+            Kind::Time(_) => unreachable!(),
+        };
+        assert_eq!(of(0.125, 8_000_000), 1_000_000);
+        assert_eq!(of(0.0, u64::MAX), 0);
+        assert!(of(0.1, 1_000_000) <= 100_000 && of(0.1, 1_000_000) > 99_980);
+        assert!(of(1.0, 1_000_000) < 1_000_000 && of(1.0, 1_000_000) > 999_980);
+        assert!(of(1.0, u64::MAX) > u64::MAX / 65_536 * 65_534);
+    }
+
+    #[test]
+    fn its_debug_form_shows_the_share() {
+        assert_eq!(format!("{:?}", Tolerance::share(0.125)), "Tolerance { kind: Share(0.125) }");
+    }
+
+    #[test]
+    fn it_is_kept_in_few_bytes() {
+        assert_eq!(size_of::<Slack>(), 4);
+    }
+}

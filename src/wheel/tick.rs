@@ -1,0 +1,279 @@
+//! Time as the wheel counts it. This is the only place that rounds it.
+//!
+//! ```text
+//!   tick 0           tick 1           tick 2
+//! |----------------|----------------|----------------|--> nanoseconds since the origin
+//! 0                w               2w               3w
+//!                     ^ now: tick 1
+//!                          ^ deadline: tick 1, due at 2w at the latest
+//! ```
+//!
+//! A tick holds the deadlines after its beginning, up to and including its end. So a deadline rounds
+//! **up** (it may have to wait for the end of its tick) and the clock rounds **down** (a tick that has
+//! begun is not over): no entry can be handed out before its deadline.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::wheel::divisor::Divisor;
+
+/// A point in time: nanoseconds since the origin of a wheel. The owner of the wheel chooses the origin.
+///
+/// It has 64 bits, 584 years. [`Nanos::MAX`] stands for all later times.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// The origin.
+    pub const ZERO: Self = Self(0);
+    /// The end of time: no clock reaches it.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The point `since_origin` after the origin, at most [`Nanos::MAX`].
+    #[must_use]
+    #[inline]
+    pub fn from_duration(since_origin: Duration) -> Self {
+        // `Duration::as_nanos` counts in 128 bits, which takes longer.
+        match since_origin.as_secs().checked_mul(1_000_000_000) {
+            Some(nanos) => Self(nanos.saturating_add(since_origin.subsec_nanos() as u64)),
+            None => Self::MAX,
+        }
+    }
+
+    /// The point `delay` later, at most [`Nanos::MAX`].
+    #[must_use]
+    #[inline]
+    pub fn after(self, delay: Duration) -> Self {
+        Self(self.0.saturating_add(Self::from_duration(delay).0))
+    }
+
+    /// The point `time` earlier, at least the origin.
+    #[must_use]
+    pub fn before(self, time: Duration) -> Self {
+        Self(self.0.saturating_sub(Self::from_duration(time).0))
+    }
+
+    /// The time since the origin.
+    #[must_use]
+    pub const fn to_duration(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+}
+
+impl fmt::Debug for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::MAX => f.write_str("never"),
+            nanos => nanos.to_duration().fmt(f),
+        }
+    }
+}
+
+/// The number of a tick, counted from the origin: the unit in which slots are laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Tick(pub(crate) u64);
+
+/// A grid of points in time: the ends of every 4th tick since the origin, every 16th, or another power of 4. A deadline with
+/// a tolerance is rounded up to a point of a grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grid {
+    /// Two points are 4 to the power of this many ticks apart.
+    order: u8,
+}
+
+impl Grid {
+    /// As few bits as [`BITS`](Self::BITS), never zero.
+    pub(crate) const fn to_bits(self) -> u64 {
+        self.order as u64 + 1
+    }
+
+    /// The one that had these [bits](Self::to_bits); none for zero.
+    #[inline]
+    pub(crate) fn from_bits(bits: u64) -> Option<Self> {
+        let order = bits.checked_sub(1)?;
+        Some(Self { order: u8::try_from(order).expect("it has few bits") })
+    }
+
+    /// How many bits are enough for each of them, and for none.
+    pub(crate) const BITS: u32 = 6;
+
+    /// The greatest order for which there are bits.
+    const WIDEST: u8 = (1 << Self::BITS) - 2;
+}
+
+/// How long one tick is: the width of a slot of level 0.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Resolution {
+    tick_nanos: Divisor,
+}
+
+impl Resolution {
+    /// A tick of `tick`, or `None` unless it is from 1 ns to `u64::MAX` ns long.
+    #[must_use]
+    pub fn new(tick: Duration) -> Option<Self> {
+        match u64::try_from(tick.as_nanos()) {
+            Err(_) | Ok(0) => None,
+            Ok(tick_nanos) => Some(Self { tick_nanos: Divisor::new(tick_nanos) }),
+        }
+    }
+
+    /// How long a tick is.
+    #[must_use]
+    pub const fn tick(self) -> Duration {
+        Duration::from_nanos(self.tick_nanos.value())
+    }
+
+    /// The tick that a deadline lies in. It rounds up: a deadline on a border belongs to the tick that
+    /// ends there, and is due at the end of its tick at the latest.
+    #[inline]
+    pub(crate) const fn tick_of_deadline(self, deadline: Nanos) -> Tick {
+        // Saturating because the origin lies in no tick; as a deadline it is always in the past.
+        Tick(self.tick_nanos.divide(deadline.0.saturating_sub(1)))
+    }
+
+    /// The tick that the clock is in. It rounds down: every earlier tick is over.
+    pub(crate) const fn tick_of_clock(self, now: Nanos) -> Tick {
+        Tick(self.tick_nanos.divide(now.0))
+    }
+
+    /// Rounds a deadline up to the time at which [`insert_tolerant`](crate::wheel::Hierarchy::insert_tolerant) hands its
+    /// entry out, less than `tolerance` later.
+    ///
+    /// The result is a multiple of the widest power of 2 ticks that fits into the tolerance. So entries with near deadlines
+    /// are handed out together. A deadline stays as it is if the tolerance is less than a tick, or if it would be rounded
+    /// beyond [`Nanos::MAX`].
+    #[must_use]
+    pub fn round_up_within(self, deadline: Nanos, tolerance: Duration) -> Nanos {
+        match self.grid_within(Nanos::from_duration(tolerance)) {
+            Some(grid) => self.round_up(deadline, grid),
+            None => deadline,
+        }
+    }
+
+    /// The widest grid on which no deadline is late by the whole of `tolerance`. None if that is less than a tick.
+    pub(crate) fn grid_within(self, tolerance: Nanos) -> Option<Grid> {
+        let order = self.tick_nanos.divide(tolerance.0).checked_ilog2()?;
+        Some(Grid { order: u8::try_from(order).expect("fewer than 64").min(Grid::WIDEST) })
+    }
+
+    /// Rounds a deadline up to a grid, as far as there is time.
+    pub(crate) fn round_up(self, deadline: Nanos, grid: Grid) -> Nanos {
+        if deadline == Nanos::ZERO {
+            // The origin ends no tick, but lies on every grid.
+            return deadline;
+        }
+        let last = self.tick_of_deadline(deadline).0 | ((1 << grid.order) - 1);
+        let end = last.checked_add(1).and_then(|ticks| ticks.checked_mul(self.tick_nanos.value()));
+        end.map_or(deadline, Nanos)
+    }
+
+    /// Whether a tick ends at a deadline.
+    pub(crate) fn ends_at(self, tick: Tick, deadline: Nanos) -> bool {
+        // Not rounded to the end of time.
+        self.beginning(tick).0.checked_add(self.tick_nanos.value()) == Some(deadline.0)
+    }
+
+    /// The end of the tick that a deadline lies in.
+    pub(crate) const fn end_of_tick(self, deadline: Nanos) -> Nanos {
+        self.end(self.beginning(self.tick_of_deadline(deadline)))
+    }
+
+    /// The end of the tick that begins at `beginning`.
+    pub(crate) const fn end(self, beginning: Nanos) -> Nanos {
+        Nanos(beginning.0.saturating_add(self.tick_nanos.value()))
+    }
+
+    /// The beginning of a tick.
+    pub(crate) const fn beginning(self, tick: Tick) -> Nanos {
+        // Saturating for the tick after the last; every tick that a point lies in begins below `MAX`.
+        Nanos(tick.0.saturating_mul(self.tick_nanos.value()))
+    }
+}
+
+impl fmt::Debug for Resolution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resolution").field("tick", &self.tick()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ten() -> Resolution {
+        Resolution::new(Duration::from_nanos(10)).expect("ten is in range")
+    }
+
+    #[test]
+    fn a_deadline_on_a_border_belongs_to_the_tick_that_ends_there() {
+        assert_eq!(ten().tick_of_deadline(Nanos(10)), Tick(0));
+        assert_eq!(ten().tick_of_deadline(Nanos(11)), Tick(1));
+        assert_eq!(ten().tick_of_deadline(Nanos(20)), Tick(1));
+    }
+
+    #[test]
+    fn a_clock_on_a_border_is_in_the_tick_that_begins_there() {
+        assert_eq!(ten().tick_of_clock(Nanos(9)), Tick(0));
+        assert_eq!(ten().tick_of_clock(Nanos(10)), Tick(1));
+    }
+
+    #[test]
+    fn a_tolerant_deadline_is_rounded_up_to_a_power_of_2_ticks_that_fits_into_its_tolerance() {
+        let rounded =
+            |deadline, tolerance| ten().round_up_within(Nanos(deadline), Duration::from_nanos(tolerance)).0;
+        assert_eq!([0, 9].map(|tolerance| rounded(41, tolerance)), [41, 41]);
+        assert_eq!([10, 19].map(|tolerance| rounded(41, tolerance)), [50, 50]);
+        assert_eq!([20, 39].map(|tolerance| rounded(41, tolerance)), [60, 60]);
+        assert_eq!([40, 79].map(|tolerance| rounded(41, tolerance)), [80, 80]);
+        assert_eq!([160, 319].map(|tolerance| rounded(41, tolerance)), [160, 160]);
+        assert_eq!([320, 639].map(|tolerance| rounded(41, tolerance)), [320, 320]);
+        assert_eq!([0, 40, 80].map(|deadline| rounded(deadline, 40)), [0, 40, 80]);
+    }
+
+    #[test]
+    fn a_grid_is_told_by_few_bits() {
+        let nano = Resolution::new(Duration::from_nanos(1)).expect("one is in range");
+        assert_eq!(Grid::from_bits(0), None);
+        for order in 0..64 {
+            let grid = nano.grid_within(Nanos(1 << order));
+            assert_eq!(grid.and_then(|grid| Grid::from_bits(grid.to_bits())), grid);
+            assert!(grid.is_some_and(|grid| grid.to_bits() < 1 << Grid::BITS), "{grid:?}");
+        }
+    }
+
+    #[test]
+    fn a_tolerant_deadline_that_would_be_rounded_beyond_time_stays_as_it_is() {
+        for deadline in [u64::MAX, u64::MAX - 1, u64::MAX - 100] {
+            assert_eq!(ten().round_up_within(Nanos(deadline), Duration::from_nanos(1_000)), Nanos(deadline));
+            assert_eq!(ten().round_up_within(Nanos(deadline), Duration::MAX), Nanos(deadline));
+        }
+    }
+
+    #[test]
+    fn the_ends_of_time_do_not_overflow() {
+        assert_eq!(ten().tick_of_deadline(Nanos::ZERO), Tick(0));
+        assert_eq!(ten().beginning(ten().tick_of_deadline(Nanos::MAX)), Nanos(u64::MAX - 5));
+        assert_eq!(ten().beginning(Tick(u64::MAX)), Nanos::MAX);
+        assert_eq!(Nanos::from_duration(Duration::MAX), Nanos::MAX);
+    }
+
+    #[test]
+    fn a_point_is_moved_as_far_as_there_is_time() {
+        let nanos = Duration::from_nanos;
+        assert_eq!((Nanos(5).after(nanos(10)), Nanos(5).before(nanos(3))), (Nanos(15), Nanos(2)));
+        assert_eq!((Nanos(5).after(nanos(u64::MAX)), Nanos(5).before(nanos(10))), (Nanos::MAX, Nanos::ZERO));
+    }
+
+    #[test]
+    fn time_is_printed_as_a_duration_and_its_end_as_never() {
+        let texts = [format!("{:?}", Nanos(1_500_000)), format!("{:?}", Nanos::MAX), format!("{:?}", ten())];
+        assert_eq!(texts, ["1.5ms", "never", "Resolution { tick: 10ns }"]);
+    }
+
+    #[test]
+    fn a_tick_of_nothing_or_of_more_than_584_years_is_refused() {
+        assert_eq!(Resolution::new(Duration::ZERO), None);
+        assert_eq!(Resolution::new(Duration::MAX), None);
+        assert!(Resolution::new(Duration::from_nanos(u64::MAX)).is_some());
+    }
+}

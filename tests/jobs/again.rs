@@ -1,0 +1,77 @@
+//! Jobs that are armed again after they have fired.
+
+use timingwheel::TimingWheel;
+use timingwheel::job::{FixedRate, JobState, Jobs, OnReset, Schedule};
+use tokio::time::sleep;
+
+use crate::runs::Runs;
+use crate::{DAY, ms};
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_has_fired_is_armed_again_before_during_and_after_its_run() {
+    let (wheel, runs) = (TimingWheel::new(), Runs::new());
+    let job = runs.job(&wheel, OnReset::after(ms(10)), &[0, 20, 0]);
+    // Before the run that was asked for: it is moved.
+    sleep(ms(5)).await;
+    assert!(job.reset_after(ms(10)));
+    // After a run.
+    sleep(ms(15)).await;
+    assert_eq!((runs.began(), job.state()), (vec![15], JobState::Pending));
+    assert!(job.reset_after(ms(10)));
+    // During one, and then to another time.
+    sleep(ms(15)).await;
+    assert_eq!(job.state(), JobState::Running);
+    assert!(job.reset_after(ms(50)) && job.reset_after(ms(25)));
+    sleep(100 * DAY).await;
+    assert_eq!(runs.began(), [15, 30, 60]);
+    assert_eq!((job.cancel(), wheel.pending()), (true, 0));
+    assert!(!job.reset_after(ms(1)), "it is over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_delay_nothing_runs_before_the_first_reset() {
+    let (jobs, runs) = (Jobs::new(&TimingWheel::new()), Runs::new());
+    let note = runs.clone();
+    let make = move || {
+        note.note();
+        async {}
+    };
+    jobs.try_run_by("key", OnReset::new(), make).unwrap();
+    sleep(DAY).await;
+    assert!(runs.began().is_empty());
+    assert!(jobs.reset("key", runs.start + DAY + ms(7)));
+    sleep(DAY).await;
+    assert_eq!(runs.began(), [(DAY + ms(7)).as_millis()]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reset_during_a_run_counts_once_and_the_schedule_goes_on_from_there() {
+    let (wheel, runs) = (TimingWheel::new(), Runs::new());
+    let job = runs.job(&wheel, FixedRate::new(ms(10)).times(3), &[4]);
+    sleep(ms(2)).await;
+    assert!(job.reset_after(ms(23)));
+    sleep(DAY).await;
+    assert_eq!(runs.began(), [0, 25, 35]);
+    assert_eq!(job.await.unwrap(), 3);
+
+    // Of the last run too, and with a schedule that came in between.
+    let runs = Runs::new();
+    let job = runs.job(&wheel, FixedRate::new(ms(10)).times(1), &[4, 4]);
+    sleep(ms(2)).await;
+    assert!(job.reset_after(ms(18)));
+    sleep(ms(20)).await;
+    assert!(job.set_schedule(FixedRate::new(ms(10)).times(2)));
+    assert!(job.reset_after(ms(28)));
+    assert_eq!(job.await.unwrap(), 4);
+    assert_eq!(runs.began(), [0, 20, 50, 60]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reset_to_a_time_that_has_passed_when_the_run_ends_is_followed_at_once() {
+    let (wheel, runs) = (TimingWheel::new(), Runs::new());
+    let job = runs.job(&wheel, OnReset::after(ms(10)), &[20]);
+    sleep(ms(15)).await;
+    assert!(job.reset_after(ms(1)));
+    sleep(ms(30)).await;
+    assert_eq!(runs.began(), [10, 30]);
+}

@@ -1,0 +1,86 @@
+//! What did not run is handed back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use timingwheel::TimingWheel;
+use timingwheel::job::{JobState, Jobs};
+use tokio::time::sleep;
+
+use crate::{Bomb, DAY, ms, rate};
+
+/// Not to be cloned.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Key(u8);
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_hands_back_the_futures_of_what_was_pending() {
+    let wheel = TimingWheel::new();
+    let (jobs, ran) = (Jobs::new(&wheel), Arc::new(AtomicU64::new(0)));
+    let count = ran.clone();
+    let add = move |number: u64| {
+        let ran = count.clone();
+        async move {
+            sleep(ms(1)).await;
+            ran.fetch_add(number, Ordering::Relaxed);
+        }
+    };
+    jobs.try_run_after(Key(1), DAY, add(1)).unwrap();
+    let again = add.clone();
+    jobs.try_run_by(Key(2), rate(ms(10)), move || again(10)).unwrap();
+    jobs.try_run_after(Key(3), ms(1), sleep(DAY)).unwrap();
+    sleep(ms(15)).await;
+    assert_eq!(ran.load(Ordering::Relaxed), 10);
+    let mut stopped = jobs.stop();
+    assert_eq!((jobs.len(), wheel.pending()), (0, 0));
+    stopped.sort_by_key(|job| job.key().0);
+    let states: Vec<_> = stopped.iter().map(|job| (job.key().0, job.info().state)).collect();
+    assert_eq!(states, [(1, JobState::Pending), (2, JobState::Pending), (3, JobState::Running)]);
+    assert_eq!(stopped[1].info().time_left(), Some(ms(5)));
+    let futures: Vec<_> = stopped.into_iter().map(timingwheel::job::StoppedJob::into_future).collect();
+    assert_eq!(futures.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false]);
+    for future in futures.into_iter().flatten() {
+        future.await;
+    }
+    assert_eq!(ran.load(Ordering::Relaxed), 21, "the repeating job ran once more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_takes_is_dropped_with_the_account_of_it() {
+    let jobs = Jobs::new(&TimingWheel::new());
+    let owned = Arc::new(());
+    let held = owned.clone();
+    jobs.try_run_after(7, DAY, async move { drop(held) }).unwrap();
+    let join = jobs.join(&7).unwrap();
+    let stopped = jobs.stop();
+    assert_eq!(join.await, JobState::Cancelled);
+    assert_eq!(Arc::strong_count(&owned), 2);
+    drop(stopped);
+    assert_eq!(Arc::strong_count(&owned), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn futures_that_panic_as_they_are_dropped_harm_no_account() {
+    let jobs = Jobs::new(&TimingWheel::new());
+    for key in 0..3 {
+        let bomb = Bomb;
+        jobs.try_run_after(key, DAY, async move { drop(bomb) }).unwrap();
+    }
+    let stopped = jobs.stop();
+    assert_eq!(stopped.len(), 3);
+    drop(stopped);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pending_job_is_taken_back_and_a_running_one_is_not() {
+    let wheel = TimingWheel::new();
+    let job = wheel.run_after(DAY, async { 7 });
+    let future = job.take().unwrap();
+    assert_eq!((job.state(), wheel.pending()), (JobState::Cancelled, 0));
+    assert!(job.take().is_none());
+    assert_eq!(future.await, 7);
+    assert!(job.await.unwrap_err().is_cancelled());
+    let job = wheel.run_after(ms(0), async { 7 });
+    assert!(job.take().is_none());
+    assert_eq!(job.await.unwrap(), 7);
+}
