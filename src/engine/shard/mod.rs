@@ -136,7 +136,7 @@ impl Shard {
         self.pausable
     }
 
-    /// Whether the wheel's last handle is gone, so that nobody can make another timer here.
+    /// Whether the wheel's last handle is gone, so that only another timer can make a timer here.
     #[inline]
     fn is_orphaned(&self) -> bool {
         self.alarm.is_orphaned()
