@@ -170,7 +170,7 @@ impl Runner {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut has_happened = self.poll_commands(cx) | self.poll_store(cx) | self.poll_wheel(cx);
         has_happened |= self.poll_stop(cx);
-        match self.look.poll_elapsed(cx) {
+        match self.look.poll_try_wait(cx) {
             Poll::Ready(Ok(())) => has_happened = true,
             Poll::Ready(Err(_)) if !self.has_wheel_ended => {
                 self.wheel_has_ended();
@@ -221,7 +221,7 @@ impl Runner {
 
     fn poll_wheel(&mut self, cx: &mut Context<'_>) -> bool {
         let mut has_happened = false;
-        while let Poll::Ready(Some(expired)) = self.armed.try_poll_expired(cx) {
+        while let Poll::Ready(Some(expired)) = self.armed.poll_try_expired(cx) {
             has_happened = true;
             let Ok(expired) = expired else {
                 self.wheel_has_ended();
@@ -231,7 +231,7 @@ impl Runner {
             self.keys.remove(&near);
             self.arm(near);
         }
-        while let Poll::Ready(Some(expired)) = self.waits.try_poll_expired(cx) {
+        while let Poll::Ready(Some(expired)) = self.waits.poll_try_expired(cx) {
             has_happened = true;
             let Ok(expired) = expired else {
                 self.wheel_has_ended();

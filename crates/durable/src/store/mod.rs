@@ -31,7 +31,7 @@ pub struct Owner {
 /// A store of timers: what `timingwheel-durable` has to be given to run them.
 ///
 /// [`MemoryStore`](crate::MemoryStore) and `RedbStore` are two. A store of your own is tested with
-/// [`conformance!`](crate::conformance), a feature, which checks all that is promised here.
+/// `conformance!`, a feature, which checks all that is promised here.
 ///
 /// # Promises
 /// - What a call answers is durable, and all that follows sees it. A call that fails has done all of its work or none.
