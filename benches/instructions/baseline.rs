@@ -6,7 +6,7 @@ use std::fs;
 use crate::counts::Counts;
 use crate::table;
 
-const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions/baseline.md");
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions/baseline.md");
 const RENEW: &str = "cargo bench --bench instructions -- --renew";
 
 /// How far a count may be from the baseline, upwards or downwards.

@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::harness::REPORT;
-use crate::operation::{CONTROL, Operation, REPETITIONS};
+use crate::operation::{Operation, REPETITIONS};
+use crate::operations::{CONTROL, all};
 
 /// For one operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,7 +36,7 @@ pub(crate) fn count() -> Result<Vec<(&'static Operation, Counts)>, String> {
     let report = String::from_utf8_lossy(&report.stdout);
     let reports = report.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>();
     let reports = reports.map_err(|error| format!("gungraun has reported what is not JSON: {error}"))?;
-    let counts = Operation::all().enumerate().map(|(number, operation)| {
+    let counts = all().enumerate().map(|(number, operation)| {
         let id = format!("number_{number}");
         let report = reports.iter().find(|report| report["id"] == *id);
         let counts =

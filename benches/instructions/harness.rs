@@ -7,7 +7,8 @@
 use gungraun::prelude::*;
 use gungraun::{Callgrind, Dhat};
 
-use crate::operation::{Operation, Prepared};
+use crate::operation::Prepared;
+use crate::operations::all;
 
 /// The first argument of the process that gungraun starts for one operation.
 const RUN: &str = "--gungraun-run";
@@ -25,7 +26,7 @@ pub(crate) fn run() {
 }
 
 fn prepare(number: usize) -> Prepared {
-    Operation::all().nth(number).expect("gungraun counts up to their number").prepare()
+    all().nth(number).expect("gungraun counts up to their number").prepare()
 }
 
 fn assert_done(prepared: Prepared) {
@@ -33,7 +34,7 @@ fn assert_done(prepared: Prepared) {
 }
 
 #[library_benchmark]
-#[benches::number(iter = 0..Operation::all().count(), setup = prepare, teardown = assert_done)]
+#[benches::number(iter = 0..all().count(), setup = prepare, teardown = assert_done)]
 fn operation(mut prepared: Prepared) -> Prepared {
     prepared.run();
     prepared

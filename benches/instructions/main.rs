@@ -15,6 +15,7 @@ mod core;
 mod counts;
 mod harness;
 mod operation;
+mod operations;
 mod table;
 mod timers;
 mod tools;
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if !has("--bench") || has("--test") {
-        Operation::all().for_each(Operation::do_uncounted);
+        operations::all().for_each(Operation::do_uncounted);
         return ExitCode::SUCCESS;
     }
     let is_needed = has("--check") || has("--renew");
@@ -54,7 +55,7 @@ fn main() -> ExitCode {
 fn use_counts(counts: &[(&'static Operation, Counts)], renew: bool) -> Result<(), String> {
     println!("{}", table::beside_tokio(counts));
     let ours =
-        counts.iter().filter(|(operation, _)| Operation::ours().any(|ours| std::ptr::eq(ours, *operation)));
+        counts.iter().filter(|(operation, _)| operations::ours().any(|ours| std::ptr::eq(ours, *operation)));
     let now =
         Baseline::new(tools::compiler(), ours.map(|(operation, counts)| (operation.name.into(), *counts)));
     let mut faults = now.allocations();

@@ -1,9 +1,6 @@
 //! An operation: what makes it ready, what is counted, and what proves that it was done.
 
 use std::fmt;
-use std::hint::black_box;
-
-use crate::{core, timers};
 
 /// How often an operation is done while it is counted. What the counting adds is divided by it.
 pub(crate) const REPETITIONS: u32 = 1_000;
@@ -20,20 +17,6 @@ impl Operation {
         Self { name, prepare }
     }
 
-    /// What is checked against the baseline.
-    pub(crate) fn ours() -> impl Iterator<Item = &'static Self> {
-        timers::OURS.iter().chain(&core::OURS)
-    }
-
-    /// tokio's operation of the same name.
-    pub(crate) fn rival(&self) -> Option<&'static Self> {
-        timers::TOKIOS.iter().find(|rival| rival.name == self.name)
-    }
-
-    pub(crate) fn all() -> impl Iterator<Item = &'static Self> {
-        Self::ours().chain(&timers::TOKIOS).chain([&CONTROL])
-    }
-
     pub(crate) fn prepare(&self) -> Prepared {
         (self.prepare)()
     }
@@ -44,12 +27,6 @@ impl Operation {
         prepared.assert_done();
     }
 }
-
-/// Allocates once. If DHAT does not see that, it sees no other allocation either.
-pub(crate) static CONTROL: Operation = Operation::new("control", || {
-    let run = |(): &mut ()| (0..REPETITIONS).for_each(|n| drop(black_box(Box::new(n))));
-    Prepared::new((), run, |()| {})
-});
 
 /// An operation that is ready to be done `REPETITIONS` times.
 pub(crate) struct Prepared(Box<dyn Run>);

@@ -4,6 +4,7 @@ use comfy_table::{Cell, CellAlignment, Table, presets::ASCII_MARKDOWN};
 
 use crate::counts::Counts;
 use crate::operation::Operation;
+use crate::operations;
 
 pub(crate) fn new<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
@@ -23,9 +24,9 @@ pub(crate) fn beside_tokio(counts: &[(&'static Operation, Counts)]) -> Table {
         all.find(|(counted, _)| std::ptr::eq(*counted, operation)).map(|(_, counts)| *counts)
     };
     let mut table = new(["operation", "instructions", "tokio's", "reads", "tokio's", "writes", "tokio's"]);
-    for ours in Operation::ours() {
+    for ours in operations::ours() {
         let counts = of(ours).map(columns).unwrap_or_default();
-        let rival = ours.rival().and_then(of).map(columns).unwrap_or_default();
+        let rival = operations::rival(ours).and_then(of).map(columns).unwrap_or_default();
         let pairs = counts.into_iter().zip(rival);
         table.add_row(row(ours.name, pairs.flat_map(|(ours, rival)| [ours, rival])));
     }

@@ -15,14 +15,15 @@ mod tolerance;
 mod under_load;
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use support::{Case, Outcome, Report, Scale, describe, run_here, run_in_child};
+use support::{Case, Kept, Report, Scale, describe, run_here, run_in_child};
 
 /// The crates that cases compare, whose versions a report names.
-const COMPARED: &[&str] = &["tokio", "tokio-util", "async-io", "futures-timer", "pingora-timeout"];
+const COMPARED: &[&str] =
+    &["timingwheel", "tokio", "tokio-util", "async-io", "futures-timer", "pingora-timeout"];
 
 fn cases() -> Vec<Case> {
     [
@@ -53,9 +54,14 @@ struct Args {
     #[arg(long)]
     list: bool,
 
-    /// Writes the tables and charts to this folder too: README.md and *.svg.
+    /// Writes the tables and charts to this folder too: README.md and *.svg, and findings.json, which they are made from.
+    /// If it is relative, from the root of the repository.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
+
+    /// Measures nothing, and makes the tables and charts in this folder anew from its findings.json.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["report", "list", "names"])]
+    redraw: Option<PathBuf>,
 
     /// Given by `cargo bench`: full scale.
     #[arg(long, hide = true)]
@@ -92,6 +98,9 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         let case = all.iter().find(|case| case.name == name).ok_or("no such case")?;
         return Ok(run_here(case, args.scale())?);
     }
+    if let Some(directory) = args.redraw.as_deref().map(from_root) {
+        return write(&Report::new(&Kept::read(&directory)?)?, &directory);
+    }
     let chosen: Vec<&Case> = all.iter().filter(|case| args.wants(case)).collect();
     if chosen.is_empty() {
         return Err(format!("no case has a name with {} in it", args.names.join(" or ")).into());
@@ -104,7 +113,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         return Err("a report takes the full scale: run it by `cargo bench`".into());
     }
     let made_on = describe(COMPARED)?;
-    let mut outcomes: Vec<Outcome> = Vec::new();
+    let mut outcomes = Vec::new();
     for (number, case) in chosen.iter().enumerate() {
         let outcome = run_in_child(case, args.scale(), &format!("{}/{}", number + 1, chosen.len()))?;
         if !args.scale().is_test() {
@@ -112,15 +121,33 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         }
         outcomes.push(outcome);
     }
-    // Rendered at any scale, to see that it works.
-    let left_out: Vec<&str> = all.iter().filter(|case| !args.wants(case)).map(|case| case.name).collect();
-    let report = Report::new(&made_on, outcomes, &left_out)?;
-    if let Some(directory) = &args.report {
-        report.write(directory)?;
-        eprintln!("wrote {}", directory.display());
+    let left_out = all.iter().filter(|case| !args.wants(case)).map(|case| case.name.into()).collect();
+    let kept = Kept { made_on, outcomes, left_out };
+    if let Some(directory) = args.report.as_deref().map(from_root) {
+        // First, as what took so long shall not be lost if it cannot be drawn.
+        kept.write(&directory)?;
+        write(&Report::new(&kept)?, &directory)?;
+    } else {
+        // Rendered nevertheless, to see that it works.
+        Report::new(&kept)?;
     }
     if args.scale().is_test() {
         println!("{} cases work", chosen.len());
+    }
+    Ok(())
+}
+
+/// Cargo starts benchmarks in the folder of their package.
+fn from_root(directory: &Path) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(directory)
+}
+
+fn write(report: &Report, directory: &Path) -> Result<(), Box<dyn Error>> {
+    report.write(directory)?;
+    eprintln!("wrote {}", directory.display());
+    // The README speaks of the report that is committed, and of no other.
+    if directory.canonicalize()? == from_root(Path::new("benches/report")).canonicalize()? {
+        report.renew_summary(&from_root(Path::new("README.md")))?;
     }
     Ok(())
 }

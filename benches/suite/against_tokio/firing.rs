@@ -30,7 +30,7 @@ impl Spent {
 pub(super) fn run(scale: Scale) -> Findings {
     let rig = Rig::new(1);
     let _within = rig.runtime.enter();
-    let parts = Table::new("CPU time of a timer that fires", ["what", "ours", "tokio", "ratio"]).note(
+    let parts = Table::new("CPU time of a timer that fires", ["what", "ours", "tokio", "ratio"]).ratio("ratio", "ours", "tokio").note(
         "A waker that only counts stands for the task. Arm: make and poll. Fire: all until it is woken. Take: the poll \
          that is ready, and the drop.",
     );

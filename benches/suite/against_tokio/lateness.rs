@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::rig::Rig;
 use super::{row, targets};
-use crate::support::{Axis, Chart, Comparison, Findings, Scale, Table, Unit, cpu_time, rounds};
+use crate::support::{Axis, Better, Chart, Comparison, Duel, Findings, Scale, Table, Unit, cpu_time, rounds};
 
 /// A light load: about four timers to a millisecond.
 const TIMERS: usize = 12_000;
@@ -63,17 +63,25 @@ pub(super) fn run(scale: Scale) -> Findings {
     let mut table = Table::new("Lateness", ["side", "p50", "p90", "p99", "p99.9", "most", "CPU for each"]);
     let mut chart = Chart::new(
         "lateness",
-        "Lateness, about four timers to a millisecond: left is better",
+        "Lateness, about four timers to a millisecond",
+        Better::Left,
         Axis::log("lateness in µs"),
         Axis::linear("% of timers within that"),
     );
+    let cpu_of = |side: usize| {
+        let cpu: Duration = found.iter().map(|sides| sides[side].cpu).sum();
+        cpu.as_nanos() as f64 / (timers * found.len()) as f64
+    };
     for (side, name) in SIDES.into_iter().enumerate() {
         let mut all = found[0][side].lateness.clone();
         found[1..].iter().for_each(|sides| all.add(&sides[side].lateness).expect("the same range"));
         let quantiles = [0.5, 0.9, 0.99, 0.999, 1.0];
         let cells = quantiles.map(|quantile| Unit::Nanos.show(all.value_at_quantile(quantile) as f64));
-        let cpu: Duration = found.iter().map(|sides| sides[side].cpu).sum();
-        let cpu = Unit::Nanos.show(cpu.as_nanos() as f64 / all.len() as f64);
+        let cpu = Unit::Nanos.show(cpu_of(side));
+        if side != TOKIO {
+            let what = format!("CPU for each, {name}");
+            table = table.duel(Duel::new(what, Unit::Nanos, cpu_of(side), (SIDES[TOKIO], cpu_of(TOKIO))));
+        }
         table = table.row([name.to_owned()].into_iter().chain(cells).chain([cpu]));
         let points = (1..200).map(|half| {
             let quantile = f64::from(half) / 200.0;

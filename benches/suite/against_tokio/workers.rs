@@ -8,7 +8,9 @@ use tokio::task::yield_now;
 
 use super::rig::{FAR, Rig};
 use super::{row, targets};
-use crate::support::{Axis, Chart, Comparison, Findings, Scale, Table, Unit, median, number, rounds, time};
+use crate::support::{
+    Axis, Better, Chart, Comparison, Findings, Scale, Table, Unit, median, number, rounds, target, time,
+};
 
 const TASKS: usize = 64;
 /// The sides, in this order.
@@ -19,6 +21,7 @@ const NONE: usize = 2;
 /// Of which the targets speak.
 const FROM: usize = 1;
 const TO: usize = 2;
+const GROWTH: f64 = 1.3;
 
 pub(super) fn run(scale: Scale) -> Findings {
     let each = scale.of(8_000);
@@ -94,7 +97,8 @@ pub(super) fn run(scale: Scale) -> Findings {
     }
     let mut chart = Chart::new(
         "workers",
-        "timeout(30 s, yield) in 64 tasks: more is better",
+        "timeout(30 s, yield) in 64 tasks",
+        Better::More,
         Axis::linear("worker threads"),
         Axis::linear("million operations per second"),
     );
@@ -108,7 +112,7 @@ pub(super) fn run(scale: Scale) -> Findings {
         format!("{} times", number(growth(OURS))),
         format!("{} times", number(growth(TOKIO))),
         String::new(),
-        "at least 1.3 times".into(),
+        target(format!("at least {GROWTH} times"), growth(OURS) >= GROWTH),
     ];
     let targets = targets().row(row(&cost, Some(0.5))).row(growths);
     Findings { tables: vec![targets, rates], charts: vec![chart] }

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use super::watch::LIMIT;
 use crate::rivals::host::runtime;
-use crate::support::{Findings, Scale, Table, Unit, resident_bytes};
+use crate::support::{Duel, Findings, Scale, Table, Unit, resident_bytes};
 
 const CONNECTIONS: usize = 1_000_000;
 
@@ -77,6 +77,13 @@ pub(super) fn run(scale: Scale) -> Findings {
              there is a connection, in whatever its task keeps; a timeout while a read waits, here in a box. A guard \
              limits writes as well.",
         );
+    let table =
+        [("`IdleGuard`", guard), ("timeout", ours)].into_iter().fold(table, |table, (what, ours)| match ours
+            .zip(tokio)
+        {
+            Some((ours, tokio)) => table.duel(Duel::new(what, Unit::Bytes, ours, ("tokio's timeout", tokio))),
+            None => table,
+        });
     drop((guards, our_timeouts, tokio_timeouts));
     table.into()
 }

@@ -1,7 +1,7 @@
 //! What the cases show of their rounds.
 
 use super::reads::{BARE, TOKIO, WAYS};
-use crate::support::{Table, Unit, median, number};
+use crate::support::{Duel, Table, Unit, median, number};
 
 /// A table of nanoseconds by round and in it by way of watching.
 pub(super) fn table(title: &str, found: &[Vec<f64>]) -> Table {
@@ -12,11 +12,24 @@ pub(super) fn table(title: &str, found: &[Vec<f64>]) -> Table {
         "divided by tokio's",
         "more, divided by tokio's",
     ];
-    WAYS.iter().enumerate().fold(Table::new(title, header), |table, (way, name)| {
+    let table = Table::new(title, header)
+        .ratio_within("divided by tokio's", "a read divided by one that tokio's timeout watches")
+        .ratio_within(
+            "more, divided by tokio's",
+            "what watching adds to a read divided by what tokio's timeout adds",
+        );
+    WAYS.iter().enumerate().fold(table, |table, (way, name)| {
         let of_rounds = |value: &dyn Fn(&[f64]) -> f64| median(found.iter().map(|round| value(round)));
         let is_watched = way != BARE;
         let ratio = of_rounds(&|round| round[way] / round[TOKIO]);
         let ratio_of_more = of_rounds(&|round| (round[way] - round[BARE]) / (round[TOKIO] - round[BARE]));
+        let table = if [BARE, TOKIO].contains(&way) {
+            table
+        } else {
+            let tokio = ("tokio's timeout", more(found, TOKIO));
+            let duel = Duel::new(format!("more than nothing, {name}"), Unit::Nanos, more(found, way), tokio);
+            table.duel(duel.with_ratio(ratio_of_more))
+        };
         table.row([
             (*name).to_owned(),
             Unit::Nanos.show(of_rounds(&|round| round[way])),

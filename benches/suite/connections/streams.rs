@@ -8,7 +8,7 @@ use tokio::io::{AsyncWrite, DuplexStream, duplex};
 use super::pool::{Peer, Pool};
 use super::reads::{BARE, Bench, Load, WAYS};
 use super::report::{more, table};
-use crate::support::{Axis, Chart, Findings, Scale};
+use crate::support::{Axis, Better, Chart, Findings, Scale};
 
 const CONNECTIONS: usize = 10_000;
 /// For the chart.
@@ -48,7 +48,8 @@ pub(super) fn run(scale: Scale) -> Findings {
     by_connections.sort_by_key(|(connections, _)| *connections);
     let mut chart = Chart::new(
         "connections",
-        "What it costs to watch a read that waits: less is better",
+        "What it costs to watch a read that waits",
+        Better::Less,
         Axis::log("connections"),
         Axis::linear("ns more than a read that nobody watches"),
     );

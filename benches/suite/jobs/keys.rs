@@ -12,7 +12,7 @@ use timingwheel::{Sleep, Stats, TimingWheel};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::coop::unconstrained;
 
-use crate::support::{Comparison, Findings, Scale, Table, compare, number, time};
+use crate::support::{Comparison, Findings, Scale, Table, compare, time};
 
 const PENDING: usize = 1_000_000;
 const OPERATIONS: usize = 300_000;
@@ -69,15 +69,15 @@ pub(super) fn run(scale: Scale) -> Findings {
     comparisons.push(replace(scale, &rig, &jobs, &mut sleeps));
     let moved = reset(scale, &rig, &jobs, &mut sleeps);
     let header = ["add and remove", "job", "timer", "job / timer", "target"];
-    let target = |comparison: &Comparison| {
-        let verdict = if comparison.ratio <= TARGET { "met" } else { "missed" };
-        format!("{} {verdict}", number(TARGET))
-    };
+    let table = Table::new("Jobs beside the timers that they are made of", header)
+        .ratio_within("job / timer", "`job` divided by `timer`");
     comparisons
         .iter()
-        .map(|comparison| [comparison.cells(), vec![target(comparison)]].concat())
-        .chain([moved, of_map].map(|without| [without.cells(), vec!["–".into()]].concat()))
-        .fold(Table::new("Jobs beside the timers that they are made of", header), Table::row)
+        .map(|comparison| (comparison, Some(TARGET)))
+        .chain([(&moved, None), (&of_map, None)])
+        .map(|(comparison, target)| [comparison.cells(), vec![comparison.target(target)]].concat())
+        .fold(table, Table::row)
+        .note("Target: what the ratio shall be at most.")
         .into()
 }
 

@@ -15,7 +15,7 @@ use super::{SLOTS, TIMEOUT};
 use crate::rivals::host::{ALTERNATIVE, runtime};
 use crate::rivals::timers::Tokio;
 use crate::structures::{IndexedHeap, LazyHeap, OurWheel};
-use crate::support::{Axis, Chart, Findings, Scale, Table, Unit};
+use crate::support::{Axis, Better, Chart, Duel, Findings, Scale, Table, Unit};
 
 /// The rate at which it is seen what a run costs without timers.
 const RATE_OF_NOTHING: f64 = 1_000_000.0;
@@ -24,43 +24,61 @@ struct Subject {
     name: &'static str,
     runtime: fn() -> Runtime,
     search: fn(Scale, &Runtime, Latency) -> Found,
+    /// For one of ours: the name of what it competes with.
+    rival: Option<&'static str>,
 }
+
+const HEAP: &str = "a heap with removal at once";
+const SLEEP: &str = "tokio::time::Sleep";
+const PURGATORY: &str = "a whole purgatory on a heap, as Kafka's old one";
 
 const SUBJECTS: &[Subject] = &[
     Subject {
         name: "a heap with lazy removal, as in Kafka's old purgatory",
         runtime,
         search: search::<Direct<LazyHeap>>,
+        rival: None,
     },
-    Subject { name: "a heap with removal at once", runtime, search: search::<Direct<IndexedHeap>> },
+    Subject { name: HEAP, runtime, search: search::<Direct<IndexedHeap>>, rival: None },
     Subject {
         name: "timingwheel::wheel::Hierarchy, 20 slots",
         runtime,
         search: search::<Direct<OurWheel<SLOTS>>>,
+        rival: Some(HEAP),
     },
-    Subject { name: "timingwheel::Sleep, 20 slots", runtime, search: search::<Sleeps<TimingWheel>> },
-    Subject { name: "tokio::time::Sleep", runtime, search: search::<Sleeps<Tokio>> },
+    Subject {
+        name: "timingwheel::Sleep, 20 slots",
+        runtime,
+        search: search::<Sleeps<TimingWheel>>,
+        rival: Some(SLEEP),
+    },
+    Subject { name: SLEEP, runtime, search: search::<Sleeps<Tokio>>, rival: None },
     #[cfg(tokio_unstable)]
     Subject {
         name: "tokio::time::Sleep, alternative timer",
         runtime: crate::rivals::host::alternative_runtime,
         search: search::<Sleeps<Tokio>>,
+        rival: None,
     },
+    Subject { name: PURGATORY, runtime, search: search::<HeapPurgatory>, rival: None },
     Subject {
-        name: "a whole purgatory on a heap, as Kafka's old one",
+        name: "timingwheel::Purgatory, 20 slots",
         runtime,
-        search: search::<HeapPurgatory>,
+        search: search::<Operations>,
+        rival: Some(PURGATORY),
     },
-    Subject { name: "timingwheel::Purgatory, 20 slots", runtime, search: search::<Operations> },
 ];
 
 pub(super) fn run(scale: Scale) -> Findings {
     let mut rows: Vec<Vec<String>> = SUBJECTS.iter().map(|subject| vec![subject.name.to_owned()]).collect();
-    let mut findings = Findings::default();
+    let (mut findings, mut duels) = (Findings::default(), Vec::new());
     for latency in LATENCIES {
+        // The highest, by subject.
+        let mut rates: Vec<Option<f64>> = Vec::new();
         let mut chart = Chart::new(
             latency.file,
-            &format!("Purgatory, requests complete {}", latency.name),
+            &format!("Requests complete {}", latency.name),
+            Better::LowerRight,
             Axis::log("million requests a second"),
             Axis::linear("part of the time in which the thread is busy, %"),
         );
@@ -72,12 +90,19 @@ pub(super) fn run(scale: Scale) -> Findings {
                 |run| [Unit::Count.show(run.rate), Unit::Nanos.show(run.nanos_each)],
             );
             row.extend([rate, each]);
+            rates.push(found.highest.map(|run| run.rate));
             // The others ended before they were busy all the time.
             let sustained = found.runs.iter().filter(|run| run.is_sustained);
             let points = sustained.map(|run| (run.rate / 1e6, run.busy * 100.0)).collect();
             chart = chart.series(subject.name, points);
         }
         findings.charts.push(chart);
+        duels.extend(SUBJECTS.iter().zip(&rates).filter_map(|(subject, ours)| {
+            let rival = subject.rival?;
+            let place = SUBJECTS.iter().position(|other| other.name == rival).expect("a rival is a subject");
+            let what = format!("requests a second, {}, {}", latency.name, subject.name);
+            Some(Duel::of_rates(what, Unit::Count, (*ours)?, (rival, rates[place]?)))
+        }));
     }
     let [first, second] = LATENCIES.map(|latency| latency.name);
     let header = [
@@ -88,6 +113,7 @@ pub(super) fn run(scale: Scale) -> Findings {
         "time for each".to_owned(),
     ];
     let table = rows.into_iter().fold(Table::new("The highest rate sustained", header), Table::row);
+    let table = duels.into_iter().fold(table, Table::duel);
     findings.tables.push(notes(scale, table));
     findings
 }

@@ -172,7 +172,8 @@ pub(super) fn run(scale: Scale) -> Findings {
             Table::new(
                 "Delay queues with 100,000 items",
                 ["operation, at random", "ours", "tokio-util", "ours / tokio-util"],
-            ),
+            )
+            .ratio("ours / tokio-util", "ours", "tokio-util"),
             Table::row,
         )
         .note("Delays are from 100 s to 1,000 s. Each row leaves its queue as full as it was.")

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use super::host::{ALTERNATIVE, Host, Spent, Visit, each_rival, ours, ours_with_short_tick};
 use super::paired::{self, Row, table};
 use super::timers::Timer;
-use crate::support::{Findings, Scale, Table, Unit, cpu_time};
+use crate::support::{Duel, Findings, Scale, Table, Unit, cpu_time};
 
 /// Two a millisecond: what is seen is the timer, and not how busy the machine is.
 const SPARSE: Load = Load { timers: 2_000, longest: Duration::from_millis(1_000) };
@@ -53,19 +53,28 @@ struct Firing {
     scale: Scale,
     ours: Host<TimingWheel>,
     lateness: Vec<[String; LATENESS.len()]>,
+    duels: Vec<Duel>,
     cost: Vec<Row>,
     /// How many timers of which rival did not fire while the cost was measured.
     lost: Vec<(&'static str, usize)>,
 }
 
 pub(super) fn run(scale: Scale) -> Findings {
-    let mut firing = Firing { scale, ours: ours(), lateness: Vec::new(), cost: Vec::new(), lost: Vec::new() };
+    let mut firing = Firing {
+        scale,
+        ours: ours(),
+        lateness: Vec::new(),
+        duels: Vec::new(),
+        cost: Vec::new(),
+        lost: Vec::new(),
+    };
     firing.visit(&ours_with_short_tick());
     each_rival(&mut firing);
-    let Firing { lateness, cost, lost, .. } = firing;
-    let lateness = lateness
+    let Firing { lateness, duels, cost, lost, .. } = firing;
+    let lateness = lateness.into_iter().fold(Table::new("Lateness", LATENESS), Table::row);
+    let lateness = duels
         .into_iter()
-        .fold(Table::new("Lateness", LATENESS), Table::row)
+        .fold(lateness, Table::duel)
         .note(format!(
             "{TURNS} times {} timers over {} s with delays to the microsecond, each awaited by a task; ours with a \
              tick of 1 ms. Lateness is what the task sees: the time from the deadline to when it runs. None of ours was \
@@ -100,6 +109,12 @@ impl Visit for Firing {
         }
         assert!(ours.early.is_empty() && ours.lost == 0, "ours are neither early nor lost: {ours:?}");
         self.lateness.push(lateness_row(name, &mut theirs, &mut ours));
+        for (percent, what) in [(50, "lateness, half within"), (99, "lateness, 99 % within")] {
+            if let Some((ours, its)) = ours.within(percent).zip(theirs.within(percent)) {
+                let nanos = |time: Duration| time.as_nanos() as f64;
+                self.duels.push(Duel::new(what, Unit::Nanos, nanos(ours), (name, nanos(its))));
+            }
+        }
         eprintln!("{name}: CPU");
         let before = self.ours.timer.stats().fired;
         let (mut our_lost, mut rival_lost) = (0, 0);
@@ -138,26 +153,26 @@ impl Seen {
         }
     }
 
-    /// As a cell: what so many of a hundred do not exceed.
-    fn within(&mut self, percent: usize) -> String {
+    /// What so many of a hundred do not exceed; nothing if none was late.
+    fn within(&mut self, percent: usize) -> Option<Duration> {
         self.late.sort_unstable();
-        show(self.late.get((self.late.len() * percent / 100).saturating_sub(1)))
+        self.late.get((self.late.len() * percent / 100).saturating_sub(1)).copied()
     }
 }
 
-fn show(time: Option<&Duration>) -> String {
+fn show(time: Option<Duration>) -> String {
     time.map_or_else(|| "-".to_owned(), |time| Unit::Nanos.show(time.as_nanos() as f64))
 }
 
 fn lateness_row(name: &str, theirs: &mut Seen, ours: &mut Seen) -> [String; LATENESS.len()] {
     [
         name.to_owned(),
-        theirs.within(50),
-        theirs.within(99),
-        ours.within(50),
-        ours.within(99),
+        show(theirs.within(50)),
+        show(theirs.within(99)),
+        show(ours.within(50)),
+        show(ours.within(99)),
         theirs.early.len().to_string(),
-        show(theirs.early.iter().max()),
+        show(theirs.early.iter().max().copied()),
         theirs.lost.to_string(),
     ]
 }

@@ -9,7 +9,10 @@ const HEADER: [&str; 7] =
 pub(super) type Row = [String; HEADER.len()];
 
 pub(super) fn table(title: &str, rows: Vec<Row>) -> Table {
-    rows.into_iter().fold(Table::new(title, HEADER), Table::row)
+    let table = Table::new(title, HEADER)
+        .ratio_to_each("ours / its", "ours beside it", "its time")
+        .ratio_to_each("ours / its, CPU", "our CPU beside it", "its CPU");
+    rows.into_iter().fold(table, Table::row)
 }
 
 /// Runs both sides in turn, and returns the cells of a row. The first pair, in which caches get warm, does

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::growth::{LONGEST_DELAY, Sample, Workload};
 use super::{SUBJECTS, Subject, agreement};
-use crate::support::{Axis, Chart, Findings, Scale, Table, Unit, median};
+use crate::support::{Axis, Better, Chart, Duel, Findings, Scale, Table, Unit, median};
 
 const SMALLEST: usize = 100;
 const LARGEST: usize = 10_000_000;
@@ -41,6 +41,9 @@ const ASPECTS: [Aspect; 3] = [
         nanos: |sample| sample.tick.nanos_each(),
     },
 ];
+
+/// The place of ours among the subjects.
+const OURS: usize = 0;
 
 /// For each size that was measured, the medians of the aspects.
 type Growth = Vec<(usize, [f64; ASPECTS.len()])>;
@@ -111,11 +114,22 @@ fn table(what: &Aspect, aspect: usize, sizes: &[usize], growths: &[Growth]) -> T
         };
         table = table.row(std::iter::once(subject.name.to_owned()).chain(sizes.iter().map(cell)));
     }
-    table
+    sizes.iter().enumerate().fold(table, |table, (place, size)| {
+        let what = format!(
+            "{} with {} pending, beside the best",
+            what.title.to_lowercase(),
+            Unit::Count.show(*size as f64)
+        );
+        let others = SUBJECTS.iter().zip(growths).skip(OURS + 1);
+        let at = others.filter_map(|(other, growth)| Some((other.name, growth.get(place)?.1[aspect])));
+        let best = at.min_by(|a, b| a.1.total_cmp(&b.1)).expect("some go to the end");
+        table.duel(Duel::new(what, Unit::Nanos, growths[OURS][place].1[aspect], best))
+    })
 }
 
 fn chart(what: &Aspect, aspect: usize, growths: &[Growth]) -> Chart {
-    let chart = Chart::new(what.file, what.title, Axis::log("timers pending"), Axis::log(what.label));
+    let chart =
+        Chart::new(what.file, what.title, Better::Less, Axis::log("timers pending"), Axis::log(what.label));
     SUBJECTS.iter().zip(growths).fold(chart, |chart, (subject, growth)| {
         let points = growth.iter().map(|&(size, nanos)| (size as f64, nanos[aspect])).collect();
         chart.series(subject.name, points)

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::{Deserialize, Serialize};
 
 use super::findings::Findings;
 use super::scale::Scale;
@@ -18,9 +19,10 @@ pub(crate) struct Case {
 }
 
 /// A case that ran, and what it found.
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Outcome {
-    pub(crate) name: &'static str,
-    pub(crate) question: &'static str,
+    pub(crate) name: String,
+    pub(crate) question: String,
     pub(crate) findings: Findings,
 }
 
@@ -75,7 +77,7 @@ pub(crate) fn run_in_child(case: &Case, scale: Scale, place: &str) -> Result<Out
     if !std::io::stderr().is_terminal() {
         eprintln!("{place} {}: {:.1} s", case.name, start.elapsed().as_secs_f64());
     }
-    Ok(Outcome { name: case.name, question: case.question, findings })
+    Ok(Outcome { name: case.name.into(), question: case.question.into(), findings })
 }
 
 /// Shown on a terminal only.

@@ -25,19 +25,29 @@ const LEGEND_LINE: i32 = 20;
 const MARKER: i32 = 4;
 /// Lines of more points than this have a marker on some of them only.
 const MARKERS: usize = 20;
-/// Told apart by those who see fewer colours too (Okabe and Ito's).
-const COLOURS: [RGBColor; 6] = [
+/// Told apart by those who see fewer colours too: Okabe and Ito's, then dark ones of Tol's. Each series has one of its own.
+const COLOURS: [RGBColor; 10] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
     RGBColor(204, 121, 167),
     RGBColor(230, 159, 0),
     RGBColor(86, 180, 233),
+    RGBColor(0, 0, 0),
+    RGBColor(136, 34, 85),
+    RGBColor(153, 153, 51),
+    RGBColor(140, 140, 140),
 ];
 
 /// # Errors
-/// If there is nothing to draw, or a value that its axis cannot show.
+/// If there is nothing to draw, a value that its axis cannot show, or a series for which there is no colour left.
 pub(crate) fn draw(chart: &Chart) -> Result<String, Box<dyn Error>> {
+    let (series, colours) = (chart.series.len(), COLOURS.len());
+    if series > colours {
+        return Err(
+            format!("{} has {series} series: there are colours for at most {colours}", chart.file).into()
+        );
+    }
     let mut svg = String::new();
     {
         let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
@@ -46,7 +56,7 @@ pub(crate) fn draw(chart: &Chart) -> Result<String, Box<dyn Error>> {
         let lines_more = places.last().map_or(0, |&(_, line)| line);
         let (head, body) = root.split_vertically(HEAD + lines_more * LEGEND_LINE);
         let title = (FONT, TITLE).into_text_style(&head).pos(Pos::new(HPos::Left, VPos::Top));
-        head.draw_text(&chart.title, &title, (LEFT, 10))?;
+        head.draw_text(&chart.caption(), &title, (LEFT, 10))?;
         legend(&head, &chart.series, &places)?;
         lines(&body, chart)?;
         root.present()?;
@@ -77,7 +87,7 @@ fn lines(area: &DrawingArea<SVGBackend<'_>, Shift>, chart: &Chart) -> Result<(),
         .y_label_formatter(&text)
         .draw()?;
     for (number, series) in chart.series.iter().enumerate() {
-        let colour = COLOURS[number % COLOURS.len()];
+        let colour = COLOURS[number];
         context.draw_series(LineSeries::new(series.points.iter().copied(), colour.stroke_width(2)))?;
         let every = series.points.len().div_ceil(MARKERS).max(1);
         let places = series.points.iter().step_by(every);
@@ -120,7 +130,7 @@ fn legend(
 ) -> Result<(), Box<dyn Error>> {
     for (number, (Series { name, .. }, &(left, line))) in all.iter().zip(places).enumerate() {
         let middle = HEAD - 16 + line * LEGEND_LINE;
-        let colour = COLOURS[number % COLOURS.len()];
+        let colour = COLOURS[number];
         let ends = vec![(left, middle), (left + SAMPLE, middle)];
         area.draw(&PathElement::new(ends, colour.stroke_width(2)))?;
         let place = (left + SAMPLE / 2, middle);

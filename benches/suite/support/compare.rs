@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::scale::Scale;
+use super::table::target;
 use super::text::{Unit, number};
 
 /// What both sides took, and how they compare.
@@ -30,6 +31,13 @@ impl Comparison {
     /// As cells: what, ours, the rival's, the ratio.
     pub(crate) fn cells(&self) -> Vec<String> {
         vec![self.name.into(), self.unit.show(self.ours), self.unit.show(self.rival), number(self.ratio)]
+    }
+
+    /// What the ratio shall be at most, and whether it is, as a cell. Without a limit it is there to be seen.
+    pub(crate) fn target(&self, limit: Option<f64>) -> String {
+        // As they are shown, so that a reader comes to the same verdict.
+        let shown = |value: f64| (value * 100.0).round();
+        limit.map(|limit| target(limit, shown(self.ratio) <= shown(limit))).unwrap_or_default()
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
-use super::findings::Table;
+use super::table::Table;
 
 /// The machine, how busy it is now, the compiler, the date, and the versions of the crates `compared`.
 ///
@@ -54,7 +54,7 @@ fn unknown() -> String {
     "unknown".into()
 }
 
-/// Ours, and those of our direct dependencies that are compared, as Cargo resolved them.
+/// Those of our direct dependencies that are compared, as Cargo resolved them.
 fn versions(compared: &[&str]) -> Result<Vec<(String, String)>, Box<dyn Error>> {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let rustc = output(&program("RUSTC", "rustc"), &["--version", "--verbose"])?;
@@ -69,13 +69,10 @@ fn versions(compared: &[&str]) -> Result<Vec<(String, String)>, Box<dyn Error>> 
     let direct: Vec<Value> =
         array(&node.unwrap_or_default()["deps"]).into_iter().map(|dep| dep["pkg"].clone()).collect();
     let packages = array(&metadata["packages"]);
-    [env!("CARGO_PKG_NAME")]
+    compared
         .iter()
-        .chain(compared)
         .map(|name| {
-            let is_it = |package: &&Value| {
-                package["name"] == **name && (package["id"] == *root || direct.contains(&package["id"]))
-            };
+            let is_it = |package: &&Value| package["name"] == **name && direct.contains(&package["id"]);
             let package =
                 packages.iter().find(is_it).ok_or_else(|| format!("{name} is no dependency of ours"))?;
             Ok(((*name).to_owned(), package["version"].as_str().unwrap_or_default().to_owned()))

@@ -5,8 +5,9 @@ use std::fmt::Write;
 use std::path::Path;
 use std::{fs, io};
 
-use super::case::Outcome;
-use super::findings::Table;
+use super::kept::Kept;
+use super::losses::{self, Summary};
+use super::table::Table;
 use super::{bars, chart};
 
 /// The command that makes the whole of it again.
@@ -20,20 +21,18 @@ const HEADING: &str = "# Measured";
 
 pub(crate) struct Report {
     page: String,
+    summary: Summary,
     /// Names of files, and what they hold.
     charts: Vec<(String, String)>,
 }
 
 impl Report {
-    /// Renders all of it. `made_on` describes the machine; `left_out` names the cases that did not run.
+    /// Renders all of it.
     ///
     /// # Errors
-    /// If a chart cannot be drawn, or if two have the same name.
-    pub(crate) fn new(
-        made_on: &Table,
-        outcomes: Vec<Outcome>,
-        left_out: &[&str],
-    ) -> Result<Self, Box<dyn Error>> {
+    /// If a chart cannot be drawn, or if two have the same name; or if a column seems to be of ratios and does not say
+    /// how they are made.
+    pub(crate) fn new(Kept { made_on, outcomes, left_out }: &Kept) -> Result<Self, Box<dyn Error>> {
         let mut page = format!("{HEADING}\n\n");
         if left_out.is_empty() {
             writeln!(page, "Made by `{COMMAND}`, each case in a process of its own.\n")?;
@@ -54,6 +53,10 @@ impl Report {
                 None => shared.push((table.clone(), 1)),
             }
         }
+        shared.iter().try_for_each(|(table, _)| declared(table))?;
+        let tables: Vec<&Table> = shared.iter().map(|(table, _)| table).collect();
+        let (summary, section) = losses::section(&tables)?;
+        writeln!(page, "{section}")?;
         shared.retain(|(_, parts)| *parts > 1);
         let mut charts = Vec::new();
         for (whole, _) in &shared {
@@ -76,14 +79,14 @@ impl Report {
                 if charts.iter().any(|(name, _)| *name == file) {
                     return Err(format!("two charts have the name {file}").into());
                 }
-                writeln!(page, "![{}]({file})\n", chart.title)?;
+                writeln!(page, "![{}]({file})\n", chart.caption())?;
                 charts.push((file, chart::draw(chart)?));
             }
         }
-        Ok(Self { page: format!("{}\n", page.trim_end()), charts })
+        Ok(Self { page: format!("{}\n", page.trim_end()), summary, charts })
     }
 
-    /// Writes it, and takes away the charts that an earlier one showed.
+    /// Writes it into a folder, and takes away the charts that an earlier one showed.
     pub(crate) fn write(&self, directory: &Path) -> io::Result<()> {
         fs::create_dir_all(directory)?;
         let page = directory.join("README.md");
@@ -108,5 +111,28 @@ impl Report {
             String::new()
         };
         fs::write(page, format!("{}{link}", self.page))
+    }
+
+    /// Puts the summary of what is lost into another page, in place of the one of an earlier report.
+    ///
+    /// # Errors
+    /// If the page cannot be read or written, or has no place for it.
+    pub(crate) fn renew_summary(&self, page: &Path) -> Result<(), Box<dyn Error>> {
+        let renewed = self.summary.renew(&fs::read_to_string(page)?);
+        Ok(fs::write(page, renewed.ok_or_else(|| format!("{} has no place for a summary", page.display()))?)?)
+    }
+}
+
+/// Fails if a column seems to be of ratios and does not say how they are made.
+fn declared(table: &Table) -> Result<(), String> {
+    let is_of_ratios = |title: &str| {
+        title.split(' ').any(|word| word == "ratio")
+            || [" / ", "divided by"].iter().any(|sign| title.contains(sign))
+    };
+    let mut ratios = table.header.iter().enumerate().filter(|(_, title)| is_of_ratios(title));
+    let silent = ratios.find(|(column, _)| table.ratios.iter().all(|ratio| ratio.column != *column));
+    match silent {
+        Some((_, title)) => Err(format!("«{}» does not say how its column `{title}` is made", table.title)),
+        None => Ok(()),
     }
 }

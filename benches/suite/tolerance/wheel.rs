@@ -50,17 +50,21 @@ pub(super) fn run(scale: Scale) -> Findings {
         "ratio",
         "target",
     ];
-    let mut table = Table::new("100,000 idle connections, the whole process", header);
+    let mut table = Table::new("100,000 idle connections, the whole process", header)
+        .ratio_within("ratio", "the CPU time with a tolerance divided by that without");
     let pairs: Vec<_> = found
         .iter()
         .map(|sides| (sides[TOLERANT].cpu.as_nanos() as f64, sides[EXACT].cpu.as_nanos() as f64))
         .collect();
-    let ratio = Comparison::of("", Unit::Nanos, &pairs).ratio;
+    let compared = Comparison::of("", Unit::Nanos, &pairs);
     for (side, name) in SIDES.into_iter().enumerate() {
         let of_runs = |value: &dyn Fn(&Run) -> f64| median(found.iter().map(|sides| value(&sides[side])));
         let in_a_second = |value: f64| value / period.as_secs_f64();
-        let (ratio, target) =
-            if side == TOLERANT { (number(ratio), TARGET.to_string()) } else { Default::default() };
+        let (ratio, target) = if side == TOLERANT {
+            (number(compared.ratio), compared.target(Some(TARGET)))
+        } else {
+            Default::default()
+        };
         table = table.row([
             name.into(),
             Unit::Count.show(of_runs(&|run| run.moved as f64)),
@@ -76,7 +80,7 @@ pub(super) fn run(scale: Scale) -> Findings {
         .note(format!(
             "CPU time of the process, 2 workers, over {} s, in which timers that were armed at any time before are moved, \
              cascade, fire and are armed anew; a waker that only counts stands for the task. What moves and arms them, ten \
-             times in a second, is in it. Ratio: the median of pairs of runs.",
+             times in a second, is in it.",
             period.as_secs()
         ))
         .into()

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::sides::{Load, Side, Sides};
 use super::targets::{row_of_values, targets};
 use super::timers::Timers;
-use crate::support::{Findings, Scale, Unit, median};
+use crate::support::{Findings, Scale, Unit, median, target};
 
 const WORKERS: usize = 4;
 const OTHERS: usize = 4;
@@ -20,7 +20,8 @@ const BLOCKED_IN_TEST: Duration = Duration::from_millis(50);
 /// Timers that the blocking task waits for before: at least so many, and at random some more.
 const BEFORE: usize = 3;
 const REPETITIONS: usize = 10;
-const TARGET: Duration = Duration::from_millis(10);
+/// The target, in nanoseconds.
+const LIMIT: f64 = 10e6;
 
 struct Blocked {
     length: Duration,
@@ -31,23 +32,27 @@ pub(super) fn run(scale: Scale) -> Findings {
     let count = if scale.is_test() { 1 } else { REPETITIONS };
     eprintln!("a worker that is blocked");
     let found = Sides::new(WORKERS).rounds(count, &Blocked { length });
-    let of = |value: fn(Vec<f64>) -> String| -> Vec<String> {
+    let by_side = |value: fn(Vec<f64>) -> f64| -> Vec<f64> {
         let sides = 0..found[0].len();
         sides.map(|side| value(found.iter().map(|sides| sides[side]).collect())).collect()
     };
-    let middle = of(|late| Unit::Nanos.show(median(late)));
-    let worst = of(|late| Unit::Nanos.show(late.into_iter().fold(0.0, f64::max)));
-    let missed = of(|late| {
-        let missed = late.into_iter().filter(|late| *late >= TARGET.as_nanos() as f64);
-        Unit::Count.show(missed.count() as f64)
-    });
-    let limit = format!("{} ms", TARGET.as_millis());
-    let target = format!("below {limit}");
-    let what = "worst lateness beside a blocked worker";
+    let middle = by_side(median);
+    let worst = by_side(|late| late.into_iter().fold(0.0, f64::max));
+    let missed = by_side(|late| late.into_iter().filter(|late| *late >= LIMIT).count() as f64);
+    let limit = Unit::Nanos.show(LIMIT);
+    let row = |what: String, unit: Unit, values: &[f64], target: String| {
+        let shown: Vec<String> = values.iter().map(|value| unit.show(*value)).collect();
+        row_of_values(what, &shown, target)
+    };
+    let late = |what: &str, values: &[f64]| {
+        let what = format!("worst lateness beside a blocked worker, {what} of {count}");
+        row(what, Unit::Nanos, values, target(format!("below {limit}"), values[0] < LIMIT))
+    };
+    let what = format!("the same, how many of {count} were not below {limit}");
     targets()
-        .row(row_of_values(format!("{what}, median of {count}"), &middle, &target))
-        .row(row_of_values(format!("{what}, worst of {count}"), &worst, &target))
-        .row(row_of_values(format!("the same, how many of {count} were not below {limit}"), &missed, "0"))
+        .row(late("median", &middle))
+        .row(late("worst", &worst))
+        .row(row(what, Unit::Count, &missed, target(0, missed[0] == 0.0)))
         .note(format!(
             "Beside a blocked worker: on {WORKERS} workers {OTHERS} tasks sleep for 10 ms in a loop. Another one's \
              timer fires, and that task blocks its worker for {} s.",

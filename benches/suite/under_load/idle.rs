@@ -9,7 +9,7 @@ use super::rivals::multi_thread;
 use super::sides::Side;
 use super::targets::{row_of_values, targets};
 use super::timers::{Timers, TokioTime};
-use crate::support::{Findings, Scale, Unit, context_switches, number, threads};
+use crate::support::{Findings, Scale, Unit, context_switches, number, target, threads};
 
 const WORKERS: usize = 2;
 const HOUR: Duration = Duration::from_secs(3600);
@@ -22,6 +22,9 @@ const SPREAD: Duration = Duration::from_secs(1);
 /// What is put off for long after a storm is done then.
 const CALM: Duration = Duration::from_secs(60);
 const WHEELS: usize = 200;
+/// The targets.
+const SWITCHES: u64 = 2;
+const THREADS: usize = 1;
 /// In each wheel a timer fires while another waits, so that all that a wheel needs is there.
 const SHORT: Duration = Duration::from_millis(10);
 
@@ -42,13 +45,19 @@ pub(super) fn run(scale: Scale) -> Findings {
     eprintln!("threads of {WHEELS} wheels");
     let of_wheels = threads_of_wheels(scale.of(WHEELS));
 
-    let switches = |value: fn(&Idle) -> u64| [&ours, &rival].map(|idle| Unit::Count.show(value(idle) as f64));
+    let switches = |when: &str, value: fn(&Idle) -> u64| {
+        let what = format!("switches in {} s, one far timer, {when}", WATCHED.as_secs());
+        let shown = [&ours, &rival].map(|idle| Unit::Count.show(value(idle) as f64));
+        row_of_values(what, &shown, target(format!("at most {SWITCHES}"), value(&ours) <= SWITCHES))
+    };
     let threads = of_wheels.map_or_else(|| "unknown".into(), |count| Unit::Count.show(count as f64));
-    let name = |when| format!("switches in {} s, one far timer, {when}", WATCHED.as_secs());
+    let target_of_threads =
+        of_wheels.map(|count| target(format!("at most {THREADS}"), count <= THREADS)).unwrap_or_default();
+    let what = format!("threads more with {WHEELS} wheels than with none");
     targets()
-        .row(row_of_values(name("fresh"), &switches(|idle| idle.fresh), "at most 2"))
-        .row(row_of_values(name("after a storm"), &switches(|idle| idle.after_storm), "at most 2"))
-        .row(row_of_values(format!("threads more with {WHEELS} wheels than with none"), &[threads], "at most 1"))
+        .row(switches("fresh", |idle| idle.fresh))
+        .row(switches("after a storm", |idle| idle.after_storm))
+        .row(row_of_values(what, &[threads], target_of_threads))
         .note(format!(
             "One far timer: an hour away, in a runtime of {WORKERS} workers that is alone in its process. One of the \
              switches is of the thread that watches. The storm is {} timers in a second, {} s before.",

@@ -3,10 +3,10 @@
 use std::io;
 use std::time::Duration;
 
-use timingwheel::{Elapsed, IdleGuard, Stats, TimingWheel};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use timingwheel::{IdleGuard, Stats, TimingWheel};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::UnixStream;
-use tokio::time::{Instant, error};
+use tokio::time::Instant;
 
 /// A timer that fired: its deadline, and how much later its task ran.
 #[derive(Clone, Copy, Debug)]
@@ -24,13 +24,15 @@ impl Fired {
     }
 }
 
+/// Each asks the library for what has a deadline, and leaves to this trait what is done with it.
 pub(super) trait Timers: Clone + Send + Sync + 'static {
     type Guarded: Guarded;
 
-    fn sleep(&self, duration: Duration) -> impl Future<Output = Fired> + Send;
+    /// A sleep with its deadline.
+    fn make(&self, duration: Duration) -> (Instant, impl Future<Output = ()> + Send);
 
     /// Nothing if `work` did not end within the limit.
-    fn timeout<F>(&self, limit: Duration, work: F) -> impl Future<Output = Option<F::Output>> + Send
+    fn limited<F>(&self, limit: Duration, work: F) -> impl Future<Output = Option<F::Output>> + Send
     where
         F: Future<Output: Send> + Send;
 
@@ -39,30 +41,59 @@ pub(super) trait Timers: Clone + Send + Sync + 'static {
 
     /// What the timers count themselves.
     fn stats(&self) -> Option<Stats>;
+
+    fn sleep(&self, duration: Duration) -> impl Future<Output = Fired> + Send {
+        async move {
+            let (deadline, sleep) = self.make(duration);
+            sleep.await;
+            Fired::now(deadline)
+        }
+    }
+
+    /// As [`limited`](Self::limited), and checked.
+    fn timeout<F>(&self, limit: Duration, work: F) -> impl Future<Output = Option<F::Output>> + Send
+    where
+        F: Future<Output: Send> + Send,
+    {
+        async move {
+            // At most as late as the timeout's own deadline, so a timeout that is early is seen.
+            let deadline = Instant::now() + limit;
+            let output = self.limited(limit, work).await;
+            if output.is_none() {
+                Fired::now(deadline);
+            }
+            output
+        }
+    }
 }
 
 pub(super) trait Guarded: Send + 'static {
-    fn read_exact(&mut self, bytes: &mut [u8]) -> impl Future<Output = io::Result<()>> + Send;
-    fn write_all(&mut self, bytes: &[u8]) -> impl Future<Output = io::Result<()>> + Send;
+    type Stream: AsyncRead + AsyncWrite + Send + Unpin;
+
+    fn stream(&mut self) -> &mut Self::Stream;
+
+    fn read_exact(&mut self, bytes: &mut [u8]) -> impl Future<Output = io::Result<()>> + Send {
+        async move { self.stream().read_exact(bytes).await.map(drop) }
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> impl Future<Output = io::Result<()>> + Send {
+        async move { self.stream().write_all(bytes).await }
+    }
 }
 
 impl Timers for TimingWheel {
     type Guarded = IdleGuard<UnixStream>;
 
-    async fn sleep(&self, duration: Duration) -> Fired {
+    fn make(&self, duration: Duration) -> (Instant, impl Future<Output = ()> + Send) {
         let sleep = self.sleep(duration);
-        let deadline = sleep.deadline();
-        sleep.await;
-        Fired::now(deadline)
+        (sleep.deadline(), sleep)
     }
 
-    async fn timeout<F>(&self, limit: Duration, work: F) -> Option<F::Output>
+    async fn limited<F>(&self, limit: Duration, work: F) -> Option<F::Output>
     where
         F: Future<Output: Send> + Send,
     {
-        let begun = Instant::now();
-        let result: Result<_, Elapsed> = self.timeout(limit, work).await;
-        in_time(result, begun + limit)
+        self.timeout(limit, work).await.ok()
     }
 
     fn guard(&self, stream: UnixStream, read_limit: Duration) -> Self::Guarded {
@@ -75,12 +106,10 @@ impl Timers for TimingWheel {
 }
 
 impl Guarded for IdleGuard<UnixStream> {
-    async fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()> {
-        AsyncReadExt::read_exact(self, bytes).await.map(drop)
-    }
+    type Stream = Self;
 
-    async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        AsyncWriteExt::write_all(self, bytes).await
+    fn stream(&mut self) -> &mut Self {
+        self
     }
 }
 
@@ -97,20 +126,16 @@ pub(super) struct TimedReads {
 impl Timers for TokioTime {
     type Guarded = TimedReads;
 
-    async fn sleep(&self, duration: Duration) -> Fired {
+    fn make(&self, duration: Duration) -> (Instant, impl Future<Output = ()> + Send) {
         let sleep = tokio::time::sleep(duration);
-        let deadline = sleep.deadline();
-        sleep.await;
-        Fired::now(deadline)
+        (sleep.deadline(), sleep)
     }
 
-    async fn timeout<F>(&self, limit: Duration, work: F) -> Option<F::Output>
+    async fn limited<F>(&self, limit: Duration, work: F) -> Option<F::Output>
     where
         F: Future<Output: Send> + Send,
     {
-        let begun = Instant::now();
-        let result: Result<_, error::Elapsed> = tokio::time::timeout(limit, work).await;
-        in_time(result, begun + limit)
+        tokio::time::timeout(limit, work).await.ok()
     }
 
     fn guard(&self, stream: UnixStream, read_limit: Duration) -> Self::Guarded {
@@ -123,19 +148,13 @@ impl Timers for TokioTime {
 }
 
 impl Guarded for TimedReads {
+    type Stream = UnixStream;
+
+    fn stream(&mut self) -> &mut UnixStream {
+        &mut self.stream
+    }
+
     async fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()> {
         tokio::time::timeout(self.limit, self.stream.read_exact(bytes)).await?.map(drop)
     }
-
-    async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes).await
-    }
-}
-
-/// `deadline` is at most as late as the timeout's own, so a timeout that is early is seen.
-fn in_time<T, E>(result: Result<T, E>, deadline: Instant) -> Option<T> {
-    if result.is_err() {
-        Fired::now(deadline);
-    }
-    result.ok()
 }
