@@ -48,7 +48,7 @@ impl Changes {
     }
 }
 
-fn poll(watch: &mut Watch<u8, ()>, waker: &Arc<CountingWaker>) -> Poll<Result<(), WatchError>> {
+fn poll(watch: &mut Watch<()>, waker: &Arc<CountingWaker>) -> Poll<Result<(), WatchError>> {
     Pin::new(watch).poll(&mut Context::from_waker(&waker.clone().into()))
 }
 
@@ -141,6 +141,36 @@ fn of_a_check_a_cancel_and_the_deadline_one_wins() {
             // One that finds it tried does not count it.
             Err(WatchError::Cancelled) => "cancelled",
             Err(error) => panic!("{error}"),
+        }
+    });
+}
+
+/// Fails if the wheel leaves no word with who tries the condition of an operation that nobody has polled, and if it does
+/// not end one that waits. A model has no runtime, so the wheel cannot leave the last try to a task.
+#[test]
+fn an_operation_that_nobody_polls_expires_as_it_is_checked() {
+    check(["completed", "expired"], || {
+        let (purgatory, shard) = purgatory();
+        let changes = Arc::new(Changes::default());
+        let mut watch = purgatory.watch([0], HOUR, changes.first());
+        let checks = thread::spawn({
+            let (purgatory, changes) = (purgatory.clone(), changes.clone());
+            move || {
+                changes.first.store(true, Ordering::Relaxed);
+                purgatory.check(&0)
+            }
+        });
+        turn(&shard, at(1), 8);
+        let completed = checks.join().unwrap();
+        assert_empty(&purgatory);
+        assert_eq!(Arc::strong_count(&changes), 1, "the condition is dropped");
+        let outcome = poll(&mut watch, &CountingWaker::new());
+        if completed == 1 {
+            assert_eq!(outcome, Poll::Ready(Ok(())));
+            "completed"
+        } else {
+            assert_eq!(outcome, Poll::Ready(Err(WatchError::Expired)));
+            "expired"
         }
     });
 }

@@ -1,7 +1,7 @@
-//! Turners as they arm the next turn, against those who insert and against each other.
+//! Turners that arm the next turn, against inserters and against each other.
 //!
-//! The invariant is the same in all of them: once all is quiet, and the driver's task has been polled once more if it has
-//! been woken, the timers of the runtime's park are set for the earliest expiration, or before.
+//! The invariant is the same in all models: once all threads are done, and the driver's task has been polled once more
+//! if it has been woken, the timers of the runtime's park are set for the earliest expiration, or for an earlier time.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -10,7 +10,7 @@ use super::checker::{check, check_most, thread};
 use super::{CountingWaker, OVERDUE, Parts, PolledDriver, Route, at, bring_forward, register};
 use crate::engine::alarm::Alarm;
 use crate::engine::shard::Shard;
-use crate::engine::watchdog::Watched;
+use crate::engine::watchdog::{Role, Watched};
 use crate::wheel::Nanos;
 
 const OUTCOMES: [&str; 2] = ["the driver sleeps", "the driver has been woken"];
@@ -28,7 +28,7 @@ pub(super) fn assert_not_overslept(
     if woken { "the driver has been woken" } else { "the driver sleeps" }
 }
 
-/// What the runtime's park does when its timer has come.
+/// Does what the runtime's park does when its timer is due.
 pub(super) fn spawn_park(driver: &PolledDriver) -> thread::JoinHandle<()> {
     let turn = driver.driver.park();
     thread::spawn(turn)
@@ -49,8 +49,8 @@ fn arm_while_the_driver_goes_to_sleep(route: Route) -> &'static str {
     assert_not_overslept(&mut driver, &alarm, at(1))
 }
 
-/// Fails if the inserter looks at `armed` before it publishes, if the driver looks at the shards again before it
-/// arms or not at all, and without either fence.
+/// Fails if the inserter checks `armed` before it publishes, if the driver checks the shards again before it arms or
+/// not at all, and without either fence.
 #[test]
 fn a_timer_armed_as_the_driver_goes_to_sleep_sets_the_timers() {
     check(["the driver sleeps"], || arm_while_the_driver_goes_to_sleep(Route::Park));
@@ -94,7 +94,7 @@ fn of_two_timers_armed_as_the_driver_goes_to_sleep_the_earlier_counts() {
     check_most(OUTCOMES, || two_arm_while_the_driver_goes_to_sleep(Route::Task));
 }
 
-/// Fails if an inserter does not look at `armed` again under the lock.
+/// Fails if an inserter does not check `armed` again under the lock.
 #[test]
 fn of_two_timers_armed_while_the_driver_sleeps_the_earlier_sets_the_timers() {
     check(["the driver sleeps"], || {
@@ -106,7 +106,7 @@ fn of_two_timers_armed_while_the_driver_sleeps_the_earlier_sets_the_timers() {
     });
 }
 
-/// Fails if whoever takes the time out of `armed` does not wake the driver.
+/// Fails if the thread that takes the time out of `armed` does not wake the driver.
 #[test]
 fn of_two_timers_armed_while_the_driver_sleeps_either_wakes_it() {
     check(["the driver has been woken"], || {
@@ -143,13 +143,13 @@ fn arm_while_parks_turn(shards: usize, parks: usize) -> &'static str {
     assert_not_overslept(&mut driver, &alarm, at(1))
 }
 
-/// Fails if a turner arms before it has looked at the shards a last time, and without either fence.
+/// Fails if a turner checks the shards for the last time before it arms, and without either fence.
 #[test]
 fn a_park_that_turns_loses_no_time_set_meanwhile() {
     check(["the driver sleeps"], || arm_while_parks_turn(2, 1));
 }
 
-/// Fails if the second turner takes the first one's look for its own.
+/// Fails if the second turner relies on the first one's check of the shards.
 #[test]
 fn of_two_that_turn_at_the_same_time_the_last_one_arms_for_the_earliest() {
     check_most(["the driver sleeps"], || arm_while_parks_turn(1, 2));
@@ -171,8 +171,8 @@ fn a_task_that_turns_as_the_park_does_loses_no_time_set_meanwhile() {
     });
 }
 
-/// Fails if the time that an inserter has set is that of its timer and not published, if a turn does not look again,
-/// and if a timer's task is woken before it can see that its deadline is reached.
+/// Fails if an inserter sets its timer's time without publishing it, if a turn does not check the shards again, and if
+/// a timer's task is woken before it can see that its deadline is reached.
 #[test]
 fn a_timer_that_is_due_as_the_park_turns_fires_then_or_has_the_park_called_again() {
     check(["at once", "when called again"], || {
@@ -196,17 +196,17 @@ fn a_timer_that_is_due_as_the_park_turns_fires_then_or_has_the_park_called_again
     });
 }
 
-/// What the watchdog does at a look, where neither the poller nor tokio's timers are to be had.
-fn look_after(alarm: &Alarm) {
+/// Does what the watchdog does at a patrol, for a runtime with neither a poller nor tokio's timers.
+fn patrol(alarm: &Alarm) {
     let hour_0 = at(0);
     if alarm.next_turn().is_some_and(|at| at <= hour_0) {
-        alarm.wake(true);
+        alarm.wake(Role::OnlyWaker);
     }
 }
 
 /// Fails if the watchdog wakes the task without having it turn.
 #[test]
-fn a_timer_of_a_wheel_that_only_the_watchdog_wakes_fires_by_its_next_look() {
+fn a_timer_of_a_wheel_that_only_the_watchdog_wakes_fires_by_its_next_patrol() {
     check(["fired"], || {
         let Parts { shards, alarm, mut driver, .. } = Parts::new(Route::Park, 1);
         let waker = CountingWaker::new();
@@ -219,12 +219,12 @@ fn a_timer_of_a_wheel_that_only_the_watchdog_wakes_fires_by_its_next_look() {
         });
         let watchdog = thread::spawn({
             let alarm = alarm.clone();
-            move || look_after(&alarm)
+            move || patrol(&alarm)
         });
         assert_eq!(driver.poll(), Poll::Pending);
         inserter.join().unwrap();
         watchdog.join().unwrap();
-        look_after(&alarm);
+        patrol(&alarm);
         if driver.is_woken() {
             assert_eq!(driver.poll(), Poll::Pending);
         }

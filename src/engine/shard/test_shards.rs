@@ -1,4 +1,4 @@
-//! Shards by themselves, for tests that are their drivers, and a waker that asks its shard.
+//! For tests: shards without a driver, whose part the test plays, and a waker that takes its shard's lock.
 
 use std::sync::{Arc, Weak};
 use std::task::Wake;
@@ -10,7 +10,7 @@ use crate::platform::clock::Clock;
 use crate::telemetry::notes::Notes;
 use crate::wheel::{Hierarchy, Resolution};
 
-/// The shard of this `number` among so many.
+/// Shard `number.0` of `number.1`.
 pub(super) fn shard(number: (usize, usize), tick: Duration, slots: usize) -> Shard {
     let clock = Clock::start();
     let alarm = Arc::new(Alarm::new(clock, false, 1, Notes::of("alone".into())));
@@ -18,12 +18,12 @@ pub(super) fn shard(number: (usize, usize), tick: Duration, slots: usize) -> Sha
     Shard::new(number, Hierarchy::new(tick, slots), clock, alarm, None)
 }
 
-/// The only one, with ticks of a millisecond.
+/// The only shard of a wheel with ticks of a millisecond.
 pub(super) fn lone_shard() -> Shard {
     shard((0, 1), Duration::from_millis(1), 64)
 }
 
-/// Counts what is pending as it is dropped, for which it takes the lock.
+/// A waker that counts the pending timers as it is dropped. For that it takes the lock.
 pub(super) struct Counts(pub(super) Weak<Shard>);
 
 impl Wake for Counts {

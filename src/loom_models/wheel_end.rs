@@ -1,4 +1,4 @@
-//! The end of a wheel, against those who still use it and against the driver.
+//! The end of a wheel, against threads that still use it and against the driver.
 
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::engine::bound::Bound;
 use crate::engine::driver::Shards;
 use crate::handle::timing_wheel::TimingWheel;
 
-/// Fails if the end is noted after the timers have been taken out, with the lock let go in between, if who
-/// registers does not look for it under the lock, and if a registration that is refused keeps its place.
+/// Fails if the end is noted after the timers have been taken out, with the lock released in between; if a thread that
+/// registers does not check for the end under the lock; and if a registration that is refused keeps its place.
 #[test]
 fn a_timer_registered_as_the_wheel_ends_is_refused_or_woken() {
     check(["refused", "woken"], || {
@@ -66,7 +66,8 @@ fn a_timer_that_fires_as_the_wheel_ends_is_woken_once() {
     });
 }
 
-/// Polls the driver while another thread ends its wheel. It ends then, or is woken and ends when polled again.
+/// Polls the driver while another thread ends its wheel. The driver ends at once, or is woken and ends when it is
+/// polled again.
 fn assert_driver_ends(mut driver: PolledDriver, end_wheel: impl FnOnce() + Send + 'static) -> &'static str {
     let end = thread::spawn(end_wheel);
     let first = driver.poll();
@@ -79,7 +80,8 @@ fn assert_driver_ends(mut driver: PolledDriver, end_wheel: impl FnOnce() + Send 
     "when woken"
 }
 
-/// Fails if shutting down does not wake the driver, and if the driver registers its waker after it has looked.
+/// Fails if shutting down does not wake the driver, and if the driver registers its waker after it has checked for the
+/// end.
 #[test]
 fn a_wheel_shut_down_as_the_driver_goes_to_sleep_wakes_it() {
     check(["at once", "when woken"], || {
@@ -87,14 +89,14 @@ fn a_wheel_shut_down_as_the_driver_goes_to_sleep_wakes_it() {
         let wheel = TimingWheel::from_parts(shards, driven, alarm, None);
         let handle = wheel.clone();
         let outcome = assert_driver_ends(driver, move || assert_eq!(handle.shutdown(), 0));
-        // Until here, because the driver also ends with the last handle.
+        // The handle is kept until here, because the driver also ends with the last handle.
         drop(wheel);
         outcome
     });
 }
 
-/// Fails if the last shard to go does not wake the driver, and if the driver registers its waker after it has
-/// looked.
+/// Fails if the last shard to go does not wake the driver, and if the driver registers its waker after it has checked
+/// for the end.
 #[test]
 fn a_wheel_dropped_as_the_driver_goes_to_sleep_wakes_it() {
     check(["at once", "when woken"], || {
@@ -103,8 +105,8 @@ fn a_wheel_dropped_as_the_driver_goes_to_sleep_wakes_it() {
     });
 }
 
-/// Fails if the last shard to go is found in two steps, and if the driver registers its waker after it has
-/// looked.
+/// Fails if a shard finds out in two steps whether it is the last, and if the driver registers its waker after it has
+/// checked for the end.
 #[test]
 fn of_two_shards_dropped_as_the_driver_goes_to_sleep_the_last_wakes_it() {
     check(["at once", "when woken"], || {

@@ -1,4 +1,4 @@
-//! Tests of a shard by itself, whose driver is the test, against a list of timers.
+//! A shard against a plain list of timers. The test plays the driver.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Shard, Turn, testing};
+use super::{Shard, ShardTurn, test_shards};
 use crate::platform::clock::Clock;
 use crate::platform::waker_id::{KnownWaker, WakerId};
 use crate::telemetry::stats::Stats;
@@ -64,7 +64,7 @@ struct Model {
 
 impl Model {
     fn new() -> Self {
-        let shard = testing::shard((0, 1), Duration::from_nanos(TICK), SLOTS);
+        let shard = test_shards::shard((0, 1), Duration::from_nanos(TICK), SLOTS);
         let tasks = [(); TASKS].map(|()| {
             let counter = Arc::<KnownWaker>::default();
             (counter.clone(), counter.into())
@@ -76,7 +76,7 @@ impl Model {
         WakerId::of(&self.tasks[task].1).expect("it is known")
     }
 
-    /// As the first poll of a sleep.
+    /// Does what the first poll of a sleep does.
     fn arm(&mut self, task: usize, after: u64) -> Result<(), TestCaseError> {
         let deadline = Nanos(self.now.0 + after);
         let waker = &self.tasks[task].1;
@@ -114,7 +114,7 @@ impl Model {
         &mut self.live[which % len]
     }
 
-    /// Moves it to a deadline ahead.
+    /// Moves a timer to a deadline ahead.
     fn move_to(&mut self, which: usize, to: Nanos, is_tolerant: bool) -> Result<(), TestCaseError> {
         let Live { key, deadline, .. } = *self.some_live(which);
         let is_pending = if is_tolerant {
@@ -133,7 +133,7 @@ impl Model {
         self.now = Nanos(self.now.0 + nanos);
         let before = self.wakes();
         let mut expired = Vec::new();
-        while self.shard.turn(self.now, self.now, batch, &mut expired) == Turn::More {}
+        while self.shard.turn(self.now, self.now, batch, &mut expired) == ShardTurn::More {}
         expired.into_iter().for_each(Waker::wake);
         let mut fired = [0; TASKS];
         let state = self.shard.state.lock();
@@ -227,7 +227,8 @@ fn the_next_timer_has_the_entry_and_the_waker_of_the_last_or_its_own() {
     }
 }
 
-/// Of those that were dropped elsewhere; but one is left, so that the driver is on its way, and all of them among very many.
+/// One of those that were dropped elsewhere is left, so that the driver need not be asked to come anew. Among very many
+/// timers all of them are left.
 #[test]
 fn a_timer_without_one_of_its_own_shard_takes_the_place_of_one_that_was_dropped_elsewhere() {
     for is_crowd in [false, true] {

@@ -1,12 +1,12 @@
-//! What the thread sleeps on where there is no timerfd. When others put it off it still wakes at the old time, and
-//! sleeps again.
+//! What the watchdog's thread sleeps on where there are no timerfds. When another thread puts the patrol off, the
+//! watchdog's thread still wakes at the old time, and sleeps again.
 
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 #[derive(Debug)]
-pub(super) struct LookTimer {
+pub(super) struct PatrolTimer {
     times: Mutex<Times>,
     changed: Condvar,
 }
@@ -15,11 +15,11 @@ pub(super) struct LookTimer {
 struct Times {
     /// When the wait is to end.
     end: Option<Instant>,
-    /// When the thread wakes: not before it is notified, if never.
+    /// When the thread wakes by itself. `None`: only when it is notified.
     wakes: Option<Instant>,
 }
 
-impl LookTimer {
+impl PatrolTimer {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self { times: Mutex::default(), changed: Condvar::new() })
     }
@@ -28,10 +28,10 @@ impl LookTimer {
         self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the [`wait`](Self::wait) so much later, in place of what was set before; without a time never.
+    /// Ends the [`wait`](Self::wait) after `delay`, instead of when it was to end before. `None` means never.
     pub(super) fn set(&self, delay: Option<Duration>) {
         let mut times = self.lock();
-        // One that lies too far ahead for an instant never comes.
+        // An end that is too far ahead for an `Instant` never comes.
         times.end = delay.and_then(|delay| Instant::now().checked_add(delay));
         if times.end.is_some_and(|end| times.wakes.is_none_or(|wakes| end < wakes)) {
             self.changed.notify_one();

@@ -14,19 +14,19 @@ use crate::timers::sleep::Sleep;
 /// A sleep until `at(1)`, registered for the task of `waker`, with its shard and its wheel.
 fn sleep(waker: &Arc<CountingWaker>) -> (Sleep, Arc<Shard>, TimingWheel) {
     let Parts { shards, driven, alarm, driver } = Parts::new(Route::Park, 1);
-    // It would end the wheel as it is dropped.
+    // Dropping the driver would end the wheel.
     std::mem::forget(driver);
     let shard = shards[0].clone();
     let wheel = TimingWheel::from_parts(shards, driven, alarm, None);
     let mut sleep = wheel.sleep(HOUR);
-    assert!(sleep.poll_elapsed(&mut Context::from_waker(&waker.clone().into())).is_pending());
+    assert!(sleep.poll_try_wait(&mut Context::from_waker(&waker.clone().into())).is_pending());
     (sleep, shard, wheel)
 }
 
-/// Polls with a clone of the waker, whose clones have its address, as those of most executors do. The model
-/// checker's first one differs from them, so polls with it would never find that the waker is the same.
+/// Polls with a clone of the waker. All clones have the same address, as those of most executors do. Only the first
+/// waker of the model checker has another, so polls with it would never find that the waker is the same.
 fn poll(sleep: &mut Sleep, cx: &Context<'_>) -> Poll<Result<(), Error>> {
-    sleep.poll_elapsed(&mut Context::from_waker(&cx.waker().clone()))
+    sleep.poll_try_wait(&mut Context::from_waker(&cx.waker().clone()))
 }
 
 /// Waits as another task, and starts `other` after its first poll.
@@ -53,8 +53,8 @@ fn a_task_that_is_woken_finds_its_deadline_reached() {
     });
 }
 
-/// Fails if a poll by another task leaves the waker as it is, and if it takes an entry that is gone for one that
-/// is pending.
+/// Fails if a poll by another task leaves the waker as it is, and if such a poll takes an entry that is gone for a
+/// pending one.
 #[test]
 fn a_task_that_takes_a_sleep_over_as_it_fires_finds_it_elapsed_or_is_woken() {
     check(["the first task was woken", "the second task was woken"], || {
@@ -67,7 +67,8 @@ fn a_task_that_takes_a_sleep_over_as_it_fires_finds_it_elapsed_or_is_woken() {
     });
 }
 
-/// Fails if the end does not count as reached, and if that is published after the tasks have been woken.
+/// Fails if the end does not make every deadline count as reached, and if this is published after the tasks have been
+/// woken.
 #[test]
 fn a_task_whose_wheel_ends_gets_the_error() {
     check(["error"], || {
@@ -78,7 +79,7 @@ fn a_task_whose_wheel_ends_gets_the_error() {
     });
 }
 
-/// Fails for the reasons of the two before.
+/// Fails for the reasons of the two models before.
 #[test]
 fn a_task_that_takes_a_sleep_over_as_the_wheel_ends_gets_the_error() {
     check(["the first task was woken", "the second task was woken"], || {

@@ -1,4 +1,4 @@
-//! What the thread sleeps on: a timerfd, which others put off without waking the thread.
+//! What the watchdog's thread sleeps on: a timerfd. Other threads put it off without waking the thread.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,16 +9,16 @@ use rustix::time::{
 };
 
 #[derive(Debug)]
-pub(super) struct LookTimer {
+pub(super) struct PatrolTimer {
     timer: OwnedFd,
 }
 
-impl LookTimer {
+impl PatrolTimer {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self { timer: timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)? })
     }
 
-    /// Ends the [`wait`](Self::wait) so much later, in place of what was set before; without a time never.
+    /// Ends the [`wait`](Self::wait) after `delay`, instead of when it was to end before. `None` means never.
     pub(super) fn set(&self, delay: Option<Duration>) {
         let never = Timespec { tv_sec: 0, tv_nsec: 0 };
         let delay = delay.map_or(never, |delay| {
@@ -26,13 +26,13 @@ impl LookTimer {
             Timespec { tv_sec: delay.as_secs().cast_signed(), tv_nsec: delay.subsec_nanos().into() }
         });
         let once = Itimerspec { it_interval: never, it_value: delay };
-        // It fails for a wrong descriptor or time only, which these are not.
+        // It fails only for a wrong descriptor or a wrong time. These are right.
         let set = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once);
         debug_assert!(set.is_ok(), "{set:?}");
     }
 
     pub(super) fn wait(&self) {
-        // Interrupted by a signal, the thread looks at the wheels for nothing.
+        // If a signal interrupts it, the thread patrols for nothing.
         _ = rustix::io::read(&self.timer, &mut [0; 8]);
     }
 }

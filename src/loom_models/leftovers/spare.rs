@@ -1,68 +1,13 @@
-//! The entry of a dropped timer, which the next timer takes over, against the driver and against others.
+//! The spare, which the next timer takes over, against the driver and against others.
 
-use std::sync::Arc;
 use std::task::Waker;
 
-use super::checker::{check, check_most, thread};
-use super::{CountingWaker, FULL_BATCH, at, register, shard, spawn_turn, turn};
-use crate::engine::shard::Shard;
-use crate::platform::waker_id::WakerId;
-use crate::telemetry::stats::Stats;
-use crate::wheel::{Key, Nanos, Progress};
+use super::super::checker::{check, check_most, thread};
+use super::super::{CountingWaker, FULL_BATCH, at, register, shard, spawn_turn, turn};
+use super::{Task, clear, stats};
+use crate::wheel::{Nanos, Progress};
 
-/// Who arms timers and drops them.
-pub(super) struct Task {
-    shard: Arc<Shard>,
-    pub(super) counter: Arc<CountingWaker>,
-    pub(super) waker: Waker,
-}
-
-impl Task {
-    pub(super) fn new(shard: &Arc<Shard>) -> Self {
-        let counter = CountingWaker::new();
-        Self { shard: shard.clone(), waker: counter.clone().into(), counter }
-    }
-
-    fn id(&self) -> WakerId {
-        WakerId::of(&self.waker).expect("of the first kinds")
-    }
-
-    pub(super) fn arm(&self, deadline: Nanos) -> Key {
-        let registered = self.shard.register(at(0), deadline, self.waker.clone());
-        registered.expect("not refused").expect("not due")
-    }
-
-    fn take_over(&self, deadline: Nanos) -> Option<Key> {
-        self.shard.take_over(at(0), deadline, &self.waker, self.id())
-    }
-
-    fn discard(&self, key: Key, deadline: Nanos) {
-        self.shard.discard(key, deadline, Some(self.id()));
-    }
-
-    /// Whether its waker is in no entry any more.
-    pub(super) fn is_let_go(&self) -> bool {
-        Arc::strong_count(&self.counter) == 2
-    }
-}
-
-pub(super) fn stats(shard: &Shard) -> Stats {
-    let mut stats = Stats::default();
-    shard.add_to(&mut stats);
-    stats
-}
-
-/// What the driver does when it comes after a second. Who has something here must have had it come.
-pub(super) fn let_go(shard: &Shard, tasks: &[&Task]) {
-    assert!(
-        tasks.iter().all(|task| task.is_let_go()) || shard.next_turn() < at(1),
-        "the driver does not come"
-    );
-    turn(shard, at(1), FULL_BATCH);
-    assert!(tasks.iter().all(|task| task.is_let_go()), "a waker is kept");
-}
-
-/// Fails if the driver does not take out what was left before it hands out.
+/// Fails if the driver does not clear the leftovers before it hands out.
 #[test]
 fn a_timer_that_is_dropped_as_it_fires_has_fired_by_then_or_does_not() {
     check(["dropped", "fired"], || {
@@ -77,20 +22,20 @@ fn a_timer_that_is_dropped_as_it_fires_has_fired_by_then_or_does_not() {
         let stats = stats(&shard);
         assert_eq!((stats.pending, stats.fired, stats.cancelled), (0, fired, 1 - fired));
         assert_eq!(task.counter.count() as u64, fired);
-        let_go(&shard, &[&task]);
+        clear(&shard, &[&task]);
         if fired > 0 { "fired" } else { "dropped" }
     });
 }
 
-/// Fails if the next timer takes it without the lock.
+/// Fails if the next timer takes the spare without the lock.
 #[test]
 fn a_timer_that_takes_over_as_the_driver_turns_fires_at_its_own_deadline() {
-    // Later than the one before, and earlier.
+    // Once the new deadline is later than the one before, once earlier.
     for (before, deadline) in [(1, 3), (4, 2)] {
         check(["taken over", "not taken over"], move || {
             let shard = shard(None);
             let task = Task::new(&shard);
-            // What there is a turn for.
+            // This timer gives the turn something to do.
             register(&shard, at(1), &CountingWaker::new());
             let key = task.arm(at(before));
             task.discard(key, at(before));
@@ -103,21 +48,21 @@ fn a_timer_that_takes_over_as_the_driver_turns_fires_at_its_own_deadline() {
             turn(&shard, at(deadline), FULL_BATCH);
             assert_eq!((task.counter.count(), shard.pending()), (1, 0));
             task.discard(key, at(deadline));
-            assert!(task.is_let_go());
+            assert!(task.has_no_entry());
             if taken_over.is_some() { "taken over" } else { "not taken over" }
         });
     }
 }
 
-/// Fails if only the clock is asked whether the deadline has passed, and not the wheel: then one that is dropped counts as
-/// handed out, and fires after that.
+/// Fails if only the clock is asked whether the deadline has passed, and not the wheel: then a timer that is dropped
+/// counts as handed out, and fires all the same.
 #[test]
 fn a_timer_that_takes_over_as_its_deadline_passes_fires_or_is_found_due() {
     for is_dropped in [false, true] {
         check(["armed", "found due"], move || {
             let shard = shard(None);
             let task = Task::new(&shard);
-            // What there is a turn for.
+            // This timer gives the turn something to do.
             register(&shard, at(1), &CountingWaker::new());
             let key = task.arm(at(4));
             let driver = spawn_turn(&shard, at(2), FULL_BATCH);
@@ -142,7 +87,7 @@ fn a_timer_that_takes_over_as_its_deadline_passes_fires_or_is_found_due() {
     }
 }
 
-/// Fails if the next timer does not look whether the entry is still that one.
+/// Fails if the next timer does not check whether the entry is still that of the dropped timer.
 #[test]
 fn a_timer_that_is_dropped_when_its_place_has_gone_to_another_does_not_give_that_away() {
     check(["dropped", "fired"], || {
@@ -165,21 +110,21 @@ fn a_timer_that_is_dropped_when_its_place_has_gone_to_another_does_not_give_that
     });
 }
 
-/// Fails if who finds that the driver is to come does not know that it has been: so if what is here is looked at, and
-/// not swapped, after it was told that the driver need not come.
+/// Fails if a thread still believes that the driver is to come after the driver has been here. This happens if clearing
+/// only reads the spare's key, and does not swap it, after it has published that the driver need not come.
 #[test]
-fn a_timer_dropped_as_the_driver_lets_go_of_others_is_let_go_in_time() {
+fn a_timer_dropped_as_the_driver_lets_go_of_others_has_no_entry_in_time() {
     check(["at once", "later"], || {
         let shard = shard(None);
         let (task, other) = (Task::new(&shard), Task::new(&shard));
         let keys = [task.arm(at(4)), other.arm(at(4))];
-        // It has the driver come.
+        // This asks the driver to come.
         shard.leave_in_batch(keys[1]);
         let driver = spawn_turn(&shard, at(1), FULL_BATCH);
         task.discard(keys[0], at(4));
         driver.join().unwrap();
-        let outcome = if task.is_let_go() { "at once" } else { "later" };
-        let_go(&shard, &[&task, &other]);
+        let outcome = if task.has_no_entry() { "at once" } else { "later" };
+        clear(&shard, &[&task, &other]);
         outcome
     });
     check(["at once", "later"], || {
@@ -191,13 +136,13 @@ fn a_timer_dropped_as_the_driver_lets_go_of_others_is_let_go_in_time() {
         let driver = spawn_turn(&shard, at(1), FULL_BATCH);
         task.discard(key, at(5));
         driver.join().unwrap();
-        let outcome = if task.is_let_go() { "at once" } else { "later" };
-        let_go(&shard, &[&task]);
+        let outcome = if task.has_no_entry() { "at once" } else { "later" };
+        clear(&shard, &[&task]);
         outcome
     });
 }
 
-/// Fails if the key is stored where it is now compared and exchanged, and if its waker is not looked at under the lock.
+/// Fails if the key is stored where it is now compared and exchanged, and if the waker is not compared under the lock.
 #[test]
 fn of_timers_dropped_at_once_one_is_left_and_the_next_of_its_task_takes_it_over() {
     check_most(["the first's", "the second's", "nobody's"], || {
@@ -220,12 +165,12 @@ fn of_timers_dropped_at_once_one_is_left_and_the_next_of_its_task_takes_it_over(
         let taken_over = tasks[1].take_over(at(5));
         turn(&shard, at(5), FULL_BATCH);
         assert_eq!(tasks[1].counter.count(), usize::from(taken_over.is_some()));
-        let_go(&shard, &[&tasks[0], &tasks[1]]);
+        clear(&shard, &[&tasks[0], &tasks[1]]);
         if taken_over.is_some() { "the second's" } else { "nobody's" }
     });
 }
 
-/// Fails if an ended shard is not found to have ended.
+/// Fails if taking over does not check whether the shard has ended.
 #[test]
 fn a_timer_that_is_dropped_as_the_wheel_ends_is_not_taken_over_after_that() {
     check_most(["taken over", "not taken over"], || {
@@ -247,7 +192,7 @@ fn a_timer_that_is_dropped_as_the_wheel_ends_is_not_taken_over_after_that() {
         assert!(taken_over.is_none() || !had_ended);
         end.join().unwrap();
         assert_eq!((shard.next_expiration(), shard.pending()), (Nanos::MAX, 0));
-        assert!(task.is_let_go());
+        assert!(task.has_no_entry());
         if taken_over.is_some() { "taken over" } else { "not taken over" }
     });
 }
