@@ -87,9 +87,7 @@ pub(crate) fn report(
         let column = table.column_mut(column).ok_or("the table has fewer columns")?;
         column.set_cell_alignment(CellAlignment::Right);
     }
-    println!(
-        "{table}\n\nEach number is of those held up by the machine, closed by the server, and left open."
-    );
+    println!("{table}\n\nEach number is the sum of those held up by the machine, closed and left open.");
     println!(
         "The wheel saw {} timers for {} connections, and {} are left.",
         HumanCount(stats.armed),

@@ -63,7 +63,8 @@ async fn run(Settings { tasks, seconds, port, .. }: Settings) -> Result<Vec<Stri
     let (status, words) = scraper.get("/health").await?;
     if status != StatusCode::OK {
         // A machine that stalls is no fault of this program: it is shown, but only what must not be is a problem.
-        println!("After the load: {words}");
+        println!("After the load:");
+        words.split([':', ';']).for_each(|words| println!("  {}", words.trim()));
     }
 
     let timers: Vec<_> = std::iter::from_fn(|| wheel.try_sleep(Duration::from_secs(3_600)).ok()).collect();
@@ -73,7 +74,7 @@ async fn run(Settings { tasks, seconds, port, .. }: Settings) -> Result<Vec<Stri
         HumanCount(timers.len() as u64),
         status.as_u16()
     );
-    words.split(": ").for_each(|words| println!("  {words}"));
+    words.split([':', ';']).map(str::trim).for_each(|words| println!("  {words}"));
     println!();
     if status != StatusCode::SERVICE_UNAVAILABLE || !words.contains("1 timers were refused, the limit is 0") {
         problems.push(format!("a wheel that refuses timers is told to be in good health: {status}, {words}"));

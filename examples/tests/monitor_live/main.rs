@@ -4,8 +4,8 @@
 //! run only when they are asked for, as `.ci/run` does:
 //!
 //! ```sh
-//! cargo build --release --all-features --example monitor
-//! cargo test --release --all-features --test monitor_live -- --ignored
+//! cargo build --release --workspace --all-features --example monitor
+//! cargo test --release --workspace --all-features --test monitor_live -- --ignored
 //! ```
 
 mod browser;

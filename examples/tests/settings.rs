@@ -13,7 +13,7 @@ fn examples() -> PathBuf {
 
 /// All that have settings: each has a folder.
 fn names() -> Vec<String> {
-    let folders = std::fs::read_dir("examples").expect("the folder of examples");
+    let folders = std::fs::read_dir(env!("CARGO_MANIFEST_DIR")).expect("the folder of examples");
     let folders = folders.map(|folder| folder.expect("a folder").path());
     let mut names: Vec<_> = folders
         .filter(|folder| folder.join("main.rs").exists())
