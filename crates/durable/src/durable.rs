@@ -14,6 +14,7 @@ use crate::builder::Builder;
 use crate::error::Error;
 use crate::id::TimerId;
 use crate::kind::Kind;
+use crate::outcome::{Cancelled, Moved};
 use crate::runner::{Command, Stopped, TakeBack, TookBack};
 use crate::save::Saving;
 use crate::saver::{Save, ToSave};
@@ -87,29 +88,6 @@ impl Drop for Inner {
         // One that has stopped takes no message.
         drop(self.runner.send(Command::Stop(None)));
     }
-}
-
-/// What became of a cancel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cancelled {
-    /// The timer is gone: no handler is called for it.
-    Removed,
-    /// Its handler has been called, for this attempt. Nothing follows that: no other attempt, and no other occurrence of
-    /// its series. Only if the process dies before the attempt ends, it is made again.
-    Running(u32),
-    /// There is no such timer: it is done, was removed before, or never was.
-    NotFound,
-}
-
-/// What became of a move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moved {
-    /// It is due at another time now. Its id is what it was.
-    Moved(TimerId),
-    /// Its handler has been called, for this attempt.
-    Running(u32),
-    /// There is no such timer.
-    NotFound,
 }
 
 impl Durable {

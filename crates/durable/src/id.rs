@@ -17,7 +17,7 @@ use jiff::Timestamp;
 /// use timingwheel_durable::TimerId;
 ///
 /// let id: TimerId = "800001979b5c0c00-0000000100000007".parse()?;
-/// assert_eq!(id.first_due().to_string(), "2025-06-23T05:33:20Z");
+/// assert_eq!(id.first_due().to_string(), "2025-06-23T05:56:30.336Z");
 /// assert_eq!(id.to_string().parse::<TimerId>()?, id);
 /// assert_eq!(TimerId::from_bytes(id.to_bytes()), id);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -80,7 +80,7 @@
 //
 // | file | what it has |
 // |---|---|
-// | `durable`, `builder`, `save` | what users call |
+// | `durable`, `builder`, `save`, `outcome` | what users call, and what they are answered |
 // | `runner`, `saver` | the two tasks, and `shared`, what they share with the handle |
 // | `handler`, `backoff`, `stats`, `clock` | what the runner needs |
 // | `window`, `plan` | pure: what is in memory, and when a series is due next |
@@ -101,6 +101,7 @@ mod id;
 mod kind;
 mod memory;
 mod missed;
+mod outcome;
 mod plan;
 pub mod promises;
 #[cfg(feature = "redb")]
@@ -117,13 +118,14 @@ mod window;
 pub use backoff::Backoff;
 pub use builder::Builder;
 pub use clock::{Clock, SetClock, SystemClock};
-pub use durable::{Cancelled, Durable, Moved};
+pub use durable::Durable;
 pub use error::Error;
 pub use handler::{Answer, HandlerError, HandlerResult, Lost, Run};
 pub use id::{Place, TimerId, TimerIdError};
 pub use kind::Kind;
 pub use memory::MemoryStore;
 pub use missed::{Missed, MissedError};
+pub use outcome::{Cancelled, Moved};
 #[cfg(feature = "redb")]
 pub use redb::{RedbError, RedbOptions, RedbStore};
 pub use runner::Stopped;
