@@ -42,7 +42,7 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Awaited<T> for Ope
                 continue;
             }
             state.is_awaited = true;
-            break (state.is_due, std::mem::take(&mut state.is_for_task));
+            break (state.is_due || self.deadline.has_come(), std::mem::take(&mut state.is_for_task));
         };
         if !is_due && !is_for_task {
             return None;

@@ -63,6 +63,11 @@ impl Deadline {
         self.shard.discard(key, self.at, Some(WakerId::OF_NO_TASK));
     }
 
+    /// Whether the wheel has come to it. It may be about to wake the operation.
+    pub(super) fn has_come(&self) -> bool {
+        self.shard.has_reached(self.at)
+    }
+
     /// Why the wheel has woken the operation.
     pub(super) fn why(&self) -> WatchError {
         if self.shard.ended_before(self.at) {
