@@ -222,8 +222,8 @@ pub fn wheel() -> TimingWheel {
 /// [shut down](TimingWheel::shutdown).
 ///
 /// # Errors
-/// Gives the wheel back if the runtime has one already that has not ended, if the wheel is on another runtime or has ended, or if this
-/// thread is not within a runtime.
+/// Gives the wheel back if the runtime has a wheel that has not ended, if the given wheel is on another runtime or has
+/// ended, or if this thread is not within a runtime.
 ///
 /// # Examples
 ///

@@ -23,8 +23,8 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-fn poll_elapsed(sleep: &mut Spawn<Sleep>) -> Poll<Result<(), Error>> {
-    sleep.enter(|cx, mut sleep| sleep.poll_elapsed(cx))
+fn poll_try_wait(sleep: &mut Spawn<Sleep>) -> Poll<Result<(), Error>> {
+    sleep.enter(|cx, mut sleep| sleep.poll_try_wait(cx))
 }
 
 /// A sleep that is pending in its wheel.
@@ -59,7 +59,7 @@ async fn shutdown_tells_how_many_were_pending_and_wakes_them_all() {
     assert_eq!((stats.pending, stats.armed, stats.fired, stats.cancelled), (0, 1_001, 0, 1_001));
     for sleep in &mut sleeps {
         assert!(sleep.is_woken());
-        assert!(assert_ready_err!(poll_elapsed(sleep)).is_shutdown());
+        assert!(assert_ready_err!(poll_try_wait(sleep)).is_shutdown());
         assert!(!sleep.is_elapsed());
     }
     assert!(call.is_woken());
@@ -114,10 +114,10 @@ async fn after_a_shutdown_a_sleep_is_ready_once_its_deadline_has_passed() {
     let mut woken = registered(&wheel, ms(10));
     let mut unpolled = wheel.sleep(ms(10));
     wheel.shutdown();
-    assert_ready_err!(poll_elapsed(&mut told));
+    assert_ready_err!(poll_try_wait(&mut told));
     advance(ms(10)).await;
-    assert_ready_ok!(poll_elapsed(&mut told));
-    assert_ready_ok!(poll_elapsed(&mut woken));
+    assert_ready_ok!(poll_try_wait(&mut told));
+    assert_ready_ok!(poll_try_wait(&mut woken));
     assert_eq!(unpolled.try_wait().await, Ok(()));
 }
 
@@ -183,7 +183,7 @@ fn when_the_runtime_ends_all_that_are_pending_are_woken() {
         assert_eq!(wheel.pending(), 0);
         for sleep in &mut sleeps {
             assert!(sleep.is_woken());
-            assert!(assert_ready_err!(poll_elapsed(sleep)).is_shutdown());
+            assert!(assert_ready_err!(poll_try_wait(sleep)).is_shutdown());
         }
         assert!(panic_text(|| spawn(wheel.sleep(DAY)).poll()).ends_with(ENDED));
         assert!(wheel.try_sleep(DAY).unwrap_err().is_shutdown());

@@ -70,8 +70,8 @@ fn entries_with_near_deadlines_are_handed_out_together_whatever_their_tolerances
         let deadline = ms(30_000 + n);
         insert(&mut wheel, deadline, deadline / (1 + n % 33), n);
     }
-    // Grids of 256 ms to 16.384 s lie in one another.
-    let exact = |at: u64| at.is_multiple_of(ms(256));
+    // Grids of 512 ms to 16.384 s lie in one another.
+    let exact = |at: u64| at.is_multiple_of(ms(512));
     let handed_out: Vec<_> =
         steps(&mut wheel).into_iter().filter(|(_, entries)| !entries.is_empty()).collect();
     assert!(handed_out.iter().all(|&(at, _)| exact(at)), "{handed_out:?}");

@@ -6,7 +6,8 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
-use timingwheel::{Sleep, TimingWheel, metrics};
+use timingwheel::metrics::{self, BUCKETS, WheelMetrics};
+use timingwheel::{Sleep, TimingWheel};
 use tokio::time::advance;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -17,26 +18,37 @@ fn armed(wheel: &TimingWheel, delay: Duration) -> Sleep {
     sleep
 }
 
-/// Everything that is recorded, as a scrape would have it.
-struct Recorded(BTreeMap<String, (f64, String)>);
+/// Everything that is recorded, as a scrape would have it: values and words. A histogram's value is how many it was told.
+struct Recorded(BTreeMap<String, (f64, String)>, BTreeMap<String, Vec<f64>>);
 
 impl Recorded {
     fn of(record: impl FnOnce()) -> Self {
         let recorder = DebuggingRecorder::new();
         ::metrics::with_local_recorder(&recorder, record);
         let metrics = recorder.snapshotter().snapshot().into_vec().into_iter();
+        let mut histograms = BTreeMap::new();
         let metrics = metrics.map(|(key, unit, description, value)| {
             let labels: Vec<_> =
                 key.key().labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
+            let name = format!("{}{{{}}}", key.key().name(), labels.join(","));
             let (kind, value) = match value {
                 DebugValue::Counter(count) => ("counter", count as f64),
                 DebugValue::Gauge(value) => ("gauge", value.into_inner()),
-                DebugValue::Histogram(_) => panic!("an exporter would keep each value"),
+                DebugValue::Histogram(values) => {
+                    let values: Vec<f64> = values.iter().map(|value| **value).collect();
+                    let count = values.len() as f64;
+                    histograms.insert(name.clone(), values);
+                    ("histogram", count)
+                }
             };
-            let words = format!("{kind} {unit:?} {}", description.is_some());
-            (format!("{}{{{}}}", key.key().name(), labels.join(",")), (value, words))
+            (name, (value, format!("{kind} {unit:?} {}", description.is_some())))
         });
-        Self(metrics.collect())
+        Self(metrics.collect(), histograms)
+    }
+
+    /// What a histogram was told, in seconds.
+    fn values(&self, name: &str) -> &[f64] {
+        self.1.get(name).map_or(&[], |values| values)
     }
 
     fn value(&self, name: &str) -> f64 {
@@ -49,11 +61,9 @@ async fn each_metric_has_its_name_kind_unit_and_a_description() {
     let wheel = TimingWheel::builder().name("rpc").build().expect("a wheel");
     let recorded = Recorded::of(|| {
         metrics::describe();
-        metrics::record(&wheel);
+        WheelMetrics::new(&wheel).record();
     });
-    let without_buckets =
-        recorded.0.iter().filter(|(name, _)| !name.contains("le=") || name.contains("+Inf"));
-    let told: Vec<_> = without_buckets.map(|(name, (_, words))| format!("{name} {words}")).collect();
+    let told: Vec<_> = recorded.0.iter().map(|(name, (_, words))| format!("{name} {words}")).collect();
     assert_eq!(
         told,
         [
@@ -62,8 +72,8 @@ async fn each_metric_has_its_name_kind_unit_and_a_description() {
             "timingwheel_cascaded_total{wheel=rpc} counter Some(Count) true",
             "timingwheel_fired_total{wheel=rpc} counter Some(Count) true",
             "timingwheel_jobs_panicked_total{wheel=rpc} counter Some(Count) true",
-            "timingwheel_lateness_seconds_bucket{wheel=rpc,le=+Inf} counter Some(Count) true",
-            "timingwheel_lock_hold_seconds_bucket{wheel=rpc,le=+Inf} counter Some(Count) true",
+            "timingwheel_lateness_seconds{wheel=rpc} histogram Some(Seconds) true",
+            "timingwheel_lock_hold_seconds{wheel=rpc} histogram Some(Seconds) true",
             "timingwheel_overdue_seconds{wheel=rpc} gauge Some(Seconds) true",
             "timingwheel_pending_by_level{wheel=rpc,level=0} gauge Some(Count) true",
             "timingwheel_pending_tolerant{wheel=rpc} gauge Some(Count) true",
@@ -80,13 +90,14 @@ async fn each_metric_has_its_name_kind_unit_and_a_description() {
 #[tokio::test(start_paused = true)]
 async fn values_are_those_of_the_statistics() {
     let wheel = TimingWheel::builder().name("rpc").max_pending(6).shards(1).build().expect("a wheel");
+    let metrics = WheelMetrics::new(&wheel);
     let _fires = [1, 2, 3].map(|millis| armed(&wheel, Duration::from_millis(millis)));
     drop(armed(&wheel, HOUR));
     let job = wheel.run_after(Duration::ZERO, async { panic!("a job that panics, as it should") });
     assert!(job.await.is_err());
     advance(Duration::from_millis(3)).await;
     let _pending = [armed(&wheel, HOUR), armed(&wheel, Duration::from_millis(5))];
-    let recorded = Recorded::of(|| metrics::record(&wheel));
+    let recorded = Recorded::of(|| metrics.record());
     let stats = wheel.stats();
     for (name, value) in [
         ("timingwheel_armed_total", 6),
@@ -106,29 +117,63 @@ async fn values_are_those_of_the_statistics() {
     assert_eq!((by_level(0), by_level(1) + by_level(2) + by_level(3)), (1.0, 1.0));
 
     wheel.shutdown();
-    let recorded = Recorded::of(|| metrics::record(&wheel));
+    let recorded = Recorded::of(|| metrics.record());
     assert_eq!(recorded.value("timingwheel_up{wheel=rpc}"), 0.0);
     assert_eq!(recorded.value("timingwheel_pending{wheel=rpc}"), 0.0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn buckets_count_what_was_up_to_their_bound() {
+async fn histograms_are_told_each_value_once_and_never_less_than_the_truth() {
     let wheel = TimingWheel::builder().name("rpc").build().expect("a wheel");
-    // 0, 1 and 99 ms late, and more than the last bound.
-    for (delay, passes) in [(5, 5), (5, 6), (1, 100), (1, 100_000)] {
-        let timer = armed(&wheel, Duration::from_millis(delay));
-        advance(Duration::from_millis(passes)).await;
+    let metrics = WheelMetrics::new(&wheel);
+    let lateness = |recorded: &Recorded| recorded.values("timingwheel_lateness_seconds{wheel=rpc}").to_vec();
+    assert!(lateness(&Recorded::of(|| metrics.record())).is_empty());
+
+    // So many milliseconds late.
+    for late in [0, 1, 99] {
+        let timer = armed(&wheel, Duration::from_millis(5));
+        advance(Duration::from_millis(5 + late)).await;
         drop(timer);
     }
-    let recorded = Recorded::of(|| metrics::record(&wheel));
-    let up_to =
-        |le: &str| recorded.value(&format!("timingwheel_lateness_seconds_bucket{{wheel=rpc,le={le}}}"));
-    assert_eq!(
-        ["0.000016384", "0.000524288", "0.001048576", "0.134217728", "68.719476736", "+Inf"].map(up_to),
-        [1.0, 1.0, 2.0, 3.0, 3.0, 4.0]
-    );
-    let holds = recorded.value("timingwheel_lock_hold_seconds_bucket{wheel=rpc,le=+Inf}");
+    let recorded = Recorded::of(|| metrics.record());
+    let told = lateness(&recorded);
+    assert_eq!(told.len(), 3, "{told:?}");
+    for (told, truth) in told.into_iter().zip([0.0, 0.001, 0.099]) {
+        assert!((truth..=truth * 17.0 / 16.0).contains(&told), "{told} for {truth}");
+    }
+    let holds = recorded.value("timingwheel_lock_hold_seconds{wheel=rpc}");
     assert_eq!(holds, wheel.stats().lock_holds.count() as f64);
+
+    let timer = armed(&wheel, Duration::from_millis(5));
+    advance(Duration::from_millis(7)).await;
+    drop(timer);
+    assert_eq!(lateness(&Recorded::of(|| metrics.record())).len(), 1, "only what came since");
+    // Somebody else's metrics of the same wheel begin with all there is.
+    assert_eq!(lateness(&Recorded::of(|| WheelMetrics::new(&wheel).record())).len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bounds_lie_between_the_buckets_that_values_are_told_by() {
+    let wheel = TimingWheel::builder().name("rpc").tick(Duration::from_micros(1)).build().expect("a wheel");
+    let metrics = WheelMetrics::new(&wheel);
+    // A microsecond less than a bound, and one more.
+    let around = |&bound: &f64| {
+        let bound = Duration::from_secs_f64(bound);
+        [bound - Duration::from_micros(1), bound + Duration::from_micros(1)]
+    };
+    let late: Vec<_> = BUCKETS.iter().flat_map(around).collect();
+    for &late in &late {
+        let timer = armed(&wheel, Duration::from_micros(1));
+        advance(Duration::from_micros(1) + late).await;
+        drop(timer);
+    }
+    let recorded = Recorded::of(|| metrics.record());
+    let told = recorded.values("timingwheel_lateness_seconds{wheel=rpc}");
+    assert_eq!(told.len(), late.len());
+    for bound in BUCKETS {
+        let exact = late.iter().filter(|late| late.as_secs_f64() <= bound).count();
+        assert_eq!(told.iter().filter(|&&told| told <= bound).count(), exact, "up to {bound} s");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,7 +181,7 @@ async fn wheels_without_a_name_are_told_apart() {
     let wheels = [TimingWheel::new(), TimingWheel::new()];
     assert_ne!(wheels[0].name(), wheels[1].name());
     let _timer = armed(&wheels[1], HOUR);
-    let recorded = Recorded::of(|| wheels.iter().for_each(metrics::record));
+    let recorded = Recorded::of(|| wheels.iter().for_each(|wheel| WheelMetrics::new(wheel).record()));
     let pending =
         wheels.map(|wheel| recorded.value(&format!("timingwheel_pending{{wheel={}}}", wheel.name())));
     assert_eq!(pending, [0.0, 1.0]);

@@ -1,20 +1,37 @@
-//! What the page of promises names is there: each promise has tests, and each test that it names is one.
+//! What holds the promises is there: each promise of the page in the docs has tests on the page beside this file, and each
+//! test that this page names exists.
 
 use std::fs;
 use std::path::Path;
 
-/// The page, in paragraphs and list items, each with its heading.
-fn items(page: &str) -> Vec<(String, String)> {
-    let mut heading = String::new();
-    let mut items: Vec<(String, String)> = Vec::new();
-    for line in page.lines().filter_map(|line| line.strip_prefix("//!")).map(str::trim_end) {
-        if let Some(text) = line.strip_prefix(" # ") {
-            heading = text.to_owned();
-        } else if line.starts_with("   ") {
-            // The item goes on.
+/// Where in the repository the promises are, and where the tests that hold them are named.
+const PROMISES: &str = "src/guide/promises.rs";
+const TESTS: &str = "tests/promises.md";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The headings that begin with `mark`.
+fn headings<'a>(page: &'a str, mark: &str) -> Vec<&'a str> {
+    page.lines().filter_map(|line| line.strip_prefix(mark)).collect()
+}
+
+/// The list items of a page, each with its heading.
+fn items(page: &str) -> Vec<(&str, String)> {
+    let mut heading = "";
+    let mut items: Vec<(&str, String)> = Vec::new();
+    for line in page.lines() {
+        if let Some(text) = line.strip_prefix("## ") {
+            heading = text;
+        } else if let Some(item) = line.strip_prefix("- ") {
+            items.push((heading, item.to_owned()));
+        } else if line.starts_with("  ") {
             items.last_mut().expect("what is indented belongs to an item").1 += line;
-        } else {
-            items.push((heading.clone(), line.trim_start().to_owned()));
         }
     }
     items
@@ -34,23 +51,21 @@ fn has_test(source: &str, name: &str) -> bool {
 }
 
 #[test]
-fn each_test_that_the_page_of_promises_names_exists() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = fs::read_to_string(root.join("src/guide/promises.rs")).expect("a readable page");
+fn each_test_that_is_named_for_a_promise_exists() {
+    let page = read(TESTS);
     let mut named = 0;
-    for (_, item) in items(&page).iter().filter(|(_, item)| item.starts_with("- `")) {
+    for (_, item) in items(&page) {
         let mut source: Option<(&str, String)> = None;
-        for name in quoted(item) {
+        for name in quoted(&item) {
             if !name.ends_with(".rs") {
                 let (path, text) = source.as_ref().expect("a file stands before its tests");
                 assert!(has_test(text, name), "{path} has no test `{name}`");
                 named += 1;
             } else if !name.starts_with("fuzz/") {
-                let text = fs::read_to_string(root.join(name));
-                source = Some((name, text.unwrap_or_else(|error| panic!("{name}: {error}"))));
-            } else if root.join("fuzz").exists() {
+                source = Some((name, read(name)));
+            } else if root().join("fuzz").exists() {
                 // Packages are without it.
-                assert!(root.join(name).exists(), "there is no {name}");
+                assert!(root().join(name).exists(), "there is no {name}");
             }
         }
         assert!(source.is_some() || item.contains("fuzz/"), "names no file: {item}");
@@ -59,14 +74,16 @@ fn each_test_that_the_page_of_promises_names_exists() {
 }
 
 #[test]
-fn each_promise_has_a_test() {
-    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/guide/promises.rs"));
-    let items = items(&page.expect("a readable page"));
-    let mut headings: Vec<&str> = items.iter().map(|(heading, _)| heading.as_str()).collect();
-    headings.dedup();
-    for heading in headings.into_iter().filter(|heading| !["", "What is not promised"].contains(heading)) {
-        let of_this = items.iter().filter(|(of, _)| of == heading);
-        assert!(of_this.into_iter().any(|(_, item)| item.starts_with("- `")), "nothing holds: {heading}");
+fn each_promise_has_a_test_and_nothing_else_has() {
+    let (promises, tests) = (read(PROMISES), read(TESTS));
+    let promised: Vec<_> = headings(&promises, "//! # ")
+        .into_iter()
+        .filter(|&heading| heading != "What is not promised")
+        .collect();
+    assert_eq!(promised, headings(&tests, "## "), "the headings of {PROMISES} and of {TESTS}");
+    let items = items(&tests);
+    for heading in promised {
+        assert!(items.iter().any(|&(of, _)| of == heading), "nothing holds: {heading}");
     }
 }
 

@@ -27,7 +27,7 @@ fn held() -> usize {
 }
 
 /// Watches an operation with a kilobyte, under a key of its own and the shared one. It holds when one is checked.
-fn watch(purgatory: &Purgatory<u64>, key: u64) -> Watch<u64, Box<[u8]>> {
+fn watch(purgatory: &Purgatory<u64>, key: u64) -> Watch<Box<[u8]>> {
     let mut bytes = Some(vec![0; 1_024].into_boxed_slice());
     // It is tried twice as it is watched.
     let mut tries = 0;

@@ -141,14 +141,14 @@ async fn only_the_waker_of_the_last_poll_is_woken() {
     let wheel = TimingWheel::new();
     let mut sleep = wheel.sleep(ms(10));
     let (mut first, mut second) = (task::spawn(()), task::spawn(()));
-    assert_pending!(first.enter(|cx, _| sleep.poll_elapsed(cx)));
-    assert_pending!(second.enter(|cx, _| sleep.poll_elapsed(cx)));
+    assert_pending!(first.enter(|cx, _| sleep.poll_try_wait(cx)));
+    assert_pending!(second.enter(|cx, _| sleep.poll_try_wait(cx)));
     assert_eq!(first.waker_ref_count(), 1, "the waker of the first poll is let go");
     advance(ms(10)).await;
     assert!(!first.is_woken());
     assert!(second.is_woken());
     assert_eq!(second.waker_ref_count(), 1, "the waker that was woken is let go");
-    assert_ready_ok!(first.enter(|cx, _| sleep.poll_elapsed(cx)));
+    assert_ready_ok!(first.enter(|cx, _| sleep.poll_try_wait(cx)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,7 +171,7 @@ async fn it_is_registered_by_the_first_poll_and_gone_as_soon_as_it_is_dropped() 
     assert_pending!(sleep.poll());
     assert_eq!(wheel.pending(), 1);
     let mut waker = task::spawn(());
-    assert_pending!(waker.enter(|cx, _| sleep.poll_elapsed(cx)));
+    assert_pending!(waker.enter(|cx, _| sleep.poll_try_wait(cx)));
     assert_eq!(waker.waker_ref_count(), 2);
     drop(sleep);
     assert_eq!(wheel.pending(), 0);
@@ -285,4 +285,11 @@ async fn a_task_that_only_ever_finds_its_timers_due_lets_others_run_however_it_w
             assert!(rounds < 10_000, "nobody else has run");
         }
     }
+}
+
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn a_sleep_takes_32_bytes_also_where_there_may_be_none() {
+    // A server holds very many.
+    assert_eq!((size_of::<Sleep>(), size_of::<Option<Sleep>>()), (32, 32));
 }

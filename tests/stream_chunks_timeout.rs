@@ -114,7 +114,7 @@ async fn a_duration_beyond_reach_is_never_too_short() {
 }
 
 #[tokio::test(start_paused = true)]
-#[should_panic = "chunks of at most 0 items: it takes at least 1"]
+#[should_panic = "chunk size must be at least 1, got 0"]
 async fn a_size_of_zero_is_refused() {
     let _ = stream::iter(0..3).chunks_timeout_on(&TimingWheel::new(), 0, SECOND);
 }

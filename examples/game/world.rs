@@ -4,12 +4,11 @@ use std::error::Error;
 use std::iter::repeat_with;
 use std::time::Duration;
 
-use futures::{FutureExt, StreamExt};
 use timingwheel::time::{DelayQueue, delay_queue::Key};
-use tokio::task::unconstrained;
 use tokio::time::Instant;
 
 use crate::books::Books;
+use crate::next_due;
 
 pub(crate) struct Spell {
     /// Until the caster can cast it again.
@@ -106,8 +105,7 @@ impl World {
     /// Applies all that is due, in the order of the deadlines.
     pub(crate) fn apply_due(&mut self) -> Result<(), Box<dyn Error>> {
         self.most_pending = self.most_pending.max(self.pending());
-        // Without tokio's budget for a task, as this loop wants all there are. It does not wait for more.
-        while let Some(Some(expired)) = unconstrained(self.queue.next()).now_or_never() {
+        while let Some(expired) = next_due(&mut self.queue) {
             self.books.happens(*expired.get_ref(), expired.deadline())?;
             self.apply(*expired.get_ref(), expired.deadline());
         }

@@ -49,7 +49,7 @@ pub(crate) struct Books {
 impl Books {
     pub(crate) fn in_words(&self) -> String {
         format!(
-            "{} requests, {} timed out; {} slow and {} idle connections closed",
+            "{} requests, {} timed out, {} slow, {} idle",
             HumanCount(self.requests.get()),
             HumanCount(self.timed_out.get()),
             HumanCount(self.slow_closed.get()),

@@ -18,8 +18,8 @@ use tokio::select;
 use tokio::time::{Instant, sleep};
 use tower::BoxError;
 
+use crate::Limits;
 use crate::books::Books;
-use crate::settings::Limits;
 
 /// How long a good client thinks, as a share of the header timeout: so much less that it is not closed for that.
 const THINK: Range<f64> = 0.02..0.4;

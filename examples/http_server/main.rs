@@ -3,111 +3,101 @@
 //! `cargo run --release --all-features --example http_server`, or with `-- --help` for the settings and `-- --short`
 //! for a quick look.
 //!
-//! A hyper server and its clients run in this process, on loopback sockets. The server's limits are on a timing wheel:
-//! hyper's header timeout, which closes connections that are slow or idle; a tower layer round the handler, which
-//! answers 504; and the age of a connection, after which it is closed between two requests. A third of the clients is
-//! good, a third sends a head byte by byte, and a third asks once and then says nothing. Both ends keep books. If those
-//! do not agree (a request was lost, a connection closed too early, a timer left) the program says so and exits with 1.
+//! `serve` and `answer` are all that a program needs: hyper's header timeout, which closes connections that are slow or
+//! idle; the age of a connection, after which it is closed between two requests; and a tower layer round the work, which
+//! answers 504. All of it is on one timing wheel.
+//!
+//! The rest is a load. A server and its clients run in this process, on loopback sockets. A third of the clients is good,
+//! a third sends a head byte by byte, and a third asks once and then says nothing. Both ends keep books. If those do not
+//! agree (a request was lost, a connection closed too early, a timer left) the program says so and exits with 1.
 //!
 //! With `--serve 127.0.0.1:0` it only serves, by `--timers` of your choice, for a load from elsewhere: see
 //! `benches/http_load`.
 
+use std::pin::pin;
+use std::time::Duration;
+
+use http_body_util::Empty;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::HttpService;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use timingwheel::TimingWheel;
+use timingwheel::tower::TimeoutLayer;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+use tower::timeout::error::Elapsed;
+use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+
+/// What the server allows.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    header_timeout: Duration,
+    request_timeout: Duration,
+    keep_alive: Duration,
+}
+
+/// Serves a connection. When it is told to close for its age, `closes` learns when that was due.
+async fn serve<S>(
+    stream: TcpStream,
+    service: S,
+    wheel: &TimingWheel,
+    limits: Limits,
+    closes: impl FnOnce(Instant),
+) -> hyper::Result<()>
+where
+    S: HttpService<Incoming, ResBody = Empty<Bytes>, Error: Into<BoxError>>,
+{
+    let mut http = http1::Builder::new();
+    http.timer(wheel.clone()).header_read_timeout(limits.header_timeout);
+    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
+    let mut age = pin!(wheel.sleep(limits.keep_alive));
+    tokio::select! {
+        served = connection.as_mut() => return served,
+        () = age.as_mut() => closes(age.deadline()),
+    }
+    connection.as_mut().graceful_shutdown();
+    connection.await
+}
+
+/// The answer to a request: what `work` says, or 504 if that takes too long. Then the work is dropped.
+async fn answer<W>(
+    request: Request<Incoming>,
+    work: W,
+    wheel: &TimingWheel,
+    limits: Limits,
+) -> Result<Response<Empty<Bytes>>, BoxError>
+where
+    W: Service<Request<Incoming>, Response = Response<Empty<Bytes>>, Error: Into<BoxError>>,
+{
+    let limit = TimeoutLayer::new(wheel.clone(), limits.request_timeout);
+    match ServiceBuilder::new().layer(limit).service(work).oneshot(request).await {
+        Err(error) if error.is::<Elapsed>() => {
+            let mut too_slow = Response::new(Empty::new());
+            *too_slow.status_mut() = StatusCode::GATEWAY_TIMEOUT;
+            Ok(too_slow)
+        }
+        answered => answered,
+    }
+}
+
 mod books;
 mod client;
-mod file_limit;
+#[path = "../shared/files.rs"]
+mod files;
+#[path = "../shared/ledger.rs"]
+mod ledger;
+#[path = "../shared/limits.rs"]
+mod limits;
 mod report;
+mod run;
 mod serve;
 mod server;
 mod settings;
 mod spent;
 mod timers;
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::Duration;
-
-use clap::Parser;
-use indicatif::{ProgressBar, ProgressStyle};
-use timingwheel::TimingWheel;
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, interval, timeout};
-use tower::BoxError;
-
-use crate::books::Books;
-use crate::client::{Client, Kind};
-use crate::server::Server;
-use crate::settings::Settings;
-
-/// What a busy machine may take longer than the settings say, before the run counts as stuck.
-const GRACE: Duration = Duration::from_secs(30);
-const SHOW_EVERY: Duration = Duration::from_millis(100);
-
-fn main() -> ExitCode {
-    let settings = Settings::parse().checked();
-    let ended = match settings.serve {
-        Some(address) => serve(address, &settings).map(|()| Vec::new()),
-        None => run(&settings),
-    };
-    let problems = ended.unwrap_or_else(|error| vec![error.to_string()]);
-    problems.iter().for_each(|problem| eprintln!("error: {problem}"));
-    if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Only serves.
-fn serve(address: SocketAddr, settings: &Settings) -> Result<(), BoxError> {
-    file_limit::raise();
-    serve::run(address, settings.timers, settings.limits())
-}
-
-/// Lets server and clients run, and returns what does not add up.
-#[tokio::main]
-async fn run(settings: &Settings) -> Result<Vec<String>, BoxError> {
-    file_limit::raise_for(settings.clients * Kind::ALL.len() as u64)?;
-    println!("{settings}\n");
-    let wheel = TimingWheel::new();
-    let books = Arc::new(Books::default());
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-    let address = listener.local_addr()?;
-    let limits = settings.limits();
-    let (stop, stopped) = oneshot::channel();
-    let server = Server { wheel: wheel.clone(), limits, books: books.clone() };
-    let server = tokio::spawn(server.run(listener, stopped));
-
-    let until = Instant::now() + settings.seconds;
-    let mut clients = JoinSet::new();
-    for number in 0..settings.clients {
-        for kind in Kind::ALL {
-            let client = Client { server: address, limits, until, books: books.clone() };
-            clients.spawn(client.run(kind, number));
-        }
-    }
-    let progress = tokio::spawn(show_progress(settings.seconds, books.clone()));
-    let longest = settings.seconds + limits.longest() + GRACE;
-    let ended = timeout(longest, async {
-        while let Some(client) = clients.join_next().await {
-            client??;
-        }
-        drop(stop);
-        server.await?
-    });
-    ended
-        .await
-        .map_err(|_elapsed| format!("the run has not ended after {longest:?}: {}", books.in_words()))??;
-    progress.abort();
-    Ok(report::print(&books, limits, wheel.stats())?)
-}
-
-async fn show_progress(length: Duration, books: Arc<Books>) {
-    let style = ProgressStyle::with_template("{wide_bar} {msg}").expect("a correct template");
-    // Milliseconds of at most an hour.
-    let bar = ProgressBar::new(u64::try_from(length.as_millis()).unwrap_or(u64::MAX)).with_style(style);
-    let mut ticks = interval(SHOW_EVERY);
-    loop {
-        ticks.tick().await;
-        bar.set_position(u64::try_from(bar.elapsed().min(length).as_millis()).unwrap_or(u64::MAX));
-        bar.set_message(books.in_words());
-    }
+fn main() -> std::process::ExitCode {
+    run::main()
 }

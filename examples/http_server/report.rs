@@ -5,16 +5,14 @@ use std::time::Duration;
 use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
 use indicatif::HumanCount;
 use timingwheel::Stats;
+use tower::BoxError;
 
+use crate::Limits;
 use crate::books::{Books, Count, Limit};
-use crate::settings::Limits;
+use crate::ledger::Ledger;
 
 /// Prints the closing tables, and returns what does not add up.
-pub(crate) fn print(
-    books: &Books,
-    limits: Limits,
-    stats: Stats,
-) -> Result<Vec<String>, std::num::TryFromIntError> {
+pub(crate) fn print(books: &Books, limits: Limits, stats: &Stats) -> Result<Vec<String>, BoxError> {
     print_limits(books, limits);
     let [requests, done, timed_out, asked_again] =
         [&books.requests, &books.done, &books.timed_out, &books.asked_again].map(Count::get);
@@ -22,39 +20,37 @@ pub(crate) fn print(
     let [started, finished, stopped] =
         [&books.work_started, &books.work_finished, &books.work_stopped].map(Count::get);
     let [accepted, ended] = [&books.accepted, &books.ended].map(Count::get);
+    let good = accepted - (slow + idle).min(accepted);
 
-    let mut table = new_table(&["", "seen", "expected"]);
-    let mut problems = Vec::new();
-    // Whether a figure is as expected, where it has to be something.
-    for (name, count, expected) in [
-        ("requests of good clients", requests, Some(requests.max(1))),
-        ("- done", done, Some(requests - timed_out.min(requests))),
-        ("- answered with 504", timed_out, None),
-        ("  though their work was quick", books.quick_cut_off.get(), None),
-        ("- done though their work was slow", books.slow_done.get(), Some(0)),
-        ("- asked again, the connection was closed", asked_again, None),
-        ("connections of slow clients, closed", slow, Some(slow.max(1))),
-        ("connections of idle clients, closed", idle, Some(idle.max(1))),
-        ("- either closed too early", books.closed_early.get(), Some(0)),
-        ("connections of good ones that the machine held up", held_up, None),
-        ("work started", started, None),
-        ("- finished", finished, Some(started - stopped.min(started))),
-        ("- stopped", stopped, Some(books.request_timeouts.reached())),
-        ("connections accepted", accepted, None),
-        ("- ended", ended, Some(accepted)),
-        ("- in use after they were told to close", books.outlived.get(), Some(0)),
-        ("timers armed in the wheel", stats.armed, Some(stats.fired + stats.cancelled)),
-        ("- fired", stats.fired, None),
-        ("- cancelled", stats.cancelled, None),
-        ("- pending at the end", u64::try_from(stats.pending)?, Some(0)),
-    ] {
-        let text = |count| HumanCount(count).to_string();
-        table.add_row([name.into(), text(count), expected.map(text).unwrap_or_default()]);
-        if let Some(expected) = expected.filter(|&expected| expected != count) {
-            problems.push(format!("{name}: {count}, and not {expected}"));
+    let mut ledger = Ledger::new("seen");
+    ledger
+        .total("requests of good clients", requests)
+        .part("done", done)
+        .of_these("with work that is too slow", books.slow_done.get(), Some(0))
+        .part("answered with 504", timed_out)
+        .of_these("with work that is quick", books.quick_cut_off.get(), None)
+        .total("requests sent again, as the connection had been closed", asked_again)
+        .total("connections", accepted)
+        .part("of slow clients, closed by the server", slow)
+        .part("of idle clients, closed by the server", idle)
+        .part("of good clients, one after the other", good)
+        .of_these("closed as the machine held them up", held_up, None)
+        .expect("connections closed too early", books.closed_early.get(), 0)
+        .expect("connections in use after being told to close", books.outlived.get(), 0)
+        .expect("connections that ended", ended, accepted)
+        .total("pieces of work started", started)
+        .part("finished", finished)
+        .part_expected("stopped by the request timeout", stopped, books.request_timeouts.reached())
+        .total("timers armed in the wheel", stats.armed)
+        .part("fired", stats.fired)
+        .part("cancelled", stats.cancelled)
+        .part_expected("pending at the end", u64::try_from(stats.pending)?, 0);
+    let mut problems = ledger.print();
+    for (what, count) in [("requests", requests), ("slow clients", slow), ("idle clients", idle)] {
+        if count == 0 {
+            problems.push(format!("no {what}: the run is too short to tell anything"));
         }
     }
-    print_table(table);
 
     // What the server closed is what the clients saw closed, but for good ones that were held up.
     let (heads, ages) = (books.head_timeouts.reached(), books.keep_alive_ends.reached());
@@ -81,14 +77,16 @@ pub(crate) fn print(
 /// A limit: its name, what came of it, and what it was set to.
 fn rows(books: &Books, limits: Limits) -> [(&'static str, &Limit, Duration); 3] {
     [
-        ("header timeout: closed", &books.head_timeouts, limits.header_timeout),
-        ("request timeout: answered 504", &books.request_timeouts, limits.request_timeout),
-        ("keep-alive: told to close", &books.keep_alive_ends, limits.keep_alive),
+        ("slow head", &books.head_timeouts, limits.header_timeout),
+        ("slow answer", &books.request_timeouts, limits.request_timeout),
+        ("age", &books.keep_alive_ends, limits.keep_alive),
     ]
 }
 
 fn print_limits(books: &Books, limits: Limits) {
-    let mut table = new_table(&["limit", "set to", "reached", "early", "late, half within", "99 %", "most"]);
+    let mut table = Table::new();
+    let header = ["limit", "set to", "reached", "early", "late: half", "99 %", "all within"];
+    table.load_preset(ASCII_MARKDOWN).set_header(header);
     for (name, limit, set_to) in rows(books, limits) {
         let mut row = vec![
             name.to_owned(),
@@ -97,20 +95,10 @@ fn print_limits(books: &Books, limits: Limits) {
             HumanCount(limit.early()).to_string(),
         ];
         row.extend(
-            [0.5, 0.99, 1.0].map(|share| format!("{:.3} ms", limit.quantile(share).as_secs_f64() * 1e3)),
+            [0.5, 0.99, 1.0].map(|share| format!("{:.1} ms", limit.quantile(share).as_secs_f64() * 1e3)),
         );
         table.add_row(row);
     }
-    print_table(table);
-}
-
-fn new_table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(ASCII_MARKDOWN).set_header(header);
-    table
-}
-
-fn print_table(mut table: Table) {
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     println!("{table}\n");
 }

@@ -24,8 +24,8 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinSet, yield_now};
 use tower::BoxError;
 
+use crate::Limits;
 use crate::books::Count;
-use crate::settings::Limits;
 use crate::spent::Spent;
 use crate::timers::{Never, Timers, Unlimited};
 

@@ -1,29 +1,24 @@
-//! The server: hyper with its timers on the wheel, a tower layer round the handler, and an age for each connection.
+//! The server, with books of what it did.
 
 use std::io;
 use std::num::ParseIntError;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http_body_util::Empty;
 use hyper::body::{Bytes, Incoming};
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
 use timingwheel::TimingWheel;
-use timingwheel::tower::TimeoutLayer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::select;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tower::timeout::error::Elapsed;
-use tower::{BoxError, ServiceBuilder, ServiceExt};
+use tower::BoxError;
 
 use crate::books::{Books, Count};
-use crate::settings::Limits;
+use crate::{Limits, answer, serve};
 
 #[derive(Clone)]
 pub(crate) struct Server {
@@ -60,7 +55,7 @@ impl Server {
         let Self { wheel, limits, books } = &self;
         books.accepted.add();
         let talk = Arc::new(Talk { requests: Count::default(), waits_since: Mutex::new(Instant::now()) });
-        let answer = service_fn({
+        let service = service_fn({
             let (server, talk) = (self.clone(), talk.clone());
             move |request| {
                 let (server, talk) = (server.clone(), talk.clone());
@@ -72,27 +67,16 @@ impl Server {
                 }
             }
         });
-        let mut connection = pin!(
-            http1::Builder::new()
-                .timer(wheel.clone())
-                .header_read_timeout(limits.header_timeout)
-                .serve_connection(TokioIo::new(stream), answer)
-        );
-        let mut age = pin!(wheel.sleep(limits.keep_alive));
-        let served = select! {
-            served = connection.as_mut() => served,
-            () = age.as_mut() => {
-                books.keep_alive_ends.note(age.deadline());
-                let requests = talk.requests.get();
-                connection.as_mut().graceful_shutdown();
-                let served = connection.await;
-                // One whose head was on its way is answered before that.
-                if talk.requests.get() > requests + 1 {
-                    books.outlived.add();
-                }
-                served
-            }
+        let mut requests_till_old = None;
+        let closes = |due| {
+            books.keep_alive_ends.note(due);
+            requests_till_old = Some(talk.requests.get());
         };
+        let served = serve(stream, service, wheel, *limits, closes).await;
+        // One whose head was on its way is answered before the connection closes.
+        if requests_till_old.is_some_and(|requests| talk.requests.get() > requests + 1) {
+            books.outlived.add();
+        }
         // Any other error is that of a client that left.
         if served.is_err_and(|error| error.is_timeout()) {
             let deadline = *talk.waits_since() + limits.header_timeout;
@@ -104,31 +88,23 @@ impl Server {
     /// Does what a request asks for, unless that takes too long.
     async fn answer(self, request: Request<Incoming>) -> io::Result<Response<Empty<Bytes>>> {
         let Self { wheel, limits, books } = &self;
-        let bounded = ServiceBuilder::new()
-            .layer(TimeoutLayer::new(wheel.clone(), limits.request_timeout))
-            .service_fn(|request| self.work(request));
         let asked = Instant::now();
-        let status = match bounded.oneshot(request).await {
-            Ok(()) => StatusCode::OK,
-            Err(error) if error.is::<Elapsed>() => {
-                books.request_timeouts.note(asked + limits.request_timeout);
-                StatusCode::GATEWAY_TIMEOUT
-            }
-            Err(error) => return Err(io::Error::other(error)),
-        };
-        let mut response = Response::new(Empty::new());
-        *response.status_mut() = status;
-        Ok(response)
+        let work = tower::service_fn(|request| self.work(request));
+        let answer = answer(request, work, wheel, *limits).await.map_err(io::Error::other)?;
+        if answer.status() == StatusCode::GATEWAY_TIMEOUT {
+            books.request_timeouts.note(asked + limits.request_timeout);
+        }
+        Ok(answer)
     }
 
     /// Works for as many microseconds as the path says.
-    async fn work(&self, request: Request<Incoming>) -> Result<(), ParseIntError> {
+    async fn work(&self, request: Request<Incoming>) -> Result<Response<Empty<Bytes>>, ParseIntError> {
         self.books.work_started.add();
         let mut work = Work { books: &self.books, is_finished: false };
         let micros = request.uri().path().trim_start_matches('/').parse()?;
         self.wheel.sleep(Duration::from_micros(micros)).await;
         work.is_finished = true;
-        Ok(())
+        Ok(Response::new(Empty::new()))
     }
 }
 

@@ -10,36 +10,39 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use indicatif::HumanCount;
 
+use crate::Limits;
 use crate::client::Kind;
+use crate::limits::whole;
 use crate::serve::By;
 
 /// An HTTP server that bounds what its clients may take, with all its timers on a timing wheel.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "http_server")]
 pub(crate) struct Settings {
-    /// How many clients of each sort there are: good, slow and idle ones
-    #[arg(long, value_name = "NUMBER", default_value = "300", value_parser = number(1..=5_000))]
+    /// How many clients of each sort there are, from 1 to 5,000: good, slow and idle ones
+    #[arg(long, value_name = "NUMBER", default_value = "300", value_parser = whole(1..=5_000_u64))]
     #[arg(default_value_if("short", "true", "100"), allow_negative_numbers = true)]
     pub(crate) clients: u64,
 
-    /// For how many seconds the clients go on
+    /// For how many seconds the clients go on, from 1 to 3,600
     #[arg(long, value_name = "SECONDS", default_value = "8", value_parser = seconds(1..=3_600))]
     #[arg(default_value_if("short", "true", "2"), allow_negative_numbers = true)]
     pub(crate) seconds: Duration,
 
-    /// How many milliseconds a request's head may take from when the server waits for it, idle time included
+    /// How many milliseconds a request's head may take from when the server waits for it, idle time included, from 100 to
+    /// 600,000
     #[arg(long, value_name = "MS", default_value = "1000", value_parser = millis(100..=600_000))]
     #[arg(default_value_ifs([("short", "true".into(), "300"), ("serve", ArgPredicate::IsPresent, "30000")]))]
     #[arg(allow_negative_numbers = true)]
     header_timeout: Duration,
 
-    /// After how many milliseconds a request is answered with 504
+    /// After how many milliseconds a request is answered with 504, from 10 to 600,000
     #[arg(long, value_name = "MS", default_value = "250", value_parser = millis(10..=600_000))]
     #[arg(default_value_ifs([("short", "true".into(), "100"), ("serve", ArgPredicate::IsPresent, "30000")]))]
     #[arg(allow_negative_numbers = true)]
     request_timeout: Duration,
 
-    /// After how many milliseconds a connection is closed between two requests
+    /// After how many milliseconds a connection is closed between two requests, from 200 to 3,600,000
     #[arg(long, value_name = "MS", default_value = "3000", value_parser = millis(200..=3_600_000))]
     #[arg(default_value_if("short", "true", "900"), allow_negative_numbers = true)]
     keep_alive: Duration,
@@ -59,14 +62,6 @@ pub(crate) struct Settings {
     pub(crate) timers: By,
 }
 
-/// What the server allows.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) header_timeout: Duration,
-    pub(crate) request_timeout: Duration,
-    pub(crate) keep_alive: Duration,
-}
-
 impl Limits {
     pub(crate) fn longest(&self) -> Duration {
         self.header_timeout.max(self.request_timeout).max(self.keep_alive)
@@ -84,10 +79,10 @@ impl Settings {
         let least = 2 * self.header_timeout;
         if self.serve.is_none() && self.keep_alive < least {
             let words = format!(
-                "a keep-alive limit of {} ms would close slow connections for their age: it takes at least twice the \
-                 header timeout, {} ms",
-                self.keep_alive.as_millis(),
+                "--keep-alive must be at least twice the header timeout, {} ms, got {}: it would close slow connections \
+                 for their age",
                 least.as_millis(),
+                self.keep_alive.as_millis(),
             );
             Self::command().error(ErrorKind::ValueValidation, words).exit();
         }
@@ -100,7 +95,7 @@ impl fmt::Display for Settings {
         let Limits { header_timeout, request_timeout, keep_alive } = self.limits();
         write!(
             f,
-            "{} clients for {:?}, a third each good, slow and idle. A head may take {header_timeout:?}, an answer \
+            "{} clients for {:?}, a third each good, slow and idle.\nA head may take {header_timeout:?}, an answer \
              {request_timeout:?}, a connection {keep_alive:?}.",
             HumanCount(self.clients * Kind::ALL.len() as u64),
             self.seconds,
@@ -108,23 +103,18 @@ impl fmt::Display for Settings {
     }
 }
 
-fn number(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, String> + Clone {
-    move |text| {
-        let number = text.parse().ok().filter(|number| limits.contains(number));
-        number.ok_or_else(|| format!("it takes a whole number from {} to {}", limits.start(), limits.end()))
-    }
-}
-
 fn seconds(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration, String> + Clone {
-    move |text| number(limits.clone())(text).map(Duration::from_secs)
+    move |text| whole(limits.clone())(text).map(Duration::from_secs)
 }
 
 fn millis(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration, String> + Clone {
-    move |text| number(limits.clone())(text).map(Duration::from_millis)
+    move |text| whole(limits.clone())(text).map(Duration::from_millis)
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
-        "it takes an IP address and a port, such as 127.0.0.1:8080, or port 0 for a free one".into()
+        format!(
+            "it must be an IP address and a port, as 127.0.0.1:8080, or port 0 for a free one, got {text}"
+        )
     })
 }

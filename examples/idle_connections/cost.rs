@@ -51,16 +51,8 @@ pub(crate) async fn compare(limit: Duration, tolerance: Tolerance) -> Result<Vec
 
     let mut table = Table::new();
     table.load_preset(ASCII_MARKDOWN);
-    table.set_header([
-        "timers",
-        "reads timed out",
-        "timers moved",
-        "turns",
-        "CPU time",
-        "late, half within",
-        "late, most",
-    ]);
-    let millis = |time: Duration| format!("{:.3} ms", time.as_secs_f64() * 1e3);
+    table.set_header(["timers", "fired", "moved", "turns", "CPU time", "late: half", "all within"]);
+    let millis = |time: Duration| format!("{:.2} ms", time.as_secs_f64() * 1e3);
     for (name, cost) in [("exact", &exact), ("tolerant", &tolerant)] {
         let late = |quantile| millis(Duration::from_nanos(cost.late.value_at_quantile(quantile)));
         let [timeouts, moved, turns] =

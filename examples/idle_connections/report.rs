@@ -25,7 +25,7 @@ pub(crate) fn report(
 ) -> Result<Vec<String>, Box<dyn Error>> {
     let mut table = Table::new();
     table.load_preset(ASCII_MARKDOWN);
-    table.set_header(["clients", "number", "held up", "closed", "in", "late, half within", "late, most"]);
+    table.set_header(["clients", "number", "held up", "closed in", "open", "late: half", "all within"]);
     let mut problems = Vec::new();
     for kind in KINDS {
         let (mut number, mut held_up, mut closed) = (0, 0, 0);
@@ -66,7 +66,7 @@ pub(crate) fn report(
         let millis = |quantile| match late.len() {
             0 => String::new(),
             _ => format!(
-                "{:.3} ms",
+                "{:.2} ms",
                 Duration::from_nanos(late.value_at_quantile(quantile)).as_secs_f64() * 1e3
             ),
         };
@@ -74,17 +74,22 @@ pub(crate) fn report(
             format!("{kind:?}").to_lowercase(),
             HumanCount(number).to_string(),
             HumanCount(held_up).to_string(),
-            HumanCount(closed).to_string(),
-            expected.map(|direction| format!("a {direction:?}").to_lowercase()).unwrap_or_default(),
+            match expected {
+                Some(direction) => format!("{} a {direction:?}", HumanCount(closed)).to_lowercase(),
+                None => HumanCount(closed).to_string(),
+            },
+            HumanCount(number - held_up - closed).to_string(),
             millis(0.5),
             millis(1.0),
         ]);
     }
-    for column in [1, 2, 3, 5, 6] {
+    for column in 1..=6 {
         let column = table.column_mut(column).ok_or("the table has fewer columns")?;
         column.set_cell_alignment(CellAlignment::Right);
     }
-    println!("{table}\n");
+    println!(
+        "{table}\n\nEach number is of those held up by the machine, closed by the server, and left open."
+    );
     println!(
         "The wheel saw {} timers for {} connections, and {} are left.",
         HumanCount(stats.armed),

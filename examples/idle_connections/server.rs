@@ -1,16 +1,20 @@
-//! Echoes what comes through guarded connections, and keeps the server's books.
+//! The server's books: what came of each connection.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use timingwheel::{IdleGuard, TimingWheel, Tolerance};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use timingwheel::{TimingWheel, Tolerance};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+
+use crate::echo;
 
 /// What the server saw of a connection.
 pub(crate) struct Connection {
@@ -27,33 +31,77 @@ pub(crate) enum Direction {
     Write,
 }
 
-/// Sends back what comes, until the client closes the connection or a limit passes.
-async fn echo(mut stream: IdleGuard<TcpStream>) -> Connection {
-    let mut connection = Connection { echoed: 0, waited: Duration::ZERO, closed_in: None };
-    let mut buffer = [0; 4096];
-    loop {
-        let mut start = Instant::now();
-        let mut direction = Direction::Read;
-        let mut result = stream.read(&mut buffer).await;
-        if let Ok(mut left @ 1..) = result {
-            direction = Direction::Write;
-            while left > 0 && result.is_ok() {
-                start = Instant::now();
-                result = stream.write(&buffer[..left]).await;
-                left -= result.as_ref().unwrap_or(&0);
-                connection.echoed += result.as_ref().unwrap_or(&0);
-            }
-        } else if result.is_ok() {
-            return connection;
+/// What a connection is at, and has done.
+#[derive(Default)]
+struct Seen {
+    echoed: usize,
+    /// The operation that waits, and since when.
+    waits: Option<(Direction, Instant)>,
+}
+
+/// A connection that notes what it is at.
+struct Noted<'a> {
+    stream: TcpStream,
+    seen: &'a mut Seen,
+}
+
+impl Noted<'_> {
+    fn poll<T>(
+        &mut self,
+        direction: Direction,
+        poll: impl FnOnce(Pin<&mut TcpStream>) -> Poll<T>,
+    ) -> Poll<T> {
+        if self.seen.waits.is_none_or(|(before, _)| before != direction) {
+            self.seen.waits = Some((direction, Instant::now()));
         }
-        if let Err(error) = result {
-            if error.kind() == ErrorKind::TimedOut {
-                connection.waited = start.elapsed();
-                connection.closed_in = Some(direction);
-            }
-            return connection;
+        let polled = poll(Pin::new(&mut self.stream));
+        if polled.is_ready() {
+            self.seen.waits = None;
         }
+        polled
     }
+}
+
+impl AsyncRead for Noted<'_> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.get_mut().poll(Direction::Read, |stream| stream.poll_read(cx, buf))
+    }
+}
+
+impl AsyncWrite for Noted<'_> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let polled = this.poll(Direction::Write, |stream| stream.poll_write(cx, buf));
+        if let Poll::Ready(Ok(written)) = polled {
+            this.seen.echoed += written;
+        }
+        polled
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}
+
+async fn note(
+    stream: TcpStream,
+    wheel: TimingWheel,
+    limit: Duration,
+    tolerance: Option<Tolerance>,
+) -> Connection {
+    let mut seen = Seen::default();
+    let ended = echo(Noted { stream, seen: &mut seen }, &wheel, limit, tolerance).await;
+    // Any other error is that of a client that left.
+    let has_timed_out = ended.is_err_and(|error| error.kind() == ErrorKind::TimedOut);
+    let (closed_in, waited) = match seen.waits {
+        Some((direction, since)) if has_timed_out => (Some(direction), since.elapsed()),
+        _ => (None, Duration::ZERO),
+    };
+    Connection { echoed: seen.echoed, waited, closed_in }
 }
 
 /// Accepts so many `clients`, and waits until their connections have ended.
@@ -69,13 +117,7 @@ pub(crate) async fn serve(
     for _ in 0..clients {
         let (stream, client) = listener.accept().await?;
         let wheel = wheel.clone();
-        connections.spawn(async move {
-            let mut stream = wheel.idle_guard(stream).with_read_limit(limit).with_write_limit(limit);
-            if let Some(tolerance) = tolerance {
-                stream = stream.with_tolerance(tolerance);
-            }
-            (client, echo(stream).await)
-        });
+        connections.spawn(async move { (client, note(stream, wheel, limit, tolerance).await) });
     }
     let mut ended = HashMap::new();
     while let Some((client, connection)) = connections.join_next().await.transpose()? {

@@ -6,11 +6,12 @@ use std::net::SocketAddr;
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::{Request, StatusCode};
+use hyper::header::CONTENT_TYPE;
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use crate::BoxError;
+use crate::run::BoxError;
 
 /// A client with a connection.
 pub(crate) struct Scraper {
@@ -27,24 +28,62 @@ impl Scraper {
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> Result<(StatusCode, String), BoxError> {
-        self.requests.ready().await?;
-        let request = Request::get(path).header("host", &self.host).body(Empty::new())?;
-        let response = self.requests.send_request(request).await?;
-        let status = response.status();
-        let text = response.into_body().collect().await?.to_bytes();
-        Ok((status, String::from_utf8(text.into())?))
+        let response = self.ask(path).await?;
+        Ok((response.status(), response.into_body()))
     }
 
+    async fn ask(&mut self, path: &str) -> Result<Response<String>, BoxError> {
+        self.requests.ready().await?;
+        let request = Request::get(path).header("host", &self.host).body(Empty::new())?;
+        let (head, body) = self.requests.send_request(request).await?.into_parts();
+        let text = String::from_utf8(body.collect().await?.to_bytes().into())?;
+        Ok(Response::from_parts(head, text))
+    }
+
+    /// As Prometheus 3 does it, which takes nothing without a content type that it knows.
     pub(crate) async fn scrape(&mut self) -> Result<Scrape, BoxError> {
-        let (status, text) = self.get("/metrics").await?;
-        if status != StatusCode::OK {
-            return Err(format!("the metrics are answered with {status}: {text}").into());
+        let response = self.ask("/metrics").await?;
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("none");
+        if response.status() != StatusCode::OK {
+            return Err(format!("the metrics are answered with {}", response.status()).into());
         }
-        Scrape::read(&text)
+        if !kind.starts_with("text/plain; version=0.0.4") {
+            return Err(
+                format!("the content type of metrics must be text/plain; version=0.0.4, got {kind}").into()
+            );
+        }
+        Scrape::read(response.body())
     }
 }
 
+/// What is kept of all scrapes, however many there are.
+pub(crate) struct Scrapes {
+    pub(crate) first: Scrape,
+    pub(crate) last: Scrape,
+    pub(crate) number: u64,
+    pub(crate) most_pending: f64,
+}
+
+impl Scrapes {
+    pub(crate) fn new(first: Scrape) -> Self {
+        Self { last: first.clone(), number: 1, most_pending: first.value("pending"), first }
+    }
+
+    /// Adds the next, and returns what cannot be after the one before.
+    pub(crate) fn add(&mut self, scrape: Scrape) -> Vec<String> {
+        let problems = scrape.problems_after(&self.last);
+        self.number += 1;
+        self.most_pending = self.most_pending.max(scrape.value("pending"));
+        self.last = scrape;
+        problems
+    }
+}
+
+/// The histograms of a wheel.
+pub(crate) const HISTOGRAMS: [&str; 2] = ["lateness_seconds", "lock_hold_seconds"];
+
 /// The values of one scrape, by what stands before them in its lines.
+#[derive(Clone)]
 pub(crate) struct Scrape(BTreeMap<String, f64>);
 
 impl Scrape {
@@ -54,6 +93,13 @@ impl Scrape {
             let (series, value) = line.rsplit_once(' ').ok_or_else(|| format!("no value in `{line}`"))?;
             Ok((series.to_owned(), value.parse()?))
         });
+        for name in HISTOGRAMS {
+            if !text.contains(&format!("# TYPE timingwheel_{name} histogram")) {
+                return Err(
+                    format!("{name} is no histogram: has the exporter been given its buckets?").into()
+                );
+            }
+        }
         Ok(Self(values.collect::<Result<_, BoxError>>()?))
     }
 
@@ -102,15 +148,19 @@ impl Scrape {
         let mut problems = Vec::new();
         for (series, &value) in &self.0 {
             let before = earlier.0.get(series).copied().unwrap_or(0.0);
-            let counts = series.contains("_total{") || series.contains("_bucket{");
+            let counts = ["_total{", "_bucket{", "_sum{", "_count{"].iter().any(|end| series.contains(end));
             if counts && value < before {
                 problems.push(format!("{series} went back from {before} to {value}"));
             }
         }
-        for name in ["lateness_seconds", "lock_hold_seconds"] {
+        for name in HISTOGRAMS {
             let buckets = self.buckets(name);
-            if buckets.is_empty() || !buckets.is_sorted_by(|(_, a), (_, b)| a <= b) {
-                problems.push(format!("the buckets of {name} do not rise: {buckets:?}"));
+            let count = self.value(&format!("{name}_count"));
+            if !buckets.is_sorted_by(|(_, a), (_, b)| a <= b)
+                || buckets.last() != Some(&(f64::INFINITY, count))
+            {
+                problems
+                    .push(format!("the buckets of {name} do not rise to its count, {count}: {buckets:?}"));
             }
         }
         problems

@@ -4,18 +4,68 @@
 //! `cargo run --release --example rpc_server`, or with `-- --help` for the settings and `-- --short` for a quick
 //! look.
 //!
-//! A TCP server and its clients run in this process. Each connection has an idle timer that moves with every
-//! request, each request runs under a timeout, and the work within it waits in steps: all on a [`TimingWheel`],
-//! then once more on `tokio::time`. At the end a table has both side by side, and the program checks its own
-//! bookkeeping: if something does not add up it says what, and exits with 1.
+//! `serve` is all that a program needs: each connection has an idle timer that moves with every request, and each
+//! request runs under a timeout. The rest is a load. A TCP server and its clients run in this process, all on a
+//! `TimingWheel`, then once more on `tokio::time`. At the end a table has both side by side, and the program checks its
+//! own bookkeeping: if something does not add up it says what, and exits with 1.
 //!
 //! The CPU time and the context switches are those of server, clients and their connections together. The runs follow
 //! each other, so a machine that is busy otherwise disturbs one or the other.
 
+use std::io;
+use std::pin::Pin;
+
+use tokio::net::TcpStream;
+use tokio::select;
+use tokio::time::Instant;
+
+use protocol::{Answer, Request, Status};
+use server::Server;
+use timers::{Sleep, Timers};
+
+/// Why a connection was closed.
+enum Closed {
+    ByItsClient,
+    /// The client was silent until then.
+    Idle(Instant),
+}
+
+/// Serves one connection until its client leaves or is silent for too long. In your program `timers` is a `TimingWheel`,
+/// and `silence` is `pin!(wheel.sleep(idle_timeout))`: this is generic only to run on tokio's timers too.
+async fn serve<T: Timers>(
+    stream: &mut TcpStream,
+    server: &Server<T>,
+    mut silence: Pin<&mut T::Sleep>,
+) -> io::Result<Closed> {
+    let Server { timers, idle_timeout, request_timeout, .. } = server;
+    loop {
+        let request = select! {
+            biased; // A request that has come counts, even if it is read late.
+            request = Request::read(stream) => request?,
+            () = silence.as_mut() => return Ok(Closed::Idle(silence.deadline())),
+        };
+        let Some(request) = request else { return Ok(Closed::ByItsClient) };
+        silence.as_mut().reset(Instant::now() + *idle_timeout);
+
+        let id = request.id;
+        let status = match timers.timeout(*request_timeout, server.work(request)).await {
+            Some(()) => Status::Done,
+            None => Status::TimedOut,
+        };
+        server.is_over();
+        if (Answer { id, status }).write(stream).await?.is_none() {
+            return Ok(Closed::ByItsClient);
+        }
+    }
+}
+
 mod books;
 mod checks;
 mod client;
+mod compare;
 mod file_limit;
+#[path = "../shared/limits.rs"]
+mod limits;
 mod load;
 mod progress;
 mod protocol;
@@ -28,47 +78,6 @@ mod timers;
 mod watched;
 mod work;
 
-use std::process::ExitCode;
-
-use clap::Parser;
-use timingwheel::TimingWheel;
-
-use crate::run::{Outcome, run};
-use crate::settings::{Settings, Side};
-use crate::timers::TokioTime;
-
-fn main() -> ExitCode {
-    match compare(Settings::parse().checked()) {
-        Ok(code) => code,
-        Err(words) => {
-            eprintln!("error: {words}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn compare(settings: Settings) -> Result<ExitCode, String> {
-    let settings = file_limit::fit(settings)?;
-    println!("{settings}");
-
-    // The wheel goes first: if the second run gains by warm caches and pools, it is tokio's.
-    let mut outcomes: Vec<Outcome> = Vec::new();
-    if settings.runs(Side::Wheel) {
-        let start = || TimingWheel::builder().build().map_err(|error| format!("no wheel: {error}"));
-        outcomes.push(run("timing wheel", &settings, start)?);
-    }
-    if settings.runs(Side::Tokio) {
-        outcomes.push(run("tokio::time", &settings, || Ok(TokioTime))?);
-    }
-
-    report::print(&outcomes);
-    let problems: Vec<String> = outcomes.iter().flat_map(checks::problems).collect();
-    if problems.is_empty() {
-        println!("\n{}", checks::ALL_HOLD);
-        return Ok(ExitCode::SUCCESS);
-    }
-    for problem in &problems {
-        eprintln!("error: {problem}");
-    }
-    Ok(ExitCode::FAILURE)
+fn main() -> std::process::ExitCode {
+    compare::main()
 }

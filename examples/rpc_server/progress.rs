@@ -44,9 +44,9 @@ impl Progress {
     pub(crate) fn show(&mut self, books: &Books, most_timers: u64) {
         let elapsed = self.elapsed();
         let state = || {
-            let end = if elapsed < self.length { "" } else { ", waiting for the last to be closed" };
+            let end = if elapsed < self.length { "" } else { ", closing" };
             format!(
-                "{} connections, {} requests, up to {} timers{end}",
+                "{} connections, {} requests, {} timers{end}",
                 HumanCount(books.connections.now()),
                 HumanCount(books.requests.get()),
                 HumanCount(most_timers)

@@ -29,28 +29,32 @@ enum Ratio {
 use Ratio::{Senseless, Shown};
 
 const LINES: &[Line] = &[
-    ("most connections at a time", |run| Count(run.peaks.connections), Senseless),
     ("requests", |run| Count(run.books.requests.get()), Shown),
     ("- done in time", |run| Count(run.books.done.get()), Senseless),
     ("- timed out", |run| Count(run.books.timed_out.get()), Senseless),
-    ("  though meant to be done", |run| Count(run.books.quick_cut_off.get()), Senseless),
-    ("- connection closed instead", |run| Count(run.books.unanswered.get()), Senseless),
+    ("  of these, with quick work", |run| Count(run.books.quick_cut_off.get()), Senseless),
+    ("- not answered: closed as idle", |run| Count(run.books.unanswered.get()), Senseless),
     ("work started", |run| Count(run.books.work_started.get()), Senseless),
     ("- finished", |run| Count(run.books.work_finished.get()), Senseless),
     ("- stopped", |run| Count(run.books.work_stopped.get()), Senseless),
-    ("- steps after the timeout", |run| Count(run.books.steps_after_timeout.get()), Senseless),
-    ("idle connections closed", |run| Count(run.books.idle_closed.get()), Senseless),
-    ("- seen by silent clients", |run| Count(run.books.close_seen.get()), Senseless),
-    ("timers made", |run| Count(run.timers_made), Shown),
-    ("- most at a time", |run| Count(run.peaks.timers), Senseless),
+    ("  steps of it after the timeout", |run| Count(run.books.steps_after_timeout.get()), Senseless),
+    ("connections, one after the other", |run| Count(run.books.connections.total()), Senseless),
+    ("- closed by the server as idle", |run| Count(run.books.idle_closed.get()), Senseless),
+    ("- closed by their clients", |run| Count(run.closed_by_clients()), Senseless),
+    ("most connections at one time", |run| Count(run.peaks.connections), Senseless),
+    ("timers made by server, clients", |run| Count(run.timers_made), Shown),
     ("- fired", |run| Count(run.lateness.fired()), Senseless),
-    ("- fired early", |run| Count(run.lateness.early), Senseless),
-    ("armed in the wheel", |run| count(run.stats.as_ref().map(|stats| stats.armed)), Senseless),
-    ("- most pending at a time", |run| count(run.peaks.pending.map(|pending| pending as u64)), Senseless),
-    ("- turns of the wheel", |run| count(run.stats.as_ref().map(|stats| stats.turns)), Senseless),
-    ("lateness p50", |run| Millis(run.lateness.quantile(0.5)), Shown),
-    ("lateness p99", |run| Millis(run.lateness.quantile(0.99)), Shown),
-    ("lateness max", |run| Millis(run.lateness.max()), Shown),
+    ("  of these, early", |run| Count(run.lateness.early), Senseless),
+    ("- dropped before their time", |run| Count(run.timers_dropped()), Senseless),
+    ("most timers at one time", |run| Count(run.peaks.timers), Senseless),
+    ("timers armed in the wheel", |run| count(run.stats.as_ref().map(|stats| stats.armed)), Senseless),
+    ("- fired", |run| count(run.stats.as_ref().map(|stats| stats.fired)), Senseless),
+    ("- cancelled", |run| count(run.stats.as_ref().map(|stats| stats.cancelled)), Senseless),
+    ("most pending at one time", |run| count(run.peaks.pending.map(|pending| pending as u64)), Senseless),
+    ("turns of the wheel", |run| count(run.stats.as_ref().map(|stats| stats.turns)), Senseless),
+    ("late: half within", |run| Millis(run.lateness.quantile(0.5)), Shown),
+    ("late: 99 % within", |run| Millis(run.lateness.quantile(0.99)), Shown),
+    ("late: all within", |run| Millis(run.lateness.max()), Shown),
     ("CPU time of the process", |run| Seconds(run.spent.cpu), Shown),
     ("context switches of the process", |run| count(run.spent.switches), Shown),
 ];
@@ -101,7 +105,7 @@ pub(crate) fn print(outcomes: &[Outcome]) {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    println!("\n{table}");
+    println!("\n{table}\n\nRows with a dash add up to the row above them. ratio: timing wheel / tokio::time");
 }
 
 fn quotient(first: &Figure, second: &Figure) -> String {

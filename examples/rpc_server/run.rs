@@ -22,6 +22,7 @@ use crate::settings::Settings;
 use crate::spent::Spent;
 use crate::timers::Timers;
 use crate::watched::{Lateness, Watched};
+use crate::work::Current;
 
 /// How often the main thread looks. It waits on no timer of either sort.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -44,6 +45,18 @@ pub(crate) struct Outcome {
     /// The timers' own counts at the end.
     pub(crate) stats: Option<Stats>,
     pub(crate) spent: Spent,
+}
+
+impl Outcome {
+    /// Connections that the server did not close.
+    pub(crate) fn closed_by_clients(&self) -> u64 {
+        self.books.connections.total().saturating_sub(self.books.idle_closed.get())
+    }
+
+    /// Timers that did not come to their end.
+    pub(crate) fn timers_dropped(&self) -> u64 {
+        self.timers_made.saturating_sub(self.lateness.fired() + self.timers_left)
+    }
 }
 
 /// The most there was of something, of all the times that the main thread looked.
@@ -132,6 +145,7 @@ async fn scenario<T: Timers>(
         idle_timeout: settings.idle_timeout,
         timers: timers.clone(),
         books: books.clone(),
+        current: Current::default(),
     };
     let server = async {
         let server = tokio::spawn(server.run(listener, stopped)).await;

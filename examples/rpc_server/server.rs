@@ -1,4 +1,4 @@
-//! The server: an idle timer for each connection, and a timeout round each request.
+//! The server, with books of what it did.
 
 use std::io;
 use std::pin::pin;
@@ -9,13 +9,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::select;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 use crate::books::Books;
-use crate::protocol::{self, Answer, Request, Status};
-use crate::timers::{Sleep, Timers};
+use crate::protocol::{self, Request};
+use crate::timers::Timers;
 use crate::watched::Watched;
 use crate::work::{self, Current};
+use crate::{Closed, serve};
 
 #[derive(Clone)]
 pub(crate) struct Server<T> {
@@ -23,6 +23,8 @@ pub(crate) struct Server<T> {
     pub(crate) idle_timeout: Duration,
     pub(crate) timers: Watched<T>,
     pub(crate) books: Arc<Books>,
+    /// Of the connection that this serves.
+    pub(crate) current: Current,
 }
 
 impl<T: Timers> Server<T> {
@@ -49,42 +51,30 @@ impl<T: Timers> Server<T> {
         Ok(())
     }
 
-    /// Serves one connection until its client leaves or is silent for too long.
-    async fn serve(self, mut stream: TcpStream) -> io::Result<()> {
-        let Self { request_timeout, idle_timeout, timers, books } = &self;
+    async fn serve(mut self, mut stream: TcpStream) -> io::Result<()> {
+        self.current = Current::default();
+        let Self { idle_timeout, timers, books, .. } = &self;
         let _open = books.connections.hold();
         stream.set_nodelay(true)?;
         protocol::write_greeting(&mut stream).await?;
-
-        let current = Current::default();
-        let (idle, _held) = timers.start(*idle_timeout);
-        let mut idle = pin!(idle);
-        loop {
-            let request = select! {
-                // A request that is there when the time is up was in time.
-                biased;
-                request = Request::read(&mut stream) => request?,
-                () = idle.as_mut() => {
-                    timers.note(idle.deadline());
-                    books.idle_closed.add();
-                    return Ok(());
-                }
-            };
-            let Some(request) = request else { return Ok(()) };
-            idle.as_mut().reset(Instant::now() + *idle_timeout);
-
-            current.set(&request);
-            let work = work::perform(request, current.clone(), timers, books);
-            let status = match timers.timeout(*request_timeout, work).await {
-                Some(()) => Status::Done,
-                None => Status::TimedOut,
-            };
-            current.clear();
-            // A client that left without waiting finds no answer: it is the client who keeps count of that.
-            if (Answer { id: request.id, status }).write(&mut stream).await?.is_none() {
-                return Ok(());
-            }
+        let (silence, _held) = timers.start(*idle_timeout);
+        // A client that leaves without waiting for its answer counts that itself.
+        if let Closed::Idle(deadline) = serve(&mut stream, &self, pin!(silence)).await? {
+            timers.note(deadline);
+            books.idle_closed.add();
         }
+        Ok(())
+    }
+
+    /// The work behind a request.
+    pub(crate) fn work(&self, request: Request) -> impl Future<Output = ()> + Send {
+        self.current.set(&request);
+        work::perform(request, self.current.clone(), &self.timers, &self.books)
+    }
+
+    /// Nobody waits for the work of the current request any more: if it goes on, that is seen.
+    pub(crate) fn is_over(&self) {
+        self.current.clear();
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, ValueEnum};
 use indicatif::HumanCount;
+
+use crate::limits::{whole, within};
 
 /// A client has a port of its own, and one address has about 28,000 to give where Linux is as it comes.
 const MAX_CONNECTIONS: u64 = 25_000;
@@ -21,27 +22,27 @@ pub(crate) const LONGEST_THINK: f64 = 1.5;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "rpc_server")]
 pub(crate) struct Settings {
-    /// How many connections, each with a client of its own; fewer if the file limit does not allow so many
+    /// How many connections there are at a time, from 1 to 25,000, each with a client of its own; fewer if the file limit does not allow so many
     #[arg(long, value_name = "NUMBER", default_value = "5000", value_parser = whole(1..=MAX_CONNECTIONS))]
     #[arg(default_value_if("short", "true", "500"), allow_negative_numbers = true)]
     pub(crate) connections: u64,
 
-    /// For how many seconds the clients of a run make requests
+    /// For how many seconds the clients of a run make requests, from 1 to 3,600
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds(1..=MAX_SECONDS))]
     #[arg(default_value_if("short", "true", "1"), allow_negative_numbers = true)]
     pub(crate) seconds: Duration,
 
-    /// After how many milliseconds a request is cut off
+    /// After how many milliseconds a request is cut off, from 1 to 600,000
     #[arg(long, value_name = "MS", default_value = "250", value_parser = millis(1..=MAX_MILLIS))]
     #[arg(default_value_if("short", "true", "80"), allow_negative_numbers = true)]
     pub(crate) request_timeout: Duration,
 
-    /// After how many milliseconds without a request the server closes a connection
+    /// After how many milliseconds without a request the server closes a connection, from 1 to 600,000
     #[arg(long, value_name = "MS", default_value = "3000", value_parser = millis(1..=MAX_MILLIS))]
     #[arg(default_value_if("short", "true", "300"), allow_negative_numbers = true)]
     pub(crate) idle_timeout: Duration,
 
-    /// How many milliseconds a client waits before a request, on average
+    /// How many milliseconds a client waits before a request, on average, from 1 to 600,000
     #[arg(long, value_name = "MS", default_value = "1000", value_parser = millis(1..=MAX_MILLIS))]
     #[arg(default_value_if("short", "true", "100"), allow_negative_numbers = true)]
     pub(crate) think: Duration,
@@ -56,7 +57,7 @@ pub(crate) struct Settings {
     #[arg(allow_negative_numbers = true)]
     pub(crate) silent_share: f64,
 
-    /// What the random numbers start from, the same in both runs
+    /// What the random numbers start from, the same in both runs, from 0 to 18,446,744,073,709,551,615
     #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = whole(0..=u64::MAX))]
     #[arg(allow_negative_numbers = true)]
     pub(crate) seed: u64,
@@ -88,10 +89,10 @@ impl Settings {
         let busy = request_timeout + think.mul_f64(LONGEST_THINK);
         if idle_timeout <= busy {
             let words = format!(
-                "an idle timeout of {} ms would close connections in use: it takes more than the request timeout \
-                 and the longest think time, which is {LONGEST_THINK} times the average, together {} ms",
-                idle_timeout.as_millis(),
+                "--idle-timeout must be more than {} ms, got {}: connections in use would be closed in the request \
+                 timeout and the longest think time, which is {LONGEST_THINK} times the average",
                 busy.as_millis(),
+                idle_timeout.as_millis(),
             );
             Self::command().error(ErrorKind::ValueValidation, words).exit();
         }
@@ -116,28 +117,14 @@ impl fmt::Display for Settings {
         )?;
         write!(
             f,
-            "idle timeout {} ms; after a share of {silent_share} of the answers the client goes silent",
+            "idle timeout {} ms; after a share of {silent_share} of answers the client goes silent",
             idle_timeout.as_millis()
         )
     }
 }
 
-fn within<T>(limits: RangeInclusive<T>, kind: &'static str) -> impl Fn(&str) -> Result<T, String> + Clone
-where
-    T: FromStr + PartialOrd + fmt::Display + Clone,
-{
-    move |text| {
-        let number = text.parse().ok().filter(|number| limits.contains(number));
-        number.ok_or_else(|| format!("it takes {kind} from {} to {}", limits.start(), limits.end()))
-    }
-}
-
 fn share() -> impl Fn(&str) -> Result<f64, String> + Clone {
     within(0.0..=1.0, "a number")
-}
-
-fn whole(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, String> + Clone {
-    within(limits, "a whole number")
 }
 
 fn seconds(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration, String> + Clone {

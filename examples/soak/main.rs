@@ -3,134 +3,42 @@
 //! `cargo run --release --example soak -- --minutes 60`; a minute without the setting, or with `-- --help` for the
 //! others and `-- --short` for a quick look.
 //!
-//! Tasks use one wheel in every way: sleeps, timeouts, deadlines that move, timers that are dropped on other workers,
-//! intervals, guarded connections, streams, and now and then fifty thousand timers at once and wheels that are made and
-//! dropped. Meanwhile workers stall at random, sometimes all of them together. Again and again it is checked that every
-//! timer is accounted for, that none was early, that timers go on firing, and that the process takes no more memory than
-//! when it was warm. If something does not hold the program says so and exits with 1.
+//! The functions below are what a program can check of its own wheel at any time. Here they are called again and again
+//! while tasks use one wheel in every way: sleeps, timeouts, deadlines that move, timers that are dropped on other
+//! workers, intervals, guarded connections, streams, and now and then fifty thousand timers at once and wheels that are
+//! made and dropped. Meanwhile workers stall at random, sometimes all of them together. No timer may be early, and the
+//! process may take no more memory than when it was warm. If something does not hold the program says so and exits
+//! with 1.
+
+use std::time::Duration;
+
+use timingwheel::{Stats, TimingWheel};
+use tokio::time::timeout;
+
+/// Whether each timer is accounted for. Each shard is counted under its lock, so this holds at full speed too.
+fn is_accounted_for(Stats { armed, fired, cancelled, pending, .. }: &Stats) -> bool {
+    *armed == fired + cancelled + *pending as u64
+}
+
+/// Whether timers go on firing: one of a millisecond does so within a time that is long for a stalled machine too.
+async fn goes_on_firing(wheel: &TimingWheel, within: Duration) -> bool {
+    // On tokio's timers, which tell of a wheel that stands still.
+    timeout(within, wheel.sleep(Duration::from_millis(1))).await.is_ok()
+}
 
 mod books;
 mod checks;
 mod connections;
+#[path = "../shared/ledger.rs"]
+mod ledger;
+#[path = "../shared/limits.rs"]
+mod limits;
 mod load;
 mod report;
+mod run;
 mod settings;
 mod stalls;
 
-use std::io::IsTerminal;
-use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::Duration;
-
-use clap::Parser;
-use fastrand::Rng;
-use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressStyle};
-use timingwheel::TimingWheel;
-use tokio::runtime::Builder;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout};
-
-use crate::books::Books;
-use crate::checks::Checks;
-use crate::load::{User, kinds};
-use crate::settings::Settings;
-
-/// How long the tasks may take for what they are at when the time is up: none waits for a timer for so long.
-const LAST_TIMERS_WITHIN: Duration = Duration::from_secs(60);
-
-fn main() -> ExitCode {
-    let problems = soak(Settings::parse()).unwrap_or_else(|words| vec![words]);
-    problems.iter().for_each(|problem| eprintln!("error: {problem}"));
-    if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Runs it, and returns what does not hold.
-fn soak(settings: Settings) -> Result<Vec<String>, String> {
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(settings.workers)
-        .enable_all()
-        .build()
-        .map_err(|error| format!("no runtime: {error}"))?;
-    println!("{settings}\n");
-    let books = Arc::new(Books::new(settings.workers));
-    let result = runtime.block_on(run(&settings, &books));
-    // Workers that stall are not waited for.
-    runtime.shutdown_background();
-    let checks = result?;
-    report::print(&settings, &books, &checks);
-    Ok(checks.problems)
-}
-
-/// Lets all tasks run to the end, and checks meanwhile. What does not hold is in the checks; an error ends the run.
-async fn run(settings: &Settings, books: &Arc<Books>) -> Result<Checks, String> {
-    let wheel = TimingWheel::builder().build().map_err(|error| format!("no wheel: {error}"))?;
-    let start = Instant::now();
-    let end = start + settings.length();
-    let mut users = JoinSet::new();
-    for (number, kind) in (0..settings.tasks).zip(kinds(settings.workers)) {
-        let random = Rng::with_seed(settings.seed + number);
-        let user = User { wheel: wheel.clone(), books: books.clone(), random, end };
-        users.spawn(user.live(kind));
-    }
-    users.spawn(stalls::stall(settings.workers, books.clone(), settings.seed, end));
-
-    let mut progress = Progress::start(settings);
-    let mut checks = Checks::new(settings);
-    while Instant::now() < end {
-        sleep_until(end.min(Instant::now() + settings.between_checks())).await;
-        checks.check(start.elapsed(), &wheel, books).await;
-        progress.show(start.elapsed(), &checks, books);
-    }
-    progress.finish();
-
-    let joined = timeout(LAST_TIMERS_WITHIN, async {
-        while let Some(user) = users.join_next().await {
-            user.map_err(|error| format!("a task failed: {error}"))?;
-        }
-        Ok::<(), String>(())
-    });
-    match joined.await {
-        Ok(result) => result?,
-        Err(_elapsed) => return Err(format!("{} tasks wait in vain for their timers", users.len())),
-    }
-    checks.check_at_rest(&wheel, books);
-    Ok(checks)
-}
-
-/// A bar on a terminal, and a line now and then elsewhere.
-enum Progress {
-    Bar(ProgressBar),
-    Lines,
-}
-
-impl Progress {
-    fn start(settings: &Settings) -> Self {
-        if !std::io::stderr().is_terminal() {
-            return Self::Lines;
-        }
-        let style = ProgressStyle::with_template("{wide_bar} {msg}").expect("a correct template");
-        Self::Bar(ProgressBar::new(settings.length().as_secs()).with_style(style))
-    }
-
-    fn show(&mut self, elapsed: Duration, checks: &Checks, books: &Books) {
-        let resident = checks.memory.now.map(|bytes| format!(", {}", report::mib(bytes))).unwrap_or_default();
-        let state = format!(
-            "{} timers, {} early{resident}",
-            HumanCount(checks.last.armed),
-            HumanCount(books.early.get())
-        );
-        match self {
-            Self::Bar(bar) => {
-                bar.set_message(state);
-                bar.set_position(elapsed.as_secs());
-            }
-            Self::Lines => eprintln!("{}: {state}", HumanDuration(elapsed)),
-        }
-    }
-
-    fn finish(self) {
-        if let Self::Bar(bar) = self {
-            bar.finish_and_clear();
-        }
-    }
+fn main() -> std::process::ExitCode {
+    run::main()
 }

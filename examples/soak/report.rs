@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
-use indicatif::HumanCount;
+use indicatif::HumanFloatCount;
 
 use crate::books::Books;
 use crate::checks::{Checks, Memory};
+use crate::ledger::Ledger;
 use crate::settings::Settings;
 
 /// Bytes, for people.
@@ -14,54 +14,34 @@ pub(crate) fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
-fn millis(nanos: u64) -> String {
-    format!("{:.3} ms", Duration::from_nanos(nanos).as_secs_f64() * 1e3)
-}
-
-pub(crate) fn print(settings: &Settings, books: &Books, checks: &Checks) {
-    let count = |count: u64| HumanCount(count).to_string();
+/// Prints the closing table, and returns what does not hold.
+pub(crate) fn print(settings: &Settings, books: &Books, checks: Checks) -> Vec<String> {
     let stats = &checks.last;
-    let mut rows: Vec<(String, String)> =
-        books.counts().into_iter().map(|(what, number)| (what.into(), count(number))).collect();
     let Memory { warm, most, now } = checks.memory;
     let lateness = books.lateness();
-    let per_second = stats.armed as f64 / settings.length().as_secs_f64();
-    rows.extend(
-        [
-            ("timers armed", count(stats.armed)),
-            ("- in a second", format!("{per_second:.0}")),
-            ("- fired", count(stats.fired)),
-            ("- cancelled", count(stats.cancelled)),
-            ("- moved down", count(stats.cascaded)),
-            ("- most pending at a check", count(checks.most_pending as u64)),
-            ("- early", count(books.early.get())),
-            ("turns", count(stats.turns)),
-            ("late, half within", millis(lateness.value_at_quantile(0.5))),
-            ("late, 99 % within", millis(lateness.value_at_quantile(0.99))),
-            ("late, 99.9 % within", millis(lateness.value_at_quantile(0.999))),
-            ("late, most", millis(lateness.max())),
-            ("checks", count(checks.number)),
-        ]
-        .map(|(what, figure)| (what.into(), figure)),
-    );
+    let in_a_second = stats.armed as f64 / settings.length().as_secs_f64();
+    let mut ledger = Ledger::new("count");
+    for (what, number) in books.counts() {
+        ledger.total(what, number);
+    }
+    ledger
+        .total("timers armed by all these", stats.armed)
+        .part("fired", stats.fired)
+        .part("cancelled", stats.cancelled)
+        .part_expected("pending at the end", stats.pending as u64, 0)
+        .text("timers armed in a second", &HumanFloatCount(in_a_second.round()).to_string())
+        .expect("timers that were early", books.early.get(), 0)
+        .total("most timers pending at a check", checks.most_pending as u64)
+        .total("moves of a timer to a finer level", stats.cascaded)
+        .total("turns of the wheel", stats.turns)
+        .total("checks", checks.number)
+        .lateness("timers late", |share| Duration::from_nanos(lateness.value_at_quantile(share)));
     for (what, bytes) in
-        [("memory, most until warm", warm), ("memory, most after that", most), ("memory at the end", now)]
+        [("most memory until warm", warm), ("most memory after that", most), ("memory at the end", now)]
     {
-        rows.push((what.into(), bytes.map_or("-".into(), mib)));
+        ledger.text(what, &bytes.map_or_else(|| "-".to_owned(), mib));
     }
-
-    let mut table = Table::new();
-    table.load_preset(ASCII_MARKDOWN).set_header(["", "timing wheel"]);
-    rows.into_iter().for_each(|(what, figure)| {
-        table.add_row([what, figure]);
-    });
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    println!("{table}\n");
-    if checks.problems.is_empty() {
-        println!(
-            "It adds up: every timer fired or was cancelled, none was early, none is left, timers went on firing."
-        );
-    }
+    let mut problems = ledger.print();
+    problems.extend(checks.problems);
+    problems
 }

@@ -1,13 +1,13 @@
 //! The settings, their limits, and what is said when they are beyond them.
 
 use std::fmt;
-use std::ops::RangeInclusive;
-use std::str::FromStr;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
 use clap::Parser;
 use indicatif::{HumanCount, HumanDuration};
+
+use crate::limits::{whole, within};
 
 /// A day.
 const MAX_MINUTES: f64 = 24.0 * 60.0;
@@ -20,23 +20,23 @@ const BETWEEN_CHECKS: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug, Parser)]
 #[command(name = "soak")]
 pub(crate) struct Settings {
-    /// For how many minutes it runs
-    #[arg(long, value_name = "MINUTES", default_value = "1", value_parser = within(MIN_MINUTES..=MAX_MINUTES))]
+    /// For how many minutes it runs, from 0.02 to 1,440
+    #[arg(long, value_name = "MINUTES", default_value = "1", value_parser = within(MIN_MINUTES..=MAX_MINUTES, "a number"))]
     #[arg(default_value_if("short", "true", "0.05"), allow_negative_numbers = true)]
     minutes: f64,
 
-    /// How many tasks use the wheel
-    #[arg(long, value_name = "NUMBER", default_value = "2000", value_parser = within(10..=1_000_000_u64))]
+    /// How many tasks use the wheel, from 10 to 1,000,000
+    #[arg(long, value_name = "NUMBER", default_value = "2000", value_parser = whole(10..=1_000_000_u64))]
     #[arg(allow_negative_numbers = true)]
     pub(crate) tasks: u64,
 
-    /// How many workers the runtime has, if not one for each processor and two at least
-    #[arg(long, value_name = "NUMBER", default_value_t = workers(), value_parser = within(1..=1_024_usize))]
+    /// How many workers the runtime has, from 1 to 1,024, if not one for each processor and two at least
+    #[arg(long, value_name = "NUMBER", default_value_t = workers(), value_parser = whole(1..=1_024_usize))]
     #[arg(allow_negative_numbers = true)]
     pub(crate) workers: usize,
 
-    /// What the random numbers start from
-    #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = within(0..=1_u64 << 32))]
+    /// What the random numbers start from, from 0 to 4,294,967,296
+    #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = whole(0..=1_u64 << 32))]
     #[arg(allow_negative_numbers = true)]
     pub(crate) seed: u64,
 
@@ -47,16 +47,6 @@ pub(crate) struct Settings {
 
 fn workers() -> usize {
     available_parallelism().map_or(2, |processors| processors.get().max(2))
-}
-
-fn within<T>(limits: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
-where
-    T: FromStr + PartialOrd + fmt::Display + Clone,
-{
-    move |text| {
-        let number = text.parse().ok().filter(|number| limits.contains(number));
-        number.ok_or_else(|| format!("it takes a number from {} to {}", limits.start(), limits.end()))
-    }
 }
 
 impl Settings {

@@ -9,8 +9,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use crate::Settings;
 use crate::books::{ANSWER, GIVEN_UP, LONG, SHORT};
+use crate::run::Settings;
 
 /// Of how many requests one is long.
 pub(crate) const LONG_ONE_IN: u64 = 10;

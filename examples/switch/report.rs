@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
 use indicatif::HumanCount;
 
 use crate::load::LONG_ONE_IN;
-use crate::{Outcome, Settings};
+use crate::run::{Outcome, Settings};
 
 /// Prints the table, and returns the problems.
 pub(crate) fn print(settings: Settings, tokios: &Outcome, wheels: &Outcome) -> Vec<String> {
@@ -15,13 +15,18 @@ pub(crate) fn print(settings: Settings, tokios: &Outcome, wheels: &Outcome) -> V
     let long = requests / LONG_ONE_IN;
     let mut problems = Vec::new();
     let mut table = Table::new();
-    table.load_preset(ASCII_MARKDOWN).set_header(["", "tokio::time", "timingwheel::time", "expected"]);
+    table.load_preset(ASCII_MARKDOWN).set_header(["", "on tokio::time", "on the wheel", "expected"]);
     let both = [tokios, wheels];
     for (name, counts, expected) in [
-        ("requests answered", both.map(|of| of.books.answered.get()), connections * (requests - long)),
-        ("- given up in time", both.map(|of| of.books.given_up.get()), connections * long),
-        ("connections closed as idle", both.map(|of| of.books.idle.get()), connections),
-        ("timers that were early", both.map(|of| of.books.early.get()), 0),
+        (
+            "requests",
+            both.map(|of| of.books.answered.get() + of.books.given_up.get()),
+            connections * requests,
+        ),
+        ("- answered", both.map(|of| of.books.answered.get()), connections * (requests - long)),
+        ("- given up at their limit", both.map(|of| of.books.given_up.get()), connections * long),
+        ("connections, all closed as idle", both.map(|of| of.books.idle.get()), connections),
+        ("timers that fired early", both.map(|of| of.books.early.get()), 0),
     ] {
         let [tokios, wheels] = counts.map(|count| HumanCount(count).to_string());
         table.add_row([name.to_owned(), tokios, wheels, HumanCount(expected).to_string()]);
@@ -37,14 +42,14 @@ pub(crate) fn print(settings: Settings, tokios: &Outcome, wheels: &Outcome) -> V
     };
     row("ticks taken", both.map(|of| HumanCount(of.books.ticks.get()).to_string()));
     for (name, quantile) in
-        [("lateness, half within", 0.5), ("lateness, 99 % within", 0.99), ("lateness, most", 1.0)]
+        [("late: half within", 0.5), ("late: 99 % within", 0.99), ("late: all within", 1.0)]
     {
         row(name, both.map(|of| millis(of.books.lateness(quantile))));
     }
     row("CPU time of server and clients", both.map(|of| format!("{:.2} s", of.cpu.as_secs_f64())));
-    row("timers in the wheel", [String::new(), HumanCount(wheels.stats.armed).to_string()]);
+    row("timers armed in the wheel", ["-".into(), HumanCount(wheels.stats.armed).to_string()]);
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    println!("{table}");
+    println!("{table}\n\nRows with a dash add up to the row above them.");
 
     // Each request has at least one timer that fires, and each connection one more.
     let least = connections * (requests + 1);

@@ -1,4 +1,4 @@
-//! The bound on pending timers, shared by all shards of a wheel that has one.
+//! The bound on pending timers. All shards of a wheel share one bound.
 
 use std::collections::HashSet;
 use std::task::Waker;
@@ -10,7 +10,7 @@ use crate::platform::sync::{AtomicUsize, Mutex, Ordering, lock};
 pub(crate) struct Bound {
     max_pending: usize,
     taken: AtomicUsize,
-    /// The data of wakers whose timers leave no place when they fire.
+    /// The data addresses of wakers whose timers keep their place when they fire.
     keepers: Mutex<HashSet<usize>>,
 }
 
@@ -39,17 +39,18 @@ impl Bound {
         self.taken.fetch_sub(places, Ordering::Relaxed);
     }
 
-    /// From now on timers whose waker has its data at `address` keep their place when they fire: whoever waits by them
-    /// gives it back. Until [`forget`](Self::forget), which is to come when there is no such waker any more.
+    /// From now on, timers whose waker has its data at `address` keep their place when they fire. Their owner gives the
+    /// place back. Call [`forget`](Self::forget) when there is no such waker any more.
     pub(crate) fn keep(&self, address: usize) {
         lock(&self.keepers).insert(address);
     }
 
+    /// Ends what [`keep`](Self::keep) began.
     pub(crate) fn forget(&self, address: usize) {
         lock(&self.keepers).remove(&address);
     }
 
-    /// How many places timers leave that have fired.
+    /// How many places become free when the timers of these wakers fire.
     pub(crate) fn left_by(&self, fired: &[Waker]) -> usize {
         let keepers = lock(&self.keepers);
         if keepers.is_empty() {

@@ -1,12 +1,12 @@
-//! What drives the pure core: who holds it, who turns it, and when.
+//! What drives the pure core: where its entries are kept, who turns it, and when.
 //!
 //! | room | what it does |
 //! |---|---|
-//! | `shard` | a hierarchy under a lock, with wakers in it: arms, moves, cancels and hands out timers |
+//! | `shard` | holds a hierarchy of wakers under a lock: arms, moves, cancels and hands out timers |
 //! | `bound` | counts the pending timers of all shards, where there is a limit |
-//! | `driver` | turns all shards when something is due; here is the table of who turns when |
+//! | `driver` | turns all shards when something is due; its first page tells who turns when |
 //! | `alarm` | has the runtime's park call the driver in time |
-//! | `watchdog` | notices that nobody turned, because a worker blocks |
+//! | `watchdog` | notices when nobody turns a wheel, because a worker blocks |
 
 pub(crate) mod alarm;
 pub(crate) mod bound;

@@ -1,8 +1,8 @@
-//! Why a wheel was not built.
+//! The error of a builder.
 
 use std::{error, fmt, io, time::Duration};
 
-/// Why a [`Builder`](crate::Builder) did not build.
+/// Why [`Builder::build`](crate::Builder::build) did not build a wheel.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -10,45 +10,45 @@ pub enum BuildError {
     TickTooShort {
         /// The tick asked for.
         tick: Duration,
-        /// The shortest there is.
+        /// The shortest tick allowed.
         min: Duration,
     },
     /// The tick is longer than a wheel's whole range.
     TickTooLong {
         /// The tick asked for.
         tick: Duration,
-        /// The longest there is.
+        /// The longest tick allowed.
         max: Duration,
     },
     /// The number of slots in a level is too small or too large.
     WheelSize {
         /// The number asked for.
         wheel_size: usize,
-        /// The smallest there is.
+        /// The smallest number allowed.
         min: usize,
-        /// The largest there is.
+        /// The largest number allowed.
         max: usize,
     },
     /// The number of shards is zero or too large.
     Shards {
         /// The number asked for.
         shards: usize,
-        /// The largest there is.
+        /// The largest number allowed.
         max: usize,
     },
-    /// The shards together have too many slots in each level: their memory is taken as the wheel is built.
+    /// Shards times wheel size is too large. The slots take their memory when the wheel is built.
     Slots {
         /// The number of shards.
         shards: usize,
         /// The number of slots in a level of each.
         wheel_size: usize,
-        /// The most slots that all shards may have together.
+        /// The largest product allowed.
         max: usize,
     },
     /// There is no tokio runtime on this thread.
     NoRuntime,
-    /// The runtime is a current-thread one without timers of its own, so its clock, which may be paused, cannot be
-    /// followed.
+    /// The runtime is a current-thread one without timers of its own (`enable_time`), so the wheel could not follow its
+    /// clock when that is paused.
     NoTimers,
     /// The operating system gave no thread for the watchdog.
     WatchdogThread(io::Error),

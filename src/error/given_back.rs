@@ -1,9 +1,9 @@
-//! What was refused, in the error that gives it back.
+//! A refused future, inside the error that gives it back.
 
 use std::sync::{Mutex, PoisonError};
 
-/// The lock, which nobody waits for, makes of what can be sent what can be shared too, as boxed errors have to be: few
-/// futures can.
+/// A refused future in a lock that nobody waits for. Boxed errors have to be `Sync`, which few futures are. A lock makes any
+/// future `Sync` that is `Send`.
 pub(crate) struct GivenBack<F>(Mutex<F>);
 
 impl<F> GivenBack<F> {

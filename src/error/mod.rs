@@ -1,4 +1,4 @@
-//! What can go wrong: while a wheel is built, while a timer waits, and when a timeout is up.
+//! Errors: of building a wheel, of a timer that cannot run, and of a timeout whose time is up.
 
 mod build;
 mod given_back;
@@ -12,9 +12,8 @@ use crate::wheel::tick::Nanos;
 
 /// Why a timer cannot run: its wheel has ended, or is full.
 ///
-/// What can return an error instead of a panic returns it: the `try_` methods, the responses of tower's services,
-/// [`Sleep::poll_elapsed`](crate::Sleep::poll_elapsed). `sleep` panics with its text, and a timeout returns it inside
-/// [`Elapsed`].
+/// The `try_` methods, [`Sleep::poll_try_wait`](crate::Sleep::poll_try_wait) and the responses of tower's services return this
+/// error. A timeout returns it inside [`Elapsed`]. A sleep cannot return it, so it panics with its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Error {
     kind: Kind,
@@ -30,30 +29,30 @@ enum Kind {
 }
 
 impl Error {
-    /// As from a wheel that has ended, for tests of code that handles it.
+    /// The error of a wheel that has ended, to test code that handles it.
     #[must_use]
     pub const fn shutdown() -> Self {
         Self { kind: Kind::Shutdown }
     }
 
-    /// As from a wheel that is full, for tests of code that handles it.
+    /// The error of a wheel that is full, to test code that handles it.
     #[must_use]
     pub const fn at_capacity() -> Self {
         Self { kind: Kind::AtCapacity }
     }
 
-    /// What no wheel returns, as it takes every duration. It is there because `tokio::time::error::Error` has it.
+    /// An error that no wheel returns, because wheels take every duration. `tokio::time::error::Error` has it too.
     #[must_use]
     pub const fn invalid() -> Self {
         Self { kind: Kind::Invalid }
     }
 
-    /// From a wheel that is full.
+    /// The error of a wheel that is full.
     pub(crate) const fn full(max_pending: usize) -> Self {
         Self { kind: Kind::Full { max_pending } }
     }
 
-    /// From [`Jobs`](crate::job::Jobs) that were stopped.
+    /// The error of [`Jobs`](crate::job::Jobs) that were stopped.
     pub(crate) const fn stopped() -> Self {
         Self { kind: Kind::Stopped }
     }
@@ -97,8 +96,9 @@ impl fmt::Display for Error {
 
 impl error::Error for Error {}
 
-/// The error of a timeout, of a [stream](crate::stream)'s too, and what is in that of an
-/// [`IdleGuard`](crate::IdleGuard): the deadline came first, or the timer could not run.
+/// The error of a timeout: the deadline came first, or the timer could not run.
+///
+/// [Streams](crate::stream) return it too. An [`IdleGuard`](crate::IdleGuard) returns it inside an `io::Error`.
 ///
 /// # Examples
 ///
@@ -127,6 +127,7 @@ enum What {
     /// Of an [`IdleGuard`](crate::IdleGuard), this long.
     ReadLimit(Nanos),
     WriteLimit(Nanos),
+    IdleLimit(Nanos),
     CouldNotRun(Error),
 }
 
@@ -145,12 +146,17 @@ impl Elapsed {
         Self { what: What::WriteLimit(limit) }
     }
 
+    /// The limit of an [`IdleGuard`](crate::IdleGuard) for both directions together.
+    pub(crate) const fn of_idle_limit(limit: Nanos) -> Self {
+        Self { what: What::IdleLimit(limit) }
+    }
+
     /// Why the timer could not run, or `None` if the deadline has elapsed.
     #[must_use]
     pub const fn reason(&self) -> Option<Error> {
         match self.what {
             What::CouldNotRun(reason) => Some(reason),
-            What::Deadline | What::ReadLimit(_) | What::WriteLimit(_) => None,
+            What::Deadline | What::ReadLimit(_) | What::WriteLimit(_) | What::IdleLimit(_) => None,
         }
     }
 }
@@ -164,6 +170,10 @@ impl fmt::Display for Elapsed {
             }
             What::WriteLimit(Nanos::ZERO) => {
                 f.write_str("a write made no progress, and may not wait: its limit is 0ns")
+            }
+            What::IdleLimit(Nanos::ZERO) => f.write_str("the stream may not be idle: its limit is 0ns"),
+            What::IdleLimit(limit) => {
+                write!(f, "the stream has been idle for {:?}, its limit", limit.to_duration())
             }
             What::ReadLimit(limit) => {
                 write!(f, "a read has waited for {:?} without a byte, its limit", limit.to_duration())
@@ -181,27 +191,28 @@ impl error::Error for Elapsed {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match &self.what {
             What::CouldNotRun(reason) => Some(reason),
-            What::Deadline | What::ReadLimit(_) | What::WriteLimit(_) => None,
+            What::Deadline | What::ReadLimit(_) | What::WriteLimit(_) | What::IdleLimit(_) => None,
         }
     }
 }
 
-/// `TimedOut`, and nothing else, if the deadline has elapsed; with this error in it if a limit has, or, of kind
-/// `Other`, if the timer could not run.
+/// If the deadline has elapsed, the kind `TimedOut` without a source. If a limit of an [`IdleGuard`](crate::IdleGuard) was
+/// reached, the kind `TimedOut` with this error inside. If the timer could not run, the kind `Other` with this error inside.
 impl From<Elapsed> for io::Error {
     fn from(elapsed: Elapsed) -> Self {
         match elapsed.what {
             What::Deadline => io::ErrorKind::TimedOut.into(),
-            What::ReadLimit(_) | What::WriteLimit(_) => Self::new(io::ErrorKind::TimedOut, elapsed),
+            What::ReadLimit(_) | What::WriteLimit(_) | What::IdleLimit(_) => {
+                Self::new(io::ErrorKind::TimedOut, elapsed)
+            }
             What::CouldNotRun(_) => Self::other(elapsed),
         }
     }
 }
 
-/// `try_timeout` was refused. The future that it was to watch is in here.
+/// The error of [`try_timeout`](crate::TimingWheel::try_timeout), which gives the refused future back.
 ///
-/// It can be shared between threads if the future can be sent, so `?` takes it into a `Box<dyn Error + Send + Sync>`,
-/// unless the future borrows something.
+/// If the future is `Send` and borrows nothing, `?` takes this error into a `Box<dyn Error + Send + Sync>`.
 pub struct TryTimeoutError<F> {
     error: Error,
     future: GivenBack<F>,

@@ -1,51 +1,55 @@
 //! Coming from another timer: what replaces what.
 //!
-//! From `tokio::time`, tokio-util and tokio-stream it is on a page of its own: [`migration`](crate::migration).
+//! For `tokio::time`, tokio-util and tokio-stream see the page [`migration`](crate::migration).
 //!
 //! # Netty
 //!
 //! | `HashedWheelTimer` | here |
 //! |---|---|
 //! | `newTimeout(task, delay)` | [`run_after(delay, future)`](crate::TimingWheel::run_after) |
-//! | `Timeout::cancel`, which says whether it was in time | [`Job::cancel`](crate::job::Job::cancel) |
+//! | `Timeout::cancel`, which returns whether it was in time | [`Job::cancel`](crate::job::Job::cancel) |
 //! | `isExpired`, `isCancelled` | [`Job::state`](crate::job::Job::state) |
 //! | a slow task holds up all others | each job is a task of its own |
 //! | a task that throws is logged | [`JobError`](crate::job::JobError) in its handle, and [`Stats::jobs_panicked`](crate::Stats::jobs_panicked) |
 //! | `maxPendingTimeouts`, `RejectedExecutionException` | [`max_pending`](crate::Builder::max_pending), [`try_run_after`](crate::TimingWheel::try_run_after), which gives the future back |
 //! | `pendingTimeouts()` | [`pending`](crate::TimingWheel::pending), [`stats`](crate::TimingWheel::stats) |
-//! | `stop()`, which returns what did not run | [`Jobs::stop`](crate::job::Jobs::stop), which hands back keys and futures; [`shutdown`](crate::TimingWheel::shutdown) wakes all futures |
-//! | a thread that ticks from the first timeout on, whatever is due | nothing runs while nothing is due |
-//! | what is cancelled stays until the thread's next tick | a cancelled job is gone at once, memory too |
+//! | `stop()`, which returns what did not run | [`Jobs::stop`](crate::job::Jobs::stop), with keys and futures; [`shutdown`](crate::TimingWheel::shutdown) wakes all futures |
+//! | a thread that ticks from the first timeout on | nothing runs while nothing is due |
+//! | a cancelled timeout stays until the thread's next tick | a cancelled job is gone at once, with its memory |
 //!
-//! Netty's `IdleStateHandler`, `ReadTimeoutHandler` and `WriteTimeoutHandler`, which wait on its event loops, are
-//! [`idle_guard`](crate::TimingWheel::idle_guard) here.
+//! | `IdleStateHandler` and its kin | here |
+//! |---|---|
+//! | `ReadTimeoutHandler` | [`idle_guard`](crate::TimingWheel::idle_guard) with a [read limit](crate::IdleGuard::with_read_limit), which counts while somebody waits for a read |
+//! | `WriteTimeoutHandler` | the same with a [write limit](crate::IdleGuard::with_write_limit) |
+//! | `allIdleTime`, to close the connection | the same with an [idle limit](crate::IdleGuard::with_idle_limit) |
+//! | `IdleStateEvent` for `READER_IDLE`, `WRITER_IDLE`, `ALL_IDLE` | [`IdleEvents`](crate::IdleEvents): [`read_idle_events`](crate::IdleGuard::read_idle_events), [`write_idle_events`](crate::IdleGuard::write_idle_events), [`idle_events`](crate::IdleGuard::idle_events) |
+//! | `isFirst()` of an event | not there: count them |
 //!
-//! Tests: `tests/jobs`, `tests/max_pending.rs`, `tests/idle_guard`. Examples: `timeout`,
-//! `idle_connections`, `heartbeat`.
+//! Examples: `timeout`, `idle_connections`, `heartbeat`.
 //!
 //! # Kafka
 //!
 //! | Kafka | here |
 //! |---|---|
 //! | `SystemTimer`, `TimingWheel` with overflow wheels | [`TimingWheel`](crate::TimingWheel); [`wheel::Hierarchy`](crate::wheel::Hierarchy) alone |
-//! | `DelayQueue` of buckets | one for all levels, in the hierarchy |
-//! | deadlines are cut down to ticks, so timers are early by up to a tick | deadlines round up: none is |
+//! | `DelayQueue` of buckets | one queue for the buckets of all levels, in the hierarchy |
+//! | deadlines are cut down to ticks, so timers are early by up to a tick | deadlines round up, so no timer is early |
 //! | `DelayedOperationPurgatory` | [`purgatory`](crate::purgatory#coming-from-kafka) |
 //!
-//! Tests: `tests/hierarchy_borders.rs`, `tests/purgatory`. Examples: `purgatory`, `rpc_server`.
+//! Examples: `purgatory`, `rpc_server`.
 //!
 //! # Go
 //!
 //! | `time`, and the package `RussellLuo/timingwheel` | here |
 //! |---|---|
 //! | `AfterFunc(d, f)` | [`run_after(d, async { f() })`](crate::TimingWheel::run_after) |
-//! | `Timer.Stop()`, which says whether it was in time | [`Job::cancel`](crate::job::Job::cancel) |
+//! | `Timer.Stop()`, which returns whether it was in time | [`Job::cancel`](crate::job::Job::cancel) |
 //! | `ScheduleFunc(scheduler, f)`, with `Next(prev)` | [`run_by(schedule, f)`](crate::TimingWheel::run_by), [`Schedule`](crate::job::Schedule) |
-//! | `Timer.Reset(d)` | [`Sleep::reset_after`](crate::Sleep::reset_after); of `AfterFunc`'s timer before it has fired, [`Job::reset_after`](crate::job::Job::reset_after); also after that, [`Repeating::reset_after`](crate::job::Repeating::reset_after) with [`OnReset`](crate::job::OnReset) |
+//! | `Timer.Reset(d)` | [`Sleep::reset_after`](crate::Sleep::reset_after); for `AfterFunc`'s timer before it has fired, [`Job::reset_after`](crate::job::Job::reset_after); also after that, [`Repeating::reset_after`](crate::job::Repeating::reset_after) of a job that runs [`OnReset`](crate::job::OnReset) |
 //! | `context.WithTimeout` | [`timeout`](crate::TimingWheel::timeout), which drops the work when time is up |
 //! | `time.Ticker` | [`interval`](crate::TimingWheel::interval) |
 //!
-//! Tests: `tests/jobs`. Examples: `delayed_queue`, `timeout`.
+//! Examples: `delayed_queue`, `timeout`.
 //!
 //! # Linux
 //!
@@ -56,7 +60,7 @@
 //! | `mod_timer` | [`Sleep::reset`](crate::Sleep::reset) |
 //! | `timerfd` | [`sleep_until`](crate::TimingWheel::sleep_until), [`interval_at`](crate::TimingWheel::interval_at) |
 //!
-//! Tests: `tests/tolerance.rs`. Example: `idle_connections`, with `--tolerance 12.5`.
+//! Example: `idle_connections`, with `--tolerance 12.5`.
 //!
 //! # Quartz, cron, keyed schedulers
 //!
@@ -65,23 +69,23 @@
 //! | `JobKey`, `scheduleJob`, `deleteJob`, `checkExists` | [`Jobs`](crate::job::Jobs): add, replace, remove, look up, list, count |
 //! | `rescheduleJob` | [`Jobs::set_schedule`](crate::job::Jobs::set_schedule), [`Jobs::reset`](crate::job::Jobs::reset) |
 //! | `SimpleTrigger` with a repeat count, an end | [`FixedRate`](crate::job::FixedRate), [`Times`](crate::job::Times), [`Until`](crate::job::Until) |
-//! | cron expressions, `CronTrigger` | `Cron` of the crate `timingwheel-calendar`, in `crates/calendar`, whose `parse_quartz` reads Quartz's. Its page `coming_from` has each kind of expression, with what it does on the two days of the year on which clocks change |
+//! | cron expressions, `CronTrigger` | `Cron` of the crate `timingwheel-calendar`, in `crates/calendar`, whose `parse_quartz` reads Quartz's expressions. Its page `coming_from` shows each kind of expression, and what it does on the two days of the year on which clocks change |
 //! | `CalendarIntervalTrigger`, `HolidayCalendar` | `Calendar` and `BusinessDays` there |
 //! | misfire instructions | [`MissedTickBehavior`](crate::time::MissedTickBehavior); of calendars, `Missed` there |
-//! | `ScheduledExecutorService::scheduleAtFixedRate`, `scheduleWithFixedDelay`, with an initial delay | [`run_every`](crate::TimingWheel::run_every), [`run_by`](crate::TimingWheel::run_by) with a [`FixedDelay`](crate::job::FixedDelay); `starting_after` |
+//! | `ScheduledExecutorService::scheduleAtFixedRate`, `scheduleWithFixedDelay` | [`run_every`](crate::TimingWheel::run_every), [`run_by`](crate::TimingWheel::run_by) with a [`FixedDelay`](crate::job::FixedDelay); the initial delay by [`starting_after`](crate::job::FixedRate::starting_after) |
 //! | `getDelay`, `cancel(true)` | [`time_left`](crate::job::Job::time_left), [`abort`](crate::job::Job::abort) |
-//! | a job store | none: what is to outlive the process is yours to save |
+//! | a job store | `Durable` of the crate `timingwheel-durable`, in `crates/durable`, whose page `coming_from` has Sidekiq, Celery and `RocketMQ` too |
 //!
-//! Tests: `tests/jobs`. Examples: `delayed_queue`, and those of `crates/calendar`.
+//! Examples: `delayed_queue`, and those of `crates/calendar`.
 //!
 //! # Game engines
 //!
 //! | there | here |
 //! |---|---|
-//! | Unreal's `FTimerManager`, which calls back as the game ticks it | a [`DelayQueue`](crate::time::DelayQueue), from which the loop takes what is due once a frame |
+//! | Unreal's `FTimerManager`, which calls back when the game ticks it | a [`DelayQueue`](crate::time::DelayQueue): once a frame the loop takes the items that are due |
 //! | `SetTimer`, `ClearTimer` by an `FTimerHandle` | [`insert`](crate::time::DelayQueue::insert), [`try_remove`](crate::time::DelayQueue::try_remove) by a [`Key`](crate::time::delay_queue::Key) |
-//! | `SetTimer` with the handle of a timer, which replaces that by a new one | [`reset`](crate::time::DelayQueue::reset), which keeps item and key |
-//! | `SetTimer` that loops | insert it again, at its [deadline](crate::time::delay_queue::Expired::deadline) and a period |
-//! | Bevy's `Timer`, which moves only as it is ticked, so each is ticked in each frame | an item: only those that are due are looked at |
+//! | `SetTimer` with the handle of a timer, which replaces that timer | [`reset`](crate::time::DelayQueue::reset), which keeps item and key |
+//! | `SetTimer` that loops | insert the item again, a period after its [deadline](crate::time::delay_queue::Expired::deadline) |
+//! | Bevy's `Timer`, each of which has to be ticked in each frame | an item: the queue looks only at those that are due |
 //!
-//! Tests: `tests/delay_queue`. Example: `game`.
+//! Example: `game`.

@@ -1,18 +1,39 @@
-//! Migrating from `tokio::time`: what replaces what, step by step, and all that differs.
+//! Migrating from `tokio::time`: the steps, what replaces what, recipes for libraries, and every difference.
+//!
+//! # Before you begin
+//!
+//! You need Rust 1.88 or later and tokio 1.54.1 or later: `cargo update -p tokio`.
+//!
+//! Code that is not switched keeps tokio's timers, in your program and in its libraries. A library's own timers stay
+//! tokio's, unless it takes a timer as in the [recipes](#recipes). Both may be used side by side: they go by the same clock.
+//!
+//! A library whose public types name `tokio::time::Sleep`, `Interval`, `Timeout` or `Elapsed` changes its public API when it
+//! is switched. Switch it with its next breaking version, or only where no such type is public.
 //!
 //! # Step by step
 //!
-//! 1. Add the crate: `timingwheel = "0.1"` under `[dependencies]`. Where tests use `pause`, `resume` or `advance`, add
-//!    `timingwheel = { version = "0.1", features = ["test-util"] }` under `[dev-dependencies]` besides.
+//! 1. Add the crate: `timingwheel = "0.1"` under `[dependencies]`. If tests use `pause`, `resume` or `advance`, also add
+//!    `timingwheel = { version = "0.1", features = ["test-util"] }` under `[dev-dependencies]`.
 //! 2. Change each `tokio::time` in a path or a `use` to `timingwheel::time`:
-//!    `grep -rl tokio::time src tests | xargs sed -i 's/tokio::time/timingwheel::time/g'`. A `use tokio::{net, time}`
-//!    becomes two lines.
-//! 3. Build. What the compiler may say is [below](#what-the-compiler-may-say).
-//! 4. Run the tests. `#[tokio::test(start_paused = true)]` stays as it is: the wheel follows tokio's clock.
-//! 5. Where the defaults do not fit, call [`set_wheel`] first thing in `main`.
+//!    `grep -rl tokio::time src tests examples benches | xargs sed -i 's/tokio::time/timingwheel::time/g'`. Change these by
+//!    hand:
+//!    - a nested `use tokio::{net, time}`, which becomes two lines;
+//!    - a path by another name, if your `Cargo.toml` renames tokio (`package = "tokio"`) or a `use tokio as rt` does.
+//! 3. Build, with `--all-targets`. What the compiler may say is [below](#what-the-compiler-may-say).
+//! 4. In tests that begin with `pause()`, put `start_paused = true` into `#[tokio::test]` instead, and remove the call.
+//!    Other tests with a paused clock stay as they are: the wheel follows tokio's clock.
+//! 5. Run the tests. If one fails, look at [what tests may notice](#what-tests-may-notice).
+//! 6. If the defaults do not fit, call [`set_wheel`] first thing in `main`.
 //!
-//! Code that was not switched, in this program or in its libraries, keeps to tokio's timers. Both may be used side by
-//! side: they go by the same clock.
+//! # What tests may notice
+//!
+//! - **Timers are less late.** tokio's timers come up to two milliseconds after their deadlines, a wheel's less than a tick.
+//!   So an age that is checked at a tick may still be a little short. bb8's reaper is an example: a connection made just
+//!   after a tick is not old enough at the tick on which tokio's delay used to make it so, and goes with the next. Make
+//!   such a test wait a little longer than the age.
+//! - **The order within a tick** is the wheel's own. tokio does not promise one either.
+//! - **A clock that is paused in the middle of a millisecond** jumps to other times than with tokio's timers. Step 4 avoids
+//!   this. The first row of [differences](#differences) tells why.
 //!
 //! # What replaces what
 //!
@@ -21,7 +42,7 @@
 //! | tokio | here | |
 //! |---|---|---|
 //! | `sleep`, `sleep_until` | [`sleep`], [`sleep_until`] | the same |
-//! | `Sleep` | [`Sleep`] | see [differences](#differences); and [`reset_after`](crate::Sleep::reset_after), [`try_wait`](crate::Sleep::try_wait), [`poll_elapsed`](crate::Sleep::poll_elapsed) |
+//! | `Sleep` | [`Sleep`] | see [differences](#differences); and [`reset_after`](crate::Sleep::reset_after), [`try_wait`](crate::Sleep::try_wait), [`poll_try_wait`](crate::Sleep::poll_try_wait) |
 //! | `timeout`, `timeout_at` | [`timeout`], [`timeout_at`] | the same |
 //! | `Timeout` | [`Timeout`] | see differences; and [`deadline`](crate::Timeout::deadline), [`reset`](crate::Timeout::reset), [`reset_after`](crate::Timeout::reset_after) |
 //! | `interval`, `interval_at` | [`interval`], [`interval_at`] | the same |
@@ -36,27 +57,26 @@
 //!
 //! ## `tokio-util`, `tokio-stream` and `tokio-io-timeout`
 //!
-//! Methods that come by a trait end in `_on` and take the wheel, [`time::wheel()`](crate::time::wheel), so that our
-//! traits can be imported beside theirs. What else differs in streams is
-//! [there](crate::stream#differences-from-tokio-stream).
+//! Methods of our traits end in `_on` and take the wheel, [`time::wheel()`](crate::time::wheel), so that our traits can be
+//! imported beside theirs. The page on streams lists [other differences](crate::stream#differences-from-tokio-stream).
 //!
 //! | there | here |
 //! |---|---|
 //! | `tokio_util::future::FutureExt::timeout`, `timeout_at` (also as `tokio_util::time::FutureExt`) | [`timeout_on`](crate::FutureTimeExt::timeout_on), [`timeout_at_on`](crate::FutureTimeExt::timeout_at_on), or [`timeout`], [`timeout_at`] |
 //! | `tokio_util::time::DelayQueue`, `tokio_util::time::delay_queue` | [`time::DelayQueue`](crate::time::DelayQueue), [`time::delay_queue`](crate::time::delay_queue), see [below](#tokio-utils-delayqueue) |
-//! | `tokio_util::sync::CancellationToken` | stays: it has no timer |
+//! | `tokio_util::sync::CancellationToken` | stays, because it has no timer |
 //! | `tokio_stream::StreamExt::timeout` | [`timeout_on`](crate::stream::StreamTimeExt::timeout_on) |
 //! | `timeout_repeating` | [`timeout_repeating_on`](crate::stream::StreamTimeExt::timeout_repeating_on), which takes our [`Interval`] |
 //! | `throttle` | [`throttle_on`](crate::stream::StreamTimeExt::throttle_on) |
 //! | `chunks_timeout` | [`chunks_timeout_on`](crate::stream::StreamTimeExt::chunks_timeout_on) |
 //! | `tokio_stream::wrappers::IntervalStream` | [`IntervalStream`](crate::stream::IntervalStream) |
 //! | `tokio_stream::Elapsed` | [`Elapsed`] |
-//! | tokio-io-timeout's `TimeoutStream`, `TimeoutReader`, `TimeoutWriter` | [`IdleGuard`](crate::IdleGuard), made by [`wheel`]`().idle_guard(stream)`, with limits instead of timeouts; what writes, flushes and shuts down waits as one |
+//! | tokio-io-timeout's `TimeoutStream`, `TimeoutReader`, `TimeoutWriter` | [`IdleGuard`](crate::IdleGuard), made by [`wheel`]`().idle_guard(stream)`, with limits instead of timeouts; writes, flushes and shutdowns share one limit |
 //! | | [`idle_timeout_on`](crate::stream::StreamTimeExt::idle_timeout_on) |
 //!
-//! What stays takes and returns tokio's types: make those with `tokio::time`, by its full path.
+//! Functions that stay take and return tokio's types. Make those with `tokio::time`, by its full path.
 //!
-//! What replaces the methods of Kafka's `DelayedOperationPurgatory` is [there](crate::purgatory#coming-from-kafka).
+//! For Kafka's `DelayedOperationPurgatory` see [the purgatory's page](crate::purgatory#coming-from-kafka).
 //!
 //! ## tokio-util's `DelayQueue`
 //!
@@ -65,27 +85,27 @@
 //!
 //! | there | here | because |
 //! |---|---|---|
-//! | `new`, `with_capacity`, `Default` | the same; [`wheel.delay_queue()`](crate::TimingWheel::delay_queue) makes one on a wheel of your own | its tick is the queue's |
+//! | `new`, `with_capacity`, `Default` | the same; [`wheel.delay_queue()`](crate::TimingWheel::delay_queue) makes one on a wheel of your own | the wheel's tick is the queue's |
 //! | `insert`, `insert_at` | the same; any deadline is taken, where tokio-util's panics for one more than 2.2 years after the queue was made | the wheel has no top level |
-//! | `poll_expired`, `Stream` | the same, in the order of deadlines and then of insertion, overdue or not, where tokio-util's promises none among what is due; `size_hint` and [`FusedStream`](futures::stream::FusedStream) besides | it is what one expects |
-//! | | each item spends a unit of the cooperative budget, also one that was inserted overdue | a task that only ever finds items has to let others run |
-//! | | may wake its task with nothing due at other times than tokio-util's | the timer is not moved for what is removed or reset to later, but when it has come |
-//! | after the runtime's end | panics with another text, and [`try_poll_expired`](crate::time::DelayQueue::try_poll_expired) returns an error; no item is lost | what has its value in the queue need not go with the timer |
-//! | `remove`, `try_remove`, `reset`, `reset_at`, `deadline` | the same; a key whose item has left finds nothing, where tokio-util's may touch another item | keys have the number of their insertion |
-//! | `deadline`, `Expired::deadline` | the deadline that was set, where tokio-util's is rounded up to a millisecond and not before what is due | nothing has to be rounded |
+//! | `poll_expired`, `Stream` | the same, in the order of deadlines and then of insertion, overdue or not, where tokio-util's promises no order among items that are due; `size_hint` and [`FusedStream`](futures::stream::FusedStream) besides | users expect that order |
+//! | | each item spends a unit of the cooperative budget, even one that was inserted overdue | a task that always finds items has to let others run |
+//! | | may wake its task with nothing due, at other times than tokio-util's | removing an item, or resetting it to later, does not move the queue's timer |
+//! | after the runtime's end | panics with another text, and [`poll_try_expired`](crate::time::DelayQueue::poll_try_expired) returns an error; no item is lost | items outlive the timer |
+//! | `remove`, `try_remove`, `reset`, `reset_at`, `deadline` | the same; a key whose item has left finds nothing, where tokio-util's may touch another item | a key carries the number of its insertion |
+//! | `deadline`, `Expired::deadline` | the deadline that was set, where tokio-util's is rounded up to a millisecond, and is never earlier than an item that is due | nothing has to be rounded |
 //! | `peek` | the same | |
-//! | | [`drain`](crate::time::DelayQueue::drain) takes out all items in order, of a queue whose wheel has ended too | by `peek` and `remove` it would take a look at a whole slot for each |
-//! | `clear`, `len`, `is_empty`, `capacity`, `reserve`, `shrink_to_fit` | the same; up to [`MAX_LEN`](crate::time::DelayQueue::MAX_LEN) items, where tokio-util's takes a quarter of that; `reserve` counts from `len`, and not from `capacity` | |
-//! | `compact` | the same; only the keys of items that were moved take longer afterwards, where tokio-util's all do | |
+//! | | [`drain`](crate::time::DelayQueue::drain) takes out all items in order, even if the wheel has ended | with `peek` and `remove` each item would take a look at a whole slot |
+//! | `clear`, `len`, `is_empty`, `capacity`, `reserve`, `shrink_to_fit` | the same; up to [`MAX_LEN`](crate::time::DelayQueue::MAX_LEN) items, four times as many as tokio-util's; `reserve` counts from `len`, and not from `capacity` | |
+//! | `compact` | the same; only keys of items that were moved take longer afterwards, where all of tokio-util's do | |
 //! | `Key` | 16 bytes, tokio-util's 8 | the number of the insertion |
 //! | `Expired` | the same, and [`Clone`], [`PartialEq`], [`Eq`] | |
-//! | `Debug` | other texts, and the values need not have it | |
+//! | `Debug` | other texts, and values need not implement it | |
 //!
 //! ## Linux's slack
 //!
-//! Linux's timer wheel lets each timer be late by up to 12.5 % of its delay, and its other timers by what
-//! `prctl(PR_SET_TIMERSLACK)` sets for a thread. Here a timer is exact unless it is given a
-//! [`Tolerance`](crate::Tolerance): `Tolerance::share(0.125)` for the former, `Tolerance::time(slack)` for the latter.
+//! Linux's timer wheel lets each timer be late by up to 12.5 % of its delay. Its other timers may be late by the slack that
+//! `prctl(PR_SET_TIMERSLACK)` sets for a thread. Here a timer is exact unless it has a [`Tolerance`](crate::Tolerance):
+//! `Tolerance::share(0.125)` replaces the former, `Tolerance::time(slack)` the latter.
 //!
 #![cfg_attr(
     any(feature = "hyper", feature = "tower"),
@@ -106,42 +126,230 @@
 //!
 //! ## What stays in tokio
 //!
-//! `mpsc::Sender::send_timeout` and `Runtime::shutdown_timeout`, which have timers of tokio's inside, as have tower's
-//! rate limit and its `hedge`; `runtime::Builder::enable_time`, which a current-thread runtime needs for its wheel too;
-//! `start_paused`.
+//! - `mpsc::Sender::send_timeout` and `Runtime::shutdown_timeout`, and tower's rate limit and `hedge`: they use tokio's
+//!   timers inside.
+//! - `runtime::Builder::enable_time`: a current-thread runtime needs it for its wheel too.
+//! - `start_paused`.
+//!
+//! # Recipes
+//!
+//! Some libraries take a timer. Copy the recipe for yours. The crate `crates/recipes` beside the sources compiles each of
+//! them, and a test of each shows that the wheel's own counts move.
+//!
+//! ## quinn
+//!
+//! Give this runtime to `quinn::Endpoint::new`. The timers of its connections then run on the wheel.
+//!
+//! ```text
+//! use std::future::Future;
+//! use std::net::UdpSocket;
+//! use std::pin::Pin;
+//! use std::sync::Arc;
+//! use std::task::{Context, Poll};
+//! use std::{io, time::Instant};
+//!
+//! use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
+//! use timingwheel::{Sleep, TimingWheel};
+//!
+//! /// tokio's runtime, but for its timers.
+//! #[derive(Debug)]
+//! pub struct OnWheel(pub TimingWheel);
+//!
+//! impl Runtime for OnWheel {
+//!     fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
+//!         Box::pin(Timer(self.0.sleep_until(at.into())))
+//!     }
+//!
+//!     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+//!         TokioRuntime.spawn(task);
+//!     }
+//!
+//!     fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
+//!         TokioRuntime.wrap_udp_socket(socket)
+//!     }
+//!
+//!     fn now(&self) -> Instant {
+//!         tokio::time::Instant::now().into_std()
+//!     }
+//! }
+//!
+//! #[derive(Debug)]
+//! struct Timer(Sleep);
+//!
+//! impl AsyncTimer for Timer {
+//!     fn reset(mut self: Pin<&mut Self>, at: Instant) {
+//!         Pin::new(&mut self.0).reset(at.into());
+//!     }
+//!
+//!     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+//!         Pin::new(&mut self.0).poll(cx)
+//!     }
+//! }
+//! ```
+//!
+//! ## backon
+//!
+//! One line, the last: `.sleep` takes the wheel's. The pauses between retries then run on the wheel.
+//!
+//! ```text
+//! use std::time::Duration;
+//!
+//! use backon::{ExponentialBuilder, Retryable};
+//! use timingwheel::TimingWheel;
+//!
+//! /// Calls `fetch` until it succeeds, at most four times.
+//! ///
+//! /// # Errors
+//! /// The last one of `fetch`.
+//! pub async fn retried<T, E>(wheel: TimingWheel, fetch: impl AsyncFn() -> Result<T, E>) -> Result<T, E> {
+//!     let pauses = ExponentialBuilder::default().with_min_delay(Duration::from_secs(1)).with_max_times(3);
+//!     (|| fetch()).retry(pauses).sleep(move |pause| wheel.sleep(pause)).await
+//! }
+//! ```
+//!
+//! ## axum
+//!
+//! `axum::serve` takes no timer, so serve connections by hyper-util. This takes the feature `hyper`.
+//!
+//! ```text
+//! use std::error::Error;
+//! use std::time::Duration;
+//!
+//! use axum::Router;
+//! use hyper_util::rt::{TokioExecutor, TokioIo};
+//! use hyper_util::server::conn::auto;
+//! use hyper_util::service::TowerToHyperService;
+//! use timingwheel::TimingWheel;
+//! use tokio::io::{AsyncRead, AsyncWrite};
+//!
+//! /// Serves a connection until it closes, or until its client takes more than 10 s for a head.
+//! ///
+//! /// # Errors
+//! /// If the connection breaks, or a limit is reached.
+//! pub async fn serve(
+//!     wheel: &TimingWheel,
+//!     app: Router,
+//!     connection: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+//! ) -> Result<(), Box<dyn Error + Send + Sync>> {
+//!     let mut server = auto::Builder::new(TokioExecutor::new()).http1_only();
+//!     server.http1().timer(wheel.clone()).header_read_timeout(Duration::from_secs(10));
+//!     server.serve_connection(TokioIo::new(connection), TowerToHyperService::new(app)).await
+//! }
+//! ```
+//!
+//! ## tonic
+//!
+//! `tonic::transport::Server` takes no timer, so serve connections by hyper. This takes the feature `hyper`. A call's
+//! deadline goes around the call: `wheel.timeout(d, client.method(request))`.
+//!
+//! ```text
+//! use std::time::Duration;
+//!
+//! use hyper::server::conn::http2;
+//! use hyper_util::rt::{TokioExecutor, TokioIo};
+//! use hyper_util::service::TowerToHyperService;
+//! use timingwheel::TimingWheel;
+//! use tokio::io::{AsyncRead, AsyncWrite};
+//! use tonic::service::Routes;
+//!
+//! /// Serves a connection until it closes, or until its client leaves a ping without an answer for 10 s.
+//! ///
+//! /// # Errors
+//! /// If the connection breaks, or a ping has no answer.
+//! pub async fn serve(
+//!     wheel: &TimingWheel,
+//!     services: Routes,
+//!     connection: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+//! ) -> hyper::Result<()> {
+//!     http2::Builder::new(TokioExecutor::new())
+//!         .timer(wheel.clone())
+//!         .keep_alive_interval(Duration::from_secs(20))
+//!         .keep_alive_timeout(Duration::from_secs(10))
+//!         .serve_connection(TokioIo::new(connection), TowerToHyperService::new(services.prepare()))
+//!         .await
+//! }
+//! ```
+//!
+//! ## reqwest
+//!
+//! reqwest takes no timer. The wheel's timeout goes around the request instead of reqwest's own `timeout`. Its
+//! `connect_timeout` and the idle limit of its pool stay tokio's.
+//!
+//! ```text
+//! use std::error::Error;
+//! use std::time::Duration;
+//!
+//! use reqwest::Client;
+//! use timingwheel::TimingWheel;
+//!
+//! /// Gets a page within 30 s, its body included. Build the client without `timeout` and `read_timeout`.
+//! ///
+//! /// # Errors
+//! /// If the request fails, or takes longer.
+//! pub async fn get(
+//!     wheel: &TimingWheel,
+//!     client: &Client,
+//!     url: &str,
+//! ) -> Result<String, Box<dyn Error + Send + Sync>> {
+//!     let page = async { client.get(url).send().await?.error_for_status()?.text().await };
+//!     Ok(wheel.timeout(Duration::from_secs(30), page).await??)
+//! }
+//! ```
+//!
+//! ## AWS SDK
+//!
+//! Give this to `sleep_impl` of the SDK's configuration. The newest `aws-smithy-async` that builds with this crate's oldest
+//! Rust is 1.2.11; 1.3 needs Rust 1.94.
+//!
+//! ```text
+//! use std::time::Duration;
+//!
+//! use aws_smithy_async::rt::sleep::{AsyncSleep, Sleep};
+//! use timingwheel::TimingWheel;
+//!
+//! /// Sleeps on a wheel.
+//! #[derive(Clone, Debug)]
+//! pub struct OnWheel(pub TimingWheel);
+//!
+//! impl AsyncSleep for OnWheel {
+//!     fn sleep(&self, duration: Duration) -> Sleep {
+//!         Sleep::new(self.0.sleep(duration))
+//!     }
+//! }
+//! ```
 //!
 //! # What the compiler may say
 //!
-//! | it says | because | so |
+//! | message | cause | remedy |
 //! |---|---|---|
-//! | expected `tokio::time::Sleep` (or `Timeout`, `Interval`), found ours | a library, or code not yet switched, names tokio's type in a signature | switch that, or make this one with `tokio::time` |
-//! | the trait `From<timingwheel::Elapsed>` is not implemented for your error | its `From` is for tokio's `Elapsed` | switch the `impl`, or `#[from]`; with two it serves both |
-//! | no `pause` (or `advance`, `resume`) in `time` | the feature `test-util` is not on | turn it on in `dev-dependencies` |
-//! | unused `Interval` that must be used | ours is `#[must_use]` | use it, or drop it |
-//! | `wheel`, `set_wheel` or `TimingWheel` is ambiguous | `use timingwheel::time::*` brings names that tokio has not | name what you use |
-//! | conflicting implementations for `Sleep`, or type annotations needed in an assertion of `!Unpin` | ours is [`Unpin`] | leave it out |
+//! | expected `tokio::time::Sleep` (or `Timeout`, `Interval`), found ours | a library, or code that is not switched, names tokio's type in a signature | switch that code, or make this value with `tokio::time` |
+//! | the trait `From<timingwheel::Elapsed>` is not implemented for your error | your error's `From` is for tokio's `Elapsed` | switch the `impl` or the `#[from]`, or have one for each |
+//! | no `pause` (or `advance`, `resume`) in `time` | the feature `test-util` is not on | turn the feature on under `[dev-dependencies]` |
+//! | unused `Interval` that must be used | our `Interval` is `#[must_use]` | use it, or drop it |
+//! | `wheel`, `set_wheel` or `TimingWheel` is ambiguous | `use timingwheel::time::*` brings names that tokio does not have | import the names that you use |
+//! | conflicting implementations for `Sleep`, or type annotations needed in an assertion of `!Unpin` | our `Sleep` is [`Unpin`] | remove the assertion |
 //!
 //! # Differences
 //!
-//! `tests/switch` runs the same code on tokio's functions and on ours, fixed and random scripts, and
-//! compares what happens, when and in which order. What differs:
+//! `tests/switch` runs the same code on tokio's functions and on ours, fixed and random scripts, and compares what happens,
+//! when and in which order. These are the differences:
 //!
 //! | item | here | because |
 //! |---|---|---|
-//! | deadlines | are kept to the nanosecond; tokio's wait for the end of their millisecond, so that a sleep of zero takes up to one | precision is what a wheel of one's own is for. On a clock that starts paused this shows only between whole milliseconds. On one that is paused later, by `pause`, in the middle of tokio's millisecond, idle jumps end beyond the deadline that they are for: then what else is due up to there fires with it, which tokio's leave for the next millisecond |
-//! | what is due at the same instant | is woken in an order of its own | neither promises one; timers that went to sleep together for the same time wake in that order in both |
-//! | tasks overdue when a paused clock is moved on again | may run before whoever moved it goes on; with tokio after it | the wheel's driver is a task among others |
-//! | [`Sleep`], [`Timeout`] | are [`Unpin`] (if the future within is) | nothing points at them |
-//! | [`Sleep::is_elapsed`] after a [`reset`](crate::Sleep::reset) without a poll | stays false until the next poll | the timer is registered by that |
-//! | [`Sleep`] first polled after its deadline, on a multi-thread runtime | may be pending for a moment | it does not look at the clock a second time |
-//! | [`Sleep`] after the runtime's end | panics as tokio's does, with another text; [`Sleep::try_wait`] does not panic; [`Sleep::is_elapsed`] stays false; one that was ready stays so, where tokio's panics | a deadline that did not come has not elapsed |
-//! | [`Sleep`] polled by what is dropped while its runtime ends | may panic; tokio's stays pending | the wheel's driver may have ended before |
-//! | [`Timeout`] after the runtime's end | returns [`Elapsed`] with a [reason](crate::Elapsed::reason); tokio's panics | there is an error to return |
-//! | [`timeout`] of more than time can hold, outside a runtime | panics as others do; tokio's takes it | every timer here belongs to a wheel |
-//! | on a multi-thread runtime without `enable_time` | all works; tokio's panic | the wheel's driver needs none of tokio's timers there |
-//! | [`interval`] outside a runtime | the panic names the caller; tokio's names itself | it is the caller's mistake |
-//! | [`Elapsed`] | a type of our own with the same traits, and [`Default`], [`Clone`], [`Copy`], [`Hash`](std::hash::Hash); its `Debug` shows other fields, and a reason | tokio's cannot be made outside of tokio |
-//! | [`Error`] | a type of our own with the same methods, and [`PartialEq`], [`Eq`], [`Hash`](std::hash::Hash); other texts | it names the limit that was reached |
+//! | deadlines | are kept to the nanosecond; tokio's wait for the end of their millisecond, so that a sleep of zero takes up to one | precision is the purpose of a wheel. On a clock that starts paused this shows only between whole milliseconds. If `pause` stops the clock later, in the middle of tokio's millisecond, an idle jump ends beyond its deadline. All other timers due up to there fire too, which tokio leaves for its next millisecond |
+//! | timers due at the same instant | wake in an order of their own | neither promises an order; timers that were made in a row with the same delay wake in that order in both |
+//! | overdue tasks, when a paused clock is moved on again | may run before the task that moved the clock; with tokio after it | the wheel's driver is a task among others |
+//! | [`Sleep`], [`Timeout`] | are [`Unpin`] (`Timeout` if its future is) | nothing points at them |
+//! | [`Sleep::is_elapsed`] after a [`reset`](crate::Sleep::reset) without a poll | stays false until the next poll | that poll registers the timer |
+//! | [`Sleep`] first polled after its deadline, on a multi-thread runtime | may be pending for a moment | the sleep does not look at the clock a second time |
+//! | [`Sleep`] after the runtime's end | panics as tokio's does, with another text; [`Sleep::try_wait`] does not panic; [`Sleep::is_elapsed`] stays false; a sleep that was ready stays ready, where tokio's panics | a deadline that did not come has not elapsed |
+//! | [`Sleep`] polled in a destructor while its runtime ends | may panic; tokio's stays pending | the wheel's driver may have ended before |
+//! | [`Timeout`] after the runtime's end | returns [`Elapsed`] with a [reason](crate::Elapsed::reason); tokio's panics | `Elapsed` has room for a reason |
+//! | [`timeout`] beyond the end of time, outside a runtime | panics as other timers do there; tokio's is accepted | every timer belongs to a wheel |
+//! | all timers, on a multi-thread runtime without `enable_time` | work; tokio's panic | the wheel's driver needs none of tokio's timers there |
+//! | [`interval`] outside a runtime | the panic names the caller; tokio's names itself | the mistake is the caller's |
+//! | [`Elapsed`] | a type of our own with the same traits, and [`Default`], [`Clone`], [`Copy`], [`Hash`](std::hash::Hash); its `Debug` shows other fields, and a reason | only tokio can make tokio's |
+//! | [`Error`] | a type of our own with the same methods, and [`PartialEq`], [`Eq`], [`Hash`](std::hash::Hash); other texts | our texts name the limit that was reached |
 //! | `Debug` of futures | other texts | they show other fields |
 //!
 //! [`sleep`]: crate::time::sleep

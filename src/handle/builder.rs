@@ -19,12 +19,12 @@ use crate::telemetry::notes::Notes;
 use crate::wheel::{Hierarchy, Resolution};
 
 impl TimingWheel {
-    /// A wheel with the default settings, on the current tokio runtime.
+    /// Makes a wheel with the default settings, on the current tokio runtime.
     ///
     /// # Panics
-    /// Where [`Builder::build`] returns an error: if this thread is not within a tokio runtime, if that is a
-    /// current-thread one without `enable_time`, or if the operating system gives no thread for the watchdog. The
-    /// message names the caller.
+    /// If [`Builder::build`] would return an error: this thread is not within a tokio runtime, the runtime is a
+    /// current-thread one without `enable_time`, or the operating system gives no thread for the watchdog. The message
+    /// names the caller.
     #[must_use]
     #[track_caller]
     #[expect(clippy::new_without_default, reason = "it starts a driver, and may panic")]
@@ -57,11 +57,11 @@ impl TimingWheel {
 /// | [`tick`](Self::tick) | 1 ms | 1 µs to `u64::MAX` ns |
 /// | [`wheel_size`](Self::wheel_size) | 64 slots | 2 to 65,536 |
 /// | [`shards`](Self::shards) | one for each worker, as far as slots allow | 1 to 1,024 |
-/// | [`max_pending`](Self::max_pending) | no bound | any number; 0 refuses all |
+/// | [`max_pending`](Self::max_pending) | no bound | any number; 0 refuses every timer |
 /// | [`name`](Self::name) | `wheel-1`, `wheel-2` and so on | any text |
 ///
-/// Shards times slots are at most 8,388,608, which take 400 MB. A [`profile`](Self::profile) sets the first three at
-/// once.
+/// Shards times slots must be at most 8,388,608, which take 400 MB. A [`profile`](Self::profile) sets the first three
+/// settings at once.
 ///
 /// # Examples
 ///
@@ -108,7 +108,7 @@ const MAX_SLOTS: usize = 128 * Wakers::MAX_SLOTS;
 type Wakers = Hierarchy<std::task::Waker>;
 
 impl Builder {
-    /// Tick, wheel size and shards for a purpose: see [`Profile`]. What is set after this overrides it.
+    /// Sets tick, wheel size and shards for a purpose: see [`Profile`]. Settings that follow override it.
     ///
     /// # Examples
     ///
@@ -130,39 +130,40 @@ impl Builder {
         self
     }
 
-    /// How long a tick is: timers fire less than that after their deadline. On a multi-thread runtime the wheel is
-    /// turned about once in that time at the most, for all shards together; on a current-thread runtime, where a turn
-    /// goes by the first timer in a tick, up to once for each shard.
+    /// How long a tick is. Timers fire less than a tick after their deadlines.
+    ///
+    /// On a multi-thread runtime the wheel is turned at most about once in a tick, for all shards together. On a
+    /// current-thread runtime it may be turned once in a tick for each shard.
     pub const fn tick(mut self, tick: Duration) -> Self {
         self.tick = tick;
         self
     }
 
-    /// How many slots each level has. With more of them a timer moves down fewer levels, and each level takes
-    /// more memory: 48 bytes a slot in every shard, and up to 512 that a slot in use keeps for its
-    /// keys.
+    /// How many slots each level has. With more slots a timer moves down fewer levels, and each level takes more
+    /// memory: 48 bytes a slot in every shard, and up to 512 bytes more for the keys of a slot in use.
     pub const fn wheel_size(mut self, slots: usize) -> Self {
         self.wheel_size = slots;
         self
     }
 
-    /// How many independent parts, each with its own lock, the timers are spread over. With fewer than there
-    /// are threads that make timers, these wait for each other.
+    /// Over how many shards the timers are spread. Each shard has its own lock. If more threads make timers than there
+    /// are shards, some threads wait for each other.
     pub const fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
     }
 
-    /// How many timers may be pending at a time. One more is refused, as the methods that make timers say.
-    /// What is due at its first poll needs no place. The count is one for all shards, which costs what sharding saves:
-    /// set it where a bound is needed. Without one, timers may take memory until there is none, and then Rust aborts
-    /// the process.
+    /// How many timers may be pending at a time. The wheel refuses one more, as the methods that make timers say. A
+    /// timer that is due at its first poll needs no place.
+    ///
+    /// All shards share one count, which costs what sharding saves, so set a bound only if you need one. Without a
+    /// bound, timers may take all memory, and Rust then aborts the process.
     pub const fn max_pending(mut self, timers: usize) -> Self {
         self.max_pending = Some(timers);
         self
     }
 
-    /// What the wheel is called in [metrics and events](crate::monitor). Wheels without a name are numbered.
+    /// The wheel's name in [metrics and events](crate::monitor). Wheels without a name are numbered.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -171,13 +172,15 @@ impl Builder {
     /// Builds the wheel, with its driver as a task on the current tokio runtime.
     ///
     /// # Errors
-    /// If a setting is beyond its limits, if this thread is not within a tokio runtime, if that is a current-thread one
-    /// without `enable_time`, whose clock the wheel could not follow, or if the runtime has neither an I/O driver
-    /// nor timers and the operating system gives no thread for the watchdog, which then alone wakes the wheel.
+    /// - A setting is beyond its limits.
+    /// - This thread is not within a tokio runtime.
+    /// - The runtime is a current-thread one without `enable_time`, so the wheel could not follow its clock.
+    /// - The runtime has neither an I/O driver nor timers, and the operating system gives no thread for the watchdog,
+    ///   which alone could wake the wheel there.
     ///
     /// # Panics
-    /// Never. In a program whose panics abort, a runtime without an I/O driver aborts if another runtime of the process
-    /// has one, as tokio tells by a panic only that there is none: turn the feature `timerfd` off there.
+    /// Never, if panics unwind. If panics abort, this aborts in a runtime without an I/O driver while another runtime of
+    /// the process has one, because tokio reports a missing driver only by a panic. Turn the feature `timerfd` off there.
     pub fn build(self) -> Result<TimingWheel, BuildError> {
         let Self { tick, wheel_size, shards, max_pending, name } = self;
         if tick < MIN_TICK {

@@ -1,4 +1,4 @@
-//! The handle of a wheel, how it is built, and the wheel that each runtime has of its own.
+//! The handle of a wheel, its builder and profiles, and the wheel that belongs to each runtime.
 
 pub(crate) mod builder;
 pub(crate) mod profile;

@@ -1,4 +1,4 @@
-//! Settings of a wheel that go together.
+//! Profiles: settings of a wheel that go together.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// | [`SmallMemory`](Self::SmallMemory) | 10 ms | 16 | 1 |
 /// | none of them, the default | 1 ms | 64 | one for each worker |
 ///
-/// What that makes of timers, at the most:
+/// The effect on timers, at the most:
 ///
 /// | profile | moves of a timer of 1 s | 30 s | 10 min | 1 day | bytes of a shard's slots, empty | with timers of all four | wake-ups in a second |
 /// |---|---|---|---|---|---|---|---|
@@ -20,18 +20,18 @@ use std::time::Duration;
 /// | `SmallMemory` | 1 | 2 | 3 | 5 | 832 | 5,216 | 100 |
 /// | default | 1 | 2 | 3 | 4 | 3,136 | 15,968 | 1,000 |
 ///
-/// A timer moves when the clock comes to its slot of a coarser level; one that is cancelled before does not. A
-/// slot that was used keeps up to 512 bytes besides. The wheel is turned once for each tick in which something is due, so
-/// a shorter tick costs CPU time as soon as timers fire in more of them: lateness, CPU time and the cost of arming are
-/// in the report, in `benches/report` beside the sources.
+/// A timer moves when the clock comes to its slot on a coarser level, unless it was cancelled before. A slot that was
+/// used keeps up to 512 bytes more. The wheel is turned once for each tick in which a timer is due, so a shorter tick costs
+/// CPU time as soon as timers fire in more ticks. The report, in `benches/report` beside the sources, shows lateness, CPU
+/// time and the cost of arming.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Profile {
-    /// Very many timers with delays of seconds and minutes: few of them move, and workers do not wait for each other.
+    /// For very many timers with delays of seconds and minutes: few of them move, and workers do not wait for each other.
     HighConcurrency,
-    /// Lateness of a tenth of a millisecond, for more wake-ups.
+    /// Late by less than a tenth of a millisecond, plus the delay of the runtime, at the price of more wake-ups.
     LowLatency,
-    /// Little memory and few wake-ups, for lateness of up to 10 ms.
+    /// Little memory and few wake-ups, at the price of 10 ms more lateness.
     SmallMemory,
 }
 
@@ -42,7 +42,7 @@ impl Profile {
         &[Self::HighConcurrency, Self::LowLatency, Self::SmallMemory]
     }
 
-    /// The length of its ticks: [`Builder::tick`](crate::Builder::tick).
+    /// The profile's tick: [`Builder::tick`](crate::Builder::tick).
     #[must_use]
     pub const fn tick(self) -> Duration {
         match self {
@@ -52,7 +52,7 @@ impl Profile {
         }
     }
 
-    /// How many slots its levels have: [`Builder::wheel_size`](crate::Builder::wheel_size).
+    /// How many slots the profile's levels have: [`Builder::wheel_size`](crate::Builder::wheel_size).
     #[must_use]
     pub const fn wheel_size(self) -> usize {
         match self {
@@ -61,7 +61,7 @@ impl Profile {
         }
     }
 
-    /// How many [shards](crate::Builder::shards) it has; `None` is one for each worker.
+    /// How many [shards](crate::Builder::shards) the profile has. `None` means one for each worker.
     #[must_use]
     pub const fn shards(self) -> Option<usize> {
         match self {

@@ -6,9 +6,10 @@
 //! | `LAST` | the wheel that this thread found last | the thread finds another |
 //! | a task of the runtime | the [`Keeper`] | the runtime is shut down |
 //!
-//! Any code of the runtime may shut its wheel down. The next that looks for it makes another with the same settings.
+//! Any code on the runtime may shut its wheel down. Whoever looks for the wheel next makes another with the same
+//! settings.
 //!
-//! A runtime's id is used again after it is gone. So `LAST` counts only while its wheel has not ended.
+//! Another runtime may get the id of one that is gone. So `LAST` counts only while its wheel has not ended.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -22,7 +23,7 @@ use crate::handle::timing_wheel::TimingWheel;
 
 static WHEELS: LazyLock<Mutex<HashMap<Id, Kept>>> = LazyLock::new(Mutex::default);
 
-/// A runtime's wheel, and of which [`Keeper`] it is.
+/// A runtime's wheel, and the mark of its [`Keeper`].
 struct Kept {
     wheel: TimingWheel,
     keeper: Arc<()>,
@@ -74,7 +75,7 @@ pub(crate) fn set(wheel: TimingWheel) -> Result<(), SetWheelError> {
     }
 }
 
-/// A wheel did not become that of the runtime. It is in here.
+/// Why [`set_wheel`](crate::time::set_wheel) refused a wheel. The wheel is in here.
 #[derive(Debug)]
 pub struct SetWheelError {
     wheel: TimingWheel,
@@ -116,7 +117,7 @@ impl error::Error for SetWheelError {}
 #[track_caller]
 fn find_or_make(id: Id) -> TimingWheel {
     let found = wheels().get(&id).map(|kept| kept.wheel.clone());
-    // Without the lock, because a runtime that is being shut down drops tasks, and wheels, as they are spawned.
+    // Without the lock: a runtime that is being shut down drops tasks, and their wheels, as they are spawned.
     let made = match found {
         Some(wheel) if !wheel.is_ended() => return wheel,
         Some(ended) => make_again(&ended),
@@ -144,7 +145,7 @@ fn make_again(ended: &TimingWheel) -> TimingWheel {
     }
 }
 
-/// Makes `wheel` that of the runtime, unless that has one which has not ended: then gives that back.
+/// Makes `wheel` the runtime's wheel. If the runtime has one that has not ended, returns that one.
 fn put(id: Id, wheel: &TimingWheel) -> Result<(), TimingWheel> {
     let mut wheels = wheels();
     match wheels.entry(id) {
@@ -165,7 +166,7 @@ fn put(id: Id, wheel: &TimingWheel) -> Result<(), TimingWheel> {
 }
 
 fn wheels() -> std::sync::MutexGuard<'static, HashMap<Id, Kept>> {
-    // No code of a user's runs under the lock, so the map is whole also after a panic elsewhere.
+    // No user code runs under the lock, so the map is whole even after a panic elsewhere.
     WHEELS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -13,25 +13,29 @@ use crate::platform::placement::shard_of_this_thread;
 use crate::telemetry::stats::Stats;
 use crate::wheel::tick::Nanos;
 
-/// With two slots each, so many reach from the shortest tick to the last.
+/// Levels of two slots each need so many to reach from the shortest tick to the last.
 const MAX_LEVELS: usize = 64;
 
 /// A hierarchical timing wheel on a tokio runtime: the handle from which timers are made.
 ///
-/// Cloning is cheap, and clones are the same wheel. The runtime where it was made turns it; timers may be made and
-/// awaited on any thread, in any runtime or executor. They fire while that runtime is run: a current-thread one does
-/// nothing as long as nobody is in its `block_on`. Its wheels then fire nothing, on other threads neither, and only
-/// [`Stats::overdue`] tells. The driver ends, and with it the wheel, when
+/// Cloning is cheap, and clones are the same wheel. Timers may be made and awaited on any thread, in any runtime or
+/// executor.
 ///
-/// - the last handle and the last future of the wheel are gone: as a rule at once; if two threads drop them in the
-///   same moment it may take a second or more, or
+/// The runtime on which the wheel was made turns it. Timers fire only while that runtime runs. While nobody is in the
+/// `block_on` of a current-thread runtime, its wheels fire nothing, not even on other threads. Only [`Stats::overdue`]
+/// tells.
+///
+/// The wheel ends when
+///
+/// - the last handle and the last future of the wheel are gone: as a rule at once, but a second or more later if two
+///   threads drop them in the same moment, or
 /// - [`shutdown`](Self::shutdown) is called, or
 /// - the runtime is shut down.
 ///
 /// # Precision
 ///
-/// A timer never fires early. It fires late by less than a [tick](crate::Builder::tick), plus what tokio's own timers
-/// would be late by on the same runtime.
+/// A timer never fires early. It is late by less than a [tick](crate::Builder::tick), plus the delay that tokio's own
+/// timers would have on the same runtime.
 ///
 /// # Examples
 ///
@@ -56,11 +60,11 @@ struct Wheel {
     shards: Box<[Arc<Shard>]>,
     driven: Arc<Shards>,
     alarm: Arc<Alarm>,
-    /// The driver's. Not its handle, which would keep its files open.
+    /// The driver's runtime. Not a handle, which would keep the runtime's files open.
     runtime: Option<Id>,
 }
 
-/// The last handle goes.
+/// The last handle is dropped.
 impl Drop for Wheel {
     fn drop(&mut self) {
         self.alarm.orphan();
@@ -79,18 +83,19 @@ impl TimingWheel {
         Self { wheel: Arc::new(Wheel { shards, driven, alarm, runtime }) }
     }
 
-    /// What the wheel is called in [metrics and events](crate::monitor): as [`Builder::name`](crate::Builder::name)
-    /// says, or by a number.
+    /// The wheel's name in [metrics and events](crate::monitor): the one given to
+    /// [`Builder::name`](crate::Builder::name), or a number.
     #[must_use]
     pub fn name(&self) -> &str {
         self.wheel.alarm.notes().name()
     }
 
-    /// How many timers are registered, and neither due nor dropped since. A future registers its timer when it is first
-    /// polled; with a [bound](crate::Builder::max_pending) the `try_` methods do so at once. A [job](crate::job) counts
-    /// from the call that makes it.
+    /// How many timers are pending: registered, and neither fired nor dropped since.
     ///
-    /// Locks each shard for a moment, one after the other.
+    /// A future registers its timer when it is first polled. With a [bound](crate::Builder::max_pending) the `try_`
+    /// methods register it at once. A [job](crate::job) counts from the call that makes it.
+    ///
+    /// This locks each shard for a moment, one after the other.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.wheel.shards.iter().map(|shard| shard.pending()).sum()
@@ -108,14 +113,15 @@ impl TimingWheel {
         self.shard().max_pending()
     }
 
-    /// Counts of what the wheel has done so far, and how it does; see [`monitor`](crate::monitor).
+    /// What the wheel has done so far, and how it does now. See [`monitor`](crate::monitor).
     ///
-    /// Locks each shard for a moment, one after the other: no longer than the driver does to fire some hundred timers.
+    /// This locks each shard for a moment, one after the other: no longer than the driver does to fire some hundred
+    /// timers.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let Wheel { shards, alarm, .. } = &*self.wheel;
         let mut stats = Stats {
-            // Allocated here, and not under a shard's lock.
+            // Allocated here, because below a shard's lock is held.
             pending_by_level: Vec::with_capacity(MAX_LEVELS),
             overdue: self.overdue(),
             ended: self.is_ended(),
@@ -128,7 +134,7 @@ impl TimingWheel {
         stats
     }
 
-    /// How far the wheel is behind, beyond one tick. Once it has ended, not at all.
+    /// How far the wheel is behind, beyond one tick. Zero once it has ended.
     fn overdue(&self) -> Duration {
         if self.is_ended() {
             return Duration::ZERO;
@@ -141,27 +147,27 @@ impl TimingWheel {
 
     /// Ends the wheel, and returns how many timers were pending.
     ///
-    /// Every pending future is woken, and then does what those that are made later do too:
+    /// Every pending future is woken. It then does the following, as do futures that are made later:
     ///
     /// | future | if its deadline has not come |
     /// |---|---|
     /// | [`Sleep`](crate::Sleep), [`Interval::tick`](crate::Interval::tick) | panics |
-    /// | [`Sleep::try_wait`](crate::Sleep::try_wait), [`Sleep::poll_elapsed`](crate::Sleep::poll_elapsed), what begins with `try_` | an [`Error`](crate::Error) |
+    /// | [`Sleep::try_wait`](crate::Sleep::try_wait), [`Sleep::poll_try_wait`](crate::Sleep::poll_try_wait), what begins with `try_` | an [`Error`](crate::Error) |
     /// | [`Timeout`](crate::Timeout) | [`Elapsed`](crate::Elapsed) with a [reason](crate::Elapsed::reason), if the future within is not ready |
     /// | [`IdleGuard`](crate::IdleGuard) | an `io::Error` of kind `Other` from each operation that has to wait and has a limit |
     /// | [`Job`](crate::job::Job), [`Repeating`](crate::job::Repeating) | a [`JobError`](crate::job::JobError) with a reason, unless a run is going on |
     /// | [`Jobs`](crate::job::Jobs) | keep what did not run, as [`CouldNotRun`](crate::job::JobState::CouldNotRun); one more is refused by a [`TryRunError`](crate::job::TryRunError), which has it |
-    /// | [`DelayQueue`](crate::time::DelayQueue) | keeps its items, and panics if they have to wait; [`try_poll_expired`](crate::time::DelayQueue::try_poll_expired) returns an [`Error`](crate::Error) |
+    /// | [`DelayQueue`](crate::time::DelayQueue) | keeps its items, and panics if they have to wait; [`poll_try_expired`](crate::time::DelayQueue::poll_try_expired) returns an [`Error`](crate::Error) |
     /// | [`Watch`](crate::purgatory::Watch) | [`WatchError::CouldNotRun`](crate::purgatory::WatchError::CouldNotRun), if its condition does not hold |
     /// | streams | [what their page says](crate::stream#without-a-timer) |
     /// | a sleep of hyper's, a back-off of tower's | panics |
     /// | the response of tower's layer | an [`Error`](crate::Error), if the response within is not ready |
     ///
-    /// What is due as it is made is taken in different ways: a sleep of zero is ready on an ended wheel too, while
-    /// `try_sleep` and `run_after` refuse theirs. A full wheel takes all three, as what is due needs no place; only a
-    /// job that is made elsewhere than on the wheel's runtime needs one, because it goes through the wheel.
+    /// For a delay of zero, the functions differ on an ended wheel: `sleep` is ready at once, while `try_sleep` and
+    /// `run_after` refuse. A full wheel takes all three, because a timer that is already due needs no place. One case
+    /// needs a place: a job that is made outside the wheel's runtime goes through the wheel.
     ///
-    /// Called again it does nothing and returns 0.
+    /// A second call does nothing and returns 0.
     ///
     /// # Panics
     /// Never.
@@ -188,22 +194,22 @@ impl TimingWheel {
         pending
     }
 
-    /// Whether the wheel has ended: by [`shutdown`](Self::shutdown), or with its runtime. What it takes then, the table
-    /// there tells. One load, without a lock.
+    /// Whether the wheel has ended: by [`shutdown`](Self::shutdown), or with its runtime. The table there tells what an
+    /// ended wheel does. This is one load, without a lock.
     #[must_use]
     pub fn is_ended(&self) -> bool {
-        // All shards end together, but for a moment; there is at least one.
+        // All shards end within a moment of each other, and there is at least one.
         self.wheel.shards[0].has_ended()
     }
 
-    /// Whether this thread is within the driver's runtime. An id is used again, so ask this of a wheel that has not
-    /// ended.
+    /// Whether this thread is within the driver's runtime. Ask this only of a wheel that has not ended, because another
+    /// runtime may get the id of one that is gone.
     pub(crate) fn is_on_this_runtime(&self) -> bool {
         let here = Handle::try_current().ok().map(|runtime| runtime.id());
         here.is_some() && here == self.wheel.runtime
     }
 
-    /// The shard for a timer made here.
+    /// The shard for a timer that this thread makes.
     pub(crate) fn shard(&self) -> &Arc<Shard> {
         let shards = &self.wheel.shards;
         &shards[shard_of_this_thread(shards.len())]

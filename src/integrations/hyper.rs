@@ -47,8 +47,9 @@
 //! in hyper-util's `auto` server, the time until the bytes have come that tell HTTP/1 from HTTP/2: for a client that
 //! never sends one it waits for ever.
 //!
-//! Not with a read limit of an [`IdleGuard`](crate::IdleGuard): hyper waits for a read also while a handler runs, whose
-//! time would count. Its write limit is of use: for a client that takes nothing of what it is sent.
+//! Do not set a read limit or an idle limit of an [`IdleGuard`](crate::IdleGuard) under hyper: hyper waits for a read also
+//! while a handler runs, so the handler's time would count. A write limit is of use, against a client that takes nothing
+//! of what it is sent.
 //!
 //! # Precision
 //!

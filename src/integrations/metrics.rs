@@ -1,20 +1,25 @@
 //! A wheel's statistics as metrics of the crate `metrics`, for whatever exporter is installed. Feature `metrics`.
 //!
-//! [`record`] takes a wheel's [`stats`](TimingWheel::stats) and hands them to the recorder. Call it where the metrics
-//! are read: before an exporter that is scraped renders them, or before one that pushes does. So the values are fresh,
-//! nothing is done while nobody looks, and no task of ours needs an interval, a runtime and an end.
+//! [`WheelMetrics::record`] takes a wheel's [`stats`](TimingWheel::stats) and hands them to the recorder. Call it where
+//! the metrics are read: before an exporter that is scraped renders them, or before one that pushes does. So the values
+//! are fresh, nothing is done while nobody looks, and no task of ours needs an interval, a runtime and an end.
 //!
 //! ```
-//! use timingwheel::{TimingWheel, metrics};
+//! use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
+//! use timingwheel::TimingWheel;
+//! use timingwheel::metrics::{self, WheelMetrics};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), timingwheel::BuildError> {
-//! let exporter = metrics_exporter_prometheus::PrometheusBuilder::new().install_recorder().expect("the first");
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let exporter = PrometheusBuilder::new()
+//!     .set_buckets_for_metric(Matcher::Prefix("timingwheel_".into()), &metrics::BUCKETS)?
+//!     .install_recorder()?;
 //! metrics::describe();
 //!
 //! let wheel = TimingWheel::builder().name("rpc").build()?;
+//! let metrics = WheelMetrics::new(&wheel);
 //! let scrape = || {
-//!     metrics::record(&wheel);
+//!     metrics.record();
 //!     exporter.render()
 //! };
 //! assert!(scrape().contains("timingwheel_pending{wheel=\"rpc\"} 0"));
@@ -22,9 +27,12 @@
 //! # }
 //! ```
 //!
+//! Answer Prometheus with the content type `text/plain; version=0.0.4`: without one, Prometheus 3 refuses the scrape.
+//!
 //! # What there is
 //!
-//! Each has the label `wheel`, its [name](crate::Builder::name): two wheels of one name overwrite each other.
+//! Each has the label `wheel`, its [name](crate::Builder::name). Give each wheel a name of its own: gauges and counters
+//! of two wheels of one name overwrite each other, and their histograms are added up.
 //!
 //! | name | kind, unit | of [`Stats`] |
 //! |---|---|---|
@@ -42,27 +50,47 @@
 //! | `timingwheel_stalls_total` | counter | `stalls` |
 //! | `timingwheel_wakers_panicked_total` | counter | `wakers_panicked` |
 //! | `timingwheel_jobs_panicked_total` | counter | `jobs_panicked` |
-//! | `timingwheel_lateness_seconds_bucket` | counter for each `le`, seconds | `lateness` |
-//! | `timingwheel_lock_hold_seconds_bucket` | counter for each `le`, seconds | `lock_holds` |
+//! | `timingwheel_lateness_seconds` | histogram, seconds | `lateness` |
+//! | `timingwheel_lock_hold_seconds` | histogram, seconds | `lock_holds` |
 //!
 //! # Histograms
 //!
-//! They are counters of what was at most `le` seconds, as Prometheus lays a histogram out, so
+//! They are the facade's own, so each exporter lays them out as it does any other. Give Prometheus's exporter
+//! [`BUCKETS`], or it makes summaries of them. With these,
 //! `histogram_quantile(0.99, rate(timingwheel_lateness_seconds_bucket[5m]))` tells what 99 % were within, of all
-//! processes together if need be. The bounds are powers of two of nanoseconds, from 16 µs to 69 s, and infinity.
-//! The facade's own histograms take each value by itself, and an exporter keeps them until it is scraped: eight bytes
-//! for each timer that has fired.
+//! processes together if need be.
+//!
+//! [`record`](WheelMetrics::record) tells only what came since it was called last, each value as the longest of its
+//! bucket in [`Stats`]: never less than the truth, and more by a sixteenth at the most. So are a histogram's sums.
+//!
+//! The facade takes each value by itself, and Prometheus's exporter keeps each until it is rendered: 16 bytes for each
+//! timer that fired since the last scrape. Timers that were cancelled add none. Where millions fire between two scrapes,
+//! call `record` and the exporter's `run_upkeep` more often than it is scraped.
 
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
 
-use ::metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
+use ::metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
 use crate::handle::timing_wheel::TimingWheel;
 use crate::telemetry::histogram::Histogram;
 use crate::telemetry::stats::Stats;
 
-/// The bounds of buckets, as powers of two of nanoseconds.
-const BOUNDS: std::ops::RangeInclusive<u32> = 14..=36;
+/// The shortest and the longest of [`BUCKETS`], as powers of two of nanoseconds.
+const SHORTEST: usize = 14;
+const LONGEST: usize = 36;
+
+/// Bounds of buckets for both histograms, in seconds: powers of two of nanoseconds, from 16 µs to 69 s.
+///
+/// Buckets of [`Histogram`] end there too, so what an exporter counts with these bounds is exact to the nanosecond.
+pub const BUCKETS: [f64; LONGEST - SHORTEST + 1] = {
+    let mut bounds = [0.0; LONGEST - SHORTEST + 1];
+    let mut number = 0;
+    while number < bounds.len() {
+        bounds[number] = (1_u64 << (SHORTEST + number)) as f64 / 1e9;
+        number += 1;
+    }
+    bounds
+};
 
 /// Tells the recorder what the metrics mean, once, after it has been installed.
 ///
@@ -99,35 +127,68 @@ pub fn describe() {
     describe_counter!("timingwheel_stalls_total", Unit::Count, "Turns that were more than 10 ms late.");
     describe_counter!("timingwheel_wakers_panicked_total", Unit::Count, "Wakers that panicked.");
     describe_counter!("timingwheel_jobs_panicked_total", Unit::Count, "Jobs that panicked.");
-    describe_counter!(
-        "timingwheel_lateness_seconds_bucket",
-        Unit::Count,
-        "Timers that fired at most so many seconds after their deadline."
+    describe_histogram!(
+        "timingwheel_lateness_seconds",
+        Unit::Seconds,
+        "How long after its deadline a timer fired."
     );
-    describe_counter!(
-        "timingwheel_lock_hold_seconds_bucket",
-        Unit::Count,
-        "Times that a turn held a shard's lock for at most so many seconds."
+    describe_histogram!(
+        "timingwheel_lock_hold_seconds",
+        Unit::Seconds,
+        "How long a turn held a shard's lock."
     );
 }
 
-/// Hands the statistics of `wheel` to the recorder.
+/// What hands a wheel's statistics to the recorder. It remembers how much of the histograms it has told.
 ///
-/// Locks each shard for a moment, one after the other, as [`TimingWheel::stats`] does; the recorder is called after
-/// that.
-///
-/// # Panics
-/// Never, if the recorder does not.
-pub fn record(wheel: &TimingWheel) {
-    let stats = wheel.stats();
-    let name = wheel.name();
-    let label = || ("wheel", name.to_owned());
-    let Stats { pending_by_level, lateness, lock_holds, .. } = &stats;
+/// Make one for each wheel and keep it as long as the exporter. It holds a handle of the wheel, so the wheel does not
+/// end before it is dropped, unless somebody shuts it down.
+#[derive(Debug)]
+pub struct WheelMetrics {
+    wheel: TimingWheel,
+    told: Mutex<Told>,
+}
 
+/// The histograms as they were told last.
+#[derive(Debug, Default)]
+struct Told {
+    lateness: Histogram,
+    lock_holds: Histogram,
+}
+
+impl WheelMetrics {
+    /// Of all that `wheel` has done so far, and will do.
+    #[must_use]
+    pub fn new(wheel: &TimingWheel) -> Self {
+        Self { wheel: wheel.clone(), told: Mutex::default() }
+    }
+
+    /// Hands the statistics to the recorder: gauges and counters as they are now, and what came to the histograms since
+    /// the last call.
+    ///
+    /// Locks each shard for a moment, one after the other, as [`TimingWheel::stats`] does; the recorder is called after
+    /// that. Calls at the same time wait for each other.
+    ///
+    /// # Panics
+    /// Never, if the recorder does not.
+    pub fn record(&self) {
+        // Before the statistics are taken, so that nobody's are older than what was told.
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let stats = self.wheel.stats();
+        let wheel = || ("wheel", self.wheel.name().to_owned());
+        record_counts(&stats, wheel);
+        let Stats { lateness, lock_holds, .. } = stats;
+        record_since(&histogram!("timingwheel_lateness_seconds", &[wheel()]), &lateness, &told.lateness);
+        record_since(&histogram!("timingwheel_lock_hold_seconds", &[wheel()]), &lock_holds, &told.lock_holds);
+        *told = Told { lateness, lock_holds };
+    }
+}
+
+fn record_counts(stats: &Stats, label: impl Fn() -> (&'static str, String)) {
     gauge!("timingwheel_up", &[label()]).set(if stats.ended { 0.0 } else { 1.0 });
     gauge!("timingwheel_overdue_seconds", &[label()]).set(stats.overdue);
     gauge!("timingwheel_pending", &[label()]).set(stats.pending as f64);
-    for (level, &pending) in pending_by_level.iter().enumerate() {
+    for (level, &pending) in stats.pending_by_level.iter().enumerate() {
         let labels = [label(), ("level", level.to_string())];
         gauge!("timingwheel_pending_by_level", &labels).set(pending as f64);
     }
@@ -141,21 +202,12 @@ pub fn record(wheel: &TimingWheel) {
     counter!("timingwheel_stalls_total", &[label()]).absolute(stats.stalls);
     counter!("timingwheel_wakers_panicked_total", &[label()]).absolute(stats.wakers_panicked);
     counter!("timingwheel_jobs_panicked_total", &[label()]).absolute(stats.jobs_panicked);
-    for (le, count) in cumulative(lateness) {
-        counter!("timingwheel_lateness_seconds_bucket", &[label(), ("le", le)]).absolute(count);
-    }
-    for (le, count) in cumulative(lock_holds) {
-        counter!("timingwheel_lock_hold_seconds_bucket", &[label(), ("le", le)]).absolute(count);
-    }
 }
 
-/// How many were up to each bound, and the bound in seconds.
-fn cumulative(histogram: &Histogram) -> impl Iterator<Item = (String, u64)> {
-    let bounded = BOUNDS.map(|power| {
-        let bound = 1_u64 << power;
-        // A histogram's bucket ends a nanosecond before it.
-        let count = histogram.count_up_to(Duration::from_nanos(bound - 1));
-        (Duration::from_nanos(bound).as_secs_f64().to_string(), count)
-    });
-    bounded.chain([("+Inf".to_owned(), histogram.count())])
+/// Tells what came to a histogram since `told`.
+fn record_since(metric: &::metrics::Histogram, now: &Histogram, told: &Histogram) {
+    for (durations, count) in now.since(told).buckets() {
+        // More than 32 bits hold do not come between two calls.
+        metric.record_many(durations.end().as_secs_f64(), usize::try_from(count).unwrap_or(usize::MAX));
+    }
 }

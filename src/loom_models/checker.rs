@@ -1,4 +1,4 @@
-//! Who runs the models: loom, in every order of their threads, or shuttle, in orders that it takes at random.
+//! The checker that runs the models: loom, in every order of their threads, or shuttle, in random orders.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,6 +9,17 @@ pub(super) use loom::{future::block_on, thread};
 #[cfg(shuttle)]
 pub(super) use shuttle::{future::block_on, thread};
 
+use crate::engine::shard::give_up_kept;
+
+/// Spawns a thread that gives up what it keeps before it ends: after that the model's statics may be gone.
+pub(super) fn spawn_keeper<T: 'static>(run: impl FnOnce() -> T + 'static) -> thread::JoinHandle<T> {
+    thread::spawn(move || {
+        let result = run();
+        give_up_kept();
+        result
+    })
+}
+
 /// Runs `model` in every order of its threads, and asserts that its outcomes are `outcomes`.
 pub(super) fn check<const N: usize>(
     outcomes: [&'static str; N],
@@ -17,7 +28,7 @@ pub(super) fn check<const N: usize>(
     check_within(None, outcomes, model);
 }
 
-/// As [`check`], where there are too many orders: in those in which threads interrupt each other at most three
+/// As [`check`], for a model with too many orders. It runs those in which threads interrupt each other at most three
 /// times, or as often as the environment's `LOOM_MAX_PREEMPTIONS` says.
 pub(super) fn check_most<const N: usize>(
     outcomes: [&'static str; N],
@@ -37,14 +48,16 @@ fn check_within<const N: usize>(
         let (seen, executions) = (seen.clone(), executions.clone());
         move || {
             let outcome = model();
+            // The model's statics go before what its first thread keeps.
+            give_up_kept();
             seen.lock().expect("nothing panics under it").insert(outcome);
             executions.fetch_add(1, Ordering::Relaxed);
         }
     });
     println!("{} executions", executions.load(Ordering::Relaxed));
     let (seen, outcomes) = (seen.lock().expect("nothing panics under it"), BTreeSet::from(outcomes));
-    // Who goes by chance is likely to miss what takes a few interruptions at just the right places, unless threads have
-    // priorities.
+    // Random orders are likely to miss an outcome that takes a few interruptions at just the right places, unless
+    // threads have priorities.
     let has_all = cfg!(not(shuttle)) || interruptions.is_some();
     assert!(seen.is_subset(&outcomes) && (seen.len() == N || !has_all), "{seen:?}, not {outcomes:?}");
 }
@@ -56,9 +69,9 @@ fn run(interruptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// So many orders by chance as the environment's `SHUTTLE_ITERATIONS` says, and where there are too many as many again
-/// in which threads have priorities, which finds what takes a few interruptions at just the right places. One that
-/// fails is printed, to be replayed.
+/// Runs as many random orders as the environment's `SHUTTLE_ITERATIONS` says. For a model with too many orders it runs
+/// as many again in which threads have priorities: these find what takes a few interruptions at just the right places.
+/// An order that fails is printed, so that it can be replayed.
 #[cfg(shuttle)]
 fn run(interruptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     use shuttle::scheduler::{PctScheduler, RandomScheduler};

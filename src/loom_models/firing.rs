@@ -1,4 +1,4 @@
-//! What the owner of a timer does with it, against the driver that fires it.
+//! Cancelling, moving and dropping a timer, and the bound, against the driver that fires timers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,7 +29,7 @@ fn a_timer_is_cancelled_or_fires_and_is_gone_when_cancel_returns() {
 fn a_timer_is_cancelled_during_a_cascade_in_batches_and_the_others_fire() {
     check(["cancelled", "fired"], || {
         let shard = shard(None);
-        // In one bucket of the overflow level; the first two in one of level 0 after that.
+        // All stand in one bucket of the overflow level. The cascade moves the first two to one bucket of level 0.
         let timers = [1, 1, 2].map(|hours| {
             let (deadline, waker) = (at(SLOTS + hours), CountingWaker::new());
             (register(&shard, deadline, &waker), deadline, waker)
@@ -46,7 +46,7 @@ fn a_timer_is_cancelled_during_a_cascade_in_batches_and_the_others_fire() {
     });
 }
 
-/// Fails if the driver fires what has been moved on.
+/// Fails if the driver fires a timer that has been moved on.
 #[test]
 fn a_timer_that_is_moved_to_later_fires_at_its_old_deadline_or_at_the_new_one() {
     check(["fired at the old", "fired at the new"], || {
@@ -67,7 +67,7 @@ fn a_timer_that_is_moved_to_later_fires_at_its_old_deadline_or_at_the_new_one() 
 fn a_timer_that_is_moved_to_earlier_as_the_driver_turns_fires_by_then() {
     check(["fired"], || {
         let (shard, waker) = (shard(None), CountingWaker::new());
-        // What there is a turn for.
+        // This timer gives the turn something to do.
         register(&shard, at(1), &CountingWaker::new());
         let key = register(&shard, at(4), &waker);
         let driver = spawn_turn(&shard, at(1), FULL_BATCH);
@@ -80,8 +80,8 @@ fn a_timer_that_is_moved_to_earlier_as_the_driver_turns_fires_by_then() {
     });
 }
 
-/// Fails if only the clock is asked whether the new deadline has been reached, and not the wheel: it may have
-/// been turned since the clock was looked at.
+/// Fails if only the clock is asked whether the new deadline has been reached, and not the wheel: the wheel may have
+/// been turned since the clock was read.
 #[test]
 fn a_timer_that_is_moved_to_earlier_and_cancelled_is_gone_when_cancel_returns() {
     check(["cancelled", "fired", "found due"], || {
@@ -103,7 +103,8 @@ fn a_timer_that_is_moved_to_earlier_and_cancelled_is_gone_when_cancel_returns() 
     });
 }
 
-/// Fails if moving it there gives back a waker without taking it out, or takes it out without giving it back.
+/// Fails if the move returns the waker without taking the entry out, or takes the entry out without returning the
+/// waker.
 #[test]
 fn a_timer_that_is_moved_into_the_past_wakes_once() {
     check(["woken"], || {
@@ -117,12 +118,12 @@ fn a_timer_that_is_moved_into_the_past_wakes_once() {
     });
 }
 
-/// Fails if a place is looked for and taken in two steps.
+/// Fails if a thread checks for a free place and takes it in two steps.
 #[test]
 fn no_more_places_are_taken_than_there_are_and_none_is_lost() {
     check(["one refused", "none refused"], || {
         let bound = Arc::new(Bound::new(1));
-        // Not the model checker's: it only counts.
+        // This is not the model checker's atomic, because it only counts.
         let held = Arc::new(AtomicUsize::new(0));
         let take_and_give_back = {
             let (bound, held) = (bound.clone(), held.clone());
@@ -146,8 +147,7 @@ fn no_more_places_are_taken_than_there_are_and_none_is_lost() {
     });
 }
 
-/// Fails if the driver or who cancels gives back no place, and if cancelling gives one back also where the timer
-/// has fired.
+/// Fails if firing or cancelling gives back no place, and if cancelling gives one back even if the timer has fired.
 #[test]
 fn a_timer_that_is_cancelled_as_it_fires_gives_its_place_back_once() {
     check(["cancelled", "fired"], || {
@@ -163,7 +163,7 @@ fn a_timer_that_is_cancelled_as_it_fires_gives_its_place_back_once() {
     });
 }
 
-/// What came of timers of one deadline that were discarded on other threads as the driver turned.
+/// Discards timers of one deadline on other threads while the driver turns, and returns what became of them.
 fn discarded_as_they_fire(timers: usize) -> &'static str {
     let shard = shard(None);
     let wakers: Vec<_> = (0..timers).map(|_| CountingWaker::new()).collect();
@@ -194,16 +194,16 @@ fn discarded_as_they_fire(timers: usize) -> &'static str {
     }
 }
 
-/// Fails if the driver does not take out what was discarded before it hands out, and if the keys that fill the place
-/// are taken out without the lock.
+/// Fails if the driver does not clear the leftovers before it hands out, and if the leftovers that fill the batch are
+/// cleared without the lock.
 #[test]
 fn a_timer_that_is_discarded_elsewhere_as_it_fires_is_cancelled_or_fires() {
     check(["all fire", "none fires"], || discarded_as_they_fire(1));
     check_most(["all fire", "none fires", "some fire"], || discarded_as_they_fire(2));
 }
 
-/// Fails if the keys that fill the place are taken out of it before the lock is taken: then the driver finds entries
-/// whose owners are long gone.
+/// Fails if a full batch is emptied before the shard's lock is taken: then the driver finds entries whose owners are
+/// long gone.
 #[test]
 fn a_timer_that_was_discarded_elsewhere_does_not_fire_while_others_are_discarded() {
     check(["the other fires", "none fires"], || {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::checker::{check, thread};
+use super::checker::{check, spawn_keeper, thread};
 use super::{Parts, PolledDriver, Route};
-use crate::engine::shard::{Shard, ShardRef, give_up_kept};
+use crate::engine::shard::{Shard, ShardRef};
 
-/// The last handle goes, and the driver is polled, on a thread of their own. Returns whether the wheel has ended, and the
+/// Spawns a thread that drops the last handle and polls the driver. It returns whether the wheel has ended, and the
 /// driver.
 fn spawn_end(Parts { shards, alarm, mut driver, .. }: Parts) -> thread::JoinHandle<(bool, PolledDriver)> {
     thread::spawn(move || {
@@ -17,21 +17,12 @@ fn spawn_end(Parts { shards, alarm, mut driver, .. }: Parts) -> thread::JoinHand
     })
 }
 
-/// A thread that gives up what it keeps before it ends, because the model's statics may be gone after that.
-fn spawn_keeper<T: 'static>(run: impl FnOnce() -> T + 'static) -> thread::JoinHandle<T> {
-    thread::spawn(move || {
-        let result = run();
-        give_up_kept();
-        result
-    })
-}
-
 /// For models whose first thread keeps a reference.
 fn in_a_thread(model: fn() -> &'static str) -> impl Fn() -> &'static str + Send + Sync {
     move || spawn_keeper(model).join().unwrap()
 }
 
-/// A thread drops its last timer, which `arm` gives, as the last handle goes.
+/// A thread drops the last timer, which `arm` makes, as the last handle goes.
 fn last_timer_and_last_handle(arm: fn(&Arc<Shard>) -> ShardRef) -> &'static str {
     let parts = Parts::new(Route::Park, 1);
     let timer = arm(&parts.shards[0]);
@@ -41,7 +32,7 @@ fn last_timer_and_last_handle(arm: fn(&Arc<Shard>) -> ShardRef) -> &'static str 
     if has_ended {
         return "at once";
     }
-    let outcome = if driver.is_woken() { "when woken" } else { "when it looks again" };
+    let outcome = if driver.is_woken() { "when woken" } else { "when it checks again" };
     assert_eq!(driver.poll(), std::task::Poll::Ready(()), "only what this thread keeps is left");
     outcome
 }
@@ -49,7 +40,7 @@ fn last_timer_and_last_handle(arm: fn(&Arc<Shard>) -> ShardRef) -> &'static str 
 /// Fails if a thread that finds no handle left keeps its reference, and does not wake the driver.
 #[test]
 fn a_wheel_whose_last_timer_goes_with_its_last_handle_ends() {
-    let outcomes = ["at once", "when woken", "when it looks again"];
+    let outcomes = ["at once", "when woken", "when it checks again"];
     check(outcomes, in_a_thread(|| last_timer_and_last_handle(ShardRef::new)));
     check(
         outcomes,
@@ -63,10 +54,11 @@ fn a_wheel_whose_last_timer_goes_with_its_last_handle_ends() {
     );
 }
 
-/// Fails if a timer that takes a kept reference over leaves the tag, and if tags are counted before references.
+/// Fails if a timer that takes over a kept reference leaves the tag as it is, and if tags are counted before
+/// references.
 #[test]
 fn a_wheel_does_not_end_while_a_timer_is_left() {
-    // The thread keeps none, as its timer has it.
+    // The thread keeps no reference, because its timer has taken it over.
     check(
         ["it has not ended"],
         in_a_thread(|| {
@@ -79,7 +71,7 @@ fn a_wheel_does_not_end_while_a_timer_is_left() {
             "it has not ended"
         }),
     );
-    // Another thread gives up what it keeps, as it ends meanwhile.
+    // Meanwhile another thread ends, and gives up what it keeps.
     check(
         ["it has not ended"],
         in_a_thread(|| {

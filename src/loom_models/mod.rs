@@ -1,35 +1,45 @@
-//! Models of the concurrent part, for the model checker loom, which tries the orders in which threads can come.
+//! Models of the concurrent part, for the model checker loom, which tries all orders in which threads can come.
+//!
+//! | file | what it models |
+//! |---|---|
+//! | `alarm` | the agreement between turners and inserters |
+//! | `firing` | cancelling, moving and dropping timers while the driver fires them |
+//! | `leftovers` | the keys of dropped timers, and timers that take them over |
+//! | `holders` | threads that keep a reference to a shard |
+//! | `wheel_end` | the end of a wheel, against timers and the driver |
+//! | `sleep` | polling a `Sleep` |
+//! | `purgatory` | watched operations |
+//! | `random` | larger models |
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test --release --lib loom_models
 //! ```
 //!
-//! And larger ones, with more threads than loom can take, in [`random`], in orders that shuttle takes at random; it
-//! runs the others too.
+//! The models in `random` have more threads than loom can take. They run under shuttle, which takes orders at random.
+//! shuttle runs the others too:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom --cfg shuttle" cargo test --release --lib loom_models
 //! ```
 //!
-//! Time does not pass: the clock stands at hour 0, ticks are hours, and [`at`] names the hours to come. For a
-//! later hour to come a model turns its shard by hand. A deadline before hour 0, [`OVERDUE`], is registered by
-//! somebody who looked at the clock long ago; the driver fires it at once.
+//! Time does not pass: the clock stands at hour 0, ticks are hours, and [`at`] names the hours to come. To let a later
+//! hour come, a model turns its shard by hand. [`OVERDUE`] is a deadline before hour 0. A thread that read the clock
+//! long ago registers it, and the driver fires it at once.
 //!
-//! Each execution of a model ends in one of its outcomes, and the model passes only if loom came to all of them:
-//! an invariant that holds because nothing happened proves nothing. Each model says without what it fails, and
-//! each of those changes has been tried.
+//! Each execution of a model ends in one of its outcomes, and the model passes only if loom came to all of them: an
+//! invariant that holds because nothing happened proves nothing. Each model says what makes it fail, and each of these
+//! changes has been tried.
 
+mod alarm;
 mod checker;
-mod elsewhere;
-mod end;
 mod firing;
-mod futures;
-mod going_to_sleep;
 mod holders;
+mod leftovers;
 mod purgatory;
 #[cfg(shuttle)]
 mod random;
-mod spare_entry;
+mod sleep;
+mod wheel_end;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -40,23 +50,24 @@ use std::time::Duration;
 use crate::engine::alarm::Alarm;
 use crate::engine::bound::Bound;
 use crate::engine::driver::{Driver, Shards};
-use crate::engine::shard::{Shard, Turn};
+use crate::engine::shard::{Shard, ShardTurn};
 use crate::platform::clock::Clock;
 use crate::telemetry::notes::Notes;
 use crate::wheel::{Hierarchy, Key, Nanos, Resolution};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
-/// As many as there are timers in any of the models, and more.
+/// A batch for all timers of any model, and more.
 const FULL_BATCH: usize = 8;
 
 /// Deadlines up to `at(SLOTS)` stand at level 0, where a bucket expires at its deadline.
 const SLOTS: u32 = 8;
 
-/// It has passed, by the clock, which stands a year after the origin: just so, not by a stall.
+/// A deadline just before the time at which the clock stands, which is a year after the origin. So it is no stall.
 const OVERDUE: Nanos = Nanos(365 * 24 * 60 * 60 * 1_000_000_000 - 1);
 
-/// What those who register [`OVERDUE`] take for the time. An hour, so that it stands at level 0.
+/// The time at which a thread that registers [`OVERDUE`] read the clock: an hour before, so that the entry stands at
+/// level 0.
 const LONG_AGO: Nanos = Nanos(OVERDUE.0 - 60 * 60 * 1_000_000_000);
 
 fn resolution() -> Resolution {
@@ -68,16 +79,16 @@ fn at(hours: u32) -> Nanos {
     Clock::start().now().after(HOUR * hours)
 }
 
-/// The two ways in which an inserter gets the wheel turned earlier.
+/// The two ways in which an inserter has the wheel turned earlier.
 #[derive(Clone, Copy)]
 enum Route {
     /// By setting the timers of the runtime's park.
     Park,
-    /// By waking the driver's task, as where the clock is paused.
+    /// By waking the driver's task, as on a paused clock.
     Task,
 }
 
-/// A wheel in its parts.
+/// The parts of a wheel.
 struct Parts {
     shards: Box<[Arc<Shard>]>,
     driven: Arc<Shards>,
@@ -115,7 +126,7 @@ fn register(shard: &Shard, deadline: Nanos, waker: &Arc<CountingWaker>) -> Key {
     registered.expect("not refused").expect("not due")
 }
 
-/// Moves a timer to earlier as its sleep does, and tells whether it is pending after that.
+/// Moves a timer to an earlier deadline, as its sleep does. Returns whether it is pending after that.
 fn bring_forward(shard: &Shard, key: Key, from: Nanos, to: Nanos) -> bool {
     let waits = shard.bring_forward(key, from, to, Clock::now);
     let is_pending = waits.is_ok();
@@ -123,19 +134,19 @@ fn bring_forward(shard: &Shard, key: Key, from: Nanos, to: Nanos) -> bool {
     is_pending
 }
 
-/// What the driver does with a shard at `now`, on a thread of its own.
+/// Does what the driver does with a shard at `now`, on a thread of its own.
 fn spawn_turn(shard: &Arc<Shard>, now: Nanos, batch: usize) -> checker::thread::JoinHandle<()> {
     let shard = shard.clone();
     checker::thread::spawn(move || turn(&shard, now, batch))
 }
 
-/// What the driver does with a shard at `now`, until nothing more is due.
+/// Does what the driver does with a shard at `now`, until nothing more is due.
 fn turn(shard: &Shard, now: Nanos, batch: usize) {
     loop {
         let mut expired = Vec::new();
         let turn = shard.turn(now, Nanos::ZERO, batch, &mut expired);
         expired.into_iter().for_each(Waker::wake);
-        if turn != Turn::More {
+        if turn != ShardTurn::More {
             break;
         }
     }
@@ -152,7 +163,7 @@ impl PolledDriver {
         Pin::new(&mut self.driver).poll(&mut Context::from_waker(&self.waker.clone().into()))
     }
 
-    /// Polls it for the first time, so that it sleeps.
+    /// Polls the driver for the first time, after which it sleeps.
     fn put_to_sleep(&mut self) {
         assert_eq!(self.poll(), Poll::Pending);
         assert!(!self.is_woken());

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::checker::{block_on, check, check_most, thread};
+use super::checker::{block_on, check, check_most, spawn_keeper};
 use super::{CountingWaker, HOUR, Parts, Route, at, turn};
 use crate::engine::shard::Shard;
 use crate::handle::timing_wheel::TimingWheel;
@@ -48,7 +48,7 @@ impl Changes {
     }
 }
 
-fn poll(watch: &mut Watch<u8, ()>, waker: &Arc<CountingWaker>) -> Poll<Result<(), WatchError>> {
+fn poll(watch: &mut Watch<()>, waker: &Arc<CountingWaker>) -> Poll<Result<(), WatchError>> {
     Pin::new(watch).poll(&mut Context::from_waker(&waker.clone().into()))
 }
 
@@ -65,7 +65,7 @@ fn of_two_changes_under_two_keys_the_last_is_not_missed() {
         let (changes, waker) = (Arc::new(Changes::default()), CountingWaker::new());
         let mut watch = purgatory.watch([0, 1], HOUR, changes.both());
         assert!(poll(&mut watch, &waker).is_pending());
-        let other = thread::spawn({
+        let other = spawn_keeper({
             let (purgatory, changes) = (purgatory.clone(), changes.clone());
             move || {
                 changes.first.store(true, Ordering::Relaxed);
@@ -89,7 +89,7 @@ fn a_change_that_is_checked_as_an_operation_is_added_is_not_missed() {
     check(["by the check", "when it was added", "at once"], || {
         let (purgatory, _shard) = purgatory();
         let changes = Arc::new(Changes::default());
-        let other = thread::spawn({
+        let other = spawn_keeper({
             let (purgatory, changes) = (purgatory.clone(), changes.clone());
             move || {
                 changes.first.store(true, Ordering::Relaxed);
@@ -118,14 +118,14 @@ fn of_a_check_a_cancel_and_the_deadline_one_wins() {
         let mut watch = purgatory.watch([0], HOUR, changes.first());
         assert!(poll(&mut watch, &CountingWaker::new()).is_pending());
         turn(&shard, at(1), 8);
-        let checks = thread::spawn({
+        let checks = spawn_keeper({
             let (purgatory, changes) = (purgatory.clone(), changes.clone());
             move || {
                 changes.first.store(true, Ordering::Relaxed);
                 purgatory.check(&0)
             }
         });
-        let cancels = thread::spawn({
+        let cancels = spawn_keeper({
             let purgatory = purgatory.clone();
             move || purgatory.cancel(&0)
         });
@@ -145,6 +145,36 @@ fn of_a_check_a_cancel_and_the_deadline_one_wins() {
     });
 }
 
+/// Fails if the wheel leaves no word with who tries the condition of an operation that nobody has polled, and if it does
+/// not end one that waits. A model has no runtime, so the wheel cannot leave the last try to a task.
+#[test]
+fn an_operation_that_nobody_polls_expires_as_it_is_checked() {
+    check(["completed", "expired"], || {
+        let (purgatory, shard) = purgatory();
+        let changes = Arc::new(Changes::default());
+        let mut watch = purgatory.watch([0], HOUR, changes.first());
+        let checks = spawn_keeper({
+            let (purgatory, changes) = (purgatory.clone(), changes.clone());
+            move || {
+                changes.first.store(true, Ordering::Relaxed);
+                purgatory.check(&0)
+            }
+        });
+        turn(&shard, at(1), 8);
+        let completed = checks.join().unwrap();
+        assert_empty(&purgatory);
+        assert_eq!(Arc::strong_count(&changes), 1, "the condition is dropped");
+        let outcome = poll(&mut watch, &CountingWaker::new());
+        if completed == 1 {
+            assert_eq!(outcome, Poll::Ready(Ok(())));
+            "completed"
+        } else {
+            assert_eq!(outcome, Poll::Ready(Err(WatchError::Expired)));
+            "expired"
+        }
+    });
+}
+
 /// Fails if who drops the future leaves no word with who tries the condition, if that does not take the operation out,
 /// and if neither of the two gives back what the condition returned.
 #[test]
@@ -157,7 +187,7 @@ fn an_operation_dropped_as_it_is_checked_leaves_nothing_behind() {
         let give_back = move |()| _ = to.fetch_add(1, Ordering::Relaxed);
         let mut watch = purgatory.watch([0, 1], HOUR, changes.first()).give_back(give_back);
         assert!(poll(&mut watch, &waker).is_pending());
-        let checks = thread::spawn({
+        let checks = spawn_keeper({
             let (purgatory, changes) = (purgatory.clone(), changes.clone());
             move || {
                 changes.first.store(true, Ordering::Relaxed);
@@ -176,7 +206,7 @@ fn an_operation_dropped_as_it_is_checked_leaves_nothing_behind() {
 /// Watches an operation under `keys` while another thread shuts the purgatory down.
 fn watch_as_it_shuts_down(keys: &'static [u8]) -> &'static str {
     let (purgatory, _shard) = purgatory();
-    let end = thread::spawn({
+    let end = spawn_keeper({
         let purgatory = purgatory.clone();
         move || purgatory.shutdown()
     });
@@ -207,7 +237,7 @@ fn a_change_that_is_left_to_the_task_as_that_polls_is_not_missed() {
         let (purgatory, _shard) = purgatory();
         let changes = Arc::new(Changes::default());
         let mut watch = purgatory.watch([0], HOUR, changes.both());
-        let other = thread::spawn({
+        let other = spawn_keeper({
             let (purgatory, changes) = (purgatory.clone(), changes.clone());
             move || {
                 changes.first.store(true, Ordering::Relaxed);
@@ -235,7 +265,7 @@ fn a_change_that_comes_after_too_many_others_is_left_to_the_task() {
         assert!(poll(&mut watch, &waker).is_pending());
         let others = [0, 1].map(|n| {
             let (purgatory, changes) = (purgatory.clone(), changes.clone());
-            thread::spawn(move || {
+            spawn_keeper(move || {
                 let change = if n == 0 { &changes.first } else { &changes.second };
                 change.store(true, Ordering::Relaxed);
                 purgatory.check(&0)

@@ -1,4 +1,4 @@
-//! Which values a healthy wheel does not exceed.
+//! The limits of a health check.
 
 use std::time::Duration;
 
@@ -7,8 +7,9 @@ use crate::handle::timing_wheel::TimingWheel;
 use crate::telemetry::histogram::{assert_quantile, told_of};
 use crate::telemetry::stats::Stats;
 
-/// What a healthy wheel does not exceed, for [`TimingWheel::health`] and [`Stats::check`]. A value equal to its limit
-/// is healthy; without a limit any value is. A wheel that has ended never is healthy.
+/// Limits that a healthy wheel does not exceed, for [`TimingWheel::health`] and [`Stats::check`].
+///
+/// A value equal to its limit is healthy. Without a limit any value is healthy. A wheel that has ended is never healthy.
 ///
 /// # Examples
 ///
@@ -42,7 +43,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// None but that the wheel has not ended.
+    /// No limits: only a wheel that has ended is unhealthy.
     pub const fn new() -> Self {
         Self {
             pending: None,
@@ -56,19 +57,20 @@ impl Limits {
         }
     }
 
-    /// For [`Stats::pending`].
+    /// The limit for [`Stats::pending`], in timers.
     pub const fn pending(mut self, timers: usize) -> Self {
         self.pending = Some(timers);
         self
     }
 
-    /// For a [quantile](super::Histogram::quantile) of [`Stats::lateness`]: 0.99 if 99 of 100 timers have to be in
-    /// time. Set again, for another quantile, both hold. A tick is part of the lateness. If no timer has fired, none
-    /// was late.
+    /// The limit for a [quantile](super::Histogram::quantile) of [`Stats::lateness`]. The quantile 0.99 means that 99 of
+    /// 100 timers have to be in time. A tick is part of the lateness. If no timer has fired, none was late.
+    ///
+    /// Call this several times to set limits for several quantiles.
     ///
     /// # Precision
-    /// What is within the limit is healthy. What is longer, but falls into the same bucket of the histogram, is too: so
-    /// the limit is taken for up to a sixteenth longer than it is, 5 ms for 5.24 ms.
+    /// A lateness within the limit is always healthy. A longer one is healthy too if it falls into the same bucket of the
+    /// histogram, so a limit may be exceeded by up to a sixteenth: 5 ms by 0.24 ms.
     ///
     /// # Panics
     /// If `quantile` is not from 0 to 1.
@@ -79,7 +81,7 @@ impl Limits {
         self
     }
 
-    /// For the longest of [`Stats::lock_holds`].
+    /// The limit for the longest of [`Stats::lock_holds`].
     ///
     /// # Precision
     /// As [`lateness`](Self::lateness).
@@ -88,41 +90,41 @@ impl Limits {
         self
     }
 
-    /// For [`Stats::overdue`]: whether the wheel is turned at all.
+    /// The limit for [`Stats::overdue`], which grows while nobody turns the wheel.
     pub const fn overdue(mut self, overdue: Duration) -> Self {
         self.overdue = Some(overdue);
         self
     }
 
-    /// For [`Stats::refused`].
+    /// The limit for [`Stats::refused`], in timers.
     pub const fn refused(mut self, timers: u64) -> Self {
         self.refused = Some(timers);
         self
     }
 
-    /// For [`Stats::stalls`].
+    /// The limit for [`Stats::stalls`], in turns.
     pub const fn stalls(mut self, stalls: u64) -> Self {
         self.stalls = Some(stalls);
         self
     }
 
-    /// For [`Stats::wakers_panicked`].
+    /// The limit for [`Stats::wakers_panicked`].
     pub const fn wakers_panicked(mut self, wakers: u64) -> Self {
         self.wakers_panicked = Some(wakers);
         self
     }
 
-    /// For [`Stats::jobs_panicked`].
+    /// The limit for [`Stats::jobs_panicked`].
     pub const fn jobs_panicked(mut self, jobs: u64) -> Self {
         self.jobs_panicked = Some(jobs);
         self
     }
 
-    /// Everything that is exceeded.
+    /// All limits that are exceeded.
     fn exceeded_by<'a>(&'a self, stats: &'a Stats) -> impl Iterator<Item = Exceeded> + 'a {
         let Self { pending, lateness, lock_hold, overdue, refused, stalls, wakers_panicked, jobs_panicked } =
             self;
-        // In the same bucket as the limit it may be within it.
+        // A value in the same bucket as the limit may be within it.
         let above = |told: Option<Duration>, limit| told.filter(|&told| told > told_of(limit));
         let ended = stats.ended.then_some(Exceeded::Ended);
         let overdue = overdue.filter(|&limit| stats.overdue > limit);
@@ -150,10 +152,10 @@ impl Limits {
 }
 
 impl Stats {
-    /// Compares these with `limits`.
+    /// Compares these values with `limits`.
     ///
     /// # Errors
-    /// If one is exceeded: names each value that is, and its limit.
+    /// If a limit is exceeded. The error names each such value and its limit.
     ///
     /// # Panics
     /// Never.
@@ -164,13 +166,13 @@ impl Stats {
 }
 
 impl TimingWheel {
-    /// Compares what the wheel has done since it was made, and how it does, with `limits`. To judge by what happened
-    /// since the last check, take [`Stats::since`] and [`Stats::check`], as [`monitor`](crate::monitor) shows.
+    /// Compares the wheel's [`stats`](Self::stats), which count from its beginning, with `limits`. To judge by what
+    /// happened since the last check, use [`Stats::since`] and [`Stats::check`], as [`monitor`](crate::monitor) shows.
     ///
-    /// Locks each shard for a moment, one after the other, as [`stats`](Self::stats) does.
+    /// This locks each shard for a moment, one after the other, as [`stats`](Self::stats) does.
     ///
     /// # Errors
-    /// If a limit is exceeded: names each value that is, and its limit.
+    /// If a limit is exceeded. The error names each such value and its limit.
     ///
     /// # Panics
     /// Never.

@@ -1,8 +1,8 @@
-//! Watching a wheel: what is counted, what that costs, and a health check with limits of yours.
+//! Watching a wheel: its counts, what they cost, and a health check with limits of yours.
 //!
-//! [`TimingWheel::stats`](crate::TimingWheel::stats) tells how many timers are pending, on which levels they stand and
-//! what became of the others, how late they were, how long a turn held a lock, what went wrong, and whether the
-//! wheel is turned when it should be. A health check compares that with [`Limits`]:
+//! [`TimingWheel::stats`](crate::TimingWheel::stats) returns [`Stats`](crate::Stats): how many timers are pending and on
+//! which levels, what became of the others, how late they were, how long a turn held a lock, what went wrong, and
+//! whether the wheel is turned in time. A health check compares these values with [`Limits`]:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -26,9 +26,9 @@
 //!
 //! # Over which time
 //!
-//! Everything is counted since the wheel was made, so one bad hour stays in [`Stats::lateness`](crate::Stats::lateness)
-//! for good, and a good year hides one. A check that is made again and again should look at what happened since the
-//! last:
+//! Counts begin when the wheel is made. So one bad hour stays in [`Stats::lateness`](crate::Stats::lateness) for good,
+//! and a good year hides a bad hour. A check that is made again and again should look at what happened since the last
+//! one:
 //!
 //! ```
 //! # use timingwheel::{Stats, TimingWheel, monitor::{Limits, Unhealthy}};
@@ -50,37 +50,37 @@
 //!
 //! # Metrics
 //!
-//! With the feature `metrics`, `timingwheel::metrics` hands all this to the recorder of the crate `metrics`; the
-//! example `monitor` serves it to Prometheus.
+//! With the feature `metrics`, `timingwheel::metrics` hands these values to the recorder of the crate `metrics`. The
+//! example `monitor` serves them to Prometheus.
 //!
 //! # Events
 //!
-//! With the feature `tracing` a wheel tells its subscribers, with the target `timingwheel` and its name as the field
-//! `wheel`:
+//! With the feature `tracing` a wheel sends events to the program's subscriber. Their target is `timingwheel`, and their
+//! field `wheel` is the wheel's name:
 //!
 //! | level | when | fields |
 //! |---|---|---|
-//! | debug | it begins | `tick`, `wheel_size`, `shards`, `max_pending` |
-//! | debug | it has ended | `pending` |
-//! | warn | it refuses a timer because it is full | `refused`, so far |
-//! | info | it was turned more than 10 milliseconds late | `stalls`, so far |
+//! | debug | the wheel begins | `tick`, `wheel_size`, `shards`, `max_pending` |
+//! | debug | the wheel has ended | `pending` |
+//! | warn | the wheel refuses a timer because it is full | `refused`, so far |
+//! | info | the wheel was turned more than 10 milliseconds late | `stalls`, so far |
 //! | error | a waker panicked as it was woken | `panicked`, so far |
 //!
-//! Of each of the last three at most one in a second. A refusal is told by the driver, and not by who was refused: so a
-//! subscriber may use the wheel and its jobs. Nothing is told of single timers, and there are no spans: a timer has
-//! that of its task.
+//! Each of the last three comes at most once a second. The driver reports a refusal, not the code that was refused, so a
+//! subscriber may use the wheel and its jobs. Single timers have no events and no spans: a timer is part of the span of
+//! its task.
 //!
 //! # What it costs
 //!
-//! It is always on. To arm, cancel, move or poll a timer takes at most two instructions more for it: those count under
-//! a lock that they hold anyway. A turn adds each timer that it fires to a histogram, without a locked instruction,
-//! and takes two looks at the clock and a lock of its own for each shard and batch. The wheel takes 16 kB more.
+//! Counting is always on. It adds at most two instructions to arming, cancelling, moving and polling a timer, because
+//! these hold a lock anyway. A turn adds each timer that it fires to a histogram, without a locked instruction. For each
+//! shard and batch it reads the clock twice and takes one lock more. A wheel takes 16 kB more memory.
 //!
-//! To read, [`stats`](crate::TimingWheel::stats) allocates 16 kB, and copies the histograms into it under a lock that
-//! only a turn waits for. Then it takes each shard's lock, one after the other, and adds up how much stands at each
-//! slot of its levels, because to keep their counts would cost each timer: who arms or cancels in that shard waits
-//! meanwhile, but for no more than 1,024 slots at a time. A health check does that too. `DESIGN.md` has the figures,
-//! under Monitor.
+//! Reading costs more. [`stats`](crate::TimingWheel::stats) allocates 16 kB, and copies the histograms under a lock for
+//! which only a turn waits. It then locks one shard after the other and adds up the timers in each slot, because keeping
+//! a count for each level would cost every timer. Threads that arm or cancel in that shard wait meanwhile, for at most
+//! 1,024 slots at a time. A health check does the same. `src/telemetry/DESIGN.md`, beside the sources, gives reasons and
+//! figures.
 
 mod limits;
 mod unhealthy;

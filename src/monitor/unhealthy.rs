@@ -1,10 +1,11 @@
-//! What a health check found.
+//! The error of a health check.
 
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-/// A wheel exceeds its [`Limits`](super::Limits), from [`TimingWheel::health`](crate::TimingWheel::health).
+/// The error of [`TimingWheel::health`](crate::TimingWheel::health): the wheel exceeds some of its
+/// [`Limits`](super::Limits).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unhealthy {
     exceeded: Vec<Exceeded>,
@@ -15,7 +16,7 @@ impl Unhealthy {
         Self { exceeded }
     }
 
-    /// All that is exceeded; not empty.
+    /// All limits that are exceeded: at least one.
     #[must_use]
     pub fn exceeded(&self) -> &[Exceeded] {
         &self.exceeded
@@ -35,68 +36,68 @@ impl fmt::Display for Unhealthy {
 
 impl Error for Unhealthy {}
 
-/// A value that is above its limit.
+/// A limit that is exceeded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Exceeded {
-    /// The wheel has ended, which needs no limit.
+    /// The wheel has ended. No limit has to be set for this.
     Ended,
-    /// The wheel is not turned when it should be.
+    /// Nobody turns the wheel, though it is due.
     Overdue {
-        /// For how long it has been due.
+        /// For how long the wheel has been due.
         overdue: Duration,
-        /// For how long it may be.
+        /// For how long it may be due.
         limit: Duration,
     },
     /// Too many timers are pending.
     Pending {
-        /// How many.
+        /// How many timers are pending.
         pending: usize,
-        /// How many may be.
+        /// How many may be pending.
         limit: usize,
     },
     /// Too many timers fired too late.
     Lateness {
         /// The share of timers that have to be in time.
         quantile: f64,
-        /// How late these were, at the most.
+        /// How late that share of timers was, at most.
         lateness: Duration,
-        /// How late they may be.
+        /// How late it may be.
         limit: Duration,
     },
     /// A turn held a shard's lock for too long.
     LockHold {
-        /// For how long, at the most.
+        /// The longest time for which a turn held a lock.
         longest: Duration,
-        /// For how long it may.
+        /// For how long a turn may hold it.
         limit: Duration,
     },
     /// Too many timers were refused, because the wheel was full.
     Refused {
-        /// How many.
+        /// How many timers were refused.
         refused: u64,
-        /// How many may be.
+        /// How many may be refused.
         limit: u64,
     },
     /// Turns were late too often.
     Stalls {
-        /// How often.
+        /// How many turns were late.
         stalls: u64,
-        /// How often it may be.
+        /// How many may be late.
         limit: u64,
     },
     /// Too many wakers panicked.
     WakersPanicked {
-        /// How many.
+        /// How many wakers panicked.
         panicked: u64,
-        /// How many may.
+        /// How many may panic.
         limit: u64,
     },
     /// Too many jobs panicked.
     JobsPanicked {
-        /// How many.
+        /// How many jobs panicked.
         panicked: u64,
-        /// How many may.
+        /// How many may panic.
         limit: u64,
     },
 }
@@ -112,7 +113,7 @@ impl fmt::Display for Exceeded {
                 write!(f, "{pending} timers are pending, the limit is {limit}")
             }
             Self::Lateness { quantile, lateness, limit } => {
-                // Without the digits that come of doing this in binary.
+                // Rounded, because 0.999 in binary is not exactly 99.9 %.
                 let percent = (quantile * 100e6).round() / 1e6;
                 write!(f, "{percent} % of timers were late by up to {lateness:?}, the limit is {limit:?}")
             }

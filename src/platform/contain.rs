@@ -1,4 +1,4 @@
-//! Running a user's code so that its panic harms nobody else.
+//! Running users' code, so that its panics harm nobody else.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -6,10 +6,10 @@ use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use std::thread;
 
-/// Runs `code` of a user's, and tells whether it came to its end. If it panics, the panic hook has reported it, and
-/// that is all.
+/// Runs users' code, and returns whether it came to its end without a panic. A panic ends here; the panic hook has
+/// reported it.
 ///
-/// Nothing of ours may be half done meanwhile: no lock is held, and nothing borrowed is changed.
+/// Call it when nothing of ours is half done: under no lock, and with no borrowed data half changed.
 pub(crate) fn contained(code: impl FnOnce()) -> bool {
     match catch_unwind(AssertUnwindSafe(code)) {
         Ok(()) => true,
@@ -20,29 +20,30 @@ pub(crate) fn contained(code: impl FnOnce()) -> bool {
     }
 }
 
-/// Drops what a panic carried, which may panic again as it is dropped.
+/// Drops the payload of a panic, which may panic again as it is dropped.
 fn discard(panic: Box<dyn Any + Send>) {
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        // Whoever goes on panicking here has had two chances.
+        // Its own payload might panic again, and so on. So it is never dropped.
         std::mem::forget(again);
     }
 }
 
-/// Runs `attempt`, and returns `None` if it panics, of which nobody is told. For what tells only by a panic that it is
-/// not to be had. Where panics abort the process, so does this one, and is reported.
+/// Runs `attempt`, and returns `None` if it panics. The panic is not reported. This is for a function that says only by
+/// a panic that something is missing. Where panics abort the process, this one does too, and is reported.
 ///
-/// The process has one panic hook. The first attempt wraps it for good, in one that hands on all that is no attempt's.
-/// To do that for each attempt would lose panics and hooks of other threads, which come in between; as it is, one that is
-/// set in the very moment of the first attempt may be lost. A hook that is set later is told of attempts that fail.
+/// The process has one panic hook. The first attempt wraps it for good, in a hook that passes on every panic but those
+/// of attempts. To wrap and unwrap it for each attempt would lose panics of other threads, and hooks that they set in
+/// between. Even so, a hook that is set in the very moment of the first attempt may be lost. A hook that is set later
+/// also sees attempts that fail.
 pub(crate) fn without_a_message<T>(attempt: impl FnOnce() -> T) -> Option<T> {
     static WRAP: Once = Once::new();
     thread_local!(static ATTEMPTS: Cell<bool> = const { Cell::new(false) });
 
-    // In a model nothing is attempted.
+    // Models attempt nothing.
     if cfg!(all(test, loom)) {
         return None;
     }
-    // The hook cannot be changed while a panic goes on.
+    // The hook cannot be changed during a panic.
     if cfg!(panic = "unwind") && !thread::panicking() {
         WRAP.call_once(|| {
             let before = panic::take_hook();

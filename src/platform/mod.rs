@@ -1,4 +1,4 @@
-//! What the rest of the crate takes from std, tokio and the processor: locks, clocks, threads, wakers, panics.
+//! What the other wings take from std, tokio and the processor: locks, clocks, threads, wakers, panics.
 
 pub(crate) mod clock;
 pub(crate) mod contain;

@@ -1,66 +1,83 @@
-//! Whether two wakers are one, told by 8 bytes.
+//! The identity of a waker, in 8 bytes.
 
 use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 
-/// The addresses that make a waker what it is. Two wakers that are alive at the same time and have the same addresses
-/// wake the same task.
+/// A waker's two addresses, that of its functions and that of its data. Two wakers that are alive at the same time and
+/// have the same addresses wake the same task.
 ///
-/// A process has very many wakers but few kinds of them, which differ by the address of their functions: a kind is
-/// remembered by the first that is seen of it, and takes one byte here.
-// One word, with the kind's number in its upper byte and the other address below: it is moved in a register then. Written
-// by parts and read as a whole soon after, the processor would have to wait until all of them lie in its cache.
+/// A process has very many wakers, but few kinds of them. Wakers of one kind have the same functions. So kinds are
+/// numbered in the order in which they are first seen, and here a kind takes one byte.
+// This is one word, so that it is moved in a register: the upper byte is the kind's number, the lower bits are the address
+// of the data, and six bits between them are left to others. If it were written in parts and read as a whole soon after,
+// the processor would wait until all parts are in its cache.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WakerId(NonZeroU64);
 
-/// The address of the functions of each kind, or zero as long as there is none. The first kind has the number 1.
+/// The address of each kind's functions, or zero where no kind is known yet. The first kind has the number 1.
 ///
-/// Tasks and `block_on` are two; `join_all` and its likes have one for each type of future. Wakers of kinds beyond those
-/// that there is room for have no [`WakerId`]: polling a timer again with one takes the shard's lock.
+/// Tasks are one kind, and `block_on` another; `join_all` and its likes have one for each type of future. When there
+/// are more kinds than there is room for, the wakers of the others have no [`WakerId`]: to poll a timer again with such
+/// a waker takes the shard's lock.
 static VTABLES: [AtomicUsize; WakerId::KINDS as usize] =
     [const { AtomicUsize::new(0) }; WakerId::KINDS as usize];
 
-/// So many are looked at without a call: more than most processes have.
+/// So many kinds are searched without a call. Most processes have fewer.
 const FIRST: usize = 8;
 
-/// Bits below the number of the kind.
-const ADDRESS_BITS: u32 = 56;
+/// The kind's number stands above these bits.
+const KIND_SHIFT: u32 = 56;
+
+/// As many bits as the addresses of processes have today, and two more. A waker beyond them cannot be told from others.
+const ADDRESS_BITS: u32 = 50;
 
 impl WakerId {
-    /// How many kinds are told apart. Their numbers are from 1 to this one.
+    /// The bits that are zero in each id: for whoever keeps one and has something to say beside it.
+    pub(crate) const UNUSED: u64 = (1 << KIND_SHIFT) - (1 << ADDRESS_BITS);
+
+    /// How many kinds can be told apart. Their numbers are 1 to this.
     pub(crate) const KINDS: u8 = 64;
 
-    /// `None` for one that cannot be told from others.
+    /// Stands for a waker with which no task polls. Only wakers that wake nobody have the address 0.
+    pub(crate) const OF_NO_TASK: Self =
+        Self(NonZeroU64::new((Self::KINDS as u64) << KIND_SHIFT).expect("there are kinds"));
+
+    /// The id of a waker. `None` if there is no room for its kind, or if its data's address takes more than 50 bits.
     #[inline]
     pub(crate) fn of(waker: &Waker) -> Option<Self> {
         let vtable = std::ptr::from_ref(waker.vtable()).addr();
-        // Relaxed: the address is all there is to see.
+        // Relaxed: no other memory goes with the address.
         let known = VTABLES[..FIRST].iter().position(|known| known.load(Ordering::Relaxed) == vtable);
         let place = known.or_else(|| find_or_remember(vtable))?;
-        let kind = NonZeroU64::new((place as u64 + 1) << ADDRESS_BITS)?;
+        let kind = NonZeroU64::new((place as u64 + 1) << KIND_SHIFT)?;
         let data = waker.data().addr() as u64;
         (data >> ADDRESS_BITS == 0).then_some(Self(kind | data))
     }
 
-    /// All of it. The upper byte is from 1 to [`KINDS`](Self::KINDS).
+    /// The id as a number, whose upper byte is 1 to [`KINDS`](Self::KINDS).
     #[inline]
     pub(crate) const fn to_bits(self) -> NonZeroU64 {
         self.0
     }
 
-    /// The one that had these [bits](Self::to_bits).
+    /// The id that had these [bits](Self::to_bits), whatever stands in those that are [unused](Self::UNUSED).
     #[inline]
     pub(crate) const fn from_bits(bits: NonZeroU64) -> Self {
-        Self(bits)
+        match NonZeroU64::new(bits.get() & !Self::UNUSED) {
+            Some(bits) => Self(bits),
+            // No kind has the number zero.
+            None => Self(bits),
+        }
     }
 
-    /// Whether that waker has these addresses. With fewer instructions than to look for its kind among all.
+    /// Whether `waker` has these addresses. This takes fewer instructions than to make its id, which searches for its
+    /// kind.
     #[inline]
     pub(crate) fn is_of(self, waker: &Waker) -> bool {
         let word = self.0.get();
-        let (kind, data) = (word >> ADDRESS_BITS, word & ((1 << ADDRESS_BITS) - 1));
+        let (kind, data) = (word >> KIND_SHIFT, word & ((1 << ADDRESS_BITS) - 1));
         let vtable = usize::try_from(kind - 1).ok().and_then(|place| VTABLES.get(place));
         data == waker.data().addr() as u64
             && vtable.is_some_and(|known| {
@@ -75,10 +92,12 @@ impl fmt::Debug for WakerId {
     }
 }
 
+/// The place of the kind whose functions are at `vtable`. A new kind takes the first free place. `None` if there is
+/// none.
 #[inline(never)]
 fn find_or_remember(vtable: usize) -> Option<usize> {
     VTABLES.iter().position(|known| {
-        // Looks first: an attempt takes the cache line away from all who only look.
+        // Read before the exchange is tried: an attempt takes the cache line away from all threads that only read.
         let known = match known.load(Ordering::Relaxed) {
             0 => known
                 .compare_exchange(0, vtable, Ordering::Relaxed, Ordering::Relaxed)
@@ -89,7 +108,7 @@ fn find_or_remember(vtable: usize) -> Option<usize> {
     })
 }
 
-/// A waker for tests that need its kind to be known: those below, which use up the kinds, show it first.
+/// A waker for tests that need its kind to be known. The tests below, which use up the kinds, show it first.
 #[cfg(test)]
 #[derive(Debug, Default)]
 pub(crate) struct KnownWaker(AtomicUsize);
@@ -116,7 +135,7 @@ mod tests {
     use std::sync::Arc;
     use std::task::Wake;
 
-    /// Each pair of numbers is a kind of its own.
+    /// A waker of a kind of its own for each pair of numbers.
     struct Of<const ROW: usize, const KIND: usize>;
 
     impl<const ROW: usize, const KIND: usize> Wake for Of<ROW, KIND> {
@@ -151,7 +170,7 @@ mod tests {
 
     #[test]
     fn it_tells_wakers_and_kinds_apart_and_knows_a_clone_or_says_that_it_cannot() {
-        // All but the last two have data of their own.
+        // All but the last two have their own data.
         let mut wakers = vec![Arc::<KnownWaker>::default().into(), waker::<0, 0>()];
         wakers.extend(rows());
         wakers.extend([Waker::noop().clone(), futures::task::noop_waker()]);
@@ -163,7 +182,7 @@ mod tests {
                 }
             }
         }
-        // How many depends on what other tests of this process have shown it.
+        // The number depends on the kinds that other tests of this process have shown.
         let known = wakers.iter().filter(|waker| WakerId::of(waker).is_some()).count();
         assert!((48..wakers.len()).contains(&known), "{known} are known, of {} kinds", wakers.len());
     }

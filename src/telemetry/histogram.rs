@@ -1,12 +1,12 @@
-//! How often durations occurred: quantiles of any number of them, in constant memory.
+//! A histogram of durations: quantiles of any number of them, in constant memory.
 //!
 //! ```text
 //!   nanoseconds   0 1 2 .. 15 16 .. 31 | 32 34 36 .. 62 | 64 68 72 .. 124 | 128 ..
 //!   buckets       one for each         | 16, 2 ns wide  | 16, 4 ns wide   | 16, 8 ns wide ..
 //! ```
 //!
-//! Each octave is cut into 16 buckets, so one is at most a sixteenth as wide as the durations in it. It is the
-//! scheme of Gil Tene's `HdrHistogram`.
+//! Each octave is cut into 16 buckets, so a bucket is at most a sixteenth as wide as the durations in it. Gil Tene's
+//! `HdrHistogram` has the same scheme.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -14,19 +14,20 @@ use std::time::Duration;
 
 use crate::wheel::tick::Nanos;
 
-/// Buckets in an octave, as a power of two.
+/// The number of buckets in an octave, as a power of two.
 const OCTAVE_BITS: u32 = 4;
 const OCTAVE: usize = 1 << OCTAVE_BITS;
-/// For all of 64 bits: the lowest durations take as many buckets as one octave more.
+/// Enough for 64 bits. The lowest durations take as many buckets as one more octave would.
 const BUCKETS: usize = (u64::BITS - OCTAVE_BITS + 1) as usize * OCTAVE;
 
-/// How often durations occurred, from [`Stats`](crate::Stats). It spans 64 bits of nanoseconds, each by itself below
-/// 32 ns, and above that in buckets a sixteenth of an octave wide; it always takes 7.8 kB.
+/// A histogram of durations, from [`Stats`](crate::Stats).
+///
+/// It spans 64 bits of nanoseconds. Each duration below 32 ns has a bucket of its own. Above that, buckets are a sixteenth
+/// of an octave wide. A histogram always takes 7.8 kB.
 ///
 /// # Precision
 ///
-/// What it tells of a duration is the longest in the same bucket: never less than the truth, and more by a sixteenth of
-/// that at the most.
+/// A histogram tells the longest duration of a bucket. That is never less than the true one, and at most a sixteenth more.
 ///
 /// # Examples
 ///
@@ -45,31 +46,32 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Adds one. The wheel does so with its own; this is for tests of what judges by them.
+    /// Adds a duration. The wheel records its own; use this to test code that judges by a histogram.
     pub fn record(&mut self, duration: Duration) {
         self.recorder(u64::MAX)(Nanos::from_duration(duration).0);
     }
 
-    /// Adds so many nanoseconds, or `most` if that is less, with few instructions: the driver does it for each timer.
+    /// Returns what adds a number of nanoseconds, or `most` if that is less. It takes few instructions, because the driver
+    /// calls it for each timer.
     #[inline]
     pub(crate) fn recorder(&mut self, most: u64) -> impl FnMut(u64) {
         let counts = &mut *self.counts;
         move |nanos| counts[bucket_of(nanos.min(most))] += 1
     }
 
-    /// Without a new allocation, as this is done under a lock.
+    /// Copies without an allocation, because the caller holds a lock.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         *self.counts = *other.counts;
     }
 
-    /// How many there are.
+    /// How many durations were recorded.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The duration that a share `quantile` of all do not exceed: 0.5 for the median, 0.99 for what 99 % are within, 1
-    /// for the longest, 0 for the shortest. `None` if there are none.
+    /// The duration that a share `quantile` of all durations does not exceed: 0.5 for the median, 0.99 for 99 %, 1 for the
+    /// longest, 0 for the shortest. `None` if the histogram is empty.
     ///
     /// # Panics
     /// If `quantile` is not from 0 to 1.
@@ -81,9 +83,9 @@ impl Histogram {
         #[allow(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "not negative, and at most the count, but for a rounding that does not matter"
+            reason = "not negative, and at most the count, apart from a rounding that does not matter"
         )]
-        // Of the next number below, because a product that should be whole may come out a little above.
+        // The next number below, because a product that should be whole may come out a little above.
         let rank = ((quantile.next_down() * count as f64).ceil() as u64).clamp(1, count.max(1));
         let mut passed = 0;
         let reaches = |&(_, &count): &(usize, &u64)| {
@@ -94,20 +96,20 @@ impl Histogram {
         Some(durations(bucket)).map(|durations| *durations.end())
     }
 
-    /// The longest.
+    /// The longest duration, or `None` if the histogram is empty.
     #[must_use]
     pub fn max(&self) -> Option<Duration> {
         self.quantile(1.0)
     }
 
-    /// The buckets that are not empty, from short to long: the durations that fall into each, and how many did.
+    /// The buckets that are not empty, from short to long: their range of durations, and how many fell into it.
     pub fn buckets(&self) -> impl Iterator<Item = (RangeInclusive<Duration>, u64)> {
         let buckets = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
         buckets.map(|(bucket, &count)| (durations(bucket), count))
     }
 
-    /// How many were at most `longest`. Those in the bucket of `longest` itself are counted if it is the longest that
-    /// falls into it, so the count is exact for a nanosecond less than any power of two.
+    /// How many durations were at most `longest`. The bucket of `longest` itself counts only if `longest` is its longest
+    /// duration. So the count is exact if `longest` is a nanosecond less than a power of two.
     #[must_use]
     pub fn count_up_to(&self, longest: Duration) -> u64 {
         let Nanos(nanos) = Nanos::from_duration(longest);
@@ -116,31 +118,31 @@ impl Histogram {
         self.counts[..whole].iter().sum()
     }
 
-    /// What came after `earlier`, which is this as it was then.
+    /// The durations recorded after `earlier`, which is an earlier copy of this histogram.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut since = self.clone();
         for (count, before) in since.counts.iter_mut().zip(&*earlier.counts) {
-            // Of another wheel it may hold more.
+            // Another wheel's histogram may hold more.
             *count = count.saturating_sub(*before);
         }
         since
     }
 }
 
-/// What a histogram tells of a duration: the longest in the same bucket.
+/// The duration that a histogram tells for this one: the longest in the same bucket.
 pub(crate) fn told_of(duration: Duration) -> Duration {
     Duration::from_nanos(last_of(bucket_of(Nanos::from_duration(duration).0)))
 }
 
 /// # Panics
-/// If it is not from 0 to 1.
+/// If `quantile` is not from 0 to 1.
 #[track_caller]
 pub(crate) fn assert_quantile(quantile: f64) {
-    assert!((0.0..=1.0).contains(&quantile), "a quantile of {quantile}: it takes from 0 to 1");
+    assert!((0.0..=1.0).contains(&quantile), "quantile must be 0 to 1, got {quantile}");
 }
 
-/// Empty.
+/// An empty histogram.
 impl Default for Histogram {
     fn default() -> Self {
         Self { counts: Box::new([0; BUCKETS]) }
@@ -158,11 +160,11 @@ impl fmt::Debug for Histogram {
     }
 }
 
-/// The bucket that so many nanoseconds fall into.
+/// The bucket of a duration of `nanos`.
 #[inline]
 #[allow(clippy::cast_possible_truncation, reason = "what is shifted has five bits")]
 const fn bucket_of(nanos: u64) -> usize {
-    // As if the lowest octaves, which have fewer values than buckets, were one.
+    // The lowest octaves have fewer values than buckets, so they count as one.
     let width_bits = (nanos | (2 * OCTAVE as u64 - 1)).ilog2() - OCTAVE_BITS;
     ((width_bits as usize) << OCTAVE_BITS) + (nanos >> width_bits) as usize
 }
@@ -172,13 +174,13 @@ const fn width_bits(bucket: usize) -> usize {
     (bucket >> OCTAVE_BITS).saturating_sub(1)
 }
 
-/// The fewest nanoseconds that fall into a bucket.
+/// The shortest duration in a bucket, in nanoseconds.
 const fn first_of(bucket: usize) -> u64 {
     let width_bits = width_bits(bucket);
     ((bucket - (width_bits << OCTAVE_BITS)) as u64) << width_bits
 }
 
-/// The most nanoseconds that fall into a bucket.
+/// The longest duration in a bucket, in nanoseconds.
 const fn last_of(bucket: usize) -> u64 {
     // In this order, because the last bucket ends with the last number.
     first_of(bucket) + ((1 << width_bits(bucket)) - 1)
@@ -196,7 +198,7 @@ mod tests {
     use proptest::prelude::*;
     use proptest::sample::Index;
 
-    /// Of all magnitudes alike.
+    /// All magnitudes alike.
     fn nanos() -> impl Strategy<Value = u64> {
         (any::<u64>(), 0..u64::BITS).prop_map(|(nanos, magnitude)| nanos >> magnitude)
     }
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a quantile of 99: it takes from 0 to 1")]
+    #[should_panic(expected = "quantile must be 0 to 1, got 99")]
     fn a_quantile_in_percent_is_refused() {
         let _ = Histogram::default().quantile(99.0);
     }

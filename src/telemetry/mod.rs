@@ -1,4 +1,4 @@
-//! What is counted and noted as it happens. `monitor` tells it.
+//! Counts and notes, taken as things happen. `monitor` is the public page about them.
 
 pub(crate) mod events;
 pub(crate) mod histogram;

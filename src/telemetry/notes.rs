@@ -1,4 +1,4 @@
-//! What a wheel notes as it happens, beside what its shards count.
+//! What a wheel counts beside the counts of its shards: turns, refusals, stalls, panics.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use crate::telemetry::stats::Stats;
 
 #[derive(Debug)]
 pub(crate) struct Notes {
-    /// The wheel's.
+    /// The wheel's name.
     name: String,
     events: Events,
     of_turns: ShortLock<OfTurns>,
-    /// Relaxed, as all counts here: they guard no other memory.
+    /// Relaxed, as are all counts here, because they guard no other memory.
     turns: AtomicU64,
     refused: AtomicU64,
     stalls: AtomicU64,
     wakers_panicked: AtomicU64,
 }
 
-/// What is noted of turns, under a lock that only they take: so they write without a locked instruction for each
-/// timer.
+/// The histograms of turns. A lock that only turns and readers take guards them, so a turn needs no locked instruction for
+/// each timer.
 #[derive(Debug, Default)]
 pub(crate) struct OfTurns {
     pub(crate) lateness: Histogram,
@@ -55,49 +55,48 @@ impl Notes {
         self.events.begins(&self.name, tick, wheel_size, shards, max_pending);
     }
 
-    /// A shard ends, with so many timers pending. Told under its lock: so whoever finds all shards ended finds all of
-    /// this.
+    /// A shard ends with this many timers pending. Called under the shard's lock, so whoever finds all shards ended finds
+    /// all of these counts.
     pub(crate) fn shard_ends(&self, pending: usize) {
         self.events.shard_ends(pending);
     }
 
-    /// All shards have ended, by whomever. Only the first to say so is heard.
+    /// All shards have ended. Only the first call counts.
     pub(crate) fn ended(&self) {
         self.tell();
         self.events.ended(&self.name);
     }
 
-    /// For a turn, before it takes a shard's lock: so whoever reads this, which takes a microsecond, keeps only the turn
-    /// waiting, and not those who arm and cancel.
+    /// For a turn, before it takes a shard's lock. Reading these takes a microsecond, for which only the turn waits, and
+    /// no thread that arms or cancels.
     pub(crate) fn of_turns(&self) -> ShortLockGuard<'_, OfTurns> {
         self.of_turns.lock()
     }
 
-    /// Somebody begins to turn the wheel.
+    /// A turn begins.
     pub(crate) fn turned(&self) {
         self.turns.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A timer was refused, because as many are pending as may be. Tells whether the driver has to be woken, to tell of
-    /// it.
+    /// A timer was refused because the wheel is full. Returns whether the driver has to be woken to report it.
     pub(crate) fn refused(&self) -> bool {
         self.refused.fetch_add(1, Ordering::Relaxed);
         self.events.refused()
     }
 
-    /// For the driver, while it holds no lock: tells of what others have noted.
+    /// For the driver, while it holds no lock: reports the refusals that others have noted.
     pub(crate) fn tell(&self) {
         self.events.tell_refused(&self.name, || self.refused.load(Ordering::Relaxed));
     }
 
-    /// The wheel is turned so late that its whole runtime may have stalled.
+    /// A turn is so late that the whole runtime may have stalled.
     #[cold]
     pub(crate) fn stalled(&self) {
         let before = self.stalls.fetch_add(1, Ordering::Relaxed);
         self.events.stalled(&self.name, before + 1);
     }
 
-    /// A waker panicked as its timer fired, or as the wheel ended.
+    /// A waker panicked when its timer fired, or when the wheel ended.
     #[cold]
     pub(crate) fn waker_panicked(&self) {
         let before = self.wakers_panicked.fetch_add(1, Ordering::Relaxed);

@@ -1,72 +1,76 @@
-//! What a wheel has done so far, and how it does.
+//! The counts of a wheel, and its state.
 
 use std::time::Duration;
 
 use crate::telemetry::histogram::Histogram;
 
-/// Counts since a wheel was made and what holds now, from [`TimingWheel::stats`](crate::TimingWheel::stats).
+/// What a wheel has done since it was made, and its state now, from
+/// [`TimingWheel::stats`](crate::TimingWheel::stats).
 ///
-/// They are always kept; [`monitor`](crate::monitor) tells what that costs, and how to watch a wheel by them.
+/// Counting is always on. The page [`monitor`](crate::monitor) tells what it costs, and how to watch a wheel.
 ///
-/// Each shard is counted under its lock, one after the other: while other threads arm and cancel, the counts of
+/// Shards are read one after the other, each under its lock. While other threads arm and cancel, the counts of
 /// different shards are from slightly different times. At rest `armed == fired + cancelled + pending`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Timers that are registered now.
+    /// How many timers are registered now.
     pub pending: usize,
-    /// How many of these stand on each level, level 0 first, as far as levels have been needed; those that may be late
-    /// by a tolerance stand apart. Together they are `pending`, but for a shard whose levels have more than 1,024
-    /// slots: those are counted so many at a time, and a timer that comes, goes or moves meanwhile may be counted twice
-    /// or not at all.
+    /// How many pending timers stand on each level, level 0 first. Timers with a tolerance are in
+    /// [`pending_tolerant`](Self::pending_tolerant) instead.
+    ///
+    /// Both together add up to `pending`. An exception is a shard whose levels have more than 1,024 slots. They are counted
+    /// 1,024 at a time, so a timer that comes, goes or moves meanwhile may be counted twice or not at all.
     pub pending_by_level: Vec<usize>,
-    /// How many of the pending timers have a tolerance and stand on levels for such.
+    /// How many pending timers stand on the levels for timers with a tolerance.
     pub pending_tolerant: usize,
-    /// Timers that were registered.
+    /// How many timers were registered.
     pub armed: u64,
-    /// Timers whose deadline came.
+    /// How many timers fired, because their deadline came.
     pub fired: u64,
-    /// Timers that were dropped before their deadline, moved to one that the wheel had passed, or ended with it.
+    /// How many timers were dropped before their deadline, moved to a deadline that the wheel had passed, or ended with the
+    /// wheel.
     pub cancelled: u64,
-    /// How many times a timer was moved to another bucket because its own came up, not because it was reset.
+    /// How many times a timer moved to another bucket because its own came up. Resets do not count.
     pub cascaded: u64,
-    /// How many times the wheel was turned: when something was due, or was to be looked at.
+    /// How many times the wheel was turned, whether a timer was due or not.
     pub turns: u64,
     /// How many [jobs](crate::job) panicked.
     pub jobs_panicked: u64,
-    /// How long after its deadline each timer was fired by a turn of the wheel: the wait for the end of the tick, and the
-    /// time until the runtime looked at its sockets and timers. The deadline of a timer with a [tolerance](crate::Tolerance) is the
-    /// one to which it was rounded up, so what it was allowed to be late is not in it. What a task then takes to be
-    /// polled is not either, nor are a few timers: those that their owners found due during a turn.
+    /// How long after its deadline each timer was fired by a turn of the wheel. This is the wait for the end of the tick,
+    /// and the time until the runtime looked at its sockets and timers.
     ///
-    /// A timer that is first polled, or moved, when its deadline has passed is not late for that: none counts for more
-    /// than a tick above what the turn itself was late by.
+    /// - Scheduling delay of the task is not included.
+    /// - Timers that their owners polled first, during a turn, are not included.
+    /// - The deadline of a timer with a [tolerance](crate::Tolerance) is the rounded one, so its tolerance is not included.
+    /// - A timer that was first polled, or moved, after its deadline does not count as late for that. No timer counts for
+    ///   more than a tick above the delay of the turn itself.
     pub lateness: Histogram,
-    /// How long a turn held a shard's lock, once for each shard and batch. Who arms or cancels in that shard
-    /// meanwhile waits for so long. Arming and cancelling hold it too, for some tens of nanoseconds; to measure that
-    /// would take longer than it lasts.
+    /// How long turns held a shard's lock: one value for each shard and batch. Threads that arm or cancel in that shard
+    /// wait meanwhile. Arming and cancelling hold the lock too, for some tens of nanoseconds. That is not measured, because
+    /// measuring it would take longer.
     pub lock_holds: Histogram,
-    /// Timers that were refused because `max_pending` were pending.
+    /// How many timers were refused because `max_pending` were pending.
     pub refused: u64,
-    /// How many turns were more than 10 milliseconds late: the runtime did not look at its sockets and timers for so long.
+    /// How many turns were more than 10 milliseconds late, because the runtime did not look at its sockets and timers.
     pub stalls: u64,
-    /// Wakers that panicked as their timers fired, or as the end of the wheel woke them. The panic hook has reported
-    /// each. Wakers that are woken otherwise are not counted: by a reset to a deadline that has passed, whose caller
-    /// gets the panic, or by a job or an operation that is over.
+    /// How many wakers panicked when their timers fired, or when the end of the wheel woke them. The panic hook has
+    /// reported each. Other wakers are not counted: those woken by a reset to a deadline that has passed, whose caller gets
+    /// the panic, and those woken by a job or an operation that is over.
     pub wakers_panicked: u64,
-    /// How far the wheel is behind, beyond one tick: zero unless the runtime is held up, or more is due than one turn
-    /// fires.
+    /// How far the wheel is behind, beyond one tick. Zero, unless the runtime is held up or more timers are due than one
+    /// turn fires.
     pub overdue: Duration,
     /// Whether the wheel has ended.
     pub ended: bool,
 }
 
 impl Stats {
-    /// What happened after `earlier`, which are the same wheel's as they were then. What holds now, `pending`,
-    /// `pending_by_level`, `pending_tolerant`, `overdue` and `ended`, stays as it is.
+    /// What happened after `earlier`, which are stats of the same wheel. The present state stays as it is: `pending`,
+    /// `pending_by_level`, `pending_tolerant`, `overdue` and `ended`.
     ///
     /// # Panics
-    /// Never. Where `earlier` counts more, as of another wheel, the difference is 0.
+    /// Never. If a count of `earlier` is greater, as it may be for another wheel, the difference is 0.
     ///
     /// # Examples
     ///

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use crate::error::Error;
 use crate::handle::timing_wheel::TimingWheel;
 use crate::platform::clock::LONGEST;
 use crate::timers::sleep::Sleep;
+use crate::timers::tolerance::{Slack, Tolerance};
 use crate::wheel::Nanos;
 
 /// A tick counts as missed when it is taken so long after its time, as with tokio's intervals.
@@ -56,28 +56,62 @@ impl TimingWheel {
     #[track_caller]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
         assert_period(period);
+        let sleep = self.sleep_until(start);
         Interval {
-            sleep: self.sleep_until(start),
+            scheduled: sleep.deadline_nanos(),
+            sleep,
             period,
             missed_tick_behavior: MissedTickBehavior::default(),
+            slack: Slack::None,
         }
     }
 }
 
 #[track_caller]
 pub(crate) fn assert_period(period: Duration) {
-    assert!(!period.is_zero(), "an interval with a period of {period:?}: it takes at least 1ns");
+    assert!(!period.is_zero(), "interval period must be at least 1ns, got {period:?}");
 }
 
 /// Ticks in a period, from [`TimingWheel::interval`] and [`TimingWheel::interval_at`].
 #[must_use = "an interval does nothing unless its ticks are awaited"]
 pub struct Interval {
+    /// At the next tick, or later by as much as it may be.
     sleep: Sleep,
+    /// The next tick.
+    scheduled: Nanos,
     period: Duration,
     missed_tick_behavior: MissedTickBehavior,
+    slack: Slack,
 }
 
 impl Interval {
+    /// With a tolerance: each tick may come late, by a time or by a share of the period. The schedule stays exact, so
+    /// lateness does not add up, and [`tick`](Self::tick) returns the instant of the schedule. A tick that is due at once
+    /// comes at once. See [`Tolerance`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::{TimingWheel, Tolerance};
+    /// use tokio::time::Instant;
+    ///
+    /// let (start, minute) = (Instant::now(), Duration::from_secs(60));
+    /// let mut refresh = TimingWheel::new().interval(minute).with_tolerance(Tolerance::share(0.125));
+    /// for n in 0..100 {
+    ///     assert_eq!(refresh.tick().await, start + n * minute);
+    ///     assert!(start.elapsed() - n * minute < minute / 8);
+    /// }
+    /// # }
+    /// ```
+    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
+        self.slack = Slack::new(tolerance, self.sleep.resolution());
+        self.schedule(self.sleep.now(), self.scheduled);
+        self
+    }
+
     /// Waits for the next tick, and returns the instant at which it was due.
     ///
     /// # Cancel safety
@@ -141,7 +175,7 @@ impl Interval {
     /// As [`try_tick`](Self::try_tick).
     pub fn poll_try_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, Error>> {
         let budget = ready!(coop::poll_proceed(cx));
-        let result = ready!(self.sleep.poll_elapsed(cx));
+        let result = ready!(self.sleep.poll_try_wait(cx));
         budget.made_progress();
         Poll::Ready(result.map(|()| self.take_tick()))
     }
@@ -153,37 +187,51 @@ impl Interval {
 
     /// Takes the tick that has come due, and puts the next on the schedule.
     pub(crate) fn take_tick(&mut self) -> Instant {
-        let due = self.sleep.deadline();
-        let scheduled = self.sleep.deadline_nanos();
+        let scheduled = self.scheduled;
         let now = self.sleep.now();
-        let next = if now > scheduled.after(self.missed_after()) {
+        // It may come as late as its deadline was rounded up.
+        let next = if now > self.sleep.deadline_nanos().after(self.missed_after()) {
             next_after_miss(self.missed_tick_behavior, scheduled, now, self.period)
         } else {
             scheduled.after(self.period)
         };
         // Not registered by this: it has fired, so the next poll does that.
-        self.sleep.move_to(next);
-        due
+        self.schedule(now, next);
+        self.sleep.clock().instant(scheduled)
+    }
+
+    /// Puts the next tick at `next`, or later by as much as it may be.
+    fn schedule(&mut self, now: Nanos, next: Nanos) {
+        self.scheduled = next;
+        let resolution = self.sleep.resolution();
+        match self.slack.grid(resolution, Nanos::from_duration(self.period)) {
+            Some(grid) if next > now => self.sleep.move_to_rounded(now, resolution.round_up(next, grid)),
+            _ => self.sleep.move_to(next),
+        }
     }
 
     /// Puts the next tick one period from now.
     pub fn reset(&mut self) {
-        self.sleep.move_to(self.sleep.now().after(self.period));
+        let now = self.sleep.now();
+        self.schedule(now, now.after(self.period));
     }
 
     /// Makes the next tick due now.
     pub fn reset_immediately(&mut self) {
-        self.sleep.move_to(self.sleep.now());
+        let now = self.sleep.now();
+        self.schedule(now, now);
     }
 
     /// Puts the next tick `after` from now, which counts as 30 years at the most.
     pub fn reset_after(&mut self, after: Duration) {
-        self.sleep.move_to(self.sleep.now().after(after.min(LONGEST)));
+        let now = self.sleep.now();
+        self.schedule(now, now.after(after.min(LONGEST)));
     }
 
     /// Puts the next tick at `deadline`.
     pub fn reset_at(&mut self, deadline: Instant) {
-        Pin::new(&mut self.sleep).reset(deadline);
+        let deadline = self.sleep.clock().nanos(deadline);
+        self.schedule(self.sleep.now(), deadline);
     }
 
     /// What happens to missed ticks; [`MissedTickBehavior::Burst`] unless it was set.
@@ -241,11 +289,11 @@ fn next_after_miss(behavior: MissedTickBehavior, scheduled: Nanos, now: Nanos, p
 
 impl fmt::Debug for Interval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sleep, period, missed_tick_behavior } = self;
+        let Self { sleep, scheduled, period, missed_tick_behavior, slack: _ } = self;
         f.debug_struct("Interval")
-            .field("next", &sleep.deadline())
+            .field("next", &sleep.clock().instant(*scheduled))
             .field("period", period)
             .field("missed_tick_behavior", missed_tick_behavior)
-            .finish()
+            .finish_non_exhaustive()
     }
 }

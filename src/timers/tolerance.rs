@@ -6,31 +6,34 @@ use crate::wheel::tick::{Grid, Nanos, Resolution};
 
 /// How late a timer may be: by a time, or by a share of its delay.
 ///
-/// A timer with a tolerance stands in one place of the wheel until it fires, and fires together with others that are
-/// due at about the same time: their deadlines are rounded up to the same instant. So it is for what is measured in
-/// seconds and seldom fires, as the idle connections of a server, and makes very many of them cheaper; the more the
-/// tolerance is, the fewer times the wheel is turned.
+/// Deadlines of timers with tolerances are rounded up to the same instants. So such timers fire together with others
+/// that are due at about the same time, and stand in one place of the wheel until then. Use them for very many timers
+/// that are measured in seconds and seldom fire, such as those of idle connections. The greater the tolerance, the less
+/// often the wheel is turned.
 ///
 /// | given to | it counts |
 /// |---|---|
-/// | [`Sleep::with_tolerance`](crate::Sleep::with_tolerance), [`Timeout::with_tolerance`](crate::Timeout::with_tolerance) | for the deadline that is set: a reset has a tolerance of its own, or none |
-/// | [`Sleep::reset_with_tolerance`](crate::Sleep::reset_with_tolerance) and its kin | for the new deadline; a share is one of the new delay |
+/// | [`Sleep::with_tolerance`](crate::Sleep::with_tolerance), [`Timeout::with_tolerance`](crate::Timeout::with_tolerance) | for the deadline that is set, and for those of later resets; a share stays the time that it came to |
+/// | [`Sleep::reset_with_tolerance`](crate::Sleep::reset_with_tolerance) and its kin | for the new deadline and later ones; a share is one of the new delay |
 /// | [`IdleGuard::with_tolerance`](crate::IdleGuard::with_tolerance) | for each wait; a share is one of the limit |
-/// | [`Job::with_tolerance`](crate::job::Job::with_tolerance), [`Jobs::with_tolerance`](crate::job::Jobs::with_tolerance) | for a job and its resets |
+/// | [`Interval::with_tolerance`](crate::Interval::with_tolerance) | for each tick; a share is one of the period |
+/// | [`stream::Timeout::with_tolerance`](crate::stream::Timeout::with_tolerance), [`IdleTimeout`](crate::stream::IdleTimeout::with_tolerance), [`ChunksTimeout`](crate::stream::ChunksTimeout::with_tolerance), [`Throttle`](crate::stream::Throttle::with_tolerance) | for each gap or chunk; a share is one of its time |
+/// | [`DelayQueue::with_tolerance`](crate::time::DelayQueue::with_tolerance) | for each item, as a time |
+/// | [`Job::with_tolerance`](crate::job::Job::with_tolerance), [`Jobs::with_tolerance`](crate::job::Jobs::with_tolerance) | for the job's time, and for those of later resets; a share is one of each new delay |
 /// | [`Schedule::with_tolerance`](crate::job::Schedule::with_tolerance) | for each run; a share is one of the time until the run |
 ///
-/// Intervals, the adapters of streams and what is built on them are exact.
+/// Jobs and purgatories are exact.
 ///
 /// # Precision
 /// Never early. Late by less than the tolerance, or by less than a [tick](crate::Builder::tick) if that is longer, and
 /// by the machine's wake-up time.
 ///
-/// Deadlines are rounded up to multiples of a tick, 4 ticks, 16 and so on, whichever is the widest grid that the
+/// Deadlines are rounded up to multiples of a tick, 2 ticks, 4 and so on, whichever is the widest grid that the
 /// tolerance allows, counted from a year before the wheel was made. On a paused clock timers fire just then. So the
-/// grid is wider than a quarter of the tolerance, and a timer is late by anything from zero to less than the grid, by
-/// half of it on average. At a tick of 1 ms a tolerance of 1 s has a grid of 256 ms: 13 % of it are used on average.
-/// One of 1,024 ms has a grid of 1,024 ms. The tolerances that have a grid as wide as themselves are those of 1, 4, 16,
-/// 64, 256, 1,024 ticks and so on.
+/// grid is wider than half of the tolerance, and a timer is late by anything from zero to less than the grid, by
+/// half of it on average. At a tick of 1 ms a tolerance of 1 s has a grid of 512 ms, and one of 1,024 ms has a grid of
+/// 1,024 ms, which wakes a process half as often. All wider grids lie on the narrower ones, so timers with different
+/// tolerances fire together too.
 ///
 /// With a tolerance of less than a 15th of its delay a timer is still fired together with others, but moves through the
 /// wheel as one without. Less than a tick is none, and so is any tolerance of a delay of zero.
@@ -111,7 +114,7 @@ impl Tolerance {
     ///
     /// assert!(Tolerance::try_share(0.05).is_ok());
     /// let error = Tolerance::try_share(12.5).unwrap_err();
-    /// assert_eq!(error.to_string(), "a tolerance of 12.5 of the delay: it takes from 0 to 1");
+    /// assert_eq!(error.to_string(), "tolerance share must be 0 to 1, got 12.5");
     /// ```
     pub fn try_share(share: f64) -> Result<Self, ToleranceError> {
         // Not that of a number that is none.
@@ -125,11 +128,6 @@ impl Tolerance {
         )]
         let parts = (share * PARTS) as u16;
         Ok(Self { kind: Kind::Share(Share(parts)) })
-    }
-
-    /// The grid to which the deadline of a timer with that delay is rounded up.
-    pub(crate) fn grid(self, resolution: Resolution, delay: Nanos) -> Option<Grid> {
-        Slack::new(self, resolution).grid(resolution, delay)
     }
 }
 
@@ -160,10 +158,14 @@ impl Slack {
 
     /// The grid to which the deadline of a timer with that delay is rounded up.
     pub(crate) fn grid(self, resolution: Resolution, delay: Nanos) -> Option<Grid> {
+        // Without a delay it is not to wait at all.
+        self.grid_for_more(resolution, delay).filter(|_| delay != Nanos::ZERO)
+    }
+
+    /// The grid for a timer with that delay, and for others that come after it.
+    pub(crate) fn grid_for_more(self, resolution: Resolution, delay: Nanos) -> Option<Grid> {
         match self {
             Self::None => None,
-            // It is not to wait at all.
-            _ if delay == Nanos::ZERO => None,
             Self::Grid(grid) => Some(grid),
             Self::Share(share) => resolution.grid_within(share.of(delay)),
         }
@@ -185,7 +187,7 @@ pub struct ToleranceError {
 
 impl fmt::Display for ToleranceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a tolerance of {} of the delay: it takes from 0 to {}", self.share, Tolerance::MAX_SHARE)
+        write!(f, "tolerance share must be 0 to {}, got {}", Tolerance::MAX_SHARE, self.share)
     }
 }
 

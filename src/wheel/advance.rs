@@ -1,19 +1,19 @@
-//! Moving the clock: handing out what is due, and moving down what is not.
+//! Moving the clock: handing out entries that are due, and moving others down.
 
 use super::bucket::Kind;
 use super::bucket_queue::Queued;
 use super::levels::tolerant_end;
 use super::{Hierarchy, Key, Nanos};
 
-/// Entries that are looked at together before any is handed out or moved, their payloads too if they are to be handed
-/// out. They lie anywhere in memory; looked at in a row, the processor fetches them at the same time.
+/// How many entries are read before any of them is handed out or moved, with their payloads if they are to be handed out.
+/// They lie anywhere in memory, and the processor fetches them at the same time.
 const CHUNK: usize = 32;
 
-/// Whether [`Hierarchy::advance`] came to the end of what is due.
+/// Whether [`Hierarchy::advance`] has handed out all entries that are due.
 #[must_use = "there may be more to hand out"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Nothing more is due.
+    /// No more entries are due.
     Done,
     /// The batch is full; call again.
     More,
@@ -33,19 +33,20 @@ impl<T> Hierarchy<T> {
         }
     }
 
-    /// Everything with a deadline up to this time has been handed out, but for what was moved to a deadline in the
+    /// All entries with deadlines up to this time have been handed out, except those that were moved to a deadline in the
     /// past since.
     #[must_use]
     pub fn handed_out_through(&self) -> Nanos {
         self.levels.drained_through()
     }
 
-    /// Moves the clock to `now`, appending to `expired` what is due, in order of ticks.
+    /// Moves the clock to `now`, and appends the payloads of due entries to `expired`, in the order of their ticks.
     ///
-    /// At most `batch` entries are handed out or moved, and emptied buckets dropped, so that a caller who holds a lock
-    /// can let go of it in between. Places of entries that have been cancelled count too, up to 32 of them as one entry.
-    /// If it takes several calls, entries may be inserted, moved and cancelled before the next call. A clock that
-    /// goes back is taken to stand still.
+    /// One call handles at most `batch` entries, so that a caller who holds a lock can let go of it in between. Entries
+    /// that are handed out or moved count, as do emptied buckets, and up to 32 places of cancelled entries as one entry.
+    /// Between two calls entries may be inserted, moved and cancelled.
+    ///
+    /// A `now` before the clock is taken for the clock's time.
     ///
     /// # Panics
     /// If `batch` is zero: there would be no progress.
@@ -55,7 +56,7 @@ impl<T> Hierarchy<T> {
         self.advance_and_tell(now, batch, |_late_by, payload| expired.push(payload))
     }
 
-    /// As [`advance`](Self::advance), for a caller who wants to know by how many nanoseconds each is late.
+    /// As [`advance`](Self::advance), for a caller who wants to know by how many nanoseconds each entry is late.
     pub(crate) fn advance_and_tell(
         &mut self,
         now: Nanos,

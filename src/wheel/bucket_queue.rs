@@ -6,11 +6,11 @@ use std::collections::BinaryHeap;
 use super::place::BucketId;
 use crate::wheel::tick::Nanos;
 
-/// A bucket in the queue: when it begins, and below that which it is, in one number, as such are compared by two
-/// instructions.
+/// A bucket in the queue, as one number, so that two instructions compare two: the time at which it begins, and below that
+/// the complement of its own number.
 ///
-/// Of two that begin together the coarser comes first, because what it holds may belong into the finer one. It has the
-/// greater number, so the complement stands here.
+/// If two buckets begin together, the coarser comes first, because its entries may belong into the finer one. The coarser
+/// bucket has the greater number, hence the complement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Queued(u128);
 
@@ -32,7 +32,7 @@ impl Queued {
     }
 }
 
-/// Buckets by their beginning. Whoever pushes sees to it that none stands here twice.
+/// Buckets by the time at which they begin. The caller of `push` makes sure that no bucket stands here twice.
 #[derive(Debug, Default)]
 pub(super) struct BucketQueue {
     heap: BinaryHeap<Reverse<Queued>>,

@@ -3,15 +3,15 @@
 use super::{Hierarchy, Key};
 
 impl<T> Hierarchy<T> {
-    /// Takes an entry out, or tells by `None` that `key` is stale: its entry was handed out or cancelled.
+    /// Takes an entry out. Returns `None` if `key` is stale, because its entry was handed out or cancelled.
     #[inline]
     pub fn cancel(&mut self, key: Key) -> Option<T> {
         self.unlink(key)?;
         Some(self.entries.remove(key.index()))
     }
 
-    /// As [`cancel`](Self::cancel), of several entries. They lie anywhere in memory; looked at in a row, the processor
-    /// fetches them at the same time.
+    /// As [`cancel`](Self::cancel), for several entries. They lie anywhere in memory, and the processor fetches them at the
+    /// same time.
     pub(crate) fn cancel_all<const N: usize>(&mut self, keys: [Option<Key>; N]) -> [Option<T>; N] {
         let places = keys.map(|key| key.and_then(|key| Some((key, self.entries.place(key.index())?))));
         let held = places.map(|placed| placed.filter(|&(key, place)| self.levels.holds(key, place)));

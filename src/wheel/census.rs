@@ -21,10 +21,11 @@ impl Census {
 }
 
 impl<T> Hierarchy<T> {
-    /// How many entries stand on each level, level 0 first; those that may be late by a tolerance stand on others. It
+    /// How many entries stand on each level, level 0 first. Entries with a tolerance stand on levels of their own. This
     /// looks at every slot.
     ///
-    /// To keep these numbers instead would cost each insertion and cancellation, which are many, for the few who ask.
+    /// Keeping these numbers instead would cost each insertion and cancellation, which are many, for the few callers who
+    /// ask.
     #[must_use]
     pub fn len_by_level(&self) -> Vec<usize> {
         let mut census = Census::default();

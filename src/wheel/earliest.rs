@@ -1,23 +1,23 @@
-//! A look at what is to be handed out first.
+//! A look at the entry that is to be handed out first.
 
 use super::{Hierarchy, Nanos};
 
 impl<T> Hierarchy<T> {
-    /// The payload of the least `rank`, which begins with a deadline: the entry's, or a later one that the wheel has
-    /// not been told.
+    /// The payload with the least `rank`. A rank begins with a deadline: the entry's, or a later one that the wheel has not
+    /// been told.
     ///
-    /// Takes a look at each bucket in the queue, and at each entry of those that may hold it: of the one that begins
-    /// first, as a rule, and of others while all entries seen have later deadlines than those begin.
+    /// This looks at each bucket in the queue, and at each entry of the buckets that may hold the payload. As a rule that is
+    /// the bucket that begins first. Another bucket follows if it begins before the deadlines of all entries seen.
     pub(crate) fn earliest_by<R: Ord>(&self, rank: impl Fn(&T) -> (Nanos, R)) -> Option<&T> {
         let mut earliest: Option<((Nanos, R), &T)> = None;
-        // The bucket that begins first comes first, so that others need not be looked at. In the queue an empty one may
-        // stand before it.
+        // The bucket that begins first comes first, so that others can be left out. In the queue an empty bucket may stand
+        // before it.
         let filled = || self.levels.queued().filter(|(_, bucket)| !bucket.is_empty());
         let first = filled().min_by_key(|&(beginning, _)| beginning);
         let others =
             filled().filter(|&(_, bucket)| first.is_none_or(|(_, first)| !std::ptr::eq(first, bucket)));
         for (beginning, bucket) in first.into_iter().chain(others) {
-            // In a bucket that has yet to begin nothing is due before that.
+            // No entry is due before its bucket begins.
             let may_hold_it = earliest.as_ref().is_none_or(|((deadline, _), _)| beginning < *deadline);
             if !may_hold_it && beginning > self.elapsed() {
                 continue;

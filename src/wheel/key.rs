@@ -4,9 +4,9 @@ use std::fmt;
 
 /// Names one entry for as long as it is pending.
 ///
-/// A key whose entry was cancelled or handed out is stale: it finds nothing, also when the entry's index
-/// has been given to another, because it carries the number of the insertion that made it. That number has
-/// 32 bits, so a key becomes ambiguous only after 4,294,967,296 later insertions into the same hierarchy.
+/// A key whose entry was cancelled or handed out is stale. It finds nothing, even if another entry has got the same index,
+/// because a key carries the number of its insertion. That number has 32 bits, so a key becomes ambiguous only after
+/// 4,294,967,296 later insertions into the same hierarchy.
 // One word with the index below the number, because it is moved in a register then.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key(u64);

@@ -1,17 +1,17 @@
 //! The pure core: a hierarchical timing wheel that is told what time it is.
 //!
-//! Nothing in here reads a clock, takes a lock, holds a `Waker` or knows of tokio. [`Hierarchy`] is generic
-//! over its payload; the rest of the crate puts wakers into it, and you may put in what you like: it is a
-//! timer queue for any event loop.
+//! Nothing in here reads a clock, takes a lock, holds a `Waker` or knows of tokio. [`Hierarchy`] is a timer queue for any
+//! event loop. It is generic over its payload: the rest of the crate puts wakers into it, and you may put in what you like.
 //!
 //! # How it works
 //!
-//! Level 0 is a ring of slots, each one tick wide. A deadline that lies beyond it goes to an overflow
-//! level, one of whose slots covers a whole round of the level below; overflow levels are made when a
-//! deadline first needs them. What stands at a slot is a bucket. Every bucket that is not empty stands in
-//! one delay queue shared by all levels, by the time at which it begins. So the clock does not tick: it
-//! jumps from one non-empty bucket to the next. When a bucket of an overflow level comes up, its entries
-//! cascade to finer levels; when one of level 0 does, they are handed out.
+//! Level 0 is a ring of slots, each one tick wide. A deadline beyond it goes to an overflow level. One slot of an overflow
+//! level covers a whole round of the level below. Overflow levels are made when a deadline first needs them.
+//!
+//! A bucket holds the entries of a slot. All levels share one delay queue, in which every bucket that is not empty stands
+//! by the time at which it begins. So the clock does not tick: it jumps from one such bucket to the next. When a bucket of
+//! an overflow level comes up, its entries cascade to finer levels. When a bucket of level 0 comes up, its entries are
+//! handed out.
 //!
 //! With 3 slots a level and a tick of 1, three deadlines travel like this (`3]` is a bucket with the
 //! deadlines up to and including 3):
@@ -28,13 +28,12 @@
 //!  now 13                                                 c is handed out
 //! ```
 //!
-//! Entries that may be late stand on [levels of their own](Hierarchy::insert_tolerant), from which they are handed out
-//! when their slot ends, without moving down.
+//! Entries that may be late stand on [levels of their own](Hierarchy::insert_tolerant). They are handed out when their slot
+//! ends, and never move down.
 //!
-//! The scheme is that of Varghese and Lauck, *Hashed and Hierarchical Timing Wheels* (1987), with the delay
-//! queue of Kafka's purgatory. Two things differ from Kafka's: deadlines round up, so nothing is early; and a
-//! bucket of level 0 is due at its last deadline instead of at the end of its tick, so a lone entry is handed
-//! out exactly on time.
+//! The scheme is that of Varghese and Lauck, *Hashed and Hierarchical Timing Wheels* (1987), with the delay queue of Kafka's
+//! purgatory. Two things differ from Kafka's. Deadlines round up, so no entry is early. And a bucket of level 0 is due at
+//! its last deadline instead of at the end of its tick, so a lone entry is handed out exactly on time.
 
 mod advance;
 mod bucket;
@@ -64,8 +63,8 @@ pub use self::tick::{Nanos, Resolution};
 
 /// Timers with a payload, ordered by deadline to within a tick.
 ///
-/// Inserting, cancelling and moving an entry take constant time; handing one out takes one step for each level
-/// it comes down, and the delay queue's logarithm of the number of non-empty buckets once for each bucket.
+/// Inserting, cancelling and moving an entry take constant time. Handing an entry out takes one step for each level that it
+/// comes down. Each bucket that comes up takes the logarithm of the number of non-empty buckets, for the delay queue.
 ///
 /// # Examples
 ///
@@ -122,7 +121,7 @@ impl<T> Hierarchy<T> {
         self.levels.slots()
     }
 
-    /// How long its ticks are.
+    /// The wheel's [`Resolution`]: how long a tick is.
     #[must_use]
     pub const fn resolution(&self) -> Resolution {
         self.levels.resolution()
@@ -140,20 +139,20 @@ impl<T> Hierarchy<T> {
         self.len() == 0
     }
 
-    /// How many entries the memory now held has places for.
+    /// For how many entries the wheel holds memory.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.entries.capacity()
     }
 
-    /// How many levels deadlines have needed so far, level 0 included, and those for entries with a tolerance not.
+    /// How many levels deadlines have needed so far, level 0 included. Levels for entries with a tolerance do not count.
     #[must_use]
     pub const fn levels(&self) -> usize {
         self.levels.count()
     }
 
-    /// How many times an entry has been moved to another bucket because its own came up, since the wheel was made.
-    /// [`reschedule`](Self::reschedule) does not count.
+    /// How many times an entry has moved to another bucket because its own came up. Moves by
+    /// [`reschedule`](Self::reschedule) do not count.
     #[must_use]
     pub const fn cascaded(&self) -> u64 {
         self.cascaded
@@ -165,16 +164,17 @@ impl<T> Hierarchy<T> {
         self.levels.elapsed()
     }
 
-    /// Adds an entry that is to be handed out at `deadline`, or less than a tick later, and never earlier.
+    /// Adds an entry. It is handed out at `deadline` or less than a tick later, and never earlier.
     ///
-    /// If the wheel's clock is a tick or more behind, and no bucket that holds something has begun since, it goes on to
-    /// `now`: after idle time a short timer starts at level 0, instead of coming down from where it would have been in
-    /// the past. Buckets that were emptied leave the queue for that, at most 32 with each insertion. While more are
-    /// left the clock stays where it is, for the next insertion to try again; what is inserted meanwhile may start in a
-    /// bucket that has begun, and then the clock waits for [`advance`](Self::advance), which is due at once.
+    /// If the wheel's clock is a tick or more behind `now`, and no bucket that holds an entry has begun since, the clock
+    /// moves to `now`. So after idle time a short timer starts at level 0, and need not come down from a coarser level.
+    ///
+    /// Emptied buckets leave the queue for that, at most 32 with each insertion. While more are left, the clock stays where
+    /// it is, and the next insertion tries again. An entry inserted meanwhile may start in a bucket that has begun. The
+    /// clock then waits for [`advance`](Self::advance), which is due at once.
     ///
     /// # Errors
-    /// Gives the payload back if `deadline` is not after `now` or not after the wheel's clock: it is due.
+    /// If `deadline` is not after `now` or not after the wheel's clock, so that the entry is due. The error is the payload.
     ///
     /// # Panics
     /// If 4,294,966,272 entries are pending: there are no more indices.
@@ -182,8 +182,8 @@ impl<T> Hierarchy<T> {
         self.insert_and_tell(now, deadline, payload).map(|(key, _)| key)
     }
 
-    /// As [`insert`](Self::insert), and tells the bucket's expiration, for a caller who has published what
-    /// [`next_expiration`](Self::next_expiration) returned and wants to know whether this is earlier.
+    /// As [`insert`](Self::insert), and returns the bucket's expiration too. A caller who has published the
+    /// [`next_expiration`](Self::next_expiration) compares it with that.
     #[inline]
     pub(crate) fn insert_and_tell(
         &mut self,
@@ -204,7 +204,7 @@ impl<T> Hierarchy<T> {
         Ok((key, expiration))
     }
 
-    /// Whether `key` names an entry: otherwise it is stale.
+    /// Whether `key` names an entry. Otherwise it is stale.
     #[must_use]
     pub fn contains(&self, key: Key) -> bool {
         self.find(key).is_some()
@@ -216,7 +216,7 @@ impl<T> Hierarchy<T> {
         Some(self.entries.payload_mut(key.index()))
     }
 
-    /// Gives an entry another place, and tells as [`Levels::link`] does.
+    /// Gives an entry another place, and returns what [`Levels::link`] does.
     #[inline]
     fn relink(&mut self, key: Key, deadline: Nanos, slot: Slot) -> Nanos {
         let (place, expiration) = self.levels.link(key, deadline, slot);

@@ -4,11 +4,11 @@ use super::bucket::Kind;
 use super::{Hierarchy, Key, Nanos};
 
 impl<T> Hierarchy<T> {
-    /// Moves an entry to another deadline, and tells whether there was one: not if `key` is stale.
+    /// Moves an entry to another deadline. Returns `false` if `key` is stale.
     ///
-    /// Moving it later leaves it in its bucket until that comes up, and so does moving it earlier where that bucket comes
-    /// up before the new deadline, to move its entries down. A deadline in the past is due in the clock's
-    /// tick: with the next [`advance`](Self::advance), or with the last deadline in that tick if that is later.
+    /// An entry that moves later stays in its bucket until that comes up. One that moves earlier stays too, if its bucket
+    /// comes up before the new deadline and moves its entries down. An entry whose new deadline has passed is due in the
+    /// clock's tick: with the next [`advance`](Self::advance), or with the last deadline in that tick if that is later.
     pub fn reschedule(&mut self, key: Key, deadline: Nanos) -> bool {
         match self.find(key) {
             Some(link) if deadline < link.deadline => self.bring_forward(key, deadline).is_some(),

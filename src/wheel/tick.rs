@@ -1,4 +1,4 @@
-//! Time as the wheel counts it, and the only place where it is rounded.
+//! Time as the wheel counts it. This is the only place that rounds it.
 //!
 //! ```text
 //!   tick 0           tick 1           tick 2
@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use crate::wheel::divisor::Divisor;
 
-/// A point in time: nanoseconds since the origin of a wheel, which is an instant of its owner's choice.
+/// A point in time: nanoseconds since the origin of a wheel. The owner of the wheel chooses the origin.
 ///
-/// It spans 64 bits, 584 years. [`Nanos::MAX`] stands for all that lies beyond.
+/// It has 64 bits, 584 years. [`Nanos::MAX`] stands for all later times.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Nanos(pub u64);
 
@@ -29,7 +29,7 @@ impl Nanos {
     /// The end of time: no clock reaches it.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The point `since_origin` after the origin, or [`Nanos::MAX`] if that is beyond it.
+    /// The point `since_origin` after the origin, at most [`Nanos::MAX`].
     #[must_use]
     #[inline]
     pub fn from_duration(since_origin: Duration) -> Self {
@@ -40,14 +40,14 @@ impl Nanos {
         }
     }
 
-    /// The point `delay` later, or [`Nanos::MAX`] if that is beyond it.
+    /// The point `delay` later, at most [`Nanos::MAX`].
     #[must_use]
     #[inline]
     pub fn after(self, delay: Duration) -> Self {
         Self(self.0.saturating_add(Self::from_duration(delay).0))
     }
 
-    /// The point `time` earlier, or the origin if that is before it.
+    /// The point `time` earlier, at least the origin.
     #[must_use]
     pub fn before(self, time: Duration) -> Self {
         Self(self.0.saturating_sub(Self::from_duration(time).0))
@@ -73,12 +73,32 @@ impl fmt::Debug for Nanos {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Tick(pub(crate) u64);
 
-/// Some of the ends of ticks: those by which 4, 16, or another power of 4 ticks are over since the origin. A deadline
-/// that may be late is rounded up to one.
+/// A grid of points in time: the ends of every 4th tick since the origin, every 16th, or another power of 4. A deadline with
+/// a tolerance is rounded up to a point of a grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grid {
-    /// 4 to the power of this many ticks lie between two of them.
+    /// Two points are 4 to the power of this many ticks apart.
     order: u8,
+}
+
+impl Grid {
+    /// As few bits as [`BITS`](Self::BITS), never zero.
+    pub(crate) const fn to_bits(self) -> u64 {
+        self.order as u64 + 1
+    }
+
+    /// The one that had these [bits](Self::to_bits); none for zero.
+    #[inline]
+    pub(crate) fn from_bits(bits: u64) -> Option<Self> {
+        let order = bits.checked_sub(1)?;
+        Some(Self { order: u8::try_from(order).expect("it has few bits") })
+    }
+
+    /// How many bits are enough for each of them, and for none.
+    pub(crate) const BITS: u32 = 6;
+
+    /// The greatest order for which there are bits.
+    const WIDEST: u8 = (1 << Self::BITS) - 2;
 }
 
 /// How long one tick is: the width of a slot of level 0.
@@ -116,12 +136,12 @@ impl Resolution {
         Tick(self.tick_nanos.divide(now.0))
     }
 
-    /// A deadline that may be missed by less than `tolerance`, rounded up to the time at which
-    /// [`insert_tolerant`](crate::wheel::Hierarchy::insert_tolerant) has it handed out: where so many ticks have passed
-    /// since the origin as the widest power of 4 divides that fits into the tolerance.
+    /// Rounds a deadline up to the time at which [`insert_tolerant`](crate::wheel::Hierarchy::insert_tolerant) hands its
+    /// entry out, less than `tolerance` later.
     ///
-    /// So deadlines that lie near each other are handed out together. Without as much as a tick of tolerance it stays
-    /// as it is, and so does what would come to lie beyond [`Nanos::MAX`].
+    /// The result is a multiple of the widest power of 2 ticks that fits into the tolerance. So entries with near deadlines
+    /// are handed out together. A deadline stays as it is if the tolerance is less than a tick, or if it would be rounded
+    /// beyond [`Nanos::MAX`].
     #[must_use]
     pub fn round_up_within(self, deadline: Nanos, tolerance: Duration) -> Nanos {
         match self.grid_within(Nanos::from_duration(tolerance)) {
@@ -130,10 +150,10 @@ impl Resolution {
         }
     }
 
-    /// The widest grid on which nothing is late by the whole of `tolerance`; none if that is less than a tick.
+    /// The widest grid on which no deadline is late by the whole of `tolerance`. None if that is less than a tick.
     pub(crate) fn grid_within(self, tolerance: Nanos) -> Option<Grid> {
-        let bits = self.tick_nanos.divide(tolerance.0).checked_ilog2()?;
-        Some(Grid { order: u8::try_from(bits / 2).expect("half of fewer than 64") })
+        let order = self.tick_nanos.divide(tolerance.0).checked_ilog2()?;
+        Some(Grid { order: u8::try_from(order).expect("fewer than 64").min(Grid::WIDEST) })
     }
 
     /// Rounds a deadline up to a grid, as far as there is time.
@@ -142,7 +162,7 @@ impl Resolution {
             // The origin ends no tick, but lies on every grid.
             return deadline;
         }
-        let last = self.tick_of_deadline(deadline).0 | ((1 << (2 * grid.order)) - 1);
+        let last = self.tick_of_deadline(deadline).0 | ((1 << grid.order) - 1);
         let end = last.checked_add(1).and_then(|ticks| ticks.checked_mul(self.tick_nanos.value()));
         end.map_or(deadline, Nanos)
     }
@@ -198,14 +218,27 @@ mod tests {
     }
 
     #[test]
-    fn a_tolerant_deadline_is_rounded_up_to_a_power_of_4_ticks_that_fits_into_its_tolerance() {
+    fn a_tolerant_deadline_is_rounded_up_to_a_power_of_2_ticks_that_fits_into_its_tolerance() {
         let rounded =
             |deadline, tolerance| ten().round_up_within(Nanos(deadline), Duration::from_nanos(tolerance)).0;
         assert_eq!([0, 9].map(|tolerance| rounded(41, tolerance)), [41, 41]);
-        assert_eq!([10, 39].map(|tolerance| rounded(41, tolerance)), [50, 50]);
-        assert_eq!([40, 159].map(|tolerance| rounded(41, tolerance)), [80, 80]);
-        assert_eq!([160, 639].map(|tolerance| rounded(41, tolerance)), [160, 160]);
+        assert_eq!([10, 19].map(|tolerance| rounded(41, tolerance)), [50, 50]);
+        assert_eq!([20, 39].map(|tolerance| rounded(41, tolerance)), [60, 60]);
+        assert_eq!([40, 79].map(|tolerance| rounded(41, tolerance)), [80, 80]);
+        assert_eq!([160, 319].map(|tolerance| rounded(41, tolerance)), [160, 160]);
+        assert_eq!([320, 639].map(|tolerance| rounded(41, tolerance)), [320, 320]);
         assert_eq!([0, 40, 80].map(|deadline| rounded(deadline, 40)), [0, 40, 80]);
+    }
+
+    #[test]
+    fn a_grid_is_told_by_few_bits() {
+        let nano = Resolution::new(Duration::from_nanos(1)).expect("one is in range");
+        assert_eq!(Grid::from_bits(0), None);
+        for order in 0..64 {
+            let grid = nano.grid_within(Nanos(1 << order));
+            assert_eq!(grid.and_then(|grid| Grid::from_bits(grid.to_bits())), grid);
+            assert!(grid.is_some_and(|grid| grid.to_bits() < 1 << Grid::BITS), "{grid:?}");
+        }
     }
 
     #[test]

@@ -8,12 +8,13 @@ use super::slab::Link;
 use super::{Hierarchy, Key, Nanos};
 
 impl<T> Hierarchy<T> {
-    /// Adds an entry that is to be handed out at `deadline` or less than `tolerance` later.
+    /// Adds an entry. It is handed out at `deadline` or less than `tolerance` later.
     ///
-    /// All entries with near deadlines and tolerances are handed out at the same time, which is the deadline rounded up
-    /// by [`Resolution::round_up_within`](super::Resolution::round_up_within): this entry's deadline from now on. If
-    /// the tolerance is a 15th of the delay or more, it waits for that in one place; with less it may move down as
-    /// others do. Less than a tick is none.
+    /// The deadline is rounded up by [`Resolution::round_up_within`](super::Resolution::round_up_within), and that is the
+    /// entry's deadline from now on. So entries with near deadlines and tolerances are handed out at the same time.
+    ///
+    /// If the tolerance is a 15th of the delay or more, the entry waits in one place. With less it may move down as other
+    /// entries do. A tolerance of less than a tick counts as none.
     ///
     /// # Errors
     /// As [`insert`](Self::insert).
@@ -34,7 +35,7 @@ impl<T> Hierarchy<T> {
     ///
     /// wheel.insert_tolerant(at(0), at(30_000), tolerance, "a").expect("30 s lie ahead");
     /// wheel.insert_tolerant(at(0), at(30_500), tolerance, "b").expect("30.5 s lie ahead");
-    /// // 30 times 1,024 ticks: 4,096 ticks are more than 4 s.
+    /// // 15 times 2,048 ticks: 4,096 ticks are more than 4 s.
     /// assert_eq!(wheel.next_expiration(), Some(at(30_720)));
     ///
     /// let mut expired = Vec::new();
@@ -77,11 +78,10 @@ impl<T> Hierarchy<T> {
         Ok((key, expiration))
     }
 
-    /// Moves an entry to another deadline, which it may miss by less than `tolerance`, and tells whether there was one:
-    /// not if `key` is stale.
+    /// Moves an entry to another deadline, which it may miss by less than `tolerance`. Returns `false` if `key` is stale.
     ///
-    /// Moving it later leaves it in its bucket until that comes up, if it had a tolerance before. One that has passed
-    /// is due as with [`reschedule`](Self::reschedule).
+    /// An entry that had a tolerance before, and moves later, stays in its bucket until that comes up. A deadline that has
+    /// passed is due as with [`reschedule`](Self::reschedule).
     pub fn reschedule_tolerant(&mut self, key: Key, deadline: Nanos, tolerance: Duration) -> bool {
         if deadline <= self.elapsed() {
             return self.reschedule(key, deadline);

@@ -105,7 +105,7 @@ impl Timer {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         match self {
             Self::Sleep(sleep) => sleep
-                .poll_elapsed(cx)
+                .poll_try_wait(cx)
                 .map(|answer| answer.map_or_else(Outcome::of_error, |()| Outcome::Elapsed)),
             Self::Timeout(timeout) => Pin::new(timeout).poll(cx).map(|answer| match answer {
                 Ok(()) => Outcome::Answered,

@@ -10,7 +10,7 @@ use tokio_test::{assert_pending, assert_ready};
 use super::*;
 
 fn try_poll<T>(queue: &mut Spawn<DelayQueue<T>>) -> Poll<Option<Result<Expired<T>, timingwheel::Error>>> {
-    queue.enter(|cx, mut queue| queue.try_poll_expired(cx))
+    queue.enter(|cx, mut queue| queue.poll_try_expired(cx))
 }
 
 fn paused() -> Runtime {

@@ -49,7 +49,7 @@ async fn a_timer_that_nobody_needs_any_more_wakes_its_task_once_and_harms_nothin
     assert_eq!((wheel.pending(), wheel.stats().fired), (0, 1));
 
     assert_pending!(read.poll());
-    advance(ms(9)).await;
+    advance(ms(4)).await;
     assert!(!read.is_woken());
     hand.make_ready(Op::Read);
     assert_ready_ok!(read.poll());
@@ -58,14 +58,14 @@ async fn a_timer_that_nobody_needs_any_more_wakes_its_task_once_and_harms_nothin
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timer_is_moved_with_progress_and_wakes_nobody_before_the_last_deadline() {
+async fn a_timer_is_moved_with_progress_and_wakes_nobody_before_half_of_the_limit() {
     let wheel = TimingWheel::new();
     let hand = ByHand::default();
     let guard = Arc::new(Mutex::new(wheel.idle_guard(hand.clone()).with_read_limit(ms(10))));
     let mut read = task(&guard, Op::Read);
     for _ in 0..100 {
         assert_pending!(read.poll());
-        advance(ms(9)).await;
+        advance(ms(4)).await;
         assert!(!read.is_woken());
         hand.make_ready(Op::Read);
         assert_ready_ok!(read.poll());
@@ -75,24 +75,27 @@ async fn a_timer_is_moved_with_progress_and_wakes_nobody_before_the_last_deadlin
 
 #[tokio::test(start_paused = true)]
 async fn a_timer_that_was_left_for_the_next_wait_wakes_its_task_early_and_then_at_the_deadline() {
+    let start = tokio::time::Instant::now();
     let wheel = TimingWheel::new();
     let hand = ByHand::default();
     let guard = Arc::new(Mutex::new(wheel.idle_guard(hand.clone()).with_read_limit(ms(10))));
     let mut read = task(&guard, Op::Read);
     assert_pending!(read.poll());
-    advance(ms(4)).await;
+    advance(ms(2)).await;
     hand.make_ready(Op::Read);
     assert_ready_ok!(read.poll());
     assert_pending!(read.poll());
-    advance(ms(6)).await;
-    assert!(read.is_woken(), "where it was left");
-    assert_pending!(read.poll());
-    advance(ms(3)).await;
+    for at in [5, 7] {
+        advance(ms(at - 2) - (tokio::time::Instant::now() - start - ms(2))).await;
+        assert!(read.is_woken(), "where it was left, and at half of the limit");
+        assert_pending!(read.poll());
+    }
+    advance(ms(4)).await;
     assert!(!read.is_woken());
     advance(ms(1)).await;
     assert!(read.is_woken());
     passed(assert_ready!(read.poll()));
-    assert_eq!(wheel.stats().armed, 2);
+    assert_eq!(wheel.stats().armed, 3);
 }
 
 #[tokio::test(start_paused = true)]

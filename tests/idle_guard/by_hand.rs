@@ -110,7 +110,7 @@ pub(crate) fn poll<S: AsyncRead + AsyncWrite + Unpin>(
 pub(crate) type Shared = Arc<Mutex<IdleGuard<ByHand>>>;
 
 /// An operation in a task of its own, which the test polls.
-pub(crate) fn task(guard: &Shared, op: Op) -> Spawn<impl Future<Output = io::Result<()>>> {
+pub(crate) fn task(guard: &Shared, op: Op) -> Spawn<impl Future<Output = io::Result<()>> + use<>> {
     let guard = guard.clone();
     spawn(poll_fn(move |cx| poll(&mut guard.lock().unwrap(), op, cx)))
 }

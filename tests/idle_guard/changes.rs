@@ -34,6 +34,18 @@ async fn a_new_limit_counts_from_when_the_wait_began() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_limit_that_is_set_when_it_has_long_passed_is_an_error_at_once() {
+    let guard = TimingWheel::new().idle_guard(ByHand::default()).with_read_limit(DAY);
+    let guard = Arc::new(Mutex::new(guard));
+    let mut read = task(&guard, Op::Read);
+    assert_pending!(read.poll());
+    advance(DAY / 3).await;
+    guard.lock().unwrap().set_read_limit(Some(ms(10)));
+    assert!(read.is_woken());
+    passed(assert_ready!(read.poll()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_limit_that_comes_while_a_read_waits_counts_from_the_next_poll() {
     let (_peer, stream) = duplex(4);
     let mut stream = pin!(TimingWheel::new().idle_guard(stream));
@@ -71,6 +83,8 @@ async fn a_task_that_waits_is_woken_by_a_new_limit_of_which_it_does_not_know() {
         assert_pending!(waits.poll());
         advance(ms(5)).await;
         set(Some(ms(10)), &mut guard.lock().unwrap());
+        assert!(waits.is_woken(), "half of it has passed");
+        assert_pending!(waits.poll());
         advance(ms(4)).await;
         assert!(!waits.is_woken());
         advance(ms(1)).await;

@@ -28,7 +28,7 @@ async fn each_half_fails_at_its_own_deadline_in_a_task_of_its_own() {
         });
         let (read, write) = tokio::join!(read, write);
         assert_eq!((read.unwrap(), write.unwrap()), (ms(read_limit), ms(write_limit)));
-        assert!(wheel.stats().armed <= 2, "one timer, and once more after the first deadline");
+        assert!(wheel.stats().armed <= 4, "one timer, twice for each half");
     }
 }
 
@@ -205,7 +205,7 @@ async fn a_half_that_uses_the_timer_up_before_it_wakes_anybody_wakes_the_other()
             let others = |waker: Waker| {
                 let mut sleeps: Vec<_> = (0..MORE_THAN_A_BATCH).map(|_| wheel.sleep(ms(10))).collect();
                 for sleep in &mut sleeps {
-                    assert_pending!(sleep.poll_elapsed(&mut Context::from_waker(&waker)));
+                    assert_pending!(sleep.poll_try_wait(&mut Context::from_waker(&waker)));
                 }
                 sleeps
             };
@@ -253,7 +253,7 @@ async fn halves_that_go_on_register_one_timer() {
     for _ in 0..100 {
         assert_pending!(read.poll());
         assert_pending!(write.poll());
-        advance(ms(9)).await;
+        advance(ms(4)).await;
         assert!(!read.is_woken() && !write.is_woken());
         hand.make_ready(Op::Read);
         assert_ready_ok!(read.poll());

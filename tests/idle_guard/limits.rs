@@ -263,20 +263,3 @@ async fn a_flush_that_waited_and_is_done_is_progress_of_a_write() {
     passed(stream.write_all(FULL).await);
     assert_eq!(start.elapsed(), ms(10));
 }
-
-#[tokio::test(start_paused = true)]
-async fn the_time_after_a_read_that_was_dropped_counts_unless_its_limit_is_set_anew() {
-    for (anew, waits) in [(false, ms(0)), (true, ms(10))] {
-        let (_peer, stream) = duplex(4);
-        let mut stream = TimingWheel::new().idle_guard(stream).with_read_limit(ms(10));
-        assert!(tokio::time::timeout(ms(1), stream.read_u8()).await.is_err());
-        sleep(DAY).await;
-        if anew {
-            stream.set_read_limit(None);
-            stream.set_read_limit(Some(ms(10)));
-        }
-        let start = Instant::now();
-        passed(stream.read_u8().await);
-        assert_eq!(start.elapsed(), waits);
-    }
-}

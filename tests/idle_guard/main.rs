@@ -3,7 +3,10 @@
 mod at_once;
 mod by_hand;
 mod changes;
+mod dropped;
+mod events;
 mod halves;
+mod idle_limit;
 mod like_timeouts;
 mod limits;
 mod scripted;

@@ -110,7 +110,7 @@ async fn a_job_that_the_driver_is_on_its_way_to_has_its_place_for_a_new_schedule
     let jobs = Jobs::new(&wheel);
     let mut first = wheel.sleep(ms(10));
     let fills = Arc::new(Fills { wheel, jobs: jobs.clone(), filled: Mutex::default() });
-    assert!(first.poll_elapsed(&mut Context::from_waker(&fills.into())).is_pending());
+    assert!(first.poll_try_wait(&mut Context::from_waker(&fills.into())).is_pending());
     let runs = every_10_ms(&jobs, "job");
     // The driver takes both out of the wheel, wakes the sleep, and then the job.
     sleep(ms(75)).await;

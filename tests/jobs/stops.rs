@@ -37,7 +37,7 @@ async fn a_stop_hands_back_the_futures_of_what_was_pending() {
     let states: Vec<_> = stopped.iter().map(|job| (job.key().0, job.info().state)).collect();
     assert_eq!(states, [(1, JobState::Pending), (2, JobState::Pending), (3, JobState::Running)]);
     assert_eq!(stopped[1].info().time_left(), Some(ms(5)));
-    let futures: Vec<_> = stopped.into_iter().map(|job| job.into_future()).collect();
+    let futures: Vec<_> = stopped.into_iter().map(timingwheel::job::StoppedJob::into_future).collect();
     assert_eq!(futures.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false]);
     for future in futures.into_iter().flatten() {
         future.await;

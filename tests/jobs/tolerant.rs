@@ -45,7 +45,7 @@ async fn a_reset_keeps_the_tolerance_of_a_job() {
         let late = job.due().unwrap() - (start + ms(after));
         assert!(is_within(late));
     }
-    let due: std::collections::BTreeSet<_> = jobs.iter().map(|job| job.due()).collect();
+    let due: std::collections::BTreeSet<_> = jobs.iter().map(timingwheel::job::Job::due).collect();
     assert!(due.len() <= 2, "{due:?}");
     for (job, after) in jobs.into_iter().zip([30_001, 30_002, 30_003]) {
         let at = job.await.unwrap();

@@ -49,6 +49,16 @@ fn each_wing_imports_only_wings_below_it() {
 }
 
 #[test]
+fn the_picture_in_the_design_shows_the_wings_in_their_order() {
+    let design = include_str!("../../DESIGN.md");
+    let picture = design.split("```").nth(1).expect("a picture");
+    let shown = picture.lines().filter_map(|line| line.strip_prefix(" src/")?.split_whitespace().next());
+    let shown: Vec<&str> = shown.map(|wing| wing.trim_end_matches(".rs")).collect();
+    let wings: Vec<&str> = WINGS.into_iter().filter(|&wing| wing != "loom_models").collect();
+    assert_eq!(shown, wings);
+}
+
+#[test]
 fn no_file_or_folder_imports_itself_by_way_of_others() {
     let imports = imports_below("src");
     assert!(

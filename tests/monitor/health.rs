@@ -183,7 +183,7 @@ fn all_that_is_exceeded_is_named_with_its_limit() {
 }
 
 #[test]
-#[should_panic(expected = "a quantile of 99: it takes from 0 to 1")]
+#[should_panic(expected = "quantile must be 0 to 1, got 99")]
 fn a_limit_for_a_quantile_in_percent_is_refused() {
     let _ = Limits::new().lateness(99.0, ms(1));
 }

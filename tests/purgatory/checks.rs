@@ -76,7 +76,7 @@ async fn a_condition_that_checks_its_own_key_tries_the_others_and_not_itself() {
 }
 
 /// A condition that changes something, and checks who waits for that, once it holds.
-fn link(purgatory: &Purgatory<usize>, from: usize, level: &Level, next: &Level) -> Watch<usize, usize> {
+fn link(purgatory: &Purgatory<usize>, from: usize, level: &Level, next: &Level) -> Watch<usize> {
     let (handle, next, mut holds) = (purgatory.clone(), next.clone(), level.at_least(1));
     purgatory.watch([from], DAY, move || {
         holds().inspect(|_| {
@@ -182,7 +182,7 @@ async fn a_condition_may_cancel_its_own_key_and_drop_its_own_future() {
     });
     assert_eq!(ends.await, Err(WatchError::Cancelled), "it did not hold");
 
-    type Slot = OnceLock<Mutex<Option<Watch<&'static str, usize>>>>;
+    type Slot = OnceLock<Mutex<Option<Watch<usize>>>>;
     let slot = Arc::new(Slot::new());
     let (own, mut holds) = (slot.clone(), level.at_least(2));
     let drops = purgatory.watch(["key"], DAY, move || {

@@ -38,7 +38,7 @@ impl Queue {
     }
 
     /// Pops an item; one that its caller does not get is put back.
-    fn pop(&self) -> Watch<&'static str, u32> {
+    fn pop(&self) -> Watch<u32> {
         let (from, to) = (self.clone(), self.clone());
         self.purgatory
             .watch(["queue"], DAY, move || from.items.lock().unwrap().pop_front())

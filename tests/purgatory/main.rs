@@ -4,6 +4,7 @@
 mod checks;
 mod ends;
 mod give_back;
+mod keys;
 mod model;
 mod outcomes;
 mod panics;

@@ -64,7 +64,7 @@ struct Naive {
     wanted: usize,
     deadline: Instant,
     outcome: Option<Result<usize, WatchError>>,
-    watch: Spawn<Watch<u8, usize>>,
+    watch: Spawn<Watch<usize>>,
 }
 
 struct Model {

@@ -145,7 +145,7 @@ fn operations_that_are_dropped_while_they_are_checked_leave_nothing_behind() {
 /// An operation that is just being tried by a check on another thread, which has looked before the condition holds.
 struct BeingTried {
     purgatory: Purgatory<u8>,
-    watch: task::Spawn<Watch<u8, u32>>,
+    watch: task::Spawn<Watch<u32>>,
     holds: Arc<AtomicBool>,
     goes_on: Sender<()>,
     check: thread::JoinHandle<usize>,

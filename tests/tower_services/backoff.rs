@@ -120,18 +120,15 @@ async fn settings_beyond_their_limits_are_refused_in_words() {
         ExponentialBackoffMaker::new(TimingWheel::new(), min, max, jitter, HasherRng::new()).unwrap_err()
     };
     for (error, words) in [
-        (
-            refused(Duration::ZERO, Duration::ZERO, 0.0),
-            "a longest back-off of 0ns is too short: it takes at least 1ns",
-        ),
+        (refused(Duration::ZERO, Duration::ZERO, 0.0), "longest back-off must be at least 1ns, got 0ns"),
         (
             refused(SECOND, ms(999), 0.0),
-            "a longest back-off of 999ms is too short: it takes at least the first, which is 1s",
+            "longest back-off must be at least the first, which is 1s, got 999ms",
         ),
-        (refused(ms(1), SECOND, -0.1), "a jitter of -0.1: it takes from 0 to 100"),
-        (refused(ms(1), SECOND, 100.5), "a jitter of 100.5: it takes from 0 to 100"),
-        (refused(ms(1), SECOND, f64::NAN), "a jitter of NaN: it takes from 0 to 100"),
-        (refused(ms(1), SECOND, f64::INFINITY), "a jitter of inf: it takes from 0 to 100"),
+        (refused(ms(1), SECOND, -0.1), "jitter must be 0 to 100, got -0.1"),
+        (refused(ms(1), SECOND, 100.5), "jitter must be 0 to 100, got 100.5"),
+        (refused(ms(1), SECOND, f64::NAN), "jitter must be 0 to 100, got NaN"),
+        (refused(ms(1), SECOND, f64::INFINITY), "jitter must be 0 to 100, got inf"),
     ] {
         assert_eq!(error.to_string(), words);
     }

@@ -10,6 +10,7 @@
 //! Beside timers alone there are whole purgatories: a request is an operation with a condition, under a key of its own
 //! and one that all share and nobody checks.
 
+mod by_key;
 mod direct;
 mod heap_purgatory;
 mod nothing;
@@ -30,9 +31,16 @@ const TIMEOUT: Duration = Duration::from_millis(200);
 const SLOTS: usize = 20;
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case {
-        name: "purgatory",
-        question: "At which rate of requests can a structure still watch over their timeouts, in Kafka's experiment?",
-        run: report::run,
-    }]
+    vec![
+        Case {
+            name: "purgatory_by_key",
+            question: "What does it cost to watch an operation under a key and to complete it, beside a map of senders?",
+            run: by_key::run,
+        },
+        Case {
+            name: "purgatory",
+            question: "At which rate of requests can a structure still watch over their timeouts, in Kafka's experiment?",
+            run: report::run,
+        },
+    ]
 }

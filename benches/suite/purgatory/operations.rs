@@ -35,7 +35,7 @@ pub(super) struct Operations {
 
 struct Place {
     started: Nanos,
-    operation: Operation<u32, ()>,
+    operation: Operation<()>,
 }
 
 impl Place {

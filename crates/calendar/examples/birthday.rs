@@ -18,15 +18,28 @@ use timingwheel_calendar::{Calendar, InZone, MonthEnd, Plan, WallClock};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// What a store keeps of a person: a line of text.
-struct Person {
-    reminder: String,
+/// On which days a person is reminded: in years without a 29 February on the 28th. A store keeps it as a line of text.
+fn reminder(zone: TimeZone) -> String {
+    let at_eight = Calendar::years(1, date(2000, 2, 29), MonthEnd::Clamp).at(time(8, 0, 0, 0));
+    Plan::from(at_eight.in_zone(zone)).to_string()
 }
 
-impl Person {
-    fn rule(&self) -> Result<InZone<Calendar>, Box<dyn Error>> {
-        Ok(self.reminder.parse()?)
-    }
+/// The same days, by the clocks of where the person lives now.
+fn moved(reminder: &str, zone: TimeZone) -> Result<String, Box<dyn Error>> {
+    Ok(reminder.parse::<InZone<Calendar>>()?.with_zone(zone).to_string())
+}
+
+/// Reminds a person. The job replaces the one that had the person's key. In production `clock` is
+/// `WallClock::new(&wheel)`.
+fn remind<F: Future<Output = ()> + Send + 'static>(
+    jobs: &Jobs<&'static str>,
+    clock: &WallClock,
+    (person, reminder): (&'static str, &str),
+    remind: impl FnMut() -> F + Send + 'static,
+) -> Result<(), Box<dyn Error>> {
+    let rule = reminder.parse::<InZone<Calendar>>()?;
+    jobs.try_run_by(person, clock.schedule(rule), remind).map_err(|refused| refused.error())?;
+    Ok(())
 }
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -35,28 +48,25 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let clock = WallClock::starting_at(&wheel, "2026-01-01T00:00:00Z".parse()?);
     let jobs = Jobs::new(&wheel);
     let reminders: Arc<Mutex<Vec<String>>> = Arc::default();
-    let remind = |rule: InZone<Calendar>| {
-        let (zone, clock, reminders) = (rule.zone().clone(), clock.clone(), Arc::clone(&reminders));
-        jobs.try_run_by("ada", clock.schedule(rule), move || {
+    let note = |zone: TimeZone| {
+        let (clock, reminders) = (clock.clone(), Arc::clone(&reminders));
+        move || {
             let here = clock.now().to_zoned(zone.clone());
             reminders.lock().unwrap().push(here.strftime("%F %H:%M %Q").to_string());
             async { /* Send it. */ }
-        })
+        }
     };
 
-    let birthday = Calendar::years(1, date(2000, 2, 29), MonthEnd::Clamp)
-        .at(time(8, 0, 0, 0))
-        .in_zone(TimeZone::get("Europe/Berlin")?);
-    let mut ada = Person { reminder: Plan::from(birthday).to_string() };
-    println!("stored: {}\n", ada.reminder);
-    remind(ada.rule()?).map_err(|refused| refused.error())?;
+    let berlin = TimeZone::get("Europe/Berlin")?;
+    let stored = reminder(berlin.clone());
+    println!("stored:\n  {stored}\n");
+    remind(&jobs, &clock, ("ada", &stored), note(berlin))?;
     wheel.sleep(2 * 365 * DAY).await;
 
-    // She moves: the same rule, by other clocks. The job replaces the one that had her key.
-    let moved = ada.rule()?.with_zone(TimeZone::get("Pacific/Auckland")?);
-    ada.reminder = moved.to_string();
-    println!("stored: {}\n", ada.reminder);
-    remind(ada.rule()?).map_err(|refused| refused.error())?;
+    let auckland = TimeZone::get("Pacific/Auckland")?;
+    let stored = moved(&stored, auckland.clone())?;
+    println!("stored:\n  {stored}\n");
+    remind(&jobs, &clock, ("ada", &stored), note(auckland))?;
     wheel.sleep(4 * 365 * DAY).await;
 
     let reminders = reminders.lock().unwrap();

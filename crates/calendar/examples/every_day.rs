@@ -14,23 +14,34 @@ use jiff::civil::time;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use timingwheel::TimingWheel;
-use timingwheel_calendar::{Cron, WallClock};
+use timingwheel::job::Repeating;
+use timingwheel_calendar::{Cron, CronError, WallClock};
+
+/// Runs what `good_morning` makes every day at nine, by the clocks of `zone`. In production `clock` is
+/// `WallClock::new(&wheel)`.
+fn every_day_at_nine<F: Future<Output = ()> + Send + 'static>(
+    wheel: &TimingWheel,
+    clock: &WallClock,
+    zone: TimeZone,
+    good_morning: impl FnMut() -> F + Send + 'static,
+) -> Result<Repeating, CronError> {
+    let at_nine = Cron::parse("0 9 * * *")?.in_zone(zone);
+    println!("{}\n", at_nine.describe_from(clock.now()));
+    Ok(wheel.run_by(clock.schedule(at_nine), good_morning))
+}
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() -> Result<(), Box<dyn Error>> {
     let berlin = TimeZone::get("Europe/Berlin")?;
     let wheel = TimingWheel::new();
-    // In production: WallClock::new(&wheel).
     let clock = WallClock::starting_at(&wheel, "2026-01-01T00:00:00+01:00".parse()?);
 
     let runs: Arc<Mutex<Vec<Timestamp>>> = Arc::default();
     let (notes, shows) = (Arc::clone(&runs), clock.clone());
-    let every_day_at_nine = Cron::parse("0 9 * * *")?.in_zone(berlin.clone());
-    println!("{}\n", every_day_at_nine.describe_from(clock.now()));
-    let _job = wheel.run_by(clock.schedule(every_day_at_nine), move || {
+    let _job = every_day_at_nine(&wheel, &clock, berlin.clone(), move || {
         notes.lock().unwrap().push(shows.now());
         async { /* Say good morning. */ }
-    });
+    })?;
 
     let half_an_hour = SignedDuration::from_mins(30);
     let day = Duration::from_secs(86_400);
@@ -42,12 +53,17 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let runs = runs.lock().unwrap();
     println!("| run | by the clocks of Berlin | of UTC |");
-    println!("|---|---|---|");
+    println!("|-----|-------------------------|--------|");
     for (number, run) in
         runs.iter().enumerate().filter(|(number, _)| [0, 86, 87, 88, 296, 297, 364].contains(number))
     {
         let local = run.to_zoned(berlin.clone()).strftime("%a %e %b %H:%M %Z");
-        println!("| {} | {local} | {} |", number + 1, run.strftime("%H:%M"));
+        println!(
+            "| {:>3} | {:<23} | {:<6} |",
+            number + 1,
+            local.to_string(),
+            run.strftime("%H:%M").to_string()
+        );
     }
     let at_nine = |run: &&Timestamp| {
         let shown = berlin.to_datetime(**run).time();

@@ -17,6 +17,24 @@ use timingwheel_calendar::{Once, WallClock};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
+/// Cancels an order, by its number, when it has not been paid for 30 days of the customer's calendar. In production
+/// `clock` is `WallClock::new(&wheel)`.
+fn cancel_unpaid<F: Future<Output = ()> + Send + 'static>(
+    orders: &Jobs<&'static str>,
+    clock: &WallClock,
+    (order, ordered): (&'static str, &Zoned),
+    cancel: impl FnMut() -> F + Send + 'static,
+) -> Result<(), Box<dyn Error>> {
+    let in_30_days = Once::after_calendar_days(ordered, 30);
+    orders.try_run_by(order, clock.schedule(in_30_days), cancel)?;
+    Ok(())
+}
+
+/// Tells whether an order that is paid was in time.
+fn pay(orders: &Jobs<&'static str>, order: &'static str) -> bool {
+    orders.remove(&order).is_some()
+}
+
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() -> Result<(), Box<dyn Error>> {
     let ordered: Zoned = "2026-03-15T12:00:00[Europe/Berlin]".parse()?;
@@ -33,14 +51,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     };
 
-    let in_30_days = Once::after_calendar_days(&ordered, 30);
     let in_720_hours = Once::after_hours(ordered.timestamp(), 720);
-    orders.try_run_by("order 1", clock.schedule(in_30_days.clone()), cancel("order 1"))?;
+    cancel_unpaid(&orders, &clock, ("order 1", &ordered), cancel("order 1"))?;
     orders.try_run_by("order 2", clock.schedule(in_720_hours), cancel("order 2"))?;
-    orders.try_run_by("order 3", clock.schedule(in_30_days), cancel("order 3"))?;
+    cancel_unpaid(&orders, &clock, ("order 3", &ordered), cancel("order 3"))?;
 
     wheel.sleep(20 * DAY).await;
-    let paid = orders.remove(&"order 3").is_some();
+    let paid = pay(&orders, "order 3");
     println!("order 3 is paid on {}", clock.now().strftime("%F"));
     wheel.sleep(20 * DAY).await;
 

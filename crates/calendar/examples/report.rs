@@ -14,9 +14,31 @@ use jiff::civil::{date, time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use timingwheel::TimingWheel;
-use timingwheel_calendar::{BusinessDays, Calendar, Missed, MonthDay, Plan, WallClock};
+use timingwheel::job::Repeating;
+use timingwheel_calendar::{BusinessDays, Calendar, InZone, Missed, MonthDay, Plan, PlanError, WallClock};
 
 const DAY: Duration = Duration::from_secs(86_400);
+
+/// The last business day of each month at 18:00.
+fn last_business_days(firm: BusinessDays, zone: TimeZone) -> InZone<Calendar> {
+    Calendar::months(1, date(2026, 1, 1), MonthDay::BusinessDay(-1))
+        .with_business_days(firm)
+        .at(time(18, 0, 0, 0))
+        .in_zone(zone)
+}
+
+/// Runs `report` by a stored plan, from the instant for which it ran last, with that for which it is now. What was missed
+/// meanwhile is made up for once. In production `clock` is `WallClock::new(&wheel)`.
+fn run_reports<F: Future<Output = ()> + Send + 'static>(
+    wheel: &TimingWheel,
+    clock: &WallClock,
+    (plan, last): (&str, Timestamp),
+    mut report: impl FnMut(Timestamp) -> F + Send + 'static,
+) -> Result<Repeating, PlanError> {
+    let schedule = clock.schedule(plan.parse::<Plan>()?).since(last).with_missed(Missed::once());
+    let scheduled = schedule.scheduled();
+    Ok(wheel.run_by(schedule, move || report(scheduled.get().expect("a run has an instant"))))
+}
 
 /// Stands for a database.
 struct Store {
@@ -32,18 +54,16 @@ async fn process(store: &Arc<Mutex<Store>>, begins: Timestamp, days: u32) -> Res
     let clock = WallClock::starting_at(&wheel, begins);
     let (plan, last) = {
         let store = store.lock().unwrap();
-        (store.plan.parse::<Plan>()?, store.last)
+        (store.plan.clone(), store.last)
     };
-    let schedule = clock.schedule(plan).since(last).with_missed(Missed::once());
-    let (scheduled, shows, store) = (schedule.scheduled(), clock.clone(), Arc::clone(store));
-    let job = wheel.run_by(schedule, move || {
+    let (shows, store) = (clock.clone(), Arc::clone(store));
+    let job = run_reports(&wheel, &clock, (&plan, last), move |due| {
         // In the transaction that keeps the report, so that it is neither lost nor written twice.
-        let due = scheduled.get().expect("a run has an instant");
         let mut store = store.lock().unwrap();
         store.last = due;
         store.reports.push((due, shows.now()));
         async {}
-    });
+    })?;
     wheel.sleep(days * DAY).await;
     job.cancel();
     Ok(())
@@ -57,14 +77,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
         // Whatever else: Good Friday, or what a table of the firm's says of the years to come.
         .with_holidays_where(2026..=2030, |day| day == date(2026, 4, 3) || day == date(2026, 4, 30));
     let zone = TimeZone::get("Europe/Berlin")?;
-    let rule = Calendar::months(1, date(2026, 1, 1), MonthDay::BusinessDay(-1))
-        .with_business_days(holidays)
-        .at(time(18, 0, 0, 0))
-        .in_zone(zone.clone());
+    let rule = last_business_days(holidays, zone.clone());
     let begins: Timestamp = "2026-01-10T00:00:00Z".parse()?;
-    println!("{}\n", rule.describe_from(begins));
+    println!("{}\n", rule.describe_from(begins).to_string().replace(", ", ",\n"));
     let plan = Plan::from(rule).to_string();
-    println!("stored: {plan}\n");
+    // In one line there; here it has to fit a terminal.
+    println!("stored:\n  {}\n", plan.replace(" holidays", "\n  holidays"));
     let store = Arc::new(Mutex::new(Store { plan, last: begins, reports: Vec::new() }));
 
     process(&store, begins, 120).await?;
@@ -73,8 +91,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     process(&store, back, 60).await?;
 
     let store = store.lock().unwrap();
-    println!("| report for | ran |");
-    println!("|---|---|");
+    println!("| report for       | ran              |");
+    println!("|------------------|------------------|");
     let shown = |at: &Timestamp| at.to_zoned(zone.clone()).strftime("%F %H:%M").to_string();
     let reports: Vec<(String, String)> =
         store.reports.iter().map(|(due, ran)| (shown(due), shown(ran))).collect();

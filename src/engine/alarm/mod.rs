@@ -1,28 +1,30 @@
-//! When the wheel is to be turned next: the agreement between those who turn it and those who insert.
+//! When the next turn is: the agreement between turners and inserters.
 //!
-//! Whoever has turned the wheel publishes the time of the next turn as `armed`, and sets the timers of the runtime's
-//! park for it. Whoever inserts something earlier sets them to earlier. Neither may miss the other:
+//! A *turner* turns the wheel. An *inserter* arms a timer, or moves one. At the end of a turn the turner publishes the
+//! time of the next turn as `armed`, and sets the timers of the runtime's park to it. An inserter whose timer is due
+//! earlier lowers `armed`, and sets those timers to the earlier time. Neither may miss the other:
 //!
 //! ```text
 //!   inserter                                    turner
 //!   1. publish the shard's next expiration      1. publish `armed`
-//!   2. look at `armed`: lower it if later       2. look at the shards again: turn if one is earlier
+//!   2. check `armed`: lower it if it is later   2. check the shards again: turn if one is earlier
 //! ```
 //!
-//! Each has a sequentially consistent fence between the two, so at least one sees the other's store.
-//! During a turn `armed` is [`AWAKE`], and inserters leave it alone: the turner has step 2 before it. Two turns at
-//! the same time do no harm, as each ends with step 2.
+//! Between its two steps each has a sequentially consistent fence, so at least one of them sees what the other
+//! published. During a turn `armed` is [`AWAKE`], and inserters leave it alone, because the turner's step 2 is still to
+//! come. Two turns at the same time do no harm: each ends with step 2.
 //!
 //! | `armed` | who set it | what an inserter with an earlier expiration does |
 //! |---|---|---|
-//! | [`AWAKE`] | a turner as it begins; whoever woke the driver's task to turn | nothing |
-//! | a time | a turner as it ends, or an inserter | sets the timers, once exactly and then for half of the time |
-//! | never | a turner with nothing to wait for | the same |
+//! | [`AWAKE`] | a turner at the beginning of its turn, or a thread that woke the driver's task to turn | nothing |
+//! | a time | a turner at the end of its turn, or an inserter | sets the timers |
+//! | never | a turner with nothing to wait for | sets the timers |
 //!
-//! An inserter sets the timers exactly the first time after a turn. The next one sets them for half of the time that is
-//! left: a row of timers, each earlier than the one before, so takes two system calls, and one more turn. Where the clock
-//! can be paused each sets them exactly, as a test would see the turn in between.
+//! The first inserter after a turn sets the timers to exactly its time. Those that follow set them to half of the
+//! remaining time: so a row of timers, each earlier than the one before, takes two system calls and one more turn.
+//! Where the clock can be paused, every inserter sets its exact time, because a test would see the additional turn.
 
+mod lifetime;
 #[cfg(all(test, not(loom)))]
 mod tests;
 #[cfg(all(feature = "timerfd", not(loom), any(target_os = "linux", target_os = "android")))]
@@ -31,24 +33,24 @@ mod timer_fd;
 #[path = "no_timer_fd.rs"]
 mod timer_fd;
 mod timers;
+mod watched;
 
-use std::io;
-use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
+use lifetime::Lifetime;
 pub(crate) use timers::Timers;
 
-use crate::engine::watchdog::{Watch, Watched};
+use crate::engine::watchdog::Watch;
 use crate::platform::clock::Clock;
 use crate::platform::sync::{AtomicBool, AtomicU64, AtomicUsize, AtomicWaker, Mutex, Ordering, fence, lock};
 use crate::telemetry::notes::Notes;
 use crate::wheel::tick::Nanos;
 
-/// The value of `armed` while somebody is going to look at the shards in any case. No expiration is less.
+/// The value of `armed` while a turn goes on or is about to begin. No expiration is less.
 const AWAKE: u64 = 0;
 
-/// When tokio's timer calls for what has passed: in its next millisecond.
+/// How far ahead tokio's timer is set for a time that has passed: it calls in its next millisecond.
 const SOON: Duration = Duration::from_millis(1);
 
 /// The values of `setting`.
@@ -59,26 +61,22 @@ const CALLED: usize = 2;
 #[derive(Debug)]
 pub(crate) struct Alarm {
     armed: AtomicU64,
-    /// When the next turn was to be made: never before it was asked for. Never, once somebody has begun it.
+    /// Since when the next turn is due. A turn is not due before it was asked for. `u64::MAX` once a turn has begun.
     due: AtomicU64,
     /// The driver's task.
     driver: AtomicWaker,
     /// Whether the clock of the driver's runtime can be paused.
     pausable: bool,
-    /// Whether it was paused when somebody looked last.
+    /// Whether that clock was paused when a turner last checked.
     paused: AtomicBool,
     clock: Clock,
     timers: Mutex<Timers>,
-    /// Whether tokio's timer is being set, and has called meanwhile: then it calls under the lock.
+    /// Whether a thread is setting tokio's timer, under the lock of `timers`, and whether the timer has called
+    /// meanwhile.
     setting: AtomicUsize,
     watch: Watch,
-    /// How many shards somebody still holds. The driver ends with the last one.
-    shards: AtomicUsize,
-    /// Whether the wheel's last handle is gone.
-    orphaned: AtomicBool,
-    /// When the driver looks again whether timers are left, once no handle is.
-    look_again: AtomicU64,
-    /// In here, because everything that notes something has the alarm.
+    lifetime: Lifetime,
+    /// They are here because everything that notes something has the alarm.
     notes: Notes,
 }
 
@@ -94,38 +92,42 @@ impl Alarm {
             timers: Mutex::new(Timers::none()),
             setting: AtomicUsize::new(NOT_SETTING),
             watch: Watch::new(|| clock.now()),
-            shards: AtomicUsize::new(shards),
-            orphaned: AtomicBool::new(false),
-            look_again: AtomicU64::new(u64::MAX),
+            lifetime: Lifetime::new(shards),
             notes,
         }
     }
 
-    /// For the driver as it begins: the timers that the runtime's park looks at.
+    /// For the driver as it begins: stores the timers by which the runtime's park calls.
     pub(crate) fn set_timers(&self, timers: Timers) {
         *lock(&self.timers) = timers;
     }
 
-    /// Has the watchdog look after the wheel: where a worker that blocks keeps others from turning it, or, if nothing
-    /// else does, `exactly` when it is due.
-    pub(crate) fn have_watched(self: &Arc<Self>, exactly: bool) -> io::Result<()> {
-        self.watch.begin(self, exactly)
+    /// For the timerfd's waker, which is called only once: has it called the next time too.
+    pub(crate) fn await_timer_fd(&self) {
+        lock(&self.timers).await_timer_fd();
     }
 
     pub(crate) const fn is_pausable(&self) -> bool {
         self.pausable
     }
 
-    /// Whether the clock was paused when somebody looked last.
+    /// Whether the clock was paused when a turner last checked.
     pub(crate) fn is_paused(&self) -> bool {
         // Relaxed: a change that is seen late costs a wake-up, or leaves tokio's timer armed for too long.
         self.pausable && self.paused.load(Ordering::Relaxed)
     }
 
-    /// For inserters, after publishing that `expiration` is their shard's next: there has to be a turn by then. Called
-    /// without the shard's lock.
+    /// For a turner: asks the clock whether it is paused, and keeps the answer for [`is_paused`](Self::is_paused).
+    pub(crate) fn refresh_paused(&self) -> bool {
+        let paused = self.pausable && self.clock.is_paused();
+        self.paused.store(paused, Ordering::Relaxed);
+        paused
+    }
+
+    /// For an inserter that has published `expiration` as its shard's next: asks for a turn by then. The caller must
+    /// not hold the shard's lock.
     pub(crate) fn request(&self, expiration: Nanos) {
-        // Published first, looked second.
+        // The inserter published its expiration before this fence, and checks `armed` after it.
         fence(Ordering::SeqCst);
         if expiration.0 < self.armed.load(Ordering::Relaxed) {
             self.bring_forward(expiration);
@@ -134,24 +136,26 @@ impl Alarm {
 
     #[cold]
     fn bring_forward(&self, expiration: Nanos) {
-        // There the task turns before the runtime parks, and so before the clock jumps.
+        // On a paused clock the driver's task turns: it runs before the runtime parks, and so before the clock jumps.
         if self.is_paused() {
             return self.wake_to_turn();
         }
         let mut timers = lock(&self.timers);
-        // Relaxed: the time that is compared here is set under the lock.
+        // Relaxed: `armed` is set to a time only under this lock.
         if expiration.0 >= self.armed.load(Ordering::Relaxed) {
             return;
         }
         let now = self.clock.now();
-        let at = if std::mem::replace(&mut timers.brought_forward, true) && !self.pausable {
-            Nanos(now.0.min(expiration.0) + expiration.0.saturating_sub(now.0) / 2)
-        } else {
+        let is_first = !std::mem::replace(&mut timers.brought_forward, true);
+        let at = if is_first || self.pausable {
             expiration
+        } else {
+            Nanos(now.0.min(expiration.0) + expiration.0.saturating_sub(now.0) / 2)
         };
         let mut is_due = self.set(&mut timers, now, at, at.max(now));
         if is_due && !self.pausable {
-            // The task would stand first in this worker's queue, where nobody could take it if this worker blocked.
+            // Were the driver's task woken here, it would be the first in this worker's queue. No other worker could
+            // take it from there if this worker blocked.
             is_due = self.set(&mut timers, now, now.after(SOON), now);
         }
         drop(timers);
@@ -163,48 +167,42 @@ impl Alarm {
         }
     }
 
-    /// Publishes the time of the next turn, and since when that is due, and sets the timers. Tells whether the time has
-    /// come already, so that none will call.
+    /// Publishes the time of the next turn and since when that turn is due, and sets the timers. Returns whether the
+    /// time has come already, so that no timer will call.
     fn set(&self, timers: &mut Timers, now: Nanos, at: Nanos, due: Nanos) -> bool {
         self.due.store(due.0, Ordering::Relaxed);
         self.replace_armed(at.0);
-        if !timers.have_tokio_timer() {
+        if !timers.has_tokio_timer() {
             return timers.set(&self.clock, now, at, self.is_paused());
         }
         self.setting.store(SETTING, Ordering::Relaxed);
         let is_due = timers.set(&self.clock, now, at, self.is_paused());
-        self.setting.swap(NOT_SETTING, Ordering::AcqRel) == CALLED || is_due
+        let has_called = self.setting.swap(NOT_SETTING, Ordering::AcqRel) == CALLED;
+        has_called || is_due
     }
 
-    /// For tokio's timer as it calls: whether the timers are being set. Whoever sets them then sees to it that there is
-    /// a turn, as nobody may turn under their lock.
-    pub(crate) fn is_left_to_setter(&self) -> bool {
+    /// For the waker of tokio's timer: if a thread is setting the timers, leaves the turn to that thread. Returns
+    /// whether it did. The thread holds the lock of the timers, and nobody may turn under that lock.
+    pub(crate) fn leave_to_setter(&self) -> bool {
         self.setting.compare_exchange(SETTING, CALLED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// What is noted of the wheel.
+    /// What has been noted about the wheel.
     pub(crate) const fn notes(&self) -> &Notes {
         &self.notes
     }
 
-    /// For a turner, before it looks at the shards: tells inserters that it is going to. Returns when it was to, unless
-    /// another is at it.
+    /// For a turner, before it turns the shards: tells inserters that a turn begins. Returns since when the turn is
+    /// due; `None` if no turn was armed, or if another turner has begun it.
     pub(crate) fn begin_turn(&self) -> Option<Nanos> {
         self.replace_armed(AWAKE);
-        // Relaxed: a time that is about to be replaced makes lateness out of what another turner found.
+        // Relaxed: a time that another turner is just replacing only makes the recorded lateness less exact.
         let due = Nanos(self.due.swap(u64::MAX, Ordering::Relaxed));
         (due < Nanos::MAX).then_some(due)
     }
 
-    /// For a turner: looks whether the clock is paused.
-    pub(crate) fn look_at_clock(&self) -> bool {
-        let paused = self.pausable && self.clock.is_paused();
-        self.paused.store(paused, Ordering::Relaxed);
-        paused
-    }
-
-    /// For a turner, after it has looked: has it called `at` that time. It has to look at the shards once more. Tells
-    /// whether the time has come already, so that nobody will call.
+    /// For a turner at the end of its turn: has the next turn made at `at`. After this the turner has to check the
+    /// shards once more. Returns whether the time has come already, so that no timer will call.
     pub(crate) fn arm(&self, at: Nanos) -> bool {
         let now = self.clock.now();
         self.arm_due(now, at, at.max(now))
@@ -215,17 +213,17 @@ impl Alarm {
         timers.brought_forward = false;
         let is_due = self.set(&mut timers, now, at, due);
         drop(timers);
-        // Armed first, looked second.
+        // The turner published `armed` before this fence, and checks the shards after it.
         fence(Ordering::SeqCst);
         self.watch.expect(at);
         is_due
     }
 
-    /// For a turner that has done as much as it may at a time: has the rest, which was to be done `due_since` then, done
-    /// when others have run.
+    /// For a turner that has used up its budget: has the rest, which is due since `due_since`, handed out after other
+    /// tasks have run.
     pub(crate) fn arm_rest(&self, due_since: Nanos) {
-        // Where a paused clock may be, the task comes before the runtime parks.
-        if !self.pausable && lock(&self.timers).have_timer_fd() {
+        // Where the clock can be paused, the driver's task does it: the task runs before the runtime parks.
+        if !self.pausable && lock(&self.timers).has_timer_fd() {
             let now = self.clock.now();
             self.arm_due(now, now, due_since);
         } else {
@@ -234,111 +232,46 @@ impl Alarm {
         }
     }
 
-    /// Whether somebody is to look at the shards: for the driver's task, which does that.
+    /// For the driver's task: whether a turn goes on or is about to begin, so that the task has to turn.
     pub(crate) fn is_awake(&self) -> bool {
         self.armed.load(Ordering::Relaxed) == AWAKE
     }
 
-    /// For the driver's task, before it looks at anything.
+    /// For the driver's task, before it checks anything else.
     pub(crate) fn register_driver(&self, driver: &Waker) {
         self.driver.register(driver);
     }
 
-    /// Has the driver's task look at the shards, unless somebody is at it.
+    /// Has the driver's task turn the wheel, unless a turn goes on or is about to begin.
     pub(crate) fn wake_to_turn(&self) {
-        if self.replace_armed(AWAKE) != AWAKE {
+        let before = self.replace_armed(AWAKE);
+        if before != AWAKE {
             self.driver.wake();
         }
     }
 
-    /// Sets `armed`, and returns what it was. A swap also where a store would do, because the model checker
-    /// takes a store to be in no order with the swaps that it overtakes.
+    /// Sets `armed`, and returns what it was. This is a swap even where a store would do, because for the model checker
+    /// a store has no order with the swaps that it overtakes.
     fn replace_armed(&self, expiration: u64) -> u64 {
-        // Release and acquire: whoever takes a time away, to wake the driver, finds the waker that was
-        // registered before that time was armed.
+        // Release and acquire: a thread that replaces a time, to wake the driver, finds the waker that was registered
+        // before that time was armed.
         self.armed.swap(expiration, Ordering::AcqRel)
     }
 
-    /// For the driver's task: when it wants to look again.
-    pub(crate) fn set_look_again(&self, at: Nanos) {
-        self.look_again.store(at.0, Ordering::Relaxed);
-    }
-
-    /// For a turner: when the driver's task is to look again, if that is after `now`.
-    pub(crate) fn look_again_after(&self, now: Nanos) -> Nanos {
-        let at = Nanos(self.look_again.load(Ordering::Relaxed));
-        if at > now { at } else { Nanos::MAX }
-    }
-
-    /// For a shard whose last owner has gone.
-    pub(crate) fn release_shard(&self) {
-        if self.shards.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.driver.wake();
-        }
-    }
-
-    /// For the last handle, before it gives up its references.
-    pub(crate) fn orphan(&self) {
-        // Release: whoever finds it set finds the references that were taken, and the spares that were used.
-        self.orphaned.store(true, Ordering::Release);
-    }
-
-    /// Whether the wheel's last handle is gone.
-    #[inline]
-    pub(crate) fn is_orphaned(&self) -> bool {
-        self.orphaned.load(Ordering::Acquire)
-    }
-
-    /// For whoever has ended the shards, or may have left nothing to wait for: the driver's task has to look, also if it
-    /// has just looked.
-    pub(crate) fn wake_to_end(&self) {
-        self.driver.wake();
-    }
-
-    /// A timer was refused, because the wheel is full: for a shard, which may be asked while a lock of a job's is held.
+    /// For a shard that refuses a timer because the wheel is full. A lock of a job may be held here.
     #[cold]
     pub(crate) fn refused(&self) {
-        if self.notes.refused() {
-            self.driver.wake();
-        }
-    }
-
-    /// For the timerfd's waker, which is called once: has it called the next time, too.
-    pub(crate) fn await_timer_fd(&self) {
-        lock(&self.timers).await_timer_fd();
-    }
-
-    /// For the driver as it ends: lets go of the runtime, which the waker and the timers hold.
-    pub(crate) fn end(&self) {
-        self.watch.end();
-        drop(self.driver.take());
-        let timers = std::mem::replace(&mut *lock(&self.timers), Timers::none());
-        drop(timers);
-    }
-}
-
-impl Watched for Alarm {
-    fn next_turn(&self) -> Option<Nanos> {
-        match self.armed.load(Ordering::Relaxed) {
-            AWAKE | u64::MAX => None,
-            at => Some(Nanos(at)),
-        }
-    }
-
-    fn wake(&self, exactly: bool) {
-        if exactly {
-            self.wake_to_turn();
-        } else {
-            // It turns nothing: its worker looks at the runtime's input and timers after it.
+        let has_to_tell = self.notes.refused();
+        if has_to_tell {
             self.driver.wake();
         }
     }
 }
 
-/// For models, which play the runtime's park, and look at what it is set for.
+/// For models, which play the runtime's park, and check what it is set for.
 #[cfg(all(test, loom))]
 impl Alarm {
-    /// Whether there will be a turn by `expiration`, if the driver's task is not to be polled.
+    /// Whether the park's timers have the wheel turned by `expiration`, without the driver's task.
     pub(crate) fn is_set_for(&self, expiration: Nanos) -> bool {
         let armed = self.armed.load(Ordering::Relaxed);
         (AWAKE + 1..=expiration.0).contains(&armed) && lock(&self.timers).set_for == Nanos(armed)

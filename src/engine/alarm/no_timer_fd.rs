@@ -1,9 +1,9 @@
-//! In place of `timer_fd` where there is none.
+//! Stands in for `timer_fd` where there are no timerfds.
 
 use std::task::Waker;
 use std::time::Duration;
 
-/// Nobody has one.
+/// Has no values.
 #[derive(Debug)]
 pub(super) enum TimerFd {}
 

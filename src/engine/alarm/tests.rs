@@ -1,4 +1,4 @@
-//! When the turn is that has been armed, as the turner and inserters are told.
+//! Which turn is armed, after what turners and inserters have asked for.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn a_turn_was_to_be_made_when_it_was_armed_for_and_not_before_it_was_asked_for()
     let hour = clock.now().after(HOUR);
     assert!(!alarm.arm(hour));
     assert_eq!(alarm.begin_turn(), Some(hour));
-    assert_eq!(alarm.begin_turn(), None, "another is at it");
+    assert_eq!(alarm.begin_turn(), None, "another turner has begun it");
     let asked_at = clock.now();
     alarm.arm(Nanos(1));
     assert!(alarm.begin_turn().is_some_and(|due| due >= asked_at));
@@ -48,7 +48,7 @@ fn the_first_that_is_earlier_sets_its_time_and_the_next_half_of_what_is_left() {
 }
 
 #[test]
-fn nobody_sets_anything_while_somebody_is_about_to_look() {
+fn an_inserter_sets_nothing_while_a_turn_is_about_to_begin() {
     let (alarm, clock) = alarm();
     alarm.request(clock.now());
     assert!(alarm.is_awake());

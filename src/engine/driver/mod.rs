@@ -1,18 +1,21 @@
 //! Who turns the wheel, and when.
 //!
-//! **The runtime's park does.** Where a worker parks, or looks at the runtime's input between two tasks, it calls the
-//! waker of a timer that the wheel has there (see `alarm::timers`), and that waker turns the wheel then and there: hands
-//! out what is due, wakes it, and arms the timer for the next turn. The tasks that it wakes are only queued.
+//! **The runtime's park does.** When a worker parks, or polls the runtime's input between two tasks, it calls the
+//! wakers of timers that are due. One of these timers is the wheel's (see `alarm::timers`). Its waker turns the wheel
+//! at once: it hands out the timers that are due, wakes their tasks, and arms the next turn. The tasks that it wakes
+//! are only queued.
 //!
-//! | when | who turns | until |
-//! |---|---|---|
-//! | the timer of the runtime's park has come | its waker, [`turner`] | nothing is due, or 16 batches or a millisecond are over |
-//! | more was due than that | the same when the poller is looked at next; with tokio's timer, and where the clock may be paused, the driver's task | the same |
-//! | the last timer was cancelled, or an earlier one came, on a paused clock | the driver's task | the same |
-//! | a worker blocks, and nobody looks at the poller | the watchdog wakes the driver's task, whose worker parks next and turns there | the same |
+//! | when | who turns |
+//! |---|---|
+//! | the timer in the runtime's park is due | its waker, in [`turner`] |
+//! | a turn has used up its budget | the same waker when the poller is polled next; with tokio's timer, or where the clock can be paused, the driver's task |
+//! | on a paused clock, when the last timer is cancelled or an earlier one is armed | the driver's task |
+//! | a worker blocks, and nobody polls the poller | the watchdog wakes the driver's task; the worker that runs this task parks next, and turns in its park |
 //!
-//! The driver's task is the one task of a wheel. Besides, it notices the end of the last handle, and ends the wheel with
-//! the runtime, as it is dropped then.
+//! A turn ends when nothing is due any more, or when its budget is used up: 16 batches, or a millisecond.
+//!
+//! The driver's task is the only task of a wheel. It also notices when the last handle goes. The runtime drops the task
+//! when the runtime ends, and the task then ends the wheel.
 
 mod shards;
 #[cfg(all(test, not(loom)))]
@@ -29,69 +32,68 @@ use std::time::Duration;
 pub(crate) use shards::Shards;
 
 use crate::engine::alarm::Alarm;
+use crate::engine::watchdog::Role;
 use crate::platform::clock::Clock;
 use crate::wheel::{Nanos, Resolution};
 use turner::{Left, Turner};
 
-/// How long after the last handle went the driver looks again whether timers are left, and how long it then waits at
-/// the most until it does once more; see `shard::holders`.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-const LOOK_AGAIN_AT_THE_LATEST: Duration = Duration::from_secs(60);
+/// How long after the last handle went the driver checks again whether any timer is left, and the longest time from one
+/// such check to the next; see `shard::holders`.
+const FIRST_RECHECK: Duration = Duration::from_secs(1);
+const LONGEST_RECHECK: Duration = Duration::from_secs(60);
 
-/// The task. Ready when the wheel has ended; dropped before, with its runtime, it ends the wheel.
+/// The driver's task. It is ready when the wheel has ended. If its runtime drops it before, it ends the wheel.
 #[derive(Debug)]
 pub(crate) struct Driver {
     turner: Arc<Turner>,
-    /// When to look again whether a timer is left, once no handle is, and how long after the last time that is.
-    next_look: Option<(Nanos, Duration)>,
+    /// Once no handle is left: when to check again whether any timer is, and how long after the check before that is.
+    recheck: Option<(Nanos, Duration)>,
 }
 
-/// Why a driver cannot begin.
+/// Why a driver could not begin.
 #[derive(Debug)]
 pub(crate) enum CannotDrive {
-    /// The runtime's clock can be paused, and there is no timer that follows it.
+    /// The runtime's clock can be paused, but the runtime has no timers, which alone follow a paused clock.
     NoTimers,
-    /// There is no thread for the watchdog.
+    /// The operating system gave the watchdog no thread, or no timer.
     NoThread(io::Error),
 }
 
 impl Driver {
     pub(crate) fn new(shards: Arc<Shards>, alarm: Arc<Alarm>, clock: Clock, resolution: Resolution) -> Self {
-        Self { turner: Arc::new(Turner::new(shards, alarm, clock, resolution)), next_look: None }
+        Self { turner: Arc::new(Turner::new(shards, alarm, clock, resolution)), recheck: None }
     }
 
-    /// Has the current runtime's park turn the wheel. `workers` is how many the runtime has.
+    /// Has the current runtime's park turn the wheel. `workers` is the number of the runtime's workers.
     pub(crate) fn begin(&self, workers: usize) -> Result<(), CannotDrive> {
         let alarm = &self.turner.alarm;
         let timers = self.turner.timers();
-        let (has_timer_fd, has_tokio_timer) = (timers.have_timer_fd(), timers.have_tokio_timer());
+        let (has_timer_fd, has_tokio_timer) = (timers.has_timer_fd(), timers.has_tokio_timer());
         if alarm.is_pausable() && !has_tokio_timer {
             return Err(CannotDrive::NoTimers);
         }
         alarm.set_timers(timers);
-        let by_watchdog = !has_timer_fd && !has_tokio_timer;
-        // A single worker that blocks has nobody to wake.
-        if by_watchdog || workers > 1 {
-            let watched = alarm.have_watched(by_watchdog);
-            // Without it a worker that blocks holds up others, as it does tokio's timers.
-            if by_watchdog {
-                watched.map_err(CannotDrive::NoThread)?;
-            }
+        if !has_timer_fd && !has_tokio_timer {
+            alarm.begin_watch(Role::OnlyWaker).map_err(CannotDrive::NoThread)?;
+        } else if workers > 1 {
+            // With a single worker there is no other that could turn while it blocks. Without a watchdog a worker that
+            // blocks may hold up the wheel, as it may hold up tokio's timers: that is no reason to refuse the wheel.
+            _ = alarm.begin_watch(Role::Backup);
         }
-        // So that what is inserted sets the timers by itself from now on, before the task is polled.
+        // After this turn inserters set the timers themselves, even before the task is first polled.
         self.turner.turn();
         Ok(())
     }
 
-    /// Whether no timer is left, once no handle is.
+    /// Once no handle is left: whether no timer is either. Plans the next check.
     fn is_unused(&mut self) -> bool {
         let now = self.turner.clock.now();
-        let (at, pause) = self.next_look.get_or_insert((now.after(LOOK_AGAIN), LOOK_AGAIN));
+        let (at, pause) = self.recheck.get_or_insert((now.after(FIRST_RECHECK), FIRST_RECHECK));
         if *at <= now {
-            *pause = (*pause * 2).min(LOOK_AGAIN_AT_THE_LATEST);
+            *pause = (*pause * 2).min(LONGEST_RECHECK);
             *at = now.after(*pause);
         }
-        self.turner.alarm.set_look_again(*at);
+        self.turner.alarm.set_recheck(*at);
         self.turner.shards.are_unused()
     }
 }
@@ -103,7 +105,7 @@ impl Future for Driver {
         let this = &mut *self;
         let turner = this.turner.clone();
         turner.alarm.register_driver(cx.waker());
-        // The waker is registered first, so whoever notes something later wakes the driver again.
+        // The waker has been registered before, so what is noted after this wakes the task again.
         turner.alarm.notes().tell();
         let is_orphaned = turner.alarm.is_orphaned();
         if is_orphaned && this.is_unused() {

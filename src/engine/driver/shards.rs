@@ -1,4 +1,4 @@
-//! The shards of a wheel, to those who turn it.
+//! All shards of a wheel, as the turner sees them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -6,26 +6,26 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::wake;
-use crate::engine::shard::{Shard, Turn, only_threads_hold};
+use crate::engine::shard::{Shard, ShardTurn, only_threads_hold};
 use crate::platform::clock::stopwatch;
 use crate::wheel::{Nanos, Progress, Resolution};
 
-/// Entries handed out or moved under one hold of a shard's lock. It keeps a hold in the order of 10 µs.
+/// How many entries are handed out or moved under one hold of a shard's lock. So a hold takes some 10 µs.
 const BATCH: usize = 256;
 
-/// What there is to turn. It keeps no shard alive: the driver ends when nobody else holds one.
+/// The shards to be turned. This keeps no shard alive: the driver ends when nothing else holds one.
 #[derive(Debug)]
 pub(crate) struct Shards {
     all: Box<[Weak<Shard>]>,
-    /// With which the next turn begins: one after that with which the last one did not come to an end.
+    /// The number of the shard with which the next turn begins: the one after the shard in which a budget last ran out.
     first: AtomicUsize,
 }
 
-/// What a turn may do before others run.
+/// How much a turn may do before other tasks run.
 #[derive(Debug)]
 pub(super) struct Budget {
     batches: usize,
-    /// Not while the clock is paused, when what happens must not depend on the time that it takes.
+    /// `None` while the clock is paused: then nothing may depend on how long the turn takes.
     until: Option<Instant>,
     has_begun: bool,
 }
@@ -39,8 +39,8 @@ impl Budget {
         Self { batches: Self::BATCHES, until, has_begun: false }
     }
 
-    /// Takes one batch. There is at least one.
-    fn take(&mut self) -> bool {
+    /// Takes one batch, and returns whether the turn may do it. The first one it may always do.
+    fn take_batch(&mut self) -> bool {
         let has_time = self.until.is_none_or(|until| !self.has_begun || stopwatch() < until);
         self.has_begun = true;
         let has_batch = self.batches > 0;
@@ -49,12 +49,12 @@ impl Budget {
     }
 }
 
-/// What a turn left.
+/// What a turn left to do in all shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turned {
-    /// More is due.
+pub(super) enum WheelTurn {
+    /// More is due than the budget allowed.
     More,
-    /// Nothing is due before the plan.
+    /// Nothing is due before this plan's time.
     Until(Plan),
     /// All shards have ended.
     Ended,
@@ -65,18 +65,19 @@ pub(super) enum Turned {
 pub(super) struct Plan {
     /// When the first shard has something to do.
     pub(super) first: Nanos,
-    /// The last of the shards' next expirations that lie in one tick with the first: so there is one turn for a tick.
+    /// The last of the shards' next expirations that lie in the same tick as `first`: so there is one turn for a tick.
     pub(super) at: Nanos,
 }
 
 impl Plan {
     const NOTHING: Self = Self { first: Nanos::MAX, at: Nanos::MAX };
 
-    /// The plan if one more shard has something to do at `next`.
+    /// The plan with one more shard, which has something to do at `next`.
     fn with(self, next: Nanos, resolution: Resolution) -> Self {
         let first = self.first.min(next);
         let end = resolution.end_of_tick(first);
-        // A shard without a time is no reason to wait for the end of time, whose tick may be long.
+        // `MAX` means that a shard has nothing to do. The last tick may be long, so other times may lie in one tick
+        // with it.
         let in_tick = |time: Nanos| (time <= end && time < Nanos::MAX).then_some(time);
         let at = in_tick(self.at).max(in_tick(next)).unwrap_or(first);
         Self { first, at }
@@ -92,7 +93,8 @@ impl Shards {
         self.all.iter().filter_map(Weak::upgrade)
     }
 
-    /// Hands out what is due, as far as the budget reaches, and wakes it. It was to be done `due_since` then.
+    /// Hands out the timers that are due, as far as the budget reaches, and wakes their tasks. The turn is due since
+    /// `due_since`.
     pub(super) fn turn(
         &self,
         now: Nanos,
@@ -100,57 +102,60 @@ impl Shards {
         resolution: Resolution,
         budget: &mut Budget,
         expired: &mut Vec<Waker>,
-    ) -> Turned {
+    ) -> WheelTurn {
         let mut plan = Plan::NOTHING;
-        // Leftovers do not wait for the end of a tick, which may be long.
+        // Leftovers do not wait for the end of their tick, because a tick may be long.
         let mut clear_by = Nanos::MAX;
         let mut all_ended = true;
-        // Relaxed: two turns at a time may begin with the same.
+        // Relaxed: two turns at the same time may begin with the same shard.
         let first = self.first.load(Ordering::Relaxed);
         for n in 0..self.all.len() {
             let number = (first + n) % self.all.len();
             let Some(shard) = self.all[number].upgrade() else { continue };
             loop {
-                if shard.next_turn() <= now && !budget.take() {
-                    self.first.store(number + 1, Ordering::Relaxed);
-                    return Turned::More;
+                if shard.next_turn() <= now {
+                    let may_go_on = budget.take_batch();
+                    if !may_go_on {
+                        self.first.store(number + 1, Ordering::Relaxed);
+                        return WheelTurn::More;
+                    }
                 }
                 let turn = shard.turn(now, due_since, BATCH, expired);
                 wake::all(expired, shard.notes());
                 match turn {
-                    Turn::More => {}
-                    Turn::Until(_) => {
+                    ShardTurn::More => {}
+                    ShardTurn::Until(_) => {
                         plan = plan.with(shard.next_expiration(), resolution);
                         clear_by = clear_by.min(shard.clear_by());
                         all_ended = false;
                         break;
                     }
-                    Turn::Ended => break,
+                    ShardTurn::Ended => break,
                 }
             }
         }
         if all_ended {
-            return Turned::Ended;
+            return WheelTurn::Ended;
         }
-        Turned::Until(Plan { first: plan.first.min(clear_by), at: plan.at.min(clear_by) })
+        WheelTurn::Until(Plan { first: plan.first.min(clear_by), at: plan.at.min(clear_by) })
     }
 
-    /// Whether a shard has something to do before `time`.
+    /// Whether any shard has something to do before `time`.
     pub(super) fn any_before(&self, time: Nanos) -> bool {
         self.alive().any(|shard| shard.next_turn() < time)
     }
 
-    /// Whether no timer is left, once no handle is.
+    /// Once no handle is left: whether no timer is either.
     pub(super) fn are_unused(&self) -> bool {
         self.all.iter().all(only_threads_hold)
     }
 
-    /// Whether nothing will be due any more.
+    /// Whether all shards have ended, so that nothing will be due any more.
     pub(super) fn have_ended(&self) -> bool {
         self.alive().all(|shard| shard.has_ended())
     }
 
-    /// Ends every shard and wakes what is pending. Returns how much that was.
+    /// Ends every shard, and wakes the tasks of all pending timers. Returns how many timers these were.
     pub(crate) fn end(&self) -> usize {
         let mut pending = Vec::new();
         let mut count = 0;

@@ -1,6 +1,6 @@
-//! When the driver turns: once for all shards' expirations in one tick.
+//! The driver turns once for all expirations that the shards have in one tick.
 
-use super::shards::{Budget, Plan, Turned};
+use super::shards::{Budget, Plan, WheelTurn};
 use super::*;
 
 use std::sync::{Mutex, mpsc};
@@ -17,7 +17,7 @@ use crate::wheel::Hierarchy;
 
 const TICK: u64 = 1_000;
 const IN_TICK_0: u64 = 1;
-/// So few that what is a few ticks away stands on an overflow level.
+/// So few that a deadline a few ticks ahead stands on an overflow level.
 const SLOTS: usize = 3;
 const SHARDS: usize = 3;
 const HANG_GUARD: Duration = Duration::from_secs(30);
@@ -37,7 +37,7 @@ impl Wake for Note {
     }
 }
 
-/// Shards that are told the time.
+/// Shards whose time the test sets.
 struct Rig {
     shards: Vec<Arc<Shard>>,
     driven: Arc<Shards>,
@@ -47,7 +47,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// One shard for each list of deadlines, which come after tick 0.
+    /// One shard for each list of deadlines. All deadlines lie after tick 0.
     fn new(deadlines: &[Vec<u64>]) -> Self {
         let clock = Clock::start();
         let alarm = Arc::new(Alarm::new(clock, false, deadlines.len(), Notes::of("rig".into())));
@@ -63,8 +63,7 @@ impl Rig {
                 rig.register(shard, Nanos::ZERO, Nanos(deadline));
             }
         }
-        // Until a shard is turned it tells its first expiration as it was when the first timer was registered, and none
-        // that follows.
+        // The first turn corrects each shard's next expiration: until then it is that of the first timer registered.
         assert_eq!(rig.turn(Nanos(IN_TICK_0)).len(), deadlines.len());
         rig
     }
@@ -88,13 +87,13 @@ impl Rig {
 
 fn plan_after_turn(driven: &Shards, now: Nanos, resolution: Resolution) -> Plan {
     match driven.turn(now, now, resolution, &mut Budget::of_a_turn(true), &mut Vec::new()) {
-        Turned::Until(plan) => plan,
+        WheelTurn::Until(plan) => plan,
         turned => panic!("{turned:?}"),
     }
 }
 
 proptest! {
-    /// As the driver does, from one plan to the next.
+    /// The test goes from one plan to the next, as the driver does.
     #[test]
     fn there_is_one_turn_for_a_tick_that_is_never_early_and_no_later_than_the_end_of_the_tick(
         deadlines in vec(vec(TICK + 1..=30 * TICK, 1..6), 1..=SHARDS),
@@ -107,7 +106,7 @@ proptest! {
             let tick = resolution().tick_of_deadline(at);
             prop_assert!(at >= first);
             prop_assert_eq!(tick, resolution().tick_of_deadline(first));
-            // A bucket of an overflow level begins as a tick ends, and is no part of it.
+            // A bucket of an overflow level begins where a tick ends, and does not belong to that tick.
             let is_border = resolution().end_of_tick(at) == at;
             prop_assert!(resolution().tick_of_deadline(before) < tick || is_border, "again in {tick:?}: {at:?}");
             for deadline in rig.turn(at) {
@@ -130,12 +129,12 @@ fn the_turn_is_at_the_last_expiration_that_lies_in_one_tick_with_the_first() {
         (vec![vec![1_100]], 1_100),
         (vec![vec![1_100], vec![1_700], vec![1_400]], 1_700),
         (vec![vec![1_700], vec![1_100], vec![1_400]], 1_700),
-        // The end of a tick belongs to it, what comes after does not.
+        // The end of a tick belongs to it. What comes after does not.
         (vec![vec![1_999], vec![2_000]], 2_000),
         (vec![vec![2_000], vec![2_001]], 2_000),
         (vec![vec![2_001], vec![3_000]], 3_000),
         (vec![vec![1_100, 1_300, 2_200], vec![1_200]], 1_300),
-        // What stands on an overflow level is moved down at the beginning of its bucket.
+        // An entry on an overflow level is moved down at the beginning of its bucket.
         (vec![vec![3_500], vec![2_900]], 3_000),
         (vec![vec![2_900], vec![4_500, 2_950]], 2_950),
     ] {
@@ -146,7 +145,8 @@ fn the_turn_is_at_the_last_expiration_that_lies_in_one_tick_with_the_first() {
 #[test]
 fn what_was_dropped_elsewhere_does_not_wait_for_the_end_of_a_long_tick() {
     let day = Resolution::new(Duration::from_secs(24 * 60 * 60)).expect("not zero");
-    // A year is a number of days, so the clock stands at the beginning of one.
+    // The clock starts a year after its origin. A year is a whole number of days, so it starts at the beginning of a
+    // day.
     let clock = Clock::start();
     let now = clock.now();
     let alarm = Arc::new(Alarm::new(clock, false, 2, Notes::of("rig".into())));
@@ -174,7 +174,7 @@ fn without_shards_there_is_nothing_to_do() {
     drop(shards);
     let now = Nanos(1_100);
     let turned = driven.turn(now, now, resolution(), &mut Budget::of_a_turn(true), &mut Vec::new());
-    assert_eq!(turned, Turned::Ended);
+    assert_eq!(turned, WheelTurn::Ended);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn something_is_before_a_time_if_a_shard_expires_before_it() {
     assert!(rig.driven.any_before(Nanos(1_301)));
 }
 
-/// Else it would look at the shards again and again until the first of them expires.
+/// Otherwise it would check the shards again and again until the first of them expires.
 #[test]
 fn the_driver_sleeps_though_a_shard_expires_before_the_turn_that_is_planned() {
     const HANG_GUARD: Duration = Duration::from_secs(30);
@@ -203,13 +203,14 @@ fn the_driver_sleeps_though_a_shard_expires_before_the_turn_that_is_planned() {
     assert_eq!(told.recv_timeout(HANG_GUARD), Ok((700, true)));
 }
 
-/// As a thread may that dropped a timer in the moment in which the last handle went: it told of its reference and saw
-/// the handle, and the driver did not see the one and was not told of the other.
+/// The driver misses a reference if a thread drops a timer in the very moment in which the last handle goes. The thread
+/// still sees a handle, so it keeps its reference and wakes nobody; the driver does not see yet that the thread keeps
+/// one.
 #[test]
-fn a_reference_that_the_driver_missed_is_found_when_it_looks_again() {
+fn a_reference_that_the_driver_missed_is_found_when_it_checks_again() {
     let Rig { shards, driven, alarm, clock, .. } = Rig::new(&[vec![]]);
-    // Nobody parks here, so the watchdog wakes it.
-    alarm.have_watched(true).expect("a thread");
+    // Nobody parks here, so the watchdog wakes the driver.
+    alarm.begin_watch(Role::OnlyWaker).expect("a thread");
     let mut driver = tokio_test::task::spawn(Driver::new(driven, alarm.clone(), clock, resolution()));
     drop(ShardRef::new(&shards[0]));
     alarm.orphan();
@@ -223,7 +224,7 @@ fn a_reference_that_the_driver_missed_is_found_when_it_looks_again() {
     assert!(driver.poll().is_ready());
 }
 
-/// What is due in one shard must not keep the others, or what else the runtime has to do, for long.
+/// One shard in which much is due must not hold up the other shards for long, nor the rest of the runtime.
 #[test]
 fn a_turn_does_so_much_at_a_time_and_the_next_begins_with_another_shard() {
     const MANY: usize = 5_000;
@@ -237,7 +238,7 @@ fn a_turn_does_so_much_at_a_time_and_the_next_begins_with_another_shard() {
         turns += 1;
         let fired = before.iter().zip(&rig.shards).map(|(before, shard)| before - shard.pending());
         fired_by_shard.push(fired.collect::<Vec<_>>());
-        if turned != Turned::More {
+        if turned != WheelTurn::More {
             break;
         }
     }

@@ -1,35 +1,35 @@
-//! One turn of a wheel: hands out what is due, and arms what has it turned next.
+//! One turn of a wheel: hands out the timers that are due, and arms the next turn.
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use super::shards::{Budget, Plan, Shards, Turned};
+use super::shards::{Budget, Plan, Shards, WheelTurn};
 use crate::engine::alarm::{Alarm, Timers};
 use crate::platform::clock::Clock;
 use crate::platform::sync::{Mutex, lock};
 use crate::wheel::{Nanos, Resolution};
 
-/// A turn that is late by so much was held up, with its whole runtime perhaps.
+/// A turn that is later than this was held up, and perhaps its whole runtime with it.
 const STALL: Duration = Duration::from_millis(10);
 
-/// What those share who turn a wheel: the runtime's park, by the wakers here, and the driver's task.
+/// What all turners of a wheel share. They are the wakers below, which the runtime's park calls, and the driver's task.
 #[derive(Debug)]
 pub(super) struct Turner {
     pub(super) shards: Arc<Shards>,
     pub(super) alarm: Arc<Alarm>,
     pub(super) clock: Clock,
     resolution: Resolution,
-    /// Empty, but for its memory, from one turn to the next.
+    /// Empty between two turns. It is kept for its memory.
     expired: Mutex<Vec<Waker>>,
 }
 
-/// What a turn left to do.
+/// What a turn left for its caller to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// Nothing: there will be a turn in time.
+    /// Nothing: the next turn is armed.
     Nothing,
-    /// More is due than may be done at a time, since then.
+    /// More is due than the budget allowed. It is due since this time.
     Rest(Nanos),
     /// The wheel has ended.
     End,
@@ -40,7 +40,7 @@ impl Turner {
         Self { shards, alarm, clock, resolution, expired: Mutex::new(Vec::new()) }
     }
 
-    /// The timers that have the current runtime's park turn the wheel.
+    /// The timers by which the current runtime's park turns the wheel.
     pub(super) fn timers(self: &Arc<Self>) -> Timers {
         let by_fd = Arc::new(ByTimerFd(self.clone())).into();
         let by_tokio = Arc::new(ByTokio(self.clone())).into();
@@ -50,20 +50,20 @@ impl Turner {
     pub(super) fn turn(&self) -> Left {
         let alarm = &*self.alarm;
         alarm.notes().turned();
-        // Taken, because wakers are a user's code, which is not to run under the lock.
+        // Taken out of the lock, because wakers are users' code, which must not run under it.
         let mut expired = std::mem::take(&mut *lock(&self.expired));
-        let mut budget = Budget::of_a_turn(alarm.look_at_clock());
+        let mut budget = Budget::of_a_turn(alarm.refresh_paused());
         let left = loop {
             let due = alarm.begin_turn();
             let now = self.clock.now();
             let due_since = self.due_since(due, now);
             match self.shards.turn(now, due_since, self.resolution, &mut budget, &mut expired) {
-                Turned::Ended => break Left::End,
-                Turned::More => break Left::Rest(due_since),
-                Turned::Until(plan) => {
+                WheelTurn::Ended => break Left::End,
+                WheelTurn::More => break Left::Rest(due_since),
+                WheelTurn::Until(plan) => {
                     let is_due = alarm.arm(self.time_of(plan, now));
-                    // Armed first, looked second; see `alarm`. What has come since, in the same tick but later, can
-                    // wait.
+                    // `armed` is published before the shards are checked; see `alarm`. A timer that came meanwhile and
+                    // is due in the same tick, but after `first`, can wait.
                     if !is_due && !self.shards.any_before(plan.first) {
                         break Left::Nothing;
                     }
@@ -74,23 +74,24 @@ impl Turner {
         left
     }
 
-    /// Since when there has been something to do. Where the clock can be paused, for ever: there what has passed is not
-    /// registered.
+    /// Since when the turn is due. Where the clock can be paused this is time zero: there no timer is registered whose
+    /// deadline has passed.
     fn due_since(&self, due: Option<Nanos>, now: Nanos) -> Nanos {
         let due_since = due.unwrap_or(now).min(now);
         let is_late = due_since < now.before(STALL);
-        // A clock that was moved by hand is not late.
-        if is_late && !self.alarm.look_at_clock() {
+        // On a clock that was moved by hand a turn is not late.
+        if is_late && !self.alarm.refresh_paused() {
             self.alarm.notes().stalled();
         }
         if self.alarm.is_pausable() { Nanos::ZERO } else { due_since }
     }
 
-    /// When to turn by a plan. Where the clock may be paused, just when the first shard has something to do.
+    /// When to turn by this plan. Where the clock can be paused, at the very time at which the first shard has
+    /// something to do.
     fn time_of(&self, plan: Plan, now: Nanos) -> Nanos {
         let at = if self.alarm.is_pausable() { plan.first } else { plan.at };
-        // A paused clock would go on to the time of the next look.
-        if self.alarm.look_at_clock() { at } else { at.min(self.alarm.look_again_after(now)) }
+        // Not on a paused clock: an idle clock would jump to the time of the driver's next recheck.
+        if self.alarm.refresh_paused() { at } else { at.min(self.alarm.recheck_after(now)) }
     }
 
     /// For the wakers that the runtime's park calls.
@@ -106,7 +107,7 @@ impl Turner {
     }
 }
 
-/// Called by the runtime's poller when the timerfd has fired.
+/// The waker that the runtime's poller calls when the timerfd has fired.
 struct ByTimerFd(Arc<Turner>);
 
 impl Wake for ByTimerFd {
@@ -115,13 +116,13 @@ impl Wake for ByTimerFd {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // First, so that it calls for what is set from now on.
+        // Before the turn, so that the timerfd also calls for the time that the turn sets.
         self.0.alarm.await_timer_fd();
         self.0.turn_in_park();
     }
 }
 
-/// Called by tokio when its timer has come.
+/// The waker that tokio calls when its timer is due.
 struct ByTokio(Arc<Turner>);
 
 impl Wake for ByTokio {
@@ -130,7 +131,8 @@ impl Wake for ByTokio {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.0.alarm.is_left_to_setter() {
+        let is_left = self.0.alarm.leave_to_setter();
+        if !is_left {
             self.0.turn_in_park();
         }
     }

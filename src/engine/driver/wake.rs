@@ -1,14 +1,15 @@
-//! Waking, whatever the wakers do.
+//! Waking tasks, whatever their wakers do.
 
 use std::task::Waker;
 
 use crate::platform::contain::contained;
 use crate::telemetry::notes::Notes;
 
-/// Wakes and drops all of `wakers`. One that panics harms no other, and is noted.
+/// Wakes and drops all of `wakers`. A waker that panics harms no other, and its panic is noted.
 pub(super) fn all(wakers: &mut Vec<Waker>, notes: &Notes) {
     for waker in wakers.drain(..) {
-        if !contained(|| waker.wake()) {
+        let has_panicked = !contained(|| waker.wake());
+        if has_panicked {
             notes.waker_panicked();
         }
     }

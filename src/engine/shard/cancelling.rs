@@ -1,4 +1,4 @@
-//! Taking entries out before the driver hands them out.
+//! Taking an entry out before the driver hands it out.
 
 use std::task::Waker;
 
@@ -8,8 +8,9 @@ use crate::platform::sync::ShortLockGuard;
 use crate::wheel::{Key, Nanos};
 
 impl Shard {
-    /// For an entry whose deadline has been reached, so that it is on its way out or gone: sees to it that it
-    /// is gone. The error is that the wheel has ended before the deadline.
+    /// For a timer whose deadline the driver has [reached](Self::has_reached): takes its entry out, if the driver has
+    /// not handed it out yet. Returns how the timer ended: `Ok` if its deadline has come, the error if the wheel ended
+    /// before.
     pub(crate) fn finish(&self, key: Key, deadline: Nanos) -> Result<(), Error> {
         if self.published.has_handed_out(deadline) {
             return Ok(());
@@ -24,7 +25,7 @@ impl Shard {
         if ended { Err(Error::shutdown()) } else { Ok(()) }
     }
 
-    /// Whether the shard has ended and `deadline` has not come, by the clock.
+    /// Whether the shard has ended although the clock has not come to `deadline`.
     pub(crate) fn ended_before(&self, deadline: Nanos) -> bool {
         self.has_ended() && self.clock.now() < deadline
     }
@@ -38,7 +39,7 @@ impl Shard {
         self.take_out(self.state.lock(), key)
     }
 
-    /// As [`cancel`](Self::cancel), for who has the lock. Lets go of it.
+    /// As [`cancel`](Self::cancel), for a caller that has the lock. Releases it.
     #[inline]
     pub(super) fn take_out(&self, state: ShortLockGuard<'_, State>, key: Key) -> Option<Waker> {
         let waker = self.take_out_in_place(state, key)?;
@@ -46,11 +47,11 @@ impl Shard {
         Some(waker)
     }
 
-    /// As [`take_out`](Self::take_out), and leaves the place of the entry to the caller.
+    /// As [`take_out`](Self::take_out), but the caller keeps the entry's place in the bound.
     #[inline]
     pub(super) fn take_out_in_place(&self, mut state: ShortLockGuard<'_, State>, key: Key) -> Option<Waker> {
         let waker = state.cancel(key)?;
-        // A paused clock would go on to the time of a timer that is no more.
+        // A paused clock would jump to the time of a timer that is gone.
         let disarm = state.hierarchy.is_empty() && self.alarm.is_paused();
         if disarm {
             self.published.set_next_expiration(state.hierarchy.next_expiration());
@@ -68,15 +69,15 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::engine::shard::{Turn, testing};
+    use crate::engine::shard::{ShardTurn, test_shards};
     use crate::telemetry::stats::Stats;
     use crate::wheel::Progress;
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// With a number that no thread has.
+    /// With a number that no thread's shard has.
     fn shard() -> Shard {
-        testing::shard((2, 2), SECOND, 64)
+        test_shards::shard((2, 2), SECOND, 64)
     }
 
     fn arm(shard: &Shard, deadline: Nanos) -> Key {
@@ -96,12 +97,12 @@ mod tests {
             shard.add_to(&mut stats);
             (stats.fired, stats.cancelled, stats.pending)
         };
-        // With one of another shard's already.
+        // It has a waker of another shard already.
         let mut wakers = vec![Waker::noop().clone()];
-        assert_eq!(shard.turn(due, due, 1, &mut wakers), Turn::More);
+        assert_eq!(shard.turn(due, due, 1, &mut wakers), ShardTurn::More);
         assert!(shard.finish(late, due).is_ok());
         assert_eq!(counts(), (2, 0, 2));
-        // One step for the emptied bucket, one for the first of the two.
+        // One step is for the emptied bucket, the other for the first of the two timers.
         assert_eq!(shard.end(2, &mut wakers), (2, Progress::More));
         assert!(shard.finish(pending, far).is_err());
         assert_eq!(counts(), (2, 2, 0));

@@ -1,4 +1,4 @@
-//! What is changed of an entry while it is pending: its waker and its deadline.
+//! Changing an entry while it is pending: its waker and its deadline.
 
 use std::task::Waker;
 use std::time::Duration;
@@ -8,7 +8,8 @@ use crate::platform::clock::Clock;
 use crate::wheel::{Key, Nanos};
 
 impl Shard {
-    /// Gives an entry another waker, and returns the one before. If the entry is gone, gives the waker back.
+    /// Gives an entry another waker. Returns the waker that it had; or, as the error, `waker` itself if the entry is
+    /// gone.
     pub(crate) fn set_waker(&self, key: Key, waker: Waker) -> Result<Waker, Waker> {
         let mut state = self.state.lock();
         match state.hierarchy.get_mut(key) {
@@ -17,16 +18,17 @@ impl Shard {
         }
     }
 
-    /// Moves an entry to a later deadline, or to the one that it has. Tells whether it is pending: not if it had been
-    /// handed out.
+    /// Moves an entry to a later deadline, or to the one that it has. Returns whether it is pending: it is not if it
+    /// has been handed out.
     #[inline(always)]
     pub(crate) fn postpone(&self, key: Key, to: Nanos) -> bool {
         self.state.lock().hierarchy.postpone(key, to)
     }
 
-    /// Moves an entry to an earlier deadline. Gives back whoever is to be woken where it is not pending after that: nobody
-    /// if it had been handed out, its waker if the wheel has passed the new deadline. `now` is asked where the clock can
-    /// be paused.
+    /// Moves an entry to an earlier deadline. `now` is called only if the clock can be paused.
+    ///
+    /// The error means that the entry is not pending any more. It holds the waker that the caller has to wake: the
+    /// entry's own if the wheel has passed the new deadline, none if the entry had been handed out before.
     #[inline(always)]
     pub(crate) fn bring_forward(
         &self,
@@ -35,16 +37,17 @@ impl Shard {
         to: Nanos,
         now: impl FnOnce(&Clock) -> Nanos,
     ) -> Result<(), Option<Waker>> {
-        // Where the clock may jump, whoever polls next expects to find what has passed. Otherwise the driver will.
+        // Where the clock can be paused, and so may jump, the next poll has to find the deadline reached. Elsewhere the
+        // driver will come to it.
         if self.is_pausable() && to <= now(&self.clock) {
             return Err(self.cancel(key, from));
         }
         let mut state = self.state.lock();
         let expiration = state.hierarchy.bring_forward(key, to).ok_or(None)?;
         let elapsed = state.hierarchy.elapsed();
-        // A bucket that moves its entries down before `to` has not begun.
+        // `MAX`: the entry stayed in a bucket that moves its entries down before `to`. That bucket has not begun.
         debug_assert!(expiration < Nanos::MAX || to > elapsed);
-        // What the wheel has passed counts as handed out.
+        // A deadline that the wheel has passed counts as handed out.
         if expiration < Nanos::MAX && to <= elapsed {
             return Err(self.take_out(state, key));
         }
@@ -52,9 +55,11 @@ impl Shard {
         Ok(())
     }
 
-    /// Moves an entry to `to`, or if that has passed to `soon` from now, unless it is due before that. Tells to which.
-    /// Wakes nobody, so that it can be called under a lock that the waker takes. `None` if the entry has been handed out,
-    /// or is about to be as the wheel has ended.
+    /// Moves an entry to `to`. If `to` has passed, moves it to `soon` from now instead, or leaves it where it is if it
+    /// is due before that. Returns its deadline after that; `None` if it has been handed out, or if the wheel has ended
+    /// and so is about to hand it out.
+    ///
+    /// This wakes nobody, so it may be called under a lock that the waker takes.
     pub(crate) fn put_off(
         &self,
         key: Key,
@@ -86,15 +91,15 @@ impl Shard {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::engine::shard::Turn;
-    use crate::engine::shard::testing::lone_shard;
+    use crate::engine::shard::ShardTurn;
+    use crate::engine::shard::test_shards::lone_shard;
     use crate::telemetry::stats::Stats;
 
     const fn at(micros: u64) -> Nanos {
         Nanos(micros * 1_000)
     }
 
-    /// Also where that is in the clock's own tick, in which another one is pending.
+    /// This holds also for a deadline in the clock's own tick, in which another timer is pending.
     #[test]
     fn a_timer_that_is_moved_to_a_deadline_that_the_driver_has_passed_is_taken_out_and_wakes_its_task() {
         for (from, to) in
@@ -106,7 +111,10 @@ mod tests {
                 armed.expect("not refused").expect("not due")
             };
             let [_, key, _] = [5_000, from, 10_900].map(|micros| arm(at(micros)));
-            assert_eq!(shard.turn(at(10_200), at(10_200), 100, &mut Vec::new()), Turn::Until(at(10_900)));
+            assert_eq!(
+                shard.turn(at(10_200), at(10_200), 100, &mut Vec::new()),
+                ShardTurn::Until(at(10_900))
+            );
 
             let moved = shard.bring_forward(key, at(from), at(to), |_| Nanos::ZERO);
             assert!(matches!(moved, Err(Some(_))), "from {from} to {to}: {moved:?}");
@@ -116,7 +124,10 @@ mod tests {
             let mut stats = Stats::default();
             shard.add_to(&mut stats);
             assert_eq!((stats.fired, stats.cancelled, stats.pending), (1, 1, 1));
-            assert_eq!(shard.turn(at(10_900), at(10_900), 100, &mut Vec::new()), Turn::Until(Nanos::MAX));
+            assert_eq!(
+                shard.turn(at(10_900), at(10_900), 100, &mut Vec::new()),
+                ShardTurn::Until(Nanos::MAX)
+            );
         }
     }
 
@@ -128,7 +139,7 @@ mod tests {
             let key = armed.expect("not refused").expect("not due");
             assert_eq!(
                 shard.turn(at(10_200), at(10_200), 100, &mut Vec::new()),
-                Turn::Until(shard.next_turn())
+                ShardTurn::Until(shard.next_turn())
             );
             let to = Nanos(at(10_200).0 + 1);
             assert!(shard.bring_forward(key, at(from), to, |_| Nanos::ZERO).is_ok());

@@ -1,4 +1,4 @@
-//! What a shard has counted, for the statistics of its wheel.
+//! What a shard adds to the statistics of its wheel.
 
 use super::Shard;
 use super::leftovers::count_in;
@@ -6,14 +6,14 @@ use crate::platform::sync::Ordering;
 use crate::telemetry::stats::Stats;
 use crate::wheel::Census;
 
-/// Buckets that are looked at under one hold of the lock: all that the levels of a wheel of the default size can have,
-/// and some for tolerant levels. It keeps a hold below that of the driver's batches.
+/// How many buckets are counted under one hold of the lock: as many as the levels of a wheel of the default size can
+/// have, and some more for tolerant levels. Such a hold is shorter than that of one of the driver's batches.
 const BUCKETS: usize = 1024;
 
 impl Shard {
     pub(crate) fn pending(&self) -> usize {
         let state = self.state.lock();
-        state.hierarchy.len() - self.leftovers.look(|keys| count_in(keys, &state.hierarchy))
+        state.hierarchy.len() - self.leftovers.with_keys(|keys| count_in(keys, &state.hierarchy))
     }
 
     pub(crate) fn add_to(&self, stats: &mut Stats) {
@@ -26,8 +26,9 @@ impl Shard {
         stats.fired += state.fired;
         stats.cascaded += state.hierarchy.cascaded();
         stats.jobs_panicked += self.panics.load(Ordering::Relaxed);
-        // One look for all, because others discard meanwhile: so what is pending is what stands on levels.
-        let mut left = self.leftovers.look(|keys| {
+        // The leftovers are read once for all counts, because other threads discard timers meanwhile. So the levels add
+        // up to `pending`, as long as one hold of the lock counts all buckets.
+        let mut left = self.leftovers.with_keys(|keys| {
             let discarded = count_in(keys, &state.hierarchy);
             stats.pending += state.hierarchy.len() - discarded;
             stats.cancelled += state.cancelled + discarded as u64;
@@ -36,8 +37,9 @@ impl Shard {
         drop(state);
         while let Some(from) = left {
             let state = self.state.lock();
-            left =
-                self.leftovers.look(|keys| state.hierarchy.add_to_census(&mut census, from, BUCKETS, keys));
+            left = self
+                .leftovers
+                .with_keys(|keys| state.hierarchy.add_to_census(&mut census, from, BUCKETS, keys));
         }
         (stats.pending_by_level, stats.pending_tolerant) = (census.by_level, census.tolerant);
     }

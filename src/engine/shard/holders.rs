@@ -1,27 +1,29 @@
-//! Who holds a shard, and so keeps its wheel from ending: timers, and threads that keep a reference for their next timer.
+//! The holders of a shard, which keep its wheel from ending: timers, and threads that keep a reference for their next
+//! timer.
 //!
-//! A timer holds its shard by a reference. To count a reference and to uncount it takes two locked instructions, a sixth
-//! of what arming and cancelling costs. So a thread keeps the reference of a timer that it dropped, and the next timer that
-//! it makes in that shard takes the reference over.
+//! A timer holds its shard by a reference. To count a reference up and down takes two locked instructions, a sixth of
+//! the time that arming and cancelling take. So a thread keeps the reference of a timer that it dropped, and the next
+//! timer that it makes in that shard takes the reference over.
 //!
-//! Kept references must not keep a wheel from ending. A wheel that has a handle does not end anyway. Once the last handle
-//! is gone, nobody makes a timer any more: of the references to a shard, some are kept by threads for good, one is the
-//! driver's while it turns, and all others are timers. Each thread tells by its [`Tag`] which shard it keeps a
-//! reference to, and
+//! Kept references must not keep a wheel alive. A wheel that has a handle does not end anyway. Once the last handle is
+//! gone, timers are made only by cloning another timer's reference. Then some references to a shard are kept by threads
+//! for good, one is the driver's while it turns, and all others belong to timers. Each thread tells by its [`Tag`] to
+//! which shard it keeps a reference, and
 //!
 //! | who | does |
 //! |---|---|
-//! | the last handle | says that it is gone, and wakes the driver |
-//! | a thread that drops a timer | writes its tag, then looks for a handle; if none is left, it gives the reference up instead, and wakes the driver if no timer may be left |
-//! | the driver, once no handle is left | counts references, having none of its own, then tags, and ends the wheel if there are as many; looks again now and then |
+//! | the last handle | publishes that it is gone, and wakes the driver |
+//! | a thread that drops a timer | writes its tag, then checks whether a handle is left; if none is, it gives the reference up instead, and wakes the driver if this may have been the last timer |
+//! | the driver, once no handle is left | holds no reference itself; counts references, then tags; ends the wheel if there are no more references than tags; otherwise checks again later |
 //!
-//! The driver never ends a wheel too early. References only get fewer, so it may count too many of them, first, and too few
-//! tags, second, but never the other way round.
+//! As long as no reference is cloned, the driver never ends a wheel too early: after the last handle, references only
+//! get fewer. The driver counts them first, and tags second. So it may find too many references or too few tags, but
+//! never the opposite.
 //!
-//! The driver may miss the end: a thread that looked for a handle just before the last one went, and that still has its
-//! reference when the driver counts, wakes nobody. To order the two would take the locked instruction that all this
-//! saves. So the driver looks again: a second later, and then after twice the time, up to a minute. While a clock is
-//! paused it does not, because the clock would jump to the time of that look.
+//! The driver may miss the end. A thread that checked for a handle just before the last one went wakes nobody; if it
+//! still has its reference when the driver counts, the driver sees a timer. To order the two would take the very locked
+//! instruction that is saved here. So the driver checks again: after a second, and then after twice the time before, up
+//! to a minute. While a clock is paused it does not, because the clock would jump to the time of that check.
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -32,20 +34,26 @@ use crate::platform::sync::{
     AtomicUsize, Mutex, MutexGuard, Ordering, OwnLines, lock, references_to, uncount,
 };
 
-/// What a timer holds its shard by.
+/// A timer's reference to its shard.
 #[derive(Debug)]
 pub(crate) struct ShardRef {
-    /// There until this is dropped.
+    /// `Some` until this is dropped.
     shard: Option<Arc<Shard>>,
 }
 
 impl ShardRef {
-    /// For whoever has a handle.
+    /// The caller has a handle or another timer, so the wheel is not at its end.
     #[inline]
     pub(crate) fn new(shard: &Arc<Shard>) -> Self {
-        // A thread that is about to end keeps none any more.
+        // A thread that is about to end keeps no reference any more.
         let kept = KEPT.try_with(|kept| kept.take(shard)).ok().flatten();
         Self { shard: Some(kept.unwrap_or_else(|| shard.clone())) }
+    }
+}
+
+impl Clone for ShardRef {
+    fn clone(&self) -> Self {
+        Self::new(self.shard.as_ref().expect("only `drop` takes it"))
     }
 }
 
@@ -61,16 +69,17 @@ impl Deref for ShardRef {
 impl Drop for ShardRef {
     #[inline]
     fn drop(&mut self) {
-        // What was there before is given up; all of it, where a thread is about to end. That comes last, because with
-        // the last reference to a shard code of a user's may be dropped.
+        // The thread keeps this reference, and gives up the one that it kept before. A thread that is about to end
+        // keeps none. Giving up comes last, because users' code may be dropped with the last reference to a shard.
         let kept = KEPT.try_with(|kept| kept.keep(self.shard.take()));
-        if let Some(shard) = kept.unwrap_or_else(|_| self.shard.take()) {
+        let not_kept = kept.unwrap_or_else(|_| self.shard.take());
+        if let Some(shard) = not_kept {
             give_up(shard);
         }
     }
 }
 
-/// Uncounts a reference. If no handle is left, only threads may hold the shard now.
+/// Uncounts a reference. If no handle is left, wakes the driver if only threads may hold the shard now.
 fn give_up(shard: Arc<Shard>) {
     if shard.is_orphaned() {
         give_up_orphan(shard);
@@ -89,23 +98,23 @@ fn give_up_orphan(shard: Arc<Shard>) {
     }
 }
 
-/// For the driver, once no handle is left, while it has no reference of its own: whether nobody holds a shard but
-/// threads that keep a reference.
+/// For the driver, once no handle is left, while it has no reference of its own: whether no timer holds the shard, but
+/// at most threads that keep a reference.
 pub(crate) fn only_threads_hold(shard: &Weak<Shard>) -> bool {
-    // Counted before the tags.
+    // References are counted before tags; see above.
     let references = references_to(shard);
     let address = shard.as_ptr().addr();
     let is_of_it = |tag: &Weak<Tag>| tag.upgrade().is_some_and(|tag| tag.load(Ordering::Relaxed) == address);
     references <= tags().iter().filter(|tag| is_of_it(tag)).count()
 }
 
-/// What a thread keeps.
+/// The reference that a thread keeps.
 struct Kept {
     shard: Cell<Option<Arc<Shard>>>,
     tag: Arc<Tag>,
 }
 
-/// Where a thread tells which shard it keeps a reference to: the shard's address, or 0. It alone writes here.
+/// Where a thread tells to which shard it keeps a reference: the shard's address, or 0. Only this thread writes here.
 type Tag = OwnLines<AtomicUsize>;
 
 crate::platform::sync::statics! {
@@ -128,7 +137,7 @@ impl Kept {
         Self { shard: Cell::new(None), tag }
     }
 
-    /// Takes the kept reference, if it is to that shard.
+    /// Takes the kept reference out, if it is one to `shard`.
     #[inline]
     fn take(&self, shard: &Arc<Shard>) -> Option<Arc<Shard>> {
         if self.tag.load(Ordering::Relaxed) != Arc::as_ptr(shard).addr() {
@@ -138,7 +147,8 @@ impl Kept {
         self.shard.take()
     }
 
-    /// Keeps a reference, unless its wheel has no handle, and returns the one that is not needed.
+    /// Keeps a reference, unless its wheel has no handle left. Returns the reference that was kept before, which the
+    /// caller has to give up.
     #[inline]
     fn keep(&self, shard: Option<Arc<Shard>>) -> Option<Arc<Shard>> {
         let shard = shard?;
@@ -147,7 +157,7 @@ impl Kept {
             self.uncount(shard);
             return None;
         }
-        // Told before the one before is given up, and before looking for a handle.
+        // The tag is written before the check for a handle, and before the other reference is given up.
         self.tag.store(address, Ordering::Relaxed);
         let is_orphaned = shard.is_orphaned();
         let before = self.shard.replace(Some(shard));
@@ -157,11 +167,11 @@ impl Kept {
         before
     }
 
-    /// Gives up a reference to the shard that one is kept to.
+    /// Gives up a second reference to the shard to which one is kept.
     #[inline]
     fn uncount(&self, shard: Arc<Shard>) {
         uncount(shard);
-        // Looked for after that, so that nothing is missed.
+        // The check for a handle comes after that, so that the end is not missed.
         let kept = self.shard.take();
         let is_orphaned = kept.as_ref().is_some_and(|kept| kept.is_orphaned());
         self.shard.set(kept);
@@ -185,7 +195,7 @@ impl Drop for Kept {
     }
 }
 
-/// For models, whose statics are gone before what a thread keeps.
+/// For models: their statics are gone before a thread drops what it keeps.
 #[cfg(all(test, loom))]
 pub(crate) fn give_up_kept() {
     KEPT.with(Kept::give_up);

@@ -1,8 +1,8 @@
-//! The places of a bound that stay with who waits, over any number of timers.
+//! Places of the bound that a job keeps for all of its timers.
 //!
-//! A timer takes its place when it is registered, and the place is free again when the timer fires. A job that runs again
-//! and again would have to find another then. So it takes a place once, registers its timers in that, and gives it back
-//! when it is over.
+//! A timer takes a place when it is registered, and the place is free again when the timer fires. A repeating job would
+//! then have to find another place for its next timer. So such a job takes a place once, registers all its timers in
+//! that place, and gives the place back when the job is over.
 
 use std::task::Waker;
 
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::wheel::{Hierarchy, Key, Nanos};
 
 impl Shard {
-    /// Takes a place that timers can be registered in, where there is a bound.
+    /// Takes a place in which timers can be registered, if there is a bound.
     pub(crate) fn take_place(&self) -> Result<(), Error> {
         let Some(bound) = &self.bound else { return Ok(()) };
         bound.take().map_err(|at_capacity| {
@@ -23,35 +23,35 @@ impl Shard {
         })
     }
 
-    /// Gives such a place back, without a timer in it. Of a wheel that has ended all places are free.
+    /// Gives back a place in which no timer is registered. On a wheel that has ended all places are free already.
     pub(crate) fn give_place_back(&self) {
         if !self.has_ended() {
             self.give_back(1);
         }
     }
 
-    /// Timers whose waker has its data at `address` keep their place when they fire.
+    /// From now on, timers whose waker has its data at `address` keep their place when they fire.
     pub(crate) fn keep_place_of(&self, address: usize) {
         if let Some(bound) = &self.bound {
             bound.keep(address);
         }
     }
 
-    /// There is no such waker any more.
+    /// Ends what [`keep_place_of`](Self::keep_place_of) began: there is no such waker any more.
     pub(crate) fn forget_place_of(&self, address: usize) {
         if let Some(bound) = &self.bound {
             bound.forget(address);
         }
     }
 
-    /// Gives back what timers leave that have fired.
+    /// Gives back the places of timers that have fired, except for kept ones.
     pub(super) fn give_back_what_left(&self, fired: &[Waker]) {
         if let Some(bound) = &self.bound {
             bound.give_back(bound.left_by(fired));
         }
     }
 
-    /// As [`register`](Self::register), in a place that the caller has.
+    /// As [`register`](Self::register), in a place that the caller has taken.
     pub(crate) fn register_in_place(
         &self,
         now: Nanos,
@@ -77,7 +77,7 @@ impl Shard {
         self.insert_by(Hierarchy::insert_rounded_and_tell, now, deadline, waker)
     }
 
-    /// As [`cancel`](Self::cancel), and leaves the place of the entry to the caller.
+    /// As [`cancel`](Self::cancel), but the caller keeps the entry's place.
     pub(crate) fn cancel_in_place(&self, key: Key) -> Option<Waker> {
         self.take_out_in_place(self.state.lock(), key)
     }

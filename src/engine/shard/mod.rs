@@ -1,7 +1,7 @@
-//! One lock round one hierarchy of wakers, and what can be read of it without the lock.
+//! A shard: a hierarchy of wakers under a lock, and what can be read of it without the lock.
 //!
-//! Wakers are cloned before the lock is taken, and woken and dropped after it is let go: they are code of a
-//! user's, which may arm, move and drop timers, and panic.
+//! Wakers are users' code, which may panic, and may arm, move and drop timers. So wakers are cloned before the lock is
+//! taken, and are woken and dropped after it is released.
 
 mod cancelling;
 mod changing;
@@ -10,10 +10,10 @@ mod holders;
 mod kept_places;
 mod leftovers;
 #[cfg(all(test, not(loom)))]
-mod model;
+mod model_tests;
 mod published;
 #[cfg(all(test, not(loom)))]
-mod testing;
+mod test_shards;
 mod tolerant;
 mod turn;
 
@@ -26,7 +26,7 @@ use published::Published;
 #[cfg(all(test, loom))]
 pub(crate) use holders::give_up_kept;
 pub(crate) use holders::{ShardRef, only_threads_hold};
-pub(crate) use turn::Turn;
+pub(crate) use turn::ShardTurn;
 
 use crate::engine::alarm::Alarm;
 use crate::engine::bound::Bound;
@@ -36,11 +36,11 @@ use crate::platform::sync::{AtomicU64, Ordering, OwnLines, ShortLock, ShortLockG
 use crate::telemetry::notes::Notes;
 use crate::wheel::{Hierarchy, Key, Nanos, Resolution};
 
-/// So many entries do not all lie in a processor's own cache,
+/// From this many entries on, a processor's own cache does not hold all of them.
 const CROWD: usize = 1 << 15;
-/// but so many that were inserted last do. All others are old.
+/// Among so many, the cache still holds this many that were inserted last. All others are old.
 const YOUNG: u32 = 1 << 13;
-/// With so many insertions it is looked which are.
+/// Which entries are old is published again after each so many insertions.
 const AGE: u32 = YOUNG / 8;
 
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub(crate) struct Shard {
     clock: Clock,
     resolution: Resolution,
     alarm: Arc<Alarm>,
-    /// Whether the clock can be paused, as the alarm knows too.
+    /// Whether the clock can be paused. A copy of what the alarm knows.
     pausable: bool,
     bound: Option<Arc<Bound>>,
     panics: AtomicU64,
@@ -80,7 +80,7 @@ impl State {
 }
 
 impl Shard {
-    /// The shard of this `number` among so many.
+    /// Shard `number` of `shards`.
     pub(crate) fn new(
         (number, shards): (usize, usize),
         hierarchy: Hierarchy<Waker>,
@@ -118,7 +118,7 @@ impl Shard {
         self.resolution
     }
 
-    /// How many shards the wheel has, and how many slots each of their levels.
+    /// How many shards the wheel has, and how many slots each level has.
     pub(crate) fn shape(&self) -> (usize, usize) {
         (self.shards, self.state.lock().hierarchy.slots())
     }
@@ -131,18 +131,19 @@ impl Shard {
         self.bound.as_ref().map(|bound| bound.max_pending())
     }
 
-    /// Whether the clock can be paused, so that it may have jumped since it was looked at.
+    /// Whether the clock can be paused. Such a clock may have jumped since the caller read it.
     pub(crate) const fn is_pausable(&self) -> bool {
         self.pausable
     }
 
-    /// Whether the wheel's last handle is gone, so that no timer will be made here any more.
+    /// Whether the wheel's last handle is gone, so that nobody can make another timer here.
     #[inline]
     fn is_orphaned(&self) -> bool {
         self.alarm.is_orphaned()
     }
 
-    /// Adds an entry, or tells by `None` that `deadline` has been reached. `now` is the time, or one not long ago.
+    /// Adds an entry. `None` means that `deadline` has been reached, so there is none. `now` may be the time of a while
+    /// ago.
     #[inline]
     pub(crate) fn register(&self, now: Nanos, deadline: Nanos, waker: Waker) -> Result<Option<Key>, Error> {
         self.register_by(Hierarchy::insert_and_tell, now, deadline, waker)
@@ -162,7 +163,7 @@ impl Shard {
         if let Some(bound) = &self.bound
             && let Err(at_capacity) = bound.take()
         {
-            // A wheel without a place for anything is full also when it has ended.
+            // A wheel may be both full and at its end. Then the end is the error to tell.
             let error = if self.has_ended() { Error::shutdown() } else { at_capacity };
             return self.refuse(deadline, error);
         }
@@ -173,7 +174,8 @@ impl Shard {
         registered
     }
 
-    /// As [`register_by`](Self::register_by), where a place has been taken and `now` is before `deadline`.
+    /// As [`register_by`](Self::register_by), for a caller that has taken a place, and whose `now` is before
+    /// `deadline`.
     #[inline(always)]
     fn insert_by(
         &self,
@@ -183,8 +185,9 @@ impl Shard {
         waker: Waker,
     ) -> Result<Option<Key>, Error> {
         let mut state = self.state.lock();
-        let refused = if state.ended {
-            Err(waker)
+        // What was not inserted is dropped after the lock has been released.
+        let not_inserted = if state.ended {
+            NotInserted::Ended(waker)
         } else {
             match insert(&mut state.hierarchy, now, deadline, waker) {
                 Ok((key, expiration)) => {
@@ -195,37 +198,41 @@ impl Shard {
                     self.publish_and_request(state, expiration);
                     return Ok(Some(key));
                 }
-                Err(waker) => Ok(waker),
+                Err(waker) => NotInserted::Due(waker),
             }
         };
         drop(state);
-        match refused {
-            Ok(_due) => Ok(None),
-            Err(_waker) => self.refuse(deadline, Error::shutdown()),
+        match not_inserted {
+            NotInserted::Due(_waker) => Ok(None),
+            NotInserted::Ended(_waker) => self.refuse(deadline, Error::shutdown()),
         }
     }
 
-    /// Not a deadline that has come meanwhile: that needs no entry.
+    /// Refuses a timer with `error`, unless its deadline has come meanwhile: then it needs no entry.
+    fn refuse(&self, deadline: Nanos, error: Error) -> Result<Option<Key>, Error> {
+        let has_come = self.has_come_or_note(deadline, error.is_at_capacity());
+        if has_come { Ok(None) } else { Err(error) }
+    }
+
+    /// Whether `deadline` has come. If it has not, and the wheel is full, notes the refusal.
     #[cold]
-    fn is_refused(&self, deadline: Nanos, at_capacity: bool) -> bool {
-        let refused = deadline > self.clock.now();
-        if refused && at_capacity {
+    fn has_come_or_note(&self, deadline: Nanos, at_capacity: bool) -> bool {
+        let has_come = deadline <= self.clock.now();
+        if !has_come && at_capacity {
             self.alarm.refused();
         }
-        refused
+        has_come
     }
 
-    fn refuse(&self, deadline: Nanos, error: Error) -> Result<Option<Key>, Error> {
-        if self.is_refused(deadline, error.is_at_capacity()) { Err(error) } else { Ok(None) }
-    }
-
-    /// Whether the driver has come to `deadline`. One load; until it says so, nothing has happened to the entry.
+    /// Whether the driver has come to `deadline`, or the shard has ended. As long as this is false, nothing has
+    /// happened to the entry. It takes one load.
     #[inline]
     pub(crate) fn has_reached(&self, deadline: Nanos) -> bool {
         self.published.has_reached(deadline)
     }
 
-    /// Lets the driver know if `next` is before what it knows as the next expiration. Lets go of the lock.
+    /// If `next` is before the published next expiration, publishes it and asks the driver for a turn by then. Releases
+    /// the lock.
     #[inline(always)]
     fn publish_and_request(&self, state: ShortLockGuard<'_, State>, next: Nanos) {
         debug_assert!(state.hierarchy.expires_no_earlier_than(next.min(self.published.next_expiration())));
@@ -236,30 +243,30 @@ impl Shard {
 
     #[inline(never)]
     fn publish_earlier(&self, state: ShortLockGuard<'_, State>, next: Nanos) {
-        // Publish first, look second; see `alarm`.
+        // The expiration is published before `armed` is checked; see `alarm`.
         self.published.set_next_expiration(Some(next));
         drop(state);
         self.alarm.request(next);
     }
 
-    /// Lets who drops a timer know which ones are old, now that one was inserted under `key`.
+    /// Publishes which entries are old, for threads that drop timers. `key` is that of the entry inserted last.
     #[cold]
     fn publish_old(&self, state: &State, key: Key) {
         let is_crowd = state.hierarchy.len() >= CROWD;
         self.published.set_old_before(if is_crowd { key.insertion().saturating_sub(YOUNG) } else { 0 });
     }
 
-    /// Whether the shard has ended. Without the lock.
+    /// Whether the shard has ended. Takes no lock.
     pub(crate) fn has_ended(&self) -> bool {
         self.published.has_ended()
     }
 
-    /// Counts a job of this shard's that panicked.
+    /// Counts one job of this shard that panicked.
     pub(crate) fn count_panic(&self) {
         self.panics.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Where the driver notes what happens to the wheel.
+    /// What has been noted about the wheel.
     pub(crate) fn notes(&self) -> &Notes {
         self.alarm.notes()
     }
@@ -271,9 +278,18 @@ impl Shard {
     }
 }
 
+/// Why a timer was not inserted, with its waker.
+enum NotInserted {
+    /// Its deadline has been reached.
+    Due(Waker),
+    /// The shard has ended.
+    Ended(Waker),
+}
+
 impl Drop for Shard {
     fn drop(&mut self) {
-        // The wakers may be code of anyone's, also of one who does not drop this wheel.
+        // These wakers may belong to other tasks than the one that drops the wheel here, and may panic. So they are
+        // dropped apart.
         let (left_wakers, state) = self.lock_and_clear();
         drop(state);
         drop(left_wakers);

@@ -1,23 +1,23 @@
-//! What is known of a shard without its lock. All of it is written under the lock.
+//! What can be read of a shard without its lock. All of it is written under the lock.
 
 use crate::platform::sync::{AtomicU64, Ordering};
 use crate::wheel::{Key, Nanos};
 
-/// The time in `reached` after the end, when nobody's deadline will be reached any more: whoever waits has
-/// to look.
+/// The value of `reached` after the end. It makes every deadline count as reached, so that each waiting future finds
+/// the end.
 const ENDED: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(super) struct Published {
-    /// The driver has nothing to do in this shard before then. It may be earlier than the truth, because
-    /// cancelling does not raise it. Relaxed everywhere: fences order it against `armed`, see `alarm`.
+    /// The driver has nothing to do in this shard before this time. It may be too early, because cancelling does not
+    /// raise it. Relaxed everywhere: fences order it against `armed`, see `alarm`.
     next_expiration: AtomicU64,
-    /// The driver has been here at this time: deadlines up to it have elapsed.
+    /// When the driver was here last. Deadlines up to this time have been reached.
     reached: AtomicU64,
-    /// Entries with deadlines up to this have left the hierarchy.
+    /// Entries with deadlines up to this time have left the hierarchy.
     handed_out: AtomicU64,
-    /// Entries whose insertion has a lesser number are old; zero where there are not very many. Relaxed: it only tells
-    /// which of two ways to take. So it does no harm either that after the last number comes zero.
+    /// Entries whose insertion number is lower are old. Zero unless there are very many entries. Relaxed: it only tells
+    /// which of two ways to take. For the same reason it does no harm that the number after the highest is zero.
     old_before: AtomicU64,
 }
 
@@ -43,23 +43,24 @@ impl Published {
     /// Whether the driver has come to `deadline`, or the shard has ended.
     #[inline]
     pub(super) fn has_reached(&self, deadline: Nanos) -> bool {
-        // Acquire: what the driver did to the entry before, happened.
+        // Acquire: this thread sees what the driver did to the entry before.
         self.reached.load(Ordering::Acquire) >= deadline.0
     }
 
-    /// To be told before the wakers are woken, so that whoever is woken finds that its deadline has been reached.
+    /// Call this before the wakers are woken, so that each woken task finds its deadline reached.
     pub(super) fn set_reached(&self, now: Nanos) {
-        // A clock that seems to go back stands still.
+        // If the clock seems to go back, `reached` stays.
         let reached = self.reached.load(Ordering::Relaxed).max(now.0);
         self.reached.store(reached, Ordering::Release);
     }
 
+    /// Whether entries with this deadline have left the hierarchy.
     #[inline]
     pub(super) fn has_handed_out(&self, deadline: Nanos) -> bool {
         self.handed_out.load(Ordering::Acquire) >= deadline.0
     }
 
-    /// To be told after the entries have left.
+    /// Call this after the entries have left the hierarchy.
     pub(super) fn set_handed_out(&self, through: Nanos) {
         self.handed_out.store(through.0, Ordering::Release);
     }
@@ -69,7 +70,7 @@ impl Published {
         u64::from(key.insertion()) < self.old_before.load(Ordering::Relaxed)
     }
 
-    /// Whether there are very many entries, and some of them old.
+    /// Whether there are very many entries, some of them old.
     #[inline]
     pub(super) fn is_crowd(&self) -> bool {
         self.old_before.load(Ordering::Relaxed) > 0

@@ -1,4 +1,4 @@
-//! Timers that may be late, by deadlines that were rounded.
+//! Timers with a tolerance, whose deadlines have been rounded up.
 
 use std::task::Waker;
 
@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::wheel::{Hierarchy, Key, Nanos};
 
 impl Shard {
-    /// As [`register`](Self::register), for a deadline that was rounded.
+    /// As [`register`](Self::register), for a deadline that has been rounded up.
     pub(crate) fn register_rounded(
         &self,
         now: Nanos,
@@ -17,11 +17,11 @@ impl Shard {
         self.register_by(Hierarchy::insert_rounded_and_tell, now, deadline, waker)
     }
 
-    /// Moves an entry to a deadline that was rounded, and that lies ahead by the clock. Gives back whoever is to be woken,
-    /// as [`bring_forward`](Self::bring_forward) does.
+    /// Moves an entry to a deadline that has been rounded up, and that the caller's clock has not reached. The error
+    /// means the same as that of [`bring_forward`](Self::bring_forward).
     pub(crate) fn reschedule_rounded(&self, key: Key, to: Nanos) -> Result<(), Option<Waker>> {
         let mut state = self.state.lock();
-        // The driver may have come to it meanwhile.
+        // The driver may have come to the new deadline meanwhile.
         if to <= state.hierarchy.elapsed() {
             return Err(self.take_out(state, key));
         }
@@ -49,10 +49,10 @@ mod tests {
     use tokio_test::task;
 
     use super::*;
-    use crate::engine::shard::Turn;
-    use crate::engine::shard::testing::lone_shard;
+    use crate::engine::shard::ShardTurn;
+    use crate::engine::shard::test_shards::lone_shard;
 
-    /// The driver may have turned since the caller looked at the clock.
+    /// The driver may have turned since the caller read the clock.
     #[test]
     fn a_timer_that_is_moved_to_a_deadline_that_the_driver_has_passed_gives_back_its_waker() {
         let at = |millis| Nanos::from_duration(Duration::from_millis(millis));
@@ -62,7 +62,7 @@ mod tests {
         shard.register(at(0), at(10), Waker::noop().clone()).expect("not refused");
         let key = shard.register_rounded(at(0), at(1_024), waker).expect("not refused").expect("not due");
 
-        assert_eq!(shard.turn(at(100), at(10), 100, &mut Vec::new()), Turn::Until(at(1_024)));
+        assert_eq!(shard.turn(at(100), at(10), 100, &mut Vec::new()), ShardTurn::Until(at(1_024)));
         let waker = shard.reschedule_rounded(key, at(64)).expect_err("it has passed");
         waker.expect("it was pending").wake();
         assert!(task.is_woken());

@@ -1,4 +1,4 @@
-//! The driver's side of a shard: handing out what is due, and the end.
+//! The driver's side of a shard: handing out the timers that are due, and the end.
 
 use std::task::Waker;
 
@@ -6,19 +6,19 @@ use super::Shard;
 use crate::platform::clock::stopwatch;
 use crate::wheel::{Nanos, Progress};
 
-/// What a turn of the driver left in a shard.
+/// What a turn left to do in one shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum ShardTurn {
     /// More is due.
     More,
-    /// Nothing to do before this time.
+    /// There is nothing to do before this time.
     Until(Nanos),
     /// The shard has ended.
     Ended,
 }
 
 impl Shard {
-    /// For the driver: the time before which there is nothing to do here.
+    /// For the driver: before this time there is nothing to do here.
     pub(crate) fn next_turn(&self) -> Nanos {
         self.next_expiration().min(self.clear_by())
     }
@@ -28,32 +28,39 @@ impl Shard {
         self.published.next_expiration()
     }
 
-    /// For the driver: when the leftovers are to be cleared; never, if there are none.
+    /// For the driver: when the leftovers are to be cleared. `MAX` if there are none.
     pub(crate) fn clear_by(&self) -> Nanos {
         self.leftovers.clear_by()
     }
 
-    /// For the driver, which was to do this `due_since` then: moves the clock to `now`, and adds the wakers of up to
-    /// `batch` timers to `expired`.
-    pub(crate) fn turn(&self, now: Nanos, due_since: Nanos, batch: usize, expired: &mut Vec<Waker>) -> Turn {
+    /// For the driver, whose turn is due since `due_since`: moves the hierarchy's clock to `now`, and adds the wakers
+    /// of up to `batch` timers to `expired`.
+    pub(crate) fn turn(
+        &self,
+        now: Nanos,
+        due_since: Nanos,
+        batch: usize,
+        expired: &mut Vec<Waker>,
+    ) -> ShardTurn {
         let next = self.next_turn();
         if next > now {
-            return if self.has_ended() { Turn::Ended } else { Turn::Until(next) };
+            return if self.has_ended() { ShardTurn::Ended } else { ShardTurn::Until(next) };
         }
         let mut notes = self.notes().of_turns();
         let mut state = self.state.lock();
         let held_since = stopwatch();
         let left_wakers = self.clear_leftovers(&mut state);
         if state.ended {
-            // A waker is code of a user's.
+            // Dropping a waker is users' code: no lock may be held.
             drop(state);
             drop(notes);
             drop(left_wakers);
-            return Turn::Ended;
+            return ShardTurn::Ended;
         }
         let before = expired.len();
-        // A timer whose deadline had passed when it was registered is not late for that. One that was in time shares
-        // the tick with what the driver was to come to.
+        // A timer that was registered after its deadline is not late for that reason. A timer that was registered in
+        // time lies in one tick with the time at which the turn was due. So neither is later than the turn by more than
+        // a tick.
         let most = now.before(due_since.to_duration()).after(self.resolution.tick());
         let mut record_lateness = notes.lateness.recorder(most.0);
         let progress = state.hierarchy.advance_and_tell(now, batch, |late_by, waker| {
@@ -64,11 +71,11 @@ impl Shard {
         let fired = expired.len() - before;
         state.fired += fired as u64;
         let turn = match progress {
-            Progress::More => Turn::More,
+            Progress::More => ShardTurn::More,
             Progress::Done => {
                 let next = state.hierarchy.next_expiration();
                 self.published.set_next_expiration(next);
-                Turn::Until(next.unwrap_or(Nanos::MAX))
+                ShardTurn::Until(next.unwrap_or(Nanos::MAX))
             }
         };
         self.published.set_reached(now);
@@ -81,8 +88,8 @@ impl Shard {
         turn
     }
 
-    /// Ends the shard, and adds the wakers of up to `batch` pending timers to `pending`: call it until it is done.
-    /// Tells, if it ended by this call, how many were pending.
+    /// Ends the shard, and adds the wakers of up to `batch` pending timers to `pending`. Call it again until it is
+    /// done. The first call returns how many timers were pending, each further call zero.
     pub(crate) fn end(&self, batch: usize, pending: &mut Vec<Waker>) -> (usize, Progress) {
         let (left_wakers, mut state) = self.lock_and_clear();
         let ended = if std::mem::replace(&mut state.ended, true) { 0 } else { state.hierarchy.len() };
@@ -107,9 +114,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::engine::shard::testing::{Counts, lone_shard};
+    use crate::engine::shard::test_shards::{Counts, lone_shard};
 
-    /// The longest lateness, in microseconds, of timers with these deadlines that fire in one turn.
+    /// The longest lateness, in microseconds, of timers with these deadlines that all fire in one turn.
     fn lateness(deadlines: &[u64], now: u64, due_since: u64) -> u64 {
         let at = |micros| Nanos::from_duration(Duration::from_micros(micros));
         let shard = lone_shard();
@@ -123,10 +130,10 @@ mod tests {
 
     #[test]
     fn a_timer_is_late_as_the_driver_is_and_by_the_tick_that_it_waited_for_others() {
-        // In one tick of a millisecond.
+        // Both lie in one tick of a millisecond.
         assert!((800..850).contains(&lateness(&[100, 900], 900, 900)));
         assert!((5_800..6_200).contains(&lateness(&[100, 900], 5_900, 900)));
-        // Registered when it had passed.
+        // It is registered after its deadline.
         assert!((1_000..1_063).contains(&lateness(&[100], 50_000, 50_000)));
         assert!((2_000..2_126).contains(&lateness(&[100], 50_000, 49_000)));
     }
@@ -139,7 +146,7 @@ mod tests {
         let arm = |waker| shard.register(clock.now(), far, waker).expect("not refused").expect("not due");
         arm(Waker::noop().clone());
         let key = arm(Arc::new(Counts(Arc::downgrade(&shard))).into());
-        // The end takes them out one by one. In between somebody elsewhere discards the second.
+        // The end takes them out one by one. In between another thread discards the second.
         assert_eq!(shard.end(1, &mut Vec::new()), (2, Progress::More));
         shard.leave_in_batch(key);
 
@@ -148,6 +155,6 @@ mod tests {
             turned.send(shard.turn(Nanos(u64::MAX - 1), Nanos::ZERO, 100, &mut Vec::new()))
         });
         let turn = turns.recv_timeout(Duration::from_secs(30));
-        assert_eq!(turn, Ok(Turn::Ended), "it waits for itself");
+        assert_eq!(turn, Ok(ShardTurn::Ended), "it waits for itself");
     }
 }

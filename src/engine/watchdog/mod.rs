@@ -1,25 +1,29 @@
-//! The watchdog: a thread for the process that notices when nobody has turned a wheel.
+//! The watchdog: one thread for the process, which notices when nobody turns a wheel.
 //!
-//! A worker that comes from the runtime's park with something to do, and blocks, keeps the others from looking at the
-//! runtime's timers: those that are parked wait for it, not for the poller. The watchdog looks a few milliseconds
-//! after a turn that was to be made. If it was not, it wakes the driver's task, which comes to another worker; that one
-//! parks next, and turns the wheel there.
+//! Of a runtime's parked workers only one waits on the poller. The others wait for a signal. If that one worker leaves
+//! the park with something to do, and then blocks, nobody polls the runtime's timers any more. So a few milliseconds
+//! after a turn was due, the watchdog checks whether it was made: it *patrols*. If the turn was not made, the watchdog
+//! wakes the driver's task. Another worker runs this task, parks next, and turns the wheel in its park.
 //!
 //! | who | does |
 //! |---|---|
-//! | whoever arms a wheel | moves the next look, unless it lies [`SOON`] to [`LATE`] after the turn that was armed |
-//! | the thread, at the next look | wakes the tasks of wheels that were to be turned [`SOON`] ago, or before |
+//! | a thread that arms a wheel's next turn | puts the next patrol off or brings it forward, unless it lies [`SOON`] to [`LATE`] after that turn |
+//! | the watchdog's thread, at the patrol | wakes the driver's task of each wheel whose turn is late by [`SOON`] or more |
 //!
-//! So as long as wheels are turned in time the look moves on before it comes, and the thread sleeps. It ends with the
-//! last wheel that is watched.
+//! As long as wheels are turned in time, the patrol is put off before it comes, and the thread sleeps. The thread ends
+//! with the last wheel that is watched.
+//!
+//! A wheel in a runtime without an I/O driver and without timers has no other waker: for such a wheel the watchdog
+//! patrols exactly when the turn is due.
 
 #[cfg(all(feature = "timerfd", any(target_os = "linux", target_os = "android")))]
-mod look_timer;
+mod patrol_timer;
 #[cfg(not(all(feature = "timerfd", any(target_os = "linux", target_os = "android"))))]
-#[path = "look_timer_by_condvar.rs"]
-mod look_timer;
+#[path = "patrol_timer_by_condvar.rs"]
+mod patrol_timer;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod watch;
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
@@ -27,82 +31,38 @@ use std::time::{Duration, Instant};
 use std::{fmt, io, thread};
 
 use crate::wheel::tick::Nanos;
-use look_timer::LookTimer;
+use patrol_timer::PatrolTimer;
+pub(crate) use watch::Watch;
 
-/// A turn that is late by so much is looked after.
+/// A turn that is late by this much makes the watchdog wake the wheel, if it patrols then.
 const SOON: Duration = Duration::from_millis(2);
-/// It is looked after at the latest when it is late by so much.
+/// The watchdog patrols at the latest when a turn is late by this much.
 const LATE: Duration = Duration::from_millis(5);
-/// So long the thread sleeps, at least, after it has woken somebody.
+/// After it has woken a wheel, the thread sleeps at least this long.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Enough to wake a task.
+/// The thread's stack: enough to wake a task.
 const STACK_SIZE: usize = 256 * 1024;
 
-/// A wheel, to the watchdog.
+/// What the watchdog is to a wheel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Timers in the runtime's park have the wheel turned. The watchdog wakes it if a turn is late.
+    Backup,
+    /// Nothing else has the wheel turned. The watchdog wakes it for each turn, as soon as the turn is due.
+    OnlyWaker,
+}
+
+/// A wheel, as the watchdog sees it.
 pub(crate) trait Watched: Send + Sync + fmt::Debug {
-    /// When it is to be turned next, unless it is being turned, or has nothing to do.
+    /// When the next turn is due. `None` while a turn goes on, and if there is nothing to do.
     fn next_turn(&self) -> Option<Nanos>;
 
-    /// Nobody has turned it. `exactly`: because nobody else does.
-    fn wake(&self, exactly: bool);
+    /// Called when a turn is due, or late, and was not made.
+    fn wake(&self, role: Role);
 }
 
-/// What a wheel holds to be watched.
-#[derive(Debug)]
-pub(crate) struct Watch {
-    id: u64,
-    offset: Offset,
-    kind: AtomicU64,
-}
-
-/// The values of `Watch::kind`.
-const NOT_WATCHED: u64 = 0;
-const WATCHED: u64 = 1;
-const EXACTLY: u64 = 2;
-
-impl Watch {
-    /// For a wheel whose time is what `now` tells. It is not watched yet.
-    pub(crate) fn new(now: impl Fn() -> Nanos) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
-            offset: WATCHDOG.offset_of(now),
-            kind: AtomicU64::new(NOT_WATCHED),
-        }
-    }
-
-    /// Has the wheel watched from now on. `exactly`: nobody else wakes it.
-    ///
-    /// # Errors
-    /// If the operating system gives no thread, or no timer for it.
-    pub(crate) fn begin<W: Watched + 'static>(&self, wheel: &Arc<W>, exactly: bool) -> io::Result<()> {
-        let wheel: Weak<W> = Arc::downgrade(wheel);
-        WATCHDOG.add(Entry { id: self.id, wheel, offset: self.offset, exactly })?;
-        self.kind.store(if exactly { EXACTLY } else { WATCHED }, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// The wheel is to be turned at that time, as it tells from now on. Called after a sequentially consistent fence.
-    #[inline]
-    pub(crate) fn expect(&self, at: Nanos) {
-        match self.kind.load(Ordering::Relaxed) {
-            NOT_WATCHED => {}
-            EXACTLY => WATCHDOG.move_look(),
-            _ if WATCHDOG.looks_after(self.offset.by_watchdog(at)) => {}
-            _ => WATCHDOG.move_look(),
-        }
-    }
-
-    /// The wheel has ended.
-    pub(crate) fn end(&self) {
-        if self.kind.swap(NOT_WATCHED, Ordering::Relaxed) != NOT_WATCHED {
-            WATCHDOG.forget(self.id);
-        }
-    }
-}
-
-/// By how many nanoseconds a wheel's time is behind the watchdog's, which is more than 292 years for neither.
+/// How many nanoseconds the watchdog's time is ahead of a wheel's. The difference is never more than 292 years.
 #[derive(Clone, Copy, Debug)]
 struct Offset(i64);
 
@@ -111,9 +71,9 @@ impl Offset {
         Self(by_watchdog.0.wrapping_sub(by_wheel.0).cast_signed())
     }
 
-    /// The watchdog's time for a wheel's. What lies before its origin is at the origin.
+    /// The watchdog's time for a wheel's time. A time before the watchdog's origin becomes the origin.
     fn by_watchdog(self, by_wheel: Nanos) -> Nanos {
-        // The end of time is that of all clocks.
+        // `MAX` stands for never, on every clock.
         if by_wheel == Nanos::MAX { by_wheel } else { Nanos(by_wheel.0.saturating_add_signed(self.0)) }
     }
 }
@@ -123,42 +83,46 @@ static WATCHDOG: LazyLock<Watchdog> = LazyLock::new(Watchdog::new);
 struct Watchdog {
     origin: Instant,
     /// Written under the lock.
-    next_look: AtomicU64,
+    next_patrol: AtomicU64,
     state: Mutex<State>,
 }
 
 struct State {
     wheels: Vec<Entry>,
-    /// No look before this, but at wheels that nobody else wakes.
+    /// No patrol is before this time, except for wheels of which the watchdog is the only waker.
     not_before: Nanos,
-    /// There while the thread is.
-    timer: Option<Arc<LookTimer>>,
+    /// `Some` while there is a thread.
+    timer: Option<Arc<PatrolTimer>>,
 }
 
 struct Entry {
     id: u64,
     wheel: Weak<dyn Watched>,
     offset: Offset,
-    exactly: bool,
+    role: Role,
 }
 
 impl Entry {
-    /// When the wheel is to be turned.
+    /// When the wheel's next turn is due, by the watchdog's time.
     fn next_turn(&self) -> Option<Nanos> {
         Some(self.offset.by_watchdog(self.wheel.upgrade()?.next_turn()?))
     }
 
-    /// When it is to be looked after.
-    fn next_look(&self, not_before: Nanos) -> Nanos {
-        match self.next_turn() {
-            None => Nanos::MAX,
-            Some(at) if self.exactly => at,
-            Some(at) => at.after(LATE).max(not_before),
+    /// When this wheel needs the next patrol.
+    fn next_patrol(&self, not_before: Nanos) -> Nanos {
+        match (self.next_turn(), self.role) {
+            (None, _) => Nanos::MAX,
+            (Some(at), Role::OnlyWaker) => at,
+            (Some(at), Role::Backup) => at.after(LATE).max(not_before),
         }
     }
 
+    /// Whether the watchdog has to wake the wheel now.
     fn is_late(&self, now: Nanos) -> bool {
-        let soon = if self.exactly { Duration::ZERO } else { SOON };
+        let soon = match self.role {
+            Role::Backup => SOON,
+            Role::OnlyWaker => Duration::ZERO,
+        };
         self.next_turn().is_some_and(|at| at.after(soon) <= now)
     }
 }
@@ -167,7 +131,7 @@ impl Watchdog {
     fn new() -> Self {
         Self {
             origin: Instant::now(),
-            next_look: AtomicU64::new(u64::MAX),
+            next_patrol: AtomicU64::new(u64::MAX),
             state: Mutex::new(State { wheels: Vec::new(), not_before: Nanos::ZERO, timer: None }),
         }
     }
@@ -176,8 +140,8 @@ impl Watchdog {
         Nanos::from_duration(self.origin.elapsed())
     }
 
-    /// The offset of a wheel's clock. One look at each comes after the other, and in between this thread may lose its
-    /// core: then they look again. What is left makes a look late, and not early.
+    /// The offset of a wheel's clock. The two clocks are read one after the other. If this thread loses its core in
+    /// between, they are read again. An error that remains makes the watchdog late, never early.
     fn offset_of(&self, wheels_now: impl Fn() -> Nanos) -> Offset {
         const AT_ONCE: Duration = Duration::from_micros(20);
         const ATTEMPTS: usize = 10;
@@ -196,14 +160,14 @@ impl Watchdog {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code of a user's runs under the lock, so what it guards is whole.
+        // No user's code runs under the lock, so a panic cannot have left half-changed data.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn add(&'static self, entry: Entry) -> io::Result<()> {
         let mut state = self.lock();
         if state.timer.is_none() {
-            let timer = Arc::new(LookTimer::new()?);
+            let timer = Arc::new(PatrolTimer::new()?);
             let watch = {
                 let timer = timer.clone();
                 move || self.watch(&timer)
@@ -220,66 +184,68 @@ impl Watchdog {
         let mut state = self.lock();
         state.wheels.retain(|entry| entry.id != id);
         if let (true, Some(timer)) = (state.wheels.is_empty(), &state.timer) {
-            // So that the thread ends.
+            // Wakes the thread, which then ends.
             timer.set(Some(Duration::ZERO));
         }
     }
 
-    /// Whether the next look is a good one for a turn at that time.
+    /// Whether the next patrol comes at a good time for a turn at `turn`.
     #[inline]
-    fn looks_after(&self, turn: Nanos) -> bool {
-        let next_look = Nanos(self.next_look.load(Ordering::Relaxed));
-        turn.after(SOON) <= next_look && next_look <= turn.after(LATE)
+    fn patrols_in_time_for(&self, turn: Nanos) -> bool {
+        let next_patrol = Nanos(self.next_patrol.load(Ordering::Relaxed));
+        turn.after(SOON) <= next_patrol && next_patrol <= turn.after(LATE)
     }
 
-    /// Moves the next look to where the wheels need it.
+    /// Moves the next patrol to the time at which the wheels need it.
     #[cold]
-    fn move_look(&self) {
-        self.set_look(&self.lock());
+    fn move_patrol(&self) {
+        self.set_patrol(&self.lock());
     }
 
-    fn set_look(&self, state: &State) {
+    fn set_patrol(&self, state: &State) {
         let Some(timer) = &state.timer else { return };
         // The thread has been told to end.
         if state.wheels.is_empty() {
             return;
         }
         loop {
-            let looks = state.wheels.iter().map(|entry| entry.next_look(state.not_before));
-            let next_look = looks.min().unwrap_or(Nanos::MAX);
-            if self.next_look.swap(next_look.0, Ordering::Relaxed) == next_look.0 {
+            let patrols = state.wheels.iter().map(|entry| entry.next_patrol(state.not_before));
+            let next_patrol = patrols.min().unwrap_or(Nanos::MAX);
+            if self.next_patrol.swap(next_patrol.0, Ordering::Relaxed) == next_patrol.0 {
                 break;
             }
-            let delay = Duration::from_nanos(next_look.0.saturating_sub(self.now().0));
-            timer.set((next_look < Nanos::MAX).then_some(delay));
-            // Whoever arms a wheel meanwhile tells its time first and looks at this second.
+            let delay = Duration::from_nanos(next_patrol.0.saturating_sub(self.now().0));
+            timer.set((next_patrol < Nanos::MAX).then_some(delay));
+            // A thread that arms a turn meanwhile publishes the turn's time first, and reads `next_patrol` second. This
+            // thread publishes `next_patrol` first, and reads the turns' times again second. So one of them sees the
+            // other.
             fence(Ordering::SeqCst);
         }
     }
 
-    /// The thread. It runs no code of a user's.
-    fn watch(&self, timer: &LookTimer) {
+    /// What the thread does. It runs no user's code.
+    fn watch(&self, timer: &PatrolTimer) {
         loop {
             timer.wait();
             let mut state = self.lock();
             if state.wheels.is_empty() {
-                self.next_look.store(u64::MAX, Ordering::Relaxed);
+                self.next_patrol.store(u64::MAX, Ordering::Relaxed);
                 state.timer = None;
                 return;
             }
             let now = self.now();
             let late = state.wheels.iter().filter(|entry| entry.is_late(now));
-            let late: Vec<_> = late.map(|entry| (entry.wheel.clone(), entry.exactly)).collect();
-            if late.iter().any(|(_, exactly)| !exactly) {
+            let late: Vec<_> = late.map(|entry| (entry.wheel.clone(), entry.role)).collect();
+            if late.iter().any(|&(_, role)| role == Role::Backup) {
                 state.not_before = now.after(PAUSE);
             }
-            // What was set has come.
-            self.next_look.store(0, Ordering::Relaxed);
-            self.set_look(&state);
+            // The patrol that was set has come, so the next one has to be set in any case.
+            self.next_patrol.store(0, Ordering::Relaxed);
+            self.set_patrol(&state);
             drop(state);
-            for (wheel, exactly) in late {
+            for (wheel, role) in late {
                 if let Some(wheel) = wheel.upgrade() {
-                    wheel.wake(exactly);
+                    wheel.wake(role);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Wheels that are turned by nobody, or as they tell.
+//! Wheels that nobody turns, and wheels that turn when they are woken.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -7,12 +7,12 @@ use super::*;
 const HANG_GUARD: Duration = Duration::from_secs(30);
 const NEVER: u64 = u64::MAX;
 
-/// Tells by the watchdog's own time when it is to be turned.
+/// A wheel whose clock is the watchdog's own.
 #[derive(Debug)]
 struct Wheel {
     next_turn: AtomicU64,
     wakes: AtomicUsize,
-    /// Whether it is turned when it is woken.
+    /// Whether waking it turns it.
     turns: bool,
 }
 
@@ -27,8 +27,8 @@ impl Wheel {
 
     fn arm(&self, watchdog: &Watchdog, at: Nanos) {
         self.next_turn.store(at.0, Ordering::SeqCst);
-        if !watchdog.looks_after(at) {
-            watchdog.move_look();
+        if !watchdog.patrols_in_time_for(at) {
+            watchdog.move_patrol();
         }
     }
 }
@@ -38,7 +38,7 @@ impl Watched for Wheel {
         Some(Nanos(self.next_turn.load(Ordering::SeqCst))).filter(|&at| at < Nanos::MAX)
     }
 
-    fn wake(&self, _exactly: bool) {
+    fn wake(&self, _role: Role) {
         if self.turns {
             self.next_turn.store(NEVER, Ordering::SeqCst);
         }
@@ -50,9 +50,9 @@ fn watchdog() -> &'static Watchdog {
     Box::leak(Box::new(Watchdog::new()))
 }
 
-fn add(watchdog: &'static Watchdog, id: u64, wheel: &Arc<Wheel>, exactly: bool) {
+fn add(watchdog: &'static Watchdog, id: u64, wheel: &Arc<Wheel>, role: Role) {
     let wheel: Weak<Wheel> = Arc::downgrade(wheel);
-    watchdog.add(Entry { id, wheel, offset: Offset(0), exactly }).expect("a thread");
+    watchdog.add(Entry { id, wheel, offset: Offset(0), role }).expect("a thread");
 }
 
 fn wait_until(condition: impl Fn() -> bool) {
@@ -66,8 +66,8 @@ fn wait_until(condition: impl Fn() -> bool) {
 #[test]
 fn a_wheel_that_nobody_turns_is_woken_until_somebody_does() {
     let (watchdog, blocked, turned) = (watchdog(), Wheel::new(false), Wheel::new(true));
-    add(watchdog, 1, &blocked, false);
-    add(watchdog, 2, &turned, false);
+    add(watchdog, 1, &blocked, Role::Backup);
+    add(watchdog, 2, &turned, Role::Backup);
     turned.arm(watchdog, watchdog.now());
     wait_until(|| turned.wakes() == 1);
     blocked.arm(watchdog, watchdog.now());
@@ -79,7 +79,7 @@ fn a_wheel_that_nobody_turns_is_woken_until_somebody_does() {
 #[test]
 fn a_wheel_that_nobody_else_wakes_is_woken_for_each_turn_and_never_early() {
     let (watchdog, wheel) = (watchdog(), Wheel::new(true));
-    add(watchdog, 1, &wheel, true);
+    add(watchdog, 1, &wheel, Role::OnlyWaker);
     for n in 1..=5 {
         let at = watchdog.now().after(Duration::from_millis(3));
         wheel.arm(watchdog, at);
@@ -101,23 +101,23 @@ fn what_was_due_before_the_watchdog_began_is_due() {
 }
 
 #[test]
-fn a_turn_in_time_moves_the_look_on_and_a_near_one_brings_it_forward() {
+fn a_turn_in_time_puts_the_patrol_off_and_a_near_one_brings_it_forward() {
     let (watchdog, near, far) = (watchdog(), Wheel::new(false), Wheel::new(false));
-    add(watchdog, 1, &near, false);
-    add(watchdog, 2, &far, false);
+    add(watchdog, 1, &near, Role::Backup);
+    add(watchdog, 2, &far, Role::Backup);
     let hour = watchdog.now().after(Duration::from_secs(3_600));
-    let next_look = || Nanos(watchdog.next_look.load(Ordering::SeqCst));
+    let next_patrol = || Nanos(watchdog.next_patrol.load(Ordering::SeqCst));
     far.arm(watchdog, hour.after(SOON));
-    assert_eq!(next_look(), hour.after(SOON + LATE));
+    assert_eq!(next_patrol(), hour.after(SOON + LATE));
     near.arm(watchdog, hour);
-    assert_eq!(next_look(), hour.after(LATE));
+    assert_eq!(next_patrol(), hour.after(LATE));
     near.arm(watchdog, hour.after(LATE - SOON));
-    assert_eq!(next_look(), hour.after(LATE), "it is near enough");
+    assert_eq!(next_patrol(), hour.after(LATE), "it is near enough");
     near.arm(watchdog, hour.after(LATE));
-    assert_eq!(next_look(), hour.after(SOON + LATE), "the other one is next");
+    assert_eq!(next_patrol(), hour.after(SOON + LATE), "the other one is next");
     near.arm(watchdog, Nanos::MAX);
     far.arm(watchdog, Nanos::MAX);
-    assert_eq!(next_look(), Nanos::MAX, "the thread sleeps");
+    assert_eq!(next_patrol(), Nanos::MAX, "the thread sleeps");
 }
 
 #[test]
@@ -125,8 +125,8 @@ fn the_thread_ends_with_the_last_wheel_and_comes_back_with_another() {
     let watchdog = watchdog();
     for round in 0..3 {
         let wheels = [Wheel::new(true), Wheel::new(true)];
-        add(watchdog, 2 * round, &wheels[0], false);
-        add(watchdog, 2 * round + 1, &wheels[1], false);
+        add(watchdog, 2 * round, &wheels[0], Role::Backup);
+        add(watchdog, 2 * round + 1, &wheels[1], Role::Backup);
         watchdog.forget(2 * round);
         assert!(watchdog.lock().timer.is_some());
         wheels[1].arm(watchdog, watchdog.now());

@@ -76,7 +76,7 @@ impl<R: Rng> ExponentialBackoffMaker<R> {
     ///
     /// let (min, max) = (Duration::from_millis(50), Duration::from_secs(10));
     /// let made = ExponentialBackoffMaker::new(TimingWheel::new(), min, max, -0.5, HasherRng::new());
-    /// assert_eq!(made.unwrap_err().to_string(), "a jitter of -0.5: it takes from 0 to 100");
+    /// assert_eq!(made.unwrap_err().to_string(), "jitter must be 0 to 100, got -0.5");
     /// # }
     /// ```
     pub fn new(

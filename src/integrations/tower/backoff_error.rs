@@ -1,4 +1,4 @@
-//! What is wrong with the settings of a back-off.
+//! The error of a back-off's settings.
 
 use std::{error, fmt, time::Duration};
 
@@ -10,7 +10,7 @@ pub enum BackoffError {
     MaxTooShort {
         /// The longest back-off asked for.
         max: Duration,
-        /// The shortest that this may be.
+        /// The shortest allowed.
         shortest: Duration,
     },
     /// The longest back-off is shorter than the first.
@@ -24,9 +24,9 @@ pub enum BackoffError {
     Jitter {
         /// The jitter asked for.
         jitter: f64,
-        /// The smallest there is.
+        /// The smallest allowed.
         smallest: f64,
-        /// The largest there is.
+        /// The largest allowed.
         largest: f64,
     },
 }
@@ -35,14 +35,13 @@ impl fmt::Display for BackoffError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MaxTooShort { max, shortest } => {
-                write!(f, "a longest back-off of {max:?} is too short: it takes at least {shortest:?}")
+                write!(f, "longest back-off must be at least {shortest:?}, got {max:?}")
             }
-            Self::MaxBelowMin { max, min } => write!(
-                f,
-                "a longest back-off of {max:?} is too short: it takes at least the first, which is {min:?}"
-            ),
+            Self::MaxBelowMin { max, min } => {
+                write!(f, "longest back-off must be at least the first, which is {min:?}, got {max:?}")
+            }
             Self::Jitter { jitter, smallest, largest } => {
-                write!(f, "a jitter of {jitter}: it takes from {smallest} to {largest}")
+                write!(f, "jitter must be {smallest} to {largest}, got {jitter}")
             }
         }
     }

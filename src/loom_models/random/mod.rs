@@ -1,4 +1,5 @@
-//! More threads than loom can take, that do what shuttle's dice say. The invariants are those of the small models.
+//! Models with more threads than loom can take. What the threads do is random. The invariants are those of the small
+//! models.
 
 mod owners;
 
@@ -8,13 +9,13 @@ use std::task::Context;
 
 use shuttle::rand::{Rng, thread_rng};
 
+use super::alarm::{assert_not_overslept, spawn_park};
 use super::checker::{block_on, check_most, thread};
-use super::going_to_sleep::{assert_not_overslept, spawn_park};
 use super::{CountingWaker, HOUR, Parts, Route, at, register, turn};
 use crate::engine::shard::Shard;
 use crate::handle::timing_wheel::TimingWheel;
 
-/// Four who arm and cancel in three shards, the runtime's park, and the driver's task.
+/// Four threads that arm and cancel in three shards, against the runtime's park and the driver's task.
 fn driver_among_many(route: Route) -> &'static str {
     let Parts { shards, alarm, mut driver, .. } = Parts::new(route, 3);
     let shards: Arc<[_]> = shards.into();
@@ -24,7 +25,7 @@ fn driver_among_many(route: Route) -> &'static str {
             let shards = shards.clone();
             thread::spawn(move || {
                 let mut pending = Vec::new();
-                // Few, so that the earliest is seldom there early.
+                // There are few, so that the earliest timer is seldom armed early.
                 for _ in 0..thread_rng().gen_range(1..3) {
                     let shard: &Arc<Shard> = &shards[thread_rng().gen_range(0..3)];
                     let deadline = at(thread_rng().gen_range(1..=8));
@@ -51,20 +52,21 @@ fn driver_among_many(route: Route) -> &'static str {
     if has_pending { assert_not_overslept(&mut driver, &alarm, earliest) } else { "the driver sleeps" }
 }
 
-/// Fails for the reasons of the models in `going_to_sleep`.
+/// Fails for the reasons of the models in `alarm`.
 #[test]
 fn what_many_arm_is_not_overslept() {
-    // The park turns there, and nobody wakes the task.
+    // With this route the park turns, and nobody wakes the task.
     check_most(["the driver sleeps"], || driver_among_many(Route::Park));
     check_most(["the driver sleeps", "the driver has been woken"], || driver_among_many(Route::Task));
 }
 
-/// Three tasks that sleep, move and drop sleeps, a driver, and then the end. A lost wake-up is a deadlock.
+/// Three tasks that make, move and drop sleeps, against the driver, and then against the end. A lost wake-up is a
+/// deadlock.
 #[test]
 fn tasks_that_sleep_are_woken() {
     check_most(["all went on"], || {
         let Parts { shards, driven, alarm, driver } = Parts::new(Route::Park, 1);
-        // It would end the wheel as it is dropped.
+        // Dropping the driver would end the wheel.
         std::mem::forget(driver);
         let shard = shards[0].clone();
         let wheel = TimingWheel::from_parts(shards, driven, alarm, None);
@@ -94,15 +96,15 @@ async fn sleep_again_and_again(wheel: &TimingWheel) {
         match thread_rng().gen_range(0..4) {
             0 => drop(sleep),
             1 => {
-                // Begun, moved, and then awaited by another waker.
+                // The sleep is polled, moved, and then awaited by another waker.
                 let waker = CountingWaker::new().into();
-                if sleep.poll_elapsed(&mut Context::from_waker(&waker)).is_pending() {
+                if sleep.poll_try_wait(&mut Context::from_waker(&waker)).is_pending() {
                     Pin::new(&mut sleep).reset_after(HOUR * thread_rng().gen_range(1..12));
                 }
-                let _ended = std::future::poll_fn(|cx| sleep.poll_elapsed(cx)).await;
+                let _ended = std::future::poll_fn(|cx| sleep.poll_try_wait(cx)).await;
             }
             _ => {
-                let _ended = std::future::poll_fn(|cx| sleep.poll_elapsed(cx)).await;
+                let _ended = std::future::poll_fn(|cx| sleep.poll_try_wait(cx)).await;
             }
         }
     }

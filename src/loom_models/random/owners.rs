@@ -1,4 +1,4 @@
-//! Timers of many owners, who arm, move, drop and take them over, against the driver and the end.
+//! Many owners that arm, move, drop and take over timers, against the driver and the end.
 
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::wheel::Key;
 /// Up to two overflow levels.
 const LAST_HOUR: u32 = 100;
 
-/// How far a wheel has come. Not the checker's, as it only watches.
+/// How far a wheel has come. These are not the checker's atomics, because they only watch.
 #[derive(Default)]
 struct Watch {
     hour: AtomicU32,
@@ -26,7 +26,7 @@ struct Watch {
     taken_over: AtomicBool,
 }
 
-/// A timer that watches when it is woken.
+/// The waker of a timer, which watches when it is woken.
 struct Watched {
     watch: Arc<Watch>,
     deadline: AtomicU32,
@@ -44,7 +44,7 @@ impl Wake for Watched {
     }
 }
 
-/// What its owner knows of a timer.
+/// What an owner knows of its timer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Known {
     Pending,
@@ -82,9 +82,9 @@ impl Owner {
                 let found = self.shard.cancel(timer.key, at(timer.deadline)).is_some();
                 timer.known = if found { Known::Cancelled } else { Known::Woken };
                 let is_gone = self.shard.set_waker(timer.key, Waker::noop().clone()).is_err();
-                assert!(is_gone, "it was to be gone when it was cancelled");
+                assert!(is_gone, "it is not gone though it was cancelled");
             }
-            // A bound has to be kept to exactly.
+            // A wheel with a bound leaves no leftovers.
             1 if !self.has_bound => {
                 if thread_rng().gen_bool(0.3) {
                     self.shard.leave_in_batch(timer.key);
@@ -95,7 +95,7 @@ impl Owner {
             }
             _ => {
                 let to = thread_rng().gen_range(1..LAST_HOUR);
-                // Until it is known to have been moved it may fire at either.
+                // Until the owner knows whether it was moved, it may fire at either deadline.
                 timer.timer.deadline.store(to.min(timer.deadline), Ordering::Relaxed);
                 let moved = if to >= timer.deadline {
                     self.shard.postpone(timer.key, at(to))
@@ -126,14 +126,14 @@ impl Owner {
         let waker: Waker = timer.clone().into();
         match self.shard.register_or_take_over(at(0), at(deadline), waker.clone()) {
             Ok(Some(key)) => self.timers.push(Owned { key, deadline, timer, waker, known: Known::Pending }),
-            // The wheel has passed it meanwhile.
+            // The wheel has passed the deadline meanwhile.
             Ok(None) => assert!(self.watch.hour.load(Ordering::Relaxed) >= deadline),
             Err(error) if error.is_at_capacity() => assert!(self.has_bound),
             Err(_) => assert!(self.watch.is_ending.load(Ordering::Relaxed)),
         }
     }
 
-    /// As the task of the timer that was discarded last.
+    /// Arms a timer as the task of the timer that was discarded last does. Returns whether it took that one over.
     fn take_over(&mut self, deadline: u32) -> bool {
         let Some(last) = self.timers.last_mut().filter(|last| last.known == Known::Discarded) else {
             return false;
@@ -147,7 +147,7 @@ impl Owner {
             return false;
         };
         watched.store(deadline, Ordering::Relaxed);
-        // What was taken over did not fire before.
+        // A timer that was taken over has not fired before.
         (last.key, last.deadline, last.known) = (key, deadline, Known::Pending);
         self.watch.taken_over.store(true, Ordering::Relaxed);
         true
@@ -221,7 +221,7 @@ fn owners_at_work() -> &'static str {
     }
 }
 
-/// Fails for the reasons of the models in `firing` and `spare_entry`.
+/// Fails for the reasons of the models in `firing` and `leftovers`.
 #[test]
 fn timers_of_many_owners_fire_once_in_time_or_are_cancelled() {
     check_most(["it ended", "it went on", "one took over"], owners_at_work);

@@ -1,4 +1,4 @@
-//! Instants in nanoseconds, without std's subtraction.
+//! Converting instants to nanoseconds, without std's subtraction.
 
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
@@ -11,8 +11,8 @@ const NANOS_IN_A_SECOND: u64 = 1_000_000_000;
 
 /// The seconds and nanoseconds of which an [`Instant`] is made.
 ///
-/// std tells them to nobody but a hasher, and that is not documented, so an [`Origin`] tries whether it is so. What is
-/// gained: subtraction is a call into std and takes some 60 instructions, and one is needed for each timer.
+/// std shows these parts only to a hasher. It does not document this, so an [`Origin`] tries whether it is so. The
+/// gain: std's subtraction is a call of some 60 instructions, and each timer needs one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Parts {
     seconds: i64,
@@ -28,7 +28,7 @@ impl Parts {
     }
 }
 
-/// Takes what each platform's instants have: signed or unsigned seconds, and nanoseconds.
+/// Takes the parts that instants have, on whatever platform: signed or unsigned seconds, and nanoseconds.
 impl Hasher for Parts {
     #[inline]
     fn write_i64(&mut self, seconds: i64) {
@@ -45,7 +45,7 @@ impl Hasher for Parts {
         self.nanos = nanos;
     }
 
-    /// Anything else is none of them.
+    /// Instants that hash anything else are not made of these parts.
     fn write(&mut self, _bytes: &[u8]) {
         *self = Self::default();
     }
@@ -55,18 +55,18 @@ impl Hasher for Parts {
     }
 }
 
-/// An instant from which others are counted.
+/// The instant from which a clock counts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
     instant: Instant,
-    /// None if instants are not made of them.
+    /// `None` if instants are not made of such parts.
     parts: Option<Parts>,
 }
 
 impl Origin {
     pub(super) fn new(instant: Instant) -> Self {
         let counted = Self { instant, parts: Some(Parts::of(instant)) };
-        // To the second and back, a carry, and some of each part.
+        // These cross a second, carry from one part to the other, and change each part alone.
         let tried = [0, 1, 999_999_999, 1_000_000_000, 1_999_999_999, 86_400_123_456_789, u64::MAX / 2];
         let agrees = tried.into_iter().map(Duration::from_nanos).all(|since| {
             [instant.checked_add(since), instant.checked_sub(since)]
@@ -81,13 +81,14 @@ impl Origin {
         self.instant
     }
 
-    /// Where an instant lies: what is before the origin is at the origin, what is beyond reach at `MAX`.
+    /// The nanoseconds from the origin to `instant`: zero if `instant` is before the origin, `MAX` if it is beyond
+    /// reach.
     #[inline]
     pub(super) fn nanos(self, instant: Instant) -> Nanos {
         let Some(origin) = self.parts else { return self.nanos_by_std(instant) };
         let parts = Parts::of(instant);
         match u64::try_from(parts.seconds.wrapping_sub(origin.seconds)) {
-            // Less by a second than what 64 bits hold, for the nanoseconds.
+            // A second less than 64 bits hold leaves room for the nanoseconds.
             Ok(seconds) if seconds < u64::MAX / NANOS_IN_A_SECOND => {
                 let since_second = seconds * NANOS_IN_A_SECOND + u64::from(parts.nanos);
                 Nanos(since_second.saturating_sub(origin.nanos.into()))
@@ -129,7 +130,7 @@ mod tests {
     fn instants_about_the_last_that_64_bits_hold_are_as_std_counts_them() {
         let origin = Origin::new(Instant::now());
         let last = u64::MAX / NANOS_IN_A_SECOND;
-        // Whatever the origin's nanoseconds are, one of these takes it past the end without another second.
+        // Whatever the origin's nanoseconds are, one of these passes the end without a carry into the seconds.
         for since in
             [last - 1, last].into_iter().flat_map(|seconds| [0, 250, 500, 750].map(|ms| (seconds, ms)))
         {
@@ -146,7 +147,7 @@ mod tests {
             let base = Instant::now();
             let instant = |seconds, nanos: u32| base.checked_add(Duration::new(seconds, nanos % 1_000_000_000));
             let origin = Origin::new(instant(from.0.into(), from.1).expect("136 years at the most"));
-            // Of all sizes.
+            // The shift makes times of all magnitudes.
             for shift in [0, 24, 32, 40] {
                 if let Some(instant) = instant(to.0 >> shift, to.1) {
                     prop_assert_eq!(origin.nanos(instant), origin.nanos_by_std(instant));

@@ -1,5 +1,5 @@
-//! The locks and atomics of the concurrent part, or the model checker's in a build with `--cfg loom`: loom's own, or
-//! shuttle's with `--cfg shuttle` too.
+//! The locks and atomics of the concurrent part. In tests built with `--cfg loom` they are the model checker's: loom's,
+//! or with `--cfg shuttle` too, shuttle's.
 
 mod references;
 mod short_lock;
@@ -32,7 +32,7 @@ pub(crate) use std::sync::{
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
-/// loom's, with the methods of the other.
+/// loom's, with the methods of that of `futures`.
 #[cfg(all(test, loom, not(shuttle)))]
 #[derive(Debug)]
 pub(crate) struct AtomicWaker(loom::future::AtomicWaker);
@@ -56,12 +56,14 @@ impl AtomicWaker {
     }
 }
 
-/// Locks, also after a panic elsewhere: no code of a user's runs under our locks, so what they guard is whole.
+/// Locks `mutex`, even if a thread has panicked under it: no users' code runs under our locks, so what they guard is
+/// never left half changed.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// What others do not write to: a pair of cache lines, or more, of its own. Processors fetch them in pairs.
+/// A value on cache lines of its own, so that writes to its neighbours do not take them away. It has whole pairs of
+/// lines, because processors fetch lines in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct OwnLines<T>(pub(crate) T);

@@ -1,6 +1,7 @@
-//! Counting the references to what an `Arc` has.
+//! Counting the references to the value of an `Arc`.
 //!
-//! The counts are std's. A model checker does not see them, so in a model each counting and uncounting is told to it.
+//! The counts are std's, which a model checker does not see. So in a model, each counting and uncounting is also an
+//! operation on an atomic that the checker sees.
 
 use std::sync::{Arc, Weak};
 
@@ -8,7 +9,7 @@ use super::Ordering;
 #[cfg(not(all(test, loom)))]
 use super::fence;
 
-/// Uncounts a reference. Release: whoever [counts](references_to) it no more sees what was done before.
+/// Drops a reference. Release: a thread that [counts](references_to) without this reference sees what was done before.
 #[inline]
 pub(crate) fn uncount<T>(reference: Arc<T>) {
     #[cfg(all(test, loom))]
@@ -16,7 +17,7 @@ pub(crate) fn uncount<T>(reference: Arc<T>) {
     drop(reference);
 }
 
-/// How many references there are. Acquire.
+/// How many references there are. Acquire: see [`uncount`].
 pub(crate) fn references_to<T>(of: &Weak<T>) -> usize {
     #[cfg(all(test, loom))]
     IN_MODEL.fetch_add(1, Ordering::Acquire);

@@ -1,8 +1,8 @@
-//! A lock for short holds: taken by one locked instruction, let go by none.
+//! A lock for short holds. To take it is one locked instruction, to release it none.
 //!
-//! std's mutex has to find out whether somebody sleeps on it, which takes a locked instruction as it is let go. Nobody
-//! has to be woken from this one: who finds it held looks again for a while, and then sleeps for a time that is short
-//! but fixed, so that a holder that was preempted gets its turn, also where those who wait have a higher priority.
+//! std's mutex takes a locked instruction as it is released, to find out whether a thread sleeps on it. This lock wakes
+//! nobody. A thread that finds it held spins for a while, and then sleeps for a fixed, short time. So a preempted
+//! holder gets its turn, even if the waiting threads have a higher priority.
 
 #[cfg(all(test, loom))]
 use super::{Mutex, MutexGuard as Guard};
@@ -19,13 +19,13 @@ impl<T> ShortLock<T> {
         Self(Mutex::new(value))
     }
 
-    /// `None` if it is held, for who need not wait.
+    /// `None` if the lock is held.
     #[cfg(all(test, loom))]
     pub(crate) fn try_lock(&self) -> Option<ShortLockGuard<'_, T>> {
         self.0.try_lock().ok()
     }
 
-    /// `None` if it is held, for who need not wait.
+    /// `None` if the lock is held.
     #[cfg(not(all(test, loom)))]
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<ShortLockGuard<'_, T>> {
@@ -51,15 +51,15 @@ impl<T> ShortLock<T> {
     fn wait(&self) -> ShortLockGuard<'_, T> {
         use std::time::Duration;
 
-        /// Longer than the driver holds a shard: who looks so often in vain waits for a thread that does not run.
-        const LOOKS: usize = 1_000;
-        /// In the order of what a sleeping thread takes to wake.
+        /// This takes longer than the driver holds a shard. If the lock is still held then, its holder is not running.
+        const SPINS: usize = 1_000;
+        /// About as long as a sleeping thread takes to wake.
         const SLEEP: Duration = Duration::from_micros(50);
 
         loop {
-            for _ in 0..LOOKS {
+            for _ in 0..SPINS {
                 std::hint::spin_loop();
-                // Looks first, because an attempt takes the cache line away from the holder.
+                // Read before the lock is tried: an attempt takes the cache line away from the holder.
                 if !self.0.is_locked()
                     && let Some(guard) = self.0.try_lock()
                 {
@@ -79,10 +79,10 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    /// A sleep of a holder: longer than those who wait look before they sleep.
+    /// How long a holder sleeps: longer than waiting threads spin.
     const NAP: Duration = Duration::from_millis(2);
 
-    /// Adds one under the lock so many times on each of several threads. Between reading and writing, `hold` is called
+    /// Each of `threads` threads adds one under the lock, `rounds` times. Between reading and writing it calls `hold`
     /// with the number of the round.
     fn count(threads: usize, rounds: usize, hold: impl Fn(usize) + Sync) -> usize {
         let counter = ShortLock::new(0);

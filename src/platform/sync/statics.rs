@@ -1,6 +1,6 @@
-//! Statics, of a thread and of the process. A model has them anew for each order of its threads.
+//! Statics of a thread and of the process. In a model each execution has its own.
 
-/// Declares a thread's static and those of the process.
+/// Declares one static of each thread, and statics of the process.
 macro_rules! statics {
     (
         thread static $of_thread:ident: $thread_type:ty = $thread_value:expr;

@@ -4,23 +4,24 @@ use std::borrow::Borrow;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use super::cancelled::Cancelled;
 use super::error::WatchError;
 use super::handle::Purgatory;
-use super::operation::Watched;
+use super::listed::Listed;
 use crate::platform::contain::contained;
 
 impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
-    /// Tries the operations that are watched under `key`, the first to be watched first, and returns how many that
-    /// completed.
+    /// Tries the operations that are watched under `key`, in the order in which they were watched, and returns how many
+    /// of them this call completed.
     ///
-    /// Call it after what their conditions look at has changed: each of them is tried after that. One that another
-    /// thread is trying is left to that thread, which tries it once more, and is not counted here. If that has gone on for
-    /// 16 tries in a row, because other threads check all the time, the thread leaves the operation to its task, as
+    /// Call it after a change of what their conditions look at: each is tried after the change. If another thread is
+    /// trying an operation, that thread tries it once more, and this call does not count it. After 16 tries in a row,
+    /// because other threads check all the time, the thread leaves the operation to its task, as
     /// [`check_in_tasks`](Self::check_in_tasks) does. Operations that are added meanwhile try themselves.
     ///
     /// # Panics
-    /// Only if hashing or comparing keys does. A condition that panics is dropped, and who awaits its operation gets
-    /// the panic; a waker that panics harms nobody else.
+    /// Only if hashing or comparing keys does. A condition that panics is dropped, and whoever awaits the operation gets
+    /// the panic. A waker that panics harms nobody else.
     ///
     /// # Examples
     ///
@@ -51,18 +52,17 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     {
         let mut completed = 0;
         self.lists.each_under(key, |operation| {
-            completed += usize::from(operation.check(&self.lists));
+            completed += usize::from(operation.check());
             contained(move || drop(operation));
         });
         completed
     }
 
-    /// Has the operations that are watched under `key` tried in the tasks that await them, and returns how many those
-    /// are.
+    /// Has the operations that are watched under `key` tried in the tasks that await them, and returns how many they are.
     ///
-    /// No condition runs in this call, so unlike [`check`](Self::check) it may be called while a lock is held that
-    /// conditions take. It wakes all these tasks, also those whose conditions do not hold. An operation that nobody has
-    /// polled yet is tried at the first poll.
+    /// No condition runs in this call. So unlike [`check`](Self::check) it may be called by a thread that holds a lock
+    /// which conditions take. It wakes all these tasks, also those whose conditions do not hold. An operation that nobody
+    /// has polled yet is tried at the first poll, or at its deadline.
     ///
     /// # Panics
     /// As [`check`](Self::check).
@@ -102,11 +102,11 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
         told
     }
 
-    /// Cancels the operations that are watched under `key`, whatever other keys they have, and returns how many that
-    /// were. Their conditions are not tried again.
+    /// Cancels the operations that are watched under `key`, whatever other keys they have, and returns how many this call
+    /// cancelled. Their conditions are not tried again.
     ///
-    /// One whose condition another thread is trying completes if that holds, and is cancelled otherwise; it is not
-    /// counted.
+    /// If another thread is trying a condition, the operation completes if the condition holds, and is cancelled
+    /// otherwise. It is not counted.
     ///
     /// # Panics
     /// As [`check`](Self::check).
@@ -130,14 +130,50 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
         K: Borrow<Q>,
     {
         let mut cancelled = 0;
-        self.lists.each_under(key, |operation| self.cancel_one(operation, &mut cancelled));
+        self.lists.each_under(key, |operation| Self::cancel_one(operation, &mut cancelled));
         cancelled
     }
 
-    /// Cancels all operations, and returns how many that were, as [`cancel`](Self::cancel) does. Those that are to be
-    /// watched after that are tried, and are cancelled if they do not hold. The wheel goes on.
+    /// As [`cancel`](Self::cancel), and returns what it has cancelled: the keys of each operation, the first to be
+    /// watched first.
     ///
-    /// The end of the wheel ends them too: each future that has been polled is woken.
+    /// # Panics
+    /// As [`check`](Self::check).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    ///
+    /// let purgatory = TimingWheel::new().purgatory();
+    /// let _fetch = purgatory.watch([("topic", 3), ("client", 7)], Duration::from_secs(9), || None::<()>);
+    /// let cancelled = purgatory.cancel_and_list(&("topic", 3));
+    /// let clients = cancelled[0].keys().filter(|key| key.0 == "client");
+    /// assert_eq!(clients.collect::<Vec<_>>(), [&("client", 7)]);
+    /// # }
+    /// ```
+    pub fn cancel_and_list<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Vec<Cancelled<K>>
+    where
+        K: Borrow<Q>,
+    {
+        let mut cancelled = Vec::new();
+        self.lists.each_under(key, |operation| {
+            if operation.end(WatchError::Cancelled) {
+                cancelled.push(Cancelled::new(operation));
+            } else {
+                contained(move || drop(operation));
+            }
+        });
+        cancelled
+    }
+
+    /// Cancels all operations, and returns how many this call cancelled, as [`cancel`](Self::cancel) does. An operation
+    /// that is watched later is tried, and cancelled if its condition does not hold. The wheel goes on.
+    ///
+    /// The end of the wheel ends the operations too, and wakes their tasks.
     ///
     /// # Panics
     /// Never.
@@ -160,12 +196,12 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// ```
     pub fn shutdown(&self) -> usize {
         let mut cancelled = 0;
-        self.lists.close(|operation| self.cancel_one(operation, &mut cancelled));
+        self.lists.close(|operation| Self::cancel_one(operation, &mut cancelled));
         cancelled
     }
 
-    fn cancel_one(&self, operation: Arc<dyn Watched<K>>, cancelled: &mut usize) {
-        *cancelled += usize::from(operation.end(&self.lists, WatchError::Cancelled));
+    fn cancel_one(operation: Arc<dyn Listed<K>>, cancelled: &mut usize) {
+        *cancelled += usize::from(operation.end(WatchError::Cancelled));
         contained(move || drop(operation));
     }
 }

@@ -21,12 +21,13 @@ use crate::error::Error;
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum WatchError {
-    /// Its deadline came, and its condition did not hold.
+    /// The deadline came, and the condition did not hold.
     Expired,
     /// One of its keys was cancelled, or the purgatory was shut down.
     Cancelled,
-    /// Its timer could not run: the wheel has ended, or is full.
+    /// The timer could not run: the wheel has ended, or is full.
     CouldNotRun(Error),
 }
 
@@ -35,7 +36,7 @@ impl fmt::Display for WatchError {
         match self {
             Self::Expired => f.pad("the operation was not complete when its deadline came"),
             Self::Cancelled => f.pad("the operation was cancelled before it was complete"),
-            Self::CouldNotRun(reason) => write!(f, "the operation could not be watched: {reason}"),
+            Self::CouldNotRun(_) => f.pad("the operation could not be watched"),
         }
     }
 }
@@ -49,7 +50,7 @@ impl error::Error for WatchError {
     }
 }
 
-/// Of kind `TimedOut` if the operation has expired, otherwise of kind `Other`; with this error in it.
+/// The kind is `TimedOut` if the operation has expired, and `Other` in all other cases. The new error holds this one.
 impl From<WatchError> for io::Error {
     fn from(error: WatchError) -> Self {
         match error {

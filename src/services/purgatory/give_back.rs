@@ -1,13 +1,13 @@
-//! Where the output goes of an operation that completed for a future that is gone.
+//! Where the output of an operation goes when its future is gone.
 
 use std::sync::{Mutex, PoisonError};
 
-use super::stage::Outcome;
+use super::outcome::Outcome;
 use crate::platform::contain::contained;
 
-/// Code of a user's, which takes such an output.
+/// A user's code, which takes such an output.
 ///
-/// The lock, which nobody waits for, makes of what can be sent what can be shared too, so that a future can.
+/// Nobody ever waits for the lock. It makes code that is only `Send` also `Sync`, so that futures can be shared.
 pub(super) struct GiveBack<T>(Mutex<Box<dyn FnOnce(T) + Send>>);
 
 impl<T> GiveBack<T> {
@@ -15,7 +15,7 @@ impl<T> GiveBack<T> {
         Self(Mutex::new(Box::new(code)))
     }
 
-    /// Gives an output back. Whoever does so holds no lock, and is not to panic.
+    /// Gives an output back. The caller holds no lock. A panic of the user's code ends here.
     pub(super) fn give(self, outcome: Outcome<T>) {
         contained(move || match outcome {
             Outcome::Completed(output) => self.0.into_inner().unwrap_or_else(PoisonError::into_inner)(output),

@@ -1,4 +1,4 @@
-//! The handle, and what makes and counts operations.
+//! The handle, and what makes operations.
 
 use std::fmt;
 use std::hash::Hash;
@@ -7,34 +7,63 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::error::WatchError;
+use super::deadline::{Deadline, When};
 use super::lists::Lists;
-use super::operation::{Operation, Watched};
-use super::watch::Watch;
+use super::operation::{Operation, Tried};
+use super::watch::{Watch, result};
 use crate::handle::timing_wheel::TimingWheel;
-use crate::timers::sleep::Sleep;
+use crate::timers::tolerance::Tolerance;
 
-/// Operations that wait for a condition under keys, from [`TimingWheel::purgatory`]; what it is for is told in
-/// [`purgatory`](crate::purgatory).
+/// Operations that wait for a condition under keys, from [`TimingWheel::purgatory`]. The module
+/// [`purgatory`](crate::purgatory) tells what it is for.
 ///
 /// Cloning is cheap, and clones are the same purgatory. The lists of its keys are spread over shards, so that threads
-/// which use different keys hardly meet. Once its last handle is gone nobody can check: what is watched waits for its
-/// deadline.
+/// which use different keys seldom meet. Once the last handle is gone nobody can check: operations then wait for their
+/// deadlines.
 ///
 /// # Cost
-/// An operation that is complete at once allocates nothing and touches neither lists nor wheel. One that is watched
-/// takes three blocks of memory and its timer; it is added to the list of each key, and taken out when it ends, in
-/// logarithmic time. A check tries every operation under its key, so choose keys that few wait for.
+/// An operation that is complete at once allocates nothing and touches neither lists nor wheel. Any other takes one block
+/// of memory, or two if it has more than two keys, and a timer. It joins the list of each key, and leaves it when it
+/// ends, in constant time however long the list is. A check tries every operation under its key, so choose keys that few
+/// wait for.
 ///
 /// The idea, and the verbs, are those of Kafka's `DelayedOperationPurgatory`.
 pub struct Purgatory<K> {
     wheel: TimingWheel,
     pub(super) lists: Arc<Lists<K>>,
+    tolerance: Option<Tolerance>,
 }
 
 impl<K> Purgatory<K> {
     pub(super) fn new(wheel: TimingWheel) -> Self {
-        Self { wheel, lists: Arc::new(Lists::new()) }
+        Self { wheel, lists: Arc::new(Lists::new()), tolerance: None }
+    }
+
+    /// Lets deadlines be late, so that very many operations cost less: see [`Tolerance`]. A share is one of the delay.
+    ///
+    /// This holds for what this handle and later clones of it watch from now on. [`Watch::deadline`] tells the instant to
+    /// which a deadline was rounded up.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::{TimingWheel, Tolerance, purgatory::WatchError};
+    /// use tokio::time::Instant;
+    ///
+    /// let purgatory = TimingWheel::new().purgatory().with_tolerance(Tolerance::time(Duration::from_secs(1)));
+    /// let (start, minute) = (Instant::now(), Duration::from_secs(60));
+    /// let never = purgatory.watch(["key"], minute, || None::<()>);
+    /// assert_eq!(never.await, Err(WatchError::Expired));
+    /// assert!((minute..minute + Duration::from_secs(1)).contains(&start.elapsed()));
+    /// # }
+    /// ```
+    #[must_use = "this handle has the tolerance, and not those that it was cloned from"]
+    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
+        self.tolerance = Some(tolerance);
+        self
     }
 }
 
@@ -42,23 +71,27 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// Tries `condition` at once, and if it does not hold, watches the operation under `keys` for at most `delay` from
     /// now.
     ///
-    /// The condition returns what the operation completes with, or `None` as long as it does not hold. It is tried
-    /// again when the operation is in its lists, so that no check in between is missed, at each check, and when the
-    /// deadline has come. Once it has returned something it is dropped.
+    /// The condition returns what the operation completes with, or `None` as long as it does not hold. It is tried again
+    /// once the operation is in its lists, so that no check in between is missed, at each check, and when the deadline has
+    /// come. Once it has returned something it is dropped.
     ///
-    /// A key that is named twice counts once. With no key it can only be found to hold at the deadline. With a `delay`
-    /// of more than [583 years](crate::Sleep::deadline) it never expires.
+    /// A key that is named twice counts once. Without a key the condition is tried again only at the deadline. With a
+    /// `delay` of more than [583 years](crate::Sleep::deadline) the operation never expires.
+    ///
+    /// An operation that nobody polls expires all the same, and leaves its lists.
     ///
     /// # Precision
-    /// As [`sleep`](TimingWheel::sleep). If the condition is being tried when the deadline comes, that is waited for.
+    /// As [`sleep`](TimingWheel::sleep). If a thread is trying the condition when the deadline comes, the operation waits
+    /// for that.
     ///
     /// # Cancel safety
-    /// The operation is watched until the future is ready or dropped; that takes it out of the lists, and drops its
-    /// condition and the timer. If its condition is just being tried elsewhere, that ends first. What the condition has
-    /// returned by then is dropped, or goes where [`Watch::give_back`] says.
+    /// The operation is watched until the future is ready or dropped. Dropping the future takes the operation out of the
+    /// lists, and drops its condition and its timer. If another thread is trying the condition just then, that ends first.
+    /// What the condition has returned by then is dropped, or goes where [`Watch::give_back`] says. The block of memory,
+    /// with the keys, may stay for up to a second, as that of a dropped [`sleep`](TimingWheel::sleep).
     ///
     /// # Errors
-    /// [`WatchError`] tells why the operation did not complete.
+    /// [`WatchError`](super::WatchError) tells why the operation did not complete.
     ///
     /// # Panics
     /// If `condition` panics in this call, or while the keys are counted, hashed and compared. If it panics later, in a
@@ -82,12 +115,12 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// assert_eq!((purgatory.watched(), purgatory.delayed()), (0, 0));
     /// # }
     /// ```
-    pub fn watch<T, F>(&self, keys: impl IntoIterator<Item = K>, delay: Duration, condition: F) -> Watch<K, T>
+    pub fn watch<T, F>(&self, keys: impl IntoIterator<Item = K>, delay: Duration, condition: F) -> Watch<T>
     where
         T: Send + 'static,
         F: FnMut() -> Option<T> + Send + 'static,
     {
-        self.watch_by(keys, condition, || self.wheel.sleep(delay))
+        self.watch_by(keys, When::After(delay), condition)
     }
 
     /// As [`watch`](Self::watch), until `deadline` at the latest.
@@ -96,71 +129,48 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
         keys: impl IntoIterator<Item = K>,
         deadline: Instant,
         condition: F,
-    ) -> Watch<K, T>
+    ) -> Watch<T>
     where
         T: Send + 'static,
         F: FnMut() -> Option<T> + Send + 'static,
     {
-        self.watch_by(keys, condition, || self.wheel.sleep_until(deadline))
+        self.watch_by(keys, When::At(deadline), condition)
     }
 
-    fn watch_by<T, F>(
-        &self,
-        keys: impl IntoIterator<Item = K>,
-        mut condition: F,
-        timer: impl FnOnce() -> Sleep,
-    ) -> Watch<K, T>
+    fn watch_by<T, F>(&self, keys: impl IntoIterator<Item = K>, when: When, mut condition: F) -> Watch<T>
     where
         T: Send + 'static,
         F: FnMut() -> Option<T> + Send + 'static,
     {
-        let timer = timer();
+        let (deadline, now) = Deadline::new(&self.wheel, when, self.tolerance);
         if let Some(output) = condition() {
-            return Watch::completed(output);
+            return Watch::ended(Ok(output));
         }
-        let operation = Arc::new(Operation::new(self.lists.places(keys)));
-        let reference: Arc<dyn Watched<K>> = operation.clone();
-        if !self.lists.add(&reference) {
-            // Its condition is here, so it ends when that does not hold.
-            operation.end_untried(&self.lists, WatchError::Cancelled);
+        let operation = Arc::new(Operation::new(self.lists.clone(), self.lists.places(keys), deadline));
+        match operation.start(condition, now) {
+            Tried::Waits => Watch::watched(operation),
+            Tried::Completed | Tried::Ended => {
+                let outcome = operation.take_outcome().expect("nobody else has the future");
+                Watch::ended(result(outcome))
+            }
         }
-        operation.run(Box::new(condition), &self.lists);
-        Watch::watched(operation, self.lists.clone(), timer)
-    }
-}
-
-impl<K> Purgatory<K> {
-    /// How many places in lists are taken: of each pending operation one for each of its keys, or one if it has none.
-    ///
-    /// Exact when nothing happens meanwhile. Locks each shard for a moment, one after the other.
-    #[must_use]
-    pub fn watched(&self) -> usize {
-        self.lists.watched()
-    }
-
-    /// How many operations are pending: neither complete nor expired, cancelled or dropped.
-    ///
-    /// Exact when nothing happens meanwhile; one whose deadline has come counts until its future is polled. Locks each
-    /// shard for a moment, one after the other.
-    #[must_use]
-    pub fn delayed(&self) -> usize {
-        self.lists.delayed()
     }
 }
 
 impl<K> Clone for Purgatory<K> {
     fn clone(&self) -> Self {
-        Self { wheel: self.wheel.clone(), lists: self.lists.clone() }
+        Self { wheel: self.wheel.clone(), lists: self.lists.clone(), tolerance: self.tolerance }
     }
 }
 
 impl<K> fmt::Debug for Purgatory<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { wheel, lists: _ } = self;
+        let Self { wheel, lists, tolerance } = self;
         f.debug_struct("Purgatory")
             .field("wheel", wheel)
-            .field("watched", &self.watched())
-            .field("delayed", &self.delayed())
-            .finish_non_exhaustive()
+            .field("tolerance", tolerance)
+            .field("watched", &lists.watched())
+            .field("delayed", &lists.delayed())
+            .finish()
     }
 }

@@ -6,7 +6,7 @@ use crate::handle::timing_wheel::TimingWheel;
 impl TimingWheel {
     /// A purgatory whose operations have their deadlines on this wheel.
     ///
-    /// It may hold operations of any kinds: each has a condition and an output of its own.
+    /// It may hold operations of different kinds: each has its own condition and its own type of output.
     ///
     /// # Panics
     /// Never.

@@ -1,7 +1,7 @@
 //! An operation: its condition, who tries it, and how it ended.
 //!
-//! A condition is a user's and runs without any lock. Whoever tries it takes it out of the operation, and alone decides
-//! how the operation goes on:
+//! A condition is a user's code and runs without any lock. Whoever tries it takes it out of the operation, and alone
+//! decides how the operation goes on:
 //!
 //! | stage | the condition | next |
 //! |---|---|---|
@@ -9,66 +9,107 @@
 //! | `Tried` | with one thread | holds: `Ended`, completed. Panics: `Ended`. Does not hold: tried again if a check came meanwhile, or after [`RETRIES`] `Waiting`, for the task; else `Ended` if an end was asked for; else `Waiting` |
 //! | `Ended` | dropped | nothing: the outcome is taken by the future, or given back |
 //!
-//! Nobody waits for a thread that tries. A check leaves word that the condition has to be tried once more, as what it
-//! saw may be out of date; who wants to end the operation leaves word of that. So checks of any keys, from any threads
-//! and from within conditions, cannot lock each other out, no check is lost, and what a condition returns is never
-//! thrown away for an end that came in between.
+//! Nobody waits for a thread that tries. A check leaves word that the condition has to be tried once more, as what the
+//! thread saw may be out of date; who wants to end the operation leaves word of that. So checks of any keys, from any
+//! threads and from within conditions, cannot lock each other out, no check is lost, and what a condition returns is
+//! never thrown away for an end that came in between.
 //!
-//! The future's task is woken after the outcome is set, and when a check leaves the condition to it.
+//! The future's task is woken after the outcome is set, when a check leaves the condition to it, and at the deadline.
+//! [`expire`](super::expire) has the last.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::task::Waker;
+use std::sync::Arc;
+use std::task::Wake;
 
+use super::deadline::Deadline;
 use super::error::WatchError;
-use super::give_back::GiveBack;
-use super::lists::{Lists, Place};
-use super::stage::{Condition, Outcome, Stage, State, leave_to_task};
+use super::listed::{Listed, Place, Places};
+use super::lists::Lists;
+use super::outcome::Outcome;
+use super::stage::{End, Stage, State, leave_to_task};
 use super::trying::Trying;
 use crate::platform::contain::contained;
 use crate::platform::sync::{ShortLock, ShortLockGuard};
+use crate::wheel::{Key, Nanos};
 
 /// How often in a row whoever tries a condition tries it again because checks came meanwhile. More than a few others can
 /// only be at it if they check all the time.
 const RETRIES: usize = if cfg!(all(test, loom)) { 1 } else { 16 };
 
-/// An operation in a list, whatever it completes with.
-pub(super) trait Watched<K>: Send + Sync {
-    fn places(&self) -> &[Place<K>];
-
-    /// Tries the condition, or has it tried by whoever is at it, and returns whether this completed the operation.
-    fn check(&self, lists: &Lists<K>) -> bool;
-
-    /// Has the condition tried by the task that awaits the operation, or by whoever is at it. Returns whether it had
-    /// not ended.
-    fn check_in_task(&self) -> bool;
-
-    /// Ends the operation without trying it, and returns whether this did. If a thread is at it, it ends when that
-    /// finds that the condition does not hold.
-    fn end(&self, lists: &Lists<K>, why: WatchError) -> bool;
+/// One block of memory for all that an operation is. The lists, the future and the wheel have references to it.
+pub(super) struct Operation<K, F, T> {
+    lists: Arc<Lists<K>>,
+    places: Places<K>,
+    pub(super) deadline: Deadline,
+    pub(super) state: ShortLock<State<F, T>>,
 }
 
-pub(super) struct Operation<K, T> {
-    places: Box<[Place<K>]>,
-    state: ShortLock<State<T>>,
+/// What a try led to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tried {
+    Waits,
+    Completed,
+    /// In another way.
+    Ended,
 }
 
-impl<K, T> Operation<K, T> {
+impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
     /// The caller has its condition, as in `Tried`.
-    pub(super) fn new(places: Box<[Place<K>]>) -> Self {
-        let state = State { stage: Stage::tried(None), waker: None, is_for_task: false };
-        Self { places, state: ShortLock::new(state) }
+    pub(super) fn new(lists: Arc<Lists<K>>, places: Places<K>, deadline: Deadline) -> Self {
+        let state = State {
+            stage: Stage::tried(None),
+            waker: None,
+            entry: None,
+            is_awaited: false,
+            is_for_task: false,
+            is_due: false,
+        };
+        Self { lists, places, deadline, state: ShortLock::new(state) }
     }
 
-    /// Tries the condition, which the caller has taken, until no check has come meanwhile. Returns whether it holds.
+    /// Adds the operation, whose condition the caller has, to its lists and to the wheel, and tries it once more.
+    pub(super) fn start(self: &Arc<Self>, condition: F, now: Nanos) -> Tried
+    where
+        Self: Listed<K> + Wake + 'static,
+    {
+        let mut entry = None;
+        let end = if self.lists.add(self) {
+            match self.deadline.arm(now, self.clone().into()) {
+                Ok(armed) => {
+                    entry = armed;
+                    armed.is_none().then_some(End::Due)
+                }
+                Err(error) => Some(End::Because(WatchError::CouldNotRun(error))),
+            }
+        } else {
+            Some(End::Because(WatchError::Cancelled))
+        };
+        if let Some(end) = end {
+            // The condition is with this thread, so the operation ends when that does not hold.
+            self.state.lock().stage.leave_word(Some(end), true);
+        }
+        self.run_with(condition, entry)
+    }
+
+    /// Tries the condition, which the caller has taken, until no check has come meanwhile.
     ///
     /// Where checks come again and again, the caller is not kept: the condition is left to its task then.
-    pub(super) fn run(&self, mut condition: Condition<T>, lists: &Lists<K>) -> bool {
+    pub(super) fn run(&self, condition: F) -> Tried {
+        self.run_with(condition, None)
+    }
+
+    /// As [`run`](Self::run), for an operation whose entry its lock does not know yet.
+    #[inline]
+    fn run_with(&self, mut condition: F, entry: Option<Key>) -> Tried {
         let mut retries = 0;
         loop {
             let tried = self.try_once(&mut condition);
             let mut state = self.state.lock();
+            if entry.is_some() {
+                state.entry = entry;
+            }
             let Stage::Tried { again, end, .. } = &mut state.stage else {
                 unreachable!("it goes on only by who has its condition");
             };
@@ -82,32 +123,33 @@ impl<K, T> Operation<K, T> {
                 Ok(None) if *again => {
                     state.stage = Stage::Waiting(condition);
                     leave_to_task(state);
-                    return false;
+                    return Tried::Waits;
                 }
                 Ok(None) => match *end {
-                    Some(why) => Outcome::Unmet(why),
+                    Some(end) => Outcome::Unmet(self.why(end)),
                     None => {
                         state.stage = Stage::Waiting(condition);
-                        return false;
+                        return Tried::Waits;
                     }
                 },
                 Err(panic) => Outcome::Panicked(panic),
             };
-            let is_completed = matches!(outcome, Outcome::Completed(_));
-            self.finish(state, outcome, lists);
+            let tried =
+                if matches!(outcome, Outcome::Completed(_)) { Tried::Completed } else { Tried::Ended };
+            self.finish(state, outcome);
             contained(move || drop(condition));
-            return is_completed;
+            return tried;
         }
     }
 
-    fn try_once(&self, condition: &mut Condition<T>) -> Result<Option<T>, Box<dyn Any + Send>> {
+    fn try_once(&self, condition: &mut F) -> Result<Option<T>, Box<dyn Any + Send>> {
         let _trying = Trying::begin(ptr::from_ref(self).addr());
         // It is not called again after a panic.
         catch_unwind(AssertUnwindSafe(condition))
     }
 
-    /// Takes the condition to try it. If that is with a thread, leaves word there: to end, or else to try again.
-    fn take_condition(&self, end: Option<WatchError>) -> Option<Condition<T>> {
+    /// Takes the condition to try it. If a thread has it, leaves word there: to end, or else to try again.
+    pub(super) fn take_condition(&self, end: Option<End>) -> Option<F> {
         let is_own = self.is_tried_here();
         let mut state = self.state.lock();
         if !matches!(state.stage, Stage::Waiting(_)) {
@@ -121,22 +163,42 @@ impl<K, T> Operation<K, T> {
         }
     }
 
-    /// Whether it is tried by this thread, and calls this.
+    fn why(&self, end: End) -> WatchError {
+        match end {
+            End::Due => self.deadline.why(),
+            End::Because(why) => why,
+        }
+    }
+
+    /// Whether this thread is trying it, so that the condition itself calls this.
     fn is_tried_here(&self) -> bool {
         Trying::is(ptr::from_ref(self).addr())
     }
 
     /// For who has the condition: sets the outcome, and tells the task.
-    fn finish(&self, mut state: ShortLockGuard<'_, State<T>>, outcome: Outcome<T>, lists: &Lists<K>) {
-        let mut outcome = Some(outcome);
-        let unclaimed = match &mut state.stage {
-            Stage::Tried { give_back: give_back @ Some(_), .. } => give_back.take().zip(outcome.take()),
-            _ => None,
+    // Inlined, because the outcome is written a moment before: to read it as a whole the processor would have to wait.
+    #[inline(always)]
+    fn finish(&self, mut state: ShortLockGuard<'_, State<F, T>>, outcome: Outcome<T>) {
+        let give_back = match &mut state.stage {
+            Stage::Tried { give_back, .. } => give_back.take(),
+            Stage::Waiting(_) | Stage::Ended(_) => None,
         };
-        state.stage = Stage::Ended(outcome);
-        let waker = state.waker.take();
+        let unclaimed = match give_back {
+            None => {
+                state.stage = Stage::Ended(Some(outcome));
+                None
+            }
+            Some(give_back) => {
+                state.stage = Stage::Ended(None);
+                Some((give_back, outcome))
+            }
+        };
+        let (waker, entry) = (state.waker.take(), state.entry);
         drop(state);
-        lists.remove(&self.places);
+        self.lists.remove(self.places.as_slice());
+        if let Some(key) = entry {
+            self.deadline.disarm(key);
+        }
         if let Some(waker) = waker {
             contained(|| waker.wake());
         }
@@ -145,30 +207,11 @@ impl<K, T> Operation<K, T> {
         }
     }
 
-    /// The outcome, if there is one; otherwise `waker` is woken when there is. Tries the condition if that was left to
-    /// the task.
-    pub(super) fn poll(&self, waker: &Waker, lists: &Lists<K>) -> Option<Outcome<T>> {
-        let mut clone = None;
-        let is_for_task = loop {
-            let mut state = self.state.lock();
-            if let Stage::Ended(outcome) = &mut state.stage {
-                return outcome.take();
-            }
-            if clone.is_some() {
-                std::mem::swap(&mut state.waker, &mut clone);
-            } else if !state.waker.as_ref().is_some_and(|current| current.will_wake(waker)) {
-                // A clone is made, and the one before dropped, without the lock.
-                drop(state);
-                clone = Some(waker.clone());
-                continue;
-            }
-            break std::mem::take(&mut state.is_for_task);
-        };
-        if is_for_task && let Some(condition) = self.take_condition(None) {
-            self.run(condition, lists);
-            return self.take_outcome();
+    /// Tries it a last time, in another task than the one that awaits it.
+    pub(super) fn try_last(&self) {
+        if let Some(condition) = self.take_condition(Some(End::Due)) {
+            self.run(condition);
         }
-        None
     }
 
     /// The outcome, if there is one.
@@ -179,60 +222,28 @@ impl<K, T> Operation<K, T> {
         }
     }
 
-    /// Tries it a last time. No outcome means that another thread is at it, and will wake the task.
-    pub(super) fn try_last(&self, lists: &Lists<K>, why: WatchError) -> Option<Outcome<T>> {
-        if let Some(condition) = self.take_condition(Some(why)) {
-            self.forget_waker();
-            self.run(condition, lists);
-        }
-        self.take_outcome()
-    }
-
-    pub(super) fn end_untried(&self, lists: &Lists<K>, why: WatchError) -> bool {
-        let Some(condition) = self.take_condition(Some(why)) else { return false };
-        self.finish(self.state.lock(), Outcome::Unmet(why), lists);
+    pub(super) fn end_untried(&self, end: End) -> bool {
+        let Some(condition) = self.take_condition(Some(end)) else { return false };
+        self.finish(self.state.lock(), Outcome::Unmet(self.why(end)));
         contained(move || drop(condition));
         true
     }
 
-    /// Its future is dropped. What it has completed with is given back, if somebody wants that; by the thread that tries
-    /// it, if one does and finds that it holds.
-    pub(super) fn withdraw(&self, lists: &Lists<K>, give_back: Option<GiveBack<T>>) {
-        self.forget_waker();
-        if self.end_untried(lists, WatchError::Cancelled) {
-            return;
-        }
-        let Some(give_back) = give_back else { return };
-        let mut state = self.state.lock();
-        let outcome = match &mut state.stage {
-            Stage::Ended(outcome) => outcome.take(),
-            Stage::Tried { give_back: place, .. } => {
-                *place = Some(give_back);
-                return;
-            }
-            Stage::Waiting(_) => unreachable!("an end was asked for"),
-        };
-        drop(state);
-        if let Some(outcome) = outcome {
-            give_back.give(outcome);
-        }
-    }
-
     /// The task is here, and need not be woken.
-    fn forget_waker(&self) {
+    pub(super) fn forget_waker(&self) {
         let waker = self.state.lock().waker.take();
         // If it panics the operation has to end all the same.
         contained(move || drop(waker));
     }
 }
 
-impl<K: Send + Sync, T: Send> Watched<K> for Operation<K, T> {
+impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Operation<K, F, T> {
     fn places(&self) -> &[Place<K>] {
-        &self.places
+        self.places.as_slice()
     }
 
-    fn check(&self, lists: &Lists<K>) -> bool {
-        self.take_condition(None).is_some_and(|condition| self.run(condition, lists))
+    fn check(&self) -> bool {
+        self.take_condition(None).is_some_and(|condition| self.run(condition) == Tried::Completed)
     }
 
     fn check_in_task(&self) -> bool {
@@ -246,7 +257,7 @@ impl<K: Send + Sync, T: Send> Watched<K> for Operation<K, T> {
         true
     }
 
-    fn end(&self, lists: &Lists<K>, why: WatchError) -> bool {
-        self.end_untried(lists, why)
+    fn end(&self, why: WatchError) -> bool {
+        self.end_untried(End::Because(why))
     }
 }

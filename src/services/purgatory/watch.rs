@@ -10,89 +10,70 @@ use futures::future::FusedFuture;
 use tokio::task::coop;
 use tokio::time::Instant;
 
+use super::awaited::Awaited;
 use super::error::WatchError;
 use super::give_back::GiveBack;
-use super::lists::Lists;
-use super::operation::Operation;
-use super::stage::Outcome;
-use crate::timers::sleep::Sleep;
+use super::outcome::Outcome;
 
-/// The future of [`Purgatory::watch`](crate::Purgatory::watch): what its operation completes with, or why it did not.
+/// The future of [`Purgatory::watch`](crate::Purgatory::watch): what the operation completes with, or why it did not.
 ///
-/// The operation is watched as long as this is there, polled or not; but only a poll finds that its deadline has come.
-/// Dropping it takes the operation out of every list and its timer out of the wheel. It is `Unpin`, and may be polled
-/// on any thread, in any runtime or executor.
+/// The operation is watched as long as its future is there, polled or not. Dropping the future takes the operation out of
+/// every list and its timer out of the wheel. It is `Unpin`, and may be polled on any thread, in any runtime or executor.
 ///
 /// # Cancel safety
 /// A check may complete the operation before its future is polled. A future that is dropped in between, as by
 /// `select!`, drops what the condition returned. Where that must not be lost, such as an item that the condition has
-/// taken from a queue, say with [`give_back`](Self::give_back) where it goes. A wait by `&mut watch` that is dropped
-/// loses nothing.
+/// taken from a queue, say with [`give_back`](Self::give_back) where it goes. Dropping `&mut watch` loses nothing.
 ///
 /// # Panics
-/// If it is polled again after it was ready. If its condition panics: that poll does too, or the one that comes after
-/// the check.
+/// If it is polled again after it was ready. If the condition panics: in that poll, or in the next one after the check
+/// that tried the condition.
 #[must_use = "dropping it withdraws the operation"]
-pub struct Watch<K, T> {
-    state: State<K, T>,
+pub struct Watch<T> {
+    state: State<T>,
     give_back: Option<GiveBack<T>>,
 }
 
-enum State<K, T> {
+enum State<T> {
     /// Before anybody polled.
     Ended(Result<T, WatchError>),
     Watched {
-        operation: Arc<Operation<K, T>>,
-        lists: Arc<Lists<K>>,
-        timer: Sleep,
+        operation: Arc<dyn Awaited<T>>,
+        is_polled: bool,
     },
     /// The outcome was returned.
     Returned,
 }
 
 /// Nothing points into it.
-impl<K, T> Unpin for Watch<K, T> {}
+impl<T> Unpin for Watch<T> {}
 
-impl<K, T> Watch<K, T> {
-    pub(super) const fn completed(output: T) -> Self {
-        Self { state: State::Ended(Ok(output)), give_back: None }
+impl<T> Watch<T> {
+    pub(super) const fn ended(result: Result<T, WatchError>) -> Self {
+        Self { state: State::Ended(result), give_back: None }
     }
-}
 
-impl<K: Send + Sync, T: Send> Watch<K, T> {
-    /// An operation that was tried once it was in its lists.
-    pub(super) fn watched(operation: Arc<Operation<K, T>>, lists: Arc<Lists<K>>, timer: Sleep) -> Self {
-        let state = match operation.take_outcome() {
-            Some(outcome) => State::Ended(result(outcome)),
-            None => State::Watched { operation, lists, timer },
-        };
-        Self { state, give_back: None }
+    pub(super) fn watched(operation: Arc<dyn Awaited<T>>) -> Self {
+        Self { state: State::Watched { operation, is_polled: false }, give_back: None }
     }
 
     fn poll_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, WatchError>> {
-        let State::Watched { operation, lists, timer } = &mut self.state else {
-            return match std::mem::replace(&mut self.state, State::Returned) {
-                State::Ended(result) => Poll::Ready(result),
-                _ => panic!("a `Watch` was polled after it was ready"),
-            };
-        };
-        let mut outcome = operation.poll(cx.waker(), lists);
-        if outcome.is_none() {
-            let why = match ready!(timer.poll_elapsed(cx)) {
-                Ok(()) => WatchError::Expired,
-                Err(error) => WatchError::CouldNotRun(error),
-            };
-            outcome = operation.try_last(lists, why);
+        if let State::Watched { operation, is_polled } = &mut self.state {
+            let is_first = !std::mem::replace(is_polled, true);
+            let Some(outcome) = operation.poll(cx.waker(), is_first) else { return Poll::Pending };
+            self.state = State::Returned;
+            return Poll::Ready(result(outcome));
         }
-        let Some(outcome) = outcome else { return Poll::Pending };
-        self.state = State::Returned;
-        Poll::Ready(result(outcome))
+        match std::mem::replace(&mut self.state, State::Returned) {
+            State::Ended(result) => Poll::Ready(result),
+            _ => panic!("a `Watch` was polled after it was ready"),
+        }
     }
 }
 
 /// # Panics
 /// With the panic of the condition.
-fn result<T>(outcome: Outcome<T>) -> Result<T, WatchError> {
+pub(super) fn result<T>(outcome: Outcome<T>) -> Result<T, WatchError> {
     match outcome {
         Outcome::Completed(output) => Ok(output),
         Outcome::Unmet(why) => Err(why),
@@ -100,13 +81,13 @@ fn result<T>(outcome: Outcome<T>) -> Result<T, WatchError> {
     }
 }
 
-impl<K, T> Watch<K, T> {
+impl<T> Watch<T> {
     /// Has `code` take what the operation completes with, if this future is dropped before it returns that.
     ///
-    /// So an item that the condition has taken out of a queue can be put back, and the queue's key be checked for those
-    /// that still wait. `code` is called at most once: by whoever drops the future, or, if another thread is trying the
-    /// condition then, by that thread, should it hold. No lock of the purgatory's is held. Called again, this replaces
-    /// the code before. If `code` panics, the panic hook reports it, and nothing else happens.
+    /// This way an item that the condition has taken out of a queue can be put back, and the queue's key be checked for
+    /// operations that still wait. `code` is called at most once. Whoever drops the future calls it; or, if another thread
+    /// is trying the condition then, that thread does, should the condition hold. No lock of the purgatory is held. A
+    /// second call of this method replaces the code. If `code` panics, the panic hook reports it, and nothing else happens.
     ///
     /// # Examples
     ///
@@ -144,17 +125,17 @@ impl<K, T> Watch<K, T> {
         self
     }
 
-    /// When the operation expires; `None` if it has ended before it needed a deadline, or if this has returned.
+    /// When the operation expires; `None` once it has ended.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         match &self.state {
-            State::Watched { timer, .. } => Some(timer.deadline()),
+            State::Watched { operation, .. } => operation.deadline(),
             State::Ended(_) | State::Returned => None,
         }
     }
 }
 
-impl<K: Send + Sync, T: Send> Future for Watch<K, T> {
+impl<T> Future for Watch<T> {
     type Output = Result<T, WatchError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -166,17 +147,17 @@ impl<K: Send + Sync, T: Send> Future for Watch<K, T> {
     }
 }
 
-impl<K: Send + Sync, T: Send> FusedFuture for Watch<K, T> {
+impl<T> FusedFuture for Watch<T> {
     fn is_terminated(&self) -> bool {
         matches!(self.state, State::Returned)
     }
 }
 
-impl<K, T> Drop for Watch<K, T> {
+impl<T> Drop for Watch<T> {
     fn drop(&mut self) {
         let give_back = self.give_back.take();
         match std::mem::replace(&mut self.state, State::Returned) {
-            State::Watched { operation, lists, timer: _ } => operation.withdraw(&lists, give_back),
+            State::Watched { operation, .. } => operation.withdraw(give_back),
             State::Ended(Ok(output)) => {
                 if let Some(give_back) = give_back {
                     give_back.give(Outcome::Completed(output));
@@ -187,7 +168,7 @@ impl<K, T> Drop for Watch<K, T> {
     }
 }
 
-impl<K, T> fmt::Debug for Watch<K, T> {
+impl<T> fmt::Debug for Watch<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
             State::Ended(_) => "ended",

@@ -1,4 +1,4 @@
-//! What a wheel tells as it happens: events of the crate `tracing` with the feature of that name, nothing without it.
+//! Events: those of the crate `tracing` with the feature of that name, none without it.
 
 #[cfg(feature = "tracing")]
 mod with_tracing;

@@ -1,6 +1,8 @@
-//! With the feature `tracing`. Subscribers are a user's code: they are called when no lock is held, and a panic of
-//! theirs does not reach whoever tells. Who refuses a timer may hold locks, a job's or one round many jobs, so that is
-//! noted, and told by the driver's task.
+//! With the feature `tracing`.
+//!
+//! Subscribers are users' code. They are called under no lock, and their panics do not reach the caller. A thread that
+//! refuses a timer may hold locks, that of a job or one that guards many jobs. So it only notes the refusal, and the
+//! driver's task reports it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -13,17 +15,17 @@ use crate::platform::contain::contained;
 
 const TARGET: &str = "timingwheel";
 
-/// How often what may happen very often is told, by std's clock.
+/// The shortest time from one report to the next of something that may happen very often, by std's clock.
 const SELDOM: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct Events {
     refused: Seldom,
-    /// Whether the driver's task is to tell of a refusal.
+    /// Whether the driver's task has to report a refusal.
     has_refused: AtomicBool,
     stalled: Seldom,
     waker_panicked: Seldom,
-    /// How many timers were pending in the shards that have ended.
+    /// How many timers were pending in shards that have ended.
     pending_at_end: AtomicUsize,
     has_ended: AtomicBool,
 }
@@ -53,20 +55,25 @@ impl Events {
         );
     }
 
-    /// A timer was refused. Tells whether the driver's task has to be woken, to tell of it.
+    /// A timer was refused. Returns whether the caller has to wake the driver's task, which then reports it.
     pub(crate) fn refused(&self) -> bool {
-        let is_told = self.refused.is_time();
-        if is_told {
-            // Relaxed: to wake the task is a release, and it acquires before it looks.
+        let has_to_tell = self.refused.begin_report();
+        if has_to_tell {
+            // Relaxed: waking the task is a release, and the task acquires before it reads this.
             self.has_refused.store(true, Ordering::Relaxed);
         }
-        is_told
+        has_to_tell
     }
 
-    /// For the driver's task, while it holds no lock: tells of a refusal, if that is to be. So many were so far.
+    /// For the driver's task, while it holds no lock: reports a refusal if there is one to report. `refused` counts all
+    /// refusals so far.
     pub(crate) fn tell_refused(&self, wheel: &str, refused: impl FnOnce() -> u64) {
-        // One load where there is nothing to tell.
-        if self.has_refused.load(Ordering::Relaxed) && self.has_refused.swap(false, Ordering::Relaxed) {
+        // A single load if there is nothing to report.
+        if !self.has_refused.load(Ordering::Relaxed) {
+            return;
+        }
+        let is_mine_to_tell = self.has_refused.swap(false, Ordering::Relaxed);
+        if is_mine_to_tell {
             let refused = refused();
             contained(|| warn!(target: TARGET, wheel, refused, "a timing wheel is full and refuses a timer"));
         }
@@ -81,21 +88,22 @@ impl Events {
             .tell(|| error!(target: TARGET, wheel, panicked, "a waker panicked as a timing wheel woke it"));
     }
 
-    /// A shard ends, with so many timers pending.
+    /// A shard ends with `pending` timers.
     pub(crate) fn shard_ends(&self, pending: usize) {
         self.pending_at_end.fetch_add(pending, Ordering::Relaxed);
     }
 
-    /// All shards have ended. Told once, by whoever finds that first.
+    /// All shards have ended. Only the first call reports it.
     pub(crate) fn ended(&self, wheel: &str) {
-        if !self.has_ended.swap(true, Ordering::Relaxed) {
+        let is_told = self.has_ended.swap(true, Ordering::Relaxed);
+        if !is_told {
             let pending = self.pending_at_end.load(Ordering::Relaxed);
             contained(|| debug!(target: TARGET, wheel, pending, "a timing wheel has ended"));
         }
     }
 }
 
-/// What is told at most once in a while, for when it happens again and again.
+/// Something that may happen again and again, and is reported once in [`SELDOM`] at most.
 #[derive(Debug, Default)]
 struct Seldom {
     last: Mutex<Option<std::time::Instant>>,
@@ -103,13 +111,13 @@ struct Seldom {
 
 impl Seldom {
     fn tell(&self, event: impl FnOnce()) {
-        if self.is_time() {
+        if self.begin_report() {
             contained(event);
         }
     }
 
-    /// Whether it is time to tell it again, for who does so then.
-    fn is_time(&self) -> bool {
+    /// Whether the last report is long enough ago for another. If so, the caller has to make it: it counts from now on.
+    fn begin_report(&self) -> bool {
         let now = stopwatch();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let is_time = last.is_none_or(|last| now.saturating_duration_since(last) >= SELDOM);

@@ -7,6 +7,7 @@ use super::schedule::Schedule;
 use crate::handle::runtime_wheel::with_current;
 use crate::handle::timing_wheel::TimingWheel;
 use crate::timers::sleep::Sleep;
+use crate::timers::tolerance::Tolerance;
 use crate::wheel::Resolution;
 
 impl TimingWheel {
@@ -56,7 +57,13 @@ impl<T> DelayQueue<T> {
         const MILLISECOND: Duration = Duration::from_millis(1);
         // As good as any until the wheel is known.
         let resolution = Resolution::new(MILLISECOND).expect("not zero");
-        Self { schedule: Schedule::new(resolution), sleep: None, stays: false, told_empty: None }
+        Self {
+            schedule: Schedule::new(resolution),
+            sleep: None,
+            stays: false,
+            told_empty: None,
+            tolerance: Duration::ZERO,
+        }
     }
 
     /// An empty queue with room for so many items, otherwise as [`new`](Self::new).
@@ -69,6 +76,38 @@ impl<T> DelayQueue<T> {
         let mut queue = Self::new();
         queue.reserve(capacity);
         queue
+    }
+
+    /// With a tolerance: items may be handed out late, by less than `tolerance`, and then together with others that are due
+    /// by then. Their order and their [deadlines](Self::deadline) stay as they are. A queue that is busy is woken less
+    /// often by that: see [`Tolerance`], of which this is one by time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use futures::StreamExt;
+    /// use timingwheel::time::{DelayQueue, Duration, Instant};
+    ///
+    /// let start = Instant::now();
+    /// let mut sessions = DelayQueue::new().with_tolerance(Duration::from_secs(5));
+    /// sessions.insert("session", Duration::from_secs(60));
+    /// sessions.next().await;
+    /// assert!((60..65).contains(&start.elapsed().as_secs()));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_tolerance(mut self, tolerance: Duration) -> Self {
+        self.tolerance = tolerance;
+        self.be_tolerant();
+        self
+    }
+
+    fn be_tolerant(&mut self) {
+        if let Some(sleep) = &mut self.sleep {
+            sleep.set_tolerance(Tolerance::time(self.tolerance));
+        }
     }
 
     /// The queue's sleep, on the current runtime's wheel if it has none yet, or an ended one that nothing holds it on.
@@ -89,6 +128,7 @@ impl<T> DelayQueue<T> {
     fn start(&mut self, sleep: Sleep) {
         self.schedule.restart(Resolution::new(sleep.tick()).expect("it is a wheel's"), sleep.now());
         self.sleep = Some(sleep);
+        self.be_tolerant();
     }
 }
 

@@ -34,7 +34,7 @@ use crate::wheel::Nanos;
 ///
 /// A queue is on one wheel: that of [`TimingWheel::delay_queue`](crate::TimingWheel::delay_queue), or that of the
 /// runtime within which the first item is inserted, until that has ended and the queue is empty. It has one timer
-/// there, armed when it is polled and moved as need be. Its items are in the queue itself, so none but that timer
+/// there, which is armed by a poll and moved when it has to be. The items are in the queue itself, so only that timer
 /// takes a lock.
 ///
 /// It holds at most [`MAX_LEN`](Self::MAX_LEN) items. Deadlines may lie in the past, and have no limit in the future:
@@ -91,18 +91,20 @@ pub struct DelayQueue<T> {
     schedule: Schedule<T>,
     /// Armed for when there is something to do, or earlier. None before the wheel is known, so before the first item.
     sleep: Option<Sleep>,
-    /// Made on a wheel by who chose it, and stays there also when that has ended.
+    /// It was made on a wheel by choice, and stays there also when that wheel has ended.
     stays: bool,
     /// Of the task that was told last that there is no item: the next insertion wakes it.
     told_empty: Option<Waker>,
+    /// How late an item may be.
+    tolerance: Duration,
 }
 
 impl<T> DelayQueue<T> {
     /// Adds an item that is due `timeout` from now. With a `timeout` of zero it is due at once, with one of more than
     /// [583 years](crate::Sleep::deadline) never.
     ///
-    /// An item is taken also where the wheel has ended: it is handed out by a poll that finds it due, and a poll before
-    /// that tells of the end.
+    /// A queue takes items also after its wheel has ended. A poll that finds an item due hands it out; an earlier poll
+    /// reports the end.
     ///
     /// # Panics
     /// If the queue holds [`MAX_LEN`](Self::MAX_LEN) items; and, if it has yet to find a wheel, if this thread is
@@ -171,7 +173,7 @@ impl<T> DelayQueue<T> {
     /// Gives an item the deadline `timeout` from now, also if it is due and has not been handed out. With a `timeout`
     /// of more than [583 years](crate::Sleep::deadline) it never comes.
     ///
-    /// To a later deadline it stays where it is in the wheel until that place comes up.
+    /// An item that is reset to later stays where it is in the wheel until that place comes up.
     ///
     /// # Panics
     /// If `key` names no item.
@@ -266,7 +268,7 @@ impl<T> Unpin for DelayQueue<T> {}
 
 impl<T> fmt::Debug for DelayQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { schedule: _, sleep, stays: _, told_empty: _ } = self;
+        let Self { schedule: _, sleep, stays: _, told_empty: _, tolerance: _ } = self;
         f.debug_struct("DelayQueue")
             .field("len", &self.len())
             .field("capacity", &self.capacity())

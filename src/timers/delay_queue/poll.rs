@@ -17,9 +17,10 @@ impl<T> DelayQueue<T> {
     /// Polls for the next item whose deadline has come. `None` if the queue is empty; there may be more after an
     /// insertion, which wakes the task.
     ///
-    /// Pending, it wakes the task when an item is due, when one is inserted or reset that is due earlier than the
-    /// others, and when the last is removed. It may also wake it with nothing due, now and then, where there are more than
-    /// 8 items, or where one was removed or reset to later. Of several tasks only the last that polled is woken. An item spends a unit of the task's cooperative budget.
+    /// A pending poll wakes the task when an item is due, when an item comes to be due before all others, and when the
+    /// last item is removed. Now and then the task is woken with nothing due: in a queue of more than 8 items, or after
+    /// an item was removed or reset to later. Of several tasks only the last that polled is woken. An item spends a unit
+    /// of the task's cooperative budget.
     ///
     /// # Precision
     /// As [`TimingWheel::sleep`](crate::TimingWheel::sleep), with the tick of the wheel that the queue is on.
@@ -29,7 +30,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     /// If an item has to wait and the wheel has ended, or has no place for one more timer.
-    /// [`try_poll_expired`](Self::try_poll_expired) returns an error instead.
+    /// [`poll_try_expired`](Self::poll_try_expired) returns an error instead.
     ///
     /// # Examples
     ///
@@ -49,7 +50,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
-        match ready!(self.try_poll_expired(cx)) {
+        match ready!(self.poll_try_expired(cx)) {
             None => Poll::Ready(None),
             Some(Ok(expired)) => Poll::Ready(Some(expired)),
             Some(Err(error)) => {
@@ -62,8 +63,8 @@ impl<T> DelayQueue<T> {
     ///
     /// # Errors
     /// If an item has to wait and the wheel has ended, or has no place for one more timer. The items stay: those whose
-    /// deadline comes are handed out at later polls, and [`drain`](Self::drain) takes out all of them. Who is told that
-    /// there is no place is not woken when there is one: poll again after a while, or after an insertion.
+    /// deadline comes are handed out at later polls, and [`drain`](Self::drain) takes out all of them. Nothing wakes the task
+    /// when a place becomes free: poll again after a while, or after an insertion.
     ///
     /// # Examples
     ///
@@ -78,14 +79,14 @@ impl<T> DelayQueue<T> {
     /// queue.insert("job", Duration::from_secs(60));
     /// wheel.shutdown();
     ///
-    /// let error = poll_fn(|cx| queue.try_poll_expired(cx)).await.unwrap().unwrap_err();
+    /// let error = poll_fn(|cx| queue.poll_try_expired(cx)).await.unwrap().unwrap_err();
     /// assert!(error.is_shutdown());
     /// for item in queue.drain() {
     ///     println!("not done: {}", item.into_inner());
     /// }
     /// # }
     /// ```
-    pub fn try_poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Expired<T>, Error>>> {
+    pub fn poll_try_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Expired<T>, Error>>> {
         let mut has_looked = false;
         loop {
             let at = match self.schedule.turn(BATCH) {
@@ -107,7 +108,7 @@ impl<T> DelayQueue<T> {
             let sleep = self.sleep.as_mut().expect("an item comes after its wheel");
             // Woken before the time, the task moves it on then: so an item that is reset again and again costs nothing
             // here.
-            if sleep.armed().is_none_or(|armed| armed > at) {
+            if sleep.armed().is_none_or(|armed| armed > sleep.rounded(at)) {
                 if !has_looked {
                     has_looked = true;
                     self.schedule.tell(sleep.now());
@@ -115,7 +116,7 @@ impl<T> DelayQueue<T> {
                 }
                 sleep.move_to_at(self.schedule.now(), at);
             }
-            let now = match ready!(sleep.poll_elapsed(cx)) {
+            let now = match ready!(sleep.poll_try_wait(cx)) {
                 // The wheel's word counts, so that there is an end to this also where this thread has another clock.
                 Ok(()) => sleep.now().max(sleep.deadline_nanos()),
                 // What has come due meanwhile needs no timer.

@@ -16,7 +16,7 @@ impl<T> DelayQueue<T> {
         {
             if deadline <= self.schedule.now() {
                 sleep.wake();
-            } else if !self.schedule.is_in_time(armed, deadline) {
+            } else if !self.schedule.is_in_time(armed, sleep.rounded(deadline)) {
                 sleep.move_to(deadline);
             }
         }

@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
 use super::IdleGuard;
-use super::waits::{Operation, Waits};
+use super::direction::Operation;
+use super::waits::Waits;
 
 /// Ends the wait of an `operation` that is ready, or lets it wait.
 #[inline]

@@ -1,265 +1,299 @@
 //! How long a stream's reads and writes have waited, and the one timer for both.
 //!
-//! A wait begins when an operation finds the stream not ready and ends when one is ready; what lies between the two
-//! is up to the caller, who may poll in between, drop the operation and begin another, or do nothing. The timer is at
-//! the earlier of the deadlines of the waits, or somewhere before that: a wait that ends leaves it where it is. So it
-//! may come due with nothing overdue. Then whoever is woken by it polls again, and that moves it.
+//! A wait begins when an operation finds the stream not ready and ends when one is ready. Between the two the caller may
+//! poll again, drop the operation and begin another, or do something else: nothing tells the guard of a drop. So the timer
+//! asks. It comes due when half of the limit has passed, and at the end, and wakes the task. Whoever waits is polled then.
+//! Where nobody is, the operation has been dropped, and the next one begins a wait of its own.
+//!
+//! The timer is at the earlier of the next *checks* of both waits, or somewhere before that: a wait that ends leaves the
+//! timer where it is. So the timer may come due too early. Then whoever is woken by it polls again, and that moves it.
 //!
 //! Of the direction that is not being polled this holds: while it waits, either the timer is pending, no later than its
-//! deadline and with its waker, or its task has been woken since it last polled.
+//! check and with its waker, or its task has been woken since it last polled.
 
 use std::io;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use tokio::task::coop;
 
+use super::direction::{Direction, Operation};
+use super::limits::{Limits, Marks};
 use super::wakers::Wakers;
 use crate::error::{Elapsed, Error};
+use crate::platform::contain::contained;
 use crate::timers::sleep::Sleep;
-use crate::timers::tolerance::{Slack, Tolerance};
-use crate::wheel::tick::{Nanos, Resolution};
+use crate::wheel::tick::Nanos;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
-    Read,
-    Write,
-}
-
-impl Direction {
-    pub(super) const fn other(self) -> Self {
-        match self {
-            Self::Read => Self::Write,
-            Self::Write => Self::Read,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operation {
-    Read,
-    Write,
-    Flush,
-    Shutdown,
-}
-
-impl Operation {
-    const fn direction(self) -> Direction {
-        match self {
-            Self::Read => Direction::Read,
-            Self::Write | Self::Flush | Self::Shutdown => Direction::Write,
-        }
-    }
-}
+/// A poll that comes so long after the timer has woken the task is no answer to that. Busy machines poll sooner.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Waits {
-    read: Wait,
-    write: Wait,
-    timer: Sleep,
-    wakers: Wakers,
-}
-
-// A server holds very many.
-#[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Waits>() == 96);
-
-/// The wait of one direction.
-#[derive(Debug)]
-struct Wait {
-    /// The longest that it may take; `MAX` is no limit.
-    limit: Nanos,
-    /// When it began; `MAX` while there is none. There is none without a limit.
-    since: Nanos,
-    /// It was a flush that was last found pending. One that is ready then ends the wait; one that finds nothing to
-    /// flush does not end that of a write, which would never be overdue.
-    is_of_flush: bool,
-    /// Its task was woken since it last polled, so the timer need not be there for it.
-    is_woken: bool,
-    /// How late its end may be.
-    slack: Slack,
+    pub(super) timer: Sleep,
+    /// When the wait of each direction began; `MAX` while there is none. There is none without a limit.
+    pub(super) since: [Nanos; 2],
+    pub(super) limits: Limits,
 }
 
 impl Waits {
     /// Without limits. The timer has not been polled.
-    pub(super) fn new(timer: Sleep) -> Self {
-        Self { read: Wait::NONE, write: Wait::NONE, timer, wakers: Wakers::none() }
-    }
-
-    pub(super) const fn limit(&self, direction: Direction) -> Option<Duration> {
-        let wait = match direction {
-            Direction::Read => &self.read,
-            Direction::Write => &self.write,
-        };
-        match wait.limit {
-            Nanos::MAX => None,
-            limit => Some(limit.to_duration()),
-        }
-    }
-
-    pub(super) fn set_limit(&mut self, direction: Direction, limit: Option<Duration>) {
-        let wait = self.wait_and_other(direction).0;
-        wait.limit = limit.map_or(Nanos::MAX, Nanos::from_duration);
-        if wait.limit == Nanos::MAX {
-            wait.end();
-        }
-        self.limits_changed();
-    }
-
-    /// Lets the ends of both directions' waits be late.
-    pub(super) fn set_tolerance(&mut self, tolerance: Tolerance) {
-        let slack = Slack::new(tolerance, self.timer.resolution());
-        (self.read.slack, self.write.slack) = (slack, slack);
-        self.limits_changed();
-    }
-
-    /// Who waits in a task of its own does not know of it.
-    fn limits_changed(&mut self) {
-        let resolution = self.timer.resolution();
-        let earliest =
-            [&self.read, &self.write].into_iter().filter_map(|w| w.needs_timer_by(resolution)).min();
-        if let Some(deadline) = earliest
-            && deadline != self.timer.deadline_nanos()
-        {
-            move_timer(&mut self.timer, None, deadline, self.read.slack);
-        }
+    pub(super) const fn new(timer: Sleep) -> Self {
+        Self { timer, since: [Nanos::MAX; 2], limits: Limits::NONE }
     }
 
     /// The operation was ready. This is in the way of every byte, so it leaves the timer alone.
     #[inline]
     pub(super) fn end(&mut self, operation: Operation) {
-        match operation {
-            Operation::Read => self.read.end(),
-            Operation::Write | Operation::Shutdown => self.write.end(),
-            Operation::Flush if self.write.is_of_flush => self.write.end(),
-            Operation::Flush => {}
+        let direction = operation.direction();
+        if operation == Operation::Flush && !self.limits.marks(direction).has(Marks::OF_FLUSH) {
+            return;
+        }
+        self.since[direction.index()] = Nanos::MAX;
+        if let Limits::Apart { .. } = self.limits {
+            self.note_traffic(direction);
+        }
+    }
+
+    #[inline(never)]
+    fn note_traffic(&mut self, direction: Direction) {
+        let other_waits = self.is_waiting(direction.other());
+        let Limits::Apart { rest, .. } = &mut self.limits else { return };
+        // Where nobody waits, the next wait begins anew.
+        let counts = rest.idle != Nanos::MAX && other_waits;
+        if !counts && rest.activity.is_none() {
+            return;
+        }
+        let now = self.timer.now();
+        rest.idle_since = now;
+        if let Some(activity) = &rest.activity {
+            activity.note(direction, now);
         }
     }
 
     /// The operation found the stream not ready. Ready with an error if it has waited for too long, or cannot be timed;
     /// the next one then starts anew.
+    #[inline]
     pub(super) fn poll(&mut self, operation: Operation, cx: &mut Context<'_>) -> Poll<io::Error> {
-        if self.wait_and_other(operation.direction()).0.limit == Nanos::MAX {
+        let limits = &self.limits;
+        if limits.own(operation.direction()) == Nanos::MAX && limits.idle() == Nanos::MAX {
             return Poll::Pending;
         }
-        // With its budget spent a task finds every stream not ready, whatever has arrived. It is polled again soon.
-        let budget = ready!(coop::poll_proceed(cx));
-        let elapsed = ready!(self.poll_deadline(operation, cx));
-        // A task that only ever finds its limits passed has to let others run.
-        budget.made_progress();
-        self.wait_and_other(operation.direction()).0.end();
+        self.poll_limited(operation, cx)
+    }
+
+    fn poll_limited(&mut self, operation: Operation, cx: &mut Context<'_>) -> Poll<io::Error> {
+        let direction = operation.direction();
+        self.limits.mark(direction, Marks::OF_FLUSH, operation == Operation::Flush);
+        let elapsed = ready!(self.poll_deadline(direction, cx));
+        // With its budget spent a task finds every stream not ready, whatever has arrived. It is polled again soon. And a
+        // task that only ever finds its limits passed has to let others run.
+        ready!(coop::poll_proceed(cx)).made_progress();
+        self.since[direction.index()] = Nanos::MAX;
+        if let Limits::Apart { rest, .. } = &mut self.limits
+            && rest.idle != Nanos::MAX
+        {
+            rest.idle_since = self.timer.now();
+        }
         Poll::Ready(elapsed.into())
     }
 
-    fn poll_deadline(&mut self, operation: Operation, cx: &mut Context<'_>) -> Poll<Elapsed> {
-        let direction = operation.direction();
-        let Self { read, write, timer, wakers } = self;
-        let (wait, other) = match direction {
-            Direction::Read => (read, write),
-            Direction::Write => (write, read),
-        };
-        let resolution = timer.resolution();
-        wait.is_of_flush = operation == Operation::Flush;
-        let mut must_move = false;
-        if !wait.is_waiting() {
-            let now = timer.now();
-            wait.since = now;
-            // A timer that would soon wake the task for nothing is moved; any other stays, which spares the lock.
-            let deadline = wait.earlier(other, resolution);
-            let left = timer.deadline_nanos().0.saturating_sub(now.0);
-            if deadline < timer.deadline_nanos()
-                || (deadline > timer.deadline_nanos() && left < wait.limit.0 / 2)
-            {
-                move_timer(timer, Some(now), deadline, wait.slack);
-            }
-        } else if timer.has_come_to(wait.deadline(resolution)) {
+    fn poll_deadline(&mut self, direction: Direction, cx: &mut Context<'_>) -> Poll<Elapsed> {
+        if !self.is_waiting(direction) {
+            self.begin(direction);
+        } else if self.timer.has_come_to(self.check(direction))
+            && let Some(elapsed) = self.look(direction)
+        {
             // The timer stays for the other, or is on its way out and wakes both.
-            return Poll::Ready(wait.elapsed(direction, Ok(())));
+            return Poll::Ready(elapsed);
         }
-        wait.is_woken = false;
-        wakers.register(direction, cx.waker(), other.is_waiting());
+        self.limits.mark(direction, Marks::WOKEN, false);
+        self.register(direction, cx.waker());
+        let mut must_move = false;
         loop {
-            let deadline = wait.earlier(other, resolution);
-            if must_move || deadline < timer.deadline_nanos() {
-                move_timer(timer, None, deadline, wait.slack);
+            let earliest = self.earliest(direction);
+            if must_move || earliest < self.timer.deadline_nanos() {
+                // Not into the past: it is from then on that an answer is expected.
+                self.move_timer(None, earliest.max(self.timer.now()));
             }
-            let result = ready!(wakers.with(|waker| timer.poll_elapsed(&mut Context::from_waker(waker))));
+            let result = ready!(self.poll_timer(cx));
             // Whatever this finds, it has used the timer up, by which the other would have been woken.
-            if other.needs_timer() {
-                other.is_woken = true;
-                wakers.wake(direction.other());
+            self.wake_other(direction, cx.waker());
+            if let Err(error) = result {
+                return Poll::Ready(Elapsed::because(error));
             }
-            if wait.deadline(resolution) <= timer.deadline_nanos() {
-                return Poll::Ready(wait.elapsed(direction, result));
+            if self.check(direction) <= self.timer.deadline_nanos()
+                && let Some(elapsed) = self.look(direction)
+            {
+                return Poll::Ready(elapsed);
             }
             must_move = true;
         }
     }
 
-    const fn wait_and_other(&mut self, direction: Direction) -> (&mut Wait, &mut Wait) {
-        match direction {
-            Direction::Read => (&mut self.read, &mut self.write),
-            Direction::Write => (&mut self.write, &mut self.read),
+    fn begin(&mut self, direction: Direction) {
+        let now = self.timer.now();
+        self.restart(direction, now, !self.is_waiting(direction.other()));
+        // A timer that would soon wake the task for nothing is moved; any other stays, which spares the lock.
+        let earliest = self.earliest(direction);
+        let at = self.timer.deadline_nanos();
+        let left = at.0.saturating_sub(now.0);
+        if earliest < at || (earliest > at && left < earliest.0.saturating_sub(now.0) / 2) {
+            self.move_timer(Some(now), earliest);
         }
     }
-}
 
-/// Moves the timer to a deadline that was rounded, if there is slack. `now` is the time, if the caller has looked.
-fn move_timer(timer: &mut Sleep, now: Option<Nanos>, deadline: Nanos, slack: Slack) {
-    match now {
-        _ if slack != Slack::None => timer.move_to_rounded(now.unwrap_or_else(|| timer.now()), deadline),
-        Some(now) => timer.move_to_at(now, deadline),
-        None => timer.move_to(deadline),
-    }
-}
-
-impl Wait {
-    const NONE: Self = Self {
-        limit: Nanos::MAX,
-        since: Nanos::MAX,
-        is_of_flush: false,
-        is_woken: false,
-        slack: Slack::None,
-    };
-
-    fn is_waiting(&self) -> bool {
-        self.since != Nanos::MAX
-    }
-
-    fn end(&mut self) {
-        self.since = Nanos::MAX;
-    }
-
-    /// When it has taken too long: late by as much as it may be.
-    fn deadline(&self, resolution: Resolution) -> Nanos {
-        let deadline = Nanos(self.since.0.saturating_add(self.limit.0));
-        match self.slack.grid(resolution, self.limit) {
-            Some(grid) => resolution.round_up(deadline, grid),
-            None => deadline,
+    /// The wait begins now. That of an idle stream does too if nobody waits in the other direction.
+    fn restart(&mut self, direction: Direction, now: Nanos, is_alone: bool) {
+        self.since[direction.index()] = now;
+        self.limits.mark(direction, Marks::PAST_HALF, false);
+        if let Limits::Apart { rest, .. } = &mut self.limits
+            && is_alone
+        {
+            rest.idle_since = now;
         }
+    }
+
+    /// The timer has come to the check: whether the wait has been too long.
+    fn look(&mut self, direction: Direction) -> Option<Elapsed> {
+        // Not before it, whatever a clock does that can be paused.
+        let now = self.timer.now().max(self.check(direction));
+        if self.was_given_up(direction, now) {
+            let other = direction.other();
+            self.restart(direction, now, !self.is_waiting(other) || self.was_given_up(other, now));
+            None
+        } else if self.deadline(direction) <= now {
+            Some(self.elapsed(direction, now))
+        } else {
+            self.limits.mark(direction, Marks::PAST_HALF, true);
+            None
+        }
+    }
+
+    /// Whether nobody polled when the timer woke the task.
+    fn was_given_up(&self, direction: Direction, now: Nanos) -> bool {
+        let check = self.check(direction);
+        let woken_at = if self.limits.marks(direction).has(Marks::WOKEN) {
+            check
+        } else {
+            // Later than the check if a limit was set that had passed.
+            check.max(self.timer.deadline_nanos())
+        };
+        now > woken_at.after(ANSWERED_WITHIN)
+    }
+
+    /// Sees to it that the timer wakes whoever waits in both directions.
+    fn register(&mut self, direction: Direction, waker: &Waker) {
+        let other = direction.other();
+        let other_waits = self.is_waiting(other);
+        if let Limits::Apart { rest, .. } = &mut self.limits {
+            rest.wakers.register(direction, waker, other_waits);
+        } else if self.needs_timer(other) && !self.timer.is_registered_for(waker) {
+            // First, as it may panic.
+            let ours = waker.clone();
+            match self.timer.take_waker() {
+                Some(theirs) => self.limits.apart().wakers = Wakers::of(direction, ours, theirs),
+                None => self.limits.mark(other, Marks::WOKEN, true),
+            }
+        }
+    }
+
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        match &self.limits {
+            Limits::Same { .. } => self.timer.poll_try_wait(cx),
+            Limits::Apart { rest, .. } => {
+                rest.wakers.with(|waker| self.timer.poll_try_wait(&mut Context::from_waker(waker)))
+            }
+        }
+    }
+
+    /// Wakes who waits in the other direction, if the timer was to do that. `waker` is that of this one.
+    fn wake_other(&mut self, direction: Direction, waker: &Waker) {
+        let other = direction.other();
+        if self.needs_timer(other) {
+            self.limits.mark(other, Marks::WOKEN, true);
+            match &self.limits {
+                // It is the same task.
+                Limits::Same { .. } => _ = contained(|| waker.wake_by_ref()),
+                Limits::Apart { rest, .. } => rest.wakers.wake(other),
+            }
+        }
+    }
+
+    /// Moves the timer, to a deadline that was rounded if there is slack. `now` is the time, if the caller has looked.
+    pub(super) fn move_timer(&mut self, now: Option<Nanos>, to: Nanos) {
+        let timer = &mut self.timer;
+        match now {
+            _ if self.limits.has_slack() => timer.move_to_rounded(now.unwrap_or_else(|| timer.now()), to),
+            Some(now) => timer.move_to_at(now, to),
+            None => timer.move_to(to),
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_waiting(&self, direction: Direction) -> bool {
+        self.since[direction.index()] != Nanos::MAX
     }
 
     /// Whether the timer has to wake whoever waits: not if nobody does, or if that was done.
-    fn needs_timer(&self) -> bool {
-        self.is_waiting() && !self.is_woken
+    pub(super) fn needs_timer(&self, direction: Direction) -> bool {
+        self.is_waiting(direction) && !self.limits.marks(direction).has(Marks::WOKEN)
     }
 
-    /// By when the timer has to wake whoever waits, if it has to.
-    fn needs_timer_by(&self, resolution: Resolution) -> Option<Nanos> {
-        self.needs_timer().then(|| self.deadline(resolution))
+    /// The earlier of this check and the other's, if that needs the timer.
+    fn earliest(&self, direction: Direction) -> Nanos {
+        let check = self.check(direction);
+        let other = direction.other();
+        if self.needs_timer(other) { check.min(self.check(other)) } else { check }
     }
 
-    /// The earlier of this deadline and the other's, if that needs the timer.
-    fn earlier(&self, other: &Self, resolution: Resolution) -> Nanos {
-        let deadline = self.deadline(resolution);
-        other.needs_timer_by(resolution).map_or(deadline, |other| other.min(deadline))
+    /// When the wait has taken too long: late by as much as it may be.
+    fn deadline(&self, direction: Direction) -> Nanos {
+        self.at(direction, |limit| limit)
     }
 
-    fn elapsed(&self, direction: Direction, result: Result<(), Error>) -> Elapsed {
-        match (result, direction) {
-            (Ok(()), Direction::Read) => Elapsed::of_read_limit(self.limit),
-            (Ok(()), Direction::Write) => Elapsed::of_write_limit(self.limit),
-            (Err(error), _) => Elapsed::because(error),
+    /// When the timer is to wake whoever waits: after half of the limit, then at the deadline.
+    pub(super) fn check(&self, direction: Direction) -> Nanos {
+        let is_past_half = self.limits.marks(direction).has(Marks::PAST_HALF);
+        self.at(direction, |limit| if is_past_half { limit } else { Nanos(limit.0 / 2) })
+    }
+
+    /// When so much of the limit has passed, or of that for both directions, if that is earlier.
+    #[inline]
+    fn at(&self, direction: Direction, part: impl Fn(Nanos) -> Nanos) -> Nanos {
+        let after = |since: Nanos, limit: Nanos| match limit {
+            Nanos::MAX => Nanos::MAX,
+            limit => self.rounded(since, part(limit), limit),
+        };
+        let own = after(self.since[direction.index()], self.limits.own(direction));
+        match &self.limits {
+            Limits::Same { .. } => own,
+            Limits::Apart { rest, .. } => own.min(after(rest.idle_since, rest.idle)),
+        }
+    }
+
+    #[inline]
+    fn rounded(&self, since: Nanos, after: Nanos, limit: Nanos) -> Nanos {
+        let at = Nanos(since.0.saturating_add(after.0));
+        if self.limits.has_slack() {
+            let resolution = self.timer.resolution();
+            if let Some(grid) = self.limits.slack().grid(resolution, limit) {
+                return resolution.round_up(at, grid);
+            }
+        }
+        at
+    }
+
+    /// Which limit it is that has passed.
+    fn elapsed(&self, direction: Direction, now: Nanos) -> Elapsed {
+        let own = self.limits.own(direction);
+        let since = self.since[direction.index()];
+        if own == Nanos::MAX || self.rounded(since, own, own) > now {
+            return Elapsed::of_idle_limit(self.limits.idle());
+        }
+        match direction {
+            Direction::Read => Elapsed::of_read_limit(own),
+            Direction::Write => Elapsed::of_write_limit(own),
         }
     }
 }

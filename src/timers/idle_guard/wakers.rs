@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use futures::task::{ArcWake, waker_ref};
 
-use super::waits::Direction;
+use super::direction::Direction;
 use crate::platform::contain::contained;
 
 /// The wakers of those who wait in each direction. One, as long as the same task waits in both; with the halves of a
@@ -22,13 +22,24 @@ pub(super) struct Pair {
     write: Waker,
 }
 
-// A server holds very many.
-#[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Wakers>() == 16);
-
 impl Wakers {
+    pub(super) const fn one(waker: Waker) -> Self {
+        Self::One(waker)
+    }
+
     pub(super) fn none() -> Self {
         Self::One(Waker::noop().clone())
+    }
+
+    /// Of who waits in `direction`, and of who waits in the other.
+    pub(super) fn of(direction: Direction, waker: Waker, other: Waker) -> Self {
+        if waker.will_wake(&other) {
+            return Self::One(waker);
+        }
+        Self::Two(Arc::new(match direction {
+            Direction::Read => Pair { read: waker, write: other },
+            Direction::Write => Pair { read: other, write: waker },
+        }))
     }
 
     /// Whoever waits in `direction` is to be woken by `waker`. In the other direction somebody waits, or nobody.
@@ -42,11 +53,7 @@ impl Wakers {
         *self = if !other_waits || other.will_wake(waker) {
             Self::One(waker.clone())
         } else {
-            let (waker, other) = (waker.clone(), other.clone());
-            Self::Two(Arc::new(match direction {
-                Direction::Read => Pair { read: waker, write: other },
-                Direction::Write => Pair { read: other, write: waker },
-            }))
+            Self::of(direction, waker.clone(), other.clone())
         };
     }
 

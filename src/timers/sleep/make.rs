@@ -20,11 +20,11 @@ impl TimingWheel {
     /// Never early; late by less than a tick and the machine's wake-up time. Zero is ready at the first poll.
     ///
     /// # Cancel safety
-    /// Dropping the future removes the timer. Its waker and its memory may stay for up to a second: of one dropped timer
-    /// of each shard, whose place the next timer takes, and of up to 13 that were dropped on another thread than the one
-    /// that made them, or that were old ones among tens of thousands. Whoever first polls or drops a timer after that may
-    /// drop those too, and sees none of their panics. With a bound, and where the clock can be paused, nothing stays.
-    /// Nothing else is lost.
+    /// Dropping the future removes the timer, and nothing else is lost. To spare work, up to 14 dropped timers in each
+    /// shard keep their wakers and their memory, for at most a second: the last one dropped, whose place the next timer
+    /// takes, and up to 13 that were dropped on another thread than the one that made them, or among tens of thousands.
+    /// The thread that next polls or drops a timer may then drop those wakers too; it does not see their panics. On a
+    /// wheel with a bound, and where the clock can be paused, nothing is kept.
     ///
     /// # Panics
     /// This call never panics. Awaiting the future panics if its wheel has ended before the deadline, or if
@@ -60,7 +60,7 @@ impl TimingWheel {
         Sleep { shard, deadline, state: State::Unregistered.pack() }
     }
 
-    /// A timer without a deadline, for who moves it to one before it is polled.
+    /// A timer without a deadline. Its owner moves it to one before the first poll.
     pub(crate) fn sleep_unset(&self) -> Sleep {
         Sleep { shard: ShardRef::new(self.shard()), deadline: Nanos::MAX, state: State::Unregistered.pack() }
     }

@@ -35,10 +35,6 @@ pub struct Sleep {
     state: Packed,
 }
 
-// A server holds very many.
-#[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Sleep>() == 32 && size_of::<Option<Sleep>>() == 32);
-
 impl Sleep {
     /// The instant at which this is ready.
     ///
@@ -65,7 +61,10 @@ impl Sleep {
     /// Moved later, the timer stays where it is in the wheel until that place comes up, so this is cheap enough
     /// to be called for each message of a connection. Moved back to an instant that has passed, it wakes its task, at
     /// once or, on a multi-thread runtime, by the driver's next turn: then the next poll may still find it pending.
-    /// Where its deadline had passed before, but not its tick, it still waits for the end of that.
+    /// An overdue timer may still wait for its tick to end.
+    ///
+    /// A sleep [with a tolerance](Self::with_tolerance) keeps it: the new deadline may be missed by as much as the one
+    /// before. A tolerance that was a share stays the time that it came to.
     ///
     /// # Examples
     ///
@@ -121,20 +120,30 @@ impl Sleep {
         self.get_mut().move_to(deadline);
     }
 
+    /// Moves the deadline to `to`, or to less than the tolerance after it.
     #[inline]
     pub(crate) fn move_to(&mut self, to: Nanos) {
-        if to < self.deadline { self.bring_forward(to, Clock::now) } else { self.postpone(to) }
+        if self.state.has_grid() { self.move_to_grid(self.now(), to) } else { self.move_exactly(to) }
     }
 
     /// As [`move_to`](Self::move_to), for whoever has just looked at the clock: neither this nor the next poll does.
     pub(crate) fn move_to_at(&mut self, now: Nanos, to: Nanos) {
+        if self.state.has_grid() { self.move_to_grid(now, to) } else { self.move_exactly_at(now, to) }
+    }
+
+    #[inline]
+    fn move_exactly(&mut self, to: Nanos) {
+        if to < self.deadline { self.bring_forward(to, Clock::now) } else { self.postpone(to) }
+    }
+
+    fn move_exactly_at(&mut self, now: Nanos, to: Nanos) {
         if to < self.deadline {
             self.bring_forward(to, |_| now);
         } else {
             self.postpone(to);
         }
         if let State::Unregistered = self.state.unpack() {
-            self.state = State::MadeAt(now).pack();
+            self.state.set(State::MadeAt(now));
         }
     }
 
@@ -162,7 +171,7 @@ impl Sleep {
             _ => None,
         };
         self.deadline = to;
-        self.state = State::Unregistered.pack();
+        self.state.set(State::Unregistered);
         // Last, as it may panic. Who waited registers at its next poll.
         if let Some(waker) = waits {
             waker.wake();

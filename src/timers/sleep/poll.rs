@@ -14,13 +14,13 @@ impl Sleep {
     /// Polls as the future does, but returns an error where that would panic, and spends none of the task's
     /// cooperative budget.
     ///
-    /// With a waker of one's own, which tells some task what it was that came due, one task can look after any number
-    /// of timers: `examples/cache.rs` does that.
+    /// With a waker of your own for each timer, one task can look after any number of timers: the example `cache` does
+    /// that.
     ///
     /// # Errors
     /// If the wheel ended before the deadline, or if there was no place for one more timer.
     #[inline]
-    pub fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    pub fn poll_try_wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if self.waits_for(cx.waker()) { Poll::Pending } else { self.poll_changed(cx) }
     }
 
@@ -57,7 +57,7 @@ impl Sleep {
             State::Registered { key, waker: _ } => ready!(self.poll_registered(key, waker)),
             State::Due | State::Elapsed => Ok(()),
         };
-        self.state = if result.is_ok() { State::Elapsed } else { State::Unregistered }.pack();
+        self.state.set(if result.is_ok() { State::Elapsed } else { State::Unregistered });
         Poll::Ready(result)
     }
 
@@ -68,7 +68,7 @@ impl Sleep {
             let current = waker.clone();
             let id = WakerId::of(&current);
             if let Ok(before) = self.shard.set_waker(key, current) {
-                self.state = State::Registered { key, waker: id }.pack();
+                self.state.set(State::Registered { key, waker: id });
                 // Last, as it may panic: what is remembered has to be true then.
                 drop(before);
                 return Poll::Pending;
@@ -82,7 +82,7 @@ impl Sleep {
     fn take_over(&mut self, now: Nanos, waker: &Waker) -> bool {
         let Some(id) = WakerId::of(waker) else { return false };
         let Some(key) = self.shard.take_over(now, self.deadline, waker, id) else { return false };
-        self.state = State::Registered { key, waker: Some(id) }.pack();
+        self.state.set(State::Registered { key, waker: Some(id) });
         true
     }
 
@@ -95,16 +95,16 @@ impl Sleep {
         match self.shard.register_or_take_over(now, self.deadline, waker)? {
             None => Ok(Poll::Ready(())),
             Some(key) => {
-                self.state = State::Registered { key, waker: id }.pack();
+                self.state.set(State::Registered { key, waker: id });
                 Ok(Poll::Pending)
             }
         }
     }
 
-    /// As [`poll_elapsed`](Self::poll_elapsed), but spends a unit of the task's cooperative budget, and is pending where
+    /// As [`poll_try_wait`](Self::poll_try_wait), but spends a unit of the task's cooperative budget, and is pending where
     /// that is used up: a task that only ever finds its timers elapsed has to let others run, as with tokio's.
     #[inline(always)]
-    pub(super) fn poll_in_budget(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    pub(crate) fn poll_in_budget(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if self.waits_for(cx.waker()) { Poll::Pending } else { self.poll_changed_in_budget(cx) }
     }
 
@@ -113,7 +113,7 @@ impl Sleep {
         let result = ready!(self.poll_anew(cx));
         let Poll::Ready(budget) = coop::poll_proceed(cx) else {
             if result.is_ok() {
-                self.state = State::Due.pack();
+                self.state.set(State::Due);
             }
             return Poll::Pending;
         };

@@ -1,8 +1,9 @@
-//! How far a sleep has come, in two words.
+//! How far a sleep has come, and how late it may be, in two words.
 
 use std::num::NonZeroU64;
 
 use crate::platform::waker_id::WakerId;
+use crate::wheel::tick::Grid;
 use crate::wheel::{Key, Nanos};
 
 /// | state | entry in the shard | next |
@@ -33,7 +34,8 @@ pub(super) enum State {
 /// A [`State`] as a sleep has it. By hand, because of the enum the compiler writes and reads bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Packed {
-    /// The waker, or in its upper byte what no kind of wakers has.
+    /// The waker, or in its upper byte what no kind of wakers has. In the bits that no waker uses stands the grid to which
+    /// deadlines are rounded, if there is one.
     waker_or_tag: NonZeroU64,
     /// Whichever there is.
     key_or_time: u64,
@@ -68,7 +70,34 @@ impl State {
     }
 }
 
+/// Where the grid stands.
+const GRID_SHIFT: u32 = WakerId::UNUSED.trailing_zeros();
+const _: () = assert!(WakerId::UNUSED.count_ones() >= Grid::BITS);
+
 impl Packed {
+    /// Sets the state, and leaves the grid as it is.
+    #[inline(always)]
+    pub(super) fn set(&mut self, state: State) {
+        let grid = self.waker_or_tag.get() & WakerId::UNUSED;
+        *self = state.pack();
+        self.waker_or_tag |= grid;
+    }
+
+    #[inline(always)]
+    pub(super) const fn has_grid(&self) -> bool {
+        self.waker_or_tag.get() & WakerId::UNUSED != 0
+    }
+
+    pub(super) fn grid(&self) -> Option<Grid> {
+        Grid::from_bits((self.waker_or_tag.get() & WakerId::UNUSED) >> GRID_SHIFT)
+    }
+
+    /// Sets the grid, and leaves the state as it is.
+    pub(super) fn set_grid(&mut self, grid: Option<Grid>) {
+        *self = self.unpack().pack();
+        self.waker_or_tag |= grid.map_or(0, Grid::to_bits) << GRID_SHIFT;
+    }
+
     #[inline(always)]
     pub(super) const fn unpack(self) -> State {
         let Self { waker_or_tag, key_or_time } = self;

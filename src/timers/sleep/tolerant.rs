@@ -9,17 +9,16 @@ use tokio::time::Instant;
 use super::{Sleep, State};
 use crate::error::Error;
 use crate::platform::waker_id::WakerId;
-use crate::timers::tolerance::Tolerance;
+use crate::timers::tolerance::{Slack, Tolerance};
 use crate::wheel::{Nanos, Resolution};
 
 impl Sleep {
     /// Lets this be late, so that it fires together with others and costs less among very many: see [`Tolerance`].
     ///
-    /// A share is one of the time that is left, from now or, before the first poll, from when the sleep was made: it
-    /// does not look at the clock again. [`deadline`](Self::deadline) then tells the instant to which the deadline was
-    /// rounded up, at which this is ready. The tolerance is for this deadline only: [`reset`](Self::reset) sets an
-    /// exact one, [`reset_with_tolerance`](Self::reset_with_tolerance) another that may be late. A deadline that had
-    /// passed by then stays as it is.
+    /// A share is one of the time that is left, from now or, before the first poll, from when the sleep was made.
+    /// [`deadline`](Self::deadline) then tells the instant to which the deadline was rounded up, at which this is ready.
+    /// [`reset`](Self::reset) and [`reset_after`](Self::reset_after) keep the tolerance, as a time. A tolerance of zero
+    /// ends it. A deadline that has passed stays as it is.
     ///
     /// # Precision
     /// Never early; late by less than the tolerance, or than a tick if that is longer, and the machine's wake-up time.
@@ -49,14 +48,12 @@ impl Sleep {
             State::MadeAt(now) => now,
             _ => self.now(),
         };
-        if self.deadline > now {
-            self.move_within(now, self.deadline, tolerance);
-        }
+        self.move_within(now, self.deadline, tolerance);
         self
     }
 
-    /// Moves the deadline as [`reset`](Self::reset) does, to one that may be missed. A share is one of the time from
-    /// now until `deadline`.
+    /// Moves the deadline as [`reset`](Self::reset) does, to one that may be missed, with another tolerance than before. A
+    /// share is one of the time from now until `deadline`. Later resets keep the tolerance.
     ///
     /// Moved later, a timer that had a tolerance before stays where it is in the wheel until that place comes up.
     pub fn reset_with_tolerance(self: Pin<&mut Self>, deadline: Instant, tolerance: Tolerance) {
@@ -95,20 +92,51 @@ impl Sleep {
     }
 
     fn move_within(&mut self, now: Nanos, deadline: Nanos, tolerance: Tolerance) {
-        let resolution = self.resolution();
         let delay = Nanos(deadline.0.saturating_sub(now.0));
-        match tolerance.grid(resolution, delay) {
-            Some(grid) => self.move_to_rounded(now, resolution.round_up(deadline, grid)),
+        let grid = Slack::new(tolerance, self.resolution()).grid_for_more(self.resolution(), delay);
+        self.state.set_grid(grid);
+        if deadline == self.deadline && (grid.is_none() || deadline <= now) {
+            // It stays as it is, also if it has come.
+        } else if grid.is_some() {
+            self.move_to_grid(now, deadline);
+        } else if self.shard.is_pausable() {
             // The clock may jump before the next poll.
-            None if self.shard.is_pausable() => self.move_to(deadline),
-            None => self.move_to_at(now, deadline),
+            self.move_exactly(deadline);
+        } else {
+            self.move_exactly_at(now, deadline);
+        }
+    }
+
+    /// Sets the tolerance of later deadlines.
+    pub(crate) fn set_tolerance(&mut self, tolerance: Tolerance) {
+        let resolution = self.resolution();
+        self.state.set_grid(Slack::new(tolerance, resolution).grid_for_more(resolution, Nanos::ZERO));
+    }
+
+    /// What a deadline that lies ahead becomes by the tolerance.
+    #[inline]
+    pub(crate) fn rounded(&self, deadline: Nanos) -> Nanos {
+        if !self.state.has_grid() {
+            return deadline;
+        }
+        self.state.grid().map_or(deadline, |grid| self.resolution().round_up(deadline, grid))
+    }
+
+    /// Moves to a deadline on the grid of the tolerance, or to one that has passed.
+    #[inline(never)]
+    pub(super) fn move_to_grid(&mut self, now: Nanos, deadline: Nanos) {
+        match self.state.grid() {
+            Some(grid) if deadline > now => {
+                self.move_to_rounded(now, self.resolution().round_up(deadline, grid));
+            }
+            _ => self.move_exactly_at(now, deadline),
         }
     }
 
     /// Moves to a deadline that was rounded up, for a caller who has just looked at the clock.
     pub(crate) fn move_to_rounded(&mut self, now: Nanos, to: Nanos) {
         if to <= now {
-            return self.move_to_at(now, to);
+            return self.move_exactly_at(now, to);
         }
         self.deadline = to;
         let waits = match self.state.unpack() {
@@ -118,7 +146,7 @@ impl Sleep {
             },
             _ => None,
         };
-        self.state = State::RoundedAt(now).pack();
+        self.state.set(State::RoundedAt(now));
         // Last, as it may panic. Who waited registers at its next poll.
         if let Some(waker) = waits {
             waker.wake();
@@ -139,7 +167,7 @@ impl Sleep {
         match self.shard.register_rounded(now, self.deadline, waker)? {
             None => Ok(Poll::Ready(())),
             Some(key) => {
-                self.state = State::Registered { key, waker: id }.pack();
+                self.state.set(State::Registered { key, waker: id });
                 Ok(Poll::Pending)
             }
         }

@@ -1,4 +1,4 @@
-//! What only those need that have a sleep within, as their alarm.
+//! What the owners of a sleep need that use it as their alarm.
 
 use std::task::Waker;
 
@@ -8,6 +8,11 @@ use crate::platform::contain::contained;
 use crate::wheel::Nanos;
 
 impl Sleep {
+    /// A timer of the same shard, without a deadline, as [`sleep_unset`](crate::TimingWheel::sleep_unset) has it.
+    pub(crate) fn another(&self) -> Self {
+        Self { shard: self.shard.clone(), deadline: Nanos::MAX, state: State::Unregistered.pack() }
+    }
+
     /// The wheel's.
     pub(crate) fn clock(&self) -> &Clock {
         self.shard.clock()
@@ -22,6 +27,12 @@ impl Sleep {
                 None
             }
         }
+    }
+
+    /// Whether a poll by that waker would find it registered with it.
+    #[inline]
+    pub(crate) fn is_registered_for(&self, waker: &Waker) -> bool {
+        matches!(self.state.unpack(), State::Registered { waker: Some(id), .. } if id.is_of(waker))
     }
 
     /// Whether the wheel has.
@@ -43,9 +54,9 @@ impl Sleep {
     }
 
     /// Takes the timer out of the wheel. There is no waker if none was registered, or if it has been woken.
-    fn take_waker(&mut self) -> Option<Waker> {
+    pub(crate) fn take_waker(&mut self) -> Option<Waker> {
         let State::Registered { key, .. } = self.state.unpack() else { return None };
-        self.state = State::Unregistered.pack();
+        self.state.set(State::Unregistered);
         self.shard.cancel(key, self.deadline)
     }
 }

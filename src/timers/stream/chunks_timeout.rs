@@ -11,6 +11,7 @@ use tokio::task::coop;
 use super::access::access_to_stream_within;
 use super::countdown::Countdown;
 use crate::handle::timing_wheel::TimingWheel;
+use crate::timers::tolerance::Tolerance;
 
 pin_project! {
     /// The stream of [`StreamTimeExt::chunks_timeout_on`](super::StreamTimeExt::chunks_timeout_on).
@@ -33,7 +34,7 @@ access_to_stream_within!(ChunksTimeout, stream);
 impl<S: Stream> ChunksTimeout<S> {
     #[track_caller]
     pub(super) fn new(stream: S, wheel: &TimingWheel, max_size: usize, duration: Duration) -> Self {
-        assert!(max_size > 0, "chunks of at most 0 items: it takes at least 1");
+        assert!(max_size > 0, "chunk size must be at least 1, got 0");
         Self {
             stream: stream.fuse(),
             max_size,
@@ -41,6 +42,13 @@ impl<S: Stream> ChunksTimeout<S> {
             last_size: 0,
             countdown: Countdown::stopped(wheel, duration),
         }
+    }
+
+    /// With a tolerance: chunks that are not full may be late, by a time or by a share of their time. See
+    /// [`Tolerance`].
+    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
+        self.countdown.set_tolerance(tolerance);
+        self
     }
 
     /// Takes the items out that wait for their chunk to be full, or for its time.

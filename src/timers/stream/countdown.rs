@@ -10,6 +10,8 @@ use crate::error::Elapsed;
 use crate::handle::timing_wheel::TimingWheel;
 use crate::timers::sleep::Sleep;
 use crate::timers::timeout::poll_deadline;
+use crate::timers::tolerance::{Slack, Tolerance};
+use crate::wheel::Nanos;
 
 #[derive(Debug)]
 pub(super) struct Countdown {
@@ -17,12 +19,13 @@ pub(super) struct Countdown {
     /// Moved with each start. Its entry stays in the wheel in between.
     sleep: Sleep,
     is_running: bool,
+    slack: Slack,
 }
 
 impl Countdown {
     /// One that runs from now on.
     pub(super) fn running(wheel: &TimingWheel, duration: Duration) -> Self {
-        Self { duration, sleep: wheel.sleep(duration), is_running: true }
+        Self { duration, sleep: wheel.sleep(duration), is_running: true, slack: Slack::None }
     }
 
     /// One that has yet to be started.
@@ -56,14 +59,31 @@ impl Countdown {
 
     /// Lets it run for `duration` from now, whether it ran or not.
     pub(super) fn run_for(&mut self, duration: Duration) {
-        self.sleep.move_to(self.sleep.now().after(duration));
-        self.is_running = true;
+        let now = self.sleep.now();
+        self.move_to(now, now.after(duration));
     }
 
     /// Lets it run until `deadline`, whether it ran or not.
     pub(super) fn run_until(&mut self, deadline: Instant) {
-        Pin::new(&mut self.sleep).reset(deadline);
+        let deadline = self.sleep.clock().nanos(deadline);
+        self.move_to(self.sleep.now(), deadline);
+    }
+
+    fn move_to(&mut self, now: Nanos, deadline: Nanos) {
+        let resolution = self.sleep.resolution();
+        match self.slack.grid(resolution, Nanos(deadline.0.saturating_sub(now.0))) {
+            Some(grid) => self.sleep.move_to_rounded(now, resolution.round_up(deadline, grid)),
+            None => self.sleep.move_to(deadline),
+        }
         self.is_running = true;
+    }
+
+    /// Lets each end be late, also that of the current run.
+    pub(super) fn set_tolerance(&mut self, tolerance: Tolerance) {
+        self.slack = Slack::new(tolerance, self.sleep.resolution());
+        if self.is_running {
+            self.move_to(self.sleep.now(), self.sleep.deadline_nanos());
+        }
     }
 
     /// Ready, once, when it has ended or cannot run. `had_budget` tells whether the task had any before the stream was

@@ -12,6 +12,7 @@ use super::access::access_to_stream_within;
 use super::timeout::Timeout;
 use crate::error::Elapsed;
 use crate::handle::timing_wheel::TimingWheel;
+use crate::timers::tolerance::Tolerance;
 
 pin_project! {
     /// The stream of [`StreamTimeExt::idle_timeout_on`](super::StreamTimeExt::idle_timeout_on).
@@ -29,6 +30,12 @@ access_to_stream_within!(IdleTimeout, timeout);
 impl<S: Stream> IdleTimeout<S> {
     pub(super) fn new(stream: S, wheel: &TimingWheel, limit: Duration) -> Self {
         Self { timeout: Timeout::new(stream, wheel, limit) }
+    }
+
+    /// With a tolerance: the end may be late, by a time or by a share of the limit. See
+    /// [`Tolerance`].
+    pub fn with_tolerance(self, tolerance: Tolerance) -> Self {
+        Self { timeout: self.timeout.with_tolerance(tolerance) }
     }
 
     /// How long a gap may be.

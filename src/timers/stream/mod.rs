@@ -30,11 +30,11 @@
 //! - **One timer each**, which is moved with each item and stays where it is in the wheel: as cheap as
 //!   [`Sleep::reset`](crate::Sleep::reset) to later, and nothing is allocated. It is registered when the stream is
 //!   first pending, in the shard of the thread that made the adapter; so where many are made, make them in their tasks.
-//!   It may wake its task once for nothing after the item that it was waiting for has come.
+//!   After an item has come, the timer may wake its task once for nothing.
 //! - **The stream within is polled first**, then the time: what is ready at once never touches the wheel, and an item
 //!   that becomes ready together with a deadline wins.
-//! - **Cooperative budget**: an error or a tick spends a unit of it, as [`Sleep`](crate::Sleep) does. An item does not,
-//!   as it has been paid for by the stream that made it.
+//! - **Cooperative budget**: an error or a tick spends a unit of it, as [`Sleep`](crate::Sleep) does. An item does not:
+//!   the stream that made it has spent one.
 //! - **Cancel safety**: all that waits for the next item may be dropped, and nothing is lost. Dropping the adapter
 //!   drops the stream within and removes the timer.
 //! - **The end** of the stream within is the end; after that it is not polled again ([`FusedStream`]), but for

@@ -9,6 +9,7 @@ use pin_project_lite::pin_project;
 
 use super::countdown::Countdown;
 use crate::handle::timing_wheel::TimingWheel;
+use crate::timers::tolerance::Tolerance;
 
 pin_project! {
     /// The stream of [`StreamTimeExt::throttle_on`](super::StreamTimeExt::throttle_on).
@@ -25,6 +26,13 @@ pin_project! {
 impl<S> Throttle<S> {
     pub(super) fn new(stream: S, wheel: &TimingWheel, distance: Duration) -> Self {
         Self { stream, countdown: Countdown::stopped(wheel, distance) }
+    }
+
+    /// With a tolerance: items may be late, by a time or by a share of the distance. See
+    /// [`Tolerance`].
+    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
+        self.countdown.set_tolerance(tolerance);
+        self
     }
 
     /// The stream within.

@@ -13,6 +13,7 @@ use super::access::access_to_stream_within;
 use super::countdown::Countdown;
 use crate::error::Elapsed;
 use crate::handle::timing_wheel::TimingWheel;
+use crate::timers::tolerance::Tolerance;
 
 pin_project! {
     /// The stream of [`StreamTimeExt::timeout_on`](super::StreamTimeExt::timeout_on).
@@ -31,6 +32,13 @@ access_to_stream_within!(Timeout, stream);
 impl<S: Stream> Timeout<S> {
     pub(super) fn new(stream: S, wheel: &TimingWheel, limit: Duration) -> Self {
         Self { stream: stream.fuse(), countdown: Countdown::running(wheel, limit) }
+    }
+
+    /// With a tolerance: the errors may be late, by a time or by a share of the limit. See
+    /// [`Tolerance`].
+    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
+        self.countdown.set_tolerance(tolerance);
+        self
     }
 
     /// How long a gap may be.

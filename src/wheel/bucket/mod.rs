@@ -1,4 +1,4 @@
-//! What a slot of a level holds.
+//! Buckets: the keys of the entries in one slot of a level.
 
 #[cfg(test)]
 mod tests;
@@ -25,12 +25,12 @@ const NONE: u32 = u32::MAX;
 
 /// The keys of the entries in one slot.
 ///
-/// That it holds keys, not only indices, is what tells a stale key: an entry says where it stands, and its key has
-/// to stand there.
+/// A bucket holds keys, not only indices, because that shows whether a key is stale: an entry knows its position, and the
+/// key has to stand there.
 ///
-/// They are taken from the front, so timers that were armed for the same time in a row fire in that order. It is no
-/// promise: where one leaves before its time the next that comes takes its place, and one that comes down from a coarser
-/// level stands behind those that were put here at once.
+/// Keys are taken from the front, so timers that were armed in a row for the same time fire in that order. That is no
+/// promise. If a key leaves before its time, the next key takes its position. And a key that comes down from a coarser
+/// level stands behind keys that were put here at once.
 ///
 /// ```text
 ///   keys       . . . c d - f -        before the head: taken; "-": vacant
@@ -38,8 +38,8 @@ const NONE: u32 = u32::MAX;
 ///   vacant     ------------------^    the last that became vacant, where the position of the one before stands
 /// ```
 ///
-/// So who leaves touches its own place only. To put the last one there would be to tell that one its new place, which
-/// among very many lies in no cache.
+/// So a key that leaves changes its own position only. Moving the last key there would change that key's entry, which among
+/// very many lies in no cache.
 #[derive(Debug)]
 pub(super) struct Bucket {
     keys: Vec<Key>,

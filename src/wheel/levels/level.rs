@@ -47,11 +47,11 @@ impl Level {
         level
     }
 
-    /// Turns the ring, so that it begins at the clock's slot, and tells whether it had to be turned. Where it had not,
-    /// the coarser levels' had not either, as their slots are as wide as several of this one.
+    /// Turns the ring so that it begins at the clock's slot, and returns whether it had to be turned. If it had not, neither
+    /// have those of coarser levels, because one of their slots is as wide as several of this level.
     pub(super) fn set_clock(&mut self, clock: Tick) -> bool {
         let end = self.number(clock).saturating_add(self.slots.value());
-        // Past the last tick of all there is nothing.
+        // There is nothing past the last tick of all.
         let last = end.checked_mul(self.width.value()).map_or(u64::MAX, |first_beyond| first_beyond - 1);
         std::mem::replace(&mut self.last, Tick(last)) != Tick(last)
     }
@@ -80,7 +80,7 @@ impl Level {
         Tick(self.number(tick) * self.width.value())
     }
 
-    /// Whether it has that bucket.
+    /// Whether this level has that bucket.
     pub(super) fn has(&self, bucket: BucketId) -> bool {
         let position = bucket.0.checked_sub(self.first_bucket.0);
         position.is_some_and(|position| u64::from(position) < self.slots.value())

@@ -15,17 +15,17 @@ use level::Level;
 use tolerant::TolerantLevels;
 pub(super) use tolerant::{RoundedSlot, end as tolerant_end};
 
-/// Emptied buckets that one insertion takes out of the queue, at the most, to move the clock on. With more of them it
-/// stays behind, so that no insertion takes the time of all.
+/// How many emptied buckets one insertion takes out of the queue to move the clock on. If there are more, the clock stays
+/// behind, so that no insertion takes the time of all.
 const CLEARED_BY_INSERTION: usize = 32;
 
 /// Where a deadline belongs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
-    /// The one in which it is due.
+    /// The tick in which the deadline is due.
     tick: Tick,
     level: usize,
-    /// What stands at the slot: a bucket stands for one slot of the clock's round at a time.
+    /// The bucket at the slot. A bucket stands for one slot of the clock's round at a time.
     pub(super) bucket: BucketId,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Levels {
     tolerant: TolerantLevels,
     /// The buckets of all levels, level after level as they were made.
     buckets: Vec<Bucket>,
-    /// How many buckets a level has, but for the tolerant ones.
+    /// How many buckets a level has. Tolerant levels have their own number.
     slots: u32,
     queue: BucketQueue,
 }
@@ -76,12 +76,12 @@ impl Levels {
         self.elapsed
     }
 
-    /// How many there are so far.
+    /// How many levels there are so far.
     pub(super) const fn count(&self) -> usize {
         self.levels.len()
     }
 
-    /// Where a deadline belongs as the clock stands. Makes the levels that it takes.
+    /// Where a deadline belongs at the clock's present time. Makes levels as needed.
     #[inline(always)]
     pub(super) fn slot_for(&mut self, deadline: Nanos) -> Slot {
         let tick = self.due_tick(deadline);
@@ -95,7 +95,7 @@ impl Levels {
         Slot { tick, level, bucket: self.levels[level].bucket(tick) }
     }
 
-    /// Puts a key into the bucket where its deadline belongs. Tells its place, and the bucket's expiration, as
+    /// Puts a key into the bucket where its deadline belongs. Returns its place, and the bucket's expiration, as
     /// [`insert_and_tell`](super::Hierarchy::insert_and_tell) does.
     #[inline(always)]
     pub(super) fn link(&mut self, key: Key, deadline: Nanos, slot: Slot) -> (Place, Nanos) {
@@ -115,31 +115,31 @@ impl Levels {
         (place, bucket.expiration)
     }
 
-    /// Takes a key out, unless another stands in its place: then it is stale.
+    /// Takes a key out, unless another key stands in its place: then the key is stale.
     #[inline]
     pub(super) fn unlink(&mut self, key: Key, place: Place) -> Option<()> {
         self.buckets[place.bucket().as_index()].take(key, place.position())
     }
 
-    /// Whether `key` stands in its place: otherwise it is stale.
+    /// Whether `key` stands in its place. Otherwise it is stale.
     #[inline(always)]
     pub(super) fn holds(&self, key: Key, place: Place) -> bool {
         self.bucket(place.bucket()).get(place.position()) == Some(key)
     }
 
-    /// The bucket that is to be drained next, and when. Buckets that were emptied come without a time.
+    /// The bucket that is to be drained next, and when. An emptied bucket has no time.
     #[inline]
     pub(super) fn front(&self) -> Option<(Queued, Option<Nanos>)> {
         let front = self.queue.front()?;
         Some((front, self.expiration(front)))
     }
 
-    /// The buckets in the queue, each with the time at which it begins: that of the front first, the rest in no order.
+    /// The buckets in the queue, each with the time at which it begins. The front comes first, the others in no order.
     pub(super) fn queued(&self) -> impl Iterator<Item = (Nanos, &Bucket)> {
         self.queue.iter().map(|queued| (queued.beginning(), self.bucket(queued.bucket())))
     }
 
-    /// The time at which a bucket in the queue is to be drained, unless it is empty.
+    /// When a bucket in the queue is to be drained. `None` if it is empty.
     fn expiration(&self, queued: Queued) -> Option<Nanos> {
         let bucket = self.bucket(queued.bucket());
         (!bucket.is_empty()).then_some(bucket.expiration)
@@ -157,13 +157,13 @@ impl Levels {
         self.bucket(id).kind
     }
 
-    /// Whether nothing stands in a bucket.
+    /// Whether a bucket is empty.
     #[inline]
     pub(super) fn is_empty(&self, id: BucketId) -> bool {
         self.bucket(id).is_empty()
     }
 
-    /// Takes the front of the queue, an empty bucket, out of it.
+    /// Takes the front out of the queue, which is an empty bucket.
     pub(super) fn dequeue(&mut self, front: Queued) {
         debug_assert_eq!(self.queue.front(), Some(front));
         let bucket = &mut self.buckets[front.bucket().as_index()];
@@ -172,7 +172,7 @@ impl Levels {
         self.queue.pop_front();
     }
 
-    /// Every deadline up to this time has been drained, but for what was moved to a deadline in the past since.
+    /// Every deadline up to this time has been drained, except those of entries that were moved to the past since.
     pub(super) fn drained_through(&self) -> Nanos {
         if self.bucket(self.levels[0].bucket(self.clock)).is_empty() {
             self.elapsed
@@ -181,8 +181,7 @@ impl Levels {
         }
     }
 
-    /// Moves the clock to `now` if nothing stands in between, so that what is inserted after idle time starts at
-    /// level 0.
+    /// Moves the clock to `now` if no entry stands in between, so that entries inserted after idle time start at level 0.
     #[inline]
     pub(super) fn catch_up(&mut self, now: Nanos) {
         // Not more often than once a tick.
@@ -202,7 +201,7 @@ impl Levels {
         }
     }
 
-    /// Moves the clock, unless that would be back.
+    /// Moves the clock forward, and never back.
     pub(super) fn set_clock(&mut self, now: Nanos) {
         if now > self.elapsed {
             self.elapsed = now;
@@ -244,7 +243,7 @@ impl Levels {
         self.make_buckets(self.slots, Kind::Overflow);
     }
 
-    /// What the next bucket to be made is called.
+    /// The name of the next bucket to be made.
     fn next_bucket(&self) -> BucketId {
         BucketId(u32::try_from(self.buckets.len()).expect("at most 64 levels of 2^16 slots, and some of 64"))
     }

@@ -1,4 +1,4 @@
-//! What a key that has got another deadline means to its bucket, and when it goes to another one.
+//! Keys whose deadline has changed: whether a key stays in its bucket, and what the bucket has to know.
 
 use super::{Levels, Slot};
 use crate::wheel::bucket::Kind;
@@ -8,8 +8,8 @@ use crate::wheel::slab::Link;
 use crate::wheel::tick::Nanos;
 
 impl Levels {
-    /// A key has got a later deadline. On level 0, within the bucket's tick, the bucket waits for it. One that was
-    /// moved further, or that stands on a coarser level, is moved on when the bucket comes up.
+    /// A key has got a later deadline. If it lies within the tick of a bucket of level 0, the bucket waits for it. Otherwise
+    /// the key moves on when its bucket comes up.
     #[inline(always)]
     pub(in crate::wheel) fn extend(&mut self, id: BucketId, deadline: Nanos) {
         let last = self.bucket(id).expiration;
@@ -21,8 +21,8 @@ impl Levels {
         }
     }
 
-    /// A key gets an earlier deadline. Tells the bucket's expiration as [`link`](Self::link) does, or `MAX` for one that
-    /// stays in a bucket which lies ahead and moves its entries down before that deadline; `None` if the key is stale.
+    /// A key gets an earlier deadline. Returns the bucket's expiration as [`link`](Self::link) does, or `MAX` if the key stays
+    /// in a bucket that lies ahead and moves its entries down before that deadline. `None` if the key is stale.
     #[inline(always)]
     pub(in crate::wheel) fn bring_forward(
         &mut self,
@@ -40,8 +40,8 @@ impl Levels {
         })
     }
 
-    /// The same, for one whose bucket would come up too late, or is of level 0. Apart, so that one that stays where it is
-    /// takes few registers.
+    /// The same, for a key whose bucket would come up too late, or is of level 0. It is a function of its own, so that a key
+    /// that stays takes few registers.
     #[inline(never)]
     fn bring_to_slot(&mut self, key: Key, link: &mut Link, deadline: Nanos) -> Option<Nanos> {
         let slot = self.slot_for(deadline);
@@ -58,14 +58,14 @@ impl Levels {
         })
     }
 
-    /// Whether a bucket moves its entries down before that deadline: so one that has got it may wait there.
+    /// Whether a bucket moves its entries down before that deadline, so that an entry with this deadline may wait there.
     #[inline]
     fn moves_down_before(&self, id: BucketId, deadline: Nanos) -> bool {
         let bucket = self.bucket(id);
         bucket.kind == Kind::Overflow && bucket.expiration < deadline
     }
 
-    /// A key has got an earlier deadline, which belongs into the same bucket. Tells the bucket's expiration as
+    /// A key has got an earlier deadline that belongs into the same bucket. Returns the bucket's expiration as
     /// [`link`](Self::link) does.
     #[inline]
     pub(in crate::wheel) fn shorten(&mut self, slot: Slot, deadline: Nanos) -> Nanos {

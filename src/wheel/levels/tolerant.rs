@@ -1,19 +1,19 @@
-//! The levels of entries that may be late: they wait for the end of their slot, and never move down.
+//! The levels of entries with a tolerance. They wait for the end of their slot, and never move down.
 //!
-//! A deadline with a tolerance has been rounded up to a [grid](crate::wheel::tick::Grid), and many have been rounded to the
-//! same. So a bucket here has one deadline, the end of its slot. Of all levels the finest is taken that reaches so far:
-//! its slots are so narrow that nearly all that was rounded lies at the end of one.
+//! A deadline with a tolerance has been rounded up to a [grid](crate::wheel::tick::Grid), and neighbours have been rounded to
+//! the same deadline. So a bucket here has one deadline, the end of its slot. An entry goes to the finest level that reaches
+//! its deadline: the slots there are so narrow that nearly all rounded deadlines lie at the end of one.
 //!
 //! ```text
-//!   level   slots of        reaches        takes what was rounded to a grid of
+//!   level   slots of        reaches        takes deadlines on a grid of
 //!     0         1 tick         64 ticks        1 tick or more
 //!     1         4 ticks       256 ticks        4 ticks or more
 //!     2        16 ticks     1,024 ticks       16 ticks or more
 //! ```
 //!
-//! A slot is a 64th of what its level reaches, hence at most some 16th of a delay that the level below does not reach.
-//! So with a tolerance of a 15th the slot fits, also where rounding takes the deadline to the next level. A deadline
-//! that was rounded by less may end within a slot; then it stands on the exact levels, and moves down with the rest.
+//! A slot is a 64th of the reach of its level, so at most some 16th of a delay that the level below does not reach. So with
+//! a tolerance of a 15th the slot fits, even if rounding takes the deadline to the next level. A deadline with less
+//! tolerance may lie within a slot. Its entry then stands on the exact levels, and moves down as others do.
 //!
 //! The geometry is that of Linux's timer wheel (Thomas Gleixner, 2016), whose levels are 8 times as wide as those
 //! below.
@@ -25,7 +25,7 @@ use crate::wheel::key::Key;
 use crate::wheel::place::{BucketId, Place};
 use crate::wheel::tick::{Nanos, Tick};
 
-/// How many slots each of them has.
+/// How many slots each tolerant level has.
 pub(super) const SLOTS: u32 = 64;
 
 /// A slot is 4 times as wide as one of the level below.
@@ -47,7 +47,7 @@ pub(in crate::wheel) enum RoundedSlot {
 /// In the queue a bucket stands by the last nanosecond before its end: behind the bucket of level 0 with the deadlines
 /// up to the same time, and before those that begin then. While it is drained the clock stands there.
 const fn beginning(end: Nanos) -> Nanos {
-    // A slot does not end at the origin.
+    // No slot ends at the origin.
     Nanos(end.0 - 1)
 }
 
@@ -61,7 +61,7 @@ const fn number(level: usize, tick: Tick) -> u64 {
     tick.0 >> (WIDTH_BITS as usize * level)
 }
 
-/// The finest level that reaches so far.
+/// The finest level that reaches that far.
 fn level_of(clock: Tick, tick: Tick) -> usize {
     let reaches = |level: &usize| number(*level, tick) - number(*level, clock) < SLOTS.into();
     (0..).find(reaches).expect("there are few slots so wide")
@@ -72,22 +72,22 @@ impl TolerantLevels {
         self.first_buckets.get(level).copied().flatten()
     }
 
-    /// The first bucket of each that has been made.
+    /// The first bucket of each tolerant level that has been made.
     pub(super) fn first_buckets(&self) -> impl Iterator<Item = BucketId> {
         self.first_buckets.iter().flatten().copied()
     }
 
-    /// How many have been made.
+    /// How many tolerant levels have been made.
     pub(super) fn count(&self) -> usize {
         self.first_buckets().count()
     }
 }
 
 impl Levels {
-    /// Where a deadline belongs that was rounded, as the clock stands. Makes the levels that it takes.
+    /// Where a rounded deadline belongs at the clock's present time. Makes levels as needed.
     pub(in crate::wheel) fn slot_for_rounded(&mut self, deadline: Nanos) -> RoundedSlot {
         let tick = self.due_tick(deadline);
-        // What level 0 reaches is not moved by that either.
+        // An entry within reach of level 0 does not move down there either.
         if self.levels[0].covers(tick) || !self.resolution.ends_at(tick, deadline) {
             return RoundedSlot::Exact(self.slot_for(deadline));
         }
@@ -110,7 +110,7 @@ impl Levels {
         first
     }
 
-    /// As [`link`](Self::link), for a deadline that was rounded.
+    /// As [`link`](Self::link), for a rounded deadline.
     pub(in crate::wheel) fn link_rounded(
         &mut self,
         key: Key,

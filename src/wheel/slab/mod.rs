@@ -1,4 +1,4 @@
-//! Entries, which their owners find again by keys.
+//! The entries, which their owners find again by keys.
 //!
 //! Entries stand in pages, so that growing copies no more than one page and a page that empties after a storm gives
 //! its memory back.
@@ -17,12 +17,12 @@ use crate::wheel::tick::Nanos;
 /// Entries in one page. A power of two, so that an index splits into page and offset by shifting.
 const PAGE_LEN: usize = 1 << PAGE_BITS;
 const PAGE_BITS: u32 = 10;
-/// An index has 32 bits, and the last one is none.
+/// An index has 32 bits, and the last one names no entry.
 const MAX_PAGES: usize = (1 << (32 - PAGE_BITS)) - 1;
-/// The most entries that there are indices for.
+/// There are indices for so many entries.
 pub(crate) const MAX_ENTRIES: usize = MAX_PAGES * PAGE_LEN;
 
-/// What the levels know of an entry, and where it is in them.
+/// The deadline of an entry, and its place in the levels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
     pub(super) deadline: Nanos,
@@ -33,7 +33,7 @@ pub(super) struct Link {
 #[derive(Debug)]
 struct Page<T> {
     payloads: Slab<T>,
-    /// By the same offset. Of a vacant place, what was there last.
+    /// The links, by the same offsets. A vacant place has the link of the entry that was there last.
     links: Vec<Link>,
 }
 
@@ -71,7 +71,7 @@ impl<T> Entries<T> {
         self.len
     }
 
-    /// How many entries the memory now held has places for.
+    /// For how many entries there is memory.
     pub(super) fn capacity(&self) -> usize {
         self.pages.iter().map(|page| page.payloads.capacity()).sum()
     }
@@ -97,8 +97,8 @@ impl<T> Entries<T> {
         }
     }
 
-    /// The page to fill, with memory: one with a single free place, or the one that has had room for longest, so that
-    /// late comers share it.
+    /// The page to fill, with memory: a page with a single free place, or the one that has had room for longest, so that
+    /// late timers share it.
     #[inline]
     fn page_with_room(&mut self) -> usize {
         match self.with_room.front() {
@@ -176,15 +176,14 @@ impl<T> Entries<T> {
         &mut self.pages[page_number].links[offset]
     }
 
-    /// Has the processor fetch the payloads at these indices at the same time, for whoever is about to take them out one
-    /// by one.
+    /// Has the processor fetch the payloads at these indices at the same time, before a caller takes them out one by one.
     #[inline]
     pub(super) fn fetch_payloads(&self, indices: impl Iterator<Item = u32>) {
         let stands = |index| {
             let (page_number, offset) = split(index);
             self.pages[page_number].payloads.contains(offset)
         };
-        // The compiler leaves out what nobody asks for.
+        // Or the compiler would leave the reads out.
         std::hint::black_box(indices.filter(|&index| stands(index)).count());
     }
 
@@ -210,7 +209,7 @@ impl<T> Entries<T> {
         let len = page.payloads.len();
         let payload = page.payloads.remove(offset);
         self.len -= 1;
-        // One page of slack, so that entries coming and going round a border do not allocate each time.
+        // One page of slack, so that an entry that comes and goes at the border of a page does not allocate each time.
         if page.payloads.is_empty() && self.allocated * PAGE_LEN >= self.len + 2 * PAGE_LEN {
             self.free(page_number);
         }
@@ -222,8 +221,8 @@ impl<T> Entries<T> {
 
     /// After the first or the second place of a page has become free.
     ///
-    /// The only free place of a page is the next to be filled, as who takes it out and puts another in has just looked at
-    /// it. With more of them the page waits its turn: a page that is about to empty is not to be filled.
+    /// The only free place of a page is the next to be filled, because a caller that replaces an entry has just looked at it.
+    /// A page with more free places waits its turn, because a page that is about to empty should not be filled.
     #[cold]
     fn note_room(&mut self, page_number: usize, free: usize) {
         if free == 1 {
@@ -246,7 +245,7 @@ pub(super) struct Vacant<'a, T> {
     key: Key,
     place: VacantEntry<'a, T>,
     links: &'a mut Vec<Link>,
-    /// If the page is full with this entry.
+    /// The pages with room, if this entry fills its page.
     with_room: Option<&'a mut VecDeque<usize>>,
     next_insertion: &'a mut u32,
     len: &'a mut usize,

@@ -5,36 +5,37 @@ use std::time::Duration;
 use crate::platform::sync::{AtomicU64, AtomicUsize, Ordering, ShortLock};
 use crate::wheel::{Key, Nanos};
 
-/// As many as fit, with the rest, into the two cache lines that processors fetch together. In a model fewer, so that
-/// the batch fills.
+/// So many keys fit, with the other fields, into the two cache lines that processors fetch together. In a model there
+/// are fewer, so that the batch fills.
 pub(super) const CAPACITY: usize = if cfg!(all(test, loom)) { 1 } else { 13 };
 
-/// A timer that takes one over leaves so many: if the batch were empty, the next leftover would have to have the driver
-/// come anew. In a model fewer, so that one is taken.
+/// Timers that take a leftover over leave at least so many: after an empty batch, the next leftover would have to ask
+/// the driver to come. In a model it is fewer, so that one is taken.
 const KEPT: usize = if cfg!(all(test, loom)) { 0 } else { 1 };
 
-/// The longest that a leftover stays, with the waker in its entry. A waker may keep alive what keeps the wheel alive.
+/// The longest time that a leftover stays, with the waker in its entry. A waker may own something that keeps the wheel
+/// alive.
 const STAY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Batch {
     keys: ShortLock<[Key; CAPACITY]>,
-    /// How many keys there are. Changed under their lock, and read without it where a guess will do.
+    /// How many keys there are. It is changed under their lock, and read without it where a guess will do.
     len: AtomicUsize,
-    /// When the driver is to clear all leftovers, the spare too; never, if there are none. Relaxed, as the shard's next
-    /// expiration is.
+    /// When the driver is to clear all leftovers, including the spare. `u64::MAX` if there are none. Relaxed, as the
+    /// shard's next expiration is.
     clear_by: AtomicU64,
 }
 
-/// What became of a key.
+/// What became of a key that was pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pushed {
-    /// It is the first: the driver has to come by then.
+    /// It is the first in the batch. The driver has to come by this time.
     First(Nanos),
-    /// It is with others.
+    /// It has joined others.
     Joined,
-    /// It was not taken: there is no room.
+    /// It is not in the batch, because there is no room.
     Full,
 }
 
@@ -60,18 +61,19 @@ impl Batch {
         Pushed::First(self.clear_after(now()))
     }
 
-    /// Has the driver come once the time of a stay has passed since `now`, unless it is to come earlier. Returns when it is
-    /// to come.
+    /// Sets the time at which the driver is to come to [`STAY`] after `now`, unless it is to come earlier. Returns that
+    /// time, of which the caller tells the alarm.
     pub(super) fn clear_after(&self, now: Nanos) -> Nanos {
         let clear_by = now.after(STAY);
         clear_by.min(Nanos(self.clear_by.fetch_min(clear_by.0, Ordering::Relaxed)))
     }
 
+    /// When the driver is to clear all leftovers. `MAX` if there are none.
     pub(super) fn clear_by(&self) -> Nanos {
         Nanos(self.clear_by.load(Ordering::Relaxed))
     }
 
-    /// Takes all keys, and tells the driver that it need not come any more.
+    /// Takes all keys out. After this the driver need not come any more.
     pub(super) fn clear(&self) -> [Option<Key>; CAPACITY] {
         let mut all = [None; CAPACITY];
         if self.clear_by() != Nanos::MAX {
@@ -85,14 +87,14 @@ impl Batch {
         all
     }
 
-    /// Whether there seems to be one that may be taken over.
+    /// Whether there seems to be a leftover that may be taken over.
     #[inline]
     pub(super) fn has_one_to_take(&self) -> bool {
         self.len() > KEPT
     }
 
-    /// Takes the last one, to take its entry over; unless too few would be left, or another thread is here: the shard's
-    /// lock is not held for long.
+    /// Takes the last key out, so that its entry can be taken over. `None` if too few would be left, or if another
+    /// thread has the lock of the keys: the caller holds the shard's lock, and must not wait.
     pub(super) fn take_one(&self) -> Option<Key> {
         let keys = self.keys.try_lock()?;
         let last = self.len().checked_sub(KEPT + 1)? + KEPT;
@@ -105,8 +107,8 @@ impl Batch {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Calls `look` with the keys that are here, and `another`. Some of their entries may have been handed out.
-    pub(super) fn look<R>(&self, another: Option<Key>, look: impl FnOnce(&[Key]) -> R) -> R {
+    /// Calls `read` with the keys that are here, and with `another`. Some of their entries may have been handed out.
+    pub(super) fn with_keys<R>(&self, another: Option<Key>, read: impl FnOnce(&[Key]) -> R) -> R {
         let keys = self.keys.lock();
         let mut len = self.len();
         let mut all = [Key::PLACEHOLDER; CAPACITY + 1];
@@ -115,7 +117,7 @@ impl Batch {
             all[len] = another;
             len += 1;
         }
-        look(&all[..len])
+        read(&all[..len])
     }
 }
 

@@ -1,29 +1,29 @@
-//! Leftovers: entries of timers that were dropped, which stay in the hierarchy for a while.
+//! Leftovers: entries of dropped timers that stay in the hierarchy for a while.
 //!
-//! To take an entry out at once is exact, but costs more than it has to. Whoever waits for something with a timeout makes a
-//! timer and drops it, again and again: taking one entry out and putting another in takes two holds of the lock and a
-//! search for room, where to move the one entry takes one. And a timer that was armed by another worker, or long ago among
-//! very many, has its entry in none of this processor's caches: to take it out alone is to wait for a dozen cache lines in
-//! turn.
+//! To take an entry out at once is exact, but it is not the cheapest way, for two reasons. A task that waits with
+//! timeouts makes a timer and drops it, again and again. To take one entry out and put another in takes two holds of
+//! the lock and a search for room; to move the one entry takes a single hold. And the entry of a timer that another
+//! worker armed, or that was armed long ago among very many, is in none of this processor's caches. To take out such an
+//! entry alone means to wait for a dozen cache lines, one after the other.
 //!
 //! So the key of a dropped timer goes one of three ways:
 //!
-//! | a timer is dropped | its key |
+//! | a timer is dropped | what becomes of its key |
 //! |---|---|
-//! | where the wheel has a bound or has ended, or its clock can be paused | its entry is taken out at once |
-//! | on another worker's thread, or as one of the oldest among very many | joins the [batch](Batch) |
-//! | otherwise | becomes the [spare](Spare); if there is one, its entry is taken out at once |
+//! | on a wheel that has a bound, that has ended, or whose clock can be paused | its entry is taken out at once |
+//! | on another worker's thread, or as one of the oldest among very many | it joins the [batch](Batch) |
+//! | otherwise | it becomes the [spare](Spare); if there is a spare already, its entry is taken out at once |
 //!
 //! A leftover counts as cancelled from the moment in which its timer is dropped. It ends in one of four ways:
 //!
-//! | then | the leftover |
+//! | when | what becomes of the leftover |
 //! |---|---|
-//! | a timer is armed in this shard | is taken over: its entry moves to the new deadline, mostly within its bucket |
-//! | the batch is full | is cleared with all others: their entries are taken out together, which waits for all at a time |
-//! | the driver turns the shard, at the latest a second after the first was left | is cleared with all others |
-//! | the wheel ends, or the shard goes | is cleared with all others |
+//! | a timer is armed in this shard | it is taken over: its entry moves to the new deadline, mostly within its bucket |
+//! | the batch is full | it is cleared with all others: their entries are taken out together, so that the processor fetches them at the same time |
+//! | the driver turns the shard, at the latest a second after the first key was left | it is cleared with all others |
+//! | the wheel ends, or the shard is dropped | it is cleared with all others |
 //!
-//! The entry keeps its waker until then: up to 14 wakers in each shard, for at most a second.
+//! Until then the entry keeps its waker: up to 14 wakers in each shard, for at most a second.
 
 mod batch;
 mod spare;
@@ -47,7 +47,7 @@ pub(super) struct Leftovers {
     spare: OwnLines<Spare>,
 }
 
-/// The spare, and a key for which the batch had no room.
+/// Keys that are cleared beside the batch: the spare, and one for which the batch had no room.
 const OTHERS: usize = 2;
 
 impl Leftovers {
@@ -55,25 +55,28 @@ impl Leftovers {
         Self { batch: Batch::new(), spare: OwnLines(Spare::new()) }
     }
 
-    /// When the driver is to clear them; never, if there are none.
+    /// When the driver is to clear them. `MAX` if there are none.
     pub(super) fn clear_by(&self) -> Nanos {
         self.batch.clear_by()
     }
 
-    /// Calls `look` with the keys of all. Only under the shard's lock. Some of their entries may have been handed out.
-    pub(super) fn look<R>(&self, look: impl FnOnce(&[Key]) -> R) -> R {
-        self.batch.look(self.spare.look(), look)
+    /// Calls `read` with the keys of all leftovers. The caller holds the shard's lock. Some of their entries may have
+    /// been handed out.
+    pub(super) fn with_keys<R>(&self, read: impl FnOnce(&[Key]) -> R) -> R {
+        self.batch.with_keys(self.spare.peek(), read)
     }
 }
 
 impl Shard {
-    /// For a timer that is dropped: leaves its key here, or takes its entry out. `waker` tells which waker the entry has.
+    /// For a timer that is dropped: leaves its key as a leftover, or takes its entry out. `waker` tells which waker the
+    /// entry has.
     #[inline]
     pub(crate) fn discard(&self, key: Key, deadline: Nanos, waker: Option<WakerId>) {
         if self.published.has_handed_out(deadline) {
             return;
         }
-        // A paused clock goes by what is pending, and a bound has to be kept exactly. Nobody clears a wheel that has ended.
+        // A paused clock jumps to the next entry, a bound has to be kept exactly, and nobody clears a wheel that has
+        // ended.
         let may_stay = !self.is_pausable() && self.bound.is_none() && !self.has_ended();
         let takes_long = self.published.is_old(key) || shard_of_this_thread(self.shards) != self.number;
         if may_stay && takes_long {
@@ -89,16 +92,16 @@ impl Shard {
         }
     }
 
-    /// Leaves the key as the spare, and tells whether there was room.
+    /// Leaves the key as the spare. Returns false if there is a spare already.
     #[inline]
     pub(super) fn leave_as_spare(&self, key: Key, waker: WakerId) -> bool {
         self.leftovers.spare.leave(key, waker, || self.request_clearing())
     }
 
-    /// Leaves the key in the batch, or clears all leftovers if that is full.
+    /// Leaves the key in the batch. If the batch is full, clears all leftovers and takes this key's entry out too.
     pub(crate) fn leave_in_batch(&self, key: Key) {
         match self.leftovers.batch.push(key, || self.clock.now()) {
-            // Published first, looked second; see `alarm`.
+            // `clear_by` is published before `armed` is checked; see `alarm`.
             Pushed::First(clear_by) => self.alarm.request(clear_by),
             Pushed::Joined => {}
             Pushed::Full => {
@@ -110,12 +113,12 @@ impl Shard {
         }
     }
 
-    /// Has the driver come to clear the leftovers.
+    /// Asks the driver to come and clear the leftovers, unless it is to come already.
     #[cold]
     fn request_clearing(&self) {
         if self.leftovers.clear_by() == Nanos::MAX {
             let clear_by = self.leftovers.batch.clear_after(self.clock.now());
-            // Published first, looked second; see `alarm`.
+            // `clear_by` is published before `armed` is checked; see `alarm`.
             self.alarm.request(clear_by);
         }
     }
@@ -132,7 +135,7 @@ impl Shard {
     }
 
     fn clear_leftovers_and(&self, state: &mut State, another: Option<Key>) -> LeftWakers {
-        // In this order: see `Spare::clear`.
+        // The batch comes first; see `Spare::clear`.
         let batch = self.leftovers.batch.clear();
         let others = [another, self.leftovers.spare.clear()];
         let mut keys = [None; CAPACITY + OTHERS];
@@ -152,9 +155,9 @@ pub(super) fn count_in(keys: &[Key], hierarchy: &Hierarchy<Waker>) -> usize {
     keys.iter().filter(|&&key| hierarchy.contains(key)).count()
 }
 
-/// The wakers of leftovers that were cleared, to be dropped when no lock is held.
+/// The wakers of leftovers that were cleared. They are dropped with this, which must happen after the lock is released.
 #[derive(Debug)]
-#[must_use = "they are dropped with this: first the lock has to be let go"]
+#[must_use = "the wakers are dropped with this: release the lock first"]
 pub(super) struct LeftWakers {
     wakers: [Option<Waker>; CAPACITY + OTHERS],
 }
@@ -171,7 +174,7 @@ impl Drop for LeftWakers {
     }
 }
 
-/// Drops a waker that is none of this thread's business, and may panic. Not under a lock.
+/// Drops a waker of another task. If that panics, the panic ends here. Call it under no lock.
 fn drop_stranger(waker: Option<Waker>) {
     if let Some(waker) = waker {
         contained(|| drop(waker));
@@ -183,15 +186,15 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::engine::shard::testing;
+    use crate::engine::shard::test_shards;
     use crate::wheel::Progress;
 
     const MINUTE: Duration = Duration::from_secs(60);
 
     #[test]
     fn what_is_discarded_after_the_end_leaves_the_driver_nothing_to_do() {
-        // With a number that no thread has.
-        let shard = testing::shard((2, 2), Duration::from_secs(1), 64);
+        // With a number that no thread's shard has.
+        let shard = test_shards::shard((2, 2), Duration::from_secs(1), 64);
         let far = shard.clock().now().after(MINUTE);
         let arm = || {
             let armed = shard.register(shard.clock().now(), far, Waker::noop().clone());

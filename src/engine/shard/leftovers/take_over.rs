@@ -1,4 +1,4 @@
-//! The next timer takes a leftover's entry over.
+//! Taking over: the next timer gets the entry of a leftover.
 
 use std::task::Waker;
 
@@ -9,10 +9,10 @@ use crate::platform::waker_id::WakerId;
 use crate::wheel::{Key, Nanos};
 
 impl Shard {
-    /// Moves the spare's entry to `deadline`, for a timer of the same task; `id` tells which `waker` that is. `None` if it
-    /// cannot: then call [`register_or_take_over`](Self::register_or_take_over).
+    /// Moves the spare's entry to `deadline`, if the entry has `waker` already. `id` is the id of `waker`. On `None`
+    /// call [`register_or_take_over`](Self::register_or_take_over).
     ///
-    /// Call neither while you hold a lock: the waker of a stranger may be dropped here.
+    /// Call neither of them while you hold a lock: the waker of another task may be dropped here.
     #[inline(always)]
     pub(crate) fn take_over(&self, now: Nanos, deadline: Nanos, waker: &Waker, id: WakerId) -> Option<Key> {
         if deadline <= now || !self.leftovers.spare.is_of(id) {
@@ -21,8 +21,8 @@ impl Shard {
         self.take_over_if(now, deadline, || self.leftovers.spare.take(), |left| left.will_wake(waker))
     }
 
-    /// As [`register`](Self::register), but moves the entry of a leftover if there is one, of whatever task, and gives it
-    /// `waker`.
+    /// As [`register`](Self::register), but if there is a leftover, of whatever task, moves its entry to `deadline` and
+    /// gives it `waker`.
     #[inline]
     pub(crate) fn register_or_take_over(
         &self,
@@ -44,13 +44,15 @@ impl Shard {
         self.register(now, deadline, waker)
     }
 
-    /// Not among very many: there an old one's entry lies in no cache, and the batch is cleared together.
+    /// Whether a key may be taken from the batch. Not among very many entries: there an old entry is in no cache, and
+    /// the batch is cleared as a whole instead.
     #[inline]
     fn may_take_from_batch(&self) -> bool {
         self.leftovers.batch.has_one_to_take() && !self.published.is_crowd()
     }
 
-    /// Moves the entry that `take` gives to `deadline`, if its waker `is_wanted`. Otherwise takes the entry out.
+    /// Moves the entry whose key `take` returns to `deadline`, if `is_wanted` says so of its waker. Otherwise takes the
+    /// entry out.
     #[inline(always)]
     fn take_over_if(
         &self,
@@ -61,7 +63,7 @@ impl Shard {
     ) -> Option<Key> {
         let mut state = self.state.lock();
         let key = take()?;
-        // What the wheel has passed counts as handed out.
+        // A deadline that the wheel has passed counts as handed out.
         if !state.ended
             && deadline > state.hierarchy.elapsed()
             && let Some(expiration) = state.hierarchy.reschedule_if(now, key, deadline, is_wanted)
@@ -86,7 +88,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::engine::shard::testing::{Counts, lone_shard};
+    use crate::engine::shard::test_shards::{Counts, lone_shard};
     use crate::platform::waker_id::KnownWaker;
     use crate::wheel::Progress;
 
@@ -164,7 +166,8 @@ mod tests {
         }
     }
 
-    /// Whoever looked before the end whether it has come may leave a key after it, while others are still handed out.
+    /// A thread that checked for the end just before the end came may leave a key after it, while the end still hands
+    /// out.
     #[test]
     fn between_two_batches_of_the_end_nobody_takes_over() {
         for after in [MINUTE / 2, 2 * MINUTE] {

@@ -1,0 +1,96 @@
+//! When an attempt that failed is made again.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// How long after an attempt that failed the next one is, and how many there are.
+///
+/// [`Default`] is exponential from a second to an hour, with a jitter of 0.2, and 12 attempts: over some four hours.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use timingwheel_durable::Backoff;
+///
+/// let backoff = Backoff::exponential(Duration::from_secs(1)..=Duration::from_secs(60)).jitter(0.0).tries(8);
+/// let delays: Vec<u64> = (1..8).map(|attempt| backoff.delay(attempt).as_secs()).collect();
+/// assert_eq!(delays, [1, 2, 4, 8, 16, 32, 60]);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Backoff {
+    delays: RangeInclusive<Duration>,
+    jitter: f64,
+    tries: u32,
+}
+
+impl Backoff {
+    /// The first delay, then twice as long each time, up to the last.
+    #[must_use]
+    pub const fn exponential(delays: RangeInclusive<Duration>) -> Self {
+        Self { delays, jitter: 0.2, tries: 12 }
+    }
+
+    /// Always the same delay.
+    #[must_use]
+    pub const fn fixed(delay: Duration) -> Self {
+        Self::exponential(delay..=delay)
+    }
+
+    /// Each delay is shorter by a random share, up to this one: from 0 for none to 1. Unless it is set it is 0.2.
+    ///
+    /// # Panics
+    /// If it is not from 0 to 1.
+    #[must_use]
+    #[track_caller]
+    pub fn jitter(mut self, share: f64) -> Self {
+        assert!((0.0..=1.0).contains(&share), "a jitter must be from 0 to 1, got {share}");
+        self.jitter = share;
+        self
+    }
+
+    /// How many attempts are made in all, the first included. Unless it is set there are 12. Zero counts as one.
+    #[must_use]
+    pub const fn tries(mut self, tries: u32) -> Self {
+        self.tries = if tries == 0 { 1 } else { tries };
+        self
+    }
+
+    /// How many attempts are made in all.
+    #[must_use]
+    pub const fn most(&self) -> u32 {
+        self.tries
+    }
+
+    /// How long after this attempt the next one is. The first attempt is number 1.
+    #[must_use]
+    pub fn delay(&self, attempt: u32) -> Duration {
+        let doublings = attempt.saturating_sub(1).min(31);
+        let delay = self.delays.start().saturating_mul(1 << doublings).min(*self.delays.end());
+        delay.mul_f64(1.0 - self.jitter * fastrand::f64())
+    }
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self::exponential(Duration::from_secs(1)..=Duration::from_secs(3600))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delay_never_exceeds_its_limit_and_never_loses_more_than_the_jitter() {
+        let (first, last) = (Duration::from_secs(1), Duration::from_secs(100));
+        let backoff = Backoff::exponential(first..=last).jitter(0.5);
+        for attempt in [1, 2, 7, 8, 40, u32::MAX] {
+            let whole = first.saturating_mul(1 << (attempt - 1).min(20)).min(last);
+            for _ in 0..100 {
+                let delay = backoff.delay(attempt);
+                assert!(delay <= whole && delay >= whole / 2, "{delay:?} after attempt {attempt}");
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What durable timers are told before they start.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use timingwheel::TimingWheel;
+use tokio::sync::mpsc;
+
+use crate::backoff::Backoff;
+use crate::clock::{Clock, SystemClock};
+use crate::durable::{Durable, Inner};
+use crate::error::Error;
+use crate::handler::{Handler, HandlerResult, Handlers, Run};
+use crate::kind::Kind;
+use crate::runner::{Runner, Settings};
+use crate::saver::Saver;
+use crate::shared::Shared;
+use crate::store::{ErasedStore, Store};
+
+/// How long an owner may be silent in a store that several processes share.
+const LEASE: Duration = Duration::from_secs(30);
+
+/// The handlers and settings of a [`Durable`], from [`Durable::builder`].
+#[must_use = "nothing begins before `start`"]
+pub struct Builder {
+    wheel: TimingWheel,
+    store: Arc<dyn ErasedStore>,
+    handlers: Handlers,
+    backoffs: Vec<(&'static str, Backoff)>,
+    twice: Option<&'static str>,
+    clock: Option<Arc<dyn Clock>>,
+    settings: Settings,
+}
+
+impl Builder {
+    pub(crate) fn new<S: Store>(wheel: &TimingWheel, store: S) -> Self {
+        let settings = Settings { horizon: Duration::from_secs(60), window: 10_000, concurrency: 1_024 };
+        Self {
+            wheel: wheel.clone(),
+            store: Arc::new(store),
+            handlers: Handlers::new(),
+            backoffs: Vec::new(),
+            twice: None,
+            clock: None,
+            settings,
+        }
+    }
+
+    /// Calls `handler` for each timer of its kind that is due. It may be called for several at once, each in a task of
+    /// its own.
+    ///
+    /// Timers of kinds without a handler stay in the store, and are left alone.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), timingwheel_durable::Error> {
+    /// use serde::{Deserialize, Serialize};
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_durable::{Answer::Done, Durable, Kind, MemoryStore, Run};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Remind {
+    ///     person: String,
+    /// }
+    ///
+    /// impl Kind for Remind {
+    ///     const KIND: &'static str = "remind";
+    /// }
+    ///
+    /// let durable = Durable::builder(&TimingWheel::new(), MemoryStore::new())
+    ///     .on(|Remind { person }, run: Run| async move {
+    ///         println!("{person}, attempt {}", run.attempt);
+    ///         Ok(Done)
+    ///     })
+    ///     .start()
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on<K, H, F>(mut self, handler: H) -> Self
+    where
+        K: Kind,
+        H: Fn(K, Run) -> F + Send + Sync + 'static,
+        F: Future<Output = HandlerResult> + Send + 'static,
+    {
+        if self.handlers.insert(K::KIND, Arc::new(Handler::new(handler))).is_some() {
+            self.twice = Some(K::KIND);
+        }
+        self
+    }
+
+    /// How attempts of a kind are made again that have failed. Without it, [as a default](Backoff).
+    pub fn retry<K: Kind>(mut self, backoff: Backoff) -> Self {
+        self.backoffs.push((K::KIND, backoff));
+        self
+    }
+
+    /// How far ahead timers are loaded: those that are due later wait in the store alone. Unless it is set, a minute.
+    pub fn horizon(mut self, horizon: Duration) -> Self {
+        self.settings.horizon = horizon;
+        self
+    }
+
+    /// How many timers that are to come are kept in memory, more or less: up to twice as many for a moment. Unless it is
+    /// set, 10,000.
+    pub fn window(mut self, timers: usize) -> Self {
+        self.settings.window = timers;
+        self
+    }
+
+    /// How many handlers run at a time at the most. Unless it is set, 1,024.
+    pub fn concurrency(mut self, handlers: usize) -> Self {
+        self.settings.concurrency = handlers;
+        self
+    }
+
+    /// Another clock than the [system's](SystemClock).
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Some(Arc::new(clock));
+        self
+    }
+
+    /// Becomes the owner of the store, and begins: what was due while nobody was there is due now.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for two handlers of one kind, a back-off without a handler, and a setting of zero;
+    /// [`Error::Store`] if the store fails.
+    ///
+    /// # Panics
+    /// If it is not called within a tokio runtime.
+    pub async fn start(self) -> Result<Durable, Error> {
+        let Self { wheel, store, mut handlers, backoffs, twice, clock, settings } = self;
+        if let Some(kind) = twice {
+            return Err(Error::Setting(format!("a kind must have one handler, got two for {kind:?}")));
+        }
+        for (kind, backoff) in backoffs {
+            let handler = handlers.get_mut(kind).and_then(Arc::get_mut);
+            let error =
+                || Error::Setting(format!("a back-off must be for a kind with a handler, got {kind:?}"));
+            handler.ok_or_else(error)?.backoff = backoff;
+        }
+        let least = [("window", settings.window), ("concurrency", settings.concurrency)];
+        for (name, value) in least {
+            if value == 0 {
+                return Err(Error::Setting(format!("the {name} must be at least 1, got 0")));
+            }
+        }
+        if settings.horizon < Duration::from_millis(1) {
+            let given = settings.horizon;
+            return Err(Error::Setting(format!("the horizon must be at least 1 ms, got {given:?}")));
+        }
+        let clock = clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
+        let owner = store.clone().join(LEASE).await?;
+        let shared = Arc::new(Shared::new(clock));
+        let (runner, commands) = mpsc::unbounded_channel();
+        let (saves, to_save) = mpsc::unbounded_channel();
+        let saver =
+            Saver { shared: shared.clone(), store: store.clone(), saves: to_save, runner: runner.clone() };
+        tokio::spawn(saver.run());
+        let task = Runner::new(
+            &wheel,
+            shared.clone(),
+            store.clone(),
+            owner,
+            handlers,
+            settings,
+            (runner.clone(), commands),
+        );
+        tokio::spawn(task.run());
+        Ok(Durable(Arc::new(Inner { wheel, shared, store, owner, saves, runner, unique: AtomicU64::new(0) })))
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds: Vec<_> = self.handlers.keys().collect();
+        f.debug_struct("Builder")
+            .field("kinds", &kinds)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,90 @@
+//! The clock on the wall.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
+
+/// A clock on the wall, by which timers fall due. Its time may be set, forward and back, at any moment.
+///
+/// [`SystemClock`] is the one of a program; [`SetClock`] is one for tests.
+pub trait Clock: Send + Sync + 'static {
+    /// What it shows.
+    fn now(&self) -> Timestamp;
+}
+
+impl<F: Fn() -> Timestamp + Send + Sync + 'static> Clock for F {
+    fn now(&self) -> Timestamp {
+        self()
+    }
+}
+
+/// The system's clock. Made while tokio's clock is paused, it goes on from the present time as that does.
+#[derive(Debug)]
+pub struct SystemClock(Option<SetClock>);
+
+impl SystemClock {
+    /// The system's clock, or, on a paused clock of tokio's, one that follows that.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(is_paused().then(|| SetClock::starting_at(Timestamp::now())))
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        self.0.as_ref().map_or_else(Timestamp::now, Clock::now)
+    }
+}
+
+/// Whether tokio's clock stands while std's goes on.
+fn is_paused() -> bool {
+    let (before, std_before) = (Instant::now(), std::time::Instant::now());
+    while std::time::Instant::now() == std_before {
+        std::hint::spin_loop();
+    }
+    Instant::now() == before
+}
+
+/// A clock that goes on as tokio's does, paused or not, and is set by calls.
+pub struct SetClock(Mutex<(Timestamp, Instant)>);
+
+impl SetClock {
+    /// A clock that shows this time now.
+    #[must_use]
+    pub fn starting_at(now: Timestamp) -> Self {
+        Self(Mutex::new((now, Instant::now())))
+    }
+
+    /// Sets it, as an administrator or a time server does.
+    pub fn set(&self, now: Timestamp) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (now, Instant::now());
+    }
+}
+
+impl Clock for SetClock {
+    fn now(&self) -> Timestamp {
+        let (shown, since) = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let passed = SignedDuration::try_from(since.elapsed()).unwrap_or(SignedDuration::MAX);
+        shown.saturating_add(passed).unwrap_or(Timestamp::MAX)
+    }
+}
+
+impl Clock for std::sync::Arc<SetClock> {
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
+}
+
+impl fmt::Debug for SetClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SetClock").field(&self.now()).finish()
+    }
+}

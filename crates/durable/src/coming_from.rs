@@ -1,0 +1,43 @@
+//! Coming from another system: what replaces what.
+//!
+//! # Sidekiq's scheduled set
+//!
+//! | there | here |
+//! |---|---|
+//! | `perform_at`, `perform_in` | [`Durable::at`](crate::Durable::at), [`Durable::after`](crate::Durable::after) |
+//! | the class of the job | [`Kind`](crate::Kind) |
+//! | arguments as JSON | the payload, as JSON |
+//! | `retry: 25`, with its formula | [`Backoff`](crate::Backoff), and [`Answer::Retry`](crate::Answer::Retry) for a distance of your own |
+//! | the dead set | [buried](crate::store::Buried) timers: [`Durable::list`](crate::Durable::list), [`revive`](crate::Durable::revive), [`delete_buried`](crate::Durable::delete_buried) |
+//! | `ScheduledSet#find_job(jid).delete`, which walks through the set | [`Durable::cancel`](crate::Durable::cancel), by id or key |
+//! | a poll every five seconds or so | none: a timer is late by what the wheel is |
+//! | popped, and pushed in a second step: a crash in between loses it | a timer leaves the store when its handler has ended |
+//!
+//! Tests: `tests/runner`, `tests/proof/kills.rs`. Example: `webhooks`.
+//!
+//! # Celery's ETA and countdown
+//!
+//! | there | here |
+//! |---|---|
+//! | `apply_async(eta=…)`, `countdown=…` | [`Durable::at`](crate::Durable::at), [`Durable::after`](crate::Durable::after) |
+//! | far tasks wait in a worker's memory | they wait in the store alone |
+//! | an ETA beyond the visibility timeout runs many times | no timeout: an attempt is made again when its process has gone |
+//! | `revoke(id)`, which each worker has to remember | [`Durable::cancel`](crate::Durable::cancel), which says whether it was in time |
+//! | `autoretry_for`, `retry_backoff`, `retry_jitter`, `max_retries` | [`Backoff`](crate::Backoff) |
+//! | beat, with a crontab | [`Durable::every`](crate::Durable::every), with the rules of `timingwheel-calendar` |
+//! | a beat that was away forgets, or runs all | [`Missed`](crate::Missed) |
+//!
+//! Tests: `tests/runner/windows.rs`, `tests/runner/series.rs`. Examples: `orders`, `monthly_report`.
+//!
+//! # `RocketMQ`'s timer messages
+//!
+//! | there | here |
+//! |---|---|
+//! | `setDeliverTimeMs`, up to three days | [`Durable::at`](crate::Durable::at), up to the year 9999 |
+//! | a wheel in a mapped file, and rolls beyond it | an ordered map in a file, and a wheel in memory for what is near |
+//! | a second | a millisecond |
+//! | a message cannot be taken back, but for a special one | [`Durable::cancel`](crate::Durable::cancel), [`Durable::reschedule`](crate::Durable::reschedule) |
+//! | away for longer than the wheel: lost | what was due meanwhile is due at the start |
+//! | flushed now and then, unless told otherwise | durable when [`save`](crate::Saving::save) is ready |
+//!
+//! Tests: `tests/runner/windows.rs`, `tests/proof/power.rs`. Example: `orders`.

@@ -1,0 +1,104 @@
+//! Tests that a store keeps what [`Store`] promises. Feature `conformance`.
+//!
+//! [`conformance!`](crate::conformance!) makes tests of a function that makes a place for timers, and tells how to open
+//! it, again and again. What is in it has to outlive each store that was opened, and nothing else.
+//!
+//! ```
+//! use timingwheel_durable::MemoryStore;
+//!
+//! timingwheel_durable::conformance!(|| {
+//!     let store = MemoryStore::new();
+//!     move || {
+//!         let opened = store.clone();
+//!         async move { opened }
+//!     }
+//! });
+//! # fn main() {}
+//! ```
+//!
+//! Some tests make each call by hand. One makes random calls, and compares each answer, and all that is stored, with a
+//! plain model; it opens the store anew in between. What it finds it reports with the number that makes the same calls
+//! again: set it as `CONFORMANCE_SEED`. `CONFORMANCE_RUNS` is how many times it begins anew.
+
+mod by_hand;
+mod model;
+mod random;
+
+use std::future::Future;
+
+pub use by_hand::TESTS;
+pub use random::random_calls_are_answered_as_by_a_plain_model;
+
+use crate::store::Store;
+
+/// Where timers are stored: opened again and again, by who has dropped the store before.
+pub trait Place {
+    /// What is opened.
+    type Store: Store;
+
+    /// Opens it.
+    fn open(&mut self) -> impl Future<Output = Self::Store>;
+}
+
+impl<F, O, S> Place for F
+where
+    F: FnMut() -> O,
+    O: Future<Output = S>,
+    S: Store,
+{
+    type Store = S;
+
+    fn open(&mut self) -> impl Future<Output = S> {
+        self()
+    }
+}
+
+/// Runs one test, on a runtime of its own.
+///
+/// # Panics
+/// If the store does not keep its promises, or if there is no runtime to be had.
+pub fn run<P: Place>(name: &str, make: impl Fn() -> P) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        if name == TESTS[0] {
+            random_calls_are_answered_as_by_a_plain_model(make).await;
+        } else {
+            by_hand::run(name, make()).await;
+        }
+    });
+}
+
+/// Tests that a store keeps its promises: see [the module](mod@crate::conformance).
+///
+/// Takes a function without arguments, whose result opens the store: a function too, whose future is the store.
+#[macro_export]
+macro_rules! conformance {
+    ($make:expr) => {
+        $crate::conformance! {
+            @each $make;
+            random_calls_are_answered_as_by_a_plain_model
+            what_is_saved_is_there_after_reopening
+            a_taken_key_is_told_and_not_overwritten
+            a_key_is_free_again_after_its_timer
+            a_load_goes_on_from_its_end_and_looks_ahead
+            kinds_without_a_handler_are_left_alone
+            a_cancel_wins_until_begin_and_never_after
+            a_moved_timer_keeps_its_name_and_begins_at_its_new_place_only
+            attempts_count_over_owners
+            results_of_an_owner_that_was_followed_are_refused
+            what_an_owner_leaves_is_stored_again
+            nothing_follows_what_was_cancelled_while_it_ran
+            a_series_goes_on_in_the_transaction_that_ends_a_run
+            a_series_whose_rule_was_changed_meanwhile_is_planned_anew
+            what_is_buried_is_listed_revived_and_deleted
+        }
+    };
+    (@each $make:expr; $($name:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                $crate::conformance::run(stringify!($name), $make);
+            }
+        )*
+    };
+}

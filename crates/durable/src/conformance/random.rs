@@ -1,0 +1,260 @@
+//! Random calls, compared with a model.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::Place;
+use super::model::Model;
+use crate::Missed;
+use crate::id::{self, TimerId};
+use crate::store::{
+    Ask, End, Ended, Kinds, Near, NewTimer, Next, Owner, Page, Series, State, Store, ToBegin, Which,
+};
+
+const CALLS: usize = 150;
+
+/// Few, so that they meet.
+const KEYS: [&str; 3] = ["a", "b", "c"];
+const KINDS: [&str; 3] = ["one", "two", "three"];
+const RULES: [&str; 2] = ["cron 0 9 * * * in UTC", "cron 0 10 * * * in UTC"];
+
+/// Random calls, each of whose answers is compared with that of a model, and all that is stored with it too.
+///
+/// # Panics
+/// If something differs.
+pub async fn random_calls_are_answered_as_by_a_plain_model<P: Place>(make: impl Fn() -> P) {
+    let number = |name: &str| env::var(name).ok().map(|text| text.parse::<u64>().expect(name));
+    let seeds = match number("CONFORMANCE_SEED") {
+        Some(seed) => seed..=seed,
+        None => 1..=number("CONFORMANCE_RUNS").unwrap_or(40),
+    };
+    for seed in seeds {
+        let told = Told(seed);
+        Run::new(seed, make()).await.go().await;
+        std::mem::forget(told);
+    }
+}
+
+/// Says which calls they were, where a panic leaves them.
+struct Told(u64);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        eprintln!("CONFORMANCE_SEED={} makes these calls again", self.0);
+    }
+}
+
+struct Run<P: Place> {
+    random: fastrand::Rng,
+    place: P,
+    store: Option<P::Store>,
+    model: Model,
+    /// The last is the present one.
+    owners: Vec<Owner>,
+    unique: u64,
+}
+
+fn at(millis: i64) -> Timestamp {
+    id::timestamp(millis)
+}
+
+impl<P: Place> Run<P> {
+    async fn new(seed: u64, mut place: P) -> Self {
+        let store = Some(place.open().await);
+        let random = fastrand::Rng::with_seed(seed);
+        let mut run = Self { random, place, store, model: Model::default(), owners: Vec::new(), unique: 0 };
+        run.join().await;
+        run
+    }
+
+    fn store(&self) -> &P::Store {
+        self.store.as_ref().expect("an open store")
+    }
+
+    async fn join(&mut self) {
+        let owner = self.store().join(Duration::from_secs(30)).await.expect("join");
+        self.model.join(owner);
+        self.owners.push(owner);
+    }
+
+    async fn go(mut self) {
+        for _ in 0..CALLS {
+            match self.random.u8(..100) {
+                0..30 => self.save().await,
+                30..40 => self.load().await,
+                40..58 => self.begin().await,
+                58..74 => self.settle().await,
+                74..82 => self.cancel().await,
+                82..88 => self.reschedule().await,
+                88..92 => self.unbury().await,
+                92..95 => self.join().await,
+                95..97 => self.leave().await,
+                _ => {
+                    drop(self.store.take());
+                    self.store = Some(self.place.open().await);
+                }
+            }
+            self.compare().await;
+        }
+    }
+
+    /// Everything, page by page, and some page.
+    async fn compare(&mut self) {
+        assert_eq!(self.store().count().await.expect("count"), self.model.count());
+        for buried in [false, true] {
+            let whole = Page { buried, limit: usize::MAX, ..Page::default() };
+            let kind = self.random.bool().then(|| KINDS[self.random.usize(..3)].to_owned());
+            let after =
+                self.model.any(&mut self.random).map_or(id::Place::FIRST, |timer| timer.timer.place());
+            let some = Page { buried, kind, after, limit: self.random.usize(..4) };
+            for page in [whole, some] {
+                assert_eq!(
+                    self.store().list(page.clone()).await.expect("list"),
+                    self.model.list(&page),
+                    "{page:?}"
+                );
+            }
+        }
+    }
+
+    /// Mostly the present one.
+    fn owner(&mut self) -> Owner {
+        let last = self.owners.len() - 1;
+        let index = if self.random.u8(..10) == 0 { self.random.usize(..=last) } else { last };
+        self.owners[index]
+    }
+
+    /// Near each other, so that they meet, and some before 1970.
+    fn due(&mut self) -> Timestamp {
+        at(self.random.i64(-3..20))
+    }
+
+    fn key(&mut self) -> String {
+        KEYS[self.random.usize(..3)].to_owned()
+    }
+
+    fn series(&mut self) -> Series {
+        let mut series = Series::new(RULES[self.random.usize(..2)].to_owned(), Missed::once());
+        series.catching_up = self.random.bool().then(|| (self.random.i64(..), self.random.u32(..)));
+        series
+    }
+
+    async fn save(&mut self) {
+        let timers: Vec<NewTimer> = (0..self.random.usize(..4))
+            .map(|_| {
+                self.unique += 1;
+                let series = (self.random.u8(..3) == 0).then(|| self.series());
+                let has_key = series.is_some() || self.random.bool();
+                NewTimer {
+                    id: TimerId::new(self.due(), self.unique),
+                    kind: KINDS[self.random.usize(..3)].to_owned(),
+                    payload: vec![b'0' + self.random.u8(..2)],
+                    key: has_key.then(|| self.key()),
+                    series,
+                    replaces: self.random.bool(),
+                }
+            })
+            .collect();
+        let answers = self.store().save(timers.clone()).await.expect("save");
+        let expected: Vec<_> = timers.into_iter().map(|timer| self.model.save(timer)).collect();
+        assert_eq!(answers, expected);
+    }
+
+    /// Mostly all.
+    fn kinds(&mut self) -> Kinds {
+        let kinds = KINDS.iter().filter(|_| self.random.u8(..5) > 0);
+        Arc::new(kinds.map(ToString::to_string).collect::<BTreeSet<String>>())
+    }
+
+    async fn load(&mut self) {
+        let after = if self.random.bool() { id::Place::FIRST } else { id::Place::last_of(self.due()) };
+        let (until, limit) = (self.due(), self.random.usize(1..6));
+        let ask = Ask { after, until, limit, kinds: self.kinds() };
+        let owner = self.owner();
+        let loaded = self.store().load(owner, ask.clone()).await.expect("load");
+        self.model.check_load(owner, &ask, &loaded);
+    }
+
+    async fn begin(&mut self) {
+        let mut nears = Vec::new();
+        for _ in 0..self.random.usize(1..4) {
+            if let Some(timer) =
+                self.model.any(&mut self.random).filter(|timer| !matches!(timer.state, State::Buried(_)))
+            {
+                let near = timer.timer;
+                // Sometimes where it does not stand.
+                let elsewhere = self.random.u8(..8) == 0;
+                nears.push(if elsewhere { Near::new(near.id(), self.due()) } else { near });
+            }
+        }
+        let owner = self.owner();
+        let ask = ToBegin { timers: nears, kinds: self.kinds() };
+        let answers = self.store().begin(owner, ask.clone()).await.expect("begin");
+        assert_eq!(answers, self.model.begin(owner, &ask));
+    }
+
+    async fn settle(&mut self) {
+        let Some(timer) = self.model.any(&mut self.random).cloned() else { return };
+        let attempt = match timer.state {
+            State::Begun { attempt, .. } if self.random.u8(..8) > 0 => attempt,
+            _ => timer.attempts + 1,
+        };
+        let next = (self.random.bool() && timer.series.is_some())
+            .then(|| Next { due: at(self.random.i64(20..40)), series: self.series() });
+        let end = match self.random.u8(..8) {
+            0..3 => End::Done { next },
+            3..5 => {
+                let error = self.random.bool().then(|| "no".to_owned());
+                End::Again { due: self.due(), error, counts: self.random.bool() }
+            }
+            5..7 => End::Bury { reason: "enough".into(), next },
+            _ => End::Cancelled,
+        };
+        let (owner, ended) = (self.owner(), Ended { timer: timer.timer, attempt, end });
+        let answers = self.store().settle(owner, vec![ended.clone()]).await.expect("settle");
+        assert_eq!(answers, [self.model.settle(owner, ended)]);
+    }
+
+    fn which(&mut self) -> Which {
+        let some = self.model.any(&mut self.random).map(|timer| timer.timer.id());
+        match some {
+            Some(id) if self.random.bool() => Which::Id(id),
+            _ => Which::Key(self.key()),
+        }
+    }
+
+    async fn cancel(&mut self) {
+        let which: Vec<Which> = (0..self.random.usize(..3)).map(|_| self.which()).collect();
+        let answers = self.store().cancel(which.clone()).await.expect("cancel");
+        let expected: Vec<_> = which.iter().map(|which| self.model.cancel(which)).collect();
+        assert_eq!(answers, expected);
+    }
+
+    async fn reschedule(&mut self) {
+        let (which, due) = (self.which(), self.due());
+        let answer = self.store().reschedule(which.clone(), due).await.expect("reschedule");
+        assert_eq!(answer, self.model.reschedule(&which, due));
+    }
+
+    async fn unbury(&mut self) {
+        let Some(id) = self.model.any(&mut self.random).map(|timer| timer.timer.id()) else { return };
+        let due = self.random.bool().then(|| self.due());
+        let answers = self.store().unbury(vec![id], due).await.expect("unbury");
+        assert_eq!(answers, [self.model.unbury(id, due)]);
+    }
+
+    async fn leave(&mut self) {
+        let owner = self.owner();
+        let left = self.store().leave(owner).await.expect("leave");
+        assert_eq!(left, self.model.leave(owner));
+        // What has no owner is begun by nobody.
+        if self.model.epoch == u64::MAX {
+            self.model.epoch = owner.epoch;
+            self.join().await;
+        }
+    }
+}

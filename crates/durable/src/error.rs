@@ -1,0 +1,63 @@
+//! What goes wrong.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use crate::id::TimerId;
+use crate::store::Store;
+
+/// Why a call failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The store failed: the call has done all of its work or none, and only looking tells which.
+    Store {
+        /// What the store told.
+        source: Box<dyn StdError + Send + Sync>,
+        /// Whether the same call may succeed a little later.
+        is_transient: bool,
+    },
+    /// The key belongs to this timer, which is stored or has begun.
+    KeyTaken(TimerId),
+    /// The payload could not be written as JSON.
+    Encode(serde_json::Error),
+    /// [`stop`](crate::Durable::stop) was called, the wheel has ended, or the runtime has.
+    Stopped,
+    /// A rule has no instant that is still to come.
+    Never,
+    /// A rule cannot be stored, because nothing can be read from its text: its zone has no name.
+    Rule(String),
+    /// A setting of the builder is not allowed.
+    Setting(String),
+}
+
+impl Error {
+    pub(crate) fn store<S: Store>(error: S::Error) -> Self {
+        let is_transient = S::is_transient(&error);
+        Self::Store { source: Box::new(error), is_transient }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store { source, .. } => write!(f, "the store of timers failed: {source}"),
+            Self::KeyTaken(id) => write!(f, "the key belongs to the timer {id}"),
+            Self::Encode(error) => write!(f, "the payload could not be written as JSON: {error}"),
+            Self::Stopped => f.write_str("durable timers were stopped here"),
+            Self::Never => f.write_str("the rule has no instant that is still to come"),
+            Self::Rule(rule) => write!(f, "a rule must have a zone with a name, got {rule}"),
+            Self::Setting(what) => f.write_str(what),
+        }
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Store { source, .. } => Some(&**source),
+            Self::Encode(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What runs when a timer is due.
+
+use std::collections::HashMap;
+use std::error::Error as StdError;
+use std::fmt;
+use std::pin::Pin;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use crate::backoff::Backoff;
+use crate::id::TimerId;
+use crate::kind::Kind;
+
+/// What a handler says of a timer: done, or what else is to become of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The timer has done its work: it is deleted, or its series goes on.
+    Done,
+    /// It is attempted again after this time. The attempt counts.
+    Retry(Duration),
+    /// It is attempted again then. This attempt does not count.
+    Snooze(Timestamp),
+    /// It is put aside, with this reason, for people to look at.
+    Bury(String),
+}
+
+/// What goes wrong in a handler: anything. `?` makes it of any error, `.into()` of a text.
+///
+/// The timer is attempted again as its [`Backoff`] says, and buried when that has no more attempts.
+pub type HandlerError = Box<dyn StdError + Send + Sync>;
+
+/// What a handler returns.
+pub type HandlerResult = Result<Answer, HandlerError>;
+
+/// The attempt that a handler is called for.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Run {
+    /// The timer. All attempts have the same, so it is the key by which what they do is made once only.
+    pub id: TimerId,
+    /// The user's name for it.
+    pub key: Option<String>,
+    /// Which attempt this is. The first is 1.
+    pub attempt: u32,
+    /// When this attempt was due.
+    pub due: Timestamp,
+    /// How late it began.
+    pub late: Duration,
+    /// Whose attempt it is. With `id` and `attempt` it is what a store compares.
+    pub epoch: u64,
+    /// Tells when the timer has become somebody else's.
+    pub lost: Lost,
+}
+
+impl Run {
+    /// The instant for which the timer was first due: of a series, the instant of this occurrence.
+    #[must_use]
+    pub fn scheduled(&self) -> Timestamp {
+        self.id.first_due()
+    }
+}
+
+/// Tells a handler that its timer is not its owner's any more: another process has the store, and will attempt it again.
+///
+/// What the handler answers then changes nothing.
+#[derive(Clone)]
+pub struct Lost(pub(crate) watch::Receiver<bool>);
+
+impl Lost {
+    /// Whether it is so.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Ready when it is so; never, as long as it is not.
+    ///
+    /// # Cancel safety
+    /// It can be dropped and called again.
+    pub async fn lost(&mut self) {
+        // Of an owner that has stopped nobody else is told.
+        if self.0.wait_for(|lost| *lost).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl fmt::Debug for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Lost").field(&self.is_lost()).finish()
+    }
+}
+
+pub(crate) type Started = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
+
+type Start = Box<dyn Fn(&[u8], Run) -> Result<Started, serde_json::Error> + Send + Sync>;
+
+/// A handler, without its types.
+pub(crate) struct Handler {
+    start: Start,
+    pub(crate) backoff: Backoff,
+}
+
+impl Handler {
+    pub(crate) fn new<K, H, F>(handler: H) -> Self
+    where
+        K: Kind,
+        H: Fn(K, Run) -> F + Send + Sync + 'static,
+        F: Future<Output = HandlerResult> + Send + 'static,
+    {
+        let start: Start = Box::new(move |payload, run| {
+            let payload = serde_json::from_slice(payload)?;
+            Ok(Box::pin(handler(payload, run)))
+        });
+        Self { start, backoff: Backoff::default() }
+    }
+
+    /// Runs user code: what reads the payload, and what makes the future.
+    pub(crate) fn start(&self, payload: &[u8], run: Run) -> Result<Started, serde_json::Error> {
+        (self.start)(payload, run)
+    }
+}
+
+/// By their kinds.
+pub(crate) type Handlers = HashMap<&'static str, std::sync::Arc<Handler>>;

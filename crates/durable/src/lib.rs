@@ -1,0 +1,136 @@
+//! Timers that outlive the process: saved in a store, handed to handlers at least once when they are due, on a
+//! [timing wheel](https://docs.rs/timingwheel).
+//!
+//! ```
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("orders.redb");
+//! use std::time::Duration;
+//!
+//! use serde::{Deserialize, Serialize};
+//! use timingwheel::TimingWheel;
+//! use timingwheel_durable::{Answer::Done, Cancelled, Durable, Kind, RedbStore, Run};
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct CancelOrder {
+//!     order: u64,
+//! }
+//!
+//! impl Kind for CancelOrder {
+//!     const KIND: &'static str = "cancel-order";
+//! }
+//!
+//! let durable = Durable::builder(&TimingWheel::new(), RedbStore::open(path)?)
+//!     .on(|CancelOrder { order }, run: Run| async move {
+//!         println!("order {order} was not paid; attempt {}", run.attempt);
+//!         Ok(Done)
+//!     })
+//!     .start()
+//!     .await?;
+//!
+//! let month = Duration::from_secs(30 * 86_400);
+//! durable.after(month, &CancelOrder { order: 42 }).key("order-42").save().await?;
+//!
+//! // Forty restarts later it is paid.
+//! assert_eq!(durable.cancel("order-42").await?, Cancelled::Removed);
+//! durable.stop(Duration::from_secs(20)).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # How it goes
+//!
+//! A timer is **stored**, then **armed** when it is near, on the wheel of this process, and **begun** when it is due, which
+//! the store writes down before the handler is called. So a cancel or a move wins until then, and an attempt that ends
+//! with its process is known, and made again with a higher number. Handlers are called **at least once**: what they do
+//! outside should be done once for each [`Run::id`]. [`promises`] lists what holds, and the tests of it.
+//!
+//! # What there is
+//!
+//! | to | use |
+//! |---|---|
+//! | save a timer at an instant, after a duration | [`Durable::at`], [`Durable::after`] |
+//! | save a series by a rule of `timingwheel-calendar` | [`Durable::every`], [`Missed`] |
+//! | name it, replace it | [`Saving::key`], [`Saving::replace`] |
+//! | cancel, move | [`Durable::cancel`], [`Durable::reschedule`] |
+//! | handle it | [`Builder::on`], [`Run`], [`Answer`] |
+//! | try again | [`Backoff`], [`Builder::retry`] |
+//! | look at what is stored, and at what is put aside | [`Durable::list`], [`Durable::count`], [`Durable::revive`], [`Durable::delete_buried`] |
+//! | stop | [`Durable::stop`] |
+//! | watch | [`Durable::stats`] |
+//! | test | [`MemoryStore`], [`SetClock`], tokio's paused clock |
+//! | store timers elsewhere | [`store::Store`], and `conformance!` |
+//! | come from Sidekiq, Celery or `RocketMQ` | [`coming_from`] |
+//!
+//! # What it is not
+//!
+//! - Not for timers that need not outlive the process: the wheel itself costs a thousandth.
+//! - One process has a store at a time.
+//! - Not exactly once: nothing is that has an effect outside of the store.
+//!
+//! # Features
+//!
+//! | feature | brings |
+//! |---|---|
+//! | `redb`, on by default | `RedbStore`, the store in a file. It takes Rust 1.90 |
+//! | `conformance` | `conformance!`, which tests stores of your own |
+
+// Imports go one way, from the top down.
+//
+// | file | what it has |
+// |---|---|
+// | `durable`, `builder`, `save` | what users call |
+// | `runner`, `saver` | the two tasks, and `shared`, what they share with the handle |
+// | `handler`, `backoff`, `stats`, `clock` | what the runner needs |
+// | `window`, `plan` | pure: what is in memory, and when a series is due next |
+// | `memory`, `redb`, `conformance` | stores, and what tests them |
+// | `tables` | pure: what each call of a store means, over six ordered maps |
+// | `store`, `kind`, `missed`, `id`, `error` | the trait, and the types of its questions and answers |
+
+mod backoff;
+mod builder;
+mod clock;
+pub mod coming_from;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+mod durable;
+mod error;
+mod handler;
+mod id;
+mod kind;
+mod memory;
+mod missed;
+mod plan;
+pub mod promises;
+#[cfg(feature = "redb")]
+mod redb;
+mod runner;
+mod save;
+mod saver;
+mod shared;
+mod stats;
+pub mod store;
+mod tables;
+mod window;
+
+pub use backoff::Backoff;
+pub use builder::Builder;
+pub use clock::{Clock, SetClock, SystemClock};
+pub use durable::{Cancelled, Durable, Moved};
+pub use error::Error;
+pub use handler::{Answer, HandlerError, HandlerResult, Lost, Run};
+pub use id::{Place, TimerId, TimerIdError};
+pub use kind::Kind;
+pub use memory::MemoryStore;
+pub use missed::{Missed, MissedError};
+#[cfg(feature = "redb")]
+pub use redb::{RedbError, RedbOptions, RedbStore};
+pub use runner::Stopped;
+pub use save::Saving;
+pub use stats::Stats;
+
+/// The README's program compiles.
+#[cfg(all(doctest, feature = "redb"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,90 @@
+//! What you may rely on, and the tests of it.
+//!
+//! Each promise was seen to fail by a change of the code that is wrong on purpose: `tests/mutants.md` lists these.
+//!
+//! # None lost
+//!
+//! What [`save`](crate::Saving::save) has answered is handed to its handler, whenever the process is killed, or the power
+//! is lost. An attempt whose process ended before its result was stored is made again.
+//!
+//! - `tests/proof/kills.rs`: `after_a_kill_at_each_step_none_is_lost_early_removed_or_doubled`,
+//!   `after_kills_at_random_moments_none_is_lost_early_removed_or_doubled`
+//! - `tests/proof/power.rs`: `what_was_answered_is_there_after_power_was_lost_at_any_change_of_the_file`
+//! - `tests/proof/failures.rs`: `a_store_that_fails_again_and_again_loses_nothing_and_says_so`,
+//!   `a_store_that_is_gone_for_a_minute_delays_and_stops_nothing`
+//! - `tests/proof/disk.rs`: `a_full_disk_refuses_saves_loses_nothing_and_goes_on_when_there_is_room`,
+//!   `a_file_that_cannot_be_written_any_more_answers_no_save`
+//! - `tests/proof/races.rs`: `a_save_during_a_load_is_armed_at_once_wherever_it_is_due`,
+//!   `two_moves_to_and_fro_lose_nothing_in_any_order`
+//! - `src/window.rs`: `in_random_orders_of_saves_removals_loads_and_notices_none_is_missed_up_to_the_end`
+//! - `tests/runner/handlers.rs`: `what_was_due_while_nobody_was_there_is_due_at_the_start_in_order`
+//!
+//! # Never before its time
+//!
+//! By the wall clock, also where that is set back or drifts.
+//!
+//! - `tests/runner/handlers.rs`: `a_timer_is_handed_to_its_handler_at_its_time_and_never_before`
+//! - `tests/runner/clocks.rs`: `a_clock_that_is_set_back_makes_nothing_early_and_nothing_twice`,
+//!   `a_clock_that_drifts_makes_nothing_early`, `a_clock_that_is_set_forward_makes_due_what_it_has_passed`
+//! - `tests/runner/windows.rs`: `timers_are_loaded_ahead_of_their_time_wherever_they_were_saved`,
+//!   `no_more_is_in_memory_than_the_window_and_all_fire_at_their_time`
+//!
+//! # A cancel is answered right
+//!
+//! After [`Removed`](crate::Cancelled::Removed) no handler is called. [`Running`](crate::Cancelled::Running) is answered
+//! only where one was. So it is with moves.
+//!
+//! - `tests/proof/races.rs`: `a_cancel_is_answered_right_in_all_orders_with_load_begin_and_settle`,
+//!   `a_cancel_is_answered_right_in_all_orders_where_begin_comes_ahead_of_time`,
+//!   `a_move_is_answered_right_in_all_orders_and_the_timer_comes_once_at_its_last_time`,
+//!   `a_move_is_answered_right_in_all_orders_where_begin_comes_ahead_of_time`,
+//!   `two_cancels_are_answered_removed_once_at_the_most`
+//! - `tests/runner/moves.rs`: `a_cancel_wins_until_the_handler_is_called`,
+//!   `nothing_follows_what_was_cancelled_while_it_ran`
+//!
+//! # Twice only with cause
+//!
+//! A handler is called again for a timer only if the attempt before failed, asked for it, or ended with its process, or
+//! if another owner has followed; and then with a higher attempt. The result of an owner that was followed is refused,
+//! and its handlers are told.
+//!
+//! - `tests/proof/kills.rs`: `after_a_kill_at_each_step_none_is_lost_early_removed_or_doubled`
+//! - `tests/runner/handlers.rs`: `a_handler_whose_timer_is_lost_is_told_and_its_result_is_refused`,
+//!   `what_a_process_dies_of_again_and_again_is_buried`,
+//!   `an_attempt_that_fails_is_made_again_and_buried_when_there_are_no_more`
+//!
+//! # A series goes on exactly once
+//!
+//! Each occurrence has an id of its own, the next follows from the scheduled instant in the transaction that ends the
+//! run, and missed runs follow a policy with a bound.
+//!
+//! - `tests/runner/series.rs`: `a_series_goes_on_over_restarts_without_a_hole_and_without_a_double`,
+//!   `after_an_outage_missed_runs_follow_the_policy`, `another_rule_takes_over_also_while_a_run_goes_on`,
+//!   `an_occurrence_that_fails_is_made_again_and_the_series_goes_on_over_what_is_buried`
+//! - `src/plan.rs`: `missed_runs_follow_their_policy`, `a_clock_that_is_set_back_plans_no_instant_again`,
+//!   `a_rule_by_the_second_that_was_missed_for_a_year_passes_it_at_once`
+//! - `tests/proof/kills.rs`: `after_kills_at_random_moments_none_is_lost_early_removed_or_doubled`
+//!
+//! # What is far takes no memory, and wakes nobody
+//!
+//! - `tests/runner/windows.rs`: `no_more_is_in_memory_than_the_window_and_all_fire_at_their_time`,
+//!   `what_is_saved_among_what_is_near_does_not_fill_the_memory_either`,
+//!   `a_far_timer_wakes_nobody_but_for_a_look_at_the_clock_every_five_minutes`
+//!
+//! # A stop accounts for everything
+//!
+//! - `tests/runner/stops.rs`: `a_stop_waits_for_what_runs_and_begins_nothing_more`,
+//!   `a_stop_gives_back_what_is_not_done_at_its_limit_and_the_attempt_counts`,
+//!   `without_a_handle_what_runs_ends_and_nothing_more_begins`, `the_end_of_the_wheel_is_a_stop`
+//! - `tests/proof/failures.rs`: `a_stop_comes_to_an_end_also_where_the_store_fails`
+//! - `tests/redb_file.rs`: `after_stop_the_file_is_free_at_once`
+//!
+//! # Unknown kinds are left alone, and what cannot be read is kept
+//!
+//! - `tests/runner/handlers.rs`: `a_kind_without_a_handler_is_left_alone_until_there_is_one`,
+//!   `a_payload_that_cannot_be_read_is_buried_with_its_bytes`
+//!
+//! # The file has one owner
+//!
+//! - `tests/redb_file.rs`: `a_file_that_is_in_use_is_refused_with_the_name_of_its_owner`,
+//!   `a_file_of_a_newer_format_is_refused_and_left_as_it_is`

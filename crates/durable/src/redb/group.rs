@@ -1,0 +1,149 @@
+//! Group commit: calls that come while one commit is under way are one transaction, the next.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
+
+use super::RedbError;
+use super::file::File;
+use super::look::RedbLook;
+use super::tables::RedbTables;
+
+/// How many calls are one transaction at the most.
+const CALLS: usize = 4_096;
+
+pub(super) struct Group {
+    file: File,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    calls: Vec<Box<dyn Call>>,
+    /// A blocking task commits, and will take what comes meanwhile.
+    is_busy: bool,
+}
+
+/// One call, on its way through a transaction.
+trait Call: Send {
+    fn apply(&mut self, tables: &mut RedbTables<'_>) -> Result<(), RedbError>;
+    /// The transaction is durable, or nothing of it was done, because of this.
+    fn answer(self: Box<Self>, failed: Option<&Arc<RedbError>>);
+}
+
+struct Answering<T, W> {
+    work: Option<W>,
+    done: Option<T>,
+    reply: oneshot::Sender<Result<T, RedbError>>,
+}
+
+impl<T, W> Call for Answering<T, W>
+where
+    T: Send,
+    W: FnOnce(&mut RedbTables<'_>) -> Result<T, RedbError> + Send,
+{
+    fn apply(&mut self, tables: &mut RedbTables<'_>) -> Result<(), RedbError> {
+        if let Some(work) = self.work.take() {
+            self.done = Some(work(tables)?);
+        }
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, failed: Option<&Arc<RedbError>>) {
+        let answer = match (failed, self.done) {
+            (None, Some(done)) => Ok(done),
+            (Some(error), _) => Err(RedbError::Shared(Arc::clone(error))),
+            (None, None) => Err(RedbError::Closed),
+        };
+        // Who has dropped the call does not want to know.
+        let _ = self.reply.send(answer);
+    }
+}
+
+impl Group {
+    pub(super) fn new(file: File) -> Self {
+        Self { file, waiting: Mutex::default() }
+    }
+
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Durable when it is ready. Dropped before that, it happens or not.
+    pub(super) async fn write<T, W>(self: &Arc<Self>, work: W) -> Result<T, RedbError>
+    where
+        T: Send + 'static,
+        W: FnOnce(&mut RedbTables<'_>) -> Result<T, RedbError> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let is_first = {
+            let mut waiting = self.waiting();
+            waiting.calls.push(Box::new(Answering { work: Some(work), done: None, reply }));
+            !std::mem::replace(&mut waiting.is_busy, true)
+        };
+        if is_first {
+            let commits = Commits(Some(Arc::clone(self)));
+            spawn_blocking(move || commits.run());
+        }
+        answer.await.unwrap_or(Err(RedbError::Closed))
+    }
+
+    pub(super) async fn read<T, W>(self: &Arc<Self>, work: W) -> Result<T, RedbError>
+    where
+        T: Send + 'static,
+        W: FnOnce(&RedbLook) -> Result<T, RedbError> + Send + 'static,
+    {
+        let group = Arc::clone(self);
+        blocking(move || group.file.read(work)).await
+    }
+}
+
+/// Commits all that waits. Dropped before it could, as where the runtime ends, it leaves nobody waiting.
+struct Commits(Option<Arc<Group>>);
+
+impl Commits {
+    /// One transaction after the other, until nobody waits.
+    fn run(mut self) {
+        while let Some(group) = &self.0 {
+            let mut calls = {
+                let mut waiting = group.waiting();
+                let count = waiting.calls.len().min(CALLS);
+                waiting.calls.drain(..count).collect::<Vec<_>>()
+            };
+            let done = group.file.write(|tables| calls.iter_mut().try_for_each(|call| call.apply(tables)));
+            let failed = done.err().map(Arc::new);
+            let is_last = {
+                let mut waiting = group.waiting();
+                waiting.is_busy = !waiting.calls.is_empty();
+                !waiting.is_busy
+            };
+            if is_last {
+                // Before the answers: who drops the store after them may open the file again at once.
+                self.0 = None;
+            }
+            calls.into_iter().for_each(|call| call.answer(failed.as_ref()));
+        }
+    }
+}
+
+impl Drop for Commits {
+    fn drop(&mut self) {
+        if let Some(group) = &self.0 {
+            let mut waiting = group.waiting();
+            waiting.is_busy = false;
+            waiting.calls.clear();
+        }
+    }
+}
+
+/// On a thread that may block.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, RedbError> + Send + 'static,
+) -> Result<T, RedbError> {
+    spawn_blocking(work).await.unwrap_or(Err(RedbError::Closed))
+}

@@ -1,0 +1,178 @@
+//! The store in a file.
+
+mod error;
+mod file;
+mod group;
+mod look;
+mod owner;
+mod tables;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use redb::StorageBackend;
+
+use crate::id::TimerId;
+use crate::store::{
+    Ask, Begun, Counts, Ended, Loaded, Move, NewTimer, Owner, Page, Removal, Saved, Settled, Store, Stored,
+    Taken, ToBegin, Which,
+};
+use crate::tables as calls;
+pub use error::RedbError;
+use file::File;
+use group::Group;
+
+/// A store in one file, by [redb](https://docs.rs/redb). Clones are the same store.
+///
+/// A call is durable when it has answered: the file is synced. Calls that come while one commit is under way go out
+/// together, as the next, so a thousand tasks that save at a time take two commits or three. A commit takes two syncs;
+/// the second one is the price of opening the file within a moment after a crash, however large it is.
+///
+/// It works on the runtime's blocking threads, and has to be called within a tokio runtime.
+///
+/// # The file
+/// One process has it at a time, and [`RedbError::InUse`] tells who. A second file beside it, with `.owner` at its end,
+/// is where that is noted. The file does not shrink by itself: see [`compact`](Self::compact). It has the number of its
+/// format in it, and one that is newer than this version knows is refused.
+#[derive(Clone)]
+pub struct RedbStore(Arc<Group>);
+
+impl RedbStore {
+    /// Opens the file, or makes it where there is none. Blocks the thread meanwhile, for some milliseconds.
+    ///
+    /// # Errors
+    /// [`RedbError::InUse`] if a process has it, this one included; [`RedbError::Newer`]; and what else goes wrong with
+    /// files.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, RedbError> {
+        Self::open_with(path, RedbOptions::new())
+    }
+
+    /// Opens the file, as [`open`](Self::open) does, with settings.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with(path: impl AsRef<Path>, options: RedbOptions) -> Result<Self, RedbError> {
+        Ok(Self(Arc::new(Group::new(File::open(path.as_ref(), options)?))))
+    }
+
+    /// Opens what is not a file: storage of your own, such as one that is encrypted.
+    ///
+    /// After an error of the storage all calls fail: it cannot be opened again from here, as a file is.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), but for [`RedbError::InUse`].
+    pub fn with_backend(backend: impl StorageBackend, options: RedbOptions) -> Result<Self, RedbError> {
+        Ok(Self(Arc::new(Group::new(File::with_backend(backend, options)?))))
+    }
+
+    /// The file, unless it is other storage.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.0.file().path()
+    }
+
+    /// Gives the space that is not used any more back to the file system.
+    ///
+    /// All calls wait meanwhile: some seconds for each gigabyte. After a crash in the middle of it the next opening walks
+    /// through the file.
+    ///
+    /// # Errors
+    /// What goes wrong with files.
+    pub async fn compact(&self) -> Result<(), RedbError> {
+        let group = self.0.clone();
+        group::blocking(move || group.file().compact()).await
+    }
+}
+
+/// Settings of a [`RedbStore`].
+#[derive(Clone, Debug)]
+pub struct RedbOptions {
+    cache: usize,
+}
+
+impl RedbOptions {
+    /// Those of [`RedbStore::open`].
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { cache: 32 << 20 }
+    }
+
+    /// How many bytes of the file are kept in memory at the most. Unless it is set, 32 MiB.
+    #[must_use]
+    pub const fn cache(mut self, bytes: usize) -> Self {
+        self.cache = bytes;
+        self
+    }
+}
+
+impl Default for RedbOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Store for RedbStore {
+    type Error = RedbError;
+
+    fn is_transient(error: &RedbError) -> bool {
+        error.is_transient()
+    }
+
+    async fn join(&self, _lease: Duration) -> Result<Owner, RedbError> {
+        self.0.write(|tables| calls::join(tables)).await
+    }
+
+    async fn leave(&self, owner: Owner) -> Result<u64, RedbError> {
+        self.0.write(move |tables| calls::leave(tables, owner)).await
+    }
+
+    async fn save(&self, timers: Vec<NewTimer>) -> Result<Vec<Saved>, RedbError> {
+        if let Some(len) =
+            timers.iter().map(|timer| timer.payload.len()).find(|len| *len > RedbError::LARGEST)
+        {
+            return Err(RedbError::TooLarge(len));
+        }
+        self.0.write(move |tables| timers.into_iter().map(|timer| calls::save(tables, timer)).collect()).await
+    }
+
+    async fn load(&self, owner: Owner, ask: Ask) -> Result<Loaded, RedbError> {
+        self.0.read(move |look| calls::load(look, owner, &ask)).await
+    }
+
+    async fn begin(&self, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>, RedbError> {
+        self.0.write(move |tables| calls::begin(tables, owner, &ask)).await
+    }
+
+    async fn settle(&self, owner: Owner, ends: Vec<Ended>) -> Result<Vec<Settled>, RedbError> {
+        self.0.write(move |tables| calls::settle(tables, owner, ends)).await
+    }
+
+    async fn cancel(&self, which: Vec<Which>) -> Result<Vec<Removal>, RedbError> {
+        self.0.write(move |tables| which.iter().map(|which| calls::cancel(tables, which)).collect()).await
+    }
+
+    async fn reschedule(&self, which: Which, due: Timestamp) -> Result<Move, RedbError> {
+        self.0.write(move |tables| calls::reschedule(tables, &which, due)).await
+    }
+
+    async fn unbury(&self, ids: Vec<TimerId>, due: Option<Timestamp>) -> Result<Vec<Taken>, RedbError> {
+        self.0.write(move |tables| ids.into_iter().map(|id| calls::unbury(tables, id, due)).collect()).await
+    }
+
+    async fn list(&self, page: Page) -> Result<Vec<Stored>, RedbError> {
+        self.0.read(move |look| calls::list(look, &page)).await
+    }
+
+    async fn count(&self) -> Result<Counts, RedbError> {
+        self.0.read(look::RedbLook::counts).await
+    }
+}
+
+impl fmt::Debug for RedbStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedbStore").field("path", &self.path().map(PathBuf::from)).finish_non_exhaustive()
+    }
+}

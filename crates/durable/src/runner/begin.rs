@@ -1,0 +1,215 @@
+//! Beginning what is ready, and taking it back.
+
+use tokio::time::Instant;
+
+use super::live::{Attempt, Live};
+use super::{Runner, TakeBack, TookBack};
+use crate::error::Error;
+use crate::id::TimerId;
+use crate::plan::{self, Due};
+use crate::store::{Begun, End, Ended, Near, Stored, ToBegin};
+
+/// How many are begun in one call at the most.
+const BATCH: usize = 10_000;
+
+impl Runner {
+    /// Begins what is ready, as far as there may be more handlers.
+    pub(super) fn begin(&mut self) {
+        if self.beginning.is_some() || self.ready.is_empty() {
+            return;
+        }
+        let room = self.settings.concurrency.saturating_sub(self.live.len()).min(BATCH);
+        let mut nears = Vec::new();
+        while nears.len() < room
+            && let Some(near) = self.ready.pop_first()
+        {
+            // One of which the end is on its way, and that was moved meanwhile; or a notice that came late.
+            if self.live.contains_key(&near.id()) {
+                self.blocked.entry(near.id()).or_default().push(near);
+                continue;
+            }
+            self.live.insert(near.id(), Live::Beginning(Vec::new()));
+            nears.push(near);
+        }
+        if !nears.is_empty() {
+            let ask = ToBegin { timers: nears.clone(), kinds: self.kinds.clone() };
+            let beginning = self.store.clone().begin(self.owner, ask);
+            self.beginning = Some((nears, Instant::now(), beginning));
+        }
+    }
+
+    pub(super) fn begun(&mut self, answer: Result<Vec<Begun>, Error>) {
+        let Some((nears, since, _)) = self.beginning.take() else { return };
+        match answer {
+            Err(error) => {
+                self.failed(&error);
+                for near in nears {
+                    self.reply(near.id(), TookBack::AskAgain);
+                    if self.may_begin() {
+                        self.ready.insert(near);
+                    }
+                }
+            }
+            Ok(answers) => {
+                self.succeeded();
+                self.times.begin_took(since.elapsed());
+                for (near, answer) in nears.into_iter().zip(answers) {
+                    self.has_begun(near, answer);
+                }
+            }
+        }
+    }
+
+    /// It is not there any more.
+    fn reply(&mut self, id: TimerId, told: TookBack) {
+        if let Some(Live::Beginning(takes)) = self.live.remove(&id) {
+            takes.into_iter().for_each(|take| take.tell(told));
+        }
+        self.unblock(id);
+    }
+
+    /// A timer is live no more: what stood behind it goes on.
+    pub(super) fn unblock(&mut self, id: TimerId) {
+        for near in self.blocked.remove(&id).unwrap_or_default() {
+            if self.may_begin() {
+                self.arm(near);
+            }
+        }
+    }
+
+    fn has_begun(&mut self, near: Near, answer: Begun) {
+        let id = near.id();
+        let stored = match answer {
+            Begun::Yours(stored) => stored,
+            Begun::Gone => return self.reply(id, TookBack::AskAgain),
+            Begun::Lost => {
+                self.reply(id, TookBack::AskAgain);
+                return self.lose();
+            }
+        };
+        let Some(Live::Beginning(mut takes)) = self.live.remove(&id) else { return };
+        let Some(attempt) = self.attempt(&stored) else { return };
+        if !takes.is_empty() {
+            self.give_up(attempt, takes.remove(0));
+            if let Some(Live::Ending { others, .. }) = self.live.get_mut(&id) {
+                others.append(&mut takes);
+            }
+            return;
+        }
+        if self.stopping.is_some() {
+            return self.give_back(attempt);
+        }
+        match self.times.instant(near.due_ms) {
+            None => self.come_up(stored, attempt),
+            Some(at) => {
+                let key = self.waits.insert_at(id, at);
+                self.live.insert(id, Live::Waiting { stored, key });
+            }
+        }
+    }
+
+    /// Only kinds that have a handler are asked for.
+    pub(super) fn attempt(&self, stored: &Stored) -> Option<Attempt> {
+        let handler = self.handlers.get(stored.kind.as_str())?.clone();
+        Some(Attempt {
+            timer: stored.timer,
+            number: stored.attempts,
+            series: stored.series.clone().map(Box::new),
+            handler,
+        })
+    }
+
+    /// The time of one that has begun may have come.
+    pub(super) fn waited(&mut self, id: TimerId) {
+        let Some(Live::Waiting { stored, key: _ }) = self.live.remove(&id) else { return };
+        // The wall clock may have been set back meanwhile.
+        if let Some(at) = self.times.instant(stored.timer.due_ms) {
+            let key = self.waits.insert_at(id, at);
+            self.live.insert(id, Live::Waiting { stored, key });
+        } else if let Some(attempt) = self.attempt(&stored) {
+            self.come_up(stored, attempt);
+        }
+    }
+
+    /// The clock was set, and this one is not on the wheel any more.
+    pub(super) fn wait_anew(&mut self, id: TimerId) {
+        self.waited(id);
+    }
+
+    /// Now it runs, unless there is a reason why not.
+    fn come_up(&mut self, stored: Box<Stored>, mut attempt: Attempt) {
+        let tries = attempt.handler.backoff.most();
+        if attempt.number > tries {
+            let reason = format!("attempt {tries} of {tries} did not end: its process ended first");
+            let end = self.bury(&attempt, reason);
+            return self.end(attempt, end, None);
+        }
+        // An attempt that was begun before is made again, however late it is.
+        if attempt.number == 1
+            && let Some(series) = attempt.series.take()
+        {
+            let due = plan::occurs(&series, attempt.timer.id().first_due(), self.times.wall());
+            let (Due::Run(series) | Due::Skip(series)) = &due;
+            attempt.series = Some(Box::new(series.clone()));
+            if let Due::Skip(_) = due {
+                self.shared.stats().skipped += 1;
+                let end = self.done(&attempt);
+                return self.end(attempt, end, None);
+            }
+        }
+        self.start(stored, attempt);
+    }
+
+    /// A cancel or a move came after `begin`.
+    pub(super) fn take_back(&mut self, id: TimerId, take: TakeBack) {
+        match self.live.remove(&id) {
+            Some(Live::Beginning(mut takes)) => {
+                takes.push(take);
+                self.live.insert(id, Live::Beginning(takes));
+            }
+            Some(Live::Waiting { stored, key }) => {
+                self.waits.try_remove(&key);
+                if let Some(attempt) = self.attempt(&stored) {
+                    self.give_up(attempt, take);
+                }
+            }
+            // Somebody else takes it back: when the store has that, it knows.
+            Some(Live::Ending { attempt, took: took @ Some(_), mut others }) => {
+                others.push(take);
+                self.live.insert(id, Live::Ending { attempt, took, others });
+            }
+            Some(live) => {
+                self.live.insert(id, live);
+                take.tell(TookBack::Runs);
+            }
+            None => take.tell(TookBack::Runs),
+        }
+    }
+
+    fn give_up(&mut self, attempt: Attempt, take: TakeBack) {
+        self.shared.stats().taken_back += 1;
+        let end = take.end.clone();
+        self.end(attempt, end, Some(Box::new(take)));
+    }
+
+    /// As it was before it was begun.
+    pub(super) fn give_back(&mut self, attempt: Attempt) {
+        if let Some(stopping) = &mut self.stopping {
+            stopping.stopped.given_back += 1;
+        }
+        let end = End::Again { due: attempt.timer.due(), error: None, counts: false };
+        self.end(attempt, end, None);
+    }
+
+    /// An attempt has ended, and the store is to be told.
+    pub(super) fn end(&mut self, attempt: Attempt, end: End, took: Option<Box<TakeBack>>) {
+        self.ends.push(Ended { timer: attempt.timer, attempt: attempt.number, end });
+        self.live.insert(attempt.timer.id(), Live::Ending { attempt, took, others: Vec::new() });
+    }
+
+    /// What has begun and not run is nothing of this owner's any more.
+    pub(super) fn forget_what_waits(&mut self) {
+        self.waits.clear();
+        self.live.retain(|_, live| !matches!(live, Live::Waiting { .. }));
+    }
+}

@@ -1,0 +1,36 @@
+//! What has begun, or is about to.
+
+use std::sync::Arc;
+
+use timingwheel::time::delay_queue;
+use tokio::task::AbortHandle;
+
+use super::TakeBack;
+use crate::handler::Handler;
+use crate::store::{Near, Series, Stored};
+
+/// ```text
+///  Beginning -> Waiting -> Running -> Ending
+///      |           |                    ^
+///      +-----------+------ taken back --+
+/// ```
+pub(super) enum Live {
+    /// The store is asked. Who wants it back meanwhile waits.
+    Beginning(Vec<TakeBack>),
+    /// It has begun, ahead of its time.
+    Waiting { stored: Box<Stored>, key: delay_queue::Key },
+    /// Its handler has been called.
+    Running { attempt: Attempt, abort: AbortHandle },
+    /// Its end is on its way to the store. Who took it back waits for that, and so do others who wanted to.
+    Ending { attempt: Attempt, took: Option<Box<TakeBack>>, others: Vec<TakeBack> },
+}
+
+/// An attempt, without its payload.
+#[derive(Clone)]
+pub(super) struct Attempt {
+    pub(super) timer: Near,
+    pub(super) number: u32,
+    /// Few have one, and very many attempts are in memory.
+    pub(super) series: Option<Box<Series>>,
+    pub(super) handler: Arc<Handler>,
+}

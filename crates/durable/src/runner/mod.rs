@@ -1,0 +1,280 @@
+//! The one task that owns what is near: it loads, arms, begins, starts handlers and settles.
+
+mod begin;
+mod command;
+mod ends;
+mod live;
+mod load;
+mod start;
+mod stop;
+mod times;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use timingwheel::time::{DelayQueue, delay_queue};
+use timingwheel::{Sleep, TimingWheel};
+use tokio::sync::{mpsc, watch};
+
+use crate::error::Error;
+use crate::handler::Handlers;
+use crate::id::TimerId;
+use crate::shared::Shared;
+use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Settled};
+use crate::window::Window;
+pub(crate) use command::{Command, Outcome, TakeBack, TookBack};
+use live::Live;
+pub use stop::Stopped;
+use stop::Stopping;
+use times::Times;
+
+/// How many messages are taken at a time.
+const MESSAGES: usize = 4_096;
+
+/// What the builder has set.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) horizon: Duration,
+    pub(crate) window: usize,
+    pub(crate) concurrency: usize,
+}
+
+pub(crate) struct Runner {
+    shared: Arc<Shared>,
+    store: Arc<dyn ErasedStore>,
+    owner: Owner,
+    handlers: Arc<Handlers>,
+    kinds: Kinds,
+    settings: Settings,
+    commands: mpsc::UnboundedReceiver<Command>,
+    /// For handlers, which tell their ends.
+    sender: mpsc::UnboundedSender<Command>,
+    buffer: Vec<Command>,
+    window: Window,
+    /// What is near, on the wheel until it is to begin.
+    armed: DelayQueue<Near>,
+    keys: HashMap<Near, delay_queue::Key>,
+    /// What is to begin now, the earliest first.
+    ready: BTreeSet<Near>,
+    /// What has begun, and what is about to.
+    live: HashMap<TimerId, Live>,
+    /// What may have to begin when one of these has ended.
+    blocked: HashMap<TimerId, Vec<Near>>,
+    /// Of what is live, those that wait out the last moment before their time.
+    waits: DelayQueue<TimerId>,
+    /// Ends that are to be settled.
+    ends: Vec<Ended>,
+    /// Those of them that may have been settled, by a call that failed.
+    unsure: HashSet<TimerId>,
+    /// A result was refused: it has to be found out whether another owner has followed.
+    is_in_doubt: bool,
+    loading: Option<Answered<Loaded>>,
+    beginning: Option<(Vec<Near>, tokio::time::Instant, Answered<Vec<Begun>>)>,
+    settling: Option<(Vec<Ended>, Answered<Vec<Settled>>)>,
+    times: Times,
+    /// Wakes this task for the next load, and for a look at the clock.
+    look: Sleep,
+    /// After a failure of the store: when it is asked again, and how many failures there were in a row.
+    pause: Option<(tokio::time::Instant, u32)>,
+    lost: watch::Sender<bool>,
+    stopping: Option<Stopping>,
+    has_wheel_ended: bool,
+}
+
+impl Runner {
+    #[allow(clippy::too_many_arguments, reason = "the parts of one thing, put together in one place")]
+    pub(crate) fn new(
+        wheel: &TimingWheel,
+        shared: Arc<Shared>,
+        store: Arc<dyn ErasedStore>,
+        owner: Owner,
+        handlers: Handlers,
+        settings: Settings,
+        (sender, commands): (mpsc::UnboundedSender<Command>, mpsc::UnboundedReceiver<Command>),
+    ) -> Self {
+        let kinds = Arc::new(handlers.keys().map(ToString::to_string).collect());
+        let times = Times::new(Arc::clone(&shared.clock));
+        Self {
+            shared,
+            store,
+            owner,
+            handlers: Arc::new(handlers),
+            kinds,
+            settings,
+            commands,
+            sender,
+            buffer: Vec::new(),
+            window: Window::new(),
+            armed: wheel.delay_queue(),
+            keys: HashMap::new(),
+            ready: BTreeSet::new(),
+            live: HashMap::new(),
+            blocked: HashMap::new(),
+            waits: wheel.delay_queue(),
+            ends: Vec::new(),
+            unsure: HashSet::new(),
+            is_in_doubt: false,
+            loading: None,
+            beginning: None,
+            settling: None,
+            times,
+            look: wheel.sleep(Duration::ZERO),
+            pause: None,
+            lost: watch::Sender::new(false),
+            stopping: None,
+            has_wheel_ended: false,
+        }
+    }
+
+    /// Until it is stopped.
+    pub(crate) async fn run(mut self) {
+        loop {
+            self.step();
+            self.tell();
+            if self.is_over() {
+                break;
+            }
+            poll_fn(|cx| self.poll(cx)).await;
+        }
+        self.leave().await;
+    }
+
+    /// Begins all that can be begun now.
+    fn step(&mut self) {
+        self.look_now_and_then();
+        if self.is_paused() {
+            self.sleep_until_next();
+            return;
+        }
+        self.settle();
+        if self.may_begin() {
+            self.begin();
+            self.load();
+        }
+        self.sleep_until_next();
+    }
+
+    /// Whether anything may still be begun here.
+    fn may_begin(&self) -> bool {
+        self.stopping.is_none() && !self.is_lost() && !self.has_wheel_ended
+    }
+
+    fn is_lost(&self) -> bool {
+        *self.lost.borrow()
+    }
+
+    /// Takes in all that has happened; pending if nothing has.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut has_happened = self.poll_commands(cx) | self.poll_store(cx) | self.poll_wheel(cx);
+        has_happened |= self.poll_stop(cx);
+        match self.look.poll_elapsed(cx) {
+            Poll::Ready(Ok(())) => has_happened = true,
+            Poll::Ready(Err(_)) if !self.has_wheel_ended => {
+                self.wheel_has_ended();
+                has_happened = true;
+            }
+            _ => {}
+        }
+        if has_happened { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn poll_commands(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut has_happened = false;
+        let mut buffer = std::mem::take(&mut self.buffer);
+        while let Poll::Ready(taken @ 1..) = self.commands.poll_recv_many(cx, &mut buffer, MESSAGES) {
+            has_happened = true;
+            buffer.drain(..).for_each(|command| self.obey(command));
+            if taken < MESSAGES {
+                break;
+            }
+        }
+        self.buffer = buffer;
+        has_happened
+    }
+
+    fn poll_store(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut has_happened = false;
+        if let Some(loading) = &mut self.loading
+            && let Poll::Ready(answer) = loading.as_mut().poll(cx)
+        {
+            self.loading = None;
+            self.loaded(answer);
+            has_happened = true;
+        }
+        if let Some((_, _, beginning)) = &mut self.beginning
+            && let Poll::Ready(answer) = beginning.as_mut().poll(cx)
+        {
+            self.begun(answer);
+            has_happened = true;
+        }
+        if let Some((_, settling)) = &mut self.settling
+            && let Poll::Ready(answer) = settling.as_mut().poll(cx)
+        {
+            self.settled(answer);
+            has_happened = true;
+        }
+        has_happened
+    }
+
+    fn poll_wheel(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut has_happened = false;
+        while let Poll::Ready(Some(expired)) = self.armed.try_poll_expired(cx) {
+            has_happened = true;
+            let Ok(expired) = expired else {
+                self.wheel_has_ended();
+                return true;
+            };
+            let near = expired.into_inner();
+            self.keys.remove(&near);
+            self.arm(near);
+        }
+        while let Poll::Ready(Some(expired)) = self.waits.try_poll_expired(cx) {
+            has_happened = true;
+            let Ok(expired) = expired else {
+                self.wheel_has_ended();
+                return true;
+            };
+            self.waited(expired.into_inner());
+        }
+        has_happened
+    }
+
+    /// Nothing is on time any more. What runs goes on, and the rest is left to the next owner.
+    fn wheel_has_ended(&mut self) {
+        self.has_wheel_ended = true;
+        self.armed.clear();
+        self.waits.clear();
+        self.keys.clear();
+        self.stop(None);
+    }
+
+    /// The store has failed: it is asked again after a while.
+    fn failed(&mut self, error: &Error) {
+        let failures = self.pause.map_or(0, |(_, failures)| failures);
+        let wait =
+            Duration::from_millis(100).saturating_mul(1 << failures.min(6)).min(Duration::from_secs(5));
+        self.pause = Some((tokio::time::Instant::now() + wait, failures + 1));
+        self.shared.failed(error);
+    }
+
+    fn is_paused(&self) -> bool {
+        self.pause.is_some_and(|(until, _)| tokio::time::Instant::now() < until)
+    }
+
+    /// The store has answered.
+    fn succeeded(&mut self) {
+        self.pause = None;
+    }
+
+    /// Publishes what holds now.
+    fn tell(&self) {
+        let mut stats = self.shared.stats();
+        stats.armed = self.keys.len() + self.ready.len();
+        stats.begun = self.live.len();
+        stats.ahead = self.times.ahead();
+        stats.lost = self.is_lost();
+    }
+}

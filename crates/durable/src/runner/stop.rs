@@ -1,0 +1,148 @@
+//! The end: nothing more begins, and what runs is waited for.
+
+use std::task::Context;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::{Instant, Sleep};
+
+use super::Runner;
+use super::live::Live;
+
+/// How long aborted handlers, and a store that is slow, are waited for after the limit.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// What became of timers that were near when [`Durable::stop`](crate::Durable::stop) was called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stopped {
+    /// Handlers that ended within the limit. Their results are stored.
+    pub finished: u64,
+    /// Timers that had begun ahead of their time, and were given back before their handlers were called.
+    pub given_back: u64,
+    /// Handlers that were dropped at the limit. Their timers are stored again, and the attempt counts.
+    pub aborted: u64,
+    /// Handlers that could not be dropped, because they blocked their threads: their timers are stored again, and what
+    /// they answer changes nothing.
+    pub left_running: u64,
+    /// Results that could not be stored, because the store failed: their timers are attempted again.
+    pub unsettled: u64,
+}
+
+pub(super) struct Stopping {
+    pub(super) stopped: Stopped,
+    replies: Vec<oneshot::Sender<Stopped>>,
+    /// When handlers are aborted, and then, when nothing is waited for any more.
+    limit: Option<std::pin::Pin<Box<Sleep>>>,
+    has_aborted: bool,
+    is_over: bool,
+}
+
+impl Runner {
+    /// Without a limit, all that runs is waited for: nobody is left who could say otherwise.
+    pub(super) fn stop(&mut self, limit: Option<(Duration, oneshot::Sender<Stopped>)>) {
+        self.shared.stop();
+        let is_first = self.stopping.is_none();
+        let stopping = self.stopping.get_or_insert_with(|| Stopping {
+            stopped: Stopped::default(),
+            replies: Vec::new(),
+            limit: None,
+            has_aborted: false,
+            is_over: false,
+        });
+        if let Some((limit, reply)) = limit {
+            stopping.replies.push(reply);
+            // On tokio's timers: the wheel may be what has ended.
+            let until = Instant::now().checked_add(limit);
+            let is_sooner = |until| stopping.limit.as_ref().is_none_or(|now| until < now.deadline());
+            if let Some(until) = until.filter(|until| is_sooner(*until))
+                && !stopping.has_aborted
+            {
+                stopping.limit = Some(Box::pin(tokio::time::sleep_until(until)));
+            }
+        }
+        if is_first {
+            self.armed.clear();
+            self.keys.clear();
+            self.ready.clear();
+            self.waits.clear();
+            let waiting: Vec<_> = self
+                .live
+                .iter()
+                .filter(|(_, live)| matches!(live, Live::Waiting { .. }))
+                .map(|(id, _)| *id)
+                .collect();
+            for id in waiting {
+                if let Some(Live::Waiting { stored, .. }) = self.live.remove(&id)
+                    && let Some(attempt) = self.attempt(&stored)
+                {
+                    self.give_back(attempt);
+                }
+            }
+        }
+    }
+
+    pub(super) fn poll_stop(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(stopping) = &mut self.stopping else { return false };
+        let Some(limit) = &mut stopping.limit else { return false };
+        if limit.as_mut().poll(cx).is_pending() {
+            return false;
+        }
+        if stopping.has_aborted {
+            stopping.is_over = true;
+            stopping.limit = None;
+            return true;
+        }
+        stopping.has_aborted = true;
+        limit.as_mut().reset(Instant::now() + GRACE);
+        for live in self.live.values() {
+            if let Live::Running { abort, .. } = live {
+                abort.abort();
+            }
+        }
+        true
+    }
+
+    /// Whether nothing is left that could be waited for.
+    pub(super) fn is_over(&self) -> bool {
+        let Some(stopping) = &self.stopping else { return false };
+        let is_idle = self.live.is_empty() && self.settling.is_none() && self.beginning.is_none();
+        stopping.is_over || is_idle || (self.is_lost() && !self.runs())
+    }
+
+    fn runs(&self) -> bool {
+        self.live.values().any(|live| matches!(live, Live::Running { .. }))
+    }
+
+    pub(super) async fn leave(mut self) {
+        let Some(mut stopping) = self.stopping.take() else { return };
+        for live in self.live.values() {
+            match live {
+                Live::Running { .. } => stopping.stopped.left_running += 1,
+                Live::Ending { .. } => stopping.stopped.unsettled += 1,
+                Live::Beginning(_) | Live::Waiting { .. } => {}
+            }
+        }
+        // A store that fails now is found by the next owner as it is after a crash.
+        if let Err(error) = self.store.clone().leave(self.owner).await {
+            self.shared.failed(&error);
+        }
+        {
+            let mut stats = self.shared.stats();
+            (stats.armed, stats.begun, stats.stopped) = (0, 0, true);
+        }
+        // Who asks now finds nobody.
+        self.commands.close();
+        while let Ok(command) = self.commands.try_recv() {
+            if let super::Command::Stop(Some((_, reply))) = command {
+                stopping.replies.push(reply);
+            }
+        }
+        // Before the answers: who drops the store after them may open it again at once.
+        drop(self);
+        for reply in stopping.replies {
+            // Who does not wait any more needs no answer.
+            let _ = reply.send(stopping.stopped);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The clock on the wall beside the one that only counts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
+
+use crate::clock::Clock;
+use crate::id::timestamp;
+
+/// What the two may differ by before all that is armed is armed anew.
+const TOLERATED: SignedDuration = SignedDuration::from_millis(100);
+
+/// The most by which a timer is begun ahead of its time.
+const MOST_AHEAD: Duration = Duration::from_millis(100);
+
+/// A begin that takes no longer needs no time ahead: less than the wheel's tick.
+const AT_ONCE: Duration = Duration::from_micros(300);
+
+pub(super) struct Times {
+    clock: Arc<dyn Clock>,
+    /// Both clocks, at one moment.
+    reference: (Timestamp, Instant),
+    /// When they were compared last.
+    looked: Instant,
+    ahead: Duration,
+}
+
+impl Times {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+        let reference = (clock.now(), Instant::now());
+        Self { clock, reference, looked: reference.1, ahead: Duration::ZERO }
+    }
+
+    pub(super) fn wall(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(super) fn last_look(&self) -> Instant {
+        self.looked
+    }
+
+    /// Whether the wall clock was set since this was asked last.
+    pub(super) fn was_set(&mut self) -> bool {
+        let (shown, since) = self.reference;
+        let (wall, now) = (self.wall(), Instant::now());
+        self.looked = now;
+        let passed = SignedDuration::try_from(now - since).unwrap_or(SignedDuration::MAX);
+        let differs = wall.duration_since(shown) - passed;
+        let was_set = differs.abs() > TOLERATED;
+        if was_set {
+            self.reference = (wall, now);
+        }
+        was_set
+    }
+
+    /// When the wall clock will show this, if nobody sets it; `None` if it does already.
+    pub(super) fn instant(&self, due_ms: i64) -> Option<Instant> {
+        let due = timestamp(due_ms);
+        let left = due.duration_since(self.wall());
+        if !left.is_positive() {
+            return None;
+        }
+        // The second clock is read after the first, so nothing is early by what passes in between.
+        let now = Instant::now();
+        let left = Duration::try_from(left).unwrap_or(Duration::MAX);
+        Some(now.checked_add(left).unwrap_or_else(|| now + Duration::from_secs(1 << 30)))
+    }
+
+    /// How long before their time timers are begun.
+    pub(super) fn ahead(&self) -> Duration {
+        self.ahead
+    }
+
+    /// A begin took so long.
+    pub(super) fn begin_took(&mut self, took: Duration) {
+        let wanted = if took < AT_ONCE { Duration::ZERO } else { took.mul_f64(1.5) };
+        // Up at once, and down by and by: a disk is slow again and again.
+        self.ahead = wanted.max(self.ahead.mul_f64(0.95)).min(MOST_AHEAD);
+        if self.ahead < AT_ONCE {
+            self.ahead = Duration::ZERO;
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Group commit of saves: what gathers while one is under way goes out as the next.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::Error;
+use crate::id::TimerId;
+use crate::runner::Command;
+use crate::shared::Shared;
+use crate::store::{ErasedStore, Near, NewTimer, Saved};
+
+/// How many go out together at the most.
+const BATCH: usize = 4_096;
+
+/// What it is told.
+pub(crate) enum ToSave {
+    Save(Save),
+    /// Nothing more comes. Who says so waits until all that came before is stored, and the store let go.
+    Stop(oneshot::Sender<()>),
+}
+
+/// A timer on its way to the store, and who waits for it.
+pub(crate) struct Save {
+    pub(crate) timer: NewTimer,
+    pub(crate) reply: oneshot::Sender<Result<TimerId, Error>>,
+}
+
+pub(crate) struct Saver {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) store: Arc<dyn ErasedStore>,
+    pub(crate) saves: mpsc::UnboundedReceiver<ToSave>,
+    pub(crate) runner: mpsc::UnboundedSender<Command>,
+}
+
+impl Saver {
+    /// Until nobody can save any more.
+    pub(crate) async fn run(mut self) {
+        let mut batch = Vec::new();
+        let mut stops = Vec::new();
+        while stops.is_empty() && self.saves.recv_many(&mut batch, BATCH).await > 0 {
+            let (mut ids, mut timers, mut replies) = (Vec::new(), Vec::new(), Vec::new());
+            for told in batch.drain(..) {
+                match told {
+                    ToSave::Save(Save { timer, reply }) => {
+                        ids.push(timer.id);
+                        timers.push(timer);
+                        replies.push(reply);
+                    }
+                    ToSave::Stop(reply) => stops.push(reply),
+                }
+            }
+            if timers.is_empty() {
+                continue;
+            }
+            match self.store.clone().save(timers).await {
+                Ok(answers) => self.saved(ids, answers, replies),
+                Err(error) => self.failed(&error, replies),
+            }
+        }
+        drop(self);
+        for stop in stops {
+            // Who does not wait any more needs no answer.
+            let _ = stop.send(());
+        }
+    }
+
+    fn saved(
+        &self,
+        ids: Vec<TimerId>,
+        answers: Vec<Saved>,
+        replies: Vec<oneshot::Sender<Result<TimerId, Error>>>,
+    ) {
+        let (mut nears, mut count) = (Vec::with_capacity(ids.len()), 0);
+        let mut told = Vec::with_capacity(ids.len());
+        for (id, answer) in ids.into_iter().zip(answers) {
+            told.push(match answer {
+                Saved::Stored => {
+                    nears.push(Near::from(id));
+                    Ok(id)
+                }
+                Saved::Replaced(old) => {
+                    drop(self.runner.send(Command::Removed(old)));
+                    nears.push(Near::from(id));
+                    Ok(id)
+                }
+                Saved::Kept(id) | Saved::Updated(id) => Ok(id),
+                Saved::KeyTaken(id) => Err(Error::KeyTaken(id)),
+            });
+            count += u64::from(told.last().is_some_and(Result::is_ok));
+        }
+        // Armed before anybody knows that they are stored.
+        drop(self.runner.send(Command::Saved(nears)));
+        {
+            let mut stats = self.shared.stats();
+            stats.saved += count;
+            stats.save_batches += 1;
+        }
+        for (reply, told) in replies.into_iter().zip(told) {
+            // Who dropped the save does not want to know.
+            drop(reply.send(told));
+        }
+    }
+
+    fn failed(&self, error: &Error, replies: Vec<oneshot::Sender<Result<TimerId, Error>>>) {
+        let text: Arc<str> = error.to_string().into();
+        let is_transient = matches!(error, Error::Store { is_transient: true, .. });
+        self.shared.failed(error);
+        for reply in replies {
+            let error = Error::Store { source: Box::new(Together(Arc::clone(&text))), is_transient };
+            drop(reply.send(Err(error)));
+        }
+    }
+}
+
+/// One error, for all that were saved together.
+#[derive(Debug)]
+struct Together(Arc<str>);
+
+impl std::fmt::Display for Together {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Together {}

@@ -1,0 +1,55 @@
+//! What durable timers have done so far, and how they do.
+
+use std::time::Duration;
+
+use timingwheel::monitor::Histogram;
+
+/// Counts since the [start](crate::Builder::start) and what holds now, from [`Durable::stats`](crate::Durable::stats).
+///
+/// How many timers there are in all is the store's to say: [`Durable::count`](crate::Durable::count).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Timers in memory: those on the wheel, and those that are due and wait for a handler.
+    pub armed: usize,
+    /// Timers that have begun and not ended, those included that wait out the last moment before their time.
+    pub begun: usize,
+    /// Timers that were saved.
+    pub saved: u64,
+    /// Saves that went to the store together: `saved / save_batches` is how many at a time.
+    pub save_batches: u64,
+    /// Times that the store was asked for what is near.
+    pub loads: u64,
+    /// Timers that were loaded.
+    pub loaded: u64,
+    /// Attempts whose handler was called.
+    pub attempts: u64,
+    /// Timers that are done.
+    pub done: u64,
+    /// Attempts that failed, or asked for another, and are made again.
+    pub retried: u64,
+    /// Timers that were put off by their handlers.
+    pub snoozed: u64,
+    /// Timers that were put aside.
+    pub buried: u64,
+    /// Occurrences of series that were missed, and left out.
+    pub skipped: u64,
+    /// Timers that were taken back between their begin and their time, because they were cancelled or moved.
+    pub taken_back: u64,
+    /// Handlers that panicked. The panic hook has reported each.
+    pub panicked: u64,
+    /// Results that were refused, because another owner had followed.
+    pub fenced: u64,
+    /// Calls of the store that failed, and were made again.
+    pub store_errors: u64,
+    /// Times that a clock was found to have been set.
+    pub clock_set: u64,
+    /// How late handlers were called, by the clock on the wall.
+    pub lateness: Histogram,
+    /// How far ahead of their time timers are begun now, as that takes so long.
+    pub ahead: Duration,
+    /// Whether another owner has followed: then nothing more begins here.
+    pub lost: bool,
+    /// Whether it was stopped.
+    pub stopped: bool,
+}

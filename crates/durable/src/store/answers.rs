@@ -1,0 +1,213 @@
+//! What a store answers.
+
+use jiff::Timestamp;
+
+use super::Series;
+use crate::id::{Place, TimerId, millis, timestamp};
+
+/// A timer, and when it is due now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Near {
+    pub(crate) due_ms: i64,
+    pub(crate) id: TimerId,
+}
+
+impl Near {
+    /// The timer of this name, due then. A fraction of a millisecond counts as a whole one.
+    #[must_use]
+    pub fn new(id: TimerId, due: Timestamp) -> Self {
+        Self { due_ms: millis(due), id }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn id(self) -> TimerId {
+        self.id
+    }
+
+    /// When it is due.
+    #[must_use]
+    pub fn due(self) -> Timestamp {
+        timestamp(self.due_ms)
+    }
+
+    /// Where it stands in order.
+    #[must_use]
+    pub const fn place(self) -> Place {
+        Place { due_ms: self.due_ms, unique: self.id.unique }
+    }
+}
+
+impl From<TimerId> for Near {
+    /// As long as it has not been moved.
+    fn from(id: TimerId) -> Self {
+        Self { due_ms: id.due_ms, id }
+    }
+}
+
+/// What became of a timer that was to be saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Saved {
+    /// It is stored.
+    Stored,
+    /// It is stored, in place of one that had its key and had not begun.
+    Replaced(Near),
+    /// Its key belongs to this timer, and nothing was done.
+    KeyTaken(TimerId),
+    /// Its key belongs to this series, which has the same rule, policy and payload: nothing was to be done.
+    Kept(TimerId),
+    /// Its key belongs to this series, of which an occurrence has begun: rule, policy and payload are those of the new one
+    /// from the next occurrence on.
+    Updated(TimerId),
+}
+
+/// What there is to arm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// The timers, in order of their places.
+    pub timers: Vec<Near>,
+    /// Where the load ended: all up to here has been looked at.
+    pub end: Place,
+    /// When the first timer after that is due, of whatever kind; `None` if there is none.
+    pub next_due: Option<Timestamp>,
+    /// The owner is the owner no more. The rest is empty.
+    pub lost: bool,
+}
+
+impl Loaded {
+    /// The answer to who is the owner no more.
+    #[must_use]
+    pub const fn lost() -> Self {
+        Self { timers: Vec::new(), end: Place::FIRST, next_due: None, lost: true }
+    }
+}
+
+/// Whether a timer has begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// It has: this is what it is, with the number of the attempt that has begun.
+    Yours(Box<Stored>),
+    /// It has been cancelled, moved or settled, or is of another kind.
+    Gone,
+    /// The owner is the owner no more.
+    Lost,
+}
+
+/// Whether an attempt could be ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// It has ended. What is stored because of that is the next attempt, or the next occurrence of the series.
+    Done(Option<Near>),
+    /// Nothing was done: the attempt is not the owner's any more.
+    Lost,
+    /// Nothing was done: the rule of the series is this one now.
+    Replanned(Series),
+}
+
+/// What became of a cancel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// The timer is gone. No handler will be given it.
+    Removed(Near),
+    /// The timer has begun, by this attempt, and its handler may run. When the attempt ends, nothing follows: no other
+    /// attempt, and no other occurrence of its series. Only if the process dies before that it is attempted again.
+    Running(TimerId, u32),
+    /// There is no such timer: it has ended, was removed before, or never was.
+    NotFound,
+}
+
+/// What became of a move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// It is due at another time now.
+    Moved {
+        /// As it was.
+        from: Near,
+        /// As it is.
+        to: Near,
+    },
+    /// It has begun, by this attempt.
+    Running(TimerId, u32),
+    /// There is no such timer.
+    NotFound,
+}
+
+/// What became of a buried timer that was to be taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It is stored again.
+    Stored(Near),
+    /// It is deleted.
+    Deleted,
+    /// Another timer has its key now, and it stays buried.
+    KeyTaken(TimerId),
+    /// No such timer is buried.
+    NotFound,
+}
+
+/// An attempt that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Which.
+    pub attempt: u32,
+    /// What it told.
+    pub error: String,
+}
+
+/// Where a timer stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It waits for its time, or for its next attempt.
+    Stored,
+    /// It has begun.
+    Begun {
+        /// By whom.
+        epoch: u64,
+        /// The number of the attempt.
+        attempt: u32,
+    },
+    /// It is put aside.
+    Buried(Buried),
+}
+
+/// Why a timer is put aside, for people to look at: its attempts are used up, its handler said so, or its payload cannot
+/// be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Buried {
+    /// In words.
+    pub reason: String,
+}
+
+/// All that a store has of a timer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Its name, and when it is due now.
+    pub timer: Near,
+    /// Which handler it is for.
+    pub kind: String,
+    /// What the handler is given, as JSON.
+    pub payload: Vec<u8>,
+    /// The user's name for it.
+    pub key: Option<String>,
+    /// How it goes on.
+    pub series: Option<Series>,
+    /// How many attempts have begun, this one included.
+    pub attempts: u32,
+    /// The last of those that failed, the oldest first.
+    pub failures: Vec<Failure>,
+    /// It was cancelled after it had begun: nothing follows the present attempt.
+    pub ending: bool,
+    /// Where it stands.
+    pub state: State,
+}
+
+/// How many timers there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Stored: those that have not begun.
+    pub stored: u64,
+    /// Begun, and not ended.
+    pub begun: u64,
+    /// Put aside.
+    pub buried: u64,
+}

@@ -1,0 +1,60 @@
+//! A store without its type, so that `Durable` has no type parameter. One allocation for each call, which is one for each
+//! batch.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+
+use super::{
+    Ask, Begun, Counts, Ended, Loaded, Move, NewTimer, Owner, Page, Removal, Saved, Settled, Store, Stored,
+    Taken, ToBegin, Which,
+};
+use crate::error::Error;
+use crate::id::TimerId;
+
+/// What a call will answer.
+pub(crate) type Answered<T> = BoxFuture<'static, Result<T, Error>>;
+
+/// [`Store`], for all stores one type.
+pub(crate) trait ErasedStore: Send + Sync {
+    fn join(self: Arc<Self>, lease: Duration) -> Answered<Owner>;
+    fn leave(self: Arc<Self>, owner: Owner) -> Answered<u64>;
+    fn save(self: Arc<Self>, timers: Vec<NewTimer>) -> Answered<Vec<Saved>>;
+    fn load(self: Arc<Self>, owner: Owner, ask: Ask) -> Answered<Loaded>;
+    fn begin(self: Arc<Self>, owner: Owner, ask: ToBegin) -> Answered<Vec<Begun>>;
+    fn settle(self: Arc<Self>, owner: Owner, ends: Vec<Ended>) -> Answered<Vec<Settled>>;
+    fn cancel(self: Arc<Self>, which: Vec<Which>) -> Answered<Vec<Removal>>;
+    fn reschedule(self: Arc<Self>, which: Which, due: Timestamp) -> Answered<Move>;
+    fn unbury(self: Arc<Self>, ids: Vec<TimerId>, due: Option<Timestamp>) -> Answered<Vec<Taken>>;
+    fn list(self: Arc<Self>, page: Page) -> Answered<Vec<Stored>>;
+    fn count(self: Arc<Self>) -> Answered<Counts>;
+}
+
+macro_rules! erased {
+    ($($call:ident($($name:ident: $type:ty),*) -> $answer:ty;)*) => {
+        impl<S: Store> ErasedStore for S {
+            $(
+                fn $call(self: Arc<Self>, $($name: $type),*) -> Answered<$answer> {
+                    async move { Store::$call(&*self, $($name),*).await.map_err(Error::store::<S>) }.boxed()
+                }
+            )*
+        }
+    };
+}
+
+erased! {
+    join(lease: Duration) -> Owner;
+    leave(owner: Owner) -> u64;
+    save(timers: Vec<NewTimer>) -> Vec<Saved>;
+    load(owner: Owner, ask: Ask) -> Loaded;
+    begin(owner: Owner, ask: ToBegin) -> Vec<Begun>;
+    settle(owner: Owner, ends: Vec<Ended>) -> Vec<Settled>;
+    cancel(which: Vec<Which>) -> Vec<Removal>;
+    reschedule(which: Which, due: Timestamp) -> Move;
+    unbury(ids: Vec<TimerId>, due: Option<Timestamp>) -> Vec<Taken>;
+    list(page: Page) -> Vec<Stored>;
+    count() -> Counts;
+}

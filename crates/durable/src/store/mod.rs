@@ -1,0 +1,113 @@
+//! What a store has to do, and the types of its questions and answers.
+
+mod answers;
+mod erased;
+mod questions;
+mod series;
+
+use std::error::Error;
+use std::future::Future;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::id::TimerId;
+pub use answers::{
+    Begun, Buried, Counts, Failure, Loaded, Move, Near, Removal, Saved, Settled, State, Stored, Taken,
+};
+pub(crate) use erased::{Answered, ErasedStore};
+pub use questions::{Ask, End, Ended, Kinds, NewTimer, Next, Page, ToBegin, Which};
+pub use series::{Series, SeriesError};
+
+/// Whose the timers are: the number of a process's time with the store, from a counter in the store.
+///
+/// It is never used again. Results of an owner that another one has followed are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner {
+    /// Counts up with each [`Store::join`].
+    pub epoch: u64,
+}
+
+/// A store of timers: what `timingwheel-durable` has to be given to run them.
+///
+/// [`MemoryStore`](crate::MemoryStore) and `RedbStore` are two. A store of your own is tested with
+/// [`conformance!`](crate::conformance), a feature, which checks all that is promised here.
+///
+/// # Promises
+/// - What a call answers is durable, and all that follows sees it. A call that fails has done all of its work or none.
+/// - Calls are atomic among each other: for two that touch one timer, one comes after the other.
+/// - Answers stand in the order of the questions.
+/// - A timer has one state: stored, begun or [buried](Buried). A [key](NewTimer::key) belongs to one stored or begun timer
+///   at most.
+///
+/// Calls are made from several tasks at once. Their futures may be dropped before they are ready; the call has then
+/// happened or not.
+pub trait Store: Send + Sync + 'static {
+    /// What goes wrong.
+    type Error: Error + Send + Sync + 'static;
+
+    /// Whether the same call may succeed a little later, as after a lost connection. Callers are told of it.
+    fn is_transient(error: &Self::Error) -> bool {
+        let _ = error;
+        false
+    }
+
+    /// A new owner. From here, all earlier ones are answered [`Begun::Lost`], [`Settled::Lost`] and
+    /// [`Loaded::lost`].
+    ///
+    /// `lease` is how long the owner may be silent, in a store that several processes share. A store with one owner at a
+    /// time needs none.
+    fn join(&self, lease: Duration) -> impl Future<Output = Result<Owner, Self::Error>> + Send;
+
+    /// The owner begins nothing more: what it has begun and not settled is stored again, as if it had not been begun, but
+    /// for its number of attempts. Tells how many those were.
+    fn leave(&self, owner: Owner) -> impl Future<Output = Result<u64, Self::Error>> + Send;
+
+    /// Stores timers. The answer of one does not depend on that of another, but for keys that they share.
+    fn save(&self, timers: Vec<NewTimer>) -> impl Future<Output = Result<Vec<Saved>, Self::Error>> + Send;
+
+    /// The stored timers of some kinds after a place and up to a time, the earliest first, and those that an earlier owner
+    /// has begun. It writes nothing: whoever cancels or moves one still wins.
+    fn load(&self, owner: Owner, ask: Ask) -> impl Future<Output = Result<Loaded, Self::Error>> + Send;
+
+    /// Begins those that still stand where they stood when they were loaded, and are of some kinds: from here a cancel comes
+    /// too late. Counts the attempt.
+    ///
+    /// One that this owner has begun already is begun again, as the answer to the first may have been lost.
+    fn begin(
+        &self,
+        owner: Owner,
+        ask: ToBegin,
+    ) -> impl Future<Output = Result<Vec<Begun>, Self::Error>> + Send;
+
+    /// Ends attempts, in one transaction: what ends is deleted, moved, buried, and its series goes on.
+    fn settle(
+        &self,
+        owner: Owner,
+        ends: Vec<Ended>,
+    ) -> impl Future<Output = Result<Vec<Settled>, Self::Error>> + Send;
+
+    /// Removes what is stored. What has begun goes on, and [nothing follows it](Removal::Running).
+    fn cancel(&self, which: Vec<Which>) -> impl Future<Output = Result<Vec<Removal>, Self::Error>> + Send;
+
+    /// Moves what is stored to another time.
+    fn reschedule(
+        &self,
+        which: Which,
+        due: Timestamp,
+    ) -> impl Future<Output = Result<Move, Self::Error>> + Send;
+
+    /// Takes timers out of those that are [buried](Buried): to be stored again, due at this time and with all attempts
+    /// before them, or, without a time, to be deleted.
+    fn unbury(
+        &self,
+        ids: Vec<TimerId>,
+        due: Option<Timestamp>,
+    ) -> impl Future<Output = Result<Vec<Taken>, Self::Error>> + Send;
+
+    /// The timers of a page, in order of their places, those that are buried in order of their ids.
+    fn list(&self, page: Page) -> impl Future<Output = Result<Vec<Stored>, Self::Error>> + Send;
+
+    /// How many there are.
+    fn count(&self) -> impl Future<Output = Result<Counts, Self::Error>> + Send;
+}

@@ -1,0 +1,96 @@
+//! Loads and lists: calls that only read.
+
+use std::ops::ControlFlow;
+
+use super::{Attempt, Row, stored};
+use crate::id::{Place, TimerId, timestamp};
+use crate::store::{Ask, Buried, Loaded, Near, Owner, Page, State, Stored};
+
+/// How many timers of kinds without a handler a load passes for each that it may load.
+const PASSED: usize = 4;
+
+/// What a load sees of a timer.
+pub(crate) struct Head<'a> {
+    pub(crate) id: TimerId,
+    pub(crate) kind: &'a str,
+}
+
+/// Is shown one timer after the other, until it says to stop.
+pub(crate) type ShowHeads<'a, E> = &'a mut dyn FnMut(Place, Head<'_>) -> Result<ControlFlow<()>, E>;
+pub(crate) type ShowRows<'a, E> = &'a mut dyn FnMut(Place, Row) -> Result<ControlFlow<()>, E>;
+
+/// The maps, to be read.
+pub(crate) trait Look {
+    type Error;
+
+    fn epoch(&self) -> Result<u64, Self::Error>;
+    fn attempt(&self, at: Place) -> Result<Option<Attempt>, Self::Error>;
+    /// Shows the timers after a place, until told to stop.
+    fn heads(&self, after: Place, show: ShowHeads<'_, Self::Error>) -> Result<(), Self::Error>;
+    fn rows(&self, after: Place, show: ShowRows<'_, Self::Error>) -> Result<(), Self::Error>;
+    fn buried(
+        &self,
+        after: TimerId,
+        show: &mut dyn FnMut(Row, String) -> ControlFlow<()>,
+    ) -> Result<(), Self::Error>;
+}
+
+pub(crate) fn load<L: Look>(look: &L, owner: Owner, ask: &Ask) -> Result<Loaded, L::Error> {
+    if look.epoch()? != owner.epoch {
+        return Ok(Loaded::lost());
+    }
+    let until = Place::last_of(ask.until);
+    let limit = ask.limit.max(1);
+    let mut loaded = Loaded { timers: Vec::new(), end: ask.after.max(until), next_due: None, lost: false };
+    let (mut passed, mut last) = (0, None);
+    look.heads(ask.after, &mut |at, head| {
+        if at > until || loaded.timers.len() == limit || passed == limit.saturating_mul(PASSED) {
+            if let (Some(last), true) = (last, at <= until) {
+                loaded.end = last;
+            }
+            loaded.next_due = Some(timestamp(at.due_ms));
+            return Ok(ControlFlow::Break(()));
+        }
+        last = Some(at);
+        let is_wanted = ask.kinds.contains(head.kind)
+            && look.attempt(at)?.is_none_or(|attempt| attempt.epoch != owner.epoch);
+        if is_wanted {
+            loaded.timers.push(Near { due_ms: at.due_ms, id: head.id });
+        } else {
+            passed += 1;
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(loaded)
+}
+
+pub(crate) fn list<L: Look>(look: &L, page: &Page) -> Result<Vec<Stored>, L::Error> {
+    let mut found = Vec::new();
+    if page.limit == 0 {
+        return Ok(found);
+    }
+    let is_wanted = |kind: &str| page.kind.as_deref().is_none_or(|wanted| wanted == kind);
+    let full = |found: &Vec<Stored>| {
+        if found.len() == page.limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    if page.buried {
+        let after = TimerId { due_ms: page.after.due_ms, unique: page.after.unique };
+        look.buried(after, &mut |row, reason| {
+            if is_wanted(&row.kind) {
+                let at = row.id.place();
+                let state = State::Buried(Buried { reason });
+                found.push(Stored { state, ..stored(at, row, None) });
+            }
+            full(&found)
+        })?;
+    } else {
+        look.rows(page.after, &mut |at, row| {
+            if is_wanted(&row.kind) {
+                let attempt = look.attempt(at)?;
+                found.push(stored(at, row, attempt));
+            }
+            Ok(full(&found))
+        })?;
+    }
+    Ok(found)
+}

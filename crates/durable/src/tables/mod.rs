@@ -1,0 +1,227 @@
+//! What each call of a store means, over six ordered maps: pure, for any store that runs a transaction at a time.
+
+mod ending;
+mod looking;
+mod row;
+mod saving;
+
+pub(crate) use ending::settle;
+pub(crate) use looking::{Head, Look, ShowHeads, ShowRows, list, load};
+pub(crate) use row::Row;
+#[cfg(feature = "redb")]
+pub(crate) use row::{HeadView, RowError};
+pub(crate) use saving::save;
+
+use crate::id::{Place, TimerId, millis};
+use crate::store::{Begun, Move, Near, Owner, Removal, State, Stored, Taken, ToBegin, Which};
+
+/// Who began a timer, and for the how manieth time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Attempt {
+    pub(crate) epoch: u64,
+    pub(crate) number: u32,
+}
+
+/// Six maps, in one transaction.
+pub(crate) trait Tables {
+    type Error;
+
+    /// The timers that are stored or begun, by their places.
+    fn row(&self, at: Place) -> Result<Option<Row>, Self::Error>;
+    fn put(&mut self, at: Place, row: &Row) -> Result<(), Self::Error>;
+    fn take(&mut self, at: Place) -> Result<Option<Row>, Self::Error>;
+
+    /// Those of them that have begun.
+    fn attempt(&self, at: Place) -> Result<Option<Attempt>, Self::Error>;
+    /// Tells the one before.
+    fn set_attempt(&mut self, at: Place, attempt: Option<Attempt>) -> Result<Option<Attempt>, Self::Error>;
+    /// Where the timers stand that this owner has begun, and those before it.
+    fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, Attempt)>, Self::Error>;
+
+    /// Keys of those that have one.
+    fn keyed(&self, key: &str) -> Result<Option<Place>, Self::Error>;
+    fn set_keyed(&mut self, key: &str, at: Option<Place>) -> Result<(), Self::Error>;
+
+    /// Where those stand that do not stand at the time of their ids.
+    fn moved(&self, id: TimerId) -> Result<Option<i64>, Self::Error>;
+    fn set_moved(&mut self, id: TimerId, due_ms: Option<i64>) -> Result<(), Self::Error>;
+
+    /// Those that are put aside, by their ids, with the reason.
+    fn bury(&mut self, id: TimerId, row: &Row, reason: &str) -> Result<(), Self::Error>;
+    fn buried_row(&self, id: TimerId) -> Result<Option<Row>, Self::Error>;
+    fn unbury(&mut self, id: TimerId) -> Result<(), Self::Error>;
+
+    /// The number of the present owner.
+    fn epoch(&self) -> Result<u64, Self::Error>;
+    fn set_epoch(&mut self, epoch: u64) -> Result<(), Self::Error>;
+}
+
+pub(crate) fn join<T: Tables>(tables: &mut T) -> Result<Owner, T::Error> {
+    let epoch = tables.epoch()? + 1;
+    tables.set_epoch(epoch)?;
+    Ok(Owner { epoch })
+}
+
+pub(crate) fn leave<T: Tables>(tables: &mut T, owner: Owner) -> Result<u64, T::Error> {
+    if tables.epoch()? != owner.epoch {
+        return Ok(0);
+    }
+    // From here it is nobody's.
+    tables.set_epoch(owner.epoch + 1)?;
+    let begun = tables.begun_up_to(owner.epoch)?;
+    let mut given_back = 0;
+    for (at, attempt) in begun {
+        if attempt.epoch != owner.epoch {
+            continue;
+        }
+        tables.set_attempt(at, None)?;
+        if let Some(mut row) = tables.take(at)? {
+            row.attempts = attempt.number;
+            if row.ending {
+                forget(tables, at, &row)?;
+            } else {
+                tables.put(at, &row)?;
+            }
+            given_back += 1;
+        }
+    }
+    Ok(given_back)
+}
+
+pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: &ToBegin) -> Result<Vec<Begun>, T::Error> {
+    let ToBegin { timers, kinds } = ask;
+    if tables.epoch()? != owner.epoch {
+        return Ok(vec![Begun::Lost; timers.len()]);
+    }
+    let mut answers = Vec::with_capacity(timers.len());
+    for timer in timers {
+        let at = timer.place();
+        let Some(row) = tables.row(at)?.filter(|row| row.id == timer.id && kinds.contains(&row.kind)) else {
+            answers.push(Begun::Gone);
+            continue;
+        };
+        let first = Attempt { epoch: owner.epoch, number: row.attempts.saturating_add(1) };
+        let mut attempt = first;
+        // An earlier owner's attempt counts, although it never ended.
+        if let Some(before) = tables.set_attempt(at, Some(first))? {
+            attempt.number = before.number.saturating_add(1);
+            tables.set_attempt(at, Some(attempt))?;
+        }
+        answers.push(Begun::Yours(Box::new(stored(at, row, Some(attempt)))));
+    }
+    Ok(answers)
+}
+
+pub(crate) fn cancel<T: Tables>(tables: &mut T, which: &Which) -> Result<Removal, T::Error> {
+    let Some((at, mut row)) = find(tables, which)? else { return Ok(Removal::NotFound) };
+    if let Some(attempt) = tables.attempt(at)? {
+        if !row.ending {
+            row.ending = true;
+            tables.put(at, &row)?;
+        }
+        return Ok(Removal::Running(row.id, attempt.number));
+    }
+    tables.take(at)?;
+    forget(tables, at, &row)?;
+    Ok(Removal::Removed(Near { due_ms: at.due_ms, id: row.id }))
+}
+
+pub(crate) fn reschedule<T: Tables>(
+    tables: &mut T,
+    which: &Which,
+    due: jiff::Timestamp,
+) -> Result<Move, T::Error> {
+    let Some((at, row)) = find(tables, which)? else { return Ok(Move::NotFound) };
+    if let Some(attempt) = tables.attempt(at)? {
+        return Ok(Move::Running(row.id, attempt.number));
+    }
+    let from = Near { due_ms: at.due_ms, id: row.id };
+    let to = Near { due_ms: millis(due), id: row.id };
+    tables.take(at)?;
+    place(tables, to, &row, Some(at))?;
+    Ok(Move::Moved { from, to })
+}
+
+pub(crate) fn unbury<T: Tables>(
+    tables: &mut T,
+    id: TimerId,
+    due: Option<jiff::Timestamp>,
+) -> Result<Taken, T::Error> {
+    let Some(mut row) = tables.buried_row(id)? else { return Ok(Taken::NotFound) };
+    let Some(due) = due else {
+        tables.unbury(id)?;
+        return Ok(Taken::Deleted);
+    };
+    if let Some(key) = &row.key
+        && let Some(holder) = tables.keyed(key)?
+        && let Some(other) = tables.row(holder)?
+    {
+        return Ok(Taken::KeyTaken(other.id));
+    }
+    tables.unbury(id)?;
+    row.attempts = 0;
+    let near = Near { due_ms: millis(due), id };
+    place(tables, near, &row, None)?;
+    Ok(Taken::Stored(near))
+}
+
+/// Puts a row where it is due, with what leads to it. `from` is where it stood before, if it did.
+fn place<T: Tables>(tables: &mut T, near: Near, row: &Row, from: Option<Place>) -> Result<(), T::Error> {
+    let (at, first) = (near.place(), near.id.place());
+    tables.put(at, row)?;
+    if at != first {
+        tables.set_moved(near.id, Some(at.due_ms))?;
+    } else if from.is_some_and(|from| from != first) {
+        tables.set_moved(near.id, None)?;
+    }
+    if let Some(key) = &row.key {
+        tables.set_keyed(key, Some(at))?;
+    }
+    Ok(())
+}
+
+/// Takes away what led to a row that stood there.
+fn forget<T: Tables>(tables: &mut T, at: Place, row: &Row) -> Result<(), T::Error> {
+    if at != row.id.place() {
+        tables.set_moved(row.id, None)?;
+    }
+    if let Some(key) = &row.key {
+        tables.set_keyed(key, None)?;
+    }
+    Ok(())
+}
+
+fn find<T: Tables>(tables: &T, which: &Which) -> Result<Option<(Place, Row)>, T::Error> {
+    let at = match which {
+        Which::Id(id) => {
+            let at = id.place();
+            if let Some(row) = tables.row(at)?.filter(|row| row.id == *id) {
+                return Ok(Some((at, row)));
+            }
+            tables.moved(*id)?.map(|due_ms| Place { due_ms, unique: id.unique })
+        }
+        Which::Key(key) => tables.keyed(key)?,
+    };
+    let Some(at) = at else { return Ok(None) };
+    Ok(tables.row(at)?.map(|row| (at, row)))
+}
+
+fn stored(at: Place, row: Row, attempt: Option<Attempt>) -> Stored {
+    let state = match attempt {
+        None => State::Stored,
+        Some(Attempt { epoch, number }) => State::Begun { epoch, attempt: number },
+    };
+    let Row { id, kind, payload, key, series, attempts, failures, ending } = row;
+    let attempts = attempt.map_or(attempts, |attempt| attempt.number);
+    Stored {
+        timer: Near { due_ms: at.due_ms, id },
+        kind,
+        payload,
+        key,
+        series,
+        attempts,
+        failures,
+        ending,
+        state,
+    }
+}

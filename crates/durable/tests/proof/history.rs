@@ -1,0 +1,135 @@
+//! One history of everything: what was asked and answered, and what handlers did. And a checker that reads it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Each line is one write at the end of the file: what a process that is killed has written is there.
+#[derive(Clone)]
+pub(crate) struct History(Arc<File>);
+
+impl History {
+    pub(crate) fn open(folder: &Path) -> Self {
+        let file =
+            OpenOptions::new().create(true).append(true).open(folder.join("history")).expect("a history");
+        Self(Arc::new(file))
+    }
+
+    pub(crate) fn tell(&self, line: &str) {
+        (&*self.0).write_all(format!("{line}\n").as_bytes()).expect("written");
+    }
+}
+
+/// What the checker found, to see that there was something to find.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) saved: usize,
+    pub(crate) removed: usize,
+    pub(crate) moved: usize,
+    pub(crate) repeated: usize,
+    pub(crate) occurrences: usize,
+}
+
+#[derive(Default)]
+struct Timer {
+    is_saved: bool,
+    /// As it was asked for, or as an answered move has it.
+    due: i64,
+    /// As a move has it that was not answered, or not yet.
+    moving: Option<i64>,
+    is_removed: bool,
+    /// A cancel was asked for and not answered, or not yet.
+    may_be_removed: bool,
+    has_ended: bool,
+    /// Epoch and attempt.
+    calls: Vec<(i64, i64)>,
+}
+
+/// The invariants: none lost, none before its time, none after it was removed, twice only for another owner and with a
+/// higher attempt, a series without a hole.
+///
+/// # Errors
+/// Those that do not hold.
+pub(crate) fn check(text: &str) -> Result<Found, Vec<String>> {
+    let (mut timers, mut wrong, mut found) = (BTreeMap::<&str, Timer>::new(), Vec::new(), Found::default());
+    let (mut series, mut ended) = (BTreeSet::new(), BTreeSet::new());
+    for line in text.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let number = |index: usize| words[index].parse::<i64>().expect(line);
+        let timer = timers.entry(words.get(1).copied().unwrap_or_default()).or_default();
+        match words[0] {
+            "ask" => timer.due = number(2),
+            "saved" => timer.is_saved = true,
+            "cancelling" => timer.may_be_removed = true,
+            "kept" => timer.may_be_removed = false,
+            "removed" => timer.is_removed = true,
+            "moving" => timer.moving = Some(number(2)),
+            "moved" => {
+                timer.due = number(2);
+                timer.moving = None;
+                found.moved += 1;
+            }
+            "call" => {
+                let (attempt, epoch) = (number(2), number(3));
+                let (due, now) = (number(4), number(5));
+                if timer.is_removed {
+                    wrong.push(format!("called after it was removed: {line}"));
+                }
+                let is_asked_for = due == timer.due || timer.moving == Some(due);
+                if now < due || !is_asked_for {
+                    wrong.push(format!("called before its time, {}: {line}", timer.due));
+                }
+                if let Some((before, last)) = timer.calls.last()
+                    && (*before >= epoch || *last >= attempt)
+                {
+                    wrong.push(format!("called twice without cause, after {before} {last}: {line}"));
+                }
+                timer.calls.push((epoch, attempt));
+            }
+            "end" => timer.has_ended = true,
+            "occurs" => drop(series.insert(number(2))),
+            "occurred" => drop(ended.insert(number(2))),
+            _ => {}
+        }
+    }
+    for (name, timer) in &timers {
+        if timer.is_saved && !timer.is_removed && !timer.may_be_removed && !timer.has_ended {
+            wrong.push(format!("lost: {name}"));
+        }
+        found.saved += usize::from(timer.is_saved);
+        found.removed += usize::from(timer.is_removed);
+        found.repeated += usize::from(timer.calls.len() > 1);
+    }
+    found.occurrences = ended.len();
+    if let (Some(first), Some(last)) = (ended.first(), ended.last()) {
+        for second in (*first..*last).step_by(1_000) {
+            if !ended.contains(&second) {
+                wrong.push(format!("a hole in the series, at {second}"));
+            }
+        }
+    }
+    if wrong.is_empty() { Ok(found) } else { Err(wrong) }
+}
+
+#[test]
+fn the_checker_sees_each_kind_of_fault() {
+    let sound = "ask a 100\nsaved a\ncall a 1 1 100 105\nend a\n";
+    assert_eq!(check(sound).unwrap().saved, 1);
+    for (fault, text) in [
+        ("lost", "ask a 100\nsaved a\n"),
+        ("lost", "ask a 100\nsaved a\ncancelling a\nkept a\n"),
+        ("before its time", "ask a 100\nsaved a\nmoving a 90\ncall a 1 1 80 105\nend a\n"),
+        ("lost", "ask a 100\nsaved a\ncall a 1 1 100 105\n"),
+        ("before its time", "ask a 100\nsaved a\ncall a 1 1 100 99\nend a\n"),
+        ("before its time", "ask a 100\nsaved a\nmoved a 200\ncall a 1 1 100 105\nend a\n"),
+        ("after it was removed", "ask a 100\nsaved a\nremoved a\ncall a 1 1 100 105\nend a\n"),
+        ("twice", "ask a 100\nsaved a\ncall a 1 1 100 105\nend a\ncall a 2 1 100 106\n"),
+        ("twice", "ask a 100\nsaved a\ncall a 1 1 100 105\nend a\ncall a 1 2 100 106\n"),
+        ("hole", "occurred s 1000\noccurred s 3000\n"),
+    ] {
+        let wrong = check(text).unwrap_err();
+        assert!(wrong.iter().any(|line| line.contains(fault)), "{fault}: {wrong:?}");
+    }
+}

@@ -1,0 +1,11 @@
+//! What durable timers promise, when something goes wrong at each step.
+
+mod child;
+mod disk;
+mod failures;
+mod history;
+mod hooked;
+mod kills;
+mod power;
+mod races;
+mod schedules;

@@ -1,0 +1,9 @@
+//! What durable timers promise, on the store in memory and tokio's paused clock.
+
+mod clocks;
+mod handlers;
+mod moves;
+mod series;
+mod stops;
+mod support;
+mod windows;

@@ -1,0 +1,112 @@
+//! Series by rules of a calendar.
+
+use jiff::SignedDuration;
+use jiff::tz::TimeZone;
+use timingwheel_calendar::{Cron, Once, Plan};
+use timingwheel_durable::{Cancelled, Error, Missed};
+
+use crate::support::{Note, Rig, at, note, secs};
+
+const HOUR: f64 = 3_600.0;
+
+fn daily(hour: u32) -> Plan {
+    Cron::parse(&format!("0 {hour} * * *")).unwrap().in_zone(TimeZone::UTC).into()
+}
+
+/// The instants for which the handler was called.
+fn scheduled(rig: &Rig) -> Vec<String> {
+    let calls = rig.book.calls();
+    calls.iter().map(|call| call.run.scheduled().strftime("%d %H:%M").to_string()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_series_goes_on_over_restarts_without_a_hole_and_without_a_double() {
+    let rig = Rig::new();
+    for _ in 0..3 {
+        let durable = rig.start().await;
+        durable.every("daily", daily(9), &note("daily")).save().await.unwrap();
+        rig.sleep(30.0 * HOUR).await;
+        durable.stop(secs(1)).await;
+    }
+    assert_eq!(scheduled(&rig), ["01 09:00", "02 09:00", "03 09:00", "04 09:00"][..scheduled(&rig).len()]);
+    assert_eq!(scheduled(&rig).len(), 4);
+    let mut ids: Vec<_> = rig.book.calls().iter().map(|call| call.run.id).collect();
+    ids.dedup();
+    assert_eq!(ids.len(), 4, "each occurrence has an id of its own");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_missed_runs_follow_the_policy() {
+    for (missed, expected) in [
+        (Missed::once(), &["02 09:00", "05 09:00"][..]),
+        (Missed::none(), &["05 09:00"]),
+        (Missed::each(2), &["02 09:00", "03 09:00", "05 09:00"]),
+        (Missed::each(9).none_older_than(SignedDuration::from_hours(24)), &["04 09:00", "05 09:00"]),
+    ] {
+        let rig = Rig::new();
+        rig.clock.set(at(10.0 * HOUR));
+        let durable = rig.start().await;
+        durable.every("daily", daily(9), &note("daily")).missed(missed).save().await.unwrap();
+        durable.stop(secs(1)).await;
+        rig.clock.set(at((24.0 * 3.0 + 12.0) * HOUR));
+        let durable = rig.start().await;
+        rig.sleep(22.0 * HOUR).await;
+        assert_eq!(scheduled(&rig), expected, "{missed:?}");
+        let skipped = durable.stats().skipped;
+        assert_eq!(skipped, if missed == Missed::none() { 1 } else { skipped });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_occurrence_that_fails_is_made_again_and_the_series_goes_on_over_what_is_buried() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    durable.every("daily", daily(9), &Note { fails: 99, ..note("daily") }).save().await.unwrap();
+    rig.sleep(40.0 * HOUR).await;
+    assert_eq!(scheduled(&rig), ["01 09:00", "01 09:00", "01 09:00", "02 09:00", "02 09:00", "02 09:00"]);
+    let counts = durable.count().await.unwrap();
+    assert_eq!((counts.stored, counts.buried), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_rule_takes_over_also_while_a_run_goes_on() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    let id = durable.every("daily", daily(9), &note("nine")).save().await.unwrap();
+    assert_eq!(durable.every("daily", daily(9), &note("nine")).save().await.unwrap(), id, "nothing changes");
+    durable.every("daily", daily(10), &Note { takes: 600, ..note("ten") }).save().await.unwrap();
+    rig.sleep(10.0 * HOUR + 60.0).await;
+    durable.every("daily", daily(11), &note("eleven")).save().await.unwrap();
+    rig.sleep(26.0 * HOUR).await;
+    let calls = rig.book.calls();
+    let texts: Vec<String> =
+        calls.iter().map(|call| format!("{} {}", call.text, call.at.strftime("%d %H:%M"))).collect();
+    assert_eq!(texts, ["ten 01 10:00", "ten ended 01 10:10", "eleven 01 11:00", "eleven 02 11:00"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_series_is_cancelled_by_its_name_also_while_a_run_goes_on() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    durable.every("a", daily(9), &note("a")).save().await.unwrap();
+    durable.every("b", daily(9), &Note { takes: 60, ..note("b") }).save().await.unwrap();
+    assert_eq!(durable.cancel("a").await.unwrap(), Cancelled::Removed);
+    rig.sleep(9.0 * HOUR + 30.0).await;
+    assert_eq!(durable.cancel("b").await.unwrap(), Cancelled::Running(1));
+    rig.sleep(100.0 * HOUR).await;
+    assert_eq!(rig.book.texts(), ["b", "b ended"]);
+    assert_eq!(durable.count().await.unwrap(), Default::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_that_is_over_ends_its_series_and_one_that_never_comes_is_refused() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    durable.every("once", Once::at(at(60.0)), &note("once")).save().await.unwrap();
+    rig.sleep(100.0).await;
+    assert_eq!((rig.book.texts().len(), durable.count().await.unwrap().stored), (1, 0));
+    let past = durable.every("once", Once::at(at(60.0)), &note("once")).save().await;
+    assert!(matches!(past, Err(Error::Never)), "{past:?}");
+    let nameless = Cron::parse("0 9 * * *").unwrap().in_zone(TimeZone::fixed(jiff::tz::offset(7)));
+    durable.every("fixed", nameless, &note("fixed")).save().await.unwrap();
+}

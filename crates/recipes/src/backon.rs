@@ -1,0 +1,34 @@
+//! backon: retries that pause on the wheel.
+
+use std::time::Duration;
+
+use backon::{ExponentialBuilder, Retryable};
+use timingwheel::TimingWheel;
+
+/// Calls `fetch` until it succeeds, at most four times.
+///
+/// # Errors
+/// The last one of `fetch`.
+pub async fn retried<T, E>(wheel: TimingWheel, fetch: impl AsyncFn() -> Result<T, E>) -> Result<T, E> {
+    let pauses = ExponentialBuilder::default().with_min_delay(Duration::from_secs(1)).with_max_times(3);
+    (|| fetch()).retry(pauses).sleep(move |pause| wheel.sleep(pause)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn retries_pause_on_the_wheel() {
+        let wheel = TimingWheel::new();
+        let calls = Cell::new(0);
+        let fetch = async || {
+            calls.set(calls.get() + 1);
+            if calls.get() < 3 { Err("not yet") } else { Ok("here") }
+        };
+        assert_eq!(retried(wheel.clone(), fetch).await, Ok("here"));
+        assert_eq!((calls.get(), wheel.stats().fired), (3, 2));
+    }
+}

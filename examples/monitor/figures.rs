@@ -1,0 +1,165 @@
+//! What the page for people shows, as JSON.
+
+use std::time::Duration;
+
+use indicatif::HumanCount;
+use serde::Serialize;
+use timingwheel::monitor::{Exceeded, Histogram};
+use timingwheel::{Stats, TimingWheel};
+
+use crate::settings::Bounds;
+
+#[derive(Serialize)]
+pub(crate) struct Figures<'a> {
+    name: &'a str,
+    /// Since the server began. The page makes rates by it.
+    at_ms: u64,
+    tick_ns: u64,
+    wheel_size: usize,
+    pending: usize,
+    levels: Vec<Level>,
+    tolerant: usize,
+    armed: u64,
+    fired: u64,
+    cancelled: u64,
+    /// Since the wheel was made: the page shows what came in the last minute.
+    lateness: Vec<Bucket>,
+    ended: bool,
+    healthy: bool,
+    checks: Vec<Check>,
+}
+
+/// A level of the wheel: how long a slot of it is, how far it reaches, and how many timers stand on it.
+#[derive(Serialize)]
+struct Level {
+    slot_ns: u64,
+    reaches_ns: u64,
+    pending: usize,
+}
+
+#[derive(Serialize)]
+struct Bucket {
+    up_to_ns: u64,
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct Check {
+    what: &'static str,
+    value: String,
+    limit: String,
+    ok: bool,
+}
+
+/// What does not fit took centuries.
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl<'a> Figures<'a> {
+    pub(crate) fn of(
+        wheel: &'a TimingWheel,
+        up: Duration,
+        wheel_size: usize,
+        bounds: Bounds,
+        earlier: &Stats,
+    ) -> Self {
+        let stats = wheel.stats();
+        let lately = stats.since(earlier);
+        let exceeded = lately
+            .check(&bounds.limits())
+            .err()
+            .map_or_else(Vec::new, |unhealthy| unhealthy.exceeded().to_vec());
+        let tick_ns = nanos(wheel.tick());
+        let slots =
+            |levels: usize| (0..levels).fold(tick_ns, |nanos, _| nanos.saturating_mul(wheel_size as u64));
+        let level = |(level, &pending): (usize, &usize)| Level {
+            slot_ns: slots(level),
+            reaches_ns: slots(level + 1),
+            pending,
+        };
+        Self {
+            name: wheel.name(),
+            at_ms: u64::try_from(up.as_millis()).unwrap_or(u64::MAX),
+            tick_ns,
+            wheel_size,
+            pending: stats.pending,
+            levels: stats.pending_by_level.iter().enumerate().map(level).collect(),
+            tolerant: stats.pending_tolerant,
+            armed: stats.armed,
+            fired: stats.fired,
+            cancelled: stats.cancelled,
+            lateness: buckets(&stats.lateness),
+            ended: stats.ended,
+            healthy: exceeded.is_empty(),
+            checks: checks(&lately, bounds, &exceeded),
+        }
+    }
+}
+
+fn buckets(histogram: &Histogram) -> Vec<Bucket> {
+    histogram
+        .buckets()
+        .map(|(durations, count)| Bucket { up_to_ns: nanos(*durations.end()), count })
+        .collect()
+}
+
+fn checks(stats: &Stats, bounds: Bounds, exceeded: &[Exceeded]) -> Vec<Check> {
+    let ok = |is_that: fn(&Exceeded) -> bool| !exceeded.iter().any(is_that);
+    let count = |what, value: u64, limit: u64, ok| Check {
+        what,
+        value: HumanCount(value).to_string(),
+        limit: HumanCount(limit).to_string(),
+        ok,
+    };
+    let time = |what, value: Option<Duration>, limit: Duration, ok| Check {
+        what,
+        value: value.map_or_else(|| "–".to_owned(), |value| format!("{:.3} ms", value.as_secs_f64() * 1e3)),
+        limit: format!("{} ms", HumanCount(nanos(limit) / 1_000_000)),
+        ok,
+    };
+    vec![
+        count(
+            "timers pending",
+            stats.pending as u64,
+            bounds.pending as u64,
+            ok(|it| matches!(it, Exceeded::Pending { .. })),
+        ),
+        time(
+            "99 % of timers fired late by at most",
+            stats.lateness.quantile(0.99),
+            bounds.lateness,
+            ok(|it| matches!(it, Exceeded::Lateness { .. })),
+        ),
+        time(
+            "longest hold of a lock by a turn of the wheel",
+            stats.lock_holds.max(),
+            bounds.lock_hold,
+            ok(|it| matches!(it, Exceeded::LockHold { .. })),
+        ),
+        time(
+            "how far the wheel is behind",
+            Some(stats.overdue),
+            bounds.overdue,
+            ok(|it| matches!(it, Exceeded::Overdue { .. })),
+        ),
+        count(
+            "timers refused, the wheel being full",
+            stats.refused,
+            0,
+            ok(|it| matches!(it, Exceeded::Refused { .. })),
+        ),
+        count(
+            "wakers that panicked",
+            stats.wakers_panicked,
+            0,
+            ok(|it| matches!(it, Exceeded::WakersPanicked { .. })),
+        ),
+        count(
+            "jobs that panicked",
+            stats.jobs_panicked,
+            0,
+            ok(|it| matches!(it, Exceeded::JobsPanicked { .. })),
+        ),
+    ]
+}

@@ -1,0 +1,47 @@
+//! Runs on one kind of timers and then on the other, and compares them.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use timingwheel::TimingWheel;
+
+use crate::run::{Outcome, run};
+use crate::settings::{Settings, Side};
+use crate::timers::TokioTime;
+use crate::{checks, file_limit, report};
+
+pub(crate) fn main() -> ExitCode {
+    match compare(Settings::parse().checked()) {
+        Ok(code) => code,
+        Err(words) => {
+            eprintln!("error: {words}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compare(settings: Settings) -> Result<ExitCode, String> {
+    let settings = file_limit::fit(settings)?;
+    println!("{settings}");
+
+    // The wheel goes first: if the second run gains by warm caches and pools, it is tokio's.
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    if settings.runs(Side::Wheel) {
+        let start = || TimingWheel::builder().build().map_err(|error| format!("no wheel: {error}"));
+        outcomes.push(run("timing wheel", &settings, start)?);
+    }
+    if settings.runs(Side::Tokio) {
+        outcomes.push(run("tokio::time", &settings, || Ok(TokioTime))?);
+    }
+
+    report::print(&outcomes);
+    let problems: Vec<String> = outcomes.iter().flat_map(checks::problems).collect();
+    if problems.is_empty() {
+        println!("\n{}", checks::ALL_HOLD);
+        return Ok(ExitCode::SUCCESS);
+    }
+    for problem in &problems {
+        eprintln!("error: {problem}");
+    }
+    Ok(ExitCode::FAILURE)
+}

@@ -1,0 +1,234 @@
+//! Turners that arm the next turn, against inserters and against each other.
+//!
+//! The invariant is the same in all models: once all threads are done, and the driver's task has been polled once more
+//! if it has been woken, the timers of the runtime's park are set for the earliest expiration, or for an earlier time.
+
+use std::sync::Arc;
+use std::task::Poll;
+
+use super::checker::{check, check_most, thread};
+use super::{CountingWaker, OVERDUE, Parts, PolledDriver, Route, at, bring_forward, register};
+use crate::engine::alarm::Alarm;
+use crate::engine::shard::Shard;
+use crate::engine::watchdog::{Role, Watched};
+use crate::wheel::Nanos;
+
+const OUTCOMES: [&str; 2] = ["the driver sleeps", "the driver has been woken"];
+
+pub(super) fn assert_not_overslept(
+    driver: &mut PolledDriver,
+    alarm: &Alarm,
+    earliest: Nanos,
+) -> &'static str {
+    let woken = driver.is_woken();
+    if woken {
+        assert_eq!(driver.poll(), Poll::Pending);
+    }
+    assert!(alarm.is_set_for(earliest), "it sleeps past {earliest:?}");
+    if woken { "the driver has been woken" } else { "the driver sleeps" }
+}
+
+/// Does what the runtime's park does when its timer is due.
+pub(super) fn spawn_park(driver: &PolledDriver) -> thread::JoinHandle<()> {
+    let turn = driver.driver.park();
+    thread::spawn(turn)
+}
+
+fn spawn_inserter(shard: &Arc<Shard>, deadline: Nanos) -> thread::JoinHandle<()> {
+    let shard = shard.clone();
+    thread::spawn(move || {
+        register(&shard, deadline, &CountingWaker::new());
+    })
+}
+
+fn arm_while_the_driver_goes_to_sleep(route: Route) -> &'static str {
+    let Parts { shards, alarm, mut driver, .. } = Parts::new(route, 1);
+    let inserter = spawn_inserter(&shards[0], at(1));
+    assert_eq!(driver.poll(), Poll::Pending);
+    inserter.join().unwrap();
+    assert_not_overslept(&mut driver, &alarm, at(1))
+}
+
+/// Fails if the inserter checks `armed` before it publishes, if the driver checks the shards again before it arms or
+/// not at all, and without either fence.
+#[test]
+fn a_timer_armed_as_the_driver_goes_to_sleep_sets_the_timers() {
+    check(["the driver sleeps"], || arm_while_the_driver_goes_to_sleep(Route::Park));
+}
+
+/// Fails for the same reasons.
+#[test]
+fn a_timer_armed_as_the_driver_goes_to_sleep_wakes_it() {
+    check(OUTCOMES, || arm_while_the_driver_goes_to_sleep(Route::Task));
+}
+
+fn move_earlier_while_the_driver_goes_to_sleep(route: Route) -> &'static str {
+    let Parts { shards, alarm, mut driver, .. } = Parts::new(route, 1);
+    let shard = shards[0].clone();
+    let key = register(&shard, at(3), &CountingWaker::new());
+    let owner = thread::spawn(move || assert!(bring_forward(&shard, key, at(3), at(1))));
+    assert_eq!(driver.poll(), Poll::Pending);
+    owner.join().unwrap();
+    assert_not_overslept(&mut driver, &alarm, at(1))
+}
+
+/// Fails if moving a timer does not publish.
+#[test]
+fn a_timer_moved_to_earlier_as_the_driver_goes_to_sleep_is_not_overslept() {
+    check(["the driver sleeps"], || move_earlier_while_the_driver_goes_to_sleep(Route::Park));
+    check(OUTCOMES, || move_earlier_while_the_driver_goes_to_sleep(Route::Task));
+}
+
+fn two_arm_while_the_driver_goes_to_sleep(route: Route) -> &'static str {
+    let Parts { shards, alarm, mut driver, .. } = Parts::new(route, 2);
+    let inserters = [spawn_inserter(&shards[0], at(2)), spawn_inserter(&shards[1], at(1))];
+    assert_eq!(driver.poll(), Poll::Pending);
+    inserters.into_iter().for_each(|inserter| inserter.join().unwrap());
+    assert_not_overslept(&mut driver, &alarm, at(1))
+}
+
+/// Fails for the same reasons as with one.
+#[test]
+fn of_two_timers_armed_as_the_driver_goes_to_sleep_the_earlier_counts() {
+    check_most(["the driver sleeps"], || two_arm_while_the_driver_goes_to_sleep(Route::Park));
+    check_most(OUTCOMES, || two_arm_while_the_driver_goes_to_sleep(Route::Task));
+}
+
+/// Fails if an inserter does not check `armed` again under the lock.
+#[test]
+fn of_two_timers_armed_while_the_driver_sleeps_the_earlier_sets_the_timers() {
+    check(["the driver sleeps"], || {
+        let Parts { shards, alarm, mut driver, .. } = Parts::new(Route::Park, 2);
+        driver.put_to_sleep();
+        let inserters = [spawn_inserter(&shards[0], at(2)), spawn_inserter(&shards[1], at(1))];
+        inserters.into_iter().for_each(|inserter| inserter.join().unwrap());
+        assert_not_overslept(&mut driver, &alarm, at(1))
+    });
+}
+
+/// Fails if the thread that takes the time out of `armed` does not wake the driver.
+#[test]
+fn of_two_timers_armed_while_the_driver_sleeps_either_wakes_it() {
+    check(["the driver has been woken"], || {
+        let Parts { shards, alarm, mut driver, .. } = Parts::new(Route::Task, 2);
+        driver.put_to_sleep();
+        let inserters = [spawn_inserter(&shards[0], at(2)), spawn_inserter(&shards[1], at(1))];
+        inserters.into_iter().for_each(|inserter| inserter.join().unwrap());
+        assert_not_overslept(&mut driver, &alarm, at(1))
+    });
+}
+
+/// Fails if the shard's next expiration is published without the lock.
+#[test]
+fn a_timer_armed_as_the_only_other_one_is_cancelled_is_not_overslept() {
+    check(OUTCOMES, || {
+        let Parts { shards, alarm, mut driver, .. } = Parts::new(Route::Task, 1);
+        let key = register(&shards[0], at(1), &CountingWaker::new());
+        driver.put_to_sleep();
+        let inserter = spawn_inserter(&shards[0], at(2));
+        assert!(shards[0].cancel(key, at(1)).is_some());
+        inserter.join().unwrap();
+        assert_not_overslept(&mut driver, &alarm, at(2))
+    });
+}
+
+fn arm_while_parks_turn(shards: usize, parks: usize) -> &'static str {
+    let Parts { shards, alarm, mut driver, .. } = Parts::new(Route::Park, shards);
+    register(&shards[0], at(2), &CountingWaker::new());
+    driver.put_to_sleep();
+    let inserter = spawn_inserter(&shards[shards.len() - 1], at(1));
+    let parks: Vec<_> = (0..parks).map(|_| spawn_park(&driver)).collect();
+    inserter.join().unwrap();
+    parks.into_iter().for_each(|park| park.join().unwrap());
+    assert_not_overslept(&mut driver, &alarm, at(1))
+}
+
+/// Fails if a turner checks the shards for the last time before it arms, and without either fence.
+#[test]
+fn a_park_that_turns_loses_no_time_set_meanwhile() {
+    check(["the driver sleeps"], || arm_while_parks_turn(2, 1));
+}
+
+/// Fails if the second turner relies on the first one's check of the shards.
+#[test]
+fn of_two_that_turn_at_the_same_time_the_last_one_arms_for_the_earliest() {
+    check_most(["the driver sleeps"], || arm_while_parks_turn(1, 2));
+}
+
+/// Fails if a turn that another has begun is taken for done.
+#[test]
+fn a_task_that_turns_as_the_park_does_loses_no_time_set_meanwhile() {
+    check_most(OUTCOMES, || {
+        let Parts { shards, alarm, mut driver, .. } = Parts::new(Route::Task, 2);
+        register(&shards[0], at(2), &CountingWaker::new());
+        driver.put_to_sleep();
+        let inserter = spawn_inserter(&shards[1], at(1));
+        let park = spawn_park(&driver);
+        assert_eq!(driver.poll(), Poll::Pending);
+        inserter.join().unwrap();
+        park.join().unwrap();
+        assert_not_overslept(&mut driver, &alarm, at(1))
+    });
+}
+
+/// Fails if an inserter sets its timer's time without publishing it, if a turn does not check the shards again, and if
+/// a timer's task is woken before it can see that its deadline is reached.
+#[test]
+fn a_timer_that_is_due_as_the_park_turns_fires_then_or_has_the_park_called_again() {
+    check(["at once", "when called again"], || {
+        let Parts { shards, alarm, driver, .. } = Parts::new(Route::Park, 1);
+        let waker = CountingWaker::new();
+        let inserter = thread::spawn({
+            let (shard, waker) = (shards[0].clone(), waker.clone());
+            move || {
+                register(&shard, OVERDUE, &waker);
+            }
+        });
+        spawn_park(&driver).join().unwrap();
+        inserter.join().unwrap();
+        let outcome = if waker.count() > 0 { "at once" } else { "when called again" };
+        if waker.count() == 0 {
+            assert!(alarm.is_set_for(OVERDUE), "nobody will fire it");
+            spawn_park(&driver).join().unwrap();
+        }
+        assert_eq!((waker.count(), shards[0].has_reached(OVERDUE)), (1, true));
+        outcome
+    });
+}
+
+/// Does what the watchdog does at a patrol, for a runtime with neither a poller nor tokio's timers.
+fn patrol(alarm: &Alarm) {
+    let hour_0 = at(0);
+    if alarm.next_turn().is_some_and(|at| at <= hour_0) {
+        alarm.wake(Role::OnlyWaker);
+    }
+}
+
+/// Fails if the watchdog wakes the task without having it turn.
+#[test]
+fn a_timer_of_a_wheel_that_only_the_watchdog_wakes_fires_by_its_next_patrol() {
+    check(["fired"], || {
+        let Parts { shards, alarm, mut driver, .. } = Parts::new(Route::Park, 1);
+        let waker = CountingWaker::new();
+        driver.put_to_sleep();
+        let inserter = thread::spawn({
+            let (shard, waker) = (shards[0].clone(), waker.clone());
+            move || {
+                register(&shard, OVERDUE, &waker);
+            }
+        });
+        let watchdog = thread::spawn({
+            let alarm = alarm.clone();
+            move || patrol(&alarm)
+        });
+        assert_eq!(driver.poll(), Poll::Pending);
+        inserter.join().unwrap();
+        watchdog.join().unwrap();
+        patrol(&alarm);
+        if driver.is_woken() {
+            assert_eq!(driver.poll(), Poll::Pending);
+        }
+        assert_eq!(waker.count(), 1, "nobody will fire it");
+        "fired"
+    });
+}

@@ -1,0 +1,78 @@
+//! The deadline of an operation, and its entry in the wheel.
+//!
+//! Without a [`Sleep`](crate::Sleep): the operation itself is the waker, and keeps no more than the entry's key under its
+//! lock.
+
+use std::task::Waker;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::error::WatchError;
+use crate::engine::shard::ShardRef;
+use crate::error::Error;
+use crate::handle::timing_wheel::TimingWheel;
+use crate::platform::waker_id::WakerId;
+use crate::timers::tolerance::{Slack, Tolerance};
+use crate::wheel::{Key, Nanos};
+
+pub(super) struct Deadline {
+    shard: ShardRef,
+    at: Nanos,
+    is_rounded: bool,
+}
+
+/// When an operation is made, and when it expires.
+#[derive(Clone, Copy)]
+pub(super) enum When {
+    After(Duration),
+    At(Instant),
+}
+
+impl Deadline {
+    /// And the time now.
+    pub(super) fn new(wheel: &TimingWheel, when: When, tolerance: Option<Tolerance>) -> (Self, Nanos) {
+        let shard = ShardRef::new(wheel.shard());
+        let now = shard.clock().now();
+        let at = match when {
+            When::After(delay) => now.after(delay),
+            When::At(instant) => shard.clock().nanos(instant),
+        };
+        let resolution = shard.resolution();
+        let delay = Nanos(at.0.saturating_sub(now.0));
+        match tolerance.and_then(|tolerance| Slack::new(tolerance, resolution).grid(resolution, delay)) {
+            Some(grid) => (Self { at: resolution.round_up(at, grid), shard, is_rounded: true }, now),
+            None => (Self { shard, at, is_rounded: false }, now),
+        }
+    }
+
+    /// Adds the entry. `None` if the deadline has passed by `now`.
+    pub(super) fn arm(&self, mut now: Nanos, waker: Waker) -> Result<Option<Key>, Error> {
+        if self.shard.is_pausable() {
+            now = self.shard.clock().now();
+        }
+        if self.is_rounded {
+            self.shard.register_rounded(now, self.at, waker)
+        } else {
+            self.shard.register_or_take_over(now, self.at, waker)
+        }
+    }
+
+    /// Takes the entry out, or leaves it to be taken out or taken over later.
+    pub(super) fn disarm(&self, key: Key) {
+        self.shard.discard(key, self.at, Some(WakerId::OF_NO_TASK));
+    }
+
+    /// Why the wheel has woken the operation.
+    pub(super) fn why(&self) -> WatchError {
+        if self.shard.ended_before(self.at) {
+            WatchError::CouldNotRun(Error::shutdown())
+        } else {
+            WatchError::Expired
+        }
+    }
+
+    pub(super) fn instant(&self) -> Instant {
+        self.shard.clock().instant(self.at)
+    }
+}

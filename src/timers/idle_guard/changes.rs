@@ -1,0 +1,118 @@
+//! What the owner of a guard sets, also while something waits.
+
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use super::activity::Activity;
+use super::direction::Direction;
+use super::limits::{Apart, Limits, Marks};
+use super::waits::Waits;
+use super::wakers::Wakers;
+use crate::platform::contain::contained;
+use crate::timers::tolerance::{Slack, Tolerance};
+use crate::wheel::tick::Nanos;
+
+const fn to_duration(limit: Nanos) -> Option<Duration> {
+    match limit {
+        Nanos::MAX => None,
+        limit => Some(limit.to_duration()),
+    }
+}
+
+fn to_nanos(limit: Option<Duration>) -> Nanos {
+    limit.map_or(Nanos::MAX, Nanos::from_duration)
+}
+
+impl Waits {
+    pub(super) const fn limit(&self, direction: Direction) -> Option<Duration> {
+        to_duration(self.limits.own(direction))
+    }
+
+    pub(super) const fn idle_limit(&self) -> Option<Duration> {
+        to_duration(self.limits.idle())
+    }
+
+    pub(super) fn set_limit(&mut self, direction: Direction, limit: Option<Duration>) {
+        let limit = to_nanos(limit);
+        if !self.limits.takes(direction, limit) {
+            self.apart();
+        }
+        self.limits.set_own(direction, limit);
+        self.limits_changed();
+    }
+
+    pub(super) fn set_idle_limit(&mut self, limit: Option<Duration>) {
+        let limit = to_nanos(limit);
+        if limit == self.limits.idle() {
+            return;
+        }
+        let now = self.timer.now();
+        let rest = self.apart();
+        if rest.idle == Nanos::MAX {
+            rest.idle_since = now;
+        }
+        rest.idle = limit;
+        self.limits_changed();
+    }
+
+    /// Lets the ends of both directions' waits be late.
+    pub(super) fn set_tolerance(&mut self, tolerance: Tolerance) {
+        self.limits.set_slack(Slack::new(tolerance, self.timer.resolution()));
+        self.limits_changed();
+    }
+
+    /// Whoever polls next begins to wait.
+    pub(super) const fn restart_all(&mut self) {
+        self.since = [Nanos::MAX; 2];
+    }
+
+    /// When there was traffic, noted from now on.
+    pub(super) fn activity(&mut self) -> Arc<Activity> {
+        let now = self.timer.now();
+        self.apart().activity.get_or_insert_with(|| Arc::new(Activity::new(now))).clone()
+    }
+
+    /// Whoever waits in a task of its own does not know of it.
+    fn limits_changed(&mut self) {
+        for direction in Direction::BOTH {
+            if self.limits.own(direction) == Nanos::MAX && self.limits.idle() == Nanos::MAX {
+                self.since[direction.index()] = Nanos::MAX;
+            }
+        }
+        let need = Direction::BOTH.into_iter().filter(|&direction| self.needs_timer(direction));
+        if let Some(check) = need.map(|direction| self.check(direction)).min()
+            && check != self.timer.deadline_nanos()
+        {
+            // It wakes at once, not in the past: it is from then on that an answer is expected.
+            let now = self.timer.now();
+            self.move_timer(None, check.max(now));
+        }
+    }
+
+    /// What stands apart; from now on it does.
+    fn apart(&mut self) -> &mut Apart {
+        if let Limits::Same { .. } = self.limits {
+            let waker = self.timer.take_waker();
+            let is_registered = waker.as_ref().is_none_or(|waker| self.is_registered_again(waker));
+            self.limits.apart().wakers = Wakers::one(waker.unwrap_or_else(|| Waker::noop().clone()));
+            if !is_registered {
+                self.wake_all();
+            }
+        }
+        self.limits.apart()
+    }
+
+    /// Not if the timer has come due, or cannot run.
+    fn is_registered_again(&mut self, waker: &Waker) -> bool {
+        self.timer.poll_try_wait(&mut Context::from_waker(waker)).is_pending()
+    }
+
+    fn wake_all(&mut self) {
+        for direction in Direction::BOTH {
+            self.limits.mark(direction, Marks::WOKEN, true);
+        }
+        let Limits::Apart { rest, .. } = &self.limits else { return };
+        contained(|| rest.wakers.with(Waker::wake_by_ref));
+    }
+}

@@ -1,0 +1,166 @@
+//! Keys: listed and counted each, and lists that are longer than what is looked at under one hold of a lock.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use timingwheel::purgatory::WatchError;
+use timingwheel::{Purgatory, TimingWheel, Tolerance};
+use tokio::time::Instant;
+
+use crate::{DAY, Level, counts, ms, never, purgatory};
+
+/// Far more than are looked at at a time.
+const MANY: usize = 1_000;
+
+#[tokio::test(start_paused = true)]
+async fn keys_are_listed_and_counted_each_as_long_as_operations_are_pending_under_them() {
+    let purgatory = purgatory();
+    assert_eq!(purgatory.keys(), HashMap::new());
+    let mut watches = Vec::new();
+    for n in 0..MANY {
+        // The one that all share, one of three, and one of their own.
+        watches.push(purgatory.watch([MANY, MANY + 1 + n % 3, n], DAY, never));
+    }
+    let _without = purgatory.watch([], DAY, never);
+    let keys = purgatory.keys();
+    assert_eq!(keys.len(), MANY + 4);
+    assert_eq!([MANY, MANY + 1, MANY + 3, 7].map(|key| keys[&key]), [1_000, 334, 333, 1]);
+    assert_eq!([MANY, MANY + 1, MANY + 3, 7].map(|key| purgatory.watched_under(&key)), [1_000, 334, 333, 1]);
+    assert_eq!(keys.values().sum::<usize>() + 1, purgatory.watched());
+    watches.truncate(2);
+    assert_eq!(purgatory.keys(), HashMap::from([(MANY, 2), (MANY + 1, 1), (MANY + 2, 1), (0, 1), (1, 1)]));
+    assert_eq!(purgatory.watched_under(&2), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_gives_back_the_keys_of_what_it_has_cancelled_in_order() {
+    let purgatory = purgatory();
+    let watches: Vec<_> = (0..MANY).map(|n| purgatory.watch([MANY, n], DAY, never)).collect();
+    let other = purgatory.watch([MANY + 1], ms(1), never);
+    let ended = purgatory.watch([MANY], DAY, || Some(()));
+    let cancelled = purgatory.cancel_and_list(&MANY);
+    let own = |n: usize| cancelled[n].keys().copied().filter(|&key| key != MANY).collect::<Vec<_>>();
+    assert_eq!(
+        (0..cancelled.len()).map(own).collect::<Vec<_>>(),
+        (0..MANY).map(|n| vec![n]).collect::<Vec<_>>()
+    );
+    assert!(cancelled[0].keys().any(|&key| key == MANY));
+    assert!(format!("{:?}", cancelled[7]).contains('7'));
+    for watch in watches {
+        assert_eq!(watch.await, Err(WatchError::Cancelled));
+    }
+    assert_eq!((other.await, ended.await), (Err(WatchError::Expired), Ok(())));
+    assert!(purgatory.cancel_and_list(&MANY).is_empty());
+}
+
+/// What is under a key, as conditions change it while a check goes through it.
+#[tokio::test(start_paused = true)]
+async fn a_check_of_a_long_list_misses_nothing_and_ends_though_operations_leave_and_come_meanwhile() {
+    let (purgatory, level) = (purgatory::<&str>(), Level::default());
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let tried = Arc::new(Mutex::new(Vec::new()));
+    for n in 0..MANY {
+        let (again, more, tried) = (purgatory.clone(), kept.clone(), tried.clone());
+        let mut holds = level.at_least(1);
+        let watch = purgatory.watch(["key"], DAY, move || {
+            holds()?;
+            tried.lock().unwrap().push(n);
+            // One that was watched before or after this one leaves, and one comes. A check within a check goes through
+            // the same list.
+            if n % 10 == 5 {
+                let mut kept = more.lock().unwrap();
+                let leaves = (n * 7) % MANY;
+                let gone = if leaves == n { None } else { std::mem::take(&mut kept[leaves]) };
+                drop(kept);
+                drop(gone);
+                let come = again.watch(["key"], DAY, || None::<usize>);
+                more.lock().unwrap().push(Some(come));
+            }
+            if n == 500 { Some(again.watched_under("key")) } else { None }
+        });
+        kept.lock().unwrap().push(Some(watch));
+    }
+    level.set(1);
+    assert_eq!(purgatory.check("key"), 1);
+    let tried = std::mem::take(&mut *tried.lock().unwrap());
+    assert!(tried.is_sorted(), "in the order in which they were watched");
+    // All but those that had left before their turn.
+    let mut expected: Vec<usize> = Vec::new();
+    let mut gone = vec![false; MANY];
+    for n in 0..MANY {
+        if !gone[n] {
+            expected.push(n);
+            if n % 10 == 5 {
+                gone[(n * 7) % MANY] |= (n * 7) % MANY != n;
+            }
+        }
+    }
+    assert_eq!(tried, expected);
+    let kept = std::mem::take(&mut *kept.lock().unwrap());
+    drop(kept);
+    assert_eq!(counts(&purgatory), (0, 0));
+}
+
+thread_local!(static COMPARISONS: Cell<usize> = const { Cell::new(usize::MAX) });
+
+/// Panics when it has been compared so many times.
+#[derive(Clone, Debug)]
+struct Touchy(u8);
+
+impl PartialEq for Touchy {
+    fn eq(&self, other: &Self) -> bool {
+        let left = COMPARISONS.get();
+        assert!(left > 0, "compared too often");
+        COMPARISONS.set(left - 1);
+        self.0 == other.0
+    }
+}
+
+impl Eq for Touchy {}
+
+impl Hash for Touchy {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_comparison_that_panics_in_a_check_of_a_long_list_leaves_nothing_behind() {
+    let (purgatory, level) = (purgatory(), Level::default());
+    let watches: Vec<_> = (0..MANY).map(|_| purgatory.watch([Touchy(1)], DAY, level.at_least(1))).collect();
+    COMPARISONS.set(100);
+    let check = catch_unwind(AssertUnwindSafe(|| purgatory.check(&Touchy(1))));
+    COMPARISONS.set(usize::MAX);
+    assert!(check.is_err());
+    level.set(1);
+    assert_eq!((purgatory.check(&Touchy(1)), counts(&purgatory)), (MANY, (0, 0)));
+    drop(watches);
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_tolerance_deadlines_are_shared_and_never_early() {
+    let wheel = TimingWheel::new();
+    let purgatory: Purgatory<u64> = wheel.purgatory().with_tolerance(Tolerance::share(0.5));
+    let start = Instant::now();
+    let watches: Vec<_> = (0..100).map(|n| purgatory.clone().watch([n], ms(10_000 + n), never)).collect();
+    let mut ends = Vec::new();
+    for (n, watch) in (0..).zip(watches) {
+        let deadline = watch.deadline().unwrap();
+        assert_eq!(watch.await, Err(WatchError::Expired));
+        assert_eq!(Instant::now(), deadline);
+        assert!((ms(10_000 + n)..ms(15_100)).contains(&start.elapsed()));
+        ends.push(start.elapsed());
+    }
+    ends.dedup();
+    assert!(ends.len() <= 2, "{ends:?}");
+    // Those that are exact are told apart, and what has no delay has no tolerance.
+    let exact = wheel.purgatory().watch([0], ms(7), never);
+    let begin = Instant::now();
+    assert_eq!((exact.await, begin.elapsed()), (Err(WatchError::Expired), ms(7)));
+    assert_eq!(purgatory.watch([0], Duration::ZERO, never).await, Err(WatchError::Expired));
+    assert_eq!(begin.elapsed(), ms(7));
+}
