@@ -74,7 +74,7 @@
 //! | wait again and again | [`TimingWheel::interval`], [`interval_at`](TimingWheel::interval_at) |
 //! | run something later, in a task of its own | [`TimingWheel::run_after`], [`run_at`](TimingWheel::run_at), [`job`] |
 //! | run it by a schedule | [`TimingWheel::run_every`], [`run_every_at`](TimingWheel::run_every_at), [`run_by`](TimingWheel::run_by), [`job::Schedule`] |
-//! | address what runs later by keys, await it, list it and stop it | [`job::Jobs`] |
+//! | give jobs keys, await them, list them and stop them | [`job::Jobs`] |
 //! | bound how long a connection may be silent | [`TimingWheel::idle_guard`] |
 //! | give something more time | [`Sleep::reset`], [`Timeout::reset`], [`Job::reset`](job::Job::reset), [`Jobs::reset`](job::Jobs::reset) |
 //! | let timers be late, so that very many cost less | [`Tolerance`] |

@@ -86,7 +86,7 @@
 //!
 //! A [job](crate::job) is cancelled in time, or it runs: never both, and never neither. A job that is moved in time runs
 //! then, and not before. The driver runs no code of a job. When the wheel or its runtime ends, or the jobs are stopped,
-//! every job that did not run is reported, with its key. A stop hands back its future. A panic ends its own job and no other. A fixed rate does not
+//! every job that did not run is reported, with its key. A stop of jobs hands back their futures. A panic ends its own job and no other. A fixed rate does not
 //! drift.
 //!
 //! # Wakers may do anything

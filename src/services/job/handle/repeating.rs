@@ -14,7 +14,7 @@ use crate::services::job::error::JobError;
 use crate::services::job::info::JobState;
 use crate::services::job::schedule::Schedule;
 
-/// A job that runs again and again, from [`TimingWheel::run_by`] and its kin.
+/// A job that runs again and again, from [`TimingWheel::run_by`](crate::TimingWheel::run_by) and its kin.
 ///
 /// As a future it is ready when the schedule has come to its end, with the number of runs. Dropping the handle does not
 /// cancel the job, unless it was made to [cancel on drop](Self::cancel_on_drop).
