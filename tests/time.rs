@@ -153,7 +153,7 @@ fn panics_name_the_caller() {
 
     assert!(outside.is_err() && zero.is_err());
     let places = places.lock().expect("not poisoned");
-    let texts = ["not within a tokio runtime", "a period of 0ns"];
+    let texts = ["not within a tokio runtime", "period must be at least 1ns, got 0ns"];
     for (text, (file, message)) in texts.iter().zip(&*places) {
         assert_eq!(file.as_deref(), Some(file!()), "{message}");
         assert!(message.contains(text), "{message}");
