@@ -117,11 +117,11 @@
 )]
 #![cfg_attr(
     feature = "hyper",
-    doc = "| `hyper_util::rt::TokioTimer` | a clone of [`TimingWheel`](crate::TimingWheel), see [`hyper`](crate::integrations::hyper) |"
+    doc = "| `hyper_util::rt::TokioTimer` | a clone of [`TimingWheel`](crate::TimingWheel), see [`hyper`](crate::hyper) |"
 )]
 #![cfg_attr(
     feature = "tower",
-    doc = "| `tower::timeout`, `tower::retry::backoff` | [`TimeoutLayer`](crate::integrations::tower::TimeoutLayer) and what else is in [`tower`](crate::integrations::tower) |"
+    doc = "| `tower::timeout`, `tower::retry::backoff` | [`TimeoutLayer`](crate::tower::TimeoutLayer) and what else is in [`tower`](crate::tower) |"
 )]
 //!
 //! ## What stays in tokio

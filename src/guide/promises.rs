@@ -85,7 +85,7 @@
 //! # A job runs, or it is told why not
 //!
 //! A [job](crate::job) is cancelled in time, or it runs: never both, and never neither. A job that is moved in time runs
-//! then, and not before. The driver runs no code of a job. When the wheel or its runtime ends, or the jobs are stopped,
+//! at its new time, and not earlier. The driver runs no code of a job. When the wheel or its runtime ends, or the jobs are stopped,
 //! every job that did not run is reported, with its key. A stop of jobs hands back their futures. A panic ends its own job and no other. A fixed rate does not
 //! drift.
 //!
@@ -96,7 +96,7 @@
 //!
 //! # Panics are written down
 //!
-//! Each method, or the type that it returns, says under *Panics* when it panics. These are all the cases:
+//! Each method, or the type that it returns, says under *Panics* when it panics. The main cases are:
 //!
 //! - [`TimingWheel::new`], if the wheel cannot be built,
 //! - awaiting a sleep or a tick whose wheel has ended or is full,

@@ -21,8 +21,7 @@ use crate::wheel::tick::{Grid, Nanos, Resolution};
 /// | [`DelayQueue::with_tolerance`](crate::time::DelayQueue::with_tolerance) | for each item, as a time |
 /// | [`Job::with_tolerance`](crate::job::Job::with_tolerance), [`Jobs::with_tolerance`](crate::job::Jobs::with_tolerance) | for the job's time, and for those of later resets; a share is one of each new delay |
 /// | [`Schedule::with_tolerance`](crate::job::Schedule::with_tolerance) | for each run; a share is one of the time until the run |
-///
-/// Jobs and purgatories are exact.
+/// | [`Purgatory::with_tolerance`](crate::Purgatory::with_tolerance) | for each operation; a share is one of its time |
 ///
 /// # Precision
 /// Never early. Late by less than the tolerance, or by less than a [tick](crate::Builder::tick) if that is longer, and

@@ -40,7 +40,7 @@
 //!
 //! # What it is not
 //!
-//! - No scheduler with a store: what is to outlive the process is the user's to save. A [`Plan`] is a line of text, and a
+//! - No store: the crate `timingwheel-durable` saves rules and runs them after a restart. A [`Plan`] is a line of text, and a
 //!   run knows for which instant it is.
 //! - No calendar but the Gregorian one, and no list of holidays: those are the user's, as [`BusinessDays`].
 //! - No source of zones: jiff reads the system's, or brings its own, as its features say. A rule for a zone whose clocks

@@ -1,4 +1,5 @@
-//! How long a wheel lives: its shards, its last handle, and the end of its driver.
+//! Flags of a wheel's end: how many shards are held, and whether the last handle is gone. How the end is found is told in
+//! `shard::holders`.
 
 use super::{Alarm, Timers};
 use crate::platform::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, lock};

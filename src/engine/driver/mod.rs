@@ -14,14 +14,14 @@
 //!
 //! A turn ends when nothing is due any more, or when its budget is used up: 16 batches, or a millisecond.
 //!
-//! The driver's task is the only task of a wheel. It also notices when the last handle goes. The runtime drops the task
+//! The driver's task is the only task of a wheel that you make. It also notices when the last handle goes. The runtime drops the task
 //! when the runtime ends, and the task then ends the wheel.
 
 mod shards;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod turner;
-mod wake;
+mod wake_all;
 
 use std::io;
 use std::pin::Pin;

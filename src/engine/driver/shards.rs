@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use super::wake;
+use super::wake_all::wake_all;
 use crate::engine::shard::{Shard, ShardTurn, only_threads_hold};
 use crate::platform::clock::stopwatch;
 use crate::wheel::{Nanos, Progress, Resolution};
@@ -121,7 +121,7 @@ impl Shards {
                     }
                 }
                 let turn = shard.turn(now, due_since, BATCH, expired);
-                wake::all(expired, shard.notes());
+                wake_all(expired, shard.notes());
                 match turn {
                     ShardTurn::More => {}
                     ShardTurn::Until(_) => {
@@ -163,7 +163,7 @@ impl Shards {
             loop {
                 let (ended, progress) = shard.end(BATCH, &mut pending);
                 count += ended;
-                wake::all(&mut pending, shard.notes());
+                wake_all(&mut pending, shard.notes());
                 if progress == Progress::Done {
                     break;
                 }

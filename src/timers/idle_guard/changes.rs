@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::activity::Activity;
 use super::direction::Direction;
-use super::limits::{Apart, Limits, Marks};
+use super::packed::{Apart, Limits, Marks};
 use super::waits::Waits;
 use super::wakers::Wakers;
 use crate::platform::contain::contained;

@@ -5,8 +5,8 @@ mod changes;
 mod direction;
 pub(crate) mod events;
 mod io;
-mod limits;
 mod make;
+mod packed;
 mod waits;
 mod wakers;
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::task::coop;
 
 use super::direction::{Direction, Operation};
-use super::limits::{Limits, Marks};
+use super::packed::{Limits, Marks};
 use super::wakers::Wakers;
 use crate::error::{Elapsed, Error};
 use crate::platform::contain::contained;

@@ -1,10 +1,10 @@
 //! The future of `wheel.sleep(d)`.
 
+mod for_owners;
 mod make;
 mod poll;
 mod state;
 mod tolerant;
-mod within;
 
 use std::fmt;
 use std::future::poll_fn;

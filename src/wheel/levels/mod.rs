@@ -1,7 +1,7 @@
 //! The levels, their buckets, the delay queue that the buckets share, and the clock by which they are laid out.
 
 mod invariants;
-mod lengths;
+mod key_counts;
 mod level;
 mod rescheduled;
 mod tolerant;

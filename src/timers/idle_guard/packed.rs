@@ -1,4 +1,4 @@
-//! What limits the waits of a guard, in as few bytes as can be: a server holds very many.
+//! The limits of a guard in as few bytes as can be, because a server holds very many guards. [`super::waits`] keeps to them.
 
 use std::sync::Arc;
 

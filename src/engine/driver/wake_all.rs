@@ -1,4 +1,4 @@
-//! Waking tasks, whatever their wakers do.
+//! Waking the tasks of timers that are due: a waker that panics harms no other timer.
 
 use std::task::Waker;
 
@@ -6,7 +6,7 @@ use crate::platform::contain::contained;
 use crate::telemetry::notes::Notes;
 
 /// Wakes and drops all of `wakers`. A waker that panics harms no other, and its panic is noted.
-pub(super) fn all(wakers: &mut Vec<Waker>, notes: &Notes) {
+pub(super) fn wake_all(wakers: &mut Vec<Waker>, notes: &Notes) {
     for waker in wakers.drain(..) {
         let has_panicked = !contained(|| waker.wake());
         if has_panicked {
