@@ -12,7 +12,9 @@ pub(super) use shuttle::{future::block_on, thread};
 use crate::engine::shard::give_up_kept;
 
 /// Spawns a thread that gives up what it keeps before it ends: after that the model's statics may be gone.
-pub(super) fn spawn_keeper<T: 'static>(run: impl FnOnce() -> T + 'static) -> thread::JoinHandle<T> {
+pub(super) fn spawn_keeper<T: Send + 'static>(
+    run: impl FnOnce() -> T + Send + 'static,
+) -> thread::JoinHandle<T> {
     thread::spawn(move || {
         let result = run();
         give_up_kept();
