@@ -1,6 +1,7 @@
 //! What an operation has completed with goes to its future, or back to where it came from.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -151,4 +152,21 @@ async fn an_item_that_another_thread_pops_as_the_future_is_dropped_is_given_back
     let (completed, checker) = check.join().unwrap();
     assert_eq!((completed, given_back.try_recv()), (1, Ok((checker, checker))));
     assert_eq!(counts(&purgatory), (0, 0));
+}
+
+/// Where the clock runs, the wheel's entry keeps an operation for up to a second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nobody_wants_back_is_dropped_with_its_future() {
+    let purgatory = purgatory();
+    let permit = Arc::new(());
+    let changed = Arc::new(AtomicBool::new(false));
+    let condition = {
+        let (mut handed_out, changed) = (Some(permit.clone()), changed.clone());
+        move || if changed.load(Ordering::SeqCst) { handed_out.take() } else { None }
+    };
+    let watch = purgatory.watch(["key"], DAY, condition);
+    changed.store(true, Ordering::SeqCst);
+    assert_eq!(purgatory.check("key"), 1);
+    drop(watch);
+    assert_eq!(Arc::strong_count(&permit), 1);
 }

@@ -16,8 +16,8 @@ pub(super) trait Awaited<T>: Send + Sync {
     /// task.
     fn poll(&self, waker: &Waker, is_first: bool) -> Option<Outcome<T>>;
 
-    /// The future is dropped. What the operation has completed with is given back, if somebody wants that; by the thread
-    /// that tries the condition, if one does and finds that it holds.
+    /// The future is dropped. What the operation has completed with is given back, or dropped if nobody wants it; by the
+    /// thread that tries the condition, if one does and finds that it holds.
     fn withdraw(&self, give_back: Option<GiveBack<T>>);
 
     /// `None` once it has ended.
@@ -61,7 +61,8 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Awaited<T> for Ope
         if self.end_untried(End::Because(WatchError::Cancelled)) {
             return;
         }
-        let Some(give_back) = give_back else { return };
+        // The wheel's entry may keep the operation for a while. What it has completed with goes now, and here.
+        let give_back = give_back.unwrap_or(GiveBack::dropped());
         let mut state = self.state.lock();
         let outcome = match &mut state.stage {
             Stage::Ended(outcome) => outcome.take(),

@@ -68,6 +68,11 @@ impl Deadline {
         self.shard.has_reached(self.at)
     }
 
+    /// Whether the wheel has ended.
+    pub(super) fn wheel_has_ended(&self) -> bool {
+        self.shard.has_ended()
+    }
+
     /// Why the wheel has woken the operation.
     pub(super) fn why(&self) -> WatchError {
         if self.shard.ended_before(self.at) {

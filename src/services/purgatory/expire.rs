@@ -32,9 +32,11 @@ where
                 }
                 drop(state);
                 let last_try = LastTry(self);
-                // The driver runs on the wheel's runtime. What ends the wheel may come from anywhere: then the operation
-                // ends as this is dropped.
-                if let Ok(runtime) = Handle::try_current() {
+                // The driver runs on the wheel's runtime. Whoever ends the wheel may be anywhere: then the operation ends
+                // as this is dropped.
+                if !last_try.0.deadline.wheel_has_ended()
+                    && let Ok(runtime) = Handle::try_current()
+                {
                     runtime.spawn(last_try);
                 }
             }
