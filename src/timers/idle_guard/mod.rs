@@ -233,7 +233,7 @@ impl<S> IdleGuard<S> {
     /// from the next poll on.
     ///
     /// The silence counts from the last byte in either direction. Where nobody waited then, it counts from when an
-    /// operation began to wait.
+    /// operation began to wait, and where somebody waits already, from this call.
     pub fn set_idle_limit(&mut self, limit: Option<Duration>) {
         self.waits.set_idle_limit(limit);
     }
