@@ -214,6 +214,7 @@ pub(super) fn run(scale: Scale) -> Findings {
         })
         .fold(Table::new("A purgatory beside a map of senders", header), Table::row);
     table
+        .ratio("ours / by hand", "timingwheel::Purgatory", "by hand")
         .note(
             "Each operation has a key of its own. It is watched, polled, and completed by a check of its key; then it \
              is polled again. By hand that is a mutex round std's map of oneshot senders, with tokio's timeout round \
