@@ -18,9 +18,9 @@ pub(super) struct File {
 }
 
 struct Open {
-    database: Database,
-    /// Dropped before the lock is let go: a note of the next owner is not deleted.
+    /// First, so that it is dropped before the lock is let go: a note of the next owner is not deleted.
     _note: Option<OwnerNote>,
+    database: Database,
 }
 
 impl File {

@@ -144,8 +144,10 @@ impl Runner {
             let end = self.bury(&attempt, reason);
             return self.end(attempt, end, None);
         }
-        // An attempt that was begun before is made again, however late it is.
+        // An attempt that was begun before is made again, however late it is, and so is one that was put off.
+        let is_where_planned = attempt.timer.due() == attempt.timer.id().first_due();
         if attempt.number == 1
+            && is_where_planned
             && let Some(series) = attempt.series.take()
         {
             let due = plan::occurs(&series, attempt.timer.id().first_due(), self.times.wall());

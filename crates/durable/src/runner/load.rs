@@ -137,7 +137,8 @@ impl Runner {
         if let Some(at) = self.next_load() {
             next = next.min(self.times.instant(at).unwrap_or_else(Instant::now));
         }
-        if let Some((until, _)) = self.pause {
+        // Once it is over a call is under way, whose answer wakes this task.
+        if let Some((until, _)) = self.pause.filter(|(until, _)| *until > Instant::now()) {
             let waits = self.window.next_due().is_some() || !self.ends.is_empty() || !self.ready.is_empty();
             // Nothing is asked of the store before that.
             next = if waits { until } else { next.max(until) };

@@ -110,3 +110,13 @@ async fn a_rule_that_is_over_ends_its_series_and_one_that_never_comes_is_refused
     let nameless = Cron::parse("0 9 * * *").unwrap().in_zone(TimeZone::fixed(jiff::tz::offset(7)));
     durable.every("fixed", nameless, &note("fixed")).save().await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_moved_to_later_is_not_missed() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    let id = durable.every("daily", daily(9), &note("daily")).missed(Missed::none()).save().await.unwrap();
+    durable.reschedule(id, at(11.0 * HOUR)).await.unwrap();
+    rig.sleep(12.0 * HOUR).await;
+    assert_eq!((scheduled(&rig).len(), durable.stats().skipped), (1, 0));
+}
