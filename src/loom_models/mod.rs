@@ -5,7 +5,7 @@
 //! | `alarm` | the agreement between turners and inserters |
 //! | `firing` | cancelling, moving and dropping timers while the driver fires them |
 //! | `leftovers` | the keys of dropped timers, and timers that take them over |
-//! | `holders` | threads that keep a reference to a shard |
+//! | `last_holder` | threads that keep a reference to a shard |
 //! | `wheel_end` | the end of a wheel, against timers and the driver |
 //! | `sleep` | polling a `Sleep` |
 //! | `purgatory` | watched operations |
@@ -33,7 +33,7 @@
 mod alarm;
 mod checker;
 mod firing;
-mod holders;
+mod last_holder;
 mod leftovers;
 mod purgatory;
 #[cfg(shuttle)]

@@ -24,7 +24,7 @@
 //! remaining time: so a row of timers, each earlier than the one before, takes two system calls and one more turn.
 //! Where the clock can be paused, every inserter sets its exact time, because a test would see the additional turn.
 
-mod lifetime;
+mod end_flags;
 #[cfg(all(test, not(loom)))]
 mod tests;
 #[cfg(all(feature = "timerfd", not(loom), any(target_os = "linux", target_os = "android")))]
@@ -38,7 +38,7 @@ mod watched;
 use std::task::Waker;
 use std::time::Duration;
 
-use lifetime::Lifetime;
+use end_flags::EndFlags;
 pub(crate) use timers::Timers;
 
 use crate::engine::watchdog::Watch;
@@ -75,7 +75,7 @@ pub(crate) struct Alarm {
     /// meanwhile.
     setting: AtomicUsize,
     watch: Watch,
-    lifetime: Lifetime,
+    end_flags: EndFlags,
     /// They are here because everything that notes something has the alarm.
     notes: Notes,
 }
@@ -92,7 +92,7 @@ impl Alarm {
             timers: Mutex::new(Timers::none()),
             setting: AtomicUsize::new(NOT_SETTING),
             watch: Watch::new(|| clock.now()),
-            lifetime: Lifetime::new(shards),
+            end_flags: EndFlags::new(shards),
             notes,
         }
     }

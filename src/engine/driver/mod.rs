@@ -7,7 +7,7 @@
 //!
 //! | when | who turns |
 //! |---|---|
-//! | the timer in the runtime's park is due | its waker, in [`turner`] |
+//! | the timer in the runtime's park is due | its waker, in [`one_turn`] |
 //! | a turn has used up its budget | the same waker when the poller is polled next; with tokio's timer, or where the clock can be paused, the driver's task |
 //! | on a paused clock, when the last timer is cancelled or an earlier one is armed | the driver's task |
 //! | a worker blocks, and nobody polls the poller | the watchdog wakes the driver's task; the worker that runs this task parks next, and turns in its park |
@@ -17,10 +17,10 @@
 //! The driver's task is the only task of a wheel that you make. It also notices when the last handle goes. The runtime drops the task
 //! when the runtime ends, and the task then ends the wheel.
 
+mod one_turn;
 mod shards;
 #[cfg(all(test, not(loom)))]
 mod tests;
-mod turner;
 mod wake_all;
 
 use std::io;
@@ -35,10 +35,10 @@ use crate::engine::alarm::Alarm;
 use crate::engine::watchdog::Role;
 use crate::platform::clock::Clock;
 use crate::wheel::{Nanos, Resolution};
-use turner::{Left, Turner};
+use one_turn::{Left, Turner};
 
 /// How long after the last handle went the driver checks again whether any timer is left, and the longest time from one
-/// such check to the next; see `shard::holders`.
+/// such check to the next; see `shard::last_holder`.
 const FIRST_RECHECK: Duration = Duration::from_secs(1);
 const LONGEST_RECHECK: Duration = Duration::from_secs(60);
 

@@ -51,30 +51,21 @@ impl Shard {
         }
     }
 
-    /// As [`register`](Self::register), in a place that the caller has taken.
+    /// As [`register`](Self::register), or as [`register_rounded`](Self::register_rounded) if the deadline `is_rounded`, in
+    /// a place that the caller has taken.
     pub(crate) fn register_in_place(
         &self,
         now: Nanos,
         deadline: Nanos,
+        is_rounded: bool,
         waker: Waker,
     ) -> Result<Option<Key>, Error> {
         if deadline <= now {
             return Ok(None);
         }
-        self.insert_by(Hierarchy::insert_and_tell, now, deadline, waker)
-    }
-
-    /// As [`register_rounded`](Self::register_rounded), in a place that the caller has.
-    pub(crate) fn register_rounded_in_place(
-        &self,
-        now: Nanos,
-        deadline: Nanos,
-        waker: Waker,
-    ) -> Result<Option<Key>, Error> {
-        if deadline <= now {
-            return Ok(None);
-        }
-        self.insert_by(Hierarchy::insert_rounded_and_tell, now, deadline, waker)
+        let insert: fn(&mut _, _, _, _) -> _ =
+            if is_rounded { Hierarchy::insert_rounded_and_tell } else { Hierarchy::insert_and_tell };
+        self.insert_by(insert, now, deadline, waker)
     }
 
     /// As [`cancel`](Self::cancel), but the caller keeps the entry's place.

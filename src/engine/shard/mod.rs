@@ -6,8 +6,8 @@
 mod cancelling;
 mod changing;
 mod count;
-mod holders;
 mod kept_places;
+mod last_holder;
 mod leftovers;
 #[cfg(all(test, not(loom)))]
 mod model_tests;
@@ -24,8 +24,8 @@ use leftovers::Leftovers;
 use published::Published;
 
 #[cfg(all(test, loom))]
-pub(crate) use holders::give_up_kept;
-pub(crate) use holders::{ShardRef, only_threads_hold};
+pub(crate) use last_holder::give_up_kept;
+pub(crate) use last_holder::{ShardRef, only_threads_hold};
 pub(crate) use turn::ShardTurn;
 
 use crate::engine::alarm::Alarm;

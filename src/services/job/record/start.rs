@@ -101,8 +101,7 @@ impl<W: Work, O: Owner> Record<W, O> {
             let due = rounded.unwrap_or(when.due);
             let waker = self.clone().into();
             let registered = match (in_place, rounded) {
-                (true, None) => self.shard.register_in_place(when.now, due, waker),
-                (true, Some(_)) => self.shard.register_rounded_in_place(when.now, due, waker),
+                (true, grid) => self.shard.register_in_place(when.now, due, grid.is_some(), waker),
                 (false, None) => self.shard.register(when.now, due, waker),
                 (false, Some(_)) => self.shard.register_rounded(when.now, due, waker),
             };

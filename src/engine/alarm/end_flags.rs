@@ -1,12 +1,12 @@
 //! Flags of a wheel's end: how many shards are held, and whether the last handle is gone. How the end is found is told in
-//! `shard::holders`.
+//! `shard::last_holder`.
 
 use super::{Alarm, Timers};
 use crate::platform::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, lock};
 use crate::wheel::tick::Nanos;
 
 #[derive(Debug)]
-pub(super) struct Lifetime {
+pub(super) struct EndFlags {
     /// How many shards are still held. The driver ends with the last one.
     shards: AtomicUsize,
     /// Whether the wheel's last handle is gone.
@@ -15,7 +15,7 @@ pub(super) struct Lifetime {
     recheck: AtomicU64,
 }
 
-impl Lifetime {
+impl EndFlags {
     pub(super) fn new(shards: usize) -> Self {
         Self {
             shards: AtomicUsize::new(shards),
@@ -28,7 +28,7 @@ impl Lifetime {
 impl Alarm {
     /// For a shard that is dropped. The last one wakes the driver's task.
     pub(crate) fn release_shard(&self) {
-        let is_last = self.lifetime.shards.fetch_sub(1, Ordering::AcqRel) == 1;
+        let is_last = self.end_flags.shards.fetch_sub(1, Ordering::AcqRel) == 1;
         if is_last {
             self.driver.wake();
         }
@@ -36,24 +36,24 @@ impl Alarm {
 
     /// For the last handle, before it gives up its references.
     pub(crate) fn orphan(&self) {
-        // Release: a thread that sees this also sees which references were taken, and which spares were used.
-        self.lifetime.orphaned.store(true, Ordering::Release);
+        // Release: a thread that sees this also sees which references were taken.
+        self.end_flags.orphaned.store(true, Ordering::Release);
     }
 
     /// Whether the wheel's last handle is gone.
     #[inline]
     pub(crate) fn is_orphaned(&self) -> bool {
-        self.lifetime.orphaned.load(Ordering::Acquire)
+        self.end_flags.orphaned.load(Ordering::Acquire)
     }
 
     /// For the driver's task, once no handle is left: when it wants to check again whether any timer is.
     pub(crate) fn set_recheck(&self, at: Nanos) {
-        self.lifetime.recheck.store(at.0, Ordering::Relaxed);
+        self.end_flags.recheck.store(at.0, Ordering::Relaxed);
     }
 
     /// For a turner: the time of the driver's next recheck if that is after `now`, otherwise never.
     pub(crate) fn recheck_after(&self, now: Nanos) -> Nanos {
-        let at = Nanos(self.lifetime.recheck.load(Ordering::Relaxed));
+        let at = Nanos(self.end_flags.recheck.load(Ordering::Relaxed));
         if at > now { at } else { Nanos::MAX }
     }
 
