@@ -1,10 +1,10 @@
 //! What drives the pure core: where its entries are kept, who turns it, and when.
 //!
-//! | room | what it does |
+//! | module | what it does |
 //! |---|---|
 //! | `shard` | holds a hierarchy of wakers under a lock: arms, moves, cancels and hands out timers |
 //! | `bound` | counts the pending timers of all shards, where there is a limit |
-//! | `driver` | turns all shards when something is due; its first page tells who turns when |
+//! | `driver` | turns all shards when something is due; its module docs say who turns the wheel, and when |
 //! | `alarm` | has the runtime's park call the driver in time |
 //! | `watchdog` | notices when nobody turns a wheel, because a worker blocks |
 

@@ -12,7 +12,8 @@
 //!
 //! # Step by step
 //!
-//! 1. Add the crate: `timingwheel = "0.1"` under `[dependencies]`. If tests use `pause`, `resume` or `advance`, also add
+//! 1. Add the crate: `timingwheel = "0.1"` under `[dependencies]`, with the `path` of your checkout until it is published.
+//!    If tests use `pause`, `resume` or `advance`, also add
 //!    `timingwheel = { version = "0.1", features = ["test-util"] }` under `[dev-dependencies]`.
 //! 2. Change each `tokio::time` in a path or a `use` to `timingwheel::time`:
 //!    `grep -rl tokio::time src tests examples benches | xargs sed -i 's/tokio::time/timingwheel::time/g'`. Change these by

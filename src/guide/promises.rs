@@ -30,8 +30,8 @@
 //!
 //! # Moving counts
 //!
-//! A [reset](crate::Sleep::reset) to later, to earlier or to the past counts at once. The task that waits need not poll
-//! again. An overdue timer that is moved to another instant in the past may still wait for its tick to end.
+//! A [reset](crate::Sleep::reset) to later, to earlier or to the past counts without another poll. An overdue timer that is
+//! moved to another instant in the past fires at the end of its tick at the latest.
 //!
 //! # Any deadline, any uptime
 //!
@@ -42,11 +42,11 @@
 //!
 //! A dropped timer counts as cancelled at once, and wakes nobody. As a rule its entry and its waker go with it.
 //!
-//! Up to 14 dropped timers in each shard keep their entries and wakers, for at most a second. New timers take
-//! over some of them, and the others are taken out together. With a [bound](crate::Builder::max_pending), and where the clock
-//! can be paused, all go at once.
+//! Up to 14 dropped timers in each shard keep their entries and wakers, for at most a second. New timers take over some
+//! of them, and the others are taken out together. With a [bound](crate::Builder::max_pending), and where the clock can
+//! be paused, all go at once.
 //!
-//! What is awaited may be dropped and awaited again, if its docs say so under *Cancel safety*.
+//! You may drop a future and await the same again, if its docs say so under *Cancel safety*.
 //!
 //! # A stale key harms nobody
 //!
@@ -59,7 +59,7 @@
 //!
 //! The wheel gives the memory of a storm back, in pages of 1,024 entries. A page stays while it holds an entry, and is
 //! filled first. A bucket keeps the memory of its keys, 8 bytes each, until it is emptied. Then it keeps room for 64.
-//! There are as many buckets as levels have slots.
+//! The number of buckets is levels times slots.
 //!
 //! # A bound is a bound
 //!
@@ -69,25 +69,26 @@
 //! # The end is told
 //!
 //! A wheel ends by [`shutdown`](crate::TimingWheel::shutdown), with its runtime, or with the last of its handles and
-//! futures. Everything that is pending is then woken. What has an error to return returns it. A sleep panics and says
-//! why, unless its deadline has come. Nothing waits for ever, and no task and no thread is left.
+//! futures. Everything that is pending is then woken. Operations that can return an error do. A sleep panics with the
+//! reason, unless its deadline has come. Nothing waits for ever, and no task is left. The watchdog's thread ends with the
+//! last wheel of the process.
 //!
 //! A runtime that nobody runs has not ended, so neither has its wheel: see [what is not
 //! promised](#what-is-not-promised).
 //!
 //! # An operation has one end
 //!
-//! An operation in a [purgatory](crate::purgatory) completes, expires, is cancelled, or learns that the wheel has ended:
-//! exactly one of these, even if nobody polls it. No change that is checked is missed. Nobody waits while another thread
-//! tries a condition. An operation that has ended stands in no list. The output of a condition goes to the future, or is
-//! given back if the future is gone.
+//! An operation in a [purgatory](crate::purgatory) completes, expires, is cancelled, or learns that the wheel has
+//! ended: exactly one of these, even if nobody polls it. No change that is checked is missed. Nobody waits while
+//! another thread tries a condition. An operation that has ended stands in no list. The output of a condition goes to
+//! the future. If the future is gone, it is given back, or dropped at once.
 //!
 //! # A job runs, or it is told why not
 //!
-//! A [job](crate::job) is cancelled in time, or it runs: never both, and never neither. A job that is moved in time runs
-//! at its new time, and not earlier. The driver runs no code of a job. When the wheel or its runtime ends, or the jobs are stopped,
-//! every job that did not run is reported, with its key. A stop of jobs hands back their futures. A panic ends its own job and no other. A fixed rate does not
-//! drift.
+//! A [job](crate::job) is cancelled in time, or it runs: never both, and never neither. A job that is moved in time
+//! runs at its new time, and not earlier. The driver runs no code of a job. When the wheel or its runtime ends, or the
+//! jobs are stopped, every job that did not run is reported, with its key. A stop of jobs hands back their futures. A
+//! panic ends its own job and no other. A fixed rate does not drift.
 //!
 //! # Wakers may do anything
 //!
@@ -119,9 +120,9 @@
 //!   meanwhile fires when it runs again.
 //! - Anything on a current-thread runtime while nobody runs it by `block_on`. Its park turns the wheel, so nothing fires,
 //!   not even on other threads. Only [`Stats::overdue`](crate::Stats::overdue) tells.
-//! - Timers without memory: Rust then aborts the process. [`max_pending`](crate::Builder::max_pending) keeps timers from
+//! - Timers when memory runs out: Rust then aborts the process. [`max_pending`](crate::Builder::max_pending) keeps timers from
 //!   taking all of it.
-//! - That suspended time counts. It does as far as tokio's clock counts it.
+//! - That time counts while the machine is suspended. It counts if tokio's clock counts it.
 //! - Timers in the child of a `fork` without `exec`. The child has neither the runtime's threads nor the watchdog's.
 //!
 //! [`TimingWheel::new`]: crate::TimingWheel::new

@@ -1,4 +1,4 @@
-//! Watching a wheel: its counts, what they cost, and a health check with limits of yours.
+//! Watching a wheel: statistics, a health check with your limits, metrics, events, and their cost.
 //!
 //! [`TimingWheel::stats`](crate::TimingWheel::stats) returns [`Stats`](crate::Stats): how many timers are pending and on
 //! which levels, what became of the others, how late they were, how long a turn held a lock, what went wrong, and
@@ -66,14 +66,14 @@
 //! | info | the wheel was turned more than 10 milliseconds late | `stalls`, so far |
 //! | error | a waker panicked as it was woken | `panicked`, so far |
 //!
-//! Each of the last three comes at most once a second. The driver reports a refusal, not the code that was refused, so a
-//! subscriber may use the wheel and its jobs. Single timers have no events and no spans: a timer is part of the span of
+//! Each of the last three comes at most once a second. The driver sends the event of a refusal, not the call that
+//! was refused, so a subscriber may use the wheel and its jobs. Single timers have no events and no spans: a timer is part of the span of
 //! its task.
 //!
 //! # What it costs
 //!
-//! Counting is always on. It adds at most two instructions to arming, cancelling, moving and polling a timer, because
-//! these hold a lock anyway. A turn adds each timer that it fires to a histogram, without a locked instruction. For each
+//! Counting is always on. It adds at most two instructions to arming, cancelling, moving and polling a timer, mostly
+//! under a lock that the operation holds anyway. A turn adds each timer that it fires to a histogram, without a locked instruction. For each
 //! shard and batch it reads the clock twice and takes one lock more. A wheel takes 16 kB more memory.
 //!
 //! Reading costs more. [`stats`](crate::TimingWheel::stats) allocates 16 kB, and copies the histograms under a lock for

@@ -20,8 +20,9 @@
 //! | a time | a turner at the end of its turn, or an inserter | sets the timers |
 //! | never | a turner with nothing to wait for | sets the timers |
 //!
-//! The first inserter after a turn sets the timers to exactly its time. Those that follow set them to half of the
-//! remaining time: so a row of timers, each earlier than the one before, takes two system calls and one more turn.
+//! The first inserter after a turn sets the timers to exactly its time. The next one sets them to half of the remaining
+//! time. Otherwise each of many timers, each earlier than the last, would cost a system call. So they cost two, and one
+//! turn that finds nothing.
 //! Where the clock can be paused, every inserter sets its exact time, because a test would see the additional turn.
 
 mod end_flags;

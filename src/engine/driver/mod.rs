@@ -12,10 +12,12 @@
 //! | on a paused clock, when the last timer is cancelled or an earlier one is armed | the driver's task |
 //! | a worker blocks, and nobody polls the poller | the watchdog wakes the driver's task; the worker that runs this task parks next, and turns in its park |
 //!
-//! A turn ends when nothing is due any more, or when its budget is used up: 16 batches, or a millisecond.
+//! A turn ends when nothing is due any more, or when its budget is used up: 16 batches of up to 256 timers, or a
+//! millisecond.
 //!
-//! The driver's task is the only task of a wheel that you make. It also notices when the last handle goes. The runtime drops the task
-//! when the runtime ends, and the task then ends the wheel.
+//! The driver's task is the only task of a wheel that you make; a runtime's own wheel has another, its keeper. It also
+//! notices when the last handle goes, see `shard::last_holder`. The runtime drops the task when the runtime ends, and the
+//! task then ends the wheel.
 
 mod one_turn;
 mod shards;

@@ -1,10 +1,11 @@
 //! Leftovers: entries of dropped timers that stay in the hierarchy for a while.
 //!
-//! To take an entry out at once is exact, but it is not the cheapest way, for two reasons. A task that waits with
-//! timeouts makes a timer and drops it, again and again. To take one entry out and put another in takes two holds of
-//! the lock and a search for room; to move the one entry takes a single hold. And the entry of a timer that another
-//! worker armed, or that was armed long ago among very many, is in none of this processor's caches. To take out such an
-//! entry alone means to wait for a dozen cache lines, one after the other.
+//! Taking an entry out at once is exact but dear, for two reasons:
+//!
+//! - **Again and again.** A task that waits with timeouts makes a timer and drops it, again and again. Taking one entry out
+//!   and putting another in takes the lock twice and searches for room. Moving the old entry takes the lock once.
+//! - **Far away.** The entry of a timer that another worker armed, or that was armed long ago among very many, is in none of
+//!   this processor's caches. Taking it out alone means waiting for a dozen cache lines, one after the other.
 //!
 //! So the key of a dropped timer goes one of three ways:
 //!
