@@ -54,8 +54,8 @@ fn a_wheel_whose_last_timer_goes_with_its_last_handle_ends() {
     );
 }
 
-/// Fails if a timer that takes over a kept reference leaves the tag as it is, and if tags are counted before
-/// references.
+/// Fails if a timer that takes over a kept reference leaves the tag as it is, if tags are counted before references, if a
+/// thread writes its tag before it checks for a handle, and without either fence.
 #[test]
 fn a_wheel_does_not_end_while_a_timer_is_left() {
     // The thread keeps no reference, because its timer has taken it over.

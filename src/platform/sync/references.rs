@@ -1,7 +1,8 @@
 //! Counting the references to the value of an `Arc`.
 //!
-//! The counts are std's, which a model checker does not see. So in a model, each counting and uncounting is also an
-//! operation on an atomic that the checker sees.
+//! The counts are std's, which a model checker does not see. So in a model, an operation on an atomic that the checker sees
+//! comes right before each counting and uncounting. The checker changes threads before an operation, so it tries all
+//! orders only if the operation comes first.
 
 use std::sync::{Arc, Weak};
 
@@ -10,9 +11,9 @@ use super::{Ordering, fence};
 /// Makes another reference. If a thread [counts](references_to) without it, this thread sees from now on what that thread
 /// saw before: each has a sequentially consistent fence.
 pub(crate) fn count_one_more<T>(reference: &Arc<T>) -> Arc<T> {
-    let another = reference.clone();
     #[cfg(all(test, loom))]
     IN_MODEL.fetch_add(1, Ordering::Relaxed);
+    let another = reference.clone();
     fence(Ordering::SeqCst);
     another
 }
