@@ -25,7 +25,7 @@
 //!
 //! A timer never fires before its deadline. It fires less than a tick after it, plus the delay that tokio's own timers
 //! would have on the same runtime: the time until a worker looks at its sockets, and until the task is polled. A tick is
-//! 1 ms, unless you [choose](Builder::tick) another.
+//! 1 ms, unless you [choose](Builder::tick) another. Where 64 timers or more fire in a tick it is less than two ticks.
 //!
 //! On Linux a timerfd in the runtime's own poller turns the wheel, with a precision of some 50 µs. It comes with the
 //! feature `timerfd`, which is on by default and takes tokio's `net` and the crate rustix. Elsewhere, and in a runtime

@@ -130,7 +130,8 @@ impl Builder {
         self
     }
 
-    /// How long a tick is. Timers fire less than a tick after their deadlines.
+    /// How long a tick is. Timers fire less than a tick after their deadlines, or less than two on a
+    /// [busy wheel](TimingWheel#precision).
     ///
     /// On a multi-thread runtime the wheel is turned at most about once in a tick, for all shards together. On a
     /// current-thread runtime it may be turned once in a tick for each shard.

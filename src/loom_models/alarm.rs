@@ -196,6 +196,28 @@ fn a_timer_that_is_due_as_the_park_turns_fires_then_or_has_the_park_called_again
     });
 }
 
+/// Fails if an inserter whose expiration comes before the time that is allowed leaves a later turn armed, and without
+/// either fence.
+#[test]
+fn a_timer_armed_as_a_turn_finds_the_wheel_busy_fires_by_the_earliest_time_that_is_allowed() {
+    check(["it has set the timers", "the turn has"], || {
+        let Parts { shards, alarm, driver: _driver, .. } = Parts::new(Route::Park, 1);
+        let (shard, allowed) = (&shards[0], at(2));
+        let inserter = spawn_inserter(shard, at(1));
+        let planned = loop {
+            alarm.begin_turn();
+            let first = shard.next_turn();
+            alarm.arm(first, allowed);
+            if first <= shard.next_turn() {
+                break first;
+            }
+        };
+        inserter.join().unwrap();
+        assert!(alarm.is_set_for(allowed), "it sleeps past the time that is allowed");
+        if planned == at(1) { "the turn has" } else { "it has set the timers" }
+    });
+}
+
 /// Does what the watchdog does at a patrol, for a runtime with neither a poller nor tokio's timers.
 fn patrol(alarm: &Alarm) {
     let hour_0 = at(0);

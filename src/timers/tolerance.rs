@@ -24,8 +24,8 @@ use crate::wheel::tick::{Grid, Nanos, Resolution};
 /// | [`Purgatory::with_tolerance`](crate::Purgatory::with_tolerance) | for each operation; a share is one of its time |
 ///
 /// # Precision
-/// Never early. Late by less than the tolerance, or by less than a [tick](crate::Builder::tick) if that is longer, and
-/// by the machine's wake-up time.
+/// Never early. Late by less than the tolerance and the machine's wake-up time, or as told under
+/// [precision](crate::TimingWheel#precision) if that is later.
 ///
 /// Deadlines are rounded up to multiples of a tick, 2 ticks, 4 and so on, whichever is the widest grid that the
 /// tolerance allows, counted from a year before the wheel was made. On a paused clock timers fire just then. So the

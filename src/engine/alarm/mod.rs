@@ -20,6 +20,9 @@
 //! | a time | a turner at the end of its turn, or an inserter | sets the timers |
 //! | never | a turner with nothing to wait for | sets the timers |
 //!
+//! After a turn in which very many timers fired, no other turn is armed before a certain time (see `driver::pace`). An
+//! inserter with an earlier expiration leaves `armed` alone if it is that time, and otherwise lowers it to that time.
+//!
 //! The first inserter after a turn sets the timers to exactly its time. The next one sets them to half of the remaining
 //! time. Otherwise each of many timers, each earlier than the last, would cost a system call. So they cost two, and one
 //! turn that finds nothing.
@@ -64,6 +67,8 @@ pub(crate) struct Alarm {
     armed: AtomicU64,
     /// Since when the next turn is due. A turn is not due before it was asked for. `u64::MAX` once a turn has begun.
     due: AtomicU64,
+    /// The earliest time for which the next turn may be armed. Zero unless the last turn found the wheel busy.
+    not_before: AtomicU64,
     /// The driver's task.
     driver: AtomicWaker,
     /// Whether the clock of the driver's runtime can be paused.
@@ -86,6 +91,7 @@ impl Alarm {
         Self {
             armed: AtomicU64::new(AWAKE),
             due: AtomicU64::new(u64::MAX),
+            not_before: AtomicU64::new(0),
             driver: AtomicWaker::new(),
             pausable,
             paused: AtomicBool::new(false),
@@ -141,17 +147,24 @@ impl Alarm {
         if self.is_paused() {
             return self.wake_to_turn();
         }
-        let mut timers = lock(&self.timers);
-        // Relaxed: `armed` is set to a time only under this lock.
-        if expiration.0 >= self.armed.load(Ordering::Relaxed) {
+        let now = self.clock.now();
+        if self.is_armed_for(expiration) {
+            // The wheel is busy, so this timer waits for others. It is late from its own time on.
+            self.due.fetch_min(expiration.max(now).0, Ordering::Relaxed);
             return;
         }
-        let now = self.clock.now();
+        let mut timers = lock(&self.timers);
+        // `armed` is set to a time only under this lock.
+        if self.is_armed_for(expiration) {
+            return;
+        }
+        let expiration = expiration.max(self.not_before());
         let is_first = !std::mem::replace(&mut timers.brought_forward, true);
         let at = if is_first || self.pausable {
             expiration
         } else {
-            Nanos(now.0.min(expiration.0) + expiration.0.saturating_sub(now.0) / 2)
+            let half = Nanos(now.0.min(expiration.0) + expiration.0.saturating_sub(now.0) / 2);
+            half.max(self.not_before())
         };
         let mut is_due = self.set(&mut timers, now, at, at.max(now));
         if is_due && !self.pausable {
@@ -166,6 +179,16 @@ impl Alarm {
             fence(Ordering::SeqCst);
             self.watch.expect(at);
         }
+    }
+
+    /// Whether the next turn is armed for an expiration, or for the earliest time that is allowed.
+    fn is_armed_for(&self, expiration: Nanos) -> bool {
+        // If this thread reads either from before a turn, that turn's step 2 is still to come, and sees the expiration.
+        self.armed.load(Ordering::Relaxed) <= expiration.max(self.not_before()).0
+    }
+
+    fn not_before(&self) -> Nanos {
+        Nanos(self.not_before.load(Ordering::Relaxed))
     }
 
     /// Publishes the time of the next turn and since when that turn is due, and sets the timers. Returns whether the
@@ -202,11 +225,13 @@ impl Alarm {
         (due < Nanos::MAX).then_some(due)
     }
 
-    /// For a turner at the end of its turn: has the next turn made at `at`. After this the turner has to check the
-    /// shards once more. Returns whether the time has come already, so that no timer will call.
-    pub(crate) fn arm(&self, at: Nanos) -> bool {
+    /// For a turner at the end of its turn: has the next turn made at `at`, but not before `not_before`, not even for an
+    /// inserter. After this the turner has to check the shards once more. Returns whether the time has come already, so that
+    /// no timer will call.
+    pub(crate) fn arm(&self, at: Nanos, not_before: Nanos) -> bool {
         let now = self.clock.now();
-        self.arm_due(now, at, at.max(now))
+        self.not_before.store(not_before.0, Ordering::Relaxed);
+        self.arm_due(now, at.max(not_before), at.max(now))
     }
 
     fn arm_due(&self, now: Nanos, at: Nanos, due: Nanos) -> bool {

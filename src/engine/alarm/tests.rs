@@ -16,18 +16,18 @@ fn a_turn_was_to_be_made_when_it_was_armed_for_and_not_before_it_was_asked_for()
     let (alarm, clock) = alarm();
     assert_eq!(alarm.begin_turn(), None, "nothing was armed");
     let hour = clock.now().after(HOUR);
-    assert!(!alarm.arm(hour));
+    assert!(!alarm.arm(hour, Nanos::ZERO));
     assert_eq!(alarm.begin_turn(), Some(hour));
     assert_eq!(alarm.begin_turn(), None, "another turner has begun it");
     let asked_at = clock.now();
-    alarm.arm(Nanos(1));
+    alarm.arm(Nanos(1), Nanos::ZERO);
     assert!(alarm.begin_turn().is_some_and(|due| due >= asked_at));
 }
 
 #[test]
 fn the_first_that_is_earlier_sets_its_time_and_the_next_half_of_what_is_left() {
     let (alarm, clock) = alarm();
-    alarm.arm(Nanos::MAX);
+    alarm.arm(Nanos::MAX, Nanos::ZERO);
     let now = clock.now();
     let armed = || Nanos(alarm.armed.load(Ordering::Relaxed));
     alarm.request(now.after(HOUR * 4));
@@ -42,7 +42,7 @@ fn the_first_that_is_earlier_sets_its_time_and_the_next_half_of_what_is_left() {
     alarm.request(Nanos(1));
     assert!(armed() <= Nanos(1));
     // A turn begins anew.
-    alarm.arm(now.after(HOUR * 4));
+    alarm.arm(now.after(HOUR * 4), Nanos::ZERO);
     alarm.request(now.after(HOUR * 3));
     assert_eq!(armed(), now.after(HOUR * 3));
 }
@@ -52,4 +52,33 @@ fn an_inserter_sets_nothing_while_a_turn_is_about_to_begin() {
     let (alarm, clock) = alarm();
     alarm.request(clock.now());
     assert!(alarm.is_awake());
+}
+
+#[test]
+fn on_a_busy_wheel_no_turn_is_armed_before_the_time_that_the_last_one_allows() {
+    let (alarm, clock) = alarm();
+    let now = clock.now();
+    let armed = || Nanos(alarm.armed.load(Ordering::Relaxed));
+    alarm.arm(now.after(HOUR), now.after(HOUR * 2));
+    assert_eq!(armed(), now.after(HOUR * 2));
+    alarm.request(now.after(HOUR / 2));
+    assert_eq!(armed(), now.after(HOUR * 2));
+    assert_eq!(
+        alarm.begin_turn(),
+        Some(now.after(HOUR / 2)),
+        "what waits for others is late from its own time on"
+    );
+    // A later turn is brought forward, but no further.
+    alarm.arm(now.after(HOUR * 9), now.after(HOUR * 2));
+    assert_eq!(armed(), now.after(HOUR * 9));
+    alarm.request(now.after(HOUR));
+    assert_eq!(armed(), now.after(HOUR * 2));
+    alarm.arm(now.after(HOUR * 9), now.after(HOUR * 6));
+    alarm.request(now.after(HOUR * 8));
+    alarm.request(now.after(HOUR * 7));
+    assert_eq!(armed(), now.after(HOUR * 6), "half of the time that is left would be too early");
+    // The next turn finds the wheel at ease.
+    alarm.arm(now.after(HOUR * 9), Nanos::ZERO);
+    alarm.request(now.after(HOUR));
+    assert_eq!(armed(), now.after(HOUR));
 }

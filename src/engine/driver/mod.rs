@@ -13,13 +13,14 @@
 //! | a worker blocks, and nobody polls the poller | the watchdog wakes the driver's task; the worker that runs this task parks next, and turns in its park |
 //!
 //! A turn ends when nothing is due any more, or when its budget is used up: 16 batches of up to 256 timers, or a
-//! millisecond.
+//! millisecond. There is a turn for each tick in which a timer is due; for a busy wheel, one for two ticks (see [`pace`]).
 //!
 //! The driver's task is the only task of a wheel that you make; a runtime's own wheel has another, its keeper. It also
 //! notices when the last handle goes, see `shard::last_holder`. The runtime drops the task when the runtime ends, and the
 //! task then ends the wheel.
 
 mod one_turn;
+mod pace;
 mod shards;
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
+use super::pace::next_not_before;
 use super::shards::{Budget, Plan, Shards, WheelTurn};
 use crate::engine::alarm::{Alarm, Timers};
 use crate::platform::clock::Clock;
@@ -61,7 +62,7 @@ impl Turner {
                 WheelTurn::Ended => break Left::End,
                 WheelTurn::More => break Left::Rest(due_since),
                 WheelTurn::Until(plan) => {
-                    let is_due = alarm.arm(self.time_of(plan, now));
+                    let is_due = alarm.arm(self.time_of(plan, now), self.not_before(now, budget.fired()));
                     // `armed` is published before the shards are checked; see `alarm`. A timer that came meanwhile and
                     // is due in the same tick, but after `first`, can wait.
                     if !is_due && !self.shards.any_before(plan.first) {
@@ -92,6 +93,11 @@ impl Turner {
         let at = if self.alarm.is_pausable() { plan.first } else { plan.at };
         // Not on a paused clock: an idle clock would jump to the time of the driver's next recheck.
         if self.alarm.refresh_paused() { at } else { at.min(self.alarm.recheck_after(now)) }
+    }
+
+    /// The time before which there need be no other turn, or zero. Where the clock can be paused, tests expect each on time.
+    fn not_before(&self, now: Nanos, fired: usize) -> Nanos {
+        if self.alarm.is_pausable() { Nanos::ZERO } else { next_not_before(now, fired, self.resolution) }
     }
 
     /// For the wakers that the runtime's park calls.

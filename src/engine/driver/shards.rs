@@ -21,13 +21,15 @@ pub(crate) struct Shards {
     first: AtomicUsize,
 }
 
-/// How much a turn may do before other tasks run.
+/// How much a turn may do before other tasks run, and what it has done.
 #[derive(Debug)]
 pub(super) struct Budget {
     batches: usize,
     /// `None` while the clock is paused: then nothing may depend on how long the turn takes.
     until: Option<Instant>,
     has_begun: bool,
+    /// How many timers the turn has handed out.
+    fired: usize,
 }
 
 impl Budget {
@@ -36,7 +38,11 @@ impl Budget {
 
     pub(super) fn of_a_turn(paused: bool) -> Self {
         let until = (!paused).then(|| stopwatch() + Self::TIME);
-        Self { batches: Self::BATCHES, until, has_begun: false }
+        Self { batches: Self::BATCHES, until, has_begun: false, fired: 0 }
+    }
+
+    pub(super) const fn fired(&self) -> usize {
+        self.fired
     }
 
     /// Takes one batch, and returns whether the turn may do it. The first one it may always do.
@@ -121,6 +127,7 @@ impl Shards {
                     }
                 }
                 let turn = shard.turn(now, due_since, BATCH, expired);
+                budget.fired += expired.len();
                 wake_all(expired, shard.notes());
                 match turn {
                     ShardTurn::More => {}

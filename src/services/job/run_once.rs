@@ -18,8 +18,8 @@ impl TimingWheel {
     /// For a closure, `async move { f() }`.
     ///
     /// # Precision
-    /// The task is spawned when a [`sleep`](Self::sleep) would be ready: never early, late by less than a tick and the
-    /// machine's wake-up time. A job that is due already is spawned at once if the caller is on the wheel's runtime.
+    /// The task is spawned when a [`sleep`](Self::sleep) would be ready: never early, late as told under
+    /// [precision](Self#precision). A job that is due already is spawned at once if the caller is on the wheel's runtime.
     /// For a caller elsewhere it is spawned after a tick, or after a millisecond if that is shorter.
     ///
     /// # Errors

@@ -44,8 +44,7 @@ use crate::wheel::Nanos;
 ///
 /// # Precision
 ///
-/// No item comes early. It comes late by less than a tick of the wheel, plus the time that the machine takes to wake
-/// the task, as a [`Sleep`] does. A queue that is used under several clocks, of which some are paused, goes by the
+/// No item comes early. It comes late as told under [precision](crate::TimingWheel#precision), as a [`Sleep`] does. A queue that is used under several clocks, of which some are paused, goes by the
 /// one that is furthest ahead.
 ///
 /// # Cancel safety

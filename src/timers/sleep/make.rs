@@ -17,7 +17,7 @@ impl TimingWheel {
     /// `duration` of more than [583 years](Sleep::deadline) it waits for ever.
     ///
     /// # Precision
-    /// Never early; late by less than a tick and the machine's wake-up time. Zero is ready at the first poll.
+    /// Never early; late as told under [precision](TimingWheel#precision). Zero is ready at the first poll.
     ///
     /// # Cancel safety
     /// Dropping the future removes the timer, and nothing else is lost. To spare work, up to 14 dropped timers in each

@@ -21,7 +21,8 @@ impl Sleep {
     /// ends it. A deadline that has passed stays as it is.
     ///
     /// # Precision
-    /// Never early; late by less than the tolerance, or than a tick if that is longer, and the machine's wake-up time.
+    /// Never early; late by less than the tolerance and the machine's wake-up time, or as told under
+    /// [precision](crate::TimingWheel#precision) if that is later.
     ///
     /// # Panics
     /// Never.

@@ -90,7 +90,8 @@ impl<T> Job<T> {
     /// the tolerance. A job that has begun is not changed.
     ///
     /// # Precision
-    /// Never early; late by less than the tolerance, or than a tick if that is longer, and the machine's wake-up time.
+    /// Never early; late by less than the tolerance and the machine's wake-up time, or as told under
+    /// [precision](crate::TimingWheel#precision) if that is later.
     ///
     /// # Examples
     ///

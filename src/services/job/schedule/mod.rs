@@ -164,7 +164,8 @@ pub trait Schedule: Send + 'static {
     /// time, and cost less among very many. A share is one of the time from the end of a run to the next.
     ///
     /// # Precision
-    /// Never early; late by less than the tolerance, or than a tick if that is longer, and the machine's wake-up time.
+    /// Never early; late by less than the tolerance and the machine's wake-up time, or as told under
+    /// [precision](crate::TimingWheel#precision) if that is later.
     /// See [`Tolerance`].
     ///
     /// # Examples
