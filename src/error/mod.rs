@@ -1,12 +1,12 @@
 //! Errors: of building a wheel, of a timer that cannot run, and of a timeout whose time is up.
 
 mod build;
-mod given_back;
+mod refused_future;
 
 use std::{error, fmt, io};
 
 pub use build::BuildError;
-pub(crate) use given_back::GivenBack;
+pub(crate) use refused_future::GivenBack;
 
 use crate::wheel::tick::Nanos;
 

@@ -9,7 +9,7 @@ use tokio::runtime::{Handle, Id};
 use crate::engine::alarm::Alarm;
 use crate::engine::driver::Shards;
 use crate::engine::shard::Shard;
-use crate::platform::placement::shard_of_this_thread;
+use crate::platform::shard_of_thread::shard_of_this_thread;
 use crate::telemetry::stats::Stats;
 use crate::wheel::tick::Nanos;
 

@@ -39,7 +39,7 @@ mod advance;
 mod bucket;
 mod bucket_queue;
 mod cancelling;
-mod census;
+mod count_by_level;
 pub(crate) mod divisor;
 mod earliest;
 mod invariants;
@@ -47,6 +47,7 @@ mod key;
 mod levels;
 mod place;
 mod rescheduling;
+pub(crate) mod rounding;
 mod slab;
 pub(crate) mod tick;
 mod tolerant;
@@ -54,7 +55,7 @@ mod tolerant;
 use levels::{Levels, Slot};
 use slab::{Entries, Link};
 
-pub(crate) use self::census::Census;
+pub(crate) use self::count_by_level::Census;
 
 pub use self::advance::Progress;
 pub use self::key::Key;

@@ -61,33 +61,33 @@
 // | `rule` | the trait, and the iterator over instants |
 // | `wall` | a time on the wall as one number, and the Gregorian calendar in integers |
 // | `zone` | from times on the wall to instants: clock changes are here, and nowhere else |
-// | `cron`, `calendar` | times on the wall, without zones |
+// | `cron`, `rules` | times on the wall, without zones |
 // | `periodic`, `once` | instants without a wall |
 // | `plan` | any of these as one value, and its text |
-// | `wheel` | schedules of jobs: the only part that reads a clock |
+// | `on_wheel` | schedules of jobs: the only part that reads a clock |
 
-mod calendar;
 pub mod coming_from;
 mod cron;
+#[cfg(feature = "wheel")]
+mod on_wheel;
 mod once;
 mod periodic;
 mod plan;
 mod rule;
+mod rules;
 mod tokens;
 mod wall;
-#[cfg(feature = "wheel")]
-mod wheel;
 mod zone;
 mod zone_name;
 
-pub use calendar::{BusinessDays, Calendar, MonthDay, MonthEnd};
 pub use cron::{Cron, CronError, CronField};
+#[cfg(feature = "wheel")]
+pub use on_wheel::{Missed, Scheduled, WallClock, WallSchedule};
 pub use once::Once;
 pub use periodic::Periodic;
 pub use plan::{Combine, Plan, PlanError};
 pub use rule::{Rule, Upcoming};
-#[cfg(feature = "wheel")]
-pub use wheel::{Missed, Scheduled, WallClock, WallSchedule};
+pub use rules::{BusinessDays, Calendar, MonthDay, MonthEnd};
 pub use zone::{Description, Gap, InZone, Overlap};
 
 /// The README's programs compile and run.

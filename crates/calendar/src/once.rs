@@ -4,8 +4,8 @@ use std::fmt;
 
 use jiff::{SignedDuration, Timestamp, ToSpan, Zoned};
 
-use crate::calendar::Calendar;
 use crate::rule::Rule;
+use crate::rules::Calendar;
 use crate::zone::InZone;
 
 /// A single instant.

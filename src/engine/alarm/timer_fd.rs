@@ -13,7 +13,7 @@ use rustix::time::{
 use tokio::net::unix::pipe;
 use tokio::task::coop;
 
-use crate::platform::contain::without_a_message;
+use crate::platform::catch_panic::without_a_message;
 
 #[derive(Debug)]
 pub(super) struct TimerFd {

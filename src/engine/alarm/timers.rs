@@ -19,8 +19,8 @@ use tokio::task::coop;
 use tokio::time::{Sleep, sleep_until};
 
 use super::timer_fd::TimerFd;
+use crate::platform::catch_panic::without_a_message;
 use crate::platform::clock::Clock;
-use crate::platform::contain::without_a_message;
 use crate::wheel::tick::Nanos;
 
 /// The timers of one wheel.

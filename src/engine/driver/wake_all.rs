@@ -2,7 +2,7 @@
 
 use std::task::Waker;
 
-use crate::platform::contain::contained;
+use crate::platform::catch_panic::contained;
 use crate::telemetry::notes::Notes;
 
 /// Wakes and drops all of `wakers`. A waker that panics harms no other, and its panic is noted.

@@ -4,14 +4,14 @@
 //! taken, and are woken and dropped after it is released.
 
 mod cancelling;
-mod changing;
 mod count;
-mod kept_places;
 mod last_holder;
 mod leftovers;
 #[cfg(all(test, not(loom)))]
 mod model_tests;
+mod place_in_bound;
 mod published;
+mod resetting;
 #[cfg(all(test, not(loom)))]
 mod test_shards;
 mod tolerant;

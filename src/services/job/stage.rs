@@ -8,8 +8,8 @@ use super::info::{JobInfo, JobState};
 use super::waiter::Waiter;
 use super::work::Work;
 use crate::error::Error;
+use crate::platform::catch_panic::contained;
 use crate::platform::clock::Clock;
-use crate::platform::contain::contained;
 use crate::wheel::{Key, Nanos};
 
 /// What a record's lock guards.

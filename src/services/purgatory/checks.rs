@@ -8,7 +8,7 @@ use super::cancelled::Cancelled;
 use super::error::WatchError;
 use super::handle::Purgatory;
 use super::listed::Listed;
-use crate::platform::contain::contained;
+use crate::platform::catch_panic::contained;
 
 impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// Tries the operations that are watched under `key`, in the order in which they were watched, and returns how many

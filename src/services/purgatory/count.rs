@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use super::handle::Purgatory;
-use crate::platform::contain::contained;
+use crate::platform::catch_panic::contained;
 
 impl<K> Purgatory<K> {
     /// How many places in lists are taken: for each pending operation one for each of its keys, or one if it has none.

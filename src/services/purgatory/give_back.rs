@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::outcome::Outcome;
-use crate::platform::contain::contained;
+use crate::platform::catch_panic::contained;
 
 /// A user's code, which takes such an output.
 ///

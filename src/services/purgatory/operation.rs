@@ -30,7 +30,7 @@ use super::lists::Lists;
 use super::outcome::Outcome;
 use super::stage::{End, Stage, State, leave_to_task};
 use super::trying::Trying;
-use crate::platform::contain::contained;
+use crate::platform::catch_panic::contained;
 use crate::platform::sync::{ShortLock, ShortLockGuard};
 use crate::wheel::{Key, Nanos};
 

@@ -6,7 +6,7 @@ use std::task::Waker;
 use super::error::WatchError;
 use super::give_back::GiveBack;
 use super::outcome::Outcome;
-use crate::platform::contain::contained;
+use crate::platform::catch_panic::contained;
 use crate::platform::sync::ShortLockGuard;
 use crate::wheel::Key;
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tracing::{debug, error, info, warn};
 
+use crate::platform::catch_panic::contained;
 use crate::platform::clock::stopwatch;
-use crate::platform::contain::contained;
 
 const TARGET: &str = "timingwheel";
 

@@ -4,7 +4,7 @@
 use std::task::Waker;
 
 use super::DelayQueue;
-use crate::platform::contain::contained;
+use crate::platform::catch_panic::contained;
 use crate::wheel::Nanos;
 
 impl<T> DelayQueue<T> {

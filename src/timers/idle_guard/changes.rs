@@ -9,7 +9,7 @@ use super::direction::Direction;
 use super::packed::{Apart, Limits, Marks};
 use super::waits::Waits;
 use super::wakers::Wakers;
-use crate::platform::contain::contained;
+use crate::platform::catch_panic::contained;
 use crate::timers::tolerance::{Slack, Tolerance};
 use crate::wheel::tick::Nanos;
 

@@ -21,7 +21,7 @@ use super::direction::{Direction, Operation};
 use super::packed::{Limits, Marks};
 use super::wakers::Wakers;
 use crate::error::{Elapsed, Error};
-use crate::platform::contain::contained;
+use crate::platform::catch_panic::contained;
 use crate::timers::sleep::Sleep;
 use crate::wheel::tick::Nanos;
 

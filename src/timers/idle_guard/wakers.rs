@@ -6,7 +6,7 @@ use std::task::Waker;
 use futures::task::{ArcWake, waker_ref};
 
 use super::direction::Direction;
-use crate::platform::contain::contained;
+use crate::platform::catch_panic::contained;
 
 /// The wakers of those who wait in each direction. One, as long as the same task waits in both; with the halves of a
 /// split stream two, behind a waker that wakes both, which is made when one of them changes.

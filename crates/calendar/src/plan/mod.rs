@@ -15,11 +15,11 @@ use except::{ExceptAt, ExceptDays};
 use jiff::Timestamp;
 use limits::Limits;
 
-use crate::calendar::Calendar;
 use crate::cron::Cron;
 use crate::once::Once;
 use crate::periodic::Periodic;
 use crate::rule::Rule;
+use crate::rules::Calendar;
 use crate::zone::InZone;
 
 /// Any rule, with its zones: what is written into a configuration or a store, and read back.

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 
 use super::limits::Limits;
 use super::{Combine, Kind, Plan, PlanError};
-use crate::calendar::{self, Calendar};
 use crate::cron::Cron;
 use crate::once::Once;
 use crate::periodic::Periodic;
+use crate::rules::{self, Calendar};
 use crate::tokens::Words;
 use crate::zone::{Gap, InZone, Overlap};
 use crate::zone_name;
@@ -157,7 +157,7 @@ fn every(words: &mut Words<'_>) -> Result<Plan, String> {
         "hours" => 3_600,
         "days" | "weeks" | "months" | "years" => {
             let n = u32::try_from(n).map_err(|_| format!("every {n} {unit}: that is too many"))?;
-            let rule = calendar::text::parse(n, unit, words)?;
+            let rule = rules::text::parse(n, unit, words)?;
             let zone = zone_name::parse(words.expect("in")?)?;
             return Ok(chosen(rule.in_zone(zone), words)?.into());
         }

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::limits::Limits;
 use super::{Kind, Plan};
-use crate::calendar::Calendar;
 use crate::cron::Cron;
+use crate::rules::Calendar;
 use crate::zone::InZone;
 use crate::zone_name::name;
 

@@ -8,8 +8,8 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Plan;
-use crate::calendar::Calendar;
 use crate::cron::Cron;
+use crate::rules::Calendar;
 use crate::zone::InZone;
 use crate::zone_name::NAMELESS;
 

@@ -33,8 +33,8 @@ mod take_over;
 use std::task::Waker;
 
 use super::{CROWD, Shard, State};
-use crate::platform::contain::contained;
-use crate::platform::placement::shard_of_this_thread;
+use crate::platform::catch_panic::contained;
+use crate::platform::shard_of_thread::shard_of_this_thread;
 use crate::platform::sync::{OwnLines, ShortLockGuard};
 use crate::platform::waker_id::WakerId;
 use crate::wheel::{Hierarchy, Key, Nanos};

@@ -6,7 +6,7 @@ use std::pin::Pin;
 
 use super::Jobs;
 use super::table::Job;
-use crate::platform::contain::contained;
+use crate::platform::catch_panic::contained;
 use crate::services::job::info::{JobInfo, JobState};
 
 impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {

@@ -3,7 +3,7 @@
 use std::mem;
 
 use super::{Guard, Owner, Record};
-use crate::platform::contain::contained;
+use crate::platform::catch_panic::contained;
 use crate::services::job::error::JobError;
 use crate::services::job::handle::Found;
 use crate::services::job::info::JobState;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::Record;
+use crate::platform::catch_panic::contained;
 use crate::platform::clock::Clock;
-use crate::platform::contain::contained;
 use crate::services::job::error::JobError;
 use crate::services::job::handle::{Found, Handled, Scheduled};
 use crate::services::job::info::JobInfo;

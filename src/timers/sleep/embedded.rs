@@ -3,8 +3,8 @@
 use std::task::Waker;
 
 use super::{Sleep, State};
+use crate::platform::catch_panic::contained;
 use crate::platform::clock::Clock;
-use crate::platform::contain::contained;
 use crate::wheel::Nanos;
 
 impl Sleep {
