@@ -5,6 +5,7 @@
 
 mod arming;
 mod blocked;
+mod crowds;
 mod firing;
 mod idle;
 mod lateness;
@@ -30,6 +31,11 @@ pub(crate) fn cases() -> Vec<Case> {
             name: "tokio_workers",
             question: "How many timeouts do tasks make in a second, on more and more workers?",
             run: workers::run,
+        },
+        Case {
+            name: "tokio_crowds",
+            question: "What do timers cost where there are many more threads than cores?",
+            run: crowds::run,
         },
         Case {
             name: "tokio_memory",

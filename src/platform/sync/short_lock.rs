@@ -1,8 +1,9 @@
 //! A lock for short holds. To take it is one locked instruction, to release it none.
 //!
 //! std's mutex takes a locked instruction as it is released, to find out whether a thread sleeps on it. This lock wakes
-//! nobody. A thread that finds it held spins for a while, and then sleeps for a fixed, short time. So a preempted
-//! holder gets its turn, even if the waiting threads have a higher priority.
+//! nobody. A thread that finds it held spins for a while. After that it waits in line, and the first in line spins and
+//! sleeps, for a fixed, short time. So a preempted holder gets its turn, even if the waiting threads have a higher
+//! priority, and however many they are.
 
 #[cfg(all(test, loom))]
 use super::{Mutex, MutexGuard as Guard};
@@ -12,29 +13,38 @@ use spin::mutex::{SpinMutex as Mutex, SpinMutexGuard as Guard};
 pub(crate) type ShortLockGuard<'a, T> = Guard<'a, T>;
 
 #[derive(Debug)]
-pub(crate) struct ShortLock<T>(Mutex<T>);
+pub(crate) struct ShortLock<T> {
+    value: Mutex<T>,
+    /// Held by the one waiting thread that looks at the lock again and again. The others wait for it.
+    #[cfg(not(all(test, loom)))]
+    line: std::sync::Mutex<()>,
+}
 
 impl<T> ShortLock<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self(Mutex::new(value))
+        Self {
+            value: Mutex::new(value),
+            #[cfg(not(all(test, loom)))]
+            line: std::sync::Mutex::new(()),
+        }
     }
 
     /// `None` if the lock is held.
     #[cfg(all(test, loom))]
     pub(crate) fn try_lock(&self) -> Option<ShortLockGuard<'_, T>> {
-        self.0.try_lock().ok()
+        self.value.try_lock().ok()
     }
 
     /// `None` if the lock is held.
     #[cfg(not(all(test, loom)))]
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<ShortLockGuard<'_, T>> {
-        self.0.try_lock()
+        self.value.try_lock()
     }
 
     #[cfg(all(test, loom))]
     pub(crate) fn lock(&self) -> ShortLockGuard<'_, T> {
-        super::lock(&self.0)
+        super::lock(&self.value)
     }
 
     #[cfg(not(all(test, loom)))]
@@ -49,25 +59,34 @@ impl<T> ShortLock<T> {
     #[cfg(not(all(test, loom)))]
     #[cold]
     fn wait(&self) -> ShortLockGuard<'_, T> {
+        use std::sync::PoisonError;
         use std::time::Duration;
 
-        /// This takes longer than the driver holds a shard. If the lock is still held then, its holder is not running.
-        const SPINS: usize = 1_000;
         /// About as long as a sleeping thread takes to wake.
         const SLEEP: Duration = Duration::from_micros(50);
 
+        if let Some(guard) = self.spin() {
+            return guard;
+        }
+        let _first = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            for _ in 0..SPINS {
-                std::hint::spin_loop();
-                // Read before the lock is tried: an attempt takes the cache line away from the holder.
-                if !self.0.is_locked()
-                    && let Some(guard) = self.0.try_lock()
-                {
-                    return guard;
-                }
+            if let Some(guard) = self.spin() {
+                return guard;
             }
             std::thread::sleep(SLEEP);
         }
+    }
+
+    #[cfg(not(all(test, loom)))]
+    fn spin(&self) -> Option<ShortLockGuard<'_, T>> {
+        /// This takes longer than the driver holds a shard. If the lock is still held then, its holder is not running.
+        const SPINS: usize = 1_000;
+
+        (0..SPINS).find_map(|_| {
+            std::hint::spin_loop();
+            // Read before the lock is tried: an attempt takes the cache line away from the holder.
+            if self.value.is_locked() { None } else { self.value.try_lock() }
+        })
     }
 }
 
