@@ -74,6 +74,7 @@
 mod error;
 mod handle;
 mod info;
+mod joining;
 mod kept_place;
 mod keyed;
 mod pending_run;
