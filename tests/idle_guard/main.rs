@@ -1,5 +1,6 @@
 //! `IdleGuard`: reads and writes that wait for too long are errors, on the instant; nothing else is changed.
 
+mod asked;
 mod at_once;
 mod by_hand;
 mod changes;
@@ -9,6 +10,7 @@ mod halves;
 mod idle_limit;
 mod like_timeouts;
 mod limits;
+mod model;
 mod scripted;
 mod streams;
 mod tolerance;

@@ -104,9 +104,11 @@ async fn a_wait_keeps_the_waker_of_its_last_poll_until_it_is_dropped() {
     }
     assert_eq!([&first, &last].map(Arc::strong_count), [1, 2]);
     assert!(format!("{join:?}").contains("None"));
-    let clone = join.clone();
+    let mut clone = join.clone();
+    assert!(poll(&mut clone, &first.clone().into()).is_pending());
+    assert_eq!([&first, &last].map(Arc::strong_count), [2, 2], "a clone is another wait");
     drop(join);
-    assert_eq!(Arc::strong_count(&last), 1);
+    assert_eq!([&first, &last].map(Arc::strong_count), [2, 1]);
     sleep(ms(20)).await;
     assert_eq!(format!("{clone:?}"), "Join { state: Some(Done), .. }");
 }

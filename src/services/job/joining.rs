@@ -117,3 +117,17 @@ impl Drop for Joined {
         drop(waker);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_waits_for_a_record_that_is_gone_is_told_that_it_could_not_run() {
+        let mut joining = Joining::default();
+        let mut joined = joining.join();
+        assert_eq!(joined.poll(Waker::noop()), Poll::Pending);
+        drop(joining);
+        assert_eq!(joined.poll(Waker::noop()), Poll::Ready(JobState::CouldNotRun));
+    }
+}
