@@ -38,37 +38,65 @@ async fn beside_a_shorter_limit_whoever_waits_is_asked_at_half_of_the_longer_one
     let guard = Arc::new(Mutex::new(guard.with_read_limit(ms(60 * SECOND))));
     let mut read = task(&guard, Op::Read);
     assert_pending!(read.poll());
-    for _ in 1..30 {
-        advance(ms(SECOND)).await;
-        hand.make_ready(Op::Write);
-        assert_ready_ok!(task(&guard, Op::Write).poll());
+    for _ in 0..5 {
+        advance(ms(5 * SECOND)).await;
+        assert!(read.is_woken(), "half of the silence");
         assert_pending!(read.poll());
-    }
-    advance(ms(SECOND)).await;
-    assert!(read.is_woken());
-    // Dropped, though the other direction is busy.
-    for _ in 0..30 {
+        advance(ms(SECOND)).await;
         hand.make_ready(Op::Write);
         assert_ready_ok!(task(&guard, Op::Write).poll());
-        advance(ms(SECOND)).await;
+    }
+    assert!(read.is_woken(), "half of the read's limit");
+    // Dropped, though the other direction is busy.
+    for _ in 0..6 {
+        advance(ms(5 * SECOND)).await;
+        hand.make_ready(Op::Write);
+        assert_ready_ok!(task(&guard, Op::Write).poll());
     }
     assert_pending!(task(&guard, Op::Read).poll());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_longer_limit_is_asked_for_at_its_own_half() {
-    let guard = TimingWheel::new().idle_guard(ByHand::default()).with_read_limit(ms(10 * SECOND));
-    let guard = Arc::new(Mutex::new(guard));
+async fn half_of_a_reads_limit_is_not_half_of_the_silence() {
+    let hand = ByHand::default();
+    let guard = TimingWheel::new().idle_guard(hand.clone()).with_idle_limit(ms(20 * SECOND));
+    let guard = Arc::new(Mutex::new(guard.with_read_limit(ms(30 * SECOND))));
     let mut read = task(&guard, Op::Read);
     assert_pending!(read.poll());
+    advance(ms(9 * SECOND)).await;
+    hand.make_ready(Op::Write);
+    assert_ready_ok!(task(&guard, Op::Write).poll());
     advance(ms(6 * SECOND)).await;
-    assert!(read.is_woken());
+    assert!(read.is_woken(), "half of the read's limit");
     assert_pending!(read.poll());
-    guard.lock().unwrap().set_read_limit(Some(ms(40 * SECOND)));
-    advance(ms(14 * SECOND)).await;
-    assert!(read.is_woken());
-    advance(ms(20 * SECOND + 500)).await;
+    advance(ms(4 * SECOND)).await;
+    assert!(read.is_woken(), "half of the silence");
+    advance(ms(10 * SECOND + 500)).await;
     assert_pending!(task(&guard, Op::Read).poll(), "nobody has answered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_longer_limit_is_asked_for_at_its_own_half() {
+    for is_idle_limit in [false, true] {
+        let guard = TimingWheel::new().idle_guard(ByHand::default());
+        let guard = Arc::new(Mutex::new(guard));
+        let set = |seconds: u64| {
+            let limit = Some(ms(seconds * SECOND));
+            let mut guard = guard.lock().unwrap();
+            if is_idle_limit { guard.set_idle_limit(limit) } else { guard.set_read_limit(limit) }
+        };
+        set(10);
+        let mut read = task(&guard, Op::Read);
+        assert_pending!(read.poll());
+        advance(ms(6 * SECOND)).await;
+        assert!(read.is_woken());
+        assert_pending!(read.poll());
+        set(40);
+        advance(ms(14 * SECOND)).await;
+        assert!(read.is_woken());
+        advance(ms(20 * SECOND + 500)).await;
+        assert_pending!(task(&guard, Op::Read).poll(), "nobody has answered");
+    }
 }
 
 #[tokio::test(start_paused = true)]
