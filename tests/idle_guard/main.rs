@@ -2,6 +2,7 @@
 
 mod asked;
 mod at_once;
+mod between;
 mod by_hand;
 mod changes;
 mod dropped;
