@@ -207,13 +207,17 @@ impl<K> Drop for Walk<'_, K> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::hash::Hasher;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::*;
     use crate::services::purgatory::error::WatchError;
 
-    #[derive(Hash)]
     struct CannotBeCompared;
+
+    impl Hash for CannotBeCompared {
+        fn hash<H: Hasher>(&self, _: &mut H) {}
+    }
 
     impl PartialEq for CannotBeCompared {
         fn eq(&self, _: &Self) -> bool {
