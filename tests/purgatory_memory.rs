@@ -17,6 +17,8 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const OPERATIONS: u64 = 1_000_000;
 /// Pending at a time.
 const AT_A_TIME: usize = 100;
+/// Pending at a time at the end.
+const CROWD: u64 = 100_000;
 /// A key that every operation has, and nobody ever checks.
 const SHARED: u64 = u64::MAX;
 
@@ -68,4 +70,12 @@ async fn a_million_operations_that_ended_hold_no_memory_under_a_key_that_is_neve
     // A node of each shard's map may stay.
     let left = held().saturating_sub(before);
     assert!(left < 64 * 1_024, "{left} bytes are left");
+
+    // Of very many at a time too.
+    let crowd: Vec<_> = (0..CROWD).map(|n| purgatory.watch([n], DAY, || None::<()>)).collect();
+    let most = held().saturating_sub(before);
+    drop(crowd);
+    assert_eq!(purgatory.delayed(), 0);
+    let left = held().saturating_sub(before);
+    assert!(left < most / 20, "{left} bytes are left of {most}");
 }

@@ -1,6 +1,8 @@
 //! `IdleGuard`: reads and writes that wait for too long are errors, on the instant; nothing else is changed.
 
+mod asked;
 mod at_once;
+mod between;
 mod by_hand;
 mod changes;
 mod dropped;
@@ -9,6 +11,7 @@ mod halves;
 mod idle_limit;
 mod like_timeouts;
 mod limits;
+mod model;
 mod scripted;
 mod streams;
 mod tolerance;

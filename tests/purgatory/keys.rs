@@ -37,6 +37,27 @@ async fn keys_are_listed_and_counted_each_as_long_as_operations_are_pending_unde
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_operation_that_is_being_tried_is_not_given_back_as_cancelled() {
+    let purgatory = purgatory();
+    let found = Arc::new(Mutex::new(Vec::new()));
+    let mut tries = 0;
+    let condition = {
+        let (purgatory, found) = (purgatory.clone(), found.clone());
+        move || {
+            tries += 1;
+            if tries > 2 {
+                found.lock().unwrap().push(purgatory.cancel_and_list(&7).len());
+            }
+            None::<()>
+        }
+    };
+    let watch = purgatory.watch([7], DAY, condition);
+    assert_eq!(purgatory.check(&7), 0);
+    assert_eq!(*found.lock().unwrap(), [0], "it may still complete");
+    assert_eq!(watch.await, Err(WatchError::Cancelled));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cancel_gives_back_the_keys_of_what_it_has_cancelled_in_order() {
     let purgatory = purgatory();
     let watches: Vec<_> = (0..MANY).map(|n| purgatory.watch([MANY, n], DAY, never)).collect();

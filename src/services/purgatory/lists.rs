@@ -204,3 +204,59 @@ impl<K> Drop for Walk<'_, K> {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::hash::Hasher;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::services::purgatory::error::WatchError;
+
+    struct CannotBeCompared;
+
+    impl Hash for CannotBeCompared {
+        fn hash<H: Hasher>(&self, _: &mut H) {}
+    }
+
+    impl PartialEq for CannotBeCompared {
+        fn eq(&self, _: &Self) -> bool {
+            panic!("as asked");
+        }
+    }
+
+    impl Eq for CannotBeCompared {}
+
+    struct Waits(Places<CannotBeCompared>);
+
+    impl Listed<CannotBeCompared> for Waits {
+        fn places(&self) -> &[Place<CannotBeCompared>] {
+            self.0.as_slice()
+        }
+
+        fn check(&self) -> bool {
+            false
+        }
+
+        fn check_in_task(&self) -> bool {
+            false
+        }
+
+        fn end(&self, _why: WatchError) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn a_walk_that_a_comparison_ends_leaves_no_marks_in_a_long_list() {
+        let lists = Lists::new();
+        let operations: Vec<_> =
+            (0..2 * BATCH).map(|_| Arc::new(Waits(lists.places([CannotBeCompared])))).collect();
+        assert!(operations.iter().all(|operation| lists.add(operation)));
+        let walk = || lists.each_under(&CannotBeCompared, |_| unreachable!("it compares before"));
+        assert!(catch_unwind(AssertUnwindSafe(walk)).is_err());
+        operations.iter().for_each(|operation| lists.remove(operation.places()));
+        let hash = lists.hasher.hash_one(&CannotBeCompared);
+        assert!(matches!(lists.lock(hash).links.find(hash), Found::None));
+    }
+}

@@ -46,6 +46,21 @@
 //! | `purgeInterval`, the reaper | nothing: an operation that ends leaves all lists at once |
 //! | `shutdown` | [`shutdown`](Purgatory::shutdown) |
 
+// | file | what it has |
+// |---|---|
+// | `make` | `wheel.purgatory()` |
+// | `handle` | `Purgatory`: watching |
+// | `checks` | checking and cancelling under a key, and shutting down |
+// | `count` | how many operations wait, in all and by key |
+// | `watch` | the future of an operation; `give_back`: what becomes of an output that it did not take |
+// | `operation` | who tries a condition, and what follows; `stage`: how far an operation has come |
+// | `awaited` | what the future does with its operation |
+// | `expire` | what the wheel does with it, at the deadline and at the wheel's end; `deadline`: its entry there |
+// | `try_complete` | which condition this thread is trying |
+// | `lists` | who waits under which key, in shards; `listed`: an operation as the lists have it |
+// | `links` | the lists of a shard: pure |
+// | `outcome`, `error`, `cancelled` | how an operation ended |
+
 mod awaited;
 mod cancelled;
 mod checks;
@@ -62,7 +77,7 @@ mod make;
 mod operation;
 mod outcome;
 mod stage;
-mod trying;
+mod try_complete;
 mod watch;
 
 pub use cancelled::Cancelled;

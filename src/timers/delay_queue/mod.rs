@@ -6,7 +6,7 @@ mod key;
 mod make;
 mod memory;
 #[cfg(test)]
-mod model;
+mod model_tests;
 mod poll;
 mod schedule;
 mod waking;

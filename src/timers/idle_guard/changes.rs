@@ -5,6 +5,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use super::activity::Activity;
+use super::checks::Part;
 use super::direction::Direction;
 use super::packed::{Apart, Limits, Marks};
 use super::waits::Waits;
@@ -35,6 +36,10 @@ impl Waits {
 
     pub(super) fn set_limit(&mut self, direction: Direction, limit: Option<Duration>) {
         let limit = to_nanos(limit);
+        if limit == self.limits.own(direction) {
+            return;
+        }
+        self.end_given_up();
         if !self.limits.takes(direction, limit) {
             self.apart();
         }
@@ -47,17 +52,18 @@ impl Waits {
         if limit == self.limits.idle() {
             return;
         }
-        let now = self.timer.now();
-        let rest = self.apart();
-        if rest.idle == Nanos::MAX {
-            rest.idle_since = now;
+        self.end_given_up();
+        let is_new = self.limits.idle() == Nanos::MAX;
+        self.apart().idle = limit;
+        if is_new {
+            self.begin_silence(self.timer.now());
         }
-        rest.idle = limit;
         self.limits_changed();
     }
 
     /// Lets the ends of both directions' waits be late.
     pub(super) fn set_tolerance(&mut self, tolerance: Tolerance) {
+        self.end_given_up();
         self.limits.set_slack(Slack::new(tolerance, self.timer.resolution()));
         self.limits_changed();
     }
@@ -73,11 +79,24 @@ impl Waits {
         self.apart().activity.get_or_insert_with(|| Arc::new(Activity::new(now))).clone()
     }
 
+    /// Before a change: by the limits that were it is known who has not answered the timer.
+    fn end_given_up(&mut self) {
+        for direction in Direction::BOTH {
+            if self.is_waiting(direction) && self.was_given_up(direction, self.timer.now()) {
+                self.since[direction.index()] = Nanos::MAX;
+            }
+        }
+    }
+
     /// Whoever waits in a task of its own does not know of it.
     fn limits_changed(&mut self) {
         for direction in Direction::BOTH {
             if self.limits.own(direction) == Nanos::MAX && self.limits.idle() == Nanos::MAX {
                 self.since[direction.index()] = Nanos::MAX;
+            } else if self.is_waiting(direction) {
+                // Its check does not tell any more when it was woken. The timer does, which is moved for it.
+                self.limits.mark(direction, Marks::WOKEN, false);
+                self.ask_again(direction);
             }
         }
         let need = Direction::BOTH.into_iter().filter(|&direction| self.needs_timer(direction));
@@ -87,6 +106,17 @@ impl Waits {
             // It wakes at once, not in the past: it is from then on that an answer is expected.
             let now = self.timer.now();
             self.move_timer(None, check.max(now));
+        }
+    }
+
+    /// Where half of a longer limit has not passed yet, the timer asks then too.
+    fn ask_again(&mut self, direction: Direction) {
+        let now = self.timer.now();
+        if self.own_at(direction, Part::Half) > now {
+            self.limits.mark(direction, Marks::PAST_HALF, false);
+        }
+        if self.idle_at(Part::Half) > now {
+            self.limits.mark(direction, Marks::PAST_HALF_OF_IDLE, false);
         }
     }
 

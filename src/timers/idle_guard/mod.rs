@@ -1,27 +1,39 @@
-//! A stream whose reads and writes do not wait for longer than they may.
+//! A stream with limits on how long reads and writes may wait.
+
+// | file | what it has |
+// |---|---|
+// | `make` | `wheel.idle_guard(stream)` |
+// | `options` | how a guard's limits are set and asked for |
+// | `io` | what passes through: the stream is asked, then its wait ends or goes on |
+// | `waits` | the waits of both directions, and the one timer that wakes whoever waits |
+// | `checks` | when a limit has passed, the idle limit too, and which operation was dropped |
+// | `changes` | what becomes of waits when a limit is set |
+// | `packed` | limits and marks in few bytes |
+// | `wakers` | whom the timer wakes, where two tasks wait |
+// | `direction` | reading and writing |
+// | `events` | `IdleEvents`, which tell of silence |
+// | `activity` | when a byte passed last, for those events |
 
 mod activity;
 mod changes;
+mod checks;
 mod direction;
 pub(crate) mod events;
 mod io;
 mod make;
+mod options;
 mod packed;
 mod waits;
 mod wakers;
 
 use std::fmt;
 use std::pin::Pin;
-use std::time::Duration;
 
-use direction::Direction;
 use pin_project_lite::pin_project;
 use waits::Waits;
 
-use crate::timers::tolerance::Tolerance;
-
 pin_project! {
-    /// A stream whose reads and writes do not wait for longer than they may, from
+    /// A stream with limits on how long reads and writes may wait, from
     /// [`TimingWheel::idle_guard`](crate::TimingWheel::idle_guard).
     ///
     /// | limit | bounds | passes |
@@ -50,15 +62,16 @@ pin_project! {
     /// until the limit had passed.
     ///
     /// # Precision
-    /// As [`sleep`](crate::TimingWheel::sleep): an operation never returns an error early. A limit of zero refuses to wait.
-    /// With a [tolerance](Self::with_tolerance) the error is late by less than that. A task that is not polled for more
-    /// than a second after the timer has woken it, as on a machine that was suspended, waits for another limit.
+    /// As [`sleep`](crate::TimingWheel::sleep): an operation never returns an error early. With
+    /// a limit of zero, an operation that would wait fails at once. With a [tolerance](Self::with_tolerance) the error is
+    /// late by less than that. If the task is polled more than a second after its timer woke it, as after a suspend, the
+    /// wait gets a whole new limit.
     ///
     /// # Errors
     /// When a limit has passed, the operation that waits returns an [`io::Error`](std::io::Error) of kind
     /// [`TimedOut`](std::io::ErrorKind::TimedOut) with an [`Elapsed`](crate::Elapsed) in it, whose text tells which
-    /// limit and how long that is. The stream is left as it is, and the next operation starts anew. Where two tasks wait
-    /// for halves of a stream, the idle limit fails one of them, and the wait of the other starts anew.
+    /// limit and how long that is. The stream is left as it is, and the next operation starts anew. If reader and writer
+    /// are two tasks, the idle limit fails one; the other's wait begins anew.
     ///
     /// If the wheel has ended, or has no place for one more timer, an operation that has to wait returns an error of
     /// kind [`Other`](std::io::ErrorKind::Other) with an [`Elapsed`](crate::Elapsed) that has a
@@ -82,9 +95,8 @@ pin_project! {
     ///
     /// # Cost
     /// An operation that is ready touches neither the clock nor the timer. One that has to wait reads the clock once,
-    /// and nothing is allocated. The timer is registered by the first operation that has to wait, and stays for the next
-    /// waits as long as it has a quarter of the limit left. It may come due when nothing is overdue. It then wakes the task
-    /// that waited last, once. Dropping the guard removes it.
+    /// and nothing is allocated. The first wait registers the timer. Later waits reuse it while a quarter of the limit is
+    /// left, so it may wake the last waiter once for nothing. Dropping the guard removes it.
     ///
     /// A guard takes 64 bytes beside its stream, with one limit for reads, for writes, or the same for both, used by one
     /// task. It allocates once for different limits, an idle limit, idle events, or halves of [`tokio::io::split`] that
@@ -100,173 +112,6 @@ pin_project! {
 }
 
 impl<S> IdleGuard<S> {
-    /// With a limit for reading; one of more than [583 years](crate::Sleep::deadline) never passes. See
-    /// [`set_read_limit`](Self::set_read_limit).
-    pub fn with_read_limit(mut self, limit: Duration) -> Self {
-        self.set_read_limit(Some(limit));
-        self
-    }
-
-    /// With a limit for writing; one of more than [583 years](crate::Sleep::deadline) never passes. See
-    /// [`set_write_limit`](Self::set_write_limit).
-    pub fn with_write_limit(mut self, limit: Duration) -> Self {
-        self.set_write_limit(Some(limit));
-        self
-    }
-
-    /// With a limit for silence in both directions, Netty's *all idle*; one of more than
-    /// [583 years](crate::Sleep::deadline) never passes. See [`set_idle_limit`](Self::set_idle_limit).
-    ///
-    /// # Examples
-    ///
-    /// A proxy may copy a slow download for hours, and ends when nothing has passed for 30 seconds:
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::{io, time::Duration};
-    /// use timingwheel::TimingWheel;
-    /// use tokio::io::{copy_bidirectional, duplex};
-    ///
-    /// const LIMIT: Duration = Duration::from_secs(30);
-    ///
-    /// let wheel = TimingWheel::new();
-    /// let ((_client, client), (_server, server)) = (duplex(64), duplex(64));
-    /// let mut client = wheel.idle_guard(client).with_idle_limit(LIMIT);
-    /// let mut server = wheel.idle_guard(server).with_idle_limit(LIMIT);
-    /// let error = copy_bidirectional(&mut client, &mut server).await.unwrap_err();
-    /// assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-    /// assert_eq!(error.to_string(), "the stream has been idle for 30s, its limit");
-    /// # }
-    /// ```
-    pub fn with_idle_limit(mut self, limit: Duration) -> Self {
-        self.set_idle_limit(Some(limit));
-        self
-    }
-
-    /// With a tolerance: errors may be late, by a time or by a share of the limit that has passed. Of very many
-    /// connections the timers then cost less, and the wheel is turned less often: see [`Tolerance`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::time::Duration;
-    /// use timingwheel::{TimingWheel, Tolerance};
-    /// use tokio::io::{AsyncReadExt, duplex};
-    /// use tokio::time::Instant;
-    ///
-    /// const LIMIT: Duration = Duration::from_secs(60);
-    ///
-    /// let (_peer, stream) = duplex(64);
-    /// let guard = TimingWheel::new().idle_guard(stream).with_read_limit(LIMIT);
-    /// let mut stream = guard.with_tolerance(Tolerance::share(0.125));
-    /// let start = Instant::now();
-    /// assert!(stream.read_u8().await.is_err());
-    /// assert!((LIMIT..LIMIT + LIMIT / 8).contains(&start.elapsed()));
-    /// # }
-    /// ```
-    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
-        self.waits.set_tolerance(tolerance);
-        self
-    }
-
-    /// The limit for reading. `None` also for one that 64 bits of nanoseconds do not hold.
-    #[must_use]
-    pub const fn read_limit(&self) -> Option<Duration> {
-        self.waits.limit(Direction::Read)
-    }
-
-    /// The limit for writing. `None` also for one that 64 bits of nanoseconds do not hold.
-    #[must_use]
-    pub const fn write_limit(&self) -> Option<Duration> {
-        self.waits.limit(Direction::Write)
-    }
-
-    /// The limit for silence in both directions. `None` also for one that 64 bits of nanoseconds do not hold.
-    #[must_use]
-    pub const fn idle_limit(&self) -> Option<Duration> {
-        self.waits.idle_limit()
-    }
-
-    /// Sets the limit for reading, or takes it away.
-    ///
-    /// A read that waits now has the new limit, counted from when it began to wait. If it had none before, it is
-    /// counted from the next poll that has to wait.
-    ///
-    /// # Examples
-    ///
-    /// A server that waits long for a request, but not for the rest of one:
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> std::io::Result<()> {
-    /// use std::time::Duration;
-    /// use timingwheel::TimingWheel;
-    /// use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
-    /// use tokio::time::Instant;
-    ///
-    /// let (mut peer, stream) = duplex(64);
-    /// let mut stream = TimingWheel::new().idle_guard(stream).with_read_limit(Duration::from_secs(60));
-    /// peer.write_all(b"GET /").await?;
-    ///
-    /// let first = stream.read_u8().await?;
-    /// assert_eq!(first, b'G');
-    /// stream.set_read_limit(Some(Duration::from_secs(5)));
-    /// let start = Instant::now();
-    /// assert!(stream.read_to_end(&mut Vec::new()).await.is_err());
-    /// assert_eq!(start.elapsed(), Duration::from_secs(5));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn set_read_limit(&mut self, limit: Option<Duration>) {
-        self.waits.set_limit(Direction::Read, limit);
-    }
-
-    /// Sets the limit for writing, or takes it away. As [`set_read_limit`](Self::set_read_limit).
-    pub fn set_write_limit(&mut self, limit: Option<Duration>) {
-        self.waits.set_limit(Direction::Write, limit);
-    }
-
-    /// Sets the limit for silence in both directions, or takes it away. Whoever waits without another limit is limited
-    /// from the next poll on.
-    ///
-    /// The silence counts from the last byte in either direction. Where nobody waited then, it counts from when an
-    /// operation began to wait, and where somebody waits already, from this call.
-    pub fn set_idle_limit(&mut self, limit: Option<Duration>) {
-        self.waits.set_idle_limit(limit);
-    }
-
-    /// Ends all waits, so that the next operation that has to wait has the whole limit.
-    ///
-    /// For a handler that has dropped a read to do something else: see
-    /// [cancel safety](Self#cancel-safety). An operation that waits in another task goes on waiting. It is limited again from
-    /// its next poll on.
-    pub const fn restart(&mut self) {
-        self.waits.restart_all();
-    }
-
-    /// As [`set_read_limit`](Self::set_read_limit), for a guard that is pinned.
-    pub fn set_read_limit_pinned(self: Pin<&mut Self>, limit: Option<Duration>) {
-        self.project().waits.set_limit(Direction::Read, limit);
-    }
-
-    /// As [`set_write_limit`](Self::set_write_limit), for a guard that is pinned.
-    pub fn set_write_limit_pinned(self: Pin<&mut Self>, limit: Option<Duration>) {
-        self.project().waits.set_limit(Direction::Write, limit);
-    }
-
-    /// As [`set_idle_limit`](Self::set_idle_limit), for a guard that is pinned.
-    pub fn set_idle_limit_pinned(self: Pin<&mut Self>, limit: Option<Duration>) {
-        self.project().waits.set_idle_limit(limit);
-    }
-
-    /// As [`restart`](Self::restart), for a guard that is pinned.
-    pub fn restart_pinned(self: Pin<&mut Self>) {
-        self.project().waits.restart_all();
-    }
-
     /// The stream within.
     #[must_use]
     pub const fn get_ref(&self) -> &S {

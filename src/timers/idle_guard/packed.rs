@@ -25,11 +25,13 @@ impl Marks {
     pub(super) const LIMITED: Self = Self(1);
     /// Its task was woken since it last polled, so the timer need not be there for it.
     pub(super) const WOKEN: Self = Self(2);
-    /// Somebody waited when half of the limit had passed.
+    /// Somebody waited when half of the limit for this direction had passed.
     pub(super) const PAST_HALF: Self = Self(4);
     /// It was a flush that was last found pending. One that is ready then ends the wait; one that finds nothing to flush
     /// does not end that of a write, which would never be overdue.
     pub(super) const OF_FLUSH: Self = Self(8);
+    /// Somebody waited in this direction when half of the limit for both had passed.
+    pub(super) const PAST_HALF_OF_IDLE: Self = Self(16);
 
     pub(super) const fn has(self, mark: Self) -> bool {
         self.0 & mark.0 != 0

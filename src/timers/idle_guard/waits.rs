@@ -13,7 +13,6 @@
 
 use std::io;
 use std::task::{Context, Poll, Waker, ready};
-use std::time::Duration;
 
 use tokio::task::coop;
 
@@ -24,9 +23,6 @@ use crate::error::{Elapsed, Error};
 use crate::platform::catch_panic::contained;
 use crate::timers::sleep::Sleep;
 use crate::wheel::tick::Nanos;
-
-/// A poll that comes so long after the timer has woken the task is no answer to that. Busy machines poll sooner.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Waits {
@@ -65,10 +61,10 @@ impl Waits {
             return;
         }
         let now = self.timer.now();
-        rest.idle_since = now;
         if let Some(activity) = &rest.activity {
             activity.note(direction, now);
         }
+        self.begin_silence(now);
     }
 
     /// The operation found the stream not ready. Ready with an error if it has waited for too long, or cannot be timed;
@@ -90,10 +86,8 @@ impl Waits {
         // task that only ever finds its limits passed has to let others run.
         ready!(coop::poll_proceed(cx)).made_progress();
         self.since[direction.index()] = Nanos::MAX;
-        if let Limits::Apart { rest, .. } = &mut self.limits
-            && rest.idle != Nanos::MAX
-        {
-            rest.idle_since = self.timer.now();
+        if self.limits.idle() != Nanos::MAX {
+            self.begin_silence(self.timer.now());
         }
         Poll::Ready(elapsed.into())
     }
@@ -143,15 +137,13 @@ impl Waits {
         }
     }
 
-    /// The wait begins now. That of an idle stream does too if nobody waits in the other direction.
+    /// The wait begins now. The silence does too if nobody waits in the other direction.
     fn restart(&mut self, direction: Direction, now: Nanos, is_alone: bool) {
         self.since[direction.index()] = now;
-        self.limits.mark(direction, Marks::PAST_HALF, false);
-        if let Limits::Apart { rest, .. } = &mut self.limits
-            && is_alone
-        {
-            rest.idle_since = now;
+        if is_alone {
+            self.begin_silence(now);
         }
+        self.note_halves(direction, now);
     }
 
     /// The timer has come to the check: whether the wait has been too long.
@@ -165,21 +157,9 @@ impl Waits {
         } else if self.deadline(direction) <= now {
             Some(self.elapsed(direction, now))
         } else {
-            self.limits.mark(direction, Marks::PAST_HALF, true);
+            self.note_halves(direction, now);
             None
         }
-    }
-
-    /// Whether nobody polled when the timer woke the task.
-    fn was_given_up(&self, direction: Direction, now: Nanos) -> bool {
-        let check = self.check(direction);
-        let woken_at = if self.limits.marks(direction).has(Marks::WOKEN) {
-            check
-        } else {
-            // Later than the check if a limit was set that had passed.
-            check.max(self.timer.deadline_nanos())
-        };
-        now > woken_at.after(ANSWERED_WITHIN)
     }
 
     /// Sees to it that the timer wakes whoever waits in both directions.
@@ -245,55 +225,5 @@ impl Waits {
         let check = self.check(direction);
         let other = direction.other();
         if self.needs_timer(other) { check.min(self.check(other)) } else { check }
-    }
-
-    /// When the wait has taken too long: late by as much as it may be.
-    fn deadline(&self, direction: Direction) -> Nanos {
-        self.at(direction, |limit| limit)
-    }
-
-    /// When the timer is to wake whoever waits: after half of the limit, then at the deadline.
-    pub(super) fn check(&self, direction: Direction) -> Nanos {
-        let is_past_half = self.limits.marks(direction).has(Marks::PAST_HALF);
-        self.at(direction, |limit| if is_past_half { limit } else { Nanos(limit.0 / 2) })
-    }
-
-    /// When so much of the limit has passed, or of that for both directions, if that is earlier.
-    #[inline]
-    fn at(&self, direction: Direction, part: impl Fn(Nanos) -> Nanos) -> Nanos {
-        let after = |since: Nanos, limit: Nanos| match limit {
-            Nanos::MAX => Nanos::MAX,
-            limit => self.rounded(since, part(limit), limit),
-        };
-        let own = after(self.since[direction.index()], self.limits.own(direction));
-        match &self.limits {
-            Limits::Same { .. } => own,
-            Limits::Apart { rest, .. } => own.min(after(rest.idle_since, rest.idle)),
-        }
-    }
-
-    #[inline]
-    fn rounded(&self, since: Nanos, after: Nanos, limit: Nanos) -> Nanos {
-        let at = Nanos(since.0.saturating_add(after.0));
-        if self.limits.has_slack() {
-            let resolution = self.timer.resolution();
-            if let Some(grid) = self.limits.slack().grid(resolution, limit) {
-                return resolution.round_up(at, grid);
-            }
-        }
-        at
-    }
-
-    /// Which limit it is that has passed.
-    fn elapsed(&self, direction: Direction, now: Nanos) -> Elapsed {
-        let own = self.limits.own(direction);
-        let since = self.since[direction.index()];
-        if own == Nanos::MAX || self.rounded(since, own, own) > now {
-            return Elapsed::of_idle_limit(self.limits.idle());
-        }
-        match direction {
-            Direction::Read => Elapsed::of_read_limit(own),
-            Direction::Write => Elapsed::of_write_limit(own),
-        }
     }
 }

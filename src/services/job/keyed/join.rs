@@ -6,11 +6,9 @@ use std::hash::{BuildHasher, Hash};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use futures::FutureExt;
-
 use super::Jobs;
 use crate::services::job::info::JobState;
-use crate::services::job::waiter::Joined;
+use crate::services::job::joining::Joined;
 
 impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// To wait for the end of the job that has this key now; `None` if there is none. The key may be given in any
@@ -65,18 +63,16 @@ impl Future for Join {
     type Output = JobState;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<JobState> {
-        if let Ok(joined) = &mut self.joined {
-            let Poll::Ready(state) = joined.poll_unpin(cx) else { return Poll::Pending };
-            // Nobody tells of a job whose record is gone without an end, as its wheel is.
-            self.joined = Err(state.unwrap_or(JobState::CouldNotRun));
+        match &mut self.joined {
+            Ok(joined) => joined.poll(cx.waker()),
+            Err(state) => Poll::Ready(*state),
         }
-        Poll::Ready(self.joined.as_ref().err().copied().unwrap_or(JobState::CouldNotRun))
     }
 }
 
 impl fmt::Debug for Join {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.joined.as_ref().err();
+        let state = self.joined.as_ref().map_or_else(|&state| Some(state), Joined::told);
         f.debug_struct("Join").field("state", &state).finish_non_exhaustive()
     }
 }

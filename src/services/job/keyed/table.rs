@@ -17,9 +17,9 @@ use hashbrown::hash_table::Entry;
 use crate::platform::sync::{Mutex, MutexGuard, lock};
 use crate::services::job::handle::Found;
 use crate::services::job::info::{JobInfo, JobState};
+use crate::services::job::joining::{Joined, Joining};
 use crate::services::job::record::{Owner, Record};
 use crate::services::job::schedule::Schedule;
-use crate::services::job::waiter::{Joined, Joining};
 use crate::services::job::when::When;
 use crate::services::job::work::{Unrun, Work};
 

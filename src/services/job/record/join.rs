@@ -2,7 +2,7 @@
 
 use super::{Owner, Record};
 use crate::services::job::info::JobState;
-use crate::services::job::waiter::{Joined, Joining};
+use crate::services::job::joining::{Joined, Joining};
 use crate::services::job::work::Work;
 
 impl<W: Work, O: Owner<Waiter = Joining>> Record<W, O> {

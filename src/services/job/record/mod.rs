@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use super::error::JobError;
 use super::info::{JobInfo, JobState};
-use super::kept_place::KeptPlace;
+use super::place_in_bound::KeptPlace;
 use super::stage::{Ended, Inner, Stage};
 use super::waiter::{Awaiting, Waiter};
 use super::work::Work;
