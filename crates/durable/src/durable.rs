@@ -290,6 +290,7 @@ impl Durable {
 
     pub(crate) fn save(&self, save: Save) -> Result<(), Error> {
         self.check()?;
+        self.0.store.check(&save.timer)?;
         self.0.saves.send(ToSave::Save(save)).map_err(|_| Error::Stopped)
     }
 

@@ -15,7 +15,7 @@ use crate::store::{
 };
 
 /// The tests that [`conformance!`](crate::conformance!) makes.
-pub const TESTS: [&str; 15] = [
+pub const TESTS: [&str; 17] = [
     "random_calls_are_answered_as_by_a_plain_model",
     "what_is_saved_is_there_after_reopening",
     "a_taken_key_is_told_and_not_overwritten",
@@ -30,6 +30,8 @@ pub const TESTS: [&str; 15] = [
     "nothing_follows_what_was_cancelled_while_it_ran",
     "a_series_goes_on_in_the_transaction_that_ends_a_run",
     "a_series_whose_rule_was_changed_meanwhile_is_planned_anew",
+    "a_series_that_is_attempted_again_keeps_where_it_stood",
+    "what_a_dead_owner_had_begun_is_cancelled_moved_and_replaced",
     "what_is_buried_is_listed_revived_and_deleted",
 ];
 
@@ -49,6 +51,8 @@ pub(super) async fn run<P: Place>(name: &str, mut place: P) {
         "nothing_follows_what_was_cancelled_while_it_ran" => hand.endings().await,
         "a_series_goes_on_in_the_transaction_that_ends_a_run" => hand.series().await,
         "a_series_whose_rule_was_changed_meanwhile_is_planned_anew" => hand.replanned().await,
+        "a_series_that_is_attempted_again_keeps_where_it_stood" => hand.standings().await,
+        "what_a_dead_owner_had_begun_is_cancelled_moved_and_replaced" => hand.dead_attempts().await,
         "what_is_buried_is_listed_revived_and_deleted" => hand.burials().await,
         _ => panic!("there is no test {name}"),
     }
@@ -127,7 +131,15 @@ impl<S: Store> Hand<S> {
     }
 
     async fn settle(&self, owner: Owner, timer: Near, attempt: u32, end: End) -> Settled {
-        self.store.settle(owner, vec![Ended { timer, attempt, end }]).await.expect("settle").remove(0)
+        let series = match &end {
+            End::Done { next } | End::Bury { next, .. } => next.as_ref().map(|next| next.series.clone()),
+            End::Again { .. } | End::Cancelled => None,
+        };
+        self.settle_planned(owner, Ended { timer, attempt, series, end }).await
+    }
+
+    async fn settle_planned(&self, owner: Owner, ended: Ended) -> Settled {
+        self.store.settle(owner, vec![ended]).await.expect("settle").remove(0)
     }
 
     async fn cancel(&self, which: impl Into<Which>) -> Removal {
@@ -376,10 +388,56 @@ impl<S: Store> Hand<S> {
         let end = |series| End::Done { next: Some(Next { due: at(100), series }) };
         let answer = self.settle(owner, new.id.into(), 1, end(daily(9))).await;
         assert_eq!(answer, Settled::Replanned(daily(10)));
+        for end in [End::Done { next: None }, End::Bury { reason: "over".into(), next: None }] {
+            let ended = Ended { timer: new.id.into(), attempt: 1, series: Some(daily(9)), end };
+            let answer = self.settle_planned(owner, ended).await;
+            assert_eq!(answer, Settled::Replanned(daily(10)), "also where the old rule is over");
+        }
         assert_eq!(self.count().await, Counts { stored: 0, begun: 1, buried: 0 });
         let next = TimerId::new(at(100), 1);
         let answer = self.settle(owner, new.id.into(), 1, end(daily(10))).await;
         assert_eq!(answer, Settled::Done(Some(next.into())));
+    }
+
+    async fn standings(&self) {
+        let owner = self.join().await;
+        let new = NewTimer { series: Some(daily(9)), ..keyed(1, 1, "s") };
+        self.save([new.clone()]).await;
+        self.begin(owner, new.clone()).await;
+        let mut stands = daily(9);
+        stands.catching_up = Some((5, 2));
+        let again = |due| End::Again { due: at(due), error: None, counts: true };
+        let ended = Ended { timer: new.id.into(), attempt: 1, series: Some(stands.clone()), end: again(3) };
+        let near = Near::new(new.id, at(3));
+        assert_eq!(self.settle_planned(owner, ended).await, Settled::Done(Some(near)));
+        let Begun::Yours(yours) = self.begin_at(owner, near).await else { panic!("it stands") };
+        assert_eq!(yours.series.as_ref(), Some(&stands));
+        let changed = NewTimer { series: Some(daily(10)), replaces: true, ..new.clone() };
+        assert_eq!(self.save([changed]).await, [Saved::Updated(new.id)]);
+        let ended = Ended { timer: near, attempt: 2, series: Some(stands), end: again(4) };
+        let near = Near::new(new.id, at(4));
+        assert_eq!(self.settle_planned(owner, ended).await, Settled::Done(Some(near)));
+        let Begun::Yours(yours) = self.begin_at(owner, near).await else { panic!("it stands") };
+        assert_eq!(yours.series, Some(daily(10)), "that of another rule is not stored over the new one");
+    }
+
+    async fn dead_attempts(&self) {
+        let dead = self.join().await;
+        let timers = [keyed(1, 1, "cancelled"), keyed(1, 2, "moved"), keyed(1, 3, "replaced")];
+        self.save(timers.clone()).await;
+        for timer in &timers {
+            self.begin(dead, timer.clone()).await;
+        }
+        let owner = self.join().await;
+        let [cancelled, moved, replaced] = timers.map(|timer| Near::from(timer.id));
+        assert_eq!(self.cancel("cancelled").await, Removal::Removed(cancelled));
+        let to = Near::new(moved.id(), at(4));
+        assert_eq!(self.reschedule("moved", 4).await, Move::Moved { from: moved, to });
+        let Begun::Yours(yours) = self.begin_at(owner, to).await else { panic!("it stands") };
+        assert_eq!(yours.attempts, 2, "the attempt counts");
+        let replaces = NewTimer { replaces: true, ..keyed(5, 5, "replaced") };
+        assert_eq!(self.save([replaces]).await, [Saved::Replaced(replaced)]);
+        assert_eq!(self.count().await, Counts { stored: 1, begun: 1, buried: 0 });
     }
 
     async fn burials(&self) {

@@ -205,7 +205,8 @@ impl Runner {
 
     /// An attempt has ended, and the store is to be told.
     pub(super) fn end(&mut self, attempt: Attempt, end: End, took: Option<Box<TakeBack>>) {
-        self.ends.push(Ended { timer: attempt.timer, attempt: attempt.number, end });
+        let series = attempt.series.as_deref().cloned();
+        self.ends.push(Ended { timer: attempt.timer, attempt: attempt.number, series, end });
         self.live.insert(attempt.timer.id(), Live::Ending { attempt, took, others: Vec::new() });
     }
 
