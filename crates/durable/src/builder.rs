@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::backoff::Backoff;
@@ -171,7 +172,8 @@ impl Builder {
             (runner.clone(), commands),
         );
         tokio::spawn(task.run());
-        Ok(Durable(Arc::new(Inner { wheel, shared, store, owner, saves, runner, unique: AtomicU64::new(0) })))
+        let (unique, runtime) = (AtomicU64::new(0), Handle::current());
+        Ok(Durable(Arc::new(Inner { wheel, shared, store, owner, saves, runner, unique, runtime })))
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::{Runner, Stopped};
-use crate::handler::HandlerResult;
+use crate::handler::Answer;
 use crate::id::TimerId;
 use crate::store::{End, Near};
 
@@ -14,6 +14,8 @@ pub(crate) enum Command {
     Saved(Vec<Near>),
     /// This was cancelled.
     Removed(Near),
+    /// Something may be stored that nobody could tell of: the call that would know has failed.
+    LookAnew,
     /// A timer that has begun is to be taken back, if its handler has not been called.
     TakeBack(TimerId, TakeBack),
     /// A handler has ended.
@@ -24,7 +26,7 @@ pub(crate) enum Command {
 
 /// How a handler ended.
 pub(crate) enum Outcome {
-    Answered(HandlerResult),
+    Answered(Result<Answer, String>),
     Panicked(String),
     /// The payload was not what the handler takes.
     Unreadable(String),
@@ -54,6 +56,8 @@ pub(crate) enum TookBack {
     Runs,
     /// Something else has happened to it: the store knows.
     AskAgain,
+    /// Nothing is known of it here. If the store has that very attempt still, its handler was called.
+    Unknown,
 }
 
 impl Runner {
@@ -67,6 +71,7 @@ impl Runner {
                 self.window.removed(near);
                 self.disarm(near);
             }
+            Command::LookAnew => self.looks_anew = true,
             Command::TakeBack(id, take) => self.take_back(id, take),
             Command::Ended(id, outcome) => self.ended(id, outcome),
             Command::Stop(Some((limit, reply))) => self.stop(Some((limit, reply))),

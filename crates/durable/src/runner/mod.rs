@@ -11,12 +11,13 @@ mod times;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use timingwheel::time::{DelayQueue, delay_queue};
-use timingwheel::{Sleep, TimingWheel};
+use timingwheel::{Error as WheelError, Sleep, TimingWheel};
 use tokio::sync::{mpsc, watch};
 
 use crate::error::Error;
@@ -27,12 +28,17 @@ use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Own
 use crate::window::Window;
 pub(crate) use command::{Command, Outcome, TakeBack, TookBack};
 use live::Live;
+use load::Looking;
+pub(crate) use stop::GRACE;
 pub use stop::Stopped;
 use stop::Stopping;
 use times::Times;
 
 /// How many messages are taken at a time.
 const MESSAGES: usize = 4_096;
+
+/// How long a wheel that is full is left alone.
+const FULL: Duration = Duration::from_millis(10);
 
 /// What the builder has set.
 #[derive(Clone, Debug)]
@@ -59,6 +65,8 @@ pub(crate) struct Runner {
     keys: HashMap<Near, delay_queue::Key>,
     /// What is to begin now, the earliest first.
     ready: BTreeSet<Near>,
+    /// What was to begin by a call that failed: it may have begun. It is live.
+    again: Vec<Near>,
     /// What has begun, and what is about to.
     live: HashMap<TimerId, Live>,
     /// What may have to begin when one of these has ended.
@@ -71,12 +79,20 @@ pub(crate) struct Runner {
     unsure: HashSet<TimerId>,
     /// A result was refused: it has to be found out whether another owner has followed.
     is_in_doubt: bool,
-    loading: Option<Answered<Loaded>>,
+    /// Ends that were refused, and may have been settled by a call before. A load tells whose they are.
+    doubts: Vec<Ended>,
+    /// Something may be stored before the window's end that is not armed.
+    looks_anew: bool,
+    /// What has gone because of a cancel that has not asked for it yet, without its handler.
+    cancelled: HashSet<TimerId>,
+    loading: Option<(Looking, Answered<Loaded>)>,
     beginning: Option<(Vec<Near>, tokio::time::Instant, Answered<Vec<Begun>>)>,
     settling: Option<(Vec<Ended>, Answered<Vec<Settled>>)>,
     times: Times,
     /// Wakes this task for the next load, and for a look at the clock.
     look: Sleep,
+    /// The same, where the wheel has no place for it or has ended.
+    nap: Option<Pin<Box<tokio::time::Sleep>>>,
     /// After a failure of the store: when it is asked again, and how many failures there were in a row.
     pause: Option<(tokio::time::Instant, u32)>,
     lost: watch::Sender<bool>,
@@ -111,17 +127,22 @@ impl Runner {
             armed: wheel.delay_queue(),
             keys: HashMap::new(),
             ready: BTreeSet::new(),
+            again: Vec::new(),
             live: HashMap::new(),
             blocked: HashMap::new(),
             waits: wheel.delay_queue(),
             ends: Vec::new(),
             unsure: HashSet::new(),
             is_in_doubt: false,
+            doubts: Vec::new(),
+            looks_anew: false,
+            cancelled: HashSet::new(),
             loading: None,
             beginning: None,
             settling: None,
             times,
             look: wheel.sleep(Duration::ZERO),
+            nap: None,
             pause: None,
             lost: watch::Sender::new(false),
             stopping: None,
@@ -145,12 +166,8 @@ impl Runner {
     /// Begins all that can be begun now.
     fn step(&mut self) {
         self.look_now_and_then();
-        if self.is_paused() {
-            self.sleep_until_next();
-            return;
-        }
-        self.settle();
-        if self.may_begin() {
+        if !self.is_paused() {
+            self.settle();
             self.begin();
             self.load();
         }
@@ -172,11 +189,14 @@ impl Runner {
         has_happened |= self.poll_stop(cx);
         match self.look.poll_try_wait(cx) {
             Poll::Ready(Ok(())) => has_happened = true,
-            Poll::Ready(Err(_)) if !self.has_wheel_ended => {
-                self.wheel_has_ended();
-                has_happened = true;
-            }
-            _ => {}
+            Poll::Ready(Err(error)) => has_happened |= self.refused(&error),
+            Poll::Pending => {}
+        }
+        if let Some(nap) = &mut self.nap
+            && nap.as_mut().poll(cx).is_ready()
+        {
+            self.nap = None;
+            has_happened = true;
         }
         if has_happened { Poll::Ready(()) } else { Poll::Pending }
     }
@@ -197,10 +217,9 @@ impl Runner {
 
     fn poll_store(&mut self, cx: &mut Context<'_>) -> bool {
         let mut has_happened = false;
-        if let Some(loading) = &mut self.loading
+        if let Some((_, loading)) = &mut self.loading
             && let Poll::Ready(answer) = loading.as_mut().poll(cx)
         {
-            self.loading = None;
             self.loaded(answer);
             has_happened = true;
         }
@@ -222,24 +241,44 @@ impl Runner {
     fn poll_wheel(&mut self, cx: &mut Context<'_>) -> bool {
         let mut has_happened = false;
         while let Poll::Ready(Some(expired)) = self.armed.poll_try_expired(cx) {
-            has_happened = true;
-            let Ok(expired) = expired else {
-                self.wheel_has_ended();
-                return true;
+            let near = match expired {
+                Ok(expired) => expired.into_inner(),
+                Err(error) => return self.refused(&error) | has_happened,
             };
-            let near = expired.into_inner();
+            has_happened = true;
             self.keys.remove(&near);
             self.arm(near);
         }
         while let Poll::Ready(Some(expired)) = self.waits.poll_try_expired(cx) {
-            has_happened = true;
-            let Ok(expired) = expired else {
-                self.wheel_has_ended();
-                return true;
+            let id = match expired {
+                Ok(expired) => expired.into_inner(),
+                Err(error) => return self.refused(&error) | has_happened,
             };
-            self.waited(expired.into_inner());
+            has_happened = true;
+            self.waited(id);
         }
         has_happened
+    }
+
+    /// The wheel did not take a timer. Tells whether that has changed anything.
+    fn refused(&mut self, error: &WheelError) -> bool {
+        if !error.is_shutdown() {
+            // What is in a queue stays there, and is asked of the wheel again.
+            self.nap_until(tokio::time::Instant::now() + FULL);
+            return false;
+        }
+        let is_first = !self.has_wheel_ended;
+        if is_first {
+            self.wheel_has_ended();
+        }
+        is_first
+    }
+
+    /// Wakes this task then, by tokio's timers.
+    fn nap_until(&mut self, at: tokio::time::Instant) {
+        if self.nap.as_ref().is_none_or(|nap| nap.deadline() > at) {
+            self.nap = Some(Box::pin(tokio::time::sleep_until(at)));
+        }
     }
 
     /// Nothing is on time any more. What runs goes on, and the rest is left to the next owner.

@@ -9,3 +9,4 @@ mod kills;
 mod power;
 mod races;
 mod schedules;
+mod unheard;
