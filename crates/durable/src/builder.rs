@@ -157,6 +157,7 @@ impl Builder {
         let clock = clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let owner = store.clone().join(LEASE).await?;
         let shared = Arc::new(Shared::new(clock));
+        shared.events.begins(wheel.name(), owner.epoch);
         let (runner, commands) = mpsc::unbounded_channel();
         let (saves, to_save) = mpsc::unbounded_channel();
         let saver =

@@ -74,15 +74,17 @@
 //! | feature | brings |
 //! |---|---|
 //! | `redb`, on by default | `RedbStore`, the store in a file. It takes Rust 1.90 |
+//! | `metrics` | `metrics`: the statistics for whatever exporter of the crate `metrics` a program has |
+//! | `tracing` | events under the target `timingwheel_durable`: a timer is buried, an attempt is made again, the store fails (at most once a second), a clock was set, another owner has followed, begin and end |
 //! | `conformance` | `conformance!`, which tests stores of your own |
 
 // Imports go one way, from the top down.
 //
 // | file | what it has |
 // |---|---|
-// | `durable`, `builder`, `save`, `outcome` | what users call, and what they are answered |
+// | `durable`, `builder`, `save`, `outcome`, `metrics` | what users call, and what they are answered |
 // | `runner`, `saver` | the two tasks, and `shared`, what they share with the handle |
-// | `handler`, `backoff`, `stats`, `clock` | what the runner needs |
+// | `handler`, `backoff`, `stats`, `clock`, `events` | what the runner needs |
 // | `window`, `plan` | pure: what is in memory, and when a series is due next |
 // | `memory`, `redb`, `conformance` | stores, and what tests them |
 // | `tables` | pure: what each call of a store means, over six ordered maps |
@@ -96,10 +98,13 @@ pub mod coming_from;
 pub mod conformance;
 mod durable;
 mod error;
+mod events;
 mod handler;
 mod id;
 mod kind;
 mod memory;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 mod missed;
 mod outcome;
 mod plan;

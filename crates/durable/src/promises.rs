@@ -43,6 +43,7 @@
 //!   `a_move_is_answered_right_in_all_orders_where_begin_comes_ahead_of_time`,
 //!   `two_cancels_are_answered_removed_once_at_the_most`, `two_moves_of_what_may_wait_are_both_answered_right`,
 //!   `a_cancel_and_a_move_of_what_may_wait_are_both_answered_right`
+//! - `tests/proof/redb_races.rs`: `random_cancels_and_moves_on_a_file_are_answered_right`
 //! - `tests/proof/unheard.rs`: `a_cancel_after_a_begin_whose_answer_was_lost_removes_the_timer`,
 //!   `a_cancel_is_not_answered_removed_where_another_owner_has_followed_meanwhile`,
 //!   `a_move_whose_timer_was_taken_back_moves_it_although_the_answer_was_lost`
@@ -76,6 +77,7 @@
 //!
 //! # What is far takes no memory, and wakes nobody
 //!
+//! - `tests/redb_far.rs`: `however_many_are_far_none_is_loaded_and_what_is_near_is`
 //! - `tests/runner/windows.rs`: `no_more_is_in_memory_than_the_window_and_all_fire_at_their_time`,
 //!   `what_is_saved_among_what_is_near_does_not_fill_the_memory_either`,
 //!   `a_far_timer_wakes_nobody_but_for_a_look_at_the_clock_every_five_minutes`

@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::clock::Clock;
 use crate::error::Error;
+use crate::events::Events;
 use crate::stats::Stats;
 
 pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) events: Events,
     stats: Mutex<Stats>,
     /// Nothing more is saved.
     is_stopped: AtomicBool,
@@ -31,6 +33,7 @@ impl Shared {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
+            events: Events::default(),
             stats: Mutex::default(),
             is_stopped: AtomicBool::new(false),
             is_lost: AtomicBool::new(false),
@@ -43,8 +46,13 @@ impl Shared {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn failed(&self, _error: &Error) {
-        self.stats().store_errors += 1;
+    pub(crate) fn failed(&self, error: &Error) {
+        let errors = {
+            let mut stats = self.stats();
+            stats.store_errors += 1;
+            stats.store_errors
+        };
+        self.events.failed(error, errors);
     }
 
     pub(crate) fn stop(&self) {

@@ -225,6 +225,11 @@ impl Runner {
                 self.cancelled.insert(id);
             }
         }
+        match &ended.end {
+            End::Bury { reason, .. } => self.shared.events.buried(id, ended.attempt, reason),
+            End::Again { error: Some(error), .. } => self.shared.events.retried(id, ended.attempt, error),
+            End::Done { .. } | End::Again { .. } | End::Cancelled => {}
+        }
         if !was_taken {
             let mut stats = self.shared.stats();
             match ended.end {

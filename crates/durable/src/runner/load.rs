@@ -147,6 +147,7 @@ impl Runner {
             return;
         }
         self.shared.stats().clock_set += 1;
+        self.shared.events.clock_was_set();
         let armed: Vec<Near> = self.armed.drain().map(Expired::into_inner).collect();
         self.keys.clear();
         let ready = std::mem::take(&mut self.ready);
@@ -183,7 +184,9 @@ impl Runner {
 
     /// Another owner has followed.
     pub(super) fn lose(&mut self) {
-        self.lost.send_replace(true);
+        if !self.lost.send_replace(true) {
+            self.shared.events.lost(self.owner.epoch);
+        }
         self.shared.lose();
         self.forget_what_may_have_begun();
         for ended in std::mem::take(&mut self.doubts) {

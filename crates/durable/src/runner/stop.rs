@@ -142,6 +142,7 @@ impl Runner {
                 stopping.replies.push(reply);
             }
         }
+        self.shared.events.stopped(&stopping.stopped);
         // Before the answers: who drops the store after them may open it again at once.
         drop(self);
         for reply in stopping.replies {
