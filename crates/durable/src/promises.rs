@@ -82,6 +82,13 @@
 //!   `what_is_saved_among_what_is_near_does_not_fill_the_memory_either`,
 //!   `a_far_timer_wakes_nobody_but_for_a_look_at_the_clock_every_five_minutes`
 //!
+//! # A scheduler outside may fail
+//!
+//! What it does not call back about is found by the scan, and nothing runs before its time or twice because of it.
+//!
+//! - `tests/runner/outside.rs`: `what_is_far_is_handed_over_and_called_back_without_a_look_at_the_store`,
+//!   `a_call_back_that_is_lost_is_found_by_the_scan`, `call_backs_may_come_early_twice_and_for_what_is_gone`
+//!
 //! # A stop accounts for everything
 //!
 //! - `tests/runner/stops.rs`: `a_stop_waits_for_what_runs_and_begins_nothing_more`,

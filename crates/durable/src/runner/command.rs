@@ -14,6 +14,8 @@ pub(crate) enum Command {
     Saved(Vec<Near>),
     /// This was cancelled.
     Removed(Near),
+    /// These are near, says a scheduler outside.
+    Near(Vec<Near>),
     /// Something may be stored that nobody could tell of: the call that would know has failed.
     LookAnew,
     /// A timer that has begun is to be taken back, if its handler has not been called.
@@ -70,6 +72,13 @@ impl Runner {
             Command::Removed(near) => {
                 self.window.removed(near);
                 self.disarm(near);
+                if let Some(outside) = &mut self.outside {
+                    outside.take_back(vec![near]);
+                }
+            }
+            Command::Near(nears) => {
+                nears.into_iter().for_each(|near| self.is_near(near));
+                self.shrink();
             }
             Command::LookAnew => self.looks_anew = true,
             Command::TakeBack(id, take) => self.take_back(id, take),
@@ -81,8 +90,26 @@ impl Runner {
 
     /// This is stored, by whomever.
     pub(super) fn saved(&mut self, near: Near) {
-        if self.window.saved(near) && self.may_begin() {
+        let is_near = self.window.saved(near);
+        if !self.may_begin() {
+            return;
+        }
+        if is_near {
             self.arm(near);
+        } else if let Some(outside) = &mut self.outside {
+            outside.is_far(near);
+        }
+    }
+
+    /// Wherever the window ends, and whatever became of it: `begin` tells.
+    fn is_near(&mut self, near: Near) {
+        if !self.may_begin() {
+            return;
+        }
+        if near.due_ms <= self.horizon() {
+            self.arm(near);
+        } else if let Some(outside) = &mut self.outside {
+            outside.is_far(near);
         }
     }
 }

@@ -38,7 +38,13 @@ impl Runner {
         let has_room = self.near() <= self.settings.window / 2;
         let next_due = self.window.next_due().filter(|_| has_room && self.may_begin())?;
         // Half a horizon ahead, so that each load brings the other half with it.
-        Some(next_due.saturating_sub(in_millis(self.settings.horizon / 2)))
+        let usual = next_due.saturating_sub(in_millis(self.settings.horizon / 2));
+        Some(self.outside.as_ref().map_or(usual, |outside| outside.next_scan(usual, next_due)))
+    }
+
+    /// Up to when timers are near, on the wall.
+    pub(super) fn horizon(&self) -> i64 {
+        self.times.wall().as_millisecond().saturating_add(in_millis(self.settings.horizon))
     }
 
     /// Loads, if it is time.
@@ -61,11 +67,19 @@ impl Runner {
         if looking.is_anew {
             self.window.look_anew();
         }
-        let until = timestamp(now.as_millisecond().saturating_add(in_millis(self.settings.horizon)));
+        let until = self.horizon();
+        if let Some(outside) = &mut self.outside {
+            outside.scanned(now.as_millisecond(), until);
+        }
         let after = self.window.begin_load();
         // Most of what it finds anew is armed.
         let armed = if looking.is_anew { 0 } else { self.near().min(self.settings.window / 2) };
-        let ask = Ask { after, until, limit: self.settings.window - armed, kinds: self.kinds.clone() };
+        let ask = Ask {
+            after,
+            until: timestamp(until),
+            limit: self.settings.window - armed,
+            kinds: self.kinds.clone(),
+        };
         self.loading = Some((looking, self.store.clone().load(self.owner, ask)));
     }
 
@@ -94,6 +108,9 @@ impl Runner {
                 }
                 let to_arm = self.window.loaded(loaded);
                 if self.may_begin() {
+                    if let Some(outside) = &mut self.outside {
+                        outside.take_back(to_arm.clone());
+                    }
                     to_arm.into_iter().for_each(|near| self.arm(near));
                     self.shrink();
                 }
@@ -131,7 +148,12 @@ impl Runner {
         let beyond = nears.split_off(window);
         let (Some(last), Some(first)) = (nears.last(), beyond.first()) else { return };
         self.window.shrink(last.place(), first.due_ms);
-        beyond.into_iter().for_each(|near| self.disarm(near));
+        for near in beyond {
+            self.disarm(near);
+            if let Some(outside) = &mut self.outside {
+                outside.is_far(near);
+            }
+        }
     }
 
     /// Compares the clocks, if that is long ago.
@@ -148,6 +170,9 @@ impl Runner {
         }
         self.shared.stats().clock_set += 1;
         self.shared.events.clock_was_set();
+        if let Some(outside) = &mut self.outside {
+            outside.forget_scan();
+        }
         let armed: Vec<Near> = self.armed.drain().map(Expired::into_inner).collect();
         self.keys.clear();
         let ready = std::mem::take(&mut self.ready);

@@ -23,6 +23,7 @@ use tokio::sync::{mpsc, watch};
 use crate::error::Error;
 use crate::handler::Handlers;
 use crate::id::TimerId;
+use crate::outside::{CallBack, Far};
 use crate::shared::Shared;
 use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Settled};
 use crate::window::Window;
@@ -55,6 +56,8 @@ pub(crate) struct Runner {
     handlers: Arc<Handlers>,
     kinds: Kinds,
     settings: Settings,
+    /// Whom what is far is handed to.
+    outside: Option<Far>,
     commands: mpsc::UnboundedReceiver<Command>,
     /// For handlers, which tell their ends.
     sender: mpsc::UnboundedSender<Command>,
@@ -109,10 +112,14 @@ impl Runner {
         owner: Owner,
         handlers: Handlers,
         settings: Settings,
+        outside: Option<Far>,
         (sender, commands): (mpsc::UnboundedSender<Command>, mpsc::UnboundedReceiver<Command>),
     ) -> Self {
         let kinds = Arc::new(handlers.keys().map(ToString::to_string).collect());
         let times = Times::new(Arc::clone(&shared.clock));
+        if let Some(outside) = &outside {
+            outside.begins(CallBack { runner: sender.clone(), ahead: settings.horizon / 2 });
+        }
         Self {
             shared,
             store,
@@ -120,6 +127,7 @@ impl Runner {
             handlers: Arc::new(handlers),
             kinds,
             settings,
+            outside,
             commands,
             sender,
             buffer: Vec::new(),
@@ -170,6 +178,9 @@ impl Runner {
             self.settle();
             self.begin();
             self.load();
+        }
+        if let Some(outside) = &mut self.outside {
+            outside.hand_over();
         }
         self.sleep_until_next();
     }
