@@ -69,6 +69,8 @@
 //! - `tests/runner/series.rs`: `a_series_goes_on_over_restarts_without_a_hole_and_without_a_double`,
 //!   `after_an_outage_missed_runs_follow_the_policy`, `another_rule_takes_over_also_while_a_run_goes_on`,
 //!   `an_occurrence_that_fails_is_made_again_and_the_series_goes_on_over_what_is_buried`
+//! - `tests/runner/stops.rs`:
+//!   `after_a_month_off_all_comes_in_order_within_bounds_and_series_by_their_policies`
 //! - `tests/runner/series.rs`: `missed_runs_have_their_bound_also_where_each_first_attempt_fails`,
 //!   `a_series_that_gets_another_rule_during_its_last_run_goes_on_by_that`
 //! - `src/plan.rs`: `missed_runs_follow_their_policy`, `a_clock_that_is_set_back_plans_no_instant_again`,
@@ -93,7 +95,7 @@
 //!
 //! - `tests/runner/stops.rs`: `a_stop_waits_for_what_runs_and_begins_nothing_more`,
 //!   `a_stop_gives_back_what_is_not_done_at_its_limit_and_the_attempt_counts`,
-//!   `without_a_handle_what_runs_ends_and_nothing_more_begins`, `the_end_of_the_wheel_is_a_stop`
+//!   `a_stop_under_load_leaves_nothing_begun_and_loses_nothing`, `without_a_handle_what_runs_ends_and_nothing_more_begins`, `the_end_of_the_wheel_is_a_stop`
 //! - `tests/proof/failures.rs`: `a_stop_comes_to_an_end_also_where_the_store_fails`
 //! - `tests/proof/unheard.rs`: `a_stop_comes_to_an_end_also_where_the_store_hangs`
 //! - `tests/redb_file.rs`: `after_stop_the_file_is_free_at_once`
