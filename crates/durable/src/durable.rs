@@ -243,7 +243,9 @@ impl Durable {
                 Err(_) => Some(Command::LookAnew),
             };
             // A runner that has stopped arms nothing.
-            command.map(|command| runner.send(command));
+            if let Some(command) = command {
+                drop(runner.send(command));
+            }
             answer
         });
         match task.await {

@@ -33,7 +33,7 @@ impl Shared {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
-            events: Events::default(),
+            events: Events::new(),
             stats: Mutex::default(),
             is_stopped: AtomicBool::new(false),
             is_lost: AtomicBool::new(false),

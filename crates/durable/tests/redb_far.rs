@@ -25,7 +25,10 @@ async fn fill(store: &RedbStore, numbers: std::ops::Range<u64>) {
     let numbers: Vec<u64> = numbers.collect();
     for numbers in numbers.chunks(10_000) {
         let timers = numbers.iter().map(|&number| NewTimer {
-            id: TimerId::new(month + SignedDuration::from_millis(number as i64 % 1_000_000), number),
+            id: TimerId::new(
+                month + SignedDuration::from_millis(i64::try_from(number % 1_000_000).expect("few")),
+                number,
+            ),
             kind: Far::KIND.into(),
             payload: number.to_string().into(),
             key: None,

@@ -33,7 +33,9 @@ enum What {
 
 /// What becomes of the next call of that name.
 #[derive(Clone, Default)]
-struct Script(Arc<Mutex<Vec<(&'static str, Step, What)>>>);
+struct Script(Arc<Mutex<Vec<Line>>>);
+
+type Line = (&'static str, Step, What);
 
 impl Script {
     fn next(&self, call: &'static str, step: Step, what: What) {
