@@ -20,7 +20,7 @@
 //!   `a_move_whose_caller_has_gone_is_armed_all_the_same`, `what_may_have_begun_is_not_left_to_a_later_load`,
 //!   `a_run_that_ends_after_its_wheel_is_stored_also_if_the_store_fails_at_first`
 //! - `src/window.rs`: `in_random_orders_of_saves_removals_loads_and_notices_none_is_missed_up_to_the_end`
-//! - `tests/runner/handlers.rs`: `what_was_due_while_nobody_was_there_is_due_at_the_start_in_order`
+//! - `tests/runner/owners.rs`: `what_was_due_while_nobody_was_there_is_due_at_the_start_in_order`
 //!
 //! # Never before its time
 //!
@@ -57,9 +57,9 @@
 //! and its handlers are told.
 //!
 //! - `tests/proof/kills.rs`: `after_a_kill_at_each_step_none_is_lost_early_removed_or_doubled`
-//! - `tests/runner/handlers.rs`: `a_handler_whose_timer_is_lost_is_told_and_its_result_is_refused`,
-//!   `what_a_process_dies_of_again_and_again_is_buried`,
-//!   `an_attempt_that_fails_is_made_again_and_buried_when_there_are_no_more`
+//! - `tests/runner/owners.rs`: `a_handler_whose_timer_is_lost_is_told_and_its_result_is_refused`,
+//!   `what_a_process_dies_of_again_and_again_is_buried`
+//! - `tests/runner/handlers.rs`: `an_attempt_that_fails_is_made_again_and_buried_when_there_are_no_more`
 //!
 //! # A series goes on exactly once
 //!
