@@ -1,11 +1,13 @@
 //! What timers cost that are far away.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel_durable::{Durable, MemoryStore, RedbStore};
+use timingwheel_durable::store::{Ask, Store};
+use timingwheel_durable::{Durable, Kind, MemoryStore, Place, RedbStore};
 
-use crate::rig::{Called, Files, ahead, fill, runtime, work};
+use crate::rig::{Called, Files, Work, ahead, fill, median, millis, runtime, work};
 use crate::{Row, Scale};
 
 /// What the process has of the machine's memory, in bytes, without what files are mapped or cached by the system.
@@ -39,13 +41,52 @@ pub(crate) fn memory(scale: Scale) -> Row {
     }
 }
 
+/// The load of the first ten thousand, where a tenth of all is stored, and where all is.
+pub(crate) fn load(scale: Scale) -> Row {
+    let mut files = Files::new();
+    let path = files.next();
+    let times = runtime().block_on(async {
+        let store = RedbStore::open(path).expect("a store");
+        let owner = store.join(Duration::from_secs(30)).await.expect("an owner");
+        let kinds = Arc::new(std::collections::BTreeSet::from([Work::KIND.to_owned()]));
+        let ask = Ask {
+            after: Place::FIRST,
+            until: ahead(40 * 86_400),
+            limit: (scale.far / 10).min(10_000),
+            kinds,
+        };
+        let mut times = [0.0; 2];
+        for (time, (count, days)) in
+            times.iter_mut().zip([(scale.far / 10, 10), (scale.far - scale.far / 10, 20)])
+        {
+            fill(&store, count, ahead(days * 86_400)).await;
+            let mut took = Vec::new();
+            for _ in 0..scale.pairs.max(3) {
+                let begin = std::time::Instant::now();
+                let loaded = store.load(owner, ask.clone()).await.expect("a load");
+                took.push(begin.elapsed().as_secs_f64());
+                assert_eq!(loaded.timers.len(), ask.limit);
+            }
+            *time = median(took);
+        }
+        times
+    });
+    Row {
+        name: "load, ten times as many stored",
+        ours: millis(times[1]),
+        other: millis(times[0]),
+        ratio: Some(times[1] / times[0]),
+        target: "< 1.2",
+    }
+}
+
 /// A minute of tokio's paused clock, with one timer a month away.
 pub(crate) fn idle(_: Scale) -> Row {
     let builder = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     let turns = builder.expect("a runtime").block_on(async {
         let (wheel, store) = (TimingWheel::new(), MemoryStore::new());
         let durable = Durable::builder(&wheel, store)
-            .on(|_: crate::rig::Work, _| async { Ok(timingwheel_durable::Answer::Done) })
+            .on(|_: Work, _| async { Ok(timingwheel_durable::Answer::Done) })
             .start()
             .await
             .expect("a start");

@@ -90,6 +90,8 @@ macro_rules! conformance {
             nothing_follows_what_was_cancelled_while_it_ran
             a_series_goes_on_in_the_transaction_that_ends_a_run
             a_series_whose_rule_was_changed_meanwhile_is_planned_anew
+            a_series_that_is_attempted_again_keeps_where_it_stood
+            what_a_dead_owner_had_begun_is_cancelled_moved_and_replaced
             what_is_buried_is_listed_revived_and_deleted
         }
     };

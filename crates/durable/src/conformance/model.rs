@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::id::{Place, TimerId};
 use crate::store::{
     Ask, Begun, Buried, Counts, End, Ended, Failure, Loaded, Move, Near, NewTimer, Next, Owner, Page,
-    Removal, Saved, Settled, State, Stored, Taken, ToBegin, Which,
+    Removal, Saved, Series, Settled, State, Stored, Taken, ToBegin, Which,
 };
 
 #[derive(Default)]
@@ -14,8 +14,8 @@ pub(super) struct Model {
     timers: Vec<Stored>,
 }
 
-fn has_begun(timer: &Stored) -> Option<u32> {
-    if let State::Begun { attempt, .. } = timer.state { Some(attempt) } else { None }
+fn has_begun(timer: &Stored) -> bool {
+    matches!(timer.state, State::Begun { .. })
 }
 
 fn is_buried(timer: &Stored) -> bool {
@@ -35,6 +35,17 @@ impl Model {
                     Which::Key(key) => timer.key.as_ref() == Some(key),
                 }
         })
+    }
+
+    /// The attempt that is under way. One of an earlier owner is over, and the timer is stored again.
+    fn running(&mut self, index: usize) -> Option<u32> {
+        let timer = &mut self.timers[index];
+        match timer.state {
+            State::Begun { epoch, attempt } if epoch == self.epoch => return Some(attempt),
+            State::Begun { .. } => timer.state = State::Stored,
+            State::Stored | State::Buried(_) => {}
+        }
+        None
     }
 
     pub(super) fn join(&mut self, owner: Owner) {
@@ -78,23 +89,26 @@ impl Model {
             self.timers.push(timer);
             return Saved::Stored;
         };
-        let old = &mut self.timers[holder];
-        let (id, begun) = (old.timer.id, has_begun(old).is_some());
+        let id = self.timers[holder].timer.id;
         if !replaces {
             return Saved::KeyTaken(id);
         }
-        if let (Some(before), Some(after)) = (&old.series, &timer.series) {
-            let is_same_rule = before.rule == after.rule && before.missed == after.missed;
-            if is_same_rule && old.payload == timer.payload && old.kind == timer.kind && !old.ending {
-                return Saved::Kept(id);
-            }
-            if begun {
-                old.kind = timer.kind;
-                old.payload = timer.payload;
-                old.series = timer.series;
-                old.ending = false;
-                return Saved::Updated(id);
-            }
+        let old = &self.timers[holder];
+        if let (Some(before), Some(after), false) = (&old.series, &timer.series, old.ending)
+            && before.rule == after.rule
+            && before.missed == after.missed
+            && (&old.payload, &old.kind) == (&timer.payload, &timer.kind)
+        {
+            return Saved::Kept(id);
+        }
+        let begun = self.running(holder).is_some();
+        let old = &mut self.timers[holder];
+        if let (Some(_), Some(_), true) = (&old.series, &timer.series, begun) {
+            old.kind = timer.kind;
+            old.payload = timer.payload;
+            old.series = timer.series;
+            old.ending = false;
+            return Saved::Updated(id);
         }
         if begun {
             return Saved::KeyTaken(id);
@@ -148,7 +162,7 @@ impl Model {
     }
 
     pub(super) fn settle(&mut self, owner: Owner, ended: Ended) -> Settled {
-        let Ended { timer: near, attempt, end } = ended;
+        let Ended { timer: near, attempt, series: planned, end } = ended;
         let state = State::Begun { epoch: owner.epoch, attempt };
         let found = self.timers.iter().position(|timer| timer.timer == near && timer.state == state);
         let Some(index) = found.filter(|_| self.epoch == owner.epoch) else { return Settled::Lost };
@@ -157,8 +171,11 @@ impl Model {
             End::Done { next } | End::Bury { next, .. } => next.clone(),
             End::Again { .. } | End::Cancelled => None,
         };
-        if let (Some(next), Some(series), false) = (&next, &timer.series, timer.ending)
-            && (next.series.rule != series.rule || next.series.missed != series.missed)
+        let rule =
+            |series: &Option<Series>| series.as_ref().map(|series| (series.rule.clone(), series.missed));
+        let is_planned = rule(&planned) == rule(&timer.series);
+        if let (Some(series), false, false) = (&timer.series, is_planned, timer.ending)
+            && !matches!(end, End::Again { .. } | End::Cancelled)
         {
             return Settled::Replanned(series.clone());
         }
@@ -172,6 +189,9 @@ impl Model {
             timer.attempts = if counts { attempt } else { attempt - 1 };
             timer.timer.due_ms = millis(due);
             timer.state = State::Stored;
+            if is_planned {
+                timer.series = planned;
+            }
             return Settled::Done(Some(timer.timer));
         }
         let mut ended = self.timers.remove(index);
@@ -201,8 +221,8 @@ impl Model {
 
     pub(super) fn cancel(&mut self, which: &Which) -> Removal {
         let Some(index) = self.standing(which) else { return Removal::NotFound };
-        let timer = &mut self.timers[index];
-        if let Some(attempt) = has_begun(timer) {
+        if let Some(attempt) = self.running(index) {
+            let timer = &mut self.timers[index];
             timer.ending = true;
             return Removal::Running(timer.timer.id, attempt);
         }
@@ -211,8 +231,9 @@ impl Model {
 
     pub(super) fn reschedule(&mut self, which: &Which, due: Timestamp) -> Move {
         let Some(index) = self.standing(which) else { return Move::NotFound };
+        let running = self.running(index);
         let timer = &mut self.timers[index];
-        if let Some(attempt) = has_begun(timer) {
+        if let Some(attempt) = running {
             return Move::Running(timer.timer.id, attempt);
         }
         let from = timer.timer;
@@ -257,7 +278,7 @@ impl Model {
         };
         Counts {
             stored: count(&|timer| timer.state == State::Stored),
-            begun: count(&|timer| has_begun(timer).is_some()),
+            begun: count(&has_begun),
             buried: count(&is_buried),
         }
     }

@@ -214,7 +214,8 @@ impl<P: Place> Run<P> {
             5..7 => End::Bury { reason: "enough".into(), next },
             _ => End::Cancelled,
         };
-        let (owner, ended) = (self.owner(), Ended { timer: timer.timer, attempt, end });
+        let series = timer.series.as_ref().map(|_| self.series());
+        let (owner, ended) = (self.owner(), Ended { timer: timer.timer, attempt, series, end });
         let answers = self.store().settle(owner, vec![ended.clone()]).await.expect("settle");
         assert_eq!(answers, [self.model.settle(owner, ended)]);
     }

@@ -121,6 +121,13 @@ impl Store for RedbStore {
         error.is_transient()
     }
 
+    fn check(timer: &NewTimer) -> Result<(), RedbError> {
+        match timer.payload.len() {
+            len if len > RedbError::LARGEST => Err(RedbError::TooLarge(len)),
+            _ => Ok(()),
+        }
+    }
+
     async fn join(&self, _lease: Duration) -> Result<Owner, RedbError> {
         self.0.write(|tables| calls::join(tables)).await
     }
@@ -130,11 +137,7 @@ impl Store for RedbStore {
     }
 
     async fn save(&self, timers: Vec<NewTimer>) -> Result<Vec<Saved>, RedbError> {
-        if let Some(len) =
-            timers.iter().map(|timer| timer.payload.len()).find(|len| *len > RedbError::LARGEST)
-        {
-            return Err(RedbError::TooLarge(len));
-        }
+        timers.iter().try_for_each(Self::check)?;
         self.0.write(move |tables| timers.into_iter().map(|timer| calls::save(tables, timer)).collect()).await
     }
 

@@ -5,14 +5,15 @@ mod command;
 mod ends;
 mod live;
 mod load;
+mod poll;
 mod start;
 mod stop;
 mod times;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use timingwheel::time::{DelayQueue, delay_queue};
@@ -22,17 +23,17 @@ use tokio::sync::{mpsc, watch};
 use crate::error::Error;
 use crate::handler::Handlers;
 use crate::id::TimerId;
+use crate::outside::{CallBack, Far};
 use crate::shared::Shared;
 use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Settled};
 use crate::window::Window;
 pub(crate) use command::{Command, Outcome, TakeBack, TookBack};
 use live::Live;
+use load::Looking;
+pub(crate) use stop::GRACE;
 pub use stop::Stopped;
 use stop::Stopping;
 use times::Times;
-
-/// How many messages are taken at a time.
-const MESSAGES: usize = 4_096;
 
 /// What the builder has set.
 #[derive(Clone, Debug)]
@@ -49,6 +50,8 @@ pub(crate) struct Runner {
     handlers: Arc<Handlers>,
     kinds: Kinds,
     settings: Settings,
+    /// Whom what is far is handed to.
+    outside: Option<Far>,
     commands: mpsc::UnboundedReceiver<Command>,
     /// For handlers, which tell their ends.
     sender: mpsc::UnboundedSender<Command>,
@@ -59,6 +62,8 @@ pub(crate) struct Runner {
     keys: HashMap<Near, delay_queue::Key>,
     /// What is to begin now, the earliest first.
     ready: BTreeSet<Near>,
+    /// What was to begin by a call that failed: it may have begun. It is live.
+    again: Vec<Near>,
     /// What has begun, and what is about to.
     live: HashMap<TimerId, Live>,
     /// What may have to begin when one of these has ended.
@@ -71,12 +76,20 @@ pub(crate) struct Runner {
     unsure: HashSet<TimerId>,
     /// A result was refused: it has to be found out whether another owner has followed.
     is_in_doubt: bool,
-    loading: Option<Answered<Loaded>>,
+    /// Ends that were refused, and may have been settled by a call before. A load tells whose they are.
+    doubts: Vec<Ended>,
+    /// Something may be stored before the window's end that is not armed.
+    looks_anew: bool,
+    /// What has gone because of a cancel that has not asked for it yet, without its handler.
+    cancelled: HashSet<TimerId>,
+    loading: Option<(Looking, Answered<Loaded>)>,
     beginning: Option<(Vec<Near>, tokio::time::Instant, Answered<Vec<Begun>>)>,
     settling: Option<(Vec<Ended>, Answered<Vec<Settled>>)>,
     times: Times,
     /// Wakes this task for the next load, and for a look at the clock.
     look: Sleep,
+    /// The same, where the wheel has no place for it or has ended.
+    nap: Option<Pin<Box<tokio::time::Sleep>>>,
     /// After a failure of the store: when it is asked again, and how many failures there were in a row.
     pause: Option<(tokio::time::Instant, u32)>,
     lost: watch::Sender<bool>,
@@ -93,10 +106,14 @@ impl Runner {
         owner: Owner,
         handlers: Handlers,
         settings: Settings,
+        outside: Option<Far>,
         (sender, commands): (mpsc::UnboundedSender<Command>, mpsc::UnboundedReceiver<Command>),
     ) -> Self {
         let kinds = Arc::new(handlers.keys().map(ToString::to_string).collect());
         let times = Times::new(Arc::clone(&shared.clock));
+        if let Some(outside) = &outside {
+            outside.begins(CallBack { runner: sender.clone(), ahead: settings.horizon / 2 });
+        }
         Self {
             shared,
             store,
@@ -104,6 +121,7 @@ impl Runner {
             handlers: Arc::new(handlers),
             kinds,
             settings,
+            outside,
             commands,
             sender,
             buffer: Vec::new(),
@@ -111,17 +129,22 @@ impl Runner {
             armed: wheel.delay_queue(),
             keys: HashMap::new(),
             ready: BTreeSet::new(),
+            again: Vec::new(),
             live: HashMap::new(),
             blocked: HashMap::new(),
             waits: wheel.delay_queue(),
             ends: Vec::new(),
             unsure: HashSet::new(),
             is_in_doubt: false,
+            doubts: Vec::new(),
+            looks_anew: false,
+            cancelled: HashSet::new(),
             loading: None,
             beginning: None,
             settling: None,
             times,
             look: wheel.sleep(Duration::ZERO),
+            nap: None,
             pause: None,
             lost: watch::Sender::new(false),
             stopping: None,
@@ -145,14 +168,13 @@ impl Runner {
     /// Begins all that can be begun now.
     fn step(&mut self) {
         self.look_now_and_then();
-        if self.is_paused() {
-            self.sleep_until_next();
-            return;
-        }
-        self.settle();
-        if self.may_begin() {
+        if !self.is_paused() {
+            self.settle();
             self.begin();
             self.load();
+        }
+        if let Some(outside) = &mut self.outside {
+            outside.hand_over();
         }
         self.sleep_until_next();
     }
@@ -164,91 +186,6 @@ impl Runner {
 
     fn is_lost(&self) -> bool {
         *self.lost.borrow()
-    }
-
-    /// Takes in all that has happened; pending if nothing has.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut has_happened = self.poll_commands(cx) | self.poll_store(cx) | self.poll_wheel(cx);
-        has_happened |= self.poll_stop(cx);
-        match self.look.poll_try_wait(cx) {
-            Poll::Ready(Ok(())) => has_happened = true,
-            Poll::Ready(Err(_)) if !self.has_wheel_ended => {
-                self.wheel_has_ended();
-                has_happened = true;
-            }
-            _ => {}
-        }
-        if has_happened { Poll::Ready(()) } else { Poll::Pending }
-    }
-
-    fn poll_commands(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut has_happened = false;
-        let mut buffer = std::mem::take(&mut self.buffer);
-        while let Poll::Ready(taken @ 1..) = self.commands.poll_recv_many(cx, &mut buffer, MESSAGES) {
-            has_happened = true;
-            buffer.drain(..).for_each(|command| self.obey(command));
-            if taken < MESSAGES {
-                break;
-            }
-        }
-        self.buffer = buffer;
-        has_happened
-    }
-
-    fn poll_store(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut has_happened = false;
-        if let Some(loading) = &mut self.loading
-            && let Poll::Ready(answer) = loading.as_mut().poll(cx)
-        {
-            self.loading = None;
-            self.loaded(answer);
-            has_happened = true;
-        }
-        if let Some((_, _, beginning)) = &mut self.beginning
-            && let Poll::Ready(answer) = beginning.as_mut().poll(cx)
-        {
-            self.begun(answer);
-            has_happened = true;
-        }
-        if let Some((_, settling)) = &mut self.settling
-            && let Poll::Ready(answer) = settling.as_mut().poll(cx)
-        {
-            self.settled(answer);
-            has_happened = true;
-        }
-        has_happened
-    }
-
-    fn poll_wheel(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut has_happened = false;
-        while let Poll::Ready(Some(expired)) = self.armed.poll_try_expired(cx) {
-            has_happened = true;
-            let Ok(expired) = expired else {
-                self.wheel_has_ended();
-                return true;
-            };
-            let near = expired.into_inner();
-            self.keys.remove(&near);
-            self.arm(near);
-        }
-        while let Poll::Ready(Some(expired)) = self.waits.poll_try_expired(cx) {
-            has_happened = true;
-            let Ok(expired) = expired else {
-                self.wheel_has_ended();
-                return true;
-            };
-            self.waited(expired.into_inner());
-        }
-        has_happened
-    }
-
-    /// Nothing is on time any more. What runs goes on, and the rest is left to the next owner.
-    fn wheel_has_ended(&mut self) {
-        self.has_wheel_ended = true;
-        self.armed.clear();
-        self.waits.clear();
-        self.keys.clear();
-        self.stop(None);
     }
 
     /// The store has failed: it is asked again after a while.

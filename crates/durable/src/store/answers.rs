@@ -100,7 +100,7 @@ pub enum Settled {
     Done(Option<Near>),
     /// Nothing was done: the attempt is not the owner's any more.
     Lost,
-    /// Nothing was done: the rule of the series is this one now.
+    /// Nothing was done: the rule of the series is not that of [`Ended::series`](super::Ended::series), but this one.
     Replanned(Series),
 }
 
@@ -109,7 +109,7 @@ pub enum Settled {
 pub enum Removal {
     /// The timer is gone. No handler will be given it.
     Removed(Near),
-    /// The timer has begun, by this attempt, and its handler may run. When the attempt ends, nothing follows: no other
+    /// The present owner has begun the timer, by this attempt, and its handler may run. When the attempt ends, nothing follows: no other
     /// attempt, and no other occurrence of its series. Only if the process dies before that it is attempted again.
     Running(TimerId, u32),
     /// There is no such timer: it has ended, was removed before, or never was.
@@ -126,7 +126,7 @@ pub enum Move {
         /// As it is.
         to: Near,
     },
-    /// It has begun, by this attempt.
+    /// The present owner has begun it, by this attempt.
     Running(TimerId, u32),
     /// There is no such timer.
     NotFound,

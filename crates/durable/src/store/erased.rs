@@ -20,6 +20,7 @@ pub(crate) type Answered<T> = BoxFuture<'static, Result<T, Error>>;
 
 /// [`Store`], for all stores one type.
 pub(crate) trait ErasedStore: Send + Sync {
+    fn check(&self, timer: &NewTimer) -> Result<(), Error>;
     fn join(self: Arc<Self>, lease: Duration) -> Answered<Owner>;
     fn leave(self: Arc<Self>, owner: Owner) -> Answered<u64>;
     fn save(self: Arc<Self>, timers: Vec<NewTimer>) -> Answered<Vec<Saved>>;
@@ -36,6 +37,10 @@ pub(crate) trait ErasedStore: Send + Sync {
 macro_rules! erased {
     ($($call:ident($($name:ident: $type:ty),*) -> $answer:ty;)*) => {
         impl<S: Store> ErasedStore for S {
+            fn check(&self, timer: &NewTimer) -> Result<(), Error> {
+                S::check(timer).map_err(Error::store::<S>)
+            }
+
             $(
                 fn $call(self: Arc<Self>, $($name: $type),*) -> Answered<$answer> {
                     async move { Store::$call(&*self, $($name),*).await.map_err(Error::store::<S>) }.boxed()

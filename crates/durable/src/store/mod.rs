@@ -52,6 +52,16 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
+    /// Whether the store takes this timer at all. Saves of many callers go to the store together, so one that it can
+    /// never take has to be refused before.
+    ///
+    /// # Errors
+    /// Why it does not.
+    fn check(timer: &NewTimer) -> Result<(), Self::Error> {
+        let _ = timer;
+        Ok(())
+    }
+
     /// A new owner. From here, all earlier ones are answered [`Begun::Lost`], [`Settled::Lost`] and
     /// [`Loaded::lost`].
     ///
@@ -88,6 +98,9 @@ pub trait Store: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<Settled>, Self::Error>> + Send;
 
     /// Removes what is stored. What has begun goes on, and [nothing follows it](Removal::Running).
+    ///
+    /// For this, for moves and for saves, what an earlier owner began and did not settle is stored: that attempt counts,
+    /// and is over.
     fn cancel(&self, which: Vec<Which>) -> impl Future<Output = Result<Vec<Removal>, Self::Error>> + Send;
 
     /// Moves what is stored to another time.

@@ -84,6 +84,12 @@ pub struct Ended {
     pub timer: Near,
     /// The number that [`Store::begin`](super::Store::begin) gave the attempt. With the owner's epoch it is the fence.
     pub attempt: u32,
+    /// The series by which the end was planned, as it stands after this attempt; `None` for a timer without one.
+    ///
+    /// If the stored series has another rule by now, an end that goes on from it, [`End::Done`] or [`End::Bury`], is
+    /// answered [`Settled::Replanned`](super::Settled::Replanned), whether there is a next occurrence or not. Otherwise
+    /// [`End::Again`] stores this one with the timer.
+    pub series: Option<Series>,
     /// What becomes of the timer.
     pub end: End,
 }
@@ -121,8 +127,7 @@ pub enum End {
 pub struct Next {
     /// Its scheduled instant.
     pub due: Timestamp,
-    /// The series as it stands then. If its rule is not the stored one, the end is answered
-    /// [`Settled::Replanned`](super::Settled::Replanned), and nothing is done.
+    /// The series as it stands then, with the rule of [`Ended::series`].
     pub series: Series,
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn settle<T: Tables>(
 }
 
 fn settle_one<T: Tables>(tables: &mut T, owner: Owner, ended: Ended) -> Result<Settled, T::Error> {
-    let Ended { timer, attempt, end } = ended;
+    let Ended { timer, attempt, series: planned, end } = ended;
     let at = timer.place();
     // The fence: id, epoch and attempt.
     let begun = tables.set_attempt(at, None)?;
@@ -34,10 +34,14 @@ fn settle_one<T: Tables>(tables: &mut T, owner: Owner, ended: Ended) -> Result<S
         tables.set_attempt(at, begun)?;
         return Ok(Settled::Lost);
     }
-    if let End::Done { next: Some(next) } | End::Bury { next: Some(next), .. } = &end
-        && let Some(series) = &row.series
-        && !series.has_the_rule_of(&next.series)
-        && !row.ending
+    let is_planned = match (&row.series, &planned) {
+        (Some(series), Some(planned)) => series.has_the_rule_of(planned),
+        (Some(_), None) => false,
+        (None, _) => true,
+    };
+    // Also where nothing was to follow: a rule that is over, or could not be read, says nothing about the new one.
+    if let (End::Done { .. } | End::Bury { .. }, Some(series), false, false) =
+        (&end, &row.series, is_planned, row.ending)
     {
         let series = series.clone();
         tables.put(at, &row)?;
@@ -66,6 +70,9 @@ fn settle_one<T: Tables>(tables: &mut T, owner: Owner, ended: Ended) -> Result<S
                 note(&mut row, attempt, error);
             }
             row.attempts = if counts { attempt } else { attempt - 1 };
+            if let (Some(_), Some(planned), true) = (&row.series, planned, is_planned) {
+                row.series = Some(planned);
+            }
             let near = Near { due_ms: millis(due), id: row.id };
             place(tables, near, &row, Some(at))?;
             Some(near)

@@ -114,7 +114,7 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: &ToBegin) -> R
 
 pub(crate) fn cancel<T: Tables>(tables: &mut T, which: &Which) -> Result<Removal, T::Error> {
     let Some((at, mut row)) = find(tables, which)? else { return Ok(Removal::NotFound) };
-    if let Some(attempt) = tables.attempt(at)? {
+    if let Some(attempt) = running(tables, at, &mut row)? {
         if !row.ending {
             row.ending = true;
             tables.put(at, &row)?;
@@ -131,8 +131,8 @@ pub(crate) fn reschedule<T: Tables>(
     which: &Which,
     due: jiff::Timestamp,
 ) -> Result<Move, T::Error> {
-    let Some((at, row)) = find(tables, which)? else { return Ok(Move::NotFound) };
-    if let Some(attempt) = tables.attempt(at)? {
+    let Some((at, mut row)) = find(tables, which)? else { return Ok(Move::NotFound) };
+    if let Some(attempt) = running(tables, at, &mut row)? {
         return Ok(Move::Running(row.id, attempt.number));
     }
     let from = Near { due_ms: at.due_ms, id: row.id };
@@ -163,6 +163,19 @@ pub(crate) fn unbury<T: Tables>(
     let near = Near { due_ms: millis(due), id };
     place(tables, near, &row, None)?;
     Ok(Taken::Stored(near))
+}
+
+/// The attempt that is under way, if one is. One that an earlier owner began ended with that: it counts, and the timer is
+/// as one that is stored.
+fn running<T: Tables>(tables: &mut T, at: Place, row: &mut Row) -> Result<Option<Attempt>, T::Error> {
+    let Some(attempt) = tables.attempt(at)? else { return Ok(None) };
+    if attempt.epoch == tables.epoch()? {
+        return Ok(Some(attempt));
+    }
+    tables.set_attempt(at, None)?;
+    row.attempts = attempt.number;
+    tables.put(at, row)?;
+    Ok(None)
 }
 
 /// Puts a row where it is due, with what leads to it. `from` is where it stood before, if it did.

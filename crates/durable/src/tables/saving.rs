@@ -1,6 +1,6 @@
 //! Saving, and what a taken key does to it.
 
-use super::{Row, Tables, forget, place};
+use super::{Row, Tables, forget, place, running};
 use crate::store::{Near, NewTimer, Saved};
 
 pub(crate) fn save<T: Tables>(tables: &mut T, timer: NewTimer) -> Result<Saved, T::Error> {
@@ -30,7 +30,7 @@ pub(crate) fn save<T: Tables>(tables: &mut T, timer: NewTimer) -> Result<Saved, 
     if is_same {
         return Ok(Saved::Kept(old.id));
     }
-    if tables.attempt(at)?.is_some() {
+    if running(tables, at, &mut old)?.is_some() {
         let (Some(_), Some(series)) = (&old.series, row.series) else { return Ok(Saved::KeyTaken(old.id)) };
         let id = old.id;
         (old.kind, old.payload, old.series, old.ending) = (row.kind, row.payload, Some(series), false);

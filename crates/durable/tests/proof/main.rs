@@ -8,4 +8,7 @@ mod hooked;
 mod kills;
 mod power;
 mod races;
+mod redb_races;
 mod schedules;
+mod script;
+mod unheard;

@@ -3,6 +3,8 @@
 mod clocks;
 mod handlers;
 mod moves;
+mod outside;
+mod owners;
 mod series;
 mod stops;
 mod support;

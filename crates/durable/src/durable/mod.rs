@@ -1,5 +1,7 @@
 //! The handle.
 
+mod changes;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,19 +10,18 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use timingwheel::TimingWheel;
 use timingwheel_calendar::Plan;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::builder::Builder;
 use crate::error::Error;
-use crate::id::TimerId;
 use crate::kind::Kind;
-use crate::outcome::{Cancelled, Moved};
-use crate::runner::{Command, Stopped, TakeBack, TookBack};
+use crate::runner::{Command, GRACE, Stopped};
 use crate::save::Saving;
 use crate::saver::{Save, ToSave};
 use crate::shared::Shared;
 use crate::stats::Stats;
-use crate::store::{Counts, End, ErasedStore, Move, Owner, Page, Removal, Store, Stored, Taken, Which};
+use crate::store::{Counts, ErasedStore, Owner, Page, Store, Stored};
 
 /// Timers that outlive the process: saved in a store, handed to handlers when they are due.
 ///
@@ -31,7 +32,7 @@ use crate::store::{Counts, End, ErasedStore, Move, Owner, Page, Removal, Store, 
 /// - What is saved is handed to a handler at its time, also if the process is killed in between, **at least once**: an
 ///   attempt whose process dies before its result is stored is made again, with a higher number.
 /// - Not before its time, by the wall clock.
-/// - Never after a cancel has answered [`Removed`](Cancelled::Removed).
+/// - Never after a cancel has answered [`Removed`](crate::Cancelled::Removed).
 ///
 /// # Examples
 ///
@@ -80,6 +81,7 @@ pub(crate) struct Inner {
     pub(crate) saves: mpsc::UnboundedSender<ToSave>,
     pub(crate) runner: mpsc::UnboundedSender<Command>,
     pub(crate) unique: AtomicU64,
+    pub(crate) runtime: Handle,
 }
 
 /// The last handle goes.
@@ -144,73 +146,6 @@ impl Durable {
         Saving::series(self, name.into(), plan.into(), payload)
     }
 
-    /// Cancels a timer, by its id or its key. It wins until the handler is called.
-    ///
-    /// A series ends with it.
-    ///
-    /// # Cancel safety
-    /// If this is dropped before it is ready, the timer may be removed or not.
-    ///
-    /// # Errors
-    /// [`Error::Store`], after which the timer is removed or not; [`Error::Stopped`].
-    pub async fn cancel(&self, which: impl Into<Which>) -> Result<Cancelled, Error> {
-        let which = which.into();
-        loop {
-            self.check()?;
-            let removal = self.0.store.clone().cancel(vec![which.clone()]).await?.pop();
-            match removal.unwrap_or(Removal::NotFound) {
-                Removal::NotFound => return Ok(Cancelled::NotFound),
-                Removal::Removed(near) => {
-                    drop(self.0.runner.send(Command::Removed(near)));
-                    return Ok(Cancelled::Removed);
-                }
-                Removal::Running(id, attempt) => match self.take_back(id, End::Cancelled).await {
-                    TookBack::Yes => return Ok(Cancelled::Removed),
-                    TookBack::Runs => return Ok(Cancelled::Running(attempt)),
-                    TookBack::AskAgain => {}
-                },
-            }
-        }
-    }
-
-    /// Moves a timer to another time, earlier or later, by its id or its key. It wins until the handler is called.
-    ///
-    /// A series goes on from its plan after that, as if this occurrence had come at its time.
-    ///
-    /// # Cancel safety
-    /// If this is dropped before it is ready, the timer may be moved or not.
-    ///
-    /// # Errors
-    /// [`Error::Store`], after which the timer is moved or not; [`Error::Stopped`].
-    pub async fn reschedule(&self, which: impl Into<Which>, due: Timestamp) -> Result<Moved, Error> {
-        let which = which.into();
-        loop {
-            self.check()?;
-            match self.0.store.clone().reschedule(which.clone(), due).await? {
-                Move::NotFound => return Ok(Moved::NotFound),
-                Move::Moved { from: _, to } => {
-                    drop(self.0.runner.send(Command::Saved(vec![to])));
-                    return Ok(Moved::Moved(to.id()));
-                }
-                Move::Running(id, attempt) => {
-                    let end = End::Again { due, error: None, counts: false };
-                    match self.take_back(id, end).await {
-                        TookBack::Yes => return Ok(Moved::Moved(id)),
-                        TookBack::Runs => return Ok(Moved::Running(attempt)),
-                        TookBack::AskAgain => {}
-                    }
-                }
-            }
-        }
-    }
-
-    async fn take_back(&self, id: TimerId, end: End) -> TookBack {
-        let (reply, told) = oneshot::channel();
-        drop(self.0.runner.send(Command::TakeBack(id, TakeBack { end, reply })));
-        // A runner that has gone has called the handler, or left the timer to the next owner: it has begun.
-        told.await.unwrap_or(TookBack::Runs)
-    }
-
     /// The timers of a page: those that are stored or have begun, in the order in which they are due, or those that are
     /// [buried](crate::store::Buried).
     ///
@@ -226,29 +161,6 @@ impl Durable {
     /// [`Error::Store`].
     pub async fn count(&self) -> Result<Counts, Error> {
         self.0.store.clone().count().await
-    }
-
-    /// Attempts a buried timer again, now, with all its attempts before it.
-    ///
-    /// # Errors
-    /// [`Error::Store`], after which it is stored again or not; [`Error::Stopped`].
-    pub async fn revive(&self, id: TimerId) -> Result<Taken, Error> {
-        self.check()?;
-        let now = self.now();
-        let taken = self.0.store.clone().unbury(vec![id], Some(now)).await?.pop().unwrap_or(Taken::NotFound);
-        if let Taken::Stored(near) = taken {
-            drop(self.0.runner.send(Command::Saved(vec![near])));
-        }
-        Ok(taken)
-    }
-
-    /// Deletes a buried timer.
-    ///
-    /// # Errors
-    /// [`Error::Store`], after which it is deleted or not; [`Error::Stopped`].
-    pub async fn delete_buried(&self, id: TimerId) -> Result<Taken, Error> {
-        self.check()?;
-        Ok(self.0.store.clone().unbury(vec![id], None).await?.pop().unwrap_or(Taken::NotFound))
     }
 
     /// What has happened since the start, and what holds now.
@@ -279,17 +191,24 @@ impl Durable {
         let stopped = stopped.await.unwrap_or_default();
         let (reply, saved) = oneshot::channel();
         drop(self.0.saves.send(ToSave::Stop(reply)));
-        // Or it has ended before.
-        let _ = saved.await;
+        // Or it has ended before, or the store hangs.
+        let _ = tokio::time::timeout(GRACE, saved).await;
         stopped
     }
 
     fn check(&self) -> Result<(), Error> {
-        if self.0.shared.is_stopped() { Err(Error::Stopped) } else { Ok(()) }
+        if self.0.shared.is_stopped() {
+            Err(Error::Stopped)
+        } else if self.0.shared.is_lost() {
+            Err(Error::Lost)
+        } else {
+            Ok(())
+        }
     }
 
     pub(crate) fn save(&self, save: Save) -> Result<(), Error> {
         self.check()?;
+        self.0.store.check(&save.timer)?;
         self.0.saves.send(ToSave::Save(save)).map_err(|_| Error::Stopped)
     }
 
