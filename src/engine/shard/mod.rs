@@ -32,7 +32,7 @@ use crate::engine::alarm::Alarm;
 use crate::engine::bound::Bound;
 use crate::error::Error;
 use crate::platform::clock::Clock;
-use crate::platform::sync::{AtomicU64, Ordering, OwnLines, ShortLock, ShortLockGuard};
+use crate::platform::sync::{AtomicU64, Ordering, OwnLines, ShortLockGuard, ShortLockWithLine};
 use crate::telemetry::notes::Notes;
 use crate::wheel::{Hierarchy, Key, Nanos, Resolution};
 
@@ -45,7 +45,7 @@ const AGE: u32 = YOUNG / 8;
 
 #[derive(Debug)]
 pub(crate) struct Shard {
-    state: OwnLines<ShortLock<State>>,
+    state: OwnLines<ShortLockWithLine<State>>,
     published: OwnLines<Published>,
     leftovers: Leftovers,
     /// Which of the wheel's shards this is, and how many there are.
@@ -90,7 +90,7 @@ impl Shard {
     ) -> Self {
         let resolution = hierarchy.resolution();
         Self {
-            state: OwnLines(ShortLock::new(State {
+            state: OwnLines(ShortLockWithLine::new(State {
                 hierarchy,
                 ended: false,
                 armed: 0,

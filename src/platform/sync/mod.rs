@@ -8,7 +8,7 @@ mod statics;
 use std::ops::Deref;
 
 pub(crate) use references::{count_one_more, references_to, uncount};
-pub(crate) use short_lock::{ShortLock, ShortLockGuard};
+pub(crate) use short_lock::{ShortLock, ShortLockGuard, ShortLockWithLine};
 pub(crate) use statics::statics;
 
 #[cfg(all(test, loom, not(shuttle)))]

@@ -1,9 +1,11 @@
 //! A lock for short holds. To take it is one locked instruction, to release it none.
 //!
 //! std's mutex takes a locked instruction as it is released, to find out whether a thread sleeps on it. This lock wakes
-//! nobody. A thread that finds it held spins for a while. After that it waits in line, and the first in line spins and
-//! sleeps, for a fixed, short time. So a preempted holder gets its turn, even if the waiting threads have a higher
-//! priority, and however many they are.
+//! nobody. A thread that finds it held spins for a while, and then sleeps for a fixed, short time. So a preempted
+//! holder gets its turn, even if the waiting threads have a higher priority.
+
+#[cfg(not(all(test, loom)))]
+use std::time::Duration;
 
 #[cfg(all(test, loom))]
 use super::{Mutex, MutexGuard as Guard};
@@ -13,38 +15,29 @@ use spin::mutex::{SpinMutex as Mutex, SpinMutexGuard as Guard};
 pub(crate) type ShortLockGuard<'a, T> = Guard<'a, T>;
 
 #[derive(Debug)]
-pub(crate) struct ShortLock<T> {
-    value: Mutex<T>,
-    /// Held by the one waiting thread that looks at the lock again and again. The others wait for it.
-    #[cfg(not(all(test, loom)))]
-    line: std::sync::Mutex<()>,
-}
+pub(crate) struct ShortLock<T>(Mutex<T>);
 
 impl<T> ShortLock<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self {
-            value: Mutex::new(value),
-            #[cfg(not(all(test, loom)))]
-            line: std::sync::Mutex::new(()),
-        }
+        Self(Mutex::new(value))
     }
 
     /// `None` if the lock is held.
     #[cfg(all(test, loom))]
     pub(crate) fn try_lock(&self) -> Option<ShortLockGuard<'_, T>> {
-        self.value.try_lock().ok()
+        self.0.try_lock().ok()
     }
 
     /// `None` if the lock is held.
     #[cfg(not(all(test, loom)))]
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<ShortLockGuard<'_, T>> {
-        self.value.try_lock()
+        self.0.try_lock()
     }
 
     #[cfg(all(test, loom))]
     pub(crate) fn lock(&self) -> ShortLockGuard<'_, T> {
-        super::lock(&self.value)
+        super::lock(&self.0)
     }
 
     #[cfg(not(all(test, loom)))]
@@ -59,16 +52,6 @@ impl<T> ShortLock<T> {
     #[cfg(not(all(test, loom)))]
     #[cold]
     fn wait(&self) -> ShortLockGuard<'_, T> {
-        use std::sync::PoisonError;
-        use std::time::Duration;
-
-        /// About as long as a sleeping thread takes to wake.
-        const SLEEP: Duration = Duration::from_micros(50);
-
-        if let Some(guard) = self.spin() {
-            return guard;
-        }
-        let _first = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(guard) = self.spin() {
                 return guard;
@@ -79,13 +62,61 @@ impl<T> ShortLock<T> {
 
     #[cfg(not(all(test, loom)))]
     fn spin(&self) -> Option<ShortLockGuard<'_, T>> {
-        /// This takes longer than the driver holds a shard. If the lock is still held then, its holder is not running.
-        const SPINS: usize = 1_000;
-
         (0..SPINS).find_map(|_| {
             std::hint::spin_loop();
             // Read before the lock is tried: an attempt takes the cache line away from the holder.
-            if self.value.is_locked() { None } else { self.value.try_lock() }
+            if self.0.is_locked() { None } else { self.0.try_lock() }
+        })
+    }
+}
+
+/// This takes longer than the driver holds a shard. If the lock is still held then, its holder is not running.
+#[cfg(not(all(test, loom)))]
+const SPINS: usize = 1_000;
+
+/// About as long as a sleeping thread takes to wake.
+#[cfg(not(all(test, loom)))]
+const SLEEP: Duration = Duration::from_micros(50);
+
+/// A short lock that very many threads may want at the same time. After it has spun, a thread waits in line, and only the
+/// first in line spins and sleeps. So the others leave the processors to the holder.
+#[derive(Debug)]
+pub(crate) struct ShortLockWithLine<T> {
+    lock: ShortLock<T>,
+    /// The first in line holds it.
+    #[cfg(not(all(test, loom)))]
+    line: std::sync::Mutex<()>,
+}
+
+impl<T> ShortLockWithLine<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self {
+            lock: ShortLock::new(value),
+            #[cfg(not(all(test, loom)))]
+            line: std::sync::Mutex::new(()),
+        }
+    }
+
+    #[cfg(all(test, loom))]
+    pub(crate) fn lock(&self) -> ShortLockGuard<'_, T> {
+        self.lock.lock()
+    }
+
+    #[cfg(not(all(test, loom)))]
+    #[inline]
+    pub(crate) fn lock(&self) -> ShortLockGuard<'_, T> {
+        match self.lock.try_lock() {
+            Some(guard) => guard,
+            None => self.wait(),
+        }
+    }
+
+    #[cfg(not(all(test, loom)))]
+    #[cold]
+    fn wait(&self) -> ShortLockGuard<'_, T> {
+        self.lock.spin().unwrap_or_else(|| {
+            let _first = self.line.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            self.lock.wait()
         })
     }
 }
@@ -96,7 +127,6 @@ mod tests {
 
     use std::sync::Barrier;
     use std::thread;
-    use std::time::Duration;
 
     /// How long a holder sleeps: longer than waiting threads spin.
     const NAP: Duration = Duration::from_millis(2);
@@ -104,7 +134,7 @@ mod tests {
     /// Each of `threads` threads adds one under the lock, `rounds` times. Between reading and writing it calls `hold`
     /// with the number of the round.
     fn count(threads: usize, rounds: usize, hold: impl Fn(usize) + Sync) -> usize {
-        let counter = ShortLock::new(0);
+        let counter = ShortLockWithLine::new(0);
         let start = Barrier::new(threads);
         thread::scope(|scope| {
             for _ in 0..threads {
