@@ -96,6 +96,8 @@ pub mod coming_from;
 pub mod conformance;
 mod durable;
 mod error;
+#[cfg(feature = "postgres")]
+mod finish;
 mod handler;
 mod id;
 mod kind;
@@ -103,6 +105,8 @@ mod memory;
 mod missed;
 mod outcome;
 mod plan;
+#[cfg(feature = "postgres")]
+mod postgres;
 pub mod promises;
 #[cfg(feature = "redb")]
 mod redb;
@@ -126,11 +130,16 @@ pub use kind::Kind;
 pub use memory::MemoryStore;
 pub use missed::{Missed, MissedError};
 pub use outcome::{Cancelled, Moved};
+#[cfg(feature = "postgres")]
+pub use postgres::{PostgresError, PostgresOptions, PostgresStore};
 #[cfg(feature = "redb")]
 pub use redb::{RedbError, RedbOptions, RedbStore};
 pub use runner::Stopped;
 pub use save::Saving;
 pub use stats::Stats;
+/// The client of `PostgresStore`, whose transactions timers are saved in.
+#[cfg(feature = "postgres")]
+pub use tokio_postgres;
 
 /// The README's program compiles.
 #[cfg(all(doctest, feature = "redb"))]

@@ -76,6 +76,10 @@ impl Runner {
 
     /// This is stored, by whomever.
     pub(super) fn saved(&mut self, near: Near) {
+        // Another instance's is found by that.
+        if !self.store.is_mine(self.owner, near) {
+            return;
+        }
         if self.window.saved(near) && self.may_begin() {
             self.arm(near);
         }

@@ -1,5 +1,6 @@
 //! What becomes of a timer when its handler has ended.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -144,6 +145,8 @@ impl Runner {
             Settled::Done(next) => next,
             // It may have been settled by a call of which the answer was lost.
             Settled::Lost if was_unsure => follows(&ended),
+            // Or by its handler.
+            Settled::Lost if attempt.is_finished.load(Ordering::Acquire) => follows(&ended),
             Settled::Lost => {
                 self.shared.stats().fenced += 1;
                 if let Some(take) = took {

@@ -22,7 +22,7 @@ fn in_millis(duration: Duration) -> i64 {
 
 impl Runner {
     /// How many timers are in memory that have not begun.
-    fn near(&self) -> usize {
+    pub(super) fn near(&self) -> usize {
         self.keys.len() + self.ready.len()
     }
 
@@ -38,7 +38,13 @@ impl Runner {
     pub(super) fn load(&mut self) {
         let now = self.times.wall();
         let is_time = self.is_in_doubt || self.next_load().is_some_and(|at| at <= now.as_millisecond());
-        if self.loading.is_some() || !is_time {
+        if self.loading.is_some() {
+            return;
+        }
+        if !is_time {
+            if let Some(ask) = self.scan(now.as_millisecond()) {
+                self.ask_for(ask);
+            }
             return;
         }
         self.is_in_doubt = false;
@@ -47,10 +53,15 @@ impl Runner {
         let after = self.window.begin_load();
         let limit = self.settings.window - self.near().min(self.settings.window / 2);
         let ask = Ask { after, until, limit, kinds: self.kinds.clone() };
-        self.loading = Some(self.store.clone().load(self.owner, ask));
+        self.ask_for(ask);
     }
 
-    pub(super) fn loaded(&mut self, answer: Result<Loaded, Error>) {
+    fn ask_for(&mut self, ask: Ask) {
+        let until = ask.until.as_millisecond();
+        self.loading = Some((until, self.store.clone().load(self.owner, ask)));
+    }
+
+    pub(super) fn loaded(&mut self, until_ms: i64, answer: Result<Loaded, Error>) {
         match answer {
             Err(error) => {
                 self.window.load_failed();
@@ -67,9 +78,11 @@ impl Runner {
                     stats.loads += 1;
                     stats.loaded += loaded.timers.len() as u64;
                 }
+                let (end, before) = (loaded.end, self.near());
                 let to_arm = self.window.loaded(loaded);
                 if self.may_begin() {
                     to_arm.into_iter().for_each(|near| self.arm(near));
+                    self.scanned(end, until_ms, self.near() - before);
                     self.shrink();
                 }
             }
@@ -117,7 +130,7 @@ impl Runner {
     }
 
     /// Compares the clocks; if one was set, all that waits is armed anew.
-    fn look_at_the_clock(&mut self) {
+    pub(super) fn look_at_the_clock(&mut self) {
         if !self.times.was_set() {
             return;
         }
@@ -143,13 +156,22 @@ impl Runner {
             // Nothing is asked of the store before that.
             next = if waits { until } else { next.max(until) };
         }
+        if let Some(at) = self.next_renewal() {
+            next = next.min(at);
+        }
         if self.look.deadline() != next {
             std::pin::Pin::new(&mut self.look).reset(next);
         }
     }
 
-    /// Another owner has followed.
+    /// Another owner has followed, or others have its timers.
     pub(super) fn lose(&mut self) {
+        if !self.doubts() {
+            self.lose_for_good();
+        }
+    }
+
+    pub(super) fn lose_for_good(&mut self) {
         self.lost.send_replace(true);
         self.armed.clear();
         self.keys.clear();

@@ -5,6 +5,7 @@ mod command;
 mod ends;
 mod live;
 mod load;
+mod share;
 mod start;
 mod stop;
 mod times;
@@ -27,6 +28,7 @@ use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Own
 use crate::window::Window;
 pub(crate) use command::{Command, Outcome, TakeBack, TookBack};
 use live::Live;
+use share::Share;
 pub use stop::Stopped;
 use stop::Stopping;
 use times::Times;
@@ -40,6 +42,7 @@ pub(crate) struct Settings {
     pub(crate) horizon: Duration,
     pub(crate) window: usize,
     pub(crate) concurrency: usize,
+    pub(crate) lease: Duration,
 }
 
 pub(crate) struct Runner {
@@ -71,10 +74,13 @@ pub(crate) struct Runner {
     unsure: HashSet<TimerId>,
     /// A result was refused: it has to be found out whether another owner has followed.
     is_in_doubt: bool,
-    loading: Option<Answered<Loaded>>,
+    /// Up to when, and the answer.
+    loading: Option<(i64, Answered<Loaded>)>,
     beginning: Option<(Vec<Near>, tokio::time::Instant, Answered<Vec<Begun>>)>,
     settling: Option<(Vec<Ended>, Answered<Vec<Settled>>)>,
     times: Times,
+    /// Of a store that several instances share.
+    share: Option<Share>,
     /// Wakes this task for the next load, and for a look at the clock.
     look: Sleep,
     /// After a failure of the store: when it is asked again, and how many failures there were in a row.
@@ -96,7 +102,8 @@ impl Runner {
         (sender, commands): (mpsc::UnboundedSender<Command>, mpsc::UnboundedReceiver<Command>),
     ) -> Self {
         let kinds = Arc::new(handlers.keys().map(ToString::to_string).collect());
-        let times = Times::new(Arc::clone(&shared.clock));
+        let times = Times::new(Arc::clone(&shared));
+        let share = store.is_shared().then(Share::new);
         Self {
             shared,
             store,
@@ -121,6 +128,7 @@ impl Runner {
             beginning: None,
             settling: None,
             times,
+            share,
             look: wheel.sleep(Duration::ZERO),
             pause: None,
             lost: watch::Sender::new(false),
@@ -145,6 +153,7 @@ impl Runner {
     /// Begins all that can be begun now.
     fn step(&mut self) {
         self.look_now_and_then();
+        self.renew();
         if self.is_paused() {
             self.sleep_until_next();
             return;
@@ -169,7 +178,7 @@ impl Runner {
     /// Takes in all that has happened; pending if nothing has.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut has_happened = self.poll_commands(cx) | self.poll_store(cx) | self.poll_wheel(cx);
-        has_happened |= self.poll_stop(cx);
+        has_happened |= self.poll_share(cx) | self.poll_stop(cx);
         match self.look.poll_try_wait(cx) {
             Poll::Ready(Ok(())) => has_happened = true,
             Poll::Ready(Err(_)) if !self.has_wheel_ended => {
@@ -197,11 +206,12 @@ impl Runner {
 
     fn poll_store(&mut self, cx: &mut Context<'_>) -> bool {
         let mut has_happened = false;
-        if let Some(loading) = &mut self.loading
+        if let Some((until, loading)) = &mut self.loading
             && let Poll::Ready(answer) = loading.as_mut().poll(cx)
         {
+            let until = *until;
             self.loading = None;
-            self.loaded(answer);
+            self.loaded(until, answer);
             has_happened = true;
         }
         if let Some((_, _, beginning)) = &mut self.beginning

@@ -32,6 +32,12 @@ impl Runner {
             late,
             epoch: self.owner.epoch,
             lost: Lost(self.lost.subscribe()),
+            #[cfg(feature = "postgres")]
+            within: crate::handler::Within {
+                timer: attempt.timer,
+                series: attempt.series.as_deref().cloned(),
+                is_finished: std::sync::Arc::clone(&attempt.is_finished),
+            },
         };
         let handler = attempt.handler.clone();
         let mut teller = Teller { id, sender: self.sender.clone(), has_told: false };
