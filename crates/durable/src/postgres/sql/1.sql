@@ -166,7 +166,7 @@ create function timingwheel.renew(
     p_epoch bigint, p_lease_ms bigint,
     out alive boolean, out now_us bigint, out shards smallint[], out others_ms bigint, out taken int,
     out first_due bigint
-) language plpgsql set enable_seqscan = off as $$
+) language plpgsql set jit = off set enable_seqscan = off as $$
 begin
     taken := 0;
     update timingwheel.instances set expires_at = clock_timestamp() + p_lease_ms * interval '1 millisecond'
@@ -201,7 +201,7 @@ end $$;
 
 -- What the instance has begun is stored again, and its shards are the others'.
 create function timingwheel.leave(p_epoch bigint) returns bigint
-language plpgsql set enable_seqscan = off as $$
+language plpgsql set jit = off set enable_seqscan = off as $$
 declare
     v_until bigint := (extract(epoch from clock_timestamp()) * 1000)::bigint + 60000;
     v_ended bigint;
@@ -248,7 +248,7 @@ $$;
 create function timingwheel.save_one(
     p_due bigint, p_number bigint, p_kind text, p_payload bytea, p_key text, p_series text, p_replaces boolean,
     out answer int, out due bigint, out first bigint, out num bigint
-) language plpgsql set enable_seqscan = off as $$
+) language plpgsql set jit = off set enable_seqscan = off as $$
 declare
     v_old timingwheel.timers;
 begin
@@ -301,7 +301,7 @@ end $$;
 create function timingwheel.load(
     p_epoch bigint, p_after_due bigint, p_after_number bigint, p_until bigint, p_limit bigint, p_kinds text[]
 ) returns table (shard smallint, due_ms bigint, number bigint, first_ms bigint, wanted boolean, ahead boolean)
-language plpgsql stable set enable_seqscan = off set enable_sort = off set enable_bitmapscan = off as $$
+language plpgsql stable set jit = off set enable_seqscan = off set enable_sort = off set enable_bitmapscan = off as $$
 #variable_conflict use_column
 declare
     v_alive bigint[] := array(select epoch from timingwheel.instances);
@@ -339,7 +339,7 @@ create function timingwheel.begin_timers(
     n bigint, kind text, payload bytea, key text, series text, attempts int, failed int[], errors text[],
     ending boolean
 )
-language plpgsql set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 #variable_conflict use_column
 declare
     v_shards smallint[] := array(select distinct (number & 63)::smallint from unnest(p_numbers) as number);
@@ -375,7 +375,7 @@ end $$;
 create function timingwheel.why_not(
     p_epoch bigint, p_dues bigint[], p_numbers bigint[], p_firsts bigint[], p_kinds text[],
     out alive boolean, out locked bigint
-) language plpgsql set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+) language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 begin
     alive := exists (select from timingwheel.instances where epoch = p_epoch);
     locked := (
@@ -392,7 +392,7 @@ end $$;
 create function timingwheel.settle_done(
     p_epoch bigint, p_dues bigint[], p_numbers bigint[], p_firsts bigint[], p_attempts int[]
 ) returns setof bigint
-language plpgsql set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 #variable_conflict use_column
 begin
     if not exists (select from timingwheel.instances where epoch = p_epoch) then
@@ -413,7 +413,7 @@ create function timingwheel.settle_one(
     p_epoch bigint, p_due bigint, p_number bigint, p_first bigint, p_attempt int, p_end int, p_again bigint,
     p_error text, p_counts boolean, p_next bigint, p_series text, p_planned text,
     out answer int, out due bigint, out first bigint, out rule text
-) language plpgsql set enable_seqscan = off as $$
+) language plpgsql set jit = off set enable_seqscan = off as $$
 declare
     v_old timingwheel.timers;
     v_shard smallint := (p_number & 63)::smallint;
@@ -484,7 +484,7 @@ end $$;
 create function timingwheel.cancel_one(
     p_first bigint, p_number bigint, p_key text,
     out answer int, out due bigint, out first bigint, out num bigint, out attempt int
-) language plpgsql set enable_seqscan = off as $$
+) language plpgsql set jit = off set enable_seqscan = off as $$
 declare
     v_old timingwheel.timers;
 begin
@@ -510,7 +510,7 @@ end $$;
 
 -- A timer, by its name or its key, wherever it stands, locked.
 create function timingwheel.locked(p_first bigint, p_number bigint, p_key text) returns timingwheel.timers
-language plpgsql set enable_seqscan = off as $$
+language plpgsql set jit = off set enable_seqscan = off as $$
 declare
     v_found timingwheel.timers;
 begin
@@ -530,7 +530,7 @@ end $$;
 create function timingwheel.move_one(
     p_first bigint, p_number bigint, p_key text, p_due bigint,
     out answer int, out was bigint, out first bigint, out num bigint, out attempt int
-) language plpgsql set enable_seqscan = off as $$
+) language plpgsql set jit = off set enable_seqscan = off as $$
 declare
     v_old timingwheel.timers;
 begin
@@ -555,7 +555,7 @@ end $$;
 -- Takes a timer out of those that are put aside. Answers: 0 there is none; 1 stored; 2 deleted; 3 another one has its key.
 create function timingwheel.unbury_one(
     p_first bigint, p_number bigint, p_due bigint, out answer int, out first bigint, out num bigint
-) language plpgsql set enable_seqscan = off as $$
+) language plpgsql set jit = off set enable_seqscan = off as $$
 declare
     v_old timingwheel.buried;
 begin
