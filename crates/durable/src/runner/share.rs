@@ -192,7 +192,7 @@ impl Runner {
         let known = self.shared.offset();
         // What may be an error of the measurement moves nothing.
         let is_beyond_error = (offset - known).abs() > took / 2 + SignedDuration::from_millis(1);
-        if is_beyond_error || self.shared.stats().renewals == 1 {
+        if is_beyond_error {
             self.shared.set_offset(offset);
             self.look_at_the_clock();
         }

@@ -1,6 +1,10 @@
 //! Durable timers on a real PostgreSQL, which the tests start by themselves.
 
+#[path = "../proof/history.rs"]
+mod history;
 mod instances;
+mod proof;
+mod proxy;
 mod server;
 mod store;
 mod support;
