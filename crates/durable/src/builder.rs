@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::backoff::Backoff;
@@ -14,6 +15,7 @@ use crate::durable::{Durable, Inner};
 use crate::error::Error;
 use crate::handler::{Handler, HandlerResult, Handlers, Run};
 use crate::kind::Kind;
+use crate::outside::{Far, Outside};
 use crate::runner::{Runner, Settings};
 use crate::saver::Saver;
 use crate::shared::Shared;
@@ -32,6 +34,7 @@ pub struct Builder {
     twice: Option<&'static str>,
     clock: Option<Arc<dyn Clock>>,
     settings: Settings,
+    outside: Option<Far>,
 }
 
 impl Builder {
@@ -46,6 +49,7 @@ impl Builder {
             twice: None,
             clock: None,
             settings,
+            outside: None,
         }
     }
 
@@ -127,6 +131,16 @@ impl Builder {
         self
     }
 
+    /// Hands far timers to a [scheduler outside](Outside), and waits for its call back instead of the time of the next one.
+    ///
+    /// A call back that was lost is found by a scan: the store is looked through for what is near once in `scan`, so a timer
+    /// is late by that at the most. Timers that were stored before are found by the scan too, unless the scheduler still has
+    /// them.
+    pub fn outside(mut self, outside: impl Outside, scan: Duration) -> Self {
+        self.outside = Some(Far::new(Arc::new(outside), scan));
+        self
+    }
+
     /// Another clock than the [system's](SystemClock).
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Arc::new(clock));
@@ -142,7 +156,7 @@ impl Builder {
     /// # Panics
     /// If it is not called within a tokio runtime.
     pub async fn start(self) -> Result<Durable, Error> {
-        let Self { wheel, store, mut handlers, backoffs, twice, clock, settings } = self;
+        let Self { wheel, store, mut handlers, backoffs, twice, clock, settings, outside } = self;
         if let Some(kind) = twice {
             return Err(Error::Setting(format!("a kind must have one handler, got two for {kind:?}")));
         }
@@ -169,6 +183,7 @@ impl Builder {
         let clock = clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let owner = store.clone().join(settings.lease).await?;
         let shared = Arc::new(Shared::new(clock));
+        shared.events.begins(wheel.name(), owner.epoch);
         let (runner, commands) = mpsc::unbounded_channel();
         let (saves, to_save) = mpsc::unbounded_channel();
         let saver =
@@ -181,10 +196,12 @@ impl Builder {
             owner,
             handlers,
             settings,
+            outside,
             (runner.clone(), commands),
         );
         tokio::spawn(task.run());
-        Ok(Durable(Arc::new(Inner { wheel, shared, store, owner, saves, runner, unique: AtomicU64::new(0) })))
+        let (unique, runtime) = (AtomicU64::new(0), Handle::current());
+        Ok(Durable(Arc::new(Inner { wheel, shared, store, owner, saves, runner, unique, runtime })))
     }
 }
 

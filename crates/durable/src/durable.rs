@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use timingwheel::TimingWheel;
 use timingwheel_calendar::Plan;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::builder::Builder;
@@ -15,12 +16,14 @@ use crate::error::Error;
 use crate::id::TimerId;
 use crate::kind::Kind;
 use crate::outcome::{Cancelled, Moved};
-use crate::runner::{Command, Stopped, TakeBack, TookBack};
+use crate::runner::{Command, GRACE, Stopped, TakeBack, TookBack};
 use crate::save::Saving;
 use crate::saver::{Save, ToSave};
 use crate::shared::Shared;
 use crate::stats::Stats;
-use crate::store::{Counts, End, ErasedStore, Move, Owner, Page, Removal, Store, Stored, Taken, Which};
+use crate::store::{
+    Answered, Counts, End, ErasedStore, Move, Near, Owner, Page, Removal, Store, Stored, Taken, Which,
+};
 
 /// Timers that outlive the process: saved in a store, handed to handlers when they are due.
 ///
@@ -80,6 +83,7 @@ pub(crate) struct Inner {
     pub(crate) saves: mpsc::UnboundedSender<ToSave>,
     pub(crate) runner: mpsc::UnboundedSender<Command>,
     pub(crate) unique: AtomicU64,
+    pub(crate) runtime: Handle,
 }
 
 /// The last handle goes.
@@ -152,11 +156,13 @@ impl Durable {
     /// If this is dropped before it is ready, the timer may be removed or not.
     ///
     /// # Errors
-    /// [`Error::Store`], after which the timer is removed or not; [`Error::Stopped`].
+    /// [`Error::Store`], after which the timer is removed or not; [`Error::Stopped`]; [`Error::Lost`].
     pub async fn cancel(&self, which: impl Into<Which>) -> Result<Cancelled, Error> {
+        self.check()?;
         let which = which.into();
+        let _cancelling = self.0.shared.cancelling();
+        let mut unknown = None;
         loop {
-            self.check()?;
             let removal = self.0.store.clone().cancel(vec![which.clone()]).await?.pop();
             match removal.unwrap_or(Removal::NotFound) {
                 Removal::NotFound => return Ok(Cancelled::NotFound),
@@ -168,6 +174,10 @@ impl Durable {
                     TookBack::Yes => return Ok(Cancelled::Removed),
                     TookBack::Runs => return Ok(Cancelled::Running(attempt)),
                     TookBack::AskAgain => {}
+                    TookBack::Unknown if unknown == Some((id, attempt)) => {
+                        return Ok(Cancelled::Running(attempt));
+                    }
+                    TookBack::Unknown => unknown = Some((id, attempt)),
                 },
             }
         }
@@ -181,23 +191,30 @@ impl Durable {
     /// If this is dropped before it is ready, the timer may be moved or not.
     ///
     /// # Errors
-    /// [`Error::Store`], after which the timer is moved or not; [`Error::Stopped`].
+    /// [`Error::Store`], after which the timer is moved or not; [`Error::Stopped`]; [`Error::Lost`].
     pub async fn reschedule(&self, which: impl Into<Which>, due: Timestamp) -> Result<Moved, Error> {
         let which = which.into();
+        let mut unknown = None;
         loop {
             self.check()?;
-            match self.0.store.clone().reschedule(which.clone(), due).await? {
+            let moving = self.0.store.clone().reschedule(which.clone(), due);
+            let moved = |moved: &Move| match moved {
+                Move::Moved { to, .. } => Some(*to),
+                Move::Running(..) | Move::NotFound => None,
+            };
+            match self.tell_of(moving, moved).await? {
                 Move::NotFound => return Ok(Moved::NotFound),
-                Move::Moved { from: _, to } => {
-                    drop(self.0.runner.send(Command::Saved(vec![to])));
-                    return Ok(Moved::Moved(to.id()));
-                }
+                Move::Moved { from: _, to } => return Ok(Moved::Moved(to.id())),
                 Move::Running(id, attempt) => {
                     let end = End::Again { due, error: None, counts: false };
                     match self.take_back(id, end).await {
                         TookBack::Yes => return Ok(Moved::Moved(id)),
                         TookBack::Runs => return Ok(Moved::Running(attempt)),
                         TookBack::AskAgain => {}
+                        TookBack::Unknown if unknown == Some((id, attempt)) => {
+                            return Ok(Moved::Running(attempt));
+                        }
+                        TookBack::Unknown => unknown = Some((id, attempt)),
                     }
                 }
             }
@@ -207,8 +224,34 @@ impl Durable {
     async fn take_back(&self, id: TimerId, end: End) -> TookBack {
         let (reply, told) = oneshot::channel();
         drop(self.0.runner.send(Command::TakeBack(id, TakeBack { end, reply })));
-        // A runner that has gone has called the handler, or left the timer to the next owner: it has begun.
-        told.await.unwrap_or(TookBack::Runs)
+        // A runner that has gone has left to the store what it knew.
+        told.await.unwrap_or(TookBack::Unknown)
+    }
+
+    /// What a call of the store has stored, the runner has to hear of. So the call is a task of its own: a caller that is
+    /// dropped does not take the notice with it.
+    async fn tell_of<T: Send + 'static>(
+        &self,
+        call: Answered<T>,
+        stored: impl FnOnce(&T) -> Option<Near> + Send + 'static,
+    ) -> Result<T, Error> {
+        let runner = self.0.runner.clone();
+        let task = self.0.runtime.spawn(async move {
+            let answer = call.await;
+            let command = match &answer {
+                Ok(answer) => stored(answer).map(|near| Command::Saved(vec![near])),
+                Err(_) => Some(Command::LookAnew),
+            };
+            // A runner that has stopped arms nothing.
+            command.map(|command| runner.send(command));
+            answer
+        });
+        match task.await {
+            Ok(answer) => answer,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            // With the runtime.
+            Err(_) => Err(Error::Stopped),
+        }
     }
 
     /// The timers of a page: those that are stored or have begun, in the order in which they are due, or those that are
@@ -231,21 +274,22 @@ impl Durable {
     /// Attempts a buried timer again, now, with all its attempts before it.
     ///
     /// # Errors
-    /// [`Error::Store`], after which it is stored again or not; [`Error::Stopped`].
+    /// [`Error::Store`], after which it is stored again or not; [`Error::Stopped`]; [`Error::Lost`].
     pub async fn revive(&self, id: TimerId) -> Result<Taken, Error> {
         self.check()?;
         let now = self.now();
-        let taken = self.0.store.clone().unbury(vec![id], Some(now)).await?.pop().unwrap_or(Taken::NotFound);
-        if let Taken::Stored(near) = taken {
-            drop(self.0.runner.send(Command::Saved(vec![near])));
-        }
-        Ok(taken)
+        let reviving = self.0.store.clone().unbury(vec![id], Some(now));
+        let stored = |taken: &Vec<Taken>| match taken.last() {
+            Some(Taken::Stored(near)) => Some(*near),
+            _ => None,
+        };
+        Ok(self.tell_of(reviving, stored).await?.pop().unwrap_or(Taken::NotFound))
     }
 
     /// Deletes a buried timer.
     ///
     /// # Errors
-    /// [`Error::Store`], after which it is deleted or not; [`Error::Stopped`].
+    /// [`Error::Store`], after which it is deleted or not; [`Error::Stopped`]; [`Error::Lost`].
     pub async fn delete_buried(&self, id: TimerId) -> Result<Taken, Error> {
         self.check()?;
         Ok(self.0.store.clone().unbury(vec![id], None).await?.pop().unwrap_or(Taken::NotFound))
@@ -279,13 +323,19 @@ impl Durable {
         let stopped = stopped.await.unwrap_or_default();
         let (reply, saved) = oneshot::channel();
         drop(self.0.saves.send(ToSave::Stop(reply)));
-        // Or it has ended before.
-        let _ = saved.await;
+        // Or it has ended before, or the store hangs.
+        let _ = tokio::time::timeout(GRACE, saved).await;
         stopped
     }
 
     fn check(&self) -> Result<(), Error> {
-        if self.0.shared.is_stopped() { Err(Error::Stopped) } else { Ok(()) }
+        if self.0.shared.is_stopped() {
+            Err(Error::Stopped)
+        } else if self.0.shared.is_lost() {
+            Err(Error::Lost)
+        } else {
+            Ok(())
+        }
     }
 
     pub(crate) fn save(&self, save: Save) -> Result<(), Error> {

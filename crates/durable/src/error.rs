@@ -23,6 +23,8 @@ pub enum Error {
     Encode(serde_json::Error),
     /// [`stop`](crate::Durable::stop) was called, the wheel has ended, or the runtime has.
     Stopped,
+    /// Another owner has the store now, and this one does nothing more.
+    Lost,
     /// A rule has no instant that is still to come.
     Never,
     /// A rule cannot be stored, because nothing can be read from its text: its zone has no name.
@@ -45,6 +47,7 @@ impl fmt::Display for Error {
             Self::KeyTaken(id) => write!(f, "the key belongs to the timer {id}"),
             Self::Encode(error) => write!(f, "the payload could not be written as JSON: {error}"),
             Self::Stopped => f.write_str("durable timers were stopped here"),
+            Self::Lost => f.write_str("another owner has the store of timers now"),
             Self::Never => f.write_str("the rule has no instant that is still to come"),
             Self::Rule(rule) => write!(f, "a rule must have a zone with a name, got {rule}"),
             Self::Setting(what) => f.write_str(what),

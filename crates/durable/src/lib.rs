@@ -61,6 +61,7 @@
 //! | watch | [`Durable::stats`] |
 //! | test | [`MemoryStore`], [`SetClock`], tokio's paused clock |
 //! | store timers elsewhere | [`store::Store`], and `conformance!` |
+//! | let something else wake far timers | [`Outside`], [`OutsideStore`], [`Builder::outside`] |
 //! | come from Sidekiq, Celery or `RocketMQ` | [`coming_from`] |
 //!
 //! # What it is not
@@ -74,15 +75,17 @@
 //! | feature | brings |
 //! |---|---|
 //! | `redb`, on by default | `RedbStore`, the store in a file. It takes Rust 1.90 |
+//! | `metrics` | `metrics`: the statistics for whatever exporter of the crate `metrics` a program has |
+//! | `tracing` | events under the target `timingwheel_durable`: a timer is buried, an attempt is made again, the store fails (at most once a second), a clock was set, another owner has followed, begin and end |
 //! | `conformance` | `conformance!`, which tests stores of your own |
 
 // Imports go one way, from the top down.
 //
 // | file | what it has |
 // |---|---|
-// | `durable`, `builder`, `save`, `outcome` | what users call, and what they are answered |
+// | `durable`, `builder`, `save`, `outcome`, `metrics`, `outside_store` | what users call, and what they are answered |
 // | `runner`, `saver` | the two tasks, and `shared`, what they share with the handle |
-// | `handler`, `backoff`, `stats`, `clock` | what the runner needs |
+// | `handler`, `backoff`, `stats`, `clock`, `events`, `outside` | what the runner needs |
 // | `window`, `plan` | pure: what is in memory, and when a series is due next |
 // | `memory`, `redb`, `conformance` | stores, and what tests them |
 // | `tables` | pure: what each call of a store means, over six ordered maps |
@@ -96,14 +99,19 @@ pub mod coming_from;
 pub mod conformance;
 mod durable;
 mod error;
+mod events;
 #[cfg(feature = "postgres")]
 mod finish;
 mod handler;
 mod id;
 mod kind;
 mod memory;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 mod missed;
 mod outcome;
+mod outside;
+mod outside_store;
 mod plan;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -130,6 +138,8 @@ pub use kind::Kind;
 pub use memory::MemoryStore;
 pub use missed::{Missed, MissedError};
 pub use outcome::{Cancelled, Moved};
+pub use outside::{CallBack, Outside};
+pub use outside_store::OutsideStore;
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresError, PostgresOptions, PostgresStore};
 #[cfg(feature = "redb")]

@@ -43,6 +43,18 @@ pub(crate) fn occurs(series: &Series, scheduled: Timestamp, now: Timestamp) -> D
     }
 }
 
+/// How a series stands whose occurrence runs again, as its process ended in the middle of it: that is one of those that
+/// may still run, if it was missed before.
+pub(crate) fn occurs_again(series: &Series, scheduled: Timestamp) -> Series {
+    let mut series = series.clone();
+    if let Some((until, left)) = &mut series.catching_up
+        && scheduled.as_millisecond() <= *until
+    {
+        *left = left.saturating_sub(1);
+    }
+    series
+}
+
 /// The occurrence after this one, which has run or was skipped. `None` if the series is over.
 ///
 /// # Errors
@@ -169,6 +181,18 @@ mod tests {
         let series = Series::new("cron 0 9 * * * in UTC".into(), Missed::once());
         let next = next(&series, at("05T09:00:00"), at("03T00:00:00")).unwrap().unwrap();
         assert_eq!(next.due, at("06T09:00:00"));
+    }
+
+    #[test]
+    fn a_missed_run_whose_process_ends_in_the_middle_of_it_is_one_of_those_that_may_run() {
+        let mut series = Series::new("cron 0 9 * * * in UTC".into(), Missed::each(2));
+        let now = at("09T00:00:00");
+        let again = |series: &Series| occurs_again(series, at("02T09:00:00"));
+        assert_eq!(again(&series), series, "it was on time, as far as is known");
+        series.catching_up = Some((now.as_millisecond(), 2));
+        series = again(&again(&again(&series)));
+        assert_eq!(series.catching_up, Some((now.as_millisecond(), 0)), "however often");
+        assert_eq!(next(&series, at("02T09:00:00"), now).unwrap().unwrap().due, at("09T09:00:00"));
     }
 
     #[test]

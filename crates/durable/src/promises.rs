@@ -1,6 +1,6 @@
 //! What you may rely on, and the tests of it.
 //!
-//! Each promise was seen to fail by a change of the code that is wrong on purpose: `tests/mutants.md` lists these.
+//! `tests/mutants.md` lists changes of the code that are wrong on purpose, and which of these tests each makes fail.
 //!
 //! # None lost
 //!
@@ -15,7 +15,10 @@
 //! - `tests/proof/disk.rs`: `a_full_disk_refuses_saves_loses_nothing_and_goes_on_when_there_is_room`,
 //!   `a_file_that_cannot_be_written_any_more_answers_no_save`
 //! - `tests/proof/races.rs`: `a_save_during_a_load_is_armed_at_once_wherever_it_is_due`,
-//!   `two_moves_to_and_fro_lose_nothing_in_any_order`
+//!   `two_moves_to_and_fro_lose_nothing_in_any_order`, `a_move_between_two_attempts_loses_nothing_in_any_order`
+//! - `tests/proof/unheard.rs`: `a_move_a_save_and_a_revival_whose_answers_are_lost_are_armed_all_the_same`,
+//!   `a_move_whose_caller_has_gone_is_armed_all_the_same`, `what_may_have_begun_is_not_left_to_a_later_load`,
+//!   `a_run_that_ends_after_its_wheel_is_stored_also_if_the_store_fails_at_first`
 //! - `src/window.rs`: `in_random_orders_of_saves_removals_loads_and_notices_none_is_missed_up_to_the_end`
 //! - `tests/runner/handlers.rs`: `what_was_due_while_nobody_was_there_is_due_at_the_start_in_order`
 //!
@@ -38,7 +41,12 @@
 //!   `a_cancel_is_answered_right_in_all_orders_where_begin_comes_ahead_of_time`,
 //!   `a_move_is_answered_right_in_all_orders_and_the_timer_comes_once_at_its_last_time`,
 //!   `a_move_is_answered_right_in_all_orders_where_begin_comes_ahead_of_time`,
-//!   `two_cancels_are_answered_removed_once_at_the_most`
+//!   `two_cancels_are_answered_removed_once_at_the_most`, `two_moves_of_what_may_wait_are_both_answered_right`,
+//!   `a_cancel_and_a_move_of_what_may_wait_are_both_answered_right`
+//! - `tests/proof/redb_races.rs`: `random_cancels_and_moves_on_a_file_are_answered_right`
+//! - `tests/proof/unheard.rs`: `a_cancel_after_a_begin_whose_answer_was_lost_removes_the_timer`,
+//!   `a_cancel_is_not_answered_removed_where_another_owner_has_followed_meanwhile`,
+//!   `a_move_whose_timer_was_taken_back_moves_it_although_the_answer_was_lost`
 //! - `tests/runner/moves.rs`: `a_cancel_wins_until_the_handler_is_called`,
 //!   `nothing_follows_what_was_cancelled_while_it_ran`
 //!
@@ -61,22 +69,35 @@
 //! - `tests/runner/series.rs`: `a_series_goes_on_over_restarts_without_a_hole_and_without_a_double`,
 //!   `after_an_outage_missed_runs_follow_the_policy`, `another_rule_takes_over_also_while_a_run_goes_on`,
 //!   `an_occurrence_that_fails_is_made_again_and_the_series_goes_on_over_what_is_buried`
+//! - `tests/runner/stops.rs`:
+//!   `after_a_month_off_all_comes_in_order_within_bounds_and_series_by_their_policies`
+//! - `tests/runner/series.rs`: `missed_runs_have_their_bound_also_where_each_first_attempt_fails`,
+//!   `a_series_that_gets_another_rule_during_its_last_run_goes_on_by_that`
 //! - `src/plan.rs`: `missed_runs_follow_their_policy`, `a_clock_that_is_set_back_plans_no_instant_again`,
 //!   `a_rule_by_the_second_that_was_missed_for_a_year_passes_it_at_once`
 //! - `tests/proof/kills.rs`: `after_kills_at_random_moments_none_is_lost_early_removed_or_doubled`
 //!
 //! # What is far takes no memory, and wakes nobody
 //!
+//! - `tests/redb_far.rs`: `however_many_are_far_none_is_loaded_and_what_is_near_is`
 //! - `tests/runner/windows.rs`: `no_more_is_in_memory_than_the_window_and_all_fire_at_their_time`,
 //!   `what_is_saved_among_what_is_near_does_not_fill_the_memory_either`,
 //!   `a_far_timer_wakes_nobody_but_for_a_look_at_the_clock_every_five_minutes`
+//!
+//! # A scheduler outside may fail
+//!
+//! What it does not call back about is found by the scan, and nothing runs before its time or twice because of it.
+//!
+//! - `tests/runner/outside.rs`: `what_is_far_is_handed_over_and_called_back_without_a_look_at_the_store`,
+//!   `a_call_back_that_is_lost_is_found_by_the_scan`, `call_backs_may_come_early_twice_and_for_what_is_gone`
 //!
 //! # A stop accounts for everything
 //!
 //! - `tests/runner/stops.rs`: `a_stop_waits_for_what_runs_and_begins_nothing_more`,
 //!   `a_stop_gives_back_what_is_not_done_at_its_limit_and_the_attempt_counts`,
-//!   `without_a_handle_what_runs_ends_and_nothing_more_begins`, `the_end_of_the_wheel_is_a_stop`
+//!   `a_stop_under_load_leaves_nothing_begun_and_loses_nothing`, `without_a_handle_what_runs_ends_and_nothing_more_begins`, `the_end_of_the_wheel_is_a_stop`
 //! - `tests/proof/failures.rs`: `a_stop_comes_to_an_end_also_where_the_store_fails`
+//! - `tests/proof/unheard.rs`: `a_stop_comes_to_an_end_also_where_the_store_hangs`
 //! - `tests/redb_file.rs`: `after_stop_the_file_is_free_at_once`
 //!
 //! # Unknown kinds are left alone, and what cannot be read is kept

@@ -68,7 +68,7 @@ impl<'a> Saving<'a> {
     /// If this is dropped before it is ready, the timer may be stored or not. With a key it can be saved again.
     ///
     /// # Errors
-    /// [`Error::KeyTaken`], [`Error::Encode`], [`Error::Stopped`]; [`Error::Never`] and [`Error::Rule`] of a series;
+    /// [`Error::KeyTaken`], [`Error::Encode`], [`Error::Stopped`], [`Error::Lost`]; [`Error::Never`] and [`Error::Rule`] of a series;
     /// [`Error::Store`], after which the timer is stored or not.
     pub async fn save(self) -> Result<TimerId, Error> {
         let Self { durable, mut due, kind, payload, key, plan, replaces } = self;

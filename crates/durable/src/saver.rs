@@ -84,8 +84,15 @@ impl Saver {
                     nears.push(Near::from(id));
                     Ok(id)
                 }
-                Saved::Kept(id) | Saved::Updated(id) => Ok(id),
-                Saved::KeyTaken(id) => Err(Error::KeyTaken(id)),
+                Saved::Kept(old) | Saved::Updated(old) => {
+                    // The call that stored it may have failed after that. What is armed already costs nothing.
+                    nears.push(Near::from(old));
+                    Ok(old)
+                }
+                Saved::KeyTaken(old) => {
+                    nears.push(Near::from(old));
+                    Err(Error::KeyTaken(old))
+                }
             });
             count += u64::from(told.last().is_some_and(Result::is_ok));
         }
@@ -106,6 +113,8 @@ impl Saver {
         let text: Arc<str> = error.to_string().into();
         let is_transient = matches!(error, Error::Store { is_transient: true, .. });
         self.shared.failed(error);
+        // They may be stored all the same.
+        drop(self.runner.send(Command::LookAnew));
         for reply in replies {
             let error = Error::Store { source: Box::new(Together(Arc::clone(&text))), is_transient };
             drop(reply.send(Err(error)));

@@ -107,11 +107,19 @@ impl Window {
         // Whatever was known before is so still.
     }
 
+    /// The next load begins where the first one did: something may be stored that nobody could tell of. What is armed may
+    /// stay so; what is armed twice is found gone. Not during a load.
+    pub(crate) fn look_anew(&mut self) {
+        debug_assert!(self.load.is_none());
+        self.end = Place::FIRST;
+        self.next_due = Some(i64::MIN);
+    }
+
     /// Brings the end back to this place; what is beyond it is armed no more. Not during a load, which goes on from the
     /// old end.
     pub(crate) fn shrink(&mut self, end: Place, first_beyond: i64) {
-        debug_assert!(self.load.is_none() && end <= self.end);
-        self.end = end;
+        debug_assert!(self.load.is_none());
+        self.end = self.end.min(end);
         self.expect(first_beyond);
     }
 

@@ -1,11 +1,13 @@
 //! What timers cost that are far away.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel_durable::{Durable, MemoryStore, RedbStore};
+use timingwheel_durable::store::{Ask, Store};
+use timingwheel_durable::{Durable, Kind, MemoryStore, Place, RedbStore};
 
-use crate::rig::{Called, Files, ahead, fill, runtime, work};
+use crate::rig::{Called, Files, Work, ahead, fill, median, millis, runtime, work};
 use crate::{Row, Scale};
 
 /// What the process has of the machine's memory, in bytes, without what files are mapped or cached by the system.
@@ -36,6 +38,40 @@ pub(crate) fn memory(scale: Scale) -> Row {
         other: String::new(),
         ratio: None,
         target: "0 B",
+    }
+}
+
+/// The load of the first ten thousand, where a tenth of all is stored, and where all is.
+pub(crate) fn load(scale: Scale) -> Row {
+    let mut files = Files::new();
+    let path = files.next();
+    let times = runtime().block_on(async {
+        let store = RedbStore::open(path).expect("a store");
+        let owner = store.join(Duration::from_secs(30)).await.expect("an owner");
+        let kinds = Arc::new(std::collections::BTreeSet::from([Work::KIND.to_owned()]));
+        let ask = Ask { after: Place::FIRST, until: ahead(40 * 86_400), limit: scale.far.min(10_000), kinds };
+        let mut times = [0.0; 2];
+        for (time, (count, days)) in
+            times.iter_mut().zip([(scale.far / 10, 10), (scale.far - scale.far / 10, 20)])
+        {
+            fill(&store, count, ahead(days * 86_400)).await;
+            let mut took = Vec::new();
+            for _ in 0..scale.pairs.max(3) {
+                let begin = std::time::Instant::now();
+                let loaded = store.load(owner, ask.clone()).await.expect("a load");
+                took.push(begin.elapsed().as_secs_f64());
+                assert_eq!(loaded.timers.len(), ask.limit.min(scale.far / 10));
+            }
+            *time = median(took);
+        }
+        times
+    });
+    Row {
+        name: "load where ten times as many are stored",
+        ours: millis(times[1]),
+        other: millis(times[0]),
+        ratio: Some(times[1] / times[0]),
+        target: "<= 1.2",
     }
 }
 

@@ -39,7 +39,7 @@ const WHOLE: Scale = Scale {
     alone: 60,
     late: (4, 10_000),
     restart: 1_000_000,
-    far: 1_000_000,
+    far: 10_000_000,
 };
 
 const SHORT: Scale =
@@ -60,13 +60,14 @@ fn main() -> ExitCode {
     let wanted = arguments.iter().find(|argument| !argument.starts_with("--"));
     let scale = if is_short { SHORT } else { WHOLE };
     type Measure = fn(Scale) -> Row;
-    let rows: [(&str, Measure); 7] = [
+    let rows: [(&str, Measure); 8] = [
         ("drain", rates::drain),
         ("saves", rates::saves),
         ("alone", rates::alone),
         ("late", late::late),
         ("restart", restart::restart),
         ("memory", far::memory),
+        ("load", far::load),
         ("idle", far::idle),
     ];
     println!(

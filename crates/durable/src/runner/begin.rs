@@ -17,12 +17,13 @@ const BATCH: usize = 10_000;
 impl Runner {
     /// Begins what is ready, as far as there may be more handlers.
     pub(super) fn begin(&mut self) {
-        if self.beginning.is_some() || self.ready.is_empty() || !self.is_good() {
+        if self.beginning.is_some() || !self.may_begin() || !self.is_good() {
             return;
         }
         let room = self.settings.concurrency.saturating_sub(self.live.len()).min(BATCH);
-        let mut nears = Vec::new();
-        while nears.len() < room
+        let mut nears = std::mem::take(&mut self.again);
+        let most = nears.len() + room;
+        while nears.len() < most
             && let Some(near) = self.ready.pop_first()
         {
             // One of which the end is on its way, and that was moved meanwhile; or a notice that came late.
@@ -45,11 +46,15 @@ impl Runner {
         match answer {
             Err(error) => {
                 self.failed(&error);
-                for near in nears {
-                    self.reply(near.id(), TookBack::AskAgain);
-                    if self.may_begin() {
-                        self.ready.insert(near);
+                for near in &nears {
+                    if let Some(Live::Beginning(takes)) = self.live.get_mut(&near.id()) {
+                        // The store may answer them, or fail.
+                        takes.drain(..).for_each(|take| take.tell(TookBack::AskAgain));
                     }
+                }
+                self.again = nears;
+                if !self.may_begin() {
+                    self.forget_what_may_have_begun();
                 }
             }
             Ok(answers) => {
@@ -106,8 +111,16 @@ impl Runner {
         if self.stopping.is_some() {
             return self.give_back(attempt);
         }
-        match self.times.instant(near.due_ms) {
+        self.wait(stored, attempt);
+    }
+
+    /// Until its time, if that is not here yet.
+    fn wait(&mut self, stored: Box<Stored>, attempt: Attempt) {
+        let id = attempt.timer.id();
+        match self.times.instant(stored.timer.due_ms) {
             None => self.come_up(stored, attempt),
+            // The wall clock was set back. It would take a handler's place all that time.
+            Some(at) if self.times.is_far(at) => self.give_back(attempt),
             Some(at) => {
                 let key = self.waits.insert_at(id, at);
                 self.live.insert(id, Live::Waiting { stored, key });
@@ -130,12 +143,9 @@ impl Runner {
     /// The time of one that has begun may have come.
     pub(super) fn waited(&mut self, id: TimerId) {
         let Some(Live::Waiting { stored, key: _ }) = self.live.remove(&id) else { return };
-        // The wall clock may have been set back meanwhile.
-        if let Some(at) = self.times.instant(stored.timer.due_ms) {
-            let key = self.waits.insert_at(id, at);
-            self.live.insert(id, Live::Waiting { stored, key });
-        } else if let Some(attempt) = self.attempt(&stored) {
-            self.come_up(stored, attempt);
+        if let Some(attempt) = self.attempt(&stored) {
+            // The wall clock may have been set back meanwhile.
+            self.wait(stored, attempt);
         }
     }
 
@@ -157,12 +167,15 @@ impl Runner {
             return self.end(attempt, end, None);
         }
         // An attempt that was begun before is made again, however late it is, and so is one that was put off.
-        let is_where_planned = attempt.timer.due() == attempt.timer.id().first_due();
-        if attempt.number == 1
-            && is_where_planned
+        let scheduled = attempt.timer.id().first_due();
+        if attempt.timer.due() == scheduled
             && let Some(series) = attempt.series.take()
         {
-            let due = plan::occurs(&series, attempt.timer.id().first_due(), self.times.wall());
+            let due = if attempt.number == 1 {
+                plan::occurs(&series, scheduled, self.times.wall())
+            } else {
+                Due::Run(plan::occurs_again(&series, scheduled))
+            };
             let (Due::Run(series) | Due::Skip(series)) = &due;
             attempt.series = Some(Box::new(series.clone()));
             if let Due::Skip(_) = due {
@@ -187,16 +200,19 @@ impl Runner {
                     self.give_up(attempt, take);
                 }
             }
-            // Somebody else takes it back: when the store has that, it knows.
-            Some(Live::Ending { attempt, took: took @ Some(_), mut others }) => {
+            // When the store has that end, it knows.
+            Some(Live::Ending { attempt, was_called: false, took, mut others }) => {
                 others.push(take);
-                self.live.insert(id, Live::Ending { attempt, took, others });
+                self.live.insert(id, Live::Ending { attempt, was_called: false, took, others });
             }
-            Some(live) => {
+            Some(live @ (Live::Running { .. } | Live::Ending { .. })) => {
                 self.live.insert(id, live);
                 take.tell(TookBack::Runs);
             }
-            None => take.tell(TookBack::Runs),
+            None => {
+                let is_its_own = matches!(take.end, End::Cancelled) && self.cancelled.remove(&id);
+                take.tell(if is_its_own { TookBack::Yes } else { TookBack::Unknown });
+            }
         }
     }
 
@@ -215,11 +231,28 @@ impl Runner {
         self.end(attempt, end, None);
     }
 
-    /// An attempt has ended, and the store is to be told.
+    /// An attempt has ended without its handler, and the store is to be told.
     pub(super) fn end(&mut self, attempt: Attempt, end: End, took: Option<Box<TakeBack>>) {
-        let series = attempt.series.as_deref().cloned();
+        let (id, series) = (attempt.timer.id(), attempt.series.as_deref().cloned());
         self.ends.push(Ended { timer: attempt.timer, attempt: attempt.number, series, end });
-        self.live.insert(attempt.timer.id(), Live::Ending { attempt, took, others: Vec::new() });
+        let ending = Live::Ending { attempt, was_called: false, took, others: Vec::new() };
+        self.live.insert(id, ending);
+    }
+
+    /// A handler has ended, and the store is to be told.
+    pub(super) fn end_called(&mut self, attempt: Attempt, end: End) {
+        let id = attempt.timer.id();
+        self.end(attempt, end, None);
+        if let Some(Live::Ending { was_called, .. }) = self.live.get_mut(&id) {
+            *was_called = true;
+        }
+    }
+
+    /// What may have begun by a call that failed is found by the next owner, if it has.
+    pub(super) fn forget_what_may_have_begun(&mut self) {
+        for near in std::mem::take(&mut self.again) {
+            self.reply(near.id(), TookBack::AskAgain);
+        }
     }
 
     /// What has begun and not run is nothing of this owner's any more.

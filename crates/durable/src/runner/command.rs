@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::{Runner, Stopped};
-use crate::handler::HandlerResult;
+use crate::handler::Answer;
 use crate::id::TimerId;
 use crate::store::{End, Near};
 
@@ -14,6 +14,10 @@ pub(crate) enum Command {
     Saved(Vec<Near>),
     /// This was cancelled.
     Removed(Near),
+    /// These are near, says a scheduler outside.
+    Near(Vec<Near>),
+    /// Something may be stored that nobody could tell of: the call that would know has failed.
+    LookAnew,
     /// A timer that has begun is to be taken back, if its handler has not been called.
     TakeBack(TimerId, TakeBack),
     /// A handler has ended.
@@ -24,7 +28,7 @@ pub(crate) enum Command {
 
 /// How a handler ended.
 pub(crate) enum Outcome {
-    Answered(HandlerResult),
+    Answered(Result<Answer, String>),
     Panicked(String),
     /// The payload was not what the handler takes.
     Unreadable(String),
@@ -54,6 +58,8 @@ pub(crate) enum TookBack {
     Runs,
     /// Something else has happened to it: the store knows.
     AskAgain,
+    /// Nothing is known of it here. If the store has that very attempt still, its handler was called.
+    Unknown,
 }
 
 impl Runner {
@@ -66,7 +72,15 @@ impl Runner {
             Command::Removed(near) => {
                 self.window.removed(near);
                 self.disarm(near);
+                if let Some(outside) = &mut self.outside {
+                    outside.take_back(vec![near]);
+                }
             }
+            Command::Near(nears) => {
+                nears.into_iter().for_each(|near| self.is_near(near));
+                self.shrink();
+            }
+            Command::LookAnew => self.looks_anew = true,
             Command::TakeBack(id, take) => self.take_back(id, take),
             Command::Ended(id, outcome) => self.ended(id, outcome),
             Command::Stop(Some((limit, reply))) => self.stop(Some((limit, reply))),
@@ -80,8 +94,26 @@ impl Runner {
         if !self.store.is_mine(self.owner, near) {
             return;
         }
-        if self.window.saved(near) && self.may_begin() {
+        let is_near = self.window.saved(near);
+        if !self.may_begin() {
+            return;
+        }
+        if is_near {
             self.arm(near);
+        } else if let Some(outside) = &mut self.outside {
+            outside.is_far(near);
+        }
+    }
+
+    /// Wherever the window ends, and whatever became of it: `begin` tells.
+    fn is_near(&mut self, near: Near) {
+        if !self.may_begin() {
+            return;
+        }
+        if near.due_ms <= self.horizon() {
+            self.arm(near);
+        } else if let Some(outside) = &mut self.outside {
+            outside.is_far(near);
         }
     }
 }

@@ -47,7 +47,10 @@ impl Runner {
         let tries = attempt.handler.backoff.most();
         let end = match outcome {
             Outcome::Answered(Ok(Answer::Done)) => self.done(&attempt),
-            Outcome::Answered(Ok(Answer::Snooze(due))) => End::Again { due, error: None, counts: false },
+            Outcome::Answered(Ok(Answer::Snooze(due))) => {
+                // In the past it is at once: at the instant of an occurrence it would be that again, and missed.
+                End::Again { due: due.max(self.times.wall()), error: None, counts: false }
+            }
             Outcome::Answered(Ok(Answer::Bury(reason))) => self.bury(&attempt, reason),
             Outcome::Answered(Ok(Answer::Retry(after))) => {
                 if attempt.number >= tries {
@@ -57,24 +60,26 @@ impl Runner {
                     End::Again { due: later(self.times.wall(), after), error: None, counts: true }
                 }
             }
-            Outcome::Answered(Err(error)) => self.fail(&attempt, error.to_string()),
+            Outcome::Answered(Err(error)) => self.fail(&attempt, error),
             Outcome::Panicked(message) => {
                 self.shared.stats().panicked += 1;
                 self.fail(&attempt, format!("panicked: {message}"))
             }
             Outcome::Unreadable(error) => self.bury(&attempt, format!("its payload cannot be read: {error}")),
-            // Aborted by `stop`, or with the runtime: it is given back when the owner leaves.
-            Outcome::Dropped => {
+            // Aborted by `stop`: it is given back when the owner leaves.
+            Outcome::Dropped if self.stopping.is_some() => {
                 if let Some(stopping) = &mut self.stopping {
                     stopping.stopped.aborted += 1;
                 }
                 return;
             }
+            // As by a panic whose message panics as it is dropped.
+            Outcome::Dropped => self.fail(&attempt, "its task ended first".to_owned()),
         };
         if let Some(stopping) = &mut self.stopping {
             stopping.stopped.finished += 1;
         }
-        self.end(attempt, end, None);
+        self.end_called(attempt, end);
     }
 
     fn fail(&mut self, attempt: &Attempt, error: String) -> End {
@@ -89,7 +94,9 @@ impl Runner {
     pub(super) fn bury(&mut self, attempt: &Attempt, reason: String) -> End {
         match self.done(attempt) {
             End::Done { next } => End::Bury { reason, next },
-            // Its series cannot go on.
+            End::Bury { reason: why, next } => {
+                End::Bury { reason: format!("{reason}; its series cannot go on: {why}"), next }
+            }
             other => other,
         }
     }
@@ -138,45 +145,106 @@ impl Runner {
     fn has_settled(&mut self, ended: Ended, answer: Settled) {
         let id = ended.timer.id();
         let was_unsure = self.unsure.remove(&id);
-        let Some(Live::Ending { attempt, took, others }) = self.live.remove(&id) else { return };
-        // The store will answer them.
-        others.into_iter().for_each(|take| take.tell(TookBack::AskAgain));
-        let next = match answer {
-            Settled::Done(next) => next,
-            // It may have been settled by a call of which the answer was lost.
-            Settled::Lost if was_unsure => follows(&ended),
-            // Or by its handler.
-            Settled::Lost if attempt.is_finished.load(Ordering::Acquire) => follows(&ended),
-            Settled::Lost => {
-                self.shared.stats().fenced += 1;
-                if let Some(take) = took {
-                    take.tell(TookBack::AskAgain);
-                }
-                // Whoever has it now, the next load will tell.
+        match answer {
+            Settled::Done(next) => self.has_ended(&ended, next, true),
+            // Its handler has ended it, in a transaction of its own.
+            Settled::Lost if self.was_finished(id) => self.has_ended(&ended, follows(&ended), true),
+            // It may have been settled by a call of which the answer was lost, or another owner has followed since. A load
+            // tells.
+            Settled::Lost if was_unsure && !self.is_lost() => {
                 self.is_in_doubt = true;
-                return self.unblock(id);
+                self.doubts.push(ended);
             }
+            Settled::Lost => self.was_fenced(&ended),
             Settled::Replanned(series) => {
-                let attempt = Attempt { series: Some(Box::new(series)), ..attempt };
-                let end = match ended.end {
-                    End::Bury { reason, .. } => self.bury(&attempt, reason),
+                let Some(Live::Ending { attempt: before, was_called, took, others }) = self.live.remove(&id)
+                else {
+                    return;
+                };
+                let attempt = Attempt { series: Some(Box::new(series)), ..before.clone() };
+                let end = match (ended.end, self.done(&before)) {
+                    // It was done, and only the old rule could not be read.
+                    (End::Bury { reason, .. }, End::Bury { reason: why, .. }) if reason == why => {
+                        self.done(&attempt)
+                    }
+                    (End::Bury { reason, .. }, _) => self.bury(&attempt, reason),
                     _ => self.done(&attempt),
                 };
-                return self.end(attempt, end, took);
+                self.end(attempt, end, took);
+                if let Some(Live::Ending { was_called: called, others: waiting, .. }) = self.live.get_mut(&id)
+                {
+                    (*called, *waiting) = (was_called, others);
+                }
             }
+        }
+    }
+
+    fn was_finished(&self, id: TimerId) -> bool {
+        matches!(self.live.get(&id), Some(Live::Ending { attempt, .. }) if attempt.is_finished.load(Ordering::Acquire))
+    }
+
+    /// The owner is the owner still, so a call that failed has settled this.
+    pub(super) fn was_settled_before(&mut self, ended: &Ended) {
+        self.has_ended(ended, follows(ended), false);
+    }
+
+    /// The result was refused: the attempt is another owner's.
+    pub(super) fn was_fenced(&mut self, ended: &Ended) {
+        let id = ended.timer.id();
+        let Some(Live::Ending { took, others, .. }) = self.live.remove(&id) else { return };
+        self.shared.stats().fenced += 1;
+        // Whoever has it now, the next load will tell.
+        self.is_in_doubt = true;
+        took.into_iter().map(|take| *take).chain(others).for_each(|take| take.tell(TookBack::AskAgain));
+        self.unblock(id);
+    }
+
+    /// The store has an end, and what follows it. Where the call failed that told so, what follows is as it was meant to
+    /// be: a cancel may have come before.
+    fn has_ended(&mut self, ended: &Ended, next: Option<Near>, is_told: bool) {
+        let id = ended.timer.id();
+        let Some(Live::Ending { attempt: _, was_called, took, others }) = self.live.remove(&id) else {
+            return;
         };
+        let was_taken = took.is_some();
+        // Something was to follow, and a cancel has come before that. Whose it is has not heard of it.
+        let mut is_cancelled = next.is_none() && follows(ended).is_some();
         if let Some(take) = took {
-            // A move of what was cancelled in between has removed it.
-            let was_moved = matches!(take.end, End::Again { .. }) && next.is_none();
-            take.tell(if was_moved { TookBack::AskAgain } else { TookBack::Yes });
-        } else {
+            // So has a move, that has moved nothing then.
+            let is_moved = !is_cancelled && is_told;
+            let is_done = is_moved || matches!(take.end, End::Cancelled);
+            take.tell(if is_done { TookBack::Yes } else { TookBack::AskAgain });
+        }
+        for take in others {
+            if is_cancelled && !was_called && matches!(take.end, End::Cancelled) {
+                is_cancelled = false;
+                take.tell(TookBack::Yes);
+            } else {
+                // The store will answer it.
+                take.tell(TookBack::AskAgain);
+            }
+        }
+        if is_cancelled && !was_called {
+            if self.shared.cancels() == 0 {
+                // Those who are gone ask for nothing.
+                self.cancelled.clear();
+            } else {
+                self.cancelled.insert(id);
+            }
+        }
+        match &ended.end {
+            End::Bury { reason, .. } => self.shared.events.buried(id, ended.attempt, reason),
+            End::Again { error: Some(error), .. } => self.shared.events.retried(id, ended.attempt, error),
+            End::Done { .. } | End::Again { .. } | End::Cancelled => {}
+        }
+        if !was_taken {
             let mut stats = self.shared.stats();
             match ended.end {
                 End::Done { .. } => stats.done += 1,
                 End::Bury { .. } => stats.buried += 1,
                 End::Again { counts: true, .. } => stats.retried += 1,
                 // What is given back was begun, and not put off.
-                End::Again { .. } if self.stopping.is_none() => stats.snoozed += 1,
+                End::Again { .. } if was_called => stats.snoozed += 1,
                 End::Again { .. } | End::Cancelled => {}
             }
         }

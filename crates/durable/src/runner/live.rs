@@ -22,8 +22,9 @@ pub(super) enum Live {
     Waiting { stored: Box<Stored>, key: delay_queue::Key },
     /// Its handler has been called.
     Running { attempt: Attempt, abort: AbortHandle },
-    /// Its end is on its way to the store. Who took it back waits for that, and so do others who wanted to.
-    Ending { attempt: Attempt, took: Option<Box<TakeBack>>, others: Vec<TakeBack> },
+    /// Its end is on its way to the store. Who took it back waits for that, and so do others who wanted to. Nobody can
+    /// once its handler was called.
+    Ending { attempt: Attempt, was_called: bool, took: Option<Box<TakeBack>>, others: Vec<TakeBack> },
 }
 
 /// An attempt, without its payload.

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::Runner;
 use crate::error::Error;
 use crate::id::timestamp;
-use crate::store::{Ask, Loaded, Near};
+use crate::store::{Ask, Ended, Loaded, Near};
 
 /// How long nobody compares the clocks at the most, while something is armed.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -18,6 +18,15 @@ const LOOK_IDLE: Duration = Duration::from_secs(300);
 /// As the clock counts.
 fn in_millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// What a load is to find out.
+#[derive(Default)]
+pub(super) struct Looking {
+    is_in_doubt: bool,
+    is_anew: bool,
+    doubts: Vec<Ended>,
+    until_ms: i64,
 }
 
 impl Runner {
@@ -31,48 +40,91 @@ impl Runner {
         let has_room = self.near() <= self.settings.window / 2;
         let next_due = self.window.next_due().filter(|_| has_room && self.may_begin())?;
         // Half a horizon ahead, so that each load brings the other half with it.
-        Some(next_due.saturating_sub(in_millis(self.settings.horizon / 2)))
+        let usual = next_due.saturating_sub(in_millis(self.settings.horizon / 2));
+        Some(self.outside.as_ref().map_or(usual, |outside| outside.next_scan(usual, next_due)))
+    }
+
+    /// Up to when timers are near, on the wall.
+    pub(super) fn horizon(&self) -> i64 {
+        self.times.wall().as_millisecond().saturating_add(in_millis(self.settings.horizon))
     }
 
     /// Loads, if it is time.
     pub(super) fn load(&mut self) {
         let now = self.times.wall();
-        let is_time = self.is_in_doubt || self.next_load().is_some_and(|at| at <= now.as_millisecond());
-        if self.loading.is_some() {
+        let is_time = self.is_in_doubt
+            || self.looks_anew
+            || self.next_load().is_some_and(|at| at <= now.as_millisecond());
+        // Who has stopped looks only for whose the last ends are.
+        let may_look = self.may_begin() || (!self.doubts.is_empty() && !self.is_lost());
+        if self.loading.is_some() || !may_look {
             return;
         }
         if !is_time {
             if let Some(ask) = self.scan(now.as_millisecond()) {
-                self.ask_for(ask);
+                self.ask_for(ask, Looking::default());
             }
             return;
         }
-        self.is_in_doubt = false;
+        let looking = Looking {
+            is_in_doubt: std::mem::take(&mut self.is_in_doubt),
+            is_anew: std::mem::take(&mut self.looks_anew),
+            doubts: std::mem::take(&mut self.doubts),
+            until_ms: 0,
+        };
         self.look_at_the_clock();
-        let until = timestamp(now.as_millisecond().saturating_add(in_millis(self.settings.horizon)));
+        if looking.is_anew {
+            self.window.look_anew();
+        }
+        let until = self.horizon();
+        if let Some(outside) = &mut self.outside {
+            outside.scanned(now.as_millisecond(), until);
+        }
         let after = self.window.begin_load();
-        let limit = self.settings.window - self.near().min(self.settings.window / 2);
-        let ask = Ask { after, until, limit, kinds: self.kinds.clone() };
-        self.ask_for(ask);
+        // Most of what it finds anew is armed.
+        let armed = if looking.is_anew { 0 } else { self.near().min(self.settings.window / 2) };
+        let ask = Ask {
+            after,
+            until: timestamp(until),
+            limit: self.settings.window - armed,
+            kinds: self.kinds.clone(),
+        };
+        self.ask_for(ask, looking);
     }
 
-    fn ask_for(&mut self, ask: Ask) {
-        let until = ask.until.as_millisecond();
-        self.loading = Some((until, self.store.clone().load(self.owner, ask)));
+    fn ask_for(&mut self, ask: Ask, looking: Looking) {
+        let looking = Looking { until_ms: ask.until.as_millisecond(), ..looking };
+        self.loading = Some((looking, self.store.clone().load(self.owner, ask)));
     }
 
-    pub(super) fn loaded(&mut self, until_ms: i64, answer: Result<Loaded, Error>) {
+    /// What the load under way was to find out is left to another one.
+    pub(super) fn give_up_load(&mut self) {
+        if let Some((looking, _)) = self.loading.take() {
+            self.is_in_doubt |= looking.is_in_doubt;
+            self.doubts.extend(looking.doubts);
+        }
+    }
+
+    pub(super) fn loaded(&mut self, answer: Result<Loaded, Error>) {
+        let Some((Looking { is_in_doubt, is_anew, doubts, until_ms }, _)) = self.loading.take() else {
+            return;
+        };
         match answer {
             Err(error) => {
                 self.window.load_failed();
+                self.is_in_doubt |= is_in_doubt;
+                self.looks_anew |= is_anew;
+                self.doubts.extend(doubts);
                 self.failed(&error);
             }
             Ok(loaded) if loaded.lost => {
                 self.window.load_failed();
+                doubts.iter().for_each(|ended| self.was_fenced(ended));
                 self.lose();
             }
             Ok(loaded) => {
                 self.succeeded();
+                doubts.iter().for_each(|ended| self.was_settled_before(ended));
                 {
                     let mut stats = self.shared.stats();
                     stats.loads += 1;
@@ -81,6 +133,9 @@ impl Runner {
                 let (end, before) = (loaded.end, self.near());
                 let to_arm = self.window.loaded(loaded);
                 if self.may_begin() {
+                    if let Some(outside) = &mut self.outside {
+                        outside.take_back(to_arm.clone());
+                    }
                     to_arm.into_iter().for_each(|near| self.arm(near));
                     self.scanned(end, until_ms, self.near() - before);
                     self.shrink();
@@ -119,7 +174,12 @@ impl Runner {
         let beyond = nears.split_off(window);
         let (Some(last), Some(first)) = (nears.last(), beyond.first()) else { return };
         self.window.shrink(last.place(), first.due_ms);
-        beyond.into_iter().for_each(|near| self.disarm(near));
+        for near in beyond {
+            self.disarm(near);
+            if let Some(outside) = &mut self.outside {
+                outside.is_far(near);
+            }
+        }
     }
 
     /// Compares the clocks, if that is long ago.
@@ -135,6 +195,10 @@ impl Runner {
             return;
         }
         self.shared.stats().clock_set += 1;
+        self.shared.events.clock_was_set();
+        if let Some(outside) = &mut self.outside {
+            outside.forget_scan();
+        }
         let armed: Vec<Near> = self.armed.drain().map(Expired::into_inner).collect();
         self.keys.clear();
         let ready = std::mem::take(&mut self.ready);
@@ -152,9 +216,17 @@ impl Runner {
         }
         // Once it is over a call is under way, whose answer wakes this task.
         if let Some((until, _)) = self.pause.filter(|(until, _)| *until > Instant::now()) {
-            let waits = self.window.next_due().is_some() || !self.ends.is_empty() || !self.ready.is_empty();
+            let waits = self.window.next_due().is_some()
+                || !self.ends.is_empty()
+                || !self.ready.is_empty()
+                || !self.again.is_empty()
+                || self.is_in_doubt
+                || self.looks_anew;
             // Nothing is asked of the store before that.
             next = if waits { until } else { next.max(until) };
+            if self.has_wheel_ended {
+                self.nap_until(until);
+            }
         }
         if let Some(at) = self.next_renewal() {
             next = next.min(at);
@@ -166,13 +238,20 @@ impl Runner {
 
     /// Another owner has followed, or others have its timers.
     pub(super) fn lose(&mut self) {
-        if !self.doubts() {
+        if !self.asks_how_it_stands() {
             self.lose_for_good();
         }
     }
 
     pub(super) fn lose_for_good(&mut self) {
-        self.lost.send_replace(true);
+        if !self.lost.send_replace(true) {
+            self.shared.events.lost(self.owner.epoch);
+        }
+        self.shared.lose();
+        self.forget_what_may_have_begun();
+        for ended in std::mem::take(&mut self.doubts) {
+            self.was_fenced(&ended);
+        }
         self.armed.clear();
         self.keys.clear();
         self.ready.clear();

@@ -12,29 +12,36 @@ mod times;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use timingwheel::time::{DelayQueue, delay_queue};
-use timingwheel::{Sleep, TimingWheel};
+use timingwheel::{Error as WheelError, Sleep, TimingWheel};
 use tokio::sync::{mpsc, watch};
 
 use crate::error::Error;
 use crate::handler::Handlers;
 use crate::id::TimerId;
+use crate::outside::{CallBack, Far};
 use crate::shared::Shared;
 use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Settled};
 use crate::window::Window;
 pub(crate) use command::{Command, Outcome, TakeBack, TookBack};
 use live::Live;
+use load::Looking;
 use share::Share;
+pub(crate) use stop::GRACE;
 pub use stop::Stopped;
 use stop::Stopping;
 use times::Times;
 
 /// How many messages are taken at a time.
 const MESSAGES: usize = 4_096;
+
+/// How long a wheel that is full is left alone.
+const FULL: Duration = Duration::from_millis(10);
 
 /// What the builder has set.
 #[derive(Clone, Debug)]
@@ -52,6 +59,8 @@ pub(crate) struct Runner {
     handlers: Arc<Handlers>,
     kinds: Kinds,
     settings: Settings,
+    /// Whom what is far is handed to.
+    outside: Option<Far>,
     commands: mpsc::UnboundedReceiver<Command>,
     /// For handlers, which tell their ends.
     sender: mpsc::UnboundedSender<Command>,
@@ -62,6 +71,8 @@ pub(crate) struct Runner {
     keys: HashMap<Near, delay_queue::Key>,
     /// What is to begin now, the earliest first.
     ready: BTreeSet<Near>,
+    /// What was to begin by a call that failed: it may have begun. It is live.
+    again: Vec<Near>,
     /// What has begun, and what is about to.
     live: HashMap<TimerId, Live>,
     /// What may have to begin when one of these has ended.
@@ -74,8 +85,13 @@ pub(crate) struct Runner {
     unsure: HashSet<TimerId>,
     /// A result was refused: it has to be found out whether another owner has followed.
     is_in_doubt: bool,
-    /// Up to when, and the answer.
-    loading: Option<(i64, Answered<Loaded>)>,
+    /// Ends that were refused, and may have been settled by a call before. A load tells whose they are.
+    doubts: Vec<Ended>,
+    /// Something may be stored before the window's end that is not armed.
+    looks_anew: bool,
+    /// What has gone because of a cancel that has not asked for it yet, without its handler.
+    cancelled: HashSet<TimerId>,
+    loading: Option<(Looking, Answered<Loaded>)>,
     beginning: Option<(Vec<Near>, tokio::time::Instant, Answered<Vec<Begun>>)>,
     settling: Option<(Vec<Ended>, Answered<Vec<Settled>>)>,
     times: Times,
@@ -83,6 +99,8 @@ pub(crate) struct Runner {
     share: Option<Share>,
     /// Wakes this task for the next load, and for a look at the clock.
     look: Sleep,
+    /// The same, where the wheel has no place for it or has ended.
+    nap: Option<Pin<Box<tokio::time::Sleep>>>,
     /// After a failure of the store: when it is asked again, and how many failures there were in a row.
     pause: Option<(tokio::time::Instant, u32)>,
     lost: watch::Sender<bool>,
@@ -99,11 +117,15 @@ impl Runner {
         owner: Owner,
         handlers: Handlers,
         settings: Settings,
+        outside: Option<Far>,
         (sender, commands): (mpsc::UnboundedSender<Command>, mpsc::UnboundedReceiver<Command>),
     ) -> Self {
         let kinds = Arc::new(handlers.keys().map(ToString::to_string).collect());
         let times = Times::new(Arc::clone(&shared));
         let share = store.is_shared().then(Share::new);
+        if let Some(outside) = &outside {
+            outside.begins(CallBack { runner: sender.clone(), ahead: settings.horizon / 2 });
+        }
         Self {
             shared,
             store,
@@ -111,6 +133,7 @@ impl Runner {
             handlers: Arc::new(handlers),
             kinds,
             settings,
+            outside,
             commands,
             sender,
             buffer: Vec::new(),
@@ -118,18 +141,23 @@ impl Runner {
             armed: wheel.delay_queue(),
             keys: HashMap::new(),
             ready: BTreeSet::new(),
+            again: Vec::new(),
             live: HashMap::new(),
             blocked: HashMap::new(),
             waits: wheel.delay_queue(),
             ends: Vec::new(),
             unsure: HashSet::new(),
             is_in_doubt: false,
+            doubts: Vec::new(),
+            looks_anew: false,
+            cancelled: HashSet::new(),
             loading: None,
             beginning: None,
             settling: None,
             times,
             share,
             look: wheel.sleep(Duration::ZERO),
+            nap: None,
             pause: None,
             lost: watch::Sender::new(false),
             stopping: None,
@@ -154,14 +182,13 @@ impl Runner {
     fn step(&mut self) {
         self.look_now_and_then();
         self.renew();
-        if self.is_paused() {
-            self.sleep_until_next();
-            return;
-        }
-        self.settle();
-        if self.may_begin() {
+        if !self.is_paused() {
+            self.settle();
             self.begin();
             self.load();
+        }
+        if let Some(outside) = &mut self.outside {
+            outside.hand_over();
         }
         self.sleep_until_next();
     }
@@ -181,11 +208,14 @@ impl Runner {
         has_happened |= self.poll_share(cx) | self.poll_stop(cx);
         match self.look.poll_try_wait(cx) {
             Poll::Ready(Ok(())) => has_happened = true,
-            Poll::Ready(Err(_)) if !self.has_wheel_ended => {
-                self.wheel_has_ended();
-                has_happened = true;
-            }
-            _ => {}
+            Poll::Ready(Err(error)) => has_happened |= self.refused(&error),
+            Poll::Pending => {}
+        }
+        if let Some(nap) = &mut self.nap
+            && nap.as_mut().poll(cx).is_ready()
+        {
+            self.nap = None;
+            has_happened = true;
         }
         if has_happened { Poll::Ready(()) } else { Poll::Pending }
     }
@@ -206,12 +236,10 @@ impl Runner {
 
     fn poll_store(&mut self, cx: &mut Context<'_>) -> bool {
         let mut has_happened = false;
-        if let Some((until, loading)) = &mut self.loading
+        if let Some((_, loading)) = &mut self.loading
             && let Poll::Ready(answer) = loading.as_mut().poll(cx)
         {
-            let until = *until;
-            self.loading = None;
-            self.loaded(until, answer);
+            self.loaded(answer);
             has_happened = true;
         }
         if let Some((_, _, beginning)) = &mut self.beginning
@@ -232,24 +260,44 @@ impl Runner {
     fn poll_wheel(&mut self, cx: &mut Context<'_>) -> bool {
         let mut has_happened = false;
         while let Poll::Ready(Some(expired)) = self.armed.poll_try_expired(cx) {
-            has_happened = true;
-            let Ok(expired) = expired else {
-                self.wheel_has_ended();
-                return true;
+            let near = match expired {
+                Ok(expired) => expired.into_inner(),
+                Err(error) => return self.refused(&error) | has_happened,
             };
-            let near = expired.into_inner();
+            has_happened = true;
             self.keys.remove(&near);
             self.arm(near);
         }
         while let Poll::Ready(Some(expired)) = self.waits.poll_try_expired(cx) {
-            has_happened = true;
-            let Ok(expired) = expired else {
-                self.wheel_has_ended();
-                return true;
+            let id = match expired {
+                Ok(expired) => expired.into_inner(),
+                Err(error) => return self.refused(&error) | has_happened,
             };
-            self.waited(expired.into_inner());
+            has_happened = true;
+            self.waited(id);
         }
         has_happened
+    }
+
+    /// The wheel did not take a timer. Tells whether that has changed anything.
+    fn refused(&mut self, error: &WheelError) -> bool {
+        if !error.is_shutdown() {
+            // What is in a queue stays there, and is asked of the wheel again.
+            self.nap_until(tokio::time::Instant::now() + FULL);
+            return false;
+        }
+        let is_first = !self.has_wheel_ended;
+        if is_first {
+            self.wheel_has_ended();
+        }
+        is_first
+    }
+
+    /// Wakes this task then, by tokio's timers.
+    fn nap_until(&mut self, at: tokio::time::Instant) {
+        if self.nap.as_ref().is_none_or(|nap| nap.deadline() > at) {
+            self.nap = Some(Box::pin(tokio::time::sleep_until(at)));
+        }
     }
 
     /// Nothing is on time any more. What runs goes on, and the rest is left to the next owner.

@@ -260,7 +260,8 @@ impl Runner {
         self.armed.clear();
         self.keys.clear();
         self.ready.clear();
-        self.loading = None;
+        self.give_up_load();
+        self.looks_anew = false;
         self.window = Window::new();
         if let Some(share) = &mut self.share {
             (share.scan, share.is_scanning) = (None, false);
@@ -268,7 +269,7 @@ impl Runner {
     }
 
     /// Others may have the timers. Tells whether the owner asks how it stands, and is not lost for good.
-    pub(super) fn doubts(&mut self) -> bool {
+    pub(super) fn asks_how_it_stands(&mut self) -> bool {
         let Some(share) = &mut self.share else { return false };
         share.good_until = None;
         share.renew_at = Instant::now();
@@ -279,8 +280,14 @@ impl Runner {
     fn join_again(&mut self) {
         let lost = std::mem::replace(&mut self.lost, watch::Sender::new(false));
         lost.send_replace(true);
+        self.shared.events.lost(self.owner.epoch);
         self.forget_what_is_near();
+        self.forget_what_may_have_begun();
         self.forget_what_waits();
+        self.unsure.clear();
+        for ended in std::mem::take(&mut self.doubts) {
+            self.was_fenced(&ended);
+        }
         let Some(share) = &mut self.share else { return };
         share.good_until = None;
         if self.stopping.is_none() {

@@ -42,10 +42,10 @@ impl Runner {
         let handler = attempt.handler.clone();
         let mut teller = Teller { id, sender: self.sender.clone(), has_told: false };
         let task = tokio::spawn(async move {
-            // What reads the payload is the user's code too, and so is what makes the future.
+            // What reads the payload is the user's code too, and so is what makes the future, and an error's text.
             let called = async {
                 match handler.start(&payload, run) {
-                    Ok(started) => Outcome::Answered(started.await),
+                    Ok(started) => Outcome::Answered(started.await.map_err(|error| error.to_string())),
                     Err(error) => Outcome::Unreadable(error.to_string()),
                 }
             };

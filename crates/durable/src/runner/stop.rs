@@ -9,14 +9,16 @@ use tokio::time::{Instant, Sleep};
 use super::Runner;
 use super::live::Live;
 
-/// How long aborted handlers, and a store that is slow, are waited for after the limit.
-const GRACE: Duration = Duration::from_secs(1);
+/// How long aborted handlers, and a store that is slow, are waited for after the limit; and then, how long the store may
+/// take to be left.
+pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
 /// What became of timers that were near when [`Durable::stop`](crate::Durable::stop) was called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stopped {
-    /// Handlers that ended within the limit. Their results are stored.
+    /// Handlers that ended within the limit. Their results are stored, but for those that are counted as
+    /// [`unsettled`](Self::unsettled) too.
     pub finished: u64,
     /// Timers that had begun ahead of their time, and were given back before their handlers were called.
     pub given_back: u64,
@@ -62,6 +64,7 @@ impl Runner {
             }
         }
         if is_first {
+            self.forget_what_may_have_begun();
             self.armed.clear();
             self.keys.clear();
             self.ready.clear();
@@ -123,8 +126,9 @@ impl Runner {
                 Live::Beginning(_) | Live::Waiting { .. } => {}
             }
         }
-        // A store that fails now is found by the next owner as it is after a crash.
-        if let Err(error) = self.store.clone().leave(self.owner).await {
+        // A store that fails or hangs now is found by the next owner as it is after a crash.
+        let leaving = self.store.clone().leave(self.owner);
+        if let Ok(Err(error)) = tokio::time::timeout(GRACE, leaving).await {
             self.shared.failed(&error);
         }
         {
@@ -138,6 +142,7 @@ impl Runner {
                 stopping.replies.push(reply);
             }
         }
+        self.shared.events.stopped(&stopping.stopped);
         // Before the answers: who drops the store after them may open it again at once.
         drop(self);
         for reply in stopping.replies {

@@ -68,6 +68,11 @@ impl Times {
         Some(now.checked_add(left).unwrap_or_else(|| now + Duration::from_secs(1 << 30)))
     }
 
+    /// Whether that is further off than what is begun ahead of its time.
+    pub(super) fn is_far(&self, at: Instant) -> bool {
+        at.saturating_duration_since(Instant::now()) > MOST_AHEAD + AT_ONCE
+    }
+
     /// How long before their time timers are begun.
     pub(super) fn ahead(&self) -> Duration {
         self.ahead

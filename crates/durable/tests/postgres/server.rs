@@ -148,9 +148,8 @@ impl Server {
         drop(life.stdin.take().map(|mut pipe| pipe.write_all(how.as_bytes())));
         life.wait().expect("it ends");
         if how == "kill" {
-            // Its children notice by and by.
-            std::thread::sleep(Duration::from_millis(500));
-            let _ = fs::remove_file(self.data().join("postmaster.pid"));
+            // Its children notice by and by, and hold its memory until then.
+            std::thread::sleep(Duration::from_secs(5));
         }
     }
 

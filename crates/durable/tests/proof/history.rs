@@ -43,6 +43,8 @@ struct Timer {
     /// A cancel was asked for and not answered, or not yet.
     may_be_removed: bool,
     has_ended: bool,
+    /// A cancel or a move was answered so.
+    is_told_to_run: bool,
     /// Epoch and attempt.
     calls: Vec<(i64, i64)>,
 }
@@ -78,6 +80,10 @@ fn check_of(text: &str, follows: fn(i64, i64) -> bool) -> Result<Found, Vec<Stri
             "cancelling" => timer.may_be_removed = true,
             "kept" => timer.may_be_removed = false,
             "removed" => timer.is_removed = true,
+            "running" => {
+                timer.may_be_removed = false;
+                timer.is_told_to_run = true;
+            }
             "moving" => timer.moving = Some(number(2)),
             "moved" => {
                 timer.due = number(2);
@@ -118,6 +124,9 @@ fn check_of(text: &str, follows: fn(i64, i64) -> bool) -> Result<Found, Vec<Stri
         if timer.is_saved && !timer.is_removed && !timer.may_be_removed && !timer.has_ended {
             wrong.push(format!("lost: {name}"));
         }
+        if timer.is_told_to_run && timer.calls.is_empty() {
+            wrong.push(format!("told to run, and never called: {name}"));
+        }
         found.saved += usize::from(timer.is_saved);
         found.removed += usize::from(timer.is_removed);
         found.repeated += usize::from(timer.calls.len() > 1);
@@ -153,6 +162,7 @@ fn the_checker_sees_each_kind_of_fault() {
         ("after it was removed", "ask a 100\nsaved a\nremoved a\ncall a 1 1 100 105\nend a\n"),
         ("twice", "ask a 100\nsaved a\ncall a 1 1 100 105\nend a\ncall a 2 1 100 106\n"),
         ("twice", "ask a 100\nsaved a\ncall a 1 1 100 105\nend a\ncall a 1 2 100 106\n"),
+        ("never called", "ask a 100\nsaved a\ncancelling a\nrunning a\n"),
         ("hole", "occurred s 1000\noccurred s 3000\n"),
     ] {
         let wrong = check(text).unwrap_err();

@@ -8,4 +8,6 @@ mod hooked;
 mod kills;
 mod power;
 mod races;
+mod redb_races;
 mod schedules;
+mod unheard;

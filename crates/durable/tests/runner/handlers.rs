@@ -280,3 +280,48 @@ async fn settings_that_make_no_sense_are_refused_with_what_was_given() {
     let durable = Durable::builder(&rig.wheel, MemoryStore::new()).start().await.unwrap();
     assert!(format!("{durable:?}").contains("epoch: 1"));
 }
+
+/// An error that cannot be told.
+#[derive(Debug)]
+struct Unspeakable;
+
+impl std::fmt::Display for Unspeakable {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        panic!("it cannot be told")
+    }
+}
+
+impl std::error::Error for Unspeakable {}
+
+/// What panics as it is dropped.
+struct Clings;
+
+impl Drop for Clings {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("it clings");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_panics_as_it_is_told_or_dropped_is_an_attempt_that_failed() {
+    let rig = Rig::new();
+    let handler = |Number { number }, run: Run| async move {
+        match (run.attempt, number) {
+            (1, 1) => Err(Unspeakable.into()),
+            (1, _) => std::panic::panic_any(Clings),
+            _ => Ok(Answer::Done),
+        }
+    };
+    let backoff = Backoff::fixed(secs(1)).jitter(0.0).tries(2);
+    let durable = rig.builder().on(handler).retry::<Number>(backoff).start().await.unwrap();
+    for number in [1, 2] {
+        durable.at(at(1.0), &Number { number }).save().await.unwrap();
+    }
+    durable.at(at(5.0), &note("another")).save().await.unwrap();
+    rig.sleep(10.0).await;
+    let stats = durable.stats();
+    assert_eq!((stats.attempts, stats.retried, stats.done), (5, 2, 3));
+    assert_eq!(rig.book.texts(), ["another"]);
+}

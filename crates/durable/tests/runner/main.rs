@@ -3,6 +3,7 @@
 mod clocks;
 mod handlers;
 mod moves;
+mod outside;
 mod series;
 mod stops;
 mod support;

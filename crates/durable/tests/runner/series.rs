@@ -37,11 +37,12 @@ async fn a_series_goes_on_over_restarts_without_a_hole_and_without_a_double() {
 
 #[tokio::test(start_paused = true)]
 async fn after_an_outage_missed_runs_follow_the_policy() {
-    for (missed, expected) in [
-        (Missed::once(), &["02 09:00", "05 09:00"][..]),
-        (Missed::none(), &["05 09:00"]),
-        (Missed::each(2), &["02 09:00", "03 09:00", "05 09:00"]),
-        (Missed::each(9).none_older_than(SignedDuration::from_hours(24)), &["04 09:00", "05 09:00"]),
+    for (missed, expected, skipped) in [
+        (Missed::once(), &["02 09:00", "05 09:00"][..], 0),
+        (Missed::none(), &["05 09:00"], 1),
+        (Missed::each(2), &["02 09:00", "03 09:00", "05 09:00"], 0),
+        // What is too old is looked at once, and the rest of it is passed.
+        (Missed::each(9).none_older_than(SignedDuration::from_hours(24)), &["04 09:00", "05 09:00"], 1),
     ] {
         let rig = Rig::new();
         rig.clock.set(at(10.0 * HOUR));
@@ -52,9 +53,39 @@ async fn after_an_outage_missed_runs_follow_the_policy() {
         let durable = rig.start().await;
         rig.sleep(22.0 * HOUR).await;
         assert_eq!(scheduled(&rig), expected, "{missed:?}");
-        let skipped = durable.stats().skipped;
-        assert_eq!(skipped, if missed == Missed::none() { 1 } else { skipped });
+        assert_eq!(durable.stats().skipped, skipped, "{missed:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn missed_runs_have_their_bound_also_where_each_first_attempt_fails() {
+    for missed in [1, 2] {
+        let rig = Rig::new();
+        rig.clock.set(at(10.0 * HOUR));
+        let durable = rig.start().await;
+        let fails = Note { fails: 1, ..note("daily") };
+        durable.every("daily", daily(9), &fails).missed(Missed::each(missed)).save().await.unwrap();
+        durable.stop(secs(1)).await;
+        rig.clock.set(at((24.0 * 9.0 + 12.0) * HOUR));
+        let _durable = rig.start().await;
+        rig.sleep(22.0 * HOUR).await;
+        let mut days = scheduled(&rig);
+        days.dedup();
+        let expected = ["02 09:00", "03 09:00"][..missed as usize].iter().chain(&["11 09:00"]);
+        assert_eq!(days, expected.map(ToString::to_string).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_series_that_gets_another_rule_during_its_last_run_goes_on_by_that() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    let takes = |text: &str| Note { takes: 600, ..note(text) };
+    durable.every("x", Once::at(at(60.0)), &takes("once")).save().await.unwrap();
+    rig.sleep(100.0).await;
+    durable.every("x", daily(9), &note("daily")).save().await.unwrap();
+    rig.sleep(10.0 * HOUR).await;
+    assert_eq!(rig.book.texts(), ["once", "once ended", "daily"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,10 @@
 //! What is in memory, and what is left to the store.
 
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
+
+use timingwheel::TimingWheel;
 
 use crate::support::{Rig, at, note, secs};
 
@@ -82,4 +86,28 @@ async fn timers_are_loaded_ahead_of_their_time_wherever_they_were_saved() {
         assert!((due..due + 0.003).contains(&time), "due at {due}, called at {time}");
     }
     assert_eq!(rig.book.texts().len(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wheel_that_is_full_delays_little_and_ends_nothing() {
+    let rig = Rig { wheel: TimingWheel::builder().max_pending(4).build().unwrap(), ..Rig::new() };
+    let mut others: Vec<_> = (0..8).map(|_| Box::pin(rig.wheel.sleep(secs(10_000)))).collect();
+    let refused = poll_fn(|cx| {
+        let polls = others.iter_mut().map(|sleep| sleep.poll_try_wait(cx));
+        Poll::Ready(polls.filter(|poll| matches!(poll, Poll::Ready(Err(_)))).count())
+    });
+    assert_eq!(refused.await, 4, "it is full");
+    let durable = rig.start().await;
+    for due in [5.0, 6.0, 100.0] {
+        durable.at(at(due), &note(&due.to_string())).save().await.unwrap();
+    }
+    tokio::time::sleep(secs(10)).await;
+    drop(others);
+    tokio::time::sleep(secs(100)).await;
+    assert!(!durable.stats().stopped);
+    assert_eq!(rig.book.texts(), ["5", "6", "100"]);
+    for (text, time) in rig.book.times() {
+        let due: f64 = text.parse().unwrap();
+        assert!((due..due + 0.1).contains(&time), "due at {due}, called at {time}");
+    }
 }

@@ -1,0 +1,71 @@
+//! With the feature `tracing`.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracing::{debug, info, warn};
+
+use crate::error::Error;
+use crate::id::TimerId;
+use crate::runner::Stopped;
+
+const TARGET: &str = "timingwheel_durable";
+
+/// The shortest time from one report of a store that fails to the next, by std's clock.
+const SELDOM: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    failed: Mutex<Option<Instant>>,
+}
+
+fn contained(event: impl FnOnce()) {
+    // The panic hook has reported it.
+    drop(catch_unwind(AssertUnwindSafe(event)));
+}
+
+impl Events {
+    pub(crate) fn begins(&self, wheel: &str, epoch: u64) {
+        contained(|| debug!(target: TARGET, wheel, epoch, "durable timers begin"));
+    }
+
+    /// A call of the store has failed. `errors` counts all of them.
+    pub(crate) fn failed(&self, error: &Error, errors: u64) {
+        let now = Instant::now();
+        {
+            let mut last = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+            if last.is_some_and(|last| now.saturating_duration_since(last) < SELDOM) {
+                return;
+            }
+            *last = Some(now);
+        }
+        contained(|| warn!(target: TARGET, %error, errors, "a store of timers fails"));
+    }
+
+    pub(crate) fn buried(&self, id: TimerId, attempt: u32, reason: &str) {
+        contained(|| warn!(target: TARGET, %id, attempt, reason, "a timer is buried"));
+    }
+
+    pub(crate) fn retried(&self, id: TimerId, attempt: u32, error: &str) {
+        contained(|| debug!(target: TARGET, %id, attempt, error, "an attempt has failed and is made again"));
+    }
+
+    pub(crate) fn clock_was_set(&self) {
+        contained(|| info!(target: TARGET, "a clock was set, and timers are armed anew"));
+    }
+
+    pub(crate) fn lost(&self, epoch: u64) {
+        contained(|| warn!(target: TARGET, epoch, "another owner has the store of timers now"));
+    }
+
+    pub(crate) fn stopped(&self, stopped: &Stopped) {
+        let Stopped { finished, given_back, aborted, left_running, unsettled } = *stopped;
+        contained(|| {
+            debug!(
+                target: TARGET,
+                finished, given_back, aborted, left_running, unsettled, "durable timers have stopped"
+            );
+        });
+    }
+}

@@ -1,0 +1,124 @@
+//! A scheduler outside, which tells of far timers when they are near.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::runner::Command;
+use crate::store::Near;
+
+/// A scheduler outside: timers that are far are handed to it, and it calls back when they are near.
+///
+/// The store has each timer until that is done, so the scheduler may forget, or call back twice, early, late, in any order,
+/// and of timers that are gone: what it does not call back about is found by the [scan](crate::Builder::outside).
+///
+/// Of use where the store is asked dearly, or where something else wakes the machine: it is then asked only as often as
+/// the scan is to be. [`OutsideStore`](crate::OutsideStore) is one, over any store.
+///
+/// The calls come one after the other, and must not block. A panic in one is contained, and the timers of that call are
+/// left to the scan.
+pub trait Outside: Send + Sync + 'static {
+    /// Durable timers begin: this is how to call back. It comes before all other calls, and again at each start.
+    fn begins(&self, call_back: CallBack);
+
+    /// These are far. Call back about each, [so long](CallBack::ahead) before it is due.
+    ///
+    /// A timer may be handed over again, as after a call back that came too early.
+    fn hand_over(&self, far: Vec<Near>);
+
+    /// No call back is needed for these any more: they were cancelled, or are near. It may never have had them.
+    fn take_back(&self, timers: Vec<Near>);
+}
+
+/// Tells durable timers which of them are near.
+#[derive(Clone)]
+pub struct CallBack {
+    pub(crate) runner: UnboundedSender<Command>,
+    pub(crate) ahead: Duration,
+}
+
+impl CallBack {
+    /// These are near, as they were [handed over](Outside::hand_over). Tells whether anybody hears it: after a stop nobody
+    /// does.
+    pub fn near(&self, timers: Vec<Near>) -> bool {
+        self.runner.send(Command::Near(timers)).is_ok()
+    }
+
+    /// How long before a timer is due the call back about it is to come: half of the [horizon](crate::Builder::horizon). A
+    /// call back more than a whole horizon ahead is too early.
+    #[must_use]
+    pub const fn ahead(&self) -> Duration {
+        self.ahead
+    }
+}
+
+impl fmt::Debug for CallBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallBack").field("ahead", &self.ahead).finish_non_exhaustive()
+    }
+}
+
+/// What the runner knows of the scheduler outside.
+pub(crate) struct Far {
+    outside: Arc<dyn Outside>,
+    scan_ms: i64,
+    /// When the store was asked last, and up to when, on the wall.
+    scanned: (i64, i64),
+    /// What is to be handed over next.
+    far: Vec<Near>,
+}
+
+impl Far {
+    pub(crate) fn new(outside: Arc<dyn Outside>, scan: Duration) -> Self {
+        let scan_ms = i64::try_from(scan.as_millis()).unwrap_or(i64::MAX);
+        Self { outside, scan_ms, scanned: (i64::MIN, i64::MIN), far: Vec::new() }
+    }
+
+    pub(crate) fn begins(&self, call_back: CallBack) {
+        contained(|| self.outside.begins(call_back));
+    }
+
+    /// When the store is to be asked, where that would be at `usual` for a timer that is due then.
+    pub(crate) fn next_scan(&self, usual: i64, due_ms: i64) -> i64 {
+        let (at, until) = self.scanned;
+        // What the last load left over was never handed over.
+        if due_ms <= until { usual } else { usual.max(at.saturating_add(self.scan_ms)) }
+    }
+
+    pub(crate) fn scanned(&mut self, at: i64, until: i64) {
+        self.scanned = (at, until);
+    }
+
+    /// A clock was set: nobody knows when the last scan was.
+    pub(crate) fn forget_scan(&mut self) {
+        self.scanned.0 = i64::MIN;
+    }
+
+    pub(crate) fn is_far(&mut self, near: Near) {
+        self.far.push(near);
+    }
+
+    /// All together.
+    pub(crate) fn hand_over(&mut self) {
+        if !self.far.is_empty() {
+            let far = std::mem::take(&mut self.far);
+            contained(|| self.outside.hand_over(far));
+        }
+    }
+
+    pub(crate) fn take_back(&mut self, timers: Vec<Near>) {
+        if !timers.is_empty() {
+            // In the order in which it happened.
+            self.hand_over();
+            contained(|| self.outside.take_back(timers));
+        }
+    }
+}
+
+fn contained(call: impl FnOnce()) {
+    // The panic hook has reported it.
+    drop(catch_unwind(AssertUnwindSafe(call)));
+}

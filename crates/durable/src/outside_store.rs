@@ -1,0 +1,153 @@
+//! A scheduler outside, over any store.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::future::join_all;
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+use crate::backoff::Backoff;
+use crate::builder::Builder;
+use crate::durable::Durable;
+use crate::error::Error;
+use crate::handler::Answer;
+use crate::id::{TimerId, timestamp};
+use crate::kind::Kind;
+use crate::outside::{CallBack, Outside};
+use crate::store::Near;
+
+/// How long after one that nobody heard the next call back is.
+const NOBODY: Duration = Duration::from_secs(5);
+
+/// A scheduler outside that keeps in a store of its own what it was handed, whichever [`Store`](crate::store::Store) that
+/// is. Clones are the same.
+///
+/// It is a [`Durable`] itself, whose handlers call back. So what was handed over is called back about also after a crash.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), timingwheel_durable::Error> {
+/// use std::time::Duration;
+///
+/// use timingwheel::TimingWheel;
+/// use timingwheel_durable::{Durable, MemoryStore, OutsideStore};
+///
+/// let wheel = TimingWheel::new();
+/// let outside = OutsideStore::start(Durable::builder(&wheel, MemoryStore::new())).await?;
+/// let hour = Duration::from_secs(3_600);
+/// let durable = Durable::builder(&wheel, MemoryStore::new()).outside(outside, hour).start().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct OutsideStore(Arc<Inner>);
+
+struct Inner {
+    durable: Durable,
+    call_back: Arc<Mutex<Option<CallBack>>>,
+    orders: mpsc::UnboundedSender<Order>,
+}
+
+enum Order {
+    HandOver(Vec<Near>, Duration),
+    TakeBack(Vec<Near>),
+}
+
+/// What is called back about.
+#[derive(Serialize, Deserialize)]
+struct FarAway {
+    id: String,
+    due_ms: i64,
+}
+
+impl Kind for FarAway {
+    const KIND: &'static str = "timingwheel-durable/far-away";
+}
+
+/// Another place of a timer is another timer here: so a move needs no order among calls.
+fn key(near: Near) -> String {
+    format!("{} at {}", near.id(), near.due_ms)
+}
+
+impl OutsideStore {
+    /// Starts it, on what is still to be started. It brings its own handler.
+    ///
+    /// Give it the clock of the timers that are handed to it.
+    ///
+    /// # Errors
+    /// As [`Builder::start`].
+    ///
+    /// # Panics
+    /// If it is not called within a tokio runtime.
+    pub async fn start(builder: Builder) -> Result<Self, Error> {
+        let call_back = Arc::new(Mutex::new(None::<CallBack>));
+        let calls = Arc::clone(&call_back);
+        let handler = move |FarAway { id, due_ms }, _| {
+            let heard = id.parse::<TimerId>().map(|id| {
+                let call_back = calls.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                call_back.is_some_and(|call_back| call_back.near(vec![Near { due_ms, id }]))
+            });
+            async move { Ok(if heard? { Answer::Done } else { Answer::Retry(NOBODY) }) }
+        };
+        // As often as it takes.
+        let retry = Backoff::fixed(NOBODY).tries(u32::MAX);
+        let durable = builder.on(handler).retry::<FarAway>(retry).start().await?;
+        let (orders, to_do) = mpsc::unbounded_channel();
+        tokio::spawn(obey(durable.clone(), to_do));
+        Ok(Self(Arc::new(Inner { durable, call_back, orders })))
+    }
+
+    /// The timers that call back.
+    #[must_use]
+    pub fn durable(&self) -> &Durable {
+        &self.0.durable
+    }
+}
+
+/// One order after the other.
+async fn obey(durable: Durable, mut orders: mpsc::UnboundedReceiver<Order>) {
+    while let Some(order) = orders.recv().await {
+        // What fails is found by the scan.
+        match order {
+            Order::HandOver(far, ahead) => {
+                let ahead = i64::try_from(ahead.as_millis()).unwrap_or(i64::MAX);
+                let saves = far.into_iter().map(|near| {
+                    let far = FarAway { id: near.id().to_string(), due_ms: near.due_ms };
+                    durable.at(timestamp(near.due_ms.saturating_sub(ahead)), &far).key(key(near)).save()
+                });
+                drop(join_all(saves).await);
+            }
+            Order::TakeBack(timers) => {
+                drop(join_all(timers.into_iter().map(|near| durable.cancel(key(near)))).await);
+            }
+        }
+    }
+}
+
+impl Outside for OutsideStore {
+    fn begins(&self, call_back: CallBack) {
+        *self.0.call_back.lock().unwrap_or_else(PoisonError::into_inner) = Some(call_back);
+    }
+
+    fn hand_over(&self, far: Vec<Near>) {
+        let call_back = self.0.call_back.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(call_back) = call_back {
+            // Its task is there as long as this is.
+            drop(self.0.orders.send(Order::HandOver(far, call_back.ahead())));
+        }
+    }
+
+    fn take_back(&self, timers: Vec<Near>) {
+        drop(self.0.orders.send(Order::TakeBack(timers)));
+    }
+}
+
+impl fmt::Debug for OutsideStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutsideStore").field("durable", &self.0.durable).finish_non_exhaustive()
+    }
+}

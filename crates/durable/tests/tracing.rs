@@ -1,0 +1,86 @@
+//! What events tell. In a process of its own: a test without a subscriber beside it would silence them.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use timingwheel_durable::MemoryStore;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Metadata, Subscriber, span};
+
+use crate::work::{Tick, start, work};
+
+mod work;
+
+/// Collects events of this crate as lines, and panics at each of one level if it has to.
+#[derive(Clone, Default)]
+struct Lines {
+    lines: Arc<Mutex<Vec<String>>>,
+    panics: bool,
+}
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        use fmt::Write;
+        if field.name() == "message" {
+            self.0.insert_str(0, &format!("{value:?};"));
+        } else {
+            let _ = write!(self.0, " {}={value:?}", field.name());
+        }
+    }
+}
+
+impl Subscriber for Lines {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "timingwheel_durable"
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line(String::new());
+        event.record(&mut line);
+        self.lines.lock().unwrap().push(format!("{} {}", event.metadata().level(), line.0));
+        if self.panics {
+            panic!("a subscriber panics");
+        }
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_tell_what_happens_and_a_subscriber_that_panics_changes_nothing() {
+    for panics in [false, true] {
+        let lines = Lines { panics, ..Lines::default() };
+        let _installed = tracing::subscriber::set_default(lines.clone());
+        let store = MemoryStore::new();
+        let (wheel, durable) = start(&store).await;
+        work(&wheel, &durable).await;
+        let (_, next) = start(&store).await;
+        durable.after(Duration::from_secs(1), &Tick { fails: 0 }).save().await.unwrap();
+        wheel.sleep(Duration::from_secs(5)).await;
+        next.stop(Duration::from_secs(1)).await;
+        let seen = lines.lines.lock().unwrap().clone();
+        let starts = |line: &str| seen.iter().filter(|seen| seen.starts_with(line)).count();
+        assert_eq!(starts("DEBUG durable timers begin; wheel=\"orders\" epoch="), 2, "{seen:#?}");
+        assert_eq!(starts("DEBUG an attempt has failed and is made again; id="), 2, "{seen:#?}");
+        assert_eq!(starts("WARN a timer is buried; id="), 1, "{seen:#?}");
+        assert!(seen.iter().any(|line| line.ends_with("attempt=2 reason=\"not yet\"")), "{seen:#?}");
+        assert_eq!(starts("WARN another owner has the store of timers now; epoch=1"), 1, "{seen:#?}");
+        assert_eq!(starts("DEBUG durable timers have stopped; finished=0"), 1, "{seen:#?}");
+        assert!(durable.stats().lost && next.stats().done == 0);
+        // Before the next subscriber hears of its end.
+        durable.stop(Duration::from_secs(1)).await;
+    }
+}
