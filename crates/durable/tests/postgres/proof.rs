@@ -177,6 +177,19 @@ impl Cluster {
         std::fs::read_to_string(self.folder.path().join("history")).unwrap_or_default()
     }
 
+    /// Waits until so many instances share the timers, and have saved some.
+    fn until_it_works(&self, instances: usize) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(crate::support::until("all instances work", async || {
+            let sql = client(&self.url()).await;
+            let count = "select count(distinct epoch) from timingwheel.shards";
+            // Without tables there is none.
+            let count = sql.query_one(count, &[]).await.map_or(0, |row| row.get::<_, i64>(0));
+            let saved = self.history().lines().filter(|line| line.starts_with("saved ")).count();
+            count == instances as i64 && saved > instances * 10
+        }));
+    }
+
     /// Ends one in order.
     fn end(mut child: Child) {
         drop(child.stdin.take());
@@ -246,6 +259,7 @@ fn instances_that_are_killed_stopped_and_cut_off_lose_nothing_and_repeat_nothing
     let cut = cluster.instance(&through, 1);
     let sound: Vec<Child> =
         (0..count.saturating_sub(2)).map(|_| cluster.instance(&cluster.url(), 2)).collect();
+    cluster.until_it_works(sound.len() + 3);
     let begin = Instant::now();
     let (mut kills, mut stops) = (0, 0);
     let mut random = fastrand::Rng::new();
@@ -277,6 +291,7 @@ fn instances_that_are_killed_stopped_and_cut_off_lose_nothing_and_repeat_nothing
 fn a_database_that_is_restarted_and_killed_delays_and_loses_nothing() {
     let mut cluster = Cluster::new();
     let instances: Vec<Child> = (0..2).map(|_| cluster.instance(&cluster.url(), 2)).collect();
+    cluster.until_it_works(2);
     for how in ["stop", "kill"] {
         std::thread::sleep(Duration::from_secs(2));
         cluster.server.stop(how);
@@ -313,7 +328,8 @@ fn without_the_fence_the_checker_sees_faults() {
         sql.batch_execute(&without_fences()).await.expect("tables without fences");
     });
     let instances: Vec<Child> = (0..2).map(|_| cluster.instance(&cluster.url(), 2)).collect();
-    std::thread::sleep(Duration::from_secs(4));
+    cluster.until_it_works(2);
+    std::thread::sleep(Duration::from_secs(2));
     let wrong = cluster.check(instances).expect_err("without the fence it goes wrong");
     assert!(wrong.iter().any(|fault| fault.contains("twice without cause")), "{wrong:?}");
 }
