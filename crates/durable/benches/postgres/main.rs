@@ -161,8 +161,8 @@ async fn theirs(server: &Server, sql: &Client, count: u64) -> f64 {
                 select id from jobs where due <= 99999999 and (leased_until is null or leased_until < now())
                 order by due, id limit 1000 for update skip locked
             ) returning id, payload
-         ) select array_agg(id) as ids, sum(length(payload)) as bytes from leased \\gset
-         delete from jobs where id = any(:'ids'::bigint[]);\n",
+         ) select string_agg(id::text, ',') as ids, sum(length(payload)) as bytes from leased \\gset
+         delete from jobs where id in (:ids);\n",
     )
     .expect("a script");
     let transactions = (count / 1_000 / INSTANCES as u64).to_string();

@@ -145,6 +145,7 @@ pub(super) async fn begin(
     connections: &Connections,
     owner: Owner,
     ask: &ToBegin,
+    valid_until_us: Option<i64>,
 ) -> Result<(Vec<Begun>, Option<i64>), PostgresError> {
     let ToBegin { timers, kinds } = ask;
     let mut answers = vec![Begun::Gone; timers.len()];
@@ -152,9 +153,20 @@ pub(super) async fn begin(
     let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
     let places = Places::of(timers.iter().copied())?;
     let [dues, numbers, firsts] = places.parameters();
-    let parameters = [(&epoch as _, Type::INT8), dues, numbers, firsts, (&kinds as _, Type::TEXT_ARRAY)];
-    let rows =
-        connections.ask("select * from timingwheel.begin_timers($1, $2, $3, $4, $5)", &parameters).await?;
+    let parameters = [
+        (&epoch as _, Type::INT8),
+        dues,
+        numbers,
+        firsts,
+        (&kinds as _, Type::TEXT_ARRAY),
+        (&valid_until_us as _, Type::INT8),
+    ];
+    let rows = connections
+        .ask(
+            "select * from timingwheel.begin_timers(timingwheel.in_time($1, $6), $2, $3, $4, $5)",
+            &parameters,
+        )
+        .await?;
     for row in &rows {
         let n: i64 = get(row, "n")?;
         let Some(place) = usize::try_from(n - 1).ok().filter(|place| *place < timers.len()) else { continue };
@@ -165,7 +177,8 @@ pub(super) async fn begin(
     if rows.len() == timers.len() {
         return Ok((answers, None));
     }
-    let told = connections.ask("select * from timingwheel.why_not($1, $2, $3, $4, $5)", &parameters).await?;
+    let told =
+        connections.ask("select * from timingwheel.why_not($1, $2, $3, $4, $5)", &parameters[..5]).await?;
     let Some(row) = told.first() else { return Err(PostgresError::Corrupt("no answer".into())) };
     if !get::<bool>(row, "alive")? {
         // What was begun before it was one no more is its follower's now.
@@ -222,6 +235,7 @@ pub(super) async fn settle(
     connections: &Connections,
     owner: Owner,
     ended: Vec<Ended>,
+    valid_until_us: Option<i64>,
 ) -> Result<Vec<Settled>, PostgresError> {
     let mut answers = vec![Settled::Lost; ended.len()];
     let (mut done, mut ends) = (Vec::new(), Ends::default());
@@ -236,7 +250,7 @@ pub(super) async fn settle(
     for (place, ended) in &done {
         deleted.push(*place, ended.clone());
     }
-    settle_both(connections, owner, &deleted, &ends, &mut answers).await?;
+    settle_both(connections, (owner, valid_until_us), &deleted, &ends, &mut answers).await?;
     // A series that was meanwhile given a rule is refused for another reason than one that is lost.
     done.retain(|(place, _)| answers[*place] == Settled::Lost);
     if !done.is_empty() {
@@ -244,7 +258,7 @@ pub(super) async fn settle(
         for (place, ended) in done {
             refused.push(place, ended);
         }
-        settle_both(connections, owner, &Ends::default(), &refused, &mut answers).await?;
+        settle_both(connections, (owner, valid_until_us), &Ends::default(), &refused, &mut answers).await?;
     }
     Ok(answers)
 }
@@ -252,7 +266,7 @@ pub(super) async fn settle(
 /// Deletes the first, and ends the others one by one, in one transaction.
 async fn settle_both(
     connections: &Connections,
-    owner: Owner,
+    (owner, valid_until_us): (Owner, Option<i64>),
     done: &Ends,
     ends: &Ends,
     answers: &mut [Settled],
@@ -267,13 +281,13 @@ async fn settle_both(
     let epoch = epoch(owner.epoch);
     let statement = "select n, null::int as answer, null::bigint as due, null::bigint as first, \
             null::text as rule \
-        from timingwheel.settle_done($1, $2, $3, $4, $5) as n \
+        from timingwheel.settle_done(timingwheel.in_time($1, $17), $2, $3, $4, $5) as n \
         union all \
         select a.n, s.answer, s.due, s.first, s.rule \
         from unnest($6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) with ordinality as a \
             (due, number, first, attempt, ending, again, error, counts, next, series, planned, n) \
         cross join lateral timingwheel.settle_one( \
-            $1, a.due, a.number, a.first, a.attempt, a.ending, a.again, a.error, a.counts, a.next, a.series, \
+            timingwheel.in_time($1, $17), a.due, a.number, a.first, a.attempt, a.ending, a.again, a.error, a.counts, a.next, a.series, \
             a.planned) s";
     let rows = connections
         .ask(
@@ -295,6 +309,7 @@ async fn settle_both(
                 (&ends.next, Type::INT8_ARRAY),
                 (&ends.series, Type::TEXT_ARRAY),
                 (&ends.planned, Type::TEXT_ARRAY),
+                (&valid_until_us, Type::INT8),
             ],
         )
         .await?;
@@ -322,8 +337,11 @@ async fn settle_both(
     Ok(())
 }
 
+/// First due, number, key.
+pub(super) type Name = (Option<i64>, Option<i64>, Option<String>);
+
 /// A timer's name as three parameters, of which one or two are null.
-pub(super) fn name(which: &Which) -> Result<(Option<i64>, Option<i64>, Option<String>), PostgresError> {
+pub(super) fn name(which: &Which) -> Result<Name, PostgresError> {
     Ok(match which {
         Which::Id(id) => (Some(id.due_ms), Some(number(*id)?), None),
         Which::Key(key) => (None, None, Some(readable(key))),

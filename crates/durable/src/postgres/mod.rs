@@ -178,16 +178,17 @@ impl Store for PostgresStore {
     }
 
     async fn begin(&self, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>, PostgresError> {
+        let until = self.0.parts.valid_until_us(owner.epoch, self.0.options.timeout);
         if !calls::are_different(&ask.timers) {
             // One statement changes a row once.
             let mut answers = Vec::with_capacity(ask.timers.len());
             for timer in ask.timers {
                 let ask = ToBegin { timers: vec![timer], kinds: Arc::clone(&ask.kinds) };
-                answers.append(&mut calls::begin(&self.0.connections, owner, &ask).await?.0);
+                answers.append(&mut calls::begin(&self.0.connections, owner, &ask, until).await?.0);
             }
             return Ok(answers);
         }
-        let (answers, locked) = calls::begin(&self.0.connections, owner, &ask).await?;
+        let (answers, locked) = calls::begin(&self.0.connections, owner, &ask, until).await?;
         if let Some(due) = locked
             && let Some(near) = ask.timers.iter().find(|near| near.due_ms == due)
         {
@@ -197,7 +198,8 @@ impl Store for PostgresStore {
     }
 
     async fn settle(&self, owner: Owner, ends: Vec<Ended>) -> Result<Vec<Settled>, PostgresError> {
-        let answers = calls::settle(&self.0.connections, owner, ends).await?;
+        let until = self.0.parts.valid_until_us(owner.epoch, self.0.options.timeout);
+        let answers = calls::settle(&self.0.connections, owner, ends, until).await?;
         for answer in &answers {
             if let Settled::Done(Some(near)) = answer {
                 self.0.note(*near);
@@ -266,6 +268,8 @@ impl Store for PostgresStore {
             return Ok(nothing(lost));
         }
         let shards = calls::shards(&convert::get::<Vec<i16>>(row, "shards")?);
+        let now_us = convert::get(row, "now_us")?;
+        parts.set_clock(owner.epoch, now_us);
         let has_changed = parts.set_shards(owner.epoch, shards);
         // Not all at once.
         let mut again_in = (part.lease / 3).mul_f64(0.9 + fastrand::f64() / 10.0);
@@ -278,7 +282,7 @@ impl Store for PostgresStore {
             standing: if has_changed { Standing::Changed } else { Standing::Same },
             again_in,
             good_for: part.lease * 4 / 5,
-            clock: Timestamp::from_microsecond(convert::get(row, "now_us")?).ok(),
+            clock: Timestamp::from_microsecond(now_us).ok(),
             first_due: first_due.map(timestamp),
             taken: u32::try_from(convert::get::<i32>(row, "taken")?).unwrap_or(0),
             parts: (shards.count_ones(), 64),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::calls::is_among;
 use super::convert::{SHARDS, shard};
@@ -24,6 +24,17 @@ pub(super) struct Part {
     pub(super) shards: u64,
     /// Those that the owner has handlers for, as it has told when it loaded.
     kinds: Kinds,
+    /// The clock of the database in microseconds, at a moment.
+    clock: Option<(Instant, i64)>,
+}
+
+impl Part {
+    /// When a statement that is sent now, and waited for so long, is of no use any more, by the clock of the database.
+    fn valid_until_us(&self, timeout: Duration) -> Option<i64> {
+        let (at, shown) = self.clock?;
+        let passed = i64::try_from((at.elapsed() + timeout).as_micros()).ok()?;
+        shown.checked_add(passed)
+    }
 }
 
 /// Of the owners that have joined here: mostly one.
@@ -32,7 +43,7 @@ pub(super) struct Parts(RwLock<HashMap<u64, Part>>);
 
 impl Parts {
     pub(super) fn insert(&self, epoch: u64, lease: Duration) {
-        let part = Part { lease, shards: 0, kinds: Arc::default() };
+        let part = Part { lease, shards: 0, kinds: Arc::default(), clock: None };
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(epoch, part);
     }
 
@@ -49,6 +60,19 @@ impl Parts {
         let mut parts = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let before = parts.get_mut(&epoch).map(|part| std::mem::replace(&mut part.shards, shards));
         before != Some(shards)
+    }
+
+    /// The clock of the database has shown this a moment ago: so no statement is taken for valid that is not.
+    pub(super) fn set_clock(&self, epoch: u64, shown_us: i64) {
+        let mut parts = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(part) = parts.get_mut(&epoch) {
+            part.clock = Some((Instant::now(), shown_us));
+        }
+    }
+
+    /// See there.
+    pub(super) fn valid_until_us(&self, epoch: u64, timeout: Duration) -> Option<i64> {
+        self.of(epoch)?.valid_until_us(timeout)
     }
 
     pub(super) fn set_kinds(&self, epoch: u64, kinds: &Kinds) {

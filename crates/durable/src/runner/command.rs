@@ -32,6 +32,8 @@ pub(crate) enum Outcome {
     Panicked(String),
     /// The payload was not what the handler takes.
     Unreadable(String),
+    /// It was not called: others may have its timer.
+    TooLate,
     /// It was dropped before it had ended.
     Dropped,
 }

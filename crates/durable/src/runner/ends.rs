@@ -66,6 +66,7 @@ impl Runner {
                 self.fail(&attempt, format!("panicked: {message}"))
             }
             Outcome::Unreadable(error) => self.bury(&attempt, format!("its payload cannot be read: {error}")),
+            Outcome::TooLate => return self.give_back(attempt),
             // Aborted by `stop`: it is given back when the owner leaves.
             Outcome::Dropped if self.stopping.is_some() => {
                 if let Some(stopping) = &mut self.stopping {

@@ -83,6 +83,11 @@ impl Runner {
         self.share.as_ref().is_none_or(Share::is_good)
     }
 
+    /// Until when handlers may be called that are on their way; `None` if nobody else may have the timers.
+    pub(super) fn good_until(&self) -> Option<Instant> {
+        self.share.as_ref()?.good_until
+    }
+
     /// When the runner has to renew, whatever else there is.
     pub(super) fn next_renewal(&self) -> Option<Instant> {
         let share = self.share.as_ref()?;
@@ -232,6 +237,10 @@ impl Runner {
                 self.window.expect(until.min(scan.after.due_ms.saturating_add(1)));
             }
             return None;
+        }
+        if let Some(until) = scan.until_ms.filter(|until| *until > end.due_ms) {
+            // The rest is beyond the window.
+            self.window.expect(end.due_ms.saturating_add(1).min(until));
         }
         let until_ms = scan.until_ms.unwrap_or(now_ms.max(end.due_ms)).min(end.due_ms.max(now_ms));
         self.window.begin_scan();

@@ -219,6 +219,34 @@ async fn an_instance_that_has_lost_its_lease_joins_again_and_its_handlers_are_to
     one.stop(Duration::from_secs(60)).await;
 }
 
+#[test]
+fn a_begin_that_was_held_on_its_way_and_given_up_begins_nothing_when_it_arrives() {
+    let server = crate::server::Server::start();
+    let proxy = crate::proxy::Proxy::start(server.port());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(held(&proxy));
+}
+
+async fn held(proxy: &crate::proxy::Proxy) {
+    let through = format!("postgres://postgres@127.0.0.1:{}/postgres", proxy.port());
+    let options = timingwheel_durable::PostgresOptions::new(&through).expect("an address");
+    let options = options.timeout(Duration::from_secs(1));
+    let held = PostgresStore::connect_with(options, tokio_postgres::NoTls).await.expect("a store");
+    let owner = held.join(LEASE).await.expect("a join");
+    held.renew(owner).await.expect("a renewal");
+    held.save(of_each_shard()).await.expect("a save");
+    let ask = ToBegin { timers: load(&held, owner).await, kinds: of_tick() };
+    proxy.fault("hold");
+    let error = held.begin(owner, ask.clone()).await.expect_err("no answer");
+    assert!(matches!(error, PostgresError::TimedOut(_)) && PostgresStore::is_transient(&error), "{error}");
+    proxy.fault("none");
+    // It arrives before another connection is made.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let begun = held.begin(owner, ask).await.expect("a begin");
+    let is_first = |begun: &Begun| matches!(begun, Begun::Yours(stored) if stored.attempts == 1);
+    assert!(begun.iter().all(is_first), "{begun:?}");
+}
+
 #[tokio::test]
 async fn tables_that_need_a_newer_program_are_refused_and_newer_ones_that_do_not_are_taken() {
     let url = database().await;
@@ -239,4 +267,21 @@ async fn two_that_create_the_tables_at_a_time_both_succeed_and_who_may_not_creat
     assert!(matches!(error, Err(PostgresError::NoTables)), "{error:?}");
     let stores = futures::future::join_all((0..4).map(|_| PostgresStore::connect(&url))).await;
     assert!(stores.iter().all(Result::is_ok), "{stores:?}");
+}
+
+#[tokio::test]
+async fn an_instance_with_nothing_to_do_makes_one_statement_for_each_third_of_its_lease() {
+    let (url, calls) = (database().await, Calls::default());
+    let one = instance(&url, Duration::from_secs(3), &calls).await;
+    one.at(soon(86_400_000), &Tick::new("far")).save().await.expect("a save");
+    until("it has its part", async || one.stats().parts == (64, 64)).await;
+    // What the first load and the hint's connection cause.
+    let settled = one.stats().renewals + 3;
+    until("it has settled", async || one.stats().renewals >= settled).await;
+    let before = one.stats();
+    until("it has renewed", async || one.stats().renewals >= before.renewals + 4).await;
+    let after = one.stats();
+    assert_eq!((after.loads, after.empty_scans), (before.loads, before.empty_scans));
+    assert!(after.renewals <= before.renewals + 6, "{after:?}");
+    one.stop(Duration::from_secs(60)).await;
 }

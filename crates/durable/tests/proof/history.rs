@@ -55,18 +55,17 @@ struct Timer {
 /// # Errors
 /// Those that do not hold.
 pub(crate) fn check(text: &str) -> Result<Found, Vec<String>> {
-    check_of(text, |before, after| before < after)
+    check_of(text, false)
 }
 
 /// The same of several owners at a time: who comes after another one may have joined before it. An owner that ended in
 /// order and had its timers all the time, as a line `clean` says, leaves nothing to be attempted again.
 #[allow(dead_code, reason = "of one of the programs that share this file")]
 pub(crate) fn check_shared(text: &str) -> Result<Found, Vec<String>> {
-    check_of(text, |before, after| before != after)
+    check_of(text, true)
 }
 
-/// `follows`: whether an owner may attempt again what another one has begun.
-fn check_of(text: &str, follows: fn(i64, i64) -> bool) -> Result<Found, Vec<String>> {
+fn check_of(text: &str, is_shared: bool) -> Result<Found, Vec<String>> {
     let (mut timers, mut wrong, mut found) = (BTreeMap::<&str, Timer>::new(), Vec::new(), Found::default());
     let (mut series, mut ended) = (BTreeSet::new(), BTreeSet::new());
     let mut clean = BTreeSet::new();
@@ -101,7 +100,8 @@ fn check_of(text: &str, follows: fn(i64, i64) -> bool) -> Result<Found, Vec<Stri
                     wrong.push(format!("called before its time, {}: {line}", timer.due));
                 }
                 if let Some((before, last)) = timer.calls.last()
-                    && (!follows(*before, epoch) || *last >= attempt)
+                    && !is_shared
+                    && (*before >= epoch || *last >= attempt)
                 {
                     wrong.push(format!("called twice without cause, after {before} {last}: {line}"));
                 }
@@ -114,7 +114,13 @@ fn check_of(text: &str, follows: fn(i64, i64) -> bool) -> Result<Found, Vec<Stri
             _ => {}
         }
     }
-    for (name, timer) in &timers {
+    for (name, timer) in &mut timers {
+        // Who was stopped in the middle of a call tells of it later than who has followed.
+        timer.calls.sort_unstable_by_key(|(_, attempt)| *attempt);
+        let is_twice = |two: &[(i64, i64)]| two[0].0 == two[1].0 || two[0].1 == two[1].1;
+        if timer.calls.windows(2).any(is_twice) {
+            wrong.push(format!("called twice without cause: {name}, {:?}", timer.calls));
+        }
         let mut earlier = timer.calls.iter().rev().skip(1);
         if let Some((epoch, attempt)) = earlier.find(|(epoch, _)| clean.contains(epoch)) {
             wrong.push(format!(

@@ -234,6 +234,14 @@ create function timingwheel.runs(p_begun_by bigint) returns boolean language sql
     select p_begun_by is not null and exists (select from timingwheel.instances where epoch = p_begun_by)
 $$;
 
+-- The epoch, unless it is later than then, by the clock of the database in microseconds. A statement that was held on its
+-- way, and given up by who sent it, does nothing when it arrives.
+create function timingwheel.in_time(p_epoch bigint, p_until_us bigint) returns bigint language sql volatile as $$
+    select case
+        when p_until_us is null or extract(epoch from clock_timestamp()) * 1000000 <= p_until_us then p_epoch
+    end
+$$;
+
 -- Timers without keys.
 create function timingwheel.save(
     p_dues bigint[], p_numbers bigint[], p_kinds text[], p_payloads bytea[], p_series text[]
