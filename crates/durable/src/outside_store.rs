@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::sync::mpsc;
 
 use crate::backoff::Backoff;
@@ -58,10 +58,21 @@ enum Order {
 }
 
 /// What is called back about.
-#[derive(Serialize, Deserialize)]
 struct FarAway {
     id: String,
     due_ms: i64,
+}
+
+impl Serialize for FarAway {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (&self.id, self.due_ms).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for FarAway {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Deserialize::deserialize(deserializer).map(|(id, due_ms)| Self { id, due_ms })
+    }
 }
 
 impl Kind for FarAway {

@@ -14,13 +14,13 @@
 //!   `a_store_that_is_gone_for_a_minute_delays_and_stops_nothing`
 //! - `tests/proof/disk.rs`: `a_full_disk_refuses_saves_loses_nothing_and_goes_on_when_there_is_room`,
 //!   `a_file_that_cannot_be_written_any_more_answers_no_save`
-//! - `tests/proof/races.rs`: `a_save_during_a_load_is_armed_at_once_wherever_it_is_due`,
+//! - `tests/proof/races/one.rs`: `a_save_during_a_load_is_armed_at_once_wherever_it_is_due`,
 //!   `two_moves_to_and_fro_lose_nothing_in_any_order`, `a_move_between_two_attempts_loses_nothing_in_any_order`
 //! - `tests/proof/unheard.rs`: `a_move_a_save_and_a_revival_whose_answers_are_lost_are_armed_all_the_same`,
 //!   `a_move_whose_caller_has_gone_is_armed_all_the_same`, `what_may_have_begun_is_not_left_to_a_later_load`,
 //!   `a_run_that_ends_after_its_wheel_is_stored_also_if_the_store_fails_at_first`
 //! - `src/window.rs`: `in_random_orders_of_saves_removals_loads_and_notices_none_is_missed_up_to_the_end`
-//! - `tests/runner/handlers.rs`: `what_was_due_while_nobody_was_there_is_due_at_the_start_in_order`
+//! - `tests/runner/owners.rs`: `what_was_due_while_nobody_was_there_is_due_at_the_start_in_order`
 //!
 //! # Never before its time
 //!
@@ -37,11 +37,11 @@
 //! After [`Removed`](crate::Cancelled::Removed) no handler is called. [`Running`](crate::Cancelled::Running) is answered
 //! only where one was. So it is with moves.
 //!
-//! - `tests/proof/races.rs`: `a_cancel_is_answered_right_in_all_orders_with_load_begin_and_settle`,
+//! - `tests/proof/races/one.rs`: `a_cancel_is_answered_right_in_all_orders_with_load_begin_and_settle`,
 //!   `a_cancel_is_answered_right_in_all_orders_where_begin_comes_ahead_of_time`,
 //!   `a_move_is_answered_right_in_all_orders_and_the_timer_comes_once_at_its_last_time`,
-//!   `a_move_is_answered_right_in_all_orders_where_begin_comes_ahead_of_time`,
-//!   `two_cancels_are_answered_removed_once_at_the_most`, `two_moves_of_what_may_wait_are_both_answered_right`,
+//!   `a_move_is_answered_right_in_all_orders_where_begin_comes_ahead_of_time`
+//! - `tests/proof/races/two.rs`: `two_cancels_are_answered_removed_once_at_the_most`, `two_moves_of_what_may_wait_are_both_answered_right`,
 //!   `a_cancel_and_a_move_of_what_may_wait_are_both_answered_right`
 //! - `tests/proof/redb_races.rs`: `random_cancels_and_moves_on_a_file_are_answered_right`
 //! - `tests/proof/unheard.rs`: `a_cancel_after_a_begin_whose_answer_was_lost_removes_the_timer`,
@@ -57,9 +57,9 @@
 //! and its handlers are told.
 //!
 //! - `tests/proof/kills.rs`: `after_a_kill_at_each_step_none_is_lost_early_removed_or_doubled`
-//! - `tests/runner/handlers.rs`: `a_handler_whose_timer_is_lost_is_told_and_its_result_is_refused`,
-//!   `what_a_process_dies_of_again_and_again_is_buried`,
-//!   `an_attempt_that_fails_is_made_again_and_buried_when_there_are_no_more`
+//! - `tests/runner/owners.rs`: `a_handler_whose_timer_is_lost_is_told_and_its_result_is_refused`,
+//!   `what_a_process_dies_of_again_and_again_is_buried`
+//! - `tests/runner/handlers.rs`: `an_attempt_that_fails_is_made_again_and_buried_when_there_are_no_more`
 //!
 //! # So it is with many instances
 //!

@@ -38,7 +38,7 @@ impl Shared {
         Self {
             clock,
             offset_us: AtomicI64::new(0),
-            events: Events::default(),
+            events: Events::new(),
             stats: Mutex::default(),
             is_stopped: AtomicBool::new(false),
             is_lost: AtomicBool::new(false),

@@ -22,10 +22,12 @@ impl Kind for Far {
 
 async fn fill(store: &RedbStore, numbers: std::ops::Range<u64>) {
     let month = Timestamp::now() + SignedDuration::from_hours(30 * 24);
-    let numbers: Vec<u64> = numbers.collect();
-    for numbers in numbers.chunks(10_000) {
-        let timers = numbers.iter().map(|&number| NewTimer {
-            id: TimerId::new(month + SignedDuration::from_millis(number as i64 % 1_000_000), number),
+    for from in numbers.clone().step_by(10_000) {
+        let timers = (from..numbers.end.min(from + 10_000)).map(|number| NewTimer {
+            id: TimerId::new(
+                month + SignedDuration::from_millis(i64::try_from(number % 1_000_000).expect("few")),
+                number,
+            ),
             kind: Far::KIND.into(),
             payload: number.to_string().into(),
             key: None,

@@ -81,7 +81,7 @@ pub(crate) fn idle(_: Scale) -> Row {
     let turns = builder.expect("a runtime").block_on(async {
         let (wheel, store) = (TimingWheel::new(), MemoryStore::new());
         let durable = Durable::builder(&wheel, store)
-            .on(|_: crate::rig::Work, _| async { Ok(timingwheel_durable::Answer::Done) })
+            .on(|_: Work, _| async { Ok(timingwheel_durable::Answer::Done) })
             .start()
             .await
             .expect("a start");

@@ -79,13 +79,17 @@ async fn client(url: &str) -> Client {
     client
 }
 
-/// So many timers that are due, in all shards.
+/// So many timers that are due, in all shards, with hints: all is there with the commit.
 fn stored(count: u64) -> String {
     format!(
-        "insert into timingwheel.timers (shard, due_ms, number, first_ms, kind, payload)
+        "begin;
+         insert into timingwheel.timers (shard, due_ms, number, first_ms, kind, payload)
          select n & 63, 1000 + n / 64, n, 1000 + n / 64, 'nothing', convert_to('{{\"filler\":\"' || repeat('x', 85) || '\"}}', 'UTF8')
          from generate_series(1, {count}) n;
-         vacuum analyze timingwheel.timers"
+         select pg_notify('timingwheel', n || ' 1000') from generate_series(0, 63) n;
+         select pg_notify('timingwheel', n || ' ' || {last}) from generate_series(0, 63) n;
+         commit",
+        last = 1_000 + count / 64
     )
 }
 
@@ -109,7 +113,7 @@ async fn ours(url: &str, sql: &Client, count: u64) -> f64 {
             .query_one("select count(distinct epoch) from timingwheel.shards", &[])
             .await
             .expect("a count");
-        if row.get::<_, i64>(0) == INSTANCES as i64 {
+        if usize::try_from(row.get::<_, i64>(0)) == Ok(INSTANCES) {
             break;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -117,14 +121,6 @@ async fn ours(url: &str, sql: &Client, count: u64) -> f64 {
     tokio::time::sleep(Duration::from_millis(500)).await;
     execute(sql, &stored(count)).await;
     let begin = Instant::now();
-    sql.batch_execute("select pg_notify('timingwheel', n || ' 1000') from generate_series(0, 63) n")
-        .await
-        .expect("hints");
-    let last = format!(
-        "select pg_notify('timingwheel', n || ' ' || {}) from generate_series(0, 63) n",
-        1_000 + count / 64
-    );
-    sql.batch_execute(&last).await.expect("hints");
     while left(sql).await > 0 {
         assert!(begin.elapsed() < Duration::from_secs(600), "it does not end");
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -224,9 +220,6 @@ async fn takeover(url: &str, sql: &Client, lease: Duration) -> f64 {
     dies.wait().expect("it ends");
     // Due now: those of the one that lives come at once, and the others when it has them.
     execute(sql, &stored(64)).await;
-    sql.batch_execute("select pg_notify('timingwheel', n || ' 1000') from generate_series(0, 63) n")
-        .await
-        .expect("hints");
     while left(sql).await > 0 {
         assert!(begin.elapsed() < Duration::from_secs(600), "nobody takes over");
         tokio::time::sleep(Duration::from_millis(2)).await;

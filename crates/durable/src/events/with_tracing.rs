@@ -26,6 +26,10 @@ fn contained(event: impl FnOnce()) {
 }
 
 impl Events {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
     pub(crate) fn begins(&self, wheel: &str, epoch: u64) {
         contained(|| debug!(target: TARGET, wheel, epoch, "durable timers begin"));
     }

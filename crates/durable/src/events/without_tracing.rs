@@ -4,10 +4,14 @@ use crate::error::Error;
 use crate::id::TimerId;
 use crate::runner::Stopped;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Events;
 
 impl Events {
+    pub(crate) const fn new() -> Self {
+        Self
+    }
+
     pub(crate) fn begins(&self, _wheel: &str, _epoch: u64) {}
 
     pub(crate) fn failed(&self, _error: &Error, _errors: u64) {}

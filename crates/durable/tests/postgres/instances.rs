@@ -41,7 +41,7 @@ async fn instances_share_all_shards_evenly_as_they_join_leave_and_die() {
         owners.push(store.join(LEASE).await.expect("a join"));
         for (store, owner) in stores.iter().zip(&owners) {
             let renewed = store.renew(*owner).await.expect("a renewal");
-            let fair = 64 / owners.len() as u32;
+            let fair = 64 / u32::try_from(owners.len()).expect("few");
             assert!((fair..=fair + 1).contains(&renewed.parts.0), "{renewed:?} of {}", owners.len());
         }
     }
@@ -63,7 +63,7 @@ async fn instances_share_all_shards_evenly_as_they_join_leave_and_die() {
     // As if it had been silent for longer than its lease.
     let sql = client(&url).await;
     let silent = "update timingwheel.instances set expires_at = now() - interval '1 second' where epoch = $1";
-    sql.execute(silent, &[&(owners[0].epoch as i64)]).await.expect("an update");
+    sql.execute(silent, &[&(owners[0].epoch.cast_signed())]).await.expect("an update");
     let renewed = stores[1].renew(owners[1]).await.expect("a renewal");
     assert_eq!((renewed.standing, renewed.taken, renewed.parts), (Standing::Changed, 32, (64, 64)));
     assert_eq!(of(1).await, 64);
@@ -110,7 +110,7 @@ async fn a_begin_of_who_has_lost_the_shard_or_the_lease_begins_nothing() {
 
     let sql = client(&url).await;
     let silent = "update timingwheel.instances set expires_at = now() - interval '1 second' where epoch = $1";
-    sql.execute(silent, &[&(owner.epoch as i64)]).await.expect("an update");
+    sql.execute(silent, &[&(owner.epoch.cast_signed())]).await.expect("an update");
     second.renew(other).await.expect("a renewal");
     let answers = first.begin(owner, ask).await.expect("a begin");
     assert!(answers.iter().all(|answer| *answer == Begun::Lost), "{answers:?}");
@@ -123,9 +123,9 @@ async fn timers_of_all_instances_come_once_wherever_they_were_saved() {
     let one = instance(&url, LEASE, &calls).await;
     let two = instance(&url, LEASE, &calls).await;
     let names: Vec<String> = (0..200).map(|count| format!("{count:03}")).collect();
-    for (index, name) in names.iter().enumerate() {
+    for (index, name) in (0..).zip(&names) {
         let durable = if index % 3 == 0 { &one } else { &two };
-        durable.at(soon(index as i64 * 5), &Tick::new(name.clone())).save().await.expect("a save");
+        durable.at(soon(index * 5), &Tick::new(name.clone())).save().await.expect("a save");
     }
     until("all were called", async || calls.all().len() >= names.len()).await;
     until("all are done", async || one.count().await.expect("counts") == Default::default()).await;

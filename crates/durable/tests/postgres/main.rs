@@ -5,6 +5,7 @@ mod history;
 mod instances;
 mod proof;
 mod proxy;
+#[allow(dead_code, reason = "the benchmark and the example use the rest")]
 mod server;
 mod store;
 mod support;

@@ -186,7 +186,7 @@ impl Cluster {
             // Without tables there is none.
             let count = sql.query_one(count, &[]).await.map_or(0, |row| row.get::<_, i64>(0));
             let saved = self.history().lines().filter(|line| line.starts_with("saved ")).count();
-            count == instances as i64 && saved > instances * 10
+            usize::try_from(count) == Ok(instances) && saved > instances * 10
         }));
     }
 
@@ -245,7 +245,10 @@ fn signal(child: &Child, signal: &str) {
 
 /// How long the faults go on, and how many instances there are.
 fn size() -> (Duration, usize) {
-    (Duration::from_secs(setting("DURABLE_SECONDS", 12)), setting("DURABLE_INSTANCES", 3) as usize)
+    (
+        Duration::from_secs(setting("DURABLE_SECONDS", 12)),
+        usize::try_from(setting("DURABLE_INSTANCES", 3)).expect("few"),
+    )
 }
 
 #[test]

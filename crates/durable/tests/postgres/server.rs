@@ -37,9 +37,11 @@ fn programs() -> PathBuf {
         .unwrap_or_default();
     // The newest.
     debian.sort_by_key(|path| {
-        let version =
-            path.parent().and_then(Path::file_name).and_then(|name| name.to_str()?.parse::<f64>().ok());
-        version.map_or(0, |version| (version * 10.0) as u32)
+        let version = path
+            .parent()
+            .and_then(Path::file_name)
+            .and_then(|name| name.to_str()?.split('.').next()?.parse::<u32>().ok());
+        version.unwrap_or(0)
     });
     candidates.extend(debian.into_iter().rev());
     candidates.extend(env::var_os("PATH").iter().flat_map(env::split_paths));

@@ -123,7 +123,7 @@ async fn sql_of_others(url: &str, run: &Run) {
     let begun = sql
         .execute(
             "update timingwheel.timers set begun_by = 0, attempts = attempts + 1 where number = $1",
-            &[&(run.id.unique() as i64)],
+            &[&(run.id.unique().cast_signed())],
         )
         .await
         .expect("an update");

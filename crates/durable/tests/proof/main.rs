@@ -10,4 +10,5 @@ mod power;
 mod races;
 mod redb_races;
 mod schedules;
+mod script;
 mod unheard;

@@ -1,130 +1,13 @@
 //! Calls of the store whose answer nobody hears: what they have done is done all the same.
 
-use std::future::pending;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use timingwheel::TimingWheel;
 use timingwheel_durable::store::Page;
-use timingwheel_durable::{
-    Answer, Backoff, Builder, Cancelled, Durable, Error, Kind, MemoryStore, Moved, Run, SetClock,
-};
+use timingwheel_durable::{Answer, Cancelled, Error, Kind, Moved};
 
-use crate::hooked::{Hook, Hooked, Injected, Step};
-
-/// Its handler takes so many seconds.
-#[derive(Serialize, Deserialize)]
-struct Tick(u64);
-
-impl Kind for Tick {
-    const KIND: &'static str = "tick";
-}
-
-#[derive(Clone, Copy)]
-enum What {
-    Fail,
-    /// For so many milliseconds.
-    Wait(u64),
-    Hang,
-}
-
-/// What becomes of the next call of that name.
-#[derive(Clone, Default)]
-struct Script(Arc<Mutex<Vec<(&'static str, Step, What)>>>);
-
-impl Script {
-    fn next(&self, call: &'static str, step: Step, what: What) {
-        self.0.lock().unwrap().push((call, step, what));
-    }
-
-    fn is_over(&self) -> bool {
-        self.0.lock().unwrap().is_empty()
-    }
-}
-
-impl Hook for Script {
-    async fn at(&self, call: &'static str, step: Step) -> Result<(), Injected> {
-        let found = {
-            let mut script = self.0.lock().unwrap();
-            let found = script.iter().position(|(its, at, _)| (*its, *at) == (call, step));
-            found.map(|index| script.remove(index).2)
-        };
-        match found {
-            None => Ok(()),
-            Some(What::Fail) => Err(Injected),
-            Some(What::Wait(millis)) => {
-                tokio::time::sleep(Duration::from_millis(millis)).await;
-                Ok(())
-            }
-            Some(What::Hang) => pending().await,
-        }
-    }
-}
-
-struct Rig {
-    wheel: TimingWheel,
-    memory: MemoryStore,
-    clock: Arc<SetClock>,
-    script: Script,
-    calls: Arc<AtomicU64>,
-}
-
-fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-impl Rig {
-    fn new() -> Self {
-        Self {
-            wheel: TimingWheel::new(),
-            memory: MemoryStore::new(),
-            clock: Arc::new(SetClock::starting_at(Timestamp::UNIX_EPOCH)),
-            script: Script::default(),
-            calls: Arc::default(),
-        }
-    }
-
-    fn builder(&self) -> Builder {
-        let calls = self.calls.clone();
-        let store = Hooked { store: self.memory.clone(), hook: self.script.clone() };
-        Durable::builder(&self.wheel, store)
-            .clock(self.clock.clone())
-            .on(move |Tick(takes), _: Run| {
-                calls.fetch_add(1, Ordering::Relaxed);
-                async move {
-                    tokio::time::sleep(secs(takes)).await;
-                    Ok(Answer::Done)
-                }
-            })
-            .retry::<Tick>(Backoff::fixed(secs(1)).tries(2))
-    }
-
-    async fn start(&self) -> Durable {
-        self.builder().start().await.unwrap()
-    }
-
-    fn calls(&self) -> u64 {
-        self.calls.load(Ordering::Relaxed)
-    }
-
-    fn at(&self, seconds: i64) -> Timestamp {
-        Timestamp::from_second(seconds).unwrap()
-    }
-
-    /// A timer that has begun and waits out a tenth of a second before its time, which is a second from now.
-    async fn begun_ahead(&self, durable: &Durable) {
-        self.script.next("begin", Step::Before, What::Wait(500));
-        durable.after(Duration::ZERO, &Tick(0)).save().await.unwrap();
-        self.wheel.sleep(secs(1)).await;
-        assert_eq!((durable.stats().ahead, self.calls()), (Duration::from_millis(100), 1));
-        durable.after(secs(1), &Tick(0)).key("ahead").save().await.unwrap();
-        self.wheel.sleep(Duration::from_millis(950)).await;
-        assert_eq!((durable.stats().begun, self.calls()), (1, 1), "it waits");
-    }
-}
+use crate::hooked::Step;
+use crate::script::{Rig, Tick, What, secs};
 
 #[tokio::test(start_paused = true)]
 async fn a_move_a_save_and_a_revival_whose_answers_are_lost_are_armed_all_the_same() {

@@ -4,6 +4,7 @@ mod clocks;
 mod handlers;
 mod moves;
 mod outside;
+mod owners;
 mod series;
 mod stops;
 mod support;

@@ -1,0 +1,124 @@
+//! Taking in what has happened: messages, answers of the store, and what the wheel tells.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use timingwheel::Error as WheelError;
+use tokio::time::Instant;
+
+use super::Runner;
+
+/// How many messages are taken at a time.
+const MESSAGES: usize = 4_096;
+
+/// How long a wheel that is full is left alone.
+const FULL: Duration = Duration::from_millis(10);
+
+impl Runner {
+    /// Takes in all that has happened; pending if nothing has.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut has_happened = self.poll_commands(cx) | self.poll_store(cx) | self.poll_wheel(cx);
+        has_happened |= self.poll_share(cx) | self.poll_stop(cx);
+        match self.look.poll_try_wait(cx) {
+            Poll::Ready(Ok(())) => has_happened = true,
+            Poll::Ready(Err(error)) => has_happened |= self.refused(&error),
+            Poll::Pending => {}
+        }
+        if let Some(nap) = &mut self.nap
+            && nap.as_mut().poll(cx).is_ready()
+        {
+            self.nap = None;
+            has_happened = true;
+        }
+        if has_happened { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn poll_commands(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut has_happened = false;
+        let mut buffer = std::mem::take(&mut self.buffer);
+        while let Poll::Ready(taken @ 1..) = self.commands.poll_recv_many(cx, &mut buffer, MESSAGES) {
+            has_happened = true;
+            buffer.drain(..).for_each(|command| self.obey(command));
+            if taken < MESSAGES {
+                break;
+            }
+        }
+        self.buffer = buffer;
+        has_happened
+    }
+
+    fn poll_store(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut has_happened = false;
+        if let Some((_, loading)) = &mut self.loading
+            && let Poll::Ready(answer) = loading.as_mut().poll(cx)
+        {
+            self.loaded(answer);
+            has_happened = true;
+        }
+        if let Some((_, _, beginning)) = &mut self.beginning
+            && let Poll::Ready(answer) = beginning.as_mut().poll(cx)
+        {
+            self.begun(answer);
+            has_happened = true;
+        }
+        if let Some((_, settling)) = &mut self.settling
+            && let Poll::Ready(answer) = settling.as_mut().poll(cx)
+        {
+            self.settled(answer);
+            has_happened = true;
+        }
+        has_happened
+    }
+
+    fn poll_wheel(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut has_happened = false;
+        while let Poll::Ready(Some(expired)) = self.armed.poll_try_expired(cx) {
+            let near = match expired {
+                Ok(expired) => expired.into_inner(),
+                Err(error) => return self.refused(&error) | has_happened,
+            };
+            has_happened = true;
+            self.keys.remove(&near);
+            self.arm(near);
+        }
+        while let Poll::Ready(Some(expired)) = self.waits.poll_try_expired(cx) {
+            let id = match expired {
+                Ok(expired) => expired.into_inner(),
+                Err(error) => return self.refused(&error) | has_happened,
+            };
+            has_happened = true;
+            self.waited(id);
+        }
+        has_happened
+    }
+
+    /// The wheel did not take a timer. Tells whether that has changed anything.
+    fn refused(&mut self, error: &WheelError) -> bool {
+        if !error.is_shutdown() {
+            // What is in a queue stays there, and is asked of the wheel again.
+            self.nap_until(Instant::now() + FULL);
+            return false;
+        }
+        let is_first = !self.has_wheel_ended;
+        if is_first {
+            self.wheel_has_ended();
+        }
+        is_first
+    }
+
+    /// Wakes this task then, by tokio's timers.
+    pub(super) fn nap_until(&mut self, at: Instant) {
+        if self.nap.as_ref().is_none_or(|nap| nap.deadline() > at) {
+            self.nap = Some(Box::pin(tokio::time::sleep_until(at)));
+        }
+    }
+
+    /// Nothing is on time any more. What runs goes on, and the rest is left to the next owner.
+    fn wheel_has_ended(&mut self) {
+        self.has_wheel_ended = true;
+        self.armed.clear();
+        self.waits.clear();
+        self.keys.clear();
+        self.stop(None);
+    }
+}
