@@ -5,7 +5,7 @@
 //! This program starts a PostgreSQL of its own and three instances, as processes. Each second it shows what each of them
 //! has. It kills one at random and starts it anew, and stops one for longer than its lease and lets it go on. Handlers note
 //! each timer in a table, in the transaction that ends the timer. In the end each timer has to be there once, or the
-//! program exits with 1. It needs the package `postgresql`, or TIMINGWHEEL_POSTGRES.
+//! program exits with 1. It needs the package `postgresql`, or `TIMINGWHEEL_POSTGRES`.
 
 #[allow(dead_code, reason = "tests use the rest")]
 #[path = "../tests/postgres/server.rs"]

@@ -49,7 +49,12 @@ pub(crate) fn load(scale: Scale) -> Row {
         let store = RedbStore::open(path).expect("a store");
         let owner = store.join(Duration::from_secs(30)).await.expect("an owner");
         let kinds = Arc::new(std::collections::BTreeSet::from([Work::KIND.to_owned()]));
-        let ask = Ask { after: Place::FIRST, until: ahead(40 * 86_400), limit: scale.far.min(10_000), kinds };
+        let ask = Ask {
+            after: Place::FIRST,
+            until: ahead(40 * 86_400),
+            limit: (scale.far / 10).min(10_000),
+            kinds,
+        };
         let mut times = [0.0; 2];
         for (time, (count, days)) in
             times.iter_mut().zip([(scale.far / 10, 10), (scale.far - scale.far / 10, 20)])
@@ -60,7 +65,7 @@ pub(crate) fn load(scale: Scale) -> Row {
                 let begin = std::time::Instant::now();
                 let loaded = store.load(owner, ask.clone()).await.expect("a load");
                 took.push(begin.elapsed().as_secs_f64());
-                assert_eq!(loaded.timers.len(), ask.limit.min(scale.far / 10));
+                assert_eq!(loaded.timers.len(), ask.limit);
             }
             *time = median(took);
         }
@@ -71,7 +76,7 @@ pub(crate) fn load(scale: Scale) -> Row {
         ours: millis(times[1]),
         other: millis(times[0]),
         ratio: Some(times[1] / times[0]),
-        target: "<= 1.2",
+        target: "< 1.2",
     }
 }
 
