@@ -72,7 +72,7 @@ pub(crate) fn load(scale: Scale) -> Row {
         times
     });
     Row {
-        name: "load where ten times as many are stored",
+        name: "load, ten times as many stored",
         ours: millis(times[1]),
         other: millis(times[0]),
         ratio: Some(times[1] / times[0]),
