@@ -3,6 +3,7 @@
 mod calls;
 mod connections;
 mod convert;
+mod ends;
 mod error;
 mod hints;
 mod look;
@@ -199,7 +200,7 @@ impl Store for PostgresStore {
 
     async fn settle(&self, owner: Owner, ends: Vec<Ended>) -> Result<Vec<Settled>, PostgresError> {
         let until = self.0.parts.valid_until_us(owner.epoch, self.0.options.timeout);
-        let answers = calls::settle(&self.0.connections, owner, ends, until).await?;
+        let answers = ends::settle(&self.0.connections, owner, ends, until).await?;
         for answer in &answers {
             if let Settled::Done(Some(near)) = answer {
                 self.0.note(*near);

@@ -223,6 +223,9 @@ begin
     return v_ended + v_left;
 end $$;
 
+-- Plans are made for each call, from the size that the table has then: one that was made while it was empty is kept by a
+-- connection, and takes minutes for what has come since.
+
 -- Timers ---------------------------------------------------------------------------------------------------------------
 
 create function timingwheel.rule_of(p_series text) returns text language sql immutable as $$
@@ -309,7 +312,8 @@ end $$;
 create function timingwheel.load(
     p_epoch bigint, p_after_due bigint, p_after_number bigint, p_until bigint, p_limit bigint, p_kinds text[]
 ) returns table (shard smallint, due_ms bigint, number bigint, first_ms bigint, wanted boolean, ahead boolean)
-language plpgsql stable set jit = off set enable_seqscan = off set enable_sort = off set enable_bitmapscan = off as $$
+language plpgsql stable set jit = off set enable_seqscan = off set enable_sort = off set enable_bitmapscan = off
+    set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
 declare
     v_alive bigint[] := array(select epoch from timingwheel.instances);
@@ -347,7 +351,8 @@ create function timingwheel.begin_timers(
     n bigint, kind text, payload bytea, key text, series text, attempts int, failed int[], errors text[],
     ending boolean
 )
-language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
 declare
     v_shards smallint[] := array(select distinct (number & 63)::smallint from unnest(p_numbers) as number);
@@ -363,7 +368,7 @@ begin
     v_alive := array(select i.epoch from timingwheel.instances i where i.epoch <> p_epoch);
     return query
     with free as (
-        select a.n, t.shard, t.due_ms, t.number
+        select a.n, t.ctid as place
         from unnest(p_dues, p_numbers, p_firsts) with ordinality as a (due, number, first, n)
         join timingwheel.timers t
             on t.shard = (a.number & 63)::smallint and t.due_ms = a.due and t.number = a.number
@@ -374,7 +379,7 @@ begin
     update timingwheel.timers t
     set begun_by = p_epoch, attempts = t.attempts + 1
     from free f
-    where t.shard = f.shard and t.due_ms = f.due_ms and t.number = f.number
+    where t.ctid = f.place
     returning f.n, t.kind, t.payload, t.key, t.series, t.attempts, t.failed, t.errors, t.ending;
 end $$;
 
@@ -383,7 +388,8 @@ end $$;
 create function timingwheel.why_not(
     p_epoch bigint, p_dues bigint[], p_numbers bigint[], p_firsts bigint[], p_kinds text[],
     out alive boolean, out locked bigint
-) language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+) language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set plan_cache_mode = force_custom_plan as $$
 begin
     alive := exists (select from timingwheel.instances where epoch = p_epoch);
     locked := (
@@ -400,7 +406,8 @@ end $$;
 create function timingwheel.settle_done(
     p_epoch bigint, p_dues bigint[], p_numbers bigint[], p_firsts bigint[], p_attempts int[]
 ) returns setof bigint
-language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
 begin
     if not exists (select from timingwheel.instances where epoch = p_epoch) then
