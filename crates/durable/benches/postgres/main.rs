@@ -110,7 +110,7 @@ async fn ours(url: &str, sql: &Client, count: u64) -> f64 {
     let instances: Vec<Child> = (0..INSTANCES).map(|_| spawn(url, Duration::from_secs(30))).collect();
     loop {
         let row = sql
-            .query_one("select count(distinct epoch) from timingwheel.shards", &[])
+            .query_one("select count(distinct epoch) from timingwheel.shards join timingwheel.instances using (epoch)", &[])
             .await
             .expect("a count");
         if usize::try_from(row.get::<_, i64>(0)) == Ok(INSTANCES) {
@@ -195,7 +195,7 @@ async fn theirs(server: &Server, sql: &Client, count: u64) -> f64 {
 async fn takeover(url: &str, sql: &Client, lease: Duration) -> f64 {
     let mut dies = spawn(url, lease);
     while sql
-        .query_one("select count(*) from timingwheel.shards where epoch is not null", &[])
+        .query_one("select count(*) from timingwheel.shards join timingwheel.instances using (epoch)", &[])
         .await
         .expect("a count")
         .get::<_, i64>(0)
@@ -205,7 +205,10 @@ async fn takeover(url: &str, sql: &Client, lease: Duration) -> f64 {
     }
     let mut other = spawn(url, lease);
     while sql
-        .query_one("select count(distinct epoch) from timingwheel.shards", &[])
+        .query_one(
+            "select count(distinct epoch) from timingwheel.shards join timingwheel.instances using (epoch)",
+            &[],
+        )
         .await
         .expect("a count")
         .get::<_, i64>(0)
