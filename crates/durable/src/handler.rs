@@ -4,6 +4,9 @@ use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
+#[cfg(feature = "postgres")]
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -12,6 +15,8 @@ use tokio::sync::watch;
 use crate::backoff::Backoff;
 use crate::id::TimerId;
 use crate::kind::Kind;
+#[cfg(feature = "postgres")]
+use crate::store::{Near, Series};
 
 /// What a handler says of a timer: done, or what else is to become of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +57,18 @@ pub struct Run {
     pub epoch: u64,
     /// Tells when the timer has become somebody else's.
     pub lost: Lost,
+    #[cfg(feature = "postgres")]
+    pub(crate) within: Within,
+}
+
+/// What a handler has to know that ends its attempt in a transaction of its own.
+#[cfg(feature = "postgres")]
+#[derive(Clone, Debug)]
+pub(crate) struct Within {
+    pub(crate) timer: Near,
+    pub(crate) series: Option<Series>,
+    /// Whether it did.
+    pub(crate) is_finished: Arc<AtomicBool>,
 }
 
 impl Run {
@@ -124,4 +141,4 @@ impl Handler {
 }
 
 /// By their kinds.
-pub(crate) type Handlers = HashMap<&'static str, std::sync::Arc<Handler>>;
+pub(crate) type Handlers = HashMap<&'static str, Arc<Handler>>;

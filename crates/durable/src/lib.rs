@@ -67,7 +67,7 @@
 //! # What it is not
 //!
 //! - Not for timers that need not outlive the process: the wheel itself costs a thousandth.
-//! - One process has a store at a time.
+//! - One process has a file at a time. Many instances share a PostgreSQL.
 //! - Not exactly once: nothing is that has an effect outside of the store.
 //!
 //! # Features
@@ -77,6 +77,7 @@
 //! | `redb`, on by default | `RedbStore`, the store in a file. It takes Rust 1.90 |
 //! | `metrics` | `metrics`: the statistics for whatever exporter of the crate `metrics` a program has |
 //! | `tracing` | events under the target `timingwheel_durable`: a timer is buried, an attempt is made again, the store fails (at most once a second), a clock was set, another owner has followed, begin and end |
+//! | `postgres` | `PostgresStore`, which many instances share, and timers in your transactions |
 //! | `conformance` | `conformance!`, which tests stores of your own |
 
 // Imports go one way, from the top down.
@@ -87,7 +88,7 @@
 // | `runner`, `saver` | the two tasks, and `shared`, what they share with the handle |
 // | `handler`, `backoff`, `stats`, `clock`, `events`, `outside` | what the runner needs |
 // | `window`, `plan` | pure: what is in memory, and when a series is due next |
-// | `memory`, `redb`, `conformance` | stores, and what tests them |
+// | `memory`, `redb`, `postgres`, `conformance` | stores, and what tests them |
 // | `tables` | pure: what each call of a store means, over six ordered maps |
 // | `store`, `kind`, `missed`, `id`, `error` | the trait, and the types of its questions and answers |
 
@@ -100,9 +101,13 @@ pub mod conformance;
 mod durable;
 mod error;
 mod events;
+#[cfg(feature = "postgres")]
+mod finish;
 mod handler;
 mod id;
 mod kind;
+#[cfg(feature = "postgres")]
+pub mod many_instances;
 mod memory;
 #[cfg(feature = "metrics")]
 pub mod metrics;
@@ -111,6 +116,8 @@ mod outcome;
 mod outside;
 mod outside_store;
 mod plan;
+#[cfg(feature = "postgres")]
+mod postgres;
 pub mod promises;
 #[cfg(feature = "redb")]
 mod redb;
@@ -136,11 +143,16 @@ pub use missed::{Missed, MissedError};
 pub use outcome::{Cancelled, Moved};
 pub use outside::{CallBack, Outside};
 pub use outside_store::OutsideStore;
+#[cfg(feature = "postgres")]
+pub use postgres::{PostgresError, PostgresOptions, PostgresStore};
 #[cfg(feature = "redb")]
 pub use redb::{RedbError, RedbOptions, RedbStore};
 pub use runner::Stopped;
 pub use save::Saving;
 pub use stats::Stats;
+/// The client of `PostgresStore`, whose transactions timers are saved in.
+#[cfg(feature = "postgres")]
+pub use tokio_postgres;
 
 /// The README's program compiles.
 #[cfg(all(doctest, feature = "redb"))]

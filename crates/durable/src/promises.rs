@@ -61,6 +61,29 @@
 //!   `what_a_process_dies_of_again_and_again_is_buried`
 //! - `tests/runner/handlers.rs`: `an_attempt_that_fails_is_made_again_and_buried_when_there_are_no_more`
 //!
+//! # So it is with many instances
+//!
+//! On one PostgreSQL, whichever of them are killed, stopped past their lease and continued, or cut off.
+//!
+//! - `tests/postgres/proof.rs`:
+//!   `instances_that_are_killed_stopped_and_cut_off_lose_nothing_and_repeat_nothing_without_cause`,
+//!   `a_database_that_is_restarted_and_killed_delays_and_loses_nothing`,
+//!   `cancels_and_moves_from_everywhere_are_answered_right`, `without_the_fence_the_checker_sees_faults`
+//! - `tests/postgres/instances.rs`: `instances_share_all_shards_evenly_as_they_join_leave_and_die`,
+//!   `what_an_instance_has_begun_stays_its_own_when_the_shard_goes_to_another_that_joins`,
+//!   `a_begin_of_who_has_lost_the_shard_or_the_lease_begins_nothing`,
+//!   `timers_of_all_instances_come_once_wherever_they_were_saved`,
+//!   `a_timer_that_another_program_saves_for_a_moment_from_now_is_hinted_at`,
+//!   `without_hints_a_look_finds_what_another_program_saves`,
+//!   `an_instance_that_has_lost_its_lease_joins_again_and_its_handlers_are_told`
+//!
+//! # What is done in a transaction with the end of its timer is done exactly once
+//!
+//! - `tests/postgres/within.rs`:
+//!   `what_is_done_with_finish_in_is_done_once_also_if_the_instance_is_taken_for_dead`,
+//!   `a_timer_is_there_if_the_transaction_it_was_saved_in_is_committed`,
+//!   `a_cancel_that_is_rolled_back_delays_its_timer_and_no_other`
+//!
 //! # A series goes on exactly once
 //!
 //! Each occurrence has an id of its own, the next follows from the scheduled instant in the transaction that ends the

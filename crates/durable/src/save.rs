@@ -82,7 +82,7 @@ impl<'a> Saving<'a> {
             }
             series = Some(Series::new(rule, missed));
         }
-        let id = TimerId::new(due, durable.unique());
+        let id = TimerId::new(due, durable.unique(due, kind));
         let (reply, saved) = oneshot::channel();
         durable.save(Save {
             timer: NewTimer { id, kind: kind.to_owned(), payload, key, series, replaces },

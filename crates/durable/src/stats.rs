@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use timingwheel::monitor::Histogram;
 
 /// Counts since the [start](crate::Builder::start) and what holds now, from [`Durable::stats`](crate::Durable::stats).
@@ -48,6 +49,20 @@ pub struct Stats {
     pub lateness: Histogram,
     /// How far ahead of their time timers are begun now, as that takes so long.
     pub ahead: Duration,
+    /// Parts of the timers that were taken over from instances that were silent for too long.
+    pub takeovers: u64,
+    /// How many parts of the timers this instance has, and how many there are. One that shares nothing has (0, 0).
+    pub parts: (u32, u32),
+    /// Times that this instance has told the store that it lives.
+    pub renewals: u64,
+    /// How much was left, when it did so last, of the time in which it may begin timers. At zero it waits.
+    pub lease_margin: Duration,
+    /// Times that this instance was silent for too long, and joined again.
+    pub rejoined: u64,
+    /// How far the clock by which timers are due is ahead of the instance's own.
+    pub clock_offset: SignedDuration,
+    /// Looks for what other instances have stored that found nothing.
+    pub empty_scans: u64,
     /// Whether another owner has followed: then nothing more begins here.
     pub lost: bool,
     /// Whether it was stopped.

@@ -65,6 +65,16 @@ impl Window {
         self.end
     }
 
+    /// A load of what may have come within the window begins.
+    pub(crate) fn begin_scan(&mut self) {
+        self.load = Some(Load::default());
+    }
+
+    /// All up to here is armed, or has begun.
+    pub(crate) const fn end(&self) -> Place {
+        self.end
+    }
+
     pub(crate) fn is_loading(&self) -> bool {
         self.load.is_some()
     }
@@ -73,8 +83,11 @@ impl Window {
     pub(crate) fn loaded(&mut self, loaded: Loaded) -> Vec<Near> {
         let Loaded { timers: mut to_arm, end, next_due, lost: _ } = loaded;
         let Load { saved, removed } = self.load.take().unwrap_or_default();
-        self.end = self.end.max(end);
-        self.next_due = next_due.map(jiff::Timestamp::as_millisecond);
+        // A look that ends within the window tells nothing of what is beyond.
+        if end >= self.end {
+            self.end = end;
+            self.next_due = next_due.map(jiff::Timestamp::as_millisecond);
+        }
         to_arm.retain(|near| !removed.contains(near));
         for near in saved {
             if near.place() <= self.end {
@@ -110,7 +123,8 @@ impl Window {
         self.expect(first_beyond);
     }
 
-    fn expect(&mut self, due_ms: i64) {
+    /// Something beyond the end is due then.
+    pub(crate) fn expect(&mut self, due_ms: i64) {
         self.next_due = Some(self.next_due.map_or(due_ms, |next| next.min(due_ms)));
     }
 }

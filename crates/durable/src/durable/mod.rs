@@ -174,7 +174,7 @@ impl Durable {
     /// The time by the clock on the wall.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        self.0.shared.clock.now()
+        self.0.shared.now()
     }
 
     /// Begins nothing more, waits for the handlers that run, for up to `limit`, and stores what they answer. Then those
@@ -213,9 +213,9 @@ impl Durable {
     }
 
     /// A number that no other timer of the store has: epochs are used once.
-    pub(crate) fn unique(&self) -> u64 {
+    pub(crate) fn unique(&self, due: Timestamp, kind: &str) -> u64 {
         let count = self.0.unique.fetch_add(1, Ordering::Relaxed);
-        (self.0.owner.epoch << 32).wrapping_add(count)
+        self.0.store.number(self.0.owner, count, due, kind)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Beginning what is ready, and taking it back.
 
+use std::sync::Arc;
+
 use tokio::time::Instant;
 
 use super::live::{Attempt, Live};
@@ -7,7 +9,7 @@ use super::{Runner, TakeBack, TookBack};
 use crate::error::Error;
 use crate::id::TimerId;
 use crate::plan::{self, Due};
-use crate::store::{Begun, End, Ended, Near, Stored, ToBegin};
+use crate::store::{Begun, End, Ended, Near, State, Stored, ToBegin};
 
 /// How many are begun in one call at the most.
 const BATCH: usize = 10_000;
@@ -15,7 +17,7 @@ const BATCH: usize = 10_000;
 impl Runner {
     /// Begins what is ready, as far as there may be more handlers.
     pub(super) fn begin(&mut self) {
-        if self.beginning.is_some() || !self.may_begin() {
+        if self.beginning.is_some() || !self.may_begin() || !self.is_good() {
             return;
         }
         let room = self.settings.concurrency.saturating_sub(self.live.len()).min(BATCH);
@@ -93,6 +95,11 @@ impl Runner {
             }
         };
         let Some(Live::Beginning(mut takes)) = self.live.remove(&id) else { return };
+        // As an owner that was followed by another one, also here.
+        if !matches!(stored.state, State::Begun { epoch, .. } if epoch == self.owner.epoch) {
+            self.live.insert(id, Live::Beginning(takes));
+            return self.reply(id, TookBack::AskAgain);
+        }
         let Some(attempt) = self.attempt(&stored) else { return };
         if !takes.is_empty() {
             self.give_up(attempt, takes.remove(0));
@@ -129,6 +136,7 @@ impl Runner {
             number: stored.attempts,
             series: stored.series.clone().map(Box::new),
             handler,
+            is_finished: Arc::default(),
         })
     }
 
@@ -148,6 +156,10 @@ impl Runner {
 
     /// Now it runs, unless there is a reason why not.
     fn come_up(&mut self, stored: Box<Stored>, mut attempt: Attempt) {
+        // Others may have it by now.
+        if !self.is_good() {
+            return self.give_back(attempt);
+        }
         let tries = attempt.handler.backoff.most();
         if attempt.number > tries {
             let reason = format!("attempt {tries} of {tries} did not end: its process ended first");

@@ -32,6 +32,8 @@ pub(crate) enum Outcome {
     Panicked(String),
     /// The payload was not what the handler takes.
     Unreadable(String),
+    /// It was not called: others may have its timer.
+    TooLate,
     /// It was dropped before it had ended.
     Dropped,
 }
@@ -90,6 +92,10 @@ impl Runner {
 
     /// This is stored, by whomever.
     pub(super) fn saved(&mut self, near: Near) {
+        // Another instance's is found by that.
+        if !self.store.is_mine(self.owner, near) {
+            return;
+        }
         let is_near = self.window.saved(near);
         if !self.may_begin() {
             return;

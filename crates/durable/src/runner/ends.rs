@@ -1,5 +1,6 @@
 //! What becomes of a timer when its handler has ended.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -65,6 +66,7 @@ impl Runner {
                 self.fail(&attempt, format!("panicked: {message}"))
             }
             Outcome::Unreadable(error) => self.bury(&attempt, format!("its payload cannot be read: {error}")),
+            Outcome::TooLate => return self.give_back(attempt),
             // Aborted by `stop`: it is given back when the owner leaves.
             Outcome::Dropped if self.stopping.is_some() => {
                 if let Some(stopping) = &mut self.stopping {
@@ -146,6 +148,8 @@ impl Runner {
         let was_unsure = self.unsure.remove(&id);
         match answer {
             Settled::Done(next) => self.has_ended(&ended, next, true),
+            // Its handler has ended it, in a transaction of its own.
+            Settled::Lost if self.was_finished(id) => self.has_ended(&ended, follows(&ended), true),
             // It may have been settled by a call of which the answer was lost, or another owner has followed since. A load
             // tells.
             Settled::Lost if was_unsure && !self.is_lost() => {
@@ -174,6 +178,10 @@ impl Runner {
                 }
             }
         }
+    }
+
+    fn was_finished(&self, id: TimerId) -> bool {
+        matches!(self.live.get(&id), Some(Live::Ending { attempt, .. }) if attempt.is_finished.load(Ordering::Acquire))
     }
 
     /// The owner is the owner still, so a call that failed has settled this.

@@ -1,6 +1,7 @@
 //! What has begun, or is about to.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use timingwheel::time::delay_queue;
 use tokio::task::AbortHandle;
@@ -34,4 +35,6 @@ pub(super) struct Attempt {
     /// Few have one, and very many attempts are in memory.
     pub(super) series: Option<Box<Series>>,
     pub(super) handler: Arc<Handler>,
+    /// Its handler may have ended it in a transaction of its own.
+    pub(super) is_finished: Arc<AtomicBool>,
 }

@@ -21,15 +21,17 @@ fn in_millis(duration: Duration) -> i64 {
 }
 
 /// What a load is to find out.
+#[derive(Default)]
 pub(super) struct Looking {
     is_in_doubt: bool,
     is_anew: bool,
     doubts: Vec<Ended>,
+    until_ms: i64,
 }
 
 impl Runner {
     /// How many timers are in memory that have not begun.
-    fn near(&self) -> usize {
+    pub(super) fn near(&self) -> usize {
         self.keys.len() + self.ready.len()
     }
 
@@ -55,13 +57,20 @@ impl Runner {
             || self.next_load().is_some_and(|at| at <= now.as_millisecond());
         // Who has stopped looks only for whose the last ends are.
         let may_look = self.may_begin() || (!self.doubts.is_empty() && !self.is_lost());
-        if self.loading.is_some() || !is_time || !may_look {
+        if self.loading.is_some() || !may_look {
+            return;
+        }
+        if !is_time {
+            if let Some(ask) = self.scan(now.as_millisecond()) {
+                self.ask_for(ask, Looking::default());
+            }
             return;
         }
         let looking = Looking {
             is_in_doubt: std::mem::take(&mut self.is_in_doubt),
             is_anew: std::mem::take(&mut self.looks_anew),
             doubts: std::mem::take(&mut self.doubts),
+            until_ms: 0,
         };
         self.look_at_the_clock();
         if looking.is_anew {
@@ -80,11 +89,26 @@ impl Runner {
             limit: self.settings.window - armed,
             kinds: self.kinds.clone(),
         };
+        self.ask_for(ask, looking);
+    }
+
+    fn ask_for(&mut self, ask: Ask, looking: Looking) {
+        let looking = Looking { until_ms: ask.until.as_millisecond(), ..looking };
         self.loading = Some((looking, self.store.clone().load(self.owner, ask)));
     }
 
+    /// What the load under way was to find out is left to another one.
+    pub(super) fn give_up_load(&mut self) {
+        if let Some((looking, _)) = self.loading.take() {
+            self.is_in_doubt |= looking.is_in_doubt;
+            self.doubts.extend(looking.doubts);
+        }
+    }
+
     pub(super) fn loaded(&mut self, answer: Result<Loaded, Error>) {
-        let Some((Looking { is_in_doubt, is_anew, doubts }, _)) = self.loading.take() else { return };
+        let Some((Looking { is_in_doubt, is_anew, doubts, until_ms }, _)) = self.loading.take() else {
+            return;
+        };
         match answer {
             Err(error) => {
                 self.window.load_failed();
@@ -106,12 +130,14 @@ impl Runner {
                     stats.loads += 1;
                     stats.loaded += loaded.timers.len() as u64;
                 }
+                let (end, before) = (loaded.end, self.near());
                 let to_arm = self.window.loaded(loaded);
                 if self.may_begin() {
                     if let Some(outside) = &mut self.outside {
                         outside.take_back(to_arm.clone());
                     }
                     to_arm.into_iter().for_each(|near| self.arm(near));
+                    self.scanned(end, until_ms, self.near() - before);
                     self.shrink();
                 }
             }
@@ -164,7 +190,7 @@ impl Runner {
     }
 
     /// Compares the clocks; if one was set, all that waits is armed anew.
-    fn look_at_the_clock(&mut self) {
+    pub(super) fn look_at_the_clock(&mut self) {
         if !self.times.was_set() {
             return;
         }
@@ -202,13 +228,22 @@ impl Runner {
                 self.nap_until(until);
             }
         }
+        if let Some(at) = self.next_renewal() {
+            next = next.min(at);
+        }
         if self.look.deadline() != next {
             std::pin::Pin::new(&mut self.look).reset(next);
         }
     }
 
-    /// Another owner has followed.
+    /// Another owner has followed, or others have its timers.
     pub(super) fn lose(&mut self) {
+        if !self.asks_how_it_stands() {
+            self.lose_for_good();
+        }
+    }
+
+    pub(super) fn lose_for_good(&mut self) {
         if !self.lost.send_replace(true) {
             self.shared.events.lost(self.owner.epoch);
         }

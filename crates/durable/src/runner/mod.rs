@@ -6,6 +6,7 @@ mod ends;
 mod live;
 mod load;
 mod poll;
+mod share;
 mod start;
 mod stop;
 mod times;
@@ -30,6 +31,7 @@ use crate::window::Window;
 pub(crate) use command::{Command, Outcome, TakeBack, TookBack};
 use live::Live;
 use load::Looking;
+use share::Share;
 pub(crate) use stop::GRACE;
 pub use stop::Stopped;
 use stop::Stopping;
@@ -41,6 +43,7 @@ pub(crate) struct Settings {
     pub(crate) horizon: Duration,
     pub(crate) window: usize,
     pub(crate) concurrency: usize,
+    pub(crate) lease: Duration,
 }
 
 pub(crate) struct Runner {
@@ -86,6 +89,8 @@ pub(crate) struct Runner {
     beginning: Option<(Vec<Near>, tokio::time::Instant, Answered<Vec<Begun>>)>,
     settling: Option<(Vec<Ended>, Answered<Vec<Settled>>)>,
     times: Times,
+    /// Of a store that several instances share.
+    share: Option<Share>,
     /// Wakes this task for the next load, and for a look at the clock.
     look: Sleep,
     /// The same, where the wheel has no place for it or has ended.
@@ -110,7 +115,8 @@ impl Runner {
         (sender, commands): (mpsc::UnboundedSender<Command>, mpsc::UnboundedReceiver<Command>),
     ) -> Self {
         let kinds = Arc::new(handlers.keys().map(ToString::to_string).collect());
-        let times = Times::new(Arc::clone(&shared.clock));
+        let times = Times::new(Arc::clone(&shared));
+        let share = store.is_shared().then(Share::new);
         if let Some(outside) = &outside {
             outside.begins(CallBack { runner: sender.clone(), ahead: settings.horizon / 2 });
         }
@@ -143,6 +149,7 @@ impl Runner {
             beginning: None,
             settling: None,
             times,
+            share,
             look: wheel.sleep(Duration::ZERO),
             nap: None,
             pause: None,
@@ -168,6 +175,7 @@ impl Runner {
     /// Begins all that can be begun now.
     fn step(&mut self) {
         self.look_now_and_then();
+        self.renew();
         if !self.is_paused() {
             self.settle();
             self.begin();

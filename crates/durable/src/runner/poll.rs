@@ -18,7 +18,7 @@ impl Runner {
     /// Takes in all that has happened; pending if nothing has.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut has_happened = self.poll_commands(cx) | self.poll_store(cx) | self.poll_wheel(cx);
-        has_happened |= self.poll_stop(cx);
+        has_happened |= self.poll_share(cx) | self.poll_stop(cx);
         match self.look.poll_try_wait(cx) {
             Poll::Ready(Ok(())) => has_happened = true,
             Poll::Ready(Err(error)) => has_happened |= self.refused(&error),

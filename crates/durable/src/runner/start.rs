@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
 
 use super::live::{Attempt, Live};
 use super::{Command, Outcome, Runner};
@@ -32,10 +33,21 @@ impl Runner {
             late,
             epoch: self.owner.epoch,
             lost: Lost(self.lost.subscribe()),
+            #[cfg(feature = "postgres")]
+            within: crate::handler::Within {
+                timer: attempt.timer,
+                series: attempt.series.as_deref().cloned(),
+                is_finished: std::sync::Arc::clone(&attempt.is_finished),
+            },
         };
         let handler = attempt.handler.clone();
         let mut teller = Teller { id, sender: self.sender.clone(), has_told: false };
+        let good_until = self.good_until();
         let task = tokio::spawn(async move {
+            // The process may have stood still since it was begun.
+            if good_until.is_some_and(|until| Instant::now() >= until) {
+                return teller.tell(Outcome::TooLate);
+            }
             // What reads the payload is the user's code too, and so is what makes the future, and an error's text.
             let called = async {
                 match handler.start(&payload, run) {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-use crate::clock::Clock;
 use crate::id::timestamp;
+use crate::shared::Shared;
 
 /// What the two may differ by before all that is armed is armed anew.
 const TOLERATED: SignedDuration = SignedDuration::from_millis(100);
@@ -19,7 +19,7 @@ const MOST_AHEAD: Duration = Duration::from_millis(100);
 const AT_ONCE: Duration = Duration::from_micros(300);
 
 pub(super) struct Times {
-    clock: Arc<dyn Clock>,
+    shared: Arc<Shared>,
     /// Both clocks, at one moment.
     reference: (Timestamp, Instant),
     /// When they were compared last.
@@ -28,13 +28,13 @@ pub(super) struct Times {
 }
 
 impl Times {
-    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        let reference = (clock.now(), Instant::now());
-        Self { clock, reference, looked: reference.1, ahead: Duration::ZERO }
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let reference = (shared.now(), Instant::now());
+        Self { shared, reference, looked: reference.1, ahead: Duration::ZERO }
     }
 
     pub(super) fn wall(&self) -> Timestamp {
-        self.clock.now()
+        self.shared.now()
     }
 
     pub(super) fn last_look(&self) -> Instant {

@@ -9,8 +9,8 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 
 use super::{
-    Ask, Begun, Counts, Ended, Loaded, Move, NewTimer, Owner, Page, Removal, Saved, Settled, Store, Stored,
-    Taken, ToBegin, Which,
+    Ask, Begun, Counts, Ended, Hint, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed, Saved,
+    Settled, Store, Stored, Taken, ToBegin, Which,
 };
 use crate::error::Error;
 use crate::id::TimerId;
@@ -21,6 +21,11 @@ pub(crate) type Answered<T> = BoxFuture<'static, Result<T, Error>>;
 /// [`Store`], for all stores one type.
 pub(crate) trait ErasedStore: Send + Sync {
     fn check(&self, timer: &NewTimer) -> Result<(), Error>;
+    fn is_shared(&self) -> bool;
+    fn renew(self: Arc<Self>, owner: Owner) -> Answered<Renewed>;
+    fn hint(self: Arc<Self>, owner: Owner) -> BoxFuture<'static, Hint>;
+    fn is_mine(&self, owner: Owner, timer: Near) -> bool;
+    fn number(&self, owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64;
     fn join(self: Arc<Self>, lease: Duration) -> Answered<Owner>;
     fn leave(self: Arc<Self>, owner: Owner) -> Answered<u64>;
     fn save(self: Arc<Self>, timers: Vec<NewTimer>) -> Answered<Vec<Saved>>;
@@ -41,6 +46,22 @@ macro_rules! erased {
                 S::check(timer).map_err(Error::store::<S>)
             }
 
+            fn is_shared(&self) -> bool {
+                Store::is_shared(self)
+            }
+
+            fn hint(self: Arc<Self>, owner: Owner) -> BoxFuture<'static, Hint> {
+                async move { Store::hint(&*self, owner).await }.boxed()
+            }
+
+            fn is_mine(&self, owner: Owner, timer: Near) -> bool {
+                Store::is_mine(self, owner, timer)
+            }
+
+            fn number(&self, owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64 {
+                Store::number(self, owner, count, due, kind)
+            }
+
             $(
                 fn $call(self: Arc<Self>, $($name: $type),*) -> Answered<$answer> {
                     async move { Store::$call(&*self, $($name),*).await.map_err(Error::store::<S>) }.boxed()
@@ -53,6 +74,7 @@ macro_rules! erased {
 erased! {
     join(lease: Duration) -> Owner;
     leave(owner: Owner) -> u64;
+    renew(owner: Owner) -> Renewed;
     save(timers: Vec<NewTimer>) -> Vec<Saved>;
     load(owner: Owner, ask: Ask) -> Loaded;
     begin(owner: Owner, ask: ToBegin) -> Vec<Begun>;

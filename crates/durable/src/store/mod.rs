@@ -4,6 +4,7 @@ mod answers;
 mod erased;
 mod questions;
 mod series;
+mod sharing;
 
 use std::error::Error;
 use std::future::Future;
@@ -18,6 +19,7 @@ pub use answers::{
 pub(crate) use erased::{Answered, ErasedStore};
 pub use questions::{Ask, End, Ended, Kinds, NewTimer, Next, Page, ToBegin, Which};
 pub use series::{Series, SeriesError};
+pub use sharing::{Hint, Renewed, Standing};
 
 /// Whose the timers are: the number of a process's time with the store, from a counter in the store.
 ///
@@ -123,4 +125,36 @@ pub trait Store: Send + Sync + 'static {
 
     /// How many there are.
     fn count(&self) -> impl Future<Output = Result<Counts, Self::Error>> + Send;
+
+    /// Whether other instances may have a part of the timers, at the same time. Then the owner renews, and the other calls
+    /// below are made.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Tells that the owner lives, and how it stands. Only a store that [is shared](Self::is_shared) is asked.
+    fn renew(&self, owner: Owner) -> impl Future<Output = Result<Renewed, Self::Error>> + Send {
+        let _ = owner;
+        std::future::pending()
+    }
+
+    /// Ready when others have done what concerns this owner. A hint that is lost is no harm: all that it tells is found by
+    /// a look, a little later.
+    fn hint(&self, owner: Owner) -> impl Future<Output = Hint> + Send {
+        let _ = owner;
+        std::future::pending()
+    }
+
+    /// Whether a timer is in this owner's part, as far as is known here.
+    fn is_mine(&self, owner: Owner, timer: Near) -> bool {
+        let _ = (owner, timer);
+        true
+    }
+
+    /// A number for a timer that this owner saves, which no other timer of the store has. `count` is another one for each.
+    fn number(&self, owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64 {
+        let _ = (due, kind);
+        // Epochs are used once.
+        (owner.epoch << 32).wrapping_add(count)
+    }
 }

@@ -1,0 +1,284 @@
+//! How many timers a second four instances on one PostgreSQL hand to handlers that do nothing, beside pgbench with rows
+//! leased by 1,000 at a time; how long after `kill -9` others have the timers; and what an old transaction costs.
+//!
+//! `cargo bench -p timingwheel-durable --features postgres --bench postgres`, with `-- --short` for a glimpse. It starts a
+//! server by itself, in memory where there are files in memory: so processors count, and no disk.
+
+#[allow(dead_code, reason = "tests use the rest")]
+#[path = "../../tests/postgres/server.rs"]
+mod server;
+
+use std::env;
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use timingwheel::TimingWheel;
+use timingwheel_durable::{Answer, Durable, Kind, PostgresStore, Run};
+use tokio_postgres::{Client, NoTls};
+
+use server::Server;
+
+const URL: &str = "BENCH_INSTANCE";
+const LEASE_MS: &str = "BENCH_LEASE_MS";
+const INSTANCES: usize = 4;
+
+#[derive(Serialize, Deserialize)]
+struct Nothing {
+    filler: String,
+}
+
+impl Kind for Nothing {
+    const KIND: &'static str = "nothing";
+}
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    if let Ok(url) = env::var(URL) {
+        return runtime.block_on(instance(&url));
+    }
+    let is_short = env::args().any(|argument| argument == "--short");
+    // `cargo test --benches` runs it, too, to see that it works.
+    let is_short = is_short || !env::args().any(|argument| argument == "--bench");
+    runtime.block_on(measure(if is_short { 8_000 } else { 200_000 }, is_short));
+}
+
+/// One that hands timers to handlers until its parent ends it.
+async fn instance(url: &str) {
+    let lease = Duration::from_millis(env::var(LEASE_MS).expect("a lease").parse().expect("a number"));
+    let store = PostgresStore::connect(url).await.expect("a store");
+    let _durable = Durable::builder(&TimingWheel::new(), store)
+        .lease(lease)
+        .window(20_000)
+        .concurrency(20_000)
+        .on(|_: Nothing, _: Run| async { Ok(Answer::Done) })
+        .start()
+        .await
+        .expect("a start");
+    let mut end = [0];
+    let _ = tokio::task::spawn_blocking(move || std::io::Read::read(&mut std::io::stdin(), &mut end)).await;
+}
+
+fn spawn(url: &str, lease: Duration) -> Child {
+    Command::new(env::current_exe().expect("this program"))
+        .env(URL, url)
+        .env(LEASE_MS, lease.as_millis().to_string())
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("an instance")
+}
+
+async fn client(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("a connection");
+    tokio::spawn(connection);
+    client
+}
+
+/// So many timers that are due, in all shards, with hints: all is there with the commit.
+fn stored(count: u64) -> String {
+    format!(
+        "begin;
+         insert into timingwheel.timers (shard, due_ms, number, first_ms, kind, payload)
+         select n & 63, 1000 + n / 64, n, 1000 + n / 64, 'nothing', convert_to('{{\"filler\":\"' || repeat('x', 85) || '\"}}', 'UTF8')
+         from generate_series(1, {count}) n;
+         select pg_notify('timingwheel', n || ' 1000') from generate_series(0, 63) n;
+         select pg_notify('timingwheel', n || ' ' || {last}) from generate_series(0, 63) n;
+         commit",
+        last = 1_000 + count / 64
+    )
+}
+
+async fn execute(sql: &Client, statements: &str) {
+    for statement in statements.split(';') {
+        sql.batch_execute(statement).await.expect("a statement");
+    }
+}
+
+async fn left(sql: &Client) -> i64 {
+    let row = sql.query_one("select count(*) from timingwheel.timers", &[]).await.expect("a count");
+    row.get(0)
+}
+
+/// Timers a second, by four instances.
+async fn ours(url: &str, sql: &Client, count: u64) -> f64 {
+    // The instances stand before there is anything to do.
+    let instances: Vec<Child> = (0..INSTANCES).map(|_| spawn(url, Duration::from_secs(30))).collect();
+    loop {
+        let row = sql
+            .query_one("select count(distinct epoch) from timingwheel.shards join timingwheel.instances using (epoch)", &[])
+            .await
+            .expect("a count");
+        if usize::try_from(row.get::<_, i64>(0)) == Ok(INSTANCES) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    execute(sql, &stored(count)).await;
+    let begin = Instant::now();
+    while left(sql).await > 0 {
+        assert!(begin.elapsed() < Duration::from_secs(600), "it does not end");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let took = begin.elapsed();
+    for mut instance in instances {
+        instance.kill().expect("ended");
+        instance.wait().expect("ended");
+    }
+    sql.batch_execute("delete from timingwheel.instances").await.expect("a delete");
+    count as f64 / took.as_secs_f64()
+}
+
+/// Rows a second, by pgbench: leased by an update that leaves out what others have locked, and then deleted.
+async fn theirs(server: &Server, sql: &Client, count: u64) -> f64 {
+    execute(
+        sql,
+        &format!(
+            "drop table if exists jobs;
+             create table jobs (id bigint primary key, due bigint not null, leased_until timestamptz, payload bytea not null);
+             create index on jobs (due, id);
+             insert into jobs select n, 1000 + n / 64, null, convert_to('{{\"filler\":\"' || repeat('x', 85) || '\"}}', 'UTF8')
+             from generate_series(1, {count}) n;
+             vacuum analyze jobs"
+        ),
+    )
+    .await;
+    let script = server.folder().join("lease.sql");
+    fs::write(
+        &script,
+        "with leased as (
+            update jobs set leased_until = now() + interval '30 seconds'
+            where id in (
+                select id from jobs where due <= 99999999 and (leased_until is null or leased_until < now())
+                order by due, id limit 1000 for update skip locked
+            ) returning id, payload
+         ) select string_agg(id::text, ',') as ids, sum(length(payload)) as bytes from leased \\gset
+         delete from jobs where id in (:ids);\n",
+    )
+    .expect("a script");
+    let transactions = (count / 1_000 / INSTANCES as u64).to_string();
+    let begin = Instant::now();
+    let clients = INSTANCES.to_string();
+    let ran = server
+        .program("pgbench")
+        .args([
+            "-n",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            &server.port().to_string(),
+            "-U",
+            "postgres",
+            "-c",
+            &clients,
+            "-j",
+            "2",
+        ])
+        .args(["-t", &transactions, "-f"])
+        .arg(&script)
+        .arg("postgres")
+        .output()
+        .expect("pgbench runs");
+    let took = begin.elapsed();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let row = sql.query_one("select count(*) from jobs", &[]).await.expect("a count");
+    assert_eq!(row.get::<_, i64>(0), 0, "it has done the work");
+    count as f64 / took.as_secs_f64()
+}
+
+/// How long after `kill -9` the last of a dead instance's timers was begun, as a share of the lease.
+async fn takeover(url: &str, sql: &Client, lease: Duration) -> f64 {
+    let mut dies = spawn(url, lease);
+    while sql
+        .query_one("select count(*) from timingwheel.shards join timingwheel.instances using (epoch)", &[])
+        .await
+        .expect("a count")
+        .get::<_, i64>(0)
+        < 64
+    {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let mut other = spawn(url, lease);
+    while sql
+        .query_one(
+            "select count(distinct epoch) from timingwheel.shards join timingwheel.instances using (epoch)",
+            &[],
+        )
+        .await
+        .expect("a count")
+        .get::<_, i64>(0)
+        < 2
+    {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // Anywhere between two heartbeats.
+    tokio::time::sleep(lease.mul_f64(0.7 + fastrand::f64())).await;
+    dies.kill().expect("killed");
+    let begin = Instant::now();
+    dies.wait().expect("it ends");
+    // Due now: those of the one that lives come at once, and the others when it has them.
+    execute(sql, &stored(64)).await;
+    while left(sql).await > 0 {
+        assert!(begin.elapsed() < Duration::from_secs(600), "nobody takes over");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let took = begin.elapsed().as_secs_f64() / lease.as_secs_f64();
+    other.kill().expect("ended");
+    other.wait().expect("ended");
+    sql.batch_execute("delete from timingwheel.instances").await.expect("a delete");
+    took
+}
+
+fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    of[of.len() / 2]
+}
+
+async fn measure(count: u64, is_short: bool) {
+    let server = Server::start();
+    let url = server.url("postgres");
+    drop(PostgresStore::connect(&url).await.expect("the tables"));
+    let sql = client(&url).await;
+    let pairs = if is_short { 1 } else { 3 };
+    let (mut rates, mut ratios, mut held, mut wal) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..pairs {
+        let before: String =
+            sql.query_one("select pg_current_wal_lsn()::text", &[]).await.expect("a place").get(0);
+        let rate = ours(&url, &sql, count).await;
+        let bytes = "select pg_wal_lsn_diff(pg_current_wal_lsn(), ($1::text)::pg_lsn)::float8";
+        wal.push(sql.query_one(bytes, &[&before]).await.expect("bytes").get::<_, f64>(0) / count as f64);
+        let rival = theirs(&server, &sql, count).await;
+        println!("four instances {rate:.0} timers/s, pgbench with leases {rival:.0} rows/s");
+        rates.push(rate);
+        ratios.push(rate / rival);
+        let old = client(&url).await;
+        old.batch_execute("begin isolation level repeatable read; select count(*) from timingwheel.timers")
+            .await
+            .expect("a look");
+        let with = ours(&url, &sql, count).await;
+        println!("with an old transaction open {with:.0} timers/s");
+        held.push(with / rate);
+        drop(old);
+    }
+    let lease = Duration::from_secs(2);
+    let mut shares = Vec::new();
+    for _ in 0..if is_short { 1 } else { 5 } {
+        shares.push(takeover(&url, &sql, lease).await);
+    }
+    println!();
+    println!("| measure | beside | got | target |");
+    println!("|---|---|---|---|");
+    println!(
+        "| timers/s, four instances | pgbench with leases by 1,000 | {:.2} | 0.8, 1.5 |",
+        median(ratios)
+    );
+    println!("| the same, with an old transaction open | without | {:.2} | 0.8, 0.95 |", median(held));
+    println!("| all timers of a killed instance are done | its lease | {:.2} | 1.3, 1.1 |", median(shares));
+    println!("| timers/s, four instances | | {:.0} | |", median(rates));
+    println!("| bytes of WAL, save to end | a timer | {:.0} | |", median(wal));
+}

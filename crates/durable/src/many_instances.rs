@@ -1,0 +1,79 @@
+//! Many instances on one PostgreSQL: how the timers are shared, what may go wrong, and how to set it up. Feature `postgres`.
+//!
+//! # How it goes
+//!
+//! The timers are in 64 **shards**. Each shard belongs to one **instance**, a running program, named by its **epoch**: a
+//! number from a sequence of the database, which is never used again. An instance loads the timers of its shards ahead of
+//! their time, which writes nothing. Each later write names the epoch, and a begin holds a lock on the shard's row. So an
+//! instance that others have taken for dead, and that goes on, changes nothing: its begins are refused, and so are the
+//! results of attempts that others have begun since.
+//!
+//! | when | what happens |
+//! |---|---|
+//! | an instance joins | it has its share at once. What others have begun stays theirs until it ends |
+//! | an instance stops | its shards go to the others, who are told |
+//! | an instance is silent for longer than its [lease](crate::Builder::lease) | its shards go to the others, and what it had begun is attempted again |
+//! | an instance was stopped past its lease, and goes on | its handlers are [told](crate::Run::lost), and it joins again |
+//! | the database is gone | handlers that run go on; nothing begins after four fifths of the lease; results wait |
+//!
+//! Whether an instance is silent, the clock of the database says. An instance counts its own lease by a clock that nobody
+//! sets, from the moment before it asked. Timers are due by the clock of the database, too:
+//! [`clock_offset`](crate::Stats::clock_offset) tells how far an instance is off.
+//!
+//! A timer that is due within two minutes is put into a shard of the instance that saves it, if that instance has a handler
+//! for it. So it is on time, and nobody has to be told, but a program that saves such timers only in one instance has them
+//! handled there. Others are spread over all shards.
+//!
+//! Timers that somebody else saves for the next moments are hinted at by `NOTIFY`. A hint that is lost, and a pooler through which
+//! nobody can [listen](crate::PostgresOptions::listen), cost time and no timer: each third of a lease an instance looks
+//! for what is new in its shards.
+//!
+//! An instance with nothing to do makes a statement each third of its lease: two a minute with 90 seconds. A shorter
+//! lease is taken over sooner, and costs more statements.
+//!
+//! # In your transactions
+//!
+//! `PostgresStore::save_in`, `cancel_in` and [`Run::finish_in`](crate::Run) work in a transaction of yours, of
+//! [`tokio-postgres`](https://docs.rs/tokio-postgres). What a handler does in the transaction that it ends with
+//! `finish_in` happens exactly once. With another client, or in another language, call the functions. In `psql`:
+//!
+//! ```sql
+//! begin;
+//! insert into orders (id) values (42);
+//! select timingwheel.save_timer(now() + interval '30 days', 'cancel-order', '{"order": 42}', 'order-42');
+//! commit;
+//!
+//! select timingwheel.move_timer('order-42', now() + interval '60 days');  -- moved, running or not found
+//! select timingwheel.cancel_timer('order-42');                            -- removed, running or not found
+//! select * from timingwheel.pending where key = 'order-42';
+//! ```
+//!
+//! Keep transactions that cancel short: the timer's row is locked until they end.
+//!
+//! # Tables and rights
+//!
+//! `PostgresStore::connect` creates the tables, in the schema `timingwheel`, where they are missing.
+//! `PostgresStore::tables` is the file that does it, for people who create tables by hand; at its end stand the rights that
+//! an instance needs, and those of a program that only saves. The tables have the number of their format. A newer format
+//! says which programs still work with it, so programs of two versions run side by side while one replaces the other.
+//!
+//! # TLS
+//!
+//! `PostgresStore::connect_with` takes a connector of the client's: `tokio-postgres-rustls`, `postgres-native-tls` or
+//! another one.
+//!
+//! # What to watch
+//!
+//! | in [`Stats`](crate::Stats) | means |
+//! |---|---|
+//! | `lease_margin` near zero | the database answers so slowly that the instance is about to be taken for dead: a longer lease |
+//! | `rejoined` | the instance was taken for dead, and was not |
+//! | `takeovers` | shards that were taken from instances that died |
+//! | `fenced` | results that came too late |
+//! | `clock_offset` above a second | the clock of the machine, or of the database, is wrong |
+//!
+//! # What it does not do
+//!
+//! - A handler that runs when its instance is stopped from outside goes on when that is continued. It is told, and its
+//!   result is refused, but what it does outside of the database it does.
+//! - More than 64 instances: those beyond have nothing to do until another one ends.

@@ -1,0 +1,149 @@
+//! Statements, each a transaction of its own, on connections that are kept.
+
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod};
+use futures::future::BoxFuture;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{AsyncMessage, Client, Row, Socket};
+
+use super::{PostgresError, PostgresOptions};
+
+/// A parameter, with its type: so no statement has to be prepared, and a pooler may change the connection after each.
+pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// How often a statement is made again that met another one.
+const TRIES: u32 = 5;
+
+pub(super) struct Connections {
+    pool: Pool,
+    timeout: Duration,
+    listen: Listen,
+}
+
+/// What is heard on a connection, and the connection: the notifications end with it.
+pub(super) type Listening = (Client, mpsc::UnboundedReceiver<String>);
+
+type Listen = Box<dyn Fn() -> BoxFuture<'static, Result<Listening, PostgresError>> + Send + Sync>;
+
+impl Connections {
+    pub(super) fn new<T>(options: &PostgresOptions, tls: T) -> Result<Self, PostgresError>
+    where
+        T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
+        T::Stream: Send + Sync,
+        T::TlsConnect: Send + Sync,
+        <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+    {
+        let PostgresOptions { config, connections, timeout, .. } = options;
+        let fast = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = Manager::from_config(config.clone(), tls.clone(), fast);
+        let built = Pool::builder(manager).max_size(*connections).build();
+        let pool = built.map_err(|error| PostgresError::Setting(error.to_string()))?;
+        let config = config.clone();
+        let listen: Listen = Box::new(move || {
+            let (config, tls) = (config.clone(), tls.clone());
+            Box::pin(async move {
+                let (client, mut connection) = config.connect(tls).await?;
+                let (heard, hears) = mpsc::unbounded_channel();
+                tokio::spawn(async move {
+                    let messages = std::future::poll_fn(|cx| {
+                        loop {
+                            match std::task::ready!(connection.poll_message(cx)) {
+                                Some(Ok(AsyncMessage::Notification(note))) => {
+                                    // Nobody hears it any more.
+                                    if heard.send(note.payload().to_owned()).is_err() {
+                                        return std::task::Poll::Ready(());
+                                    }
+                                }
+                                Some(Ok(_)) => {}
+                                Some(Err(_)) | None => return std::task::Poll::Ready(()),
+                            }
+                        }
+                    });
+                    messages.await;
+                });
+                Ok((client, hears))
+            })
+        });
+        Ok(Self { pool, timeout: *timeout, listen })
+    }
+
+    /// One statement.
+    pub(super) async fn ask(
+        &self,
+        statement: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, PostgresError> {
+        self.ask_within(self.timeout, statement, parameters).await
+    }
+
+    pub(super) async fn ask_within(
+        &self,
+        limit: Duration,
+        statement: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, PostgresError> {
+        let mut tries = 1;
+        loop {
+            let answer = self.ask_once(limit, statement, parameters).await;
+            match answer {
+                Err(error) if error.is_conflict() && tries < TRIES => {
+                    tokio::time::sleep(Duration::from_millis(fastrand::u64(1..=10 << tries))).await;
+                    tries += 1;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn ask_once(
+        &self,
+        limit: Duration,
+        statement: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, PostgresError> {
+        let mut taken = Taken(None);
+        let asked = async {
+            let client = taken.0.insert(self.get().await?);
+            Ok(client.query_typed(statement, parameters).await?)
+        };
+        let answer = timeout(limit, asked).await;
+        match answer {
+            Ok(answer) => {
+                // The next may have it.
+                drop(taken.0.take());
+                answer
+            }
+            Err(_) => Err(PostgresError::TimedOut(limit)),
+        }
+    }
+
+    pub(super) async fn get(&self) -> Result<Object, PostgresError> {
+        self.pool.get().await.map_err(|error| match error {
+            PoolError::Backend(error) => PostgresError::Client(error),
+            other => PostgresError::Setting(other.to_string()),
+        })
+    }
+
+    pub(super) async fn listen(&self) -> Result<Listening, PostgresError> {
+        let timed_out = |_| PostgresError::TimedOut(self.timeout);
+        let (client, hears) = timeout(self.timeout, (self.listen)()).await.map_err(timed_out)??;
+        timeout(self.timeout, client.batch_execute("listen timingwheel")).await.map_err(timed_out)??;
+        Ok((client, hears))
+    }
+}
+
+/// A connection in use. One whose call is given up, with its answer still to come, is closed: the next call would wait
+/// for that answer.
+struct Taken(Option<Object>);
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if let Some(object) = self.0.take() {
+            drop(Object::take(object));
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What goes wrong with a database.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use tokio_postgres::error::SqlState;
+
+/// Why a [`PostgresStore`](super::PostgresStore) failed. It never has a payload in its text.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum PostgresError {
+    /// The address of the database, or a setting in it, is not allowed.
+    Setting(String),
+    /// The connection or the database failed, or refused the call.
+    Client(tokio_postgres::Error),
+    /// There was no answer for so long.
+    TimedOut(Duration),
+    /// The tables in the database are of a format that this version does not work with.
+    Format {
+        /// The oldest that programs must know.
+        oldest: i32,
+        /// The newest that this version knows.
+        known: i32,
+    },
+    /// The tables are not there, and the program was told not to create them.
+    NoTables,
+    /// The timer is not the owner's any more. The transaction must not be committed.
+    Lost,
+    /// The payload could not be written as JSON.
+    Encode(serde_json::Error),
+    /// What the database has answered is no timer.
+    Corrupt(String),
+    /// A text that the database cannot hold.
+    Text(String),
+}
+
+impl PostgresError {
+    pub(super) fn is_transient(&self) -> bool {
+        match self {
+            Self::Client(error) => match error.code() {
+                // Connections, resources, what an operator does, conflicts, locks that were waited for, and a server that only
+                // reads, as a standby does until it takes over.
+                Some(code) => {
+                    ["08", "53", "57", "40", "55"].contains(&&code.code()[..2])
+                        || *code == SqlState::READ_ONLY_SQL_TRANSACTION
+                }
+                // No answer of the database: the connection.
+                None => true,
+            },
+            Self::TimedOut(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether nothing of the statement was done, and the same one may succeed now.
+    pub(super) fn is_conflict(&self) -> bool {
+        let Self::Client(error) = self else { return false };
+        error.code().is_some_and(|code| {
+            [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE].contains(code)
+        })
+    }
+}
+
+impl fmt::Display for PostgresError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Setting(what) => f.write_str(what),
+            // Not its details, which may have values of rows in them.
+            Self::Client(error) => match error.as_db_error() {
+                Some(told) => write!(f, "{} (code {})", told.message(), told.code().code()),
+                None => error.fmt(f),
+            },
+            Self::TimedOut(after) => write!(f, "the database did not answer within {after:?}"),
+            Self::Format { oldest, known } => write!(
+                f,
+                "the tables must work with programs of format {known} or older, got those that need {oldest}"
+            ),
+            Self::NoTables => f.write_str("the tables of timers are not there, and were not to be created"),
+            Self::Lost => f.write_str("the timer is not its owner's any more: roll the transaction back"),
+            Self::Encode(error) => write!(f, "the payload could not be written as JSON: {error}"),
+            Self::Corrupt(what) => write!(f, "the database has no timer there: {what}"),
+            Self::Text(what) => f.write_str(what),
+        }
+    }
+}
+
+impl Error for PostgresError {}
+
+impl From<tokio_postgres::Error> for PostgresError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Client(error)
+    }
+}

@@ -1,0 +1,182 @@
+//! Hints: what others save that is due soon, and when shards are shared out anew.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_postgres::types::Type;
+
+use super::Inner;
+use super::connections::Listening;
+use super::part::{is_soon, note_of};
+use crate::id::timestamp;
+use crate::store::{Hint, Near, Owner};
+
+/// How long hints are gathered before they are told.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// When what was hinted at is looked for once more: some commits leave the hint to another one's.
+const ONCE_MORE: Duration = Duration::from_secs(1);
+
+/// How long after a failure a connection is made again, at first and at the most.
+const RETRY: Duration = Duration::from_secs(1);
+const RETRY_MOST: Duration = Duration::from_secs(30);
+
+/// What each owner hears.
+#[derive(Default)]
+pub(super) struct Hints {
+    heard: tokio::sync::Mutex<HashMap<u64, Hears>>,
+    notes: Mutex<Notes>,
+}
+
+#[derive(Default)]
+struct Hears {
+    listening: Option<Listening>,
+    failures: u32,
+    once_more: Option<(Instant, i64, i64)>,
+}
+
+/// What is to be told: of each shard the first and the last that is due.
+#[derive(Default)]
+struct Notes {
+    of: BTreeMap<u64, (Near, Near)>,
+    is_busy: bool,
+}
+
+impl Inner {
+    pub(super) async fn next_hint(&self, owner: Owner) -> Hint {
+        if !self.options.listens {
+            return std::future::pending().await;
+        }
+        let mut hears = self.hints.heard.lock().await.remove(&owner.epoch).unwrap_or_default();
+        let hint = loop {
+            if let Some(hint) = self.hear(owner, &mut hears).await {
+                break hint;
+            }
+        };
+        self.hints.heard.lock().await.insert(owner.epoch, hears);
+        hint
+    }
+
+    async fn hear(&self, owner: Owner, hears: &mut Hears) -> Option<Hint> {
+        let Some((_, heard)) = &mut hears.listening else {
+            if hears.failures > 0 {
+                let wait = RETRY.saturating_mul(1 << hears.failures.min(5)).min(RETRY_MOST);
+                sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+            }
+            match self.connections.listen().await {
+                Ok(listening) => {
+                    hears.listening = Some(listening);
+                    hears.failures = 0;
+                    // What was told meanwhile, nobody has heard.
+                    return Some(Hint::Shares);
+                }
+                Err(_) => {
+                    hears.failures += 1;
+                    return None;
+                }
+            }
+        };
+        let first = match hears.once_more {
+            None => heard.recv().await,
+            Some((at, from, to)) => {
+                match timeout(at.saturating_duration_since(Instant::now()), heard.recv()).await {
+                    Ok(told) => told,
+                    Err(_) => {
+                        hears.once_more = None;
+                        return Some(Hint::Saved(timestamp(from), timestamp(to)));
+                    }
+                }
+            }
+        };
+        let Some(first) = first else {
+            hears.listening = None;
+            hears.failures = 1;
+            return None;
+        };
+        sleep(GATHER).await;
+        let mut range: Option<(i64, i64)> = None;
+        let mut told = Some(first);
+        let mut are_shared = false;
+        while let Some(text) = told {
+            match text
+                .split_once(' ')
+                .and_then(|(shard, due)| Some((shard.parse().ok()?, due.parse::<i64>().ok()?)))
+            {
+                Some((shard, due)) => {
+                    let near = Near { due_ms: due, id: crate::id::TimerId { due_ms: due, unique: shard } };
+                    if self.parts.has(owner.epoch, near) {
+                        let (from, to) = range.unwrap_or((due, due));
+                        range = Some((from.min(due), to.max(due)));
+                    }
+                }
+                None => are_shared = true,
+            }
+            told = heard.try_recv().ok();
+        }
+        if are_shared {
+            return Some(Hint::Shares);
+        }
+        let (from, to) = range?;
+        hears.once_more = Some((Instant::now() + ONCE_MORE, from, to));
+        Some(Hint::Saved(timestamp(from), timestamp(to)))
+    }
+
+    /// A timer is stored that may be another instance's. Who has it is told by and by, after the commit: in it, the
+    /// notification would hold a lock of the whole server.
+    pub(super) fn note(self: &Arc<Self>, near: Near) {
+        let due_in = near.due_ms.saturating_sub(Timestamp::now().as_millisecond());
+        if !is_soon(due_in) || self.parts.any_has(near) {
+            return;
+        }
+        self.tell(near);
+    }
+
+    /// One stands there that somebody has locked: a look after a moment tells what has become of it.
+    pub(super) fn note_later(self: &Arc<Self>, near: Near) {
+        let inner = Arc::downgrade(self);
+        tokio::spawn(async move {
+            sleep(ONCE_MORE).await;
+            if let Some(inner) = inner.upgrade() {
+                inner.tell(near);
+            }
+        });
+    }
+
+    fn tell(self: &Arc<Self>, near: Near) {
+        let mut notes = self.hints.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let shard = super::convert::shard(near.id.unique);
+        let (from, to) = notes.of.entry(shard).or_insert((near, near));
+        if near.due_ms < from.due_ms {
+            *from = near;
+        }
+        if near.due_ms > to.due_ms {
+            *to = near;
+        }
+        if !std::mem::replace(&mut notes.is_busy, true) {
+            let inner = Arc::clone(self);
+            tokio::spawn(async move { inner.send_notes().await });
+        }
+    }
+
+    async fn send_notes(&self) {
+        loop {
+            sleep(GATHER).await;
+            let notes: Vec<String> = {
+                let mut notes = self.hints.notes.lock().unwrap_or_else(PoisonError::into_inner);
+                if notes.of.is_empty() {
+                    notes.is_busy = false;
+                    return;
+                }
+                let taken = std::mem::take(&mut notes.of);
+                taken.into_values().flat_map(|(from, to)| [note_of(from), note_of(to)]).collect()
+            };
+            let statement =
+                "select pg_notify('timingwheel', note) from (select distinct unnest($1) as note) n";
+            // If it fails, a look finds them.
+            drop(self.connections.ask(statement, &[(&notes, Type::TEXT_ARRAY)]).await);
+        }
+    }
+}

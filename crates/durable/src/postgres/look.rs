@@ -1,0 +1,145 @@
+//! The calls that only read.
+
+use tokio_postgres::types::Type;
+
+use super::PostgresError;
+use super::connections::Connections;
+use super::convert::{attempts, epoch, get, id, last_number, near, stored};
+use crate::id::{Place, timestamp};
+use crate::store::{Ask, Buried, Counts, Loaded, Near, Owner, Page, State, Stored};
+
+/// The fewest rows that are taken of a shard at a time, as far as the limit goes.
+const LEAST: usize = 64;
+
+pub(super) async fn load(
+    connections: &Connections,
+    owner: Owner,
+    ask: &Ask,
+    shards: u32,
+) -> Result<Loaded, PostgresError> {
+    let limit = ask.limit.max(1);
+    // Twice its part of each shard, as some have more than others.
+    let of_each = (limit.saturating_mul(2) / shards.max(1) as usize).max(LEAST).min(limit);
+    let until = Place::last_of(ask.until).due_ms;
+    let (epoch, after, after_number) = (epoch(owner.epoch), ask.after.due_ms, last_number(ask.after));
+    // One more of each, to see whether it is all.
+    let most = i64::try_from(of_each).unwrap_or(i64::MAX - 1) + 1;
+    let kinds: Vec<&str> = ask.kinds.iter().map(String::as_str).collect();
+    let rows = connections
+        .ask(
+            "select l.*, true as alive from timingwheel.load($1, $2, $3, $4, $5, $6) l \
+             union all \
+             select null, null, null, null, null, null, true from timingwheel.instances where epoch = $1",
+            &[
+                (&epoch, Type::INT8),
+                (&after, Type::INT8),
+                (&after_number, Type::INT8),
+                (&until, Type::INT8),
+                (&most, Type::INT8),
+                (&kinds, Type::TEXT_ARRAY),
+            ],
+        )
+        .await?;
+    let (mut found, mut ahead, mut is_alive) = (Vec::with_capacity(rows.len()), Vec::new(), false);
+    let (mut of, mut bound) = (std::collections::HashMap::<i16, usize>::new(), None::<Place>);
+    for row in &rows {
+        let Some(shard) = get::<Option<i16>>(row, "shard")? else {
+            is_alive = true;
+            continue;
+        };
+        let timer = near(get(row, "due_ms")?, get(row, "first_ms")?, get(row, "number")?);
+        if get(row, "ahead")? {
+            ahead.push(timer.place());
+            continue;
+        }
+        let count = of.entry(shard).or_default();
+        *count += 1;
+        match (*count).cmp(&of_each) {
+            std::cmp::Ordering::Less => found.push((timer, get::<bool>(row, "wanted")?)),
+            // The last of this shard that is looked at: perhaps there are more, and then it ends here.
+            std::cmp::Ordering::Equal => found.push((timer, get::<bool>(row, "wanted")?)),
+            std::cmp::Ordering::Greater => {
+                ahead.push(timer.place());
+                let last = last_of(&found, shard);
+                bound = Some(bound.map_or(last, |bound: Place| bound.min(last)));
+            }
+        }
+    }
+    if !is_alive {
+        return Ok(Loaded::lost());
+    }
+    found.sort_unstable_by_key(|(timer, _)| timer.place());
+    let mut end = bound.unwrap_or_else(|| ask.after.max(Place::last_of(ask.until)));
+    let mut timers = Vec::new();
+    let mut looked_at = 0;
+    let mut rest = found.into_iter().peekable();
+    while let Some((timer, is_wanted)) = rest.next_if(|(timer, _)| timer.place() <= end) {
+        looked_at += 1;
+        if is_wanted {
+            timers.push(timer);
+        }
+        let is_full = timers.len() == limit || looked_at == limit.saturating_mul(4);
+        if is_full && rest.peek().is_some() {
+            end = timer.place();
+        }
+    }
+    let next = rest.map(|(timer, _)| timer.place()).chain(ahead).filter(|place| *place > end).min();
+    Ok(Loaded { timers, end, next_due: next.map(|place| timestamp(place.due_ms)), lost: false })
+}
+
+/// The place of the last that was found in a shard.
+fn last_of(found: &[(Near, bool)], shard: i16) -> Place {
+    let of_shard = |timer: &Near| super::convert::shard(timer.id.unique) == u64::from(shard.unsigned_abs());
+    let last = found.iter().rev().find(|(timer, _)| of_shard(timer));
+    last.map_or(Place::FIRST, |(timer, _)| timer.place())
+}
+
+pub(super) async fn list(connections: &Connections, page: &Page) -> Result<Vec<Stored>, PostgresError> {
+    let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
+    let (after, number) = (page.after.due_ms, last_number(page.after));
+    let kind = page.kind.as_deref();
+    let parameters = [
+        (&after as _, Type::INT8),
+        (&number as _, Type::INT8),
+        (&kind as _, Type::TEXT),
+        (&limit as _, Type::INT8),
+    ];
+    if page.buried {
+        let statement = "select * from timingwheel.buried \
+            where (first_ms, number) > ($1, $2) and ($3 is null or kind = $3) \
+            order by first_ms, number limit $4";
+        let rows = connections.ask(statement, &parameters).await?;
+        let buried = rows.iter().map(|row| {
+            let id = id(get(row, "first_ms")?, get(row, "number")?);
+            stored(row, Near::from(id), State::Buried(Buried { reason: get(row, "reason")? }))
+        });
+        return buried.collect();
+    }
+    let statement = "select t.* from generate_series(0, 63) s cross join lateral ( \
+            select * from timingwheel.timers \
+            where shard = s and (due_ms, number) > ($1, $2) and ($3 is null or kind = $3) \
+            order by due_ms, number limit $4 \
+        ) t order by t.due_ms, t.number limit $4";
+    let rows = connections.ask(statement, &parameters).await?;
+    let timers = rows.iter().map(|row| {
+        let timer = near(get(row, "due_ms")?, get(row, "first_ms")?, get(row, "number")?);
+        let state = match get::<Option<i64>>(row, "begun_by")? {
+            None => State::Stored,
+            Some(epoch) => {
+                State::Begun { epoch: epoch.cast_unsigned(), attempt: attempts(get(row, "attempts")?) }
+            }
+        };
+        stored(row, timer, state)
+    });
+    timers.collect()
+}
+
+/// Reads all of them.
+pub(super) async fn count(connections: &Connections) -> Result<Counts, PostgresError> {
+    let statement = "select count(*) filter (where begun_by is null) as stored, count(begun_by) as begun, \
+        (select count(*) from timingwheel.buried) as buried from timingwheel.timers";
+    let rows = connections.ask(statement, &[]).await?;
+    let Some(row) = rows.first() else { return Ok(Counts::default()) };
+    let count = |name| get::<i64>(row, name).map(i64::cast_unsigned);
+    Ok(Counts { stored: count("stored")?, begun: count("begun")?, buried: count("buried")? })
+}

@@ -1,0 +1,312 @@
+//! The store in PostgreSQL, which several instances share.
+
+mod calls;
+mod connections;
+mod convert;
+mod ends;
+mod error;
+mod hints;
+mod look;
+mod options;
+mod part;
+mod tables;
+mod within;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::timeout;
+use tokio_postgres::tls::{MakeTlsConnect, NoTls, TlsConnect};
+use tokio_postgres::types::Type;
+use tokio_postgres::{Row, Socket};
+
+use crate::id::{TimerId, millis, timestamp};
+use crate::store::{
+    Ask, Begun, Counts, Ended, Hint, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed, Saved,
+    Settled, Standing, Store, Stored, Taken, ToBegin, Which,
+};
+use connections::Connections;
+pub use error::PostgresError;
+use hints::Hints;
+pub use options::PostgresOptions;
+use part::Parts;
+pub(crate) use within::finish;
+
+/// How many bytes a payload may have: 64 MiB.
+const LARGEST: usize = 64 << 20;
+
+/// A store in a PostgreSQL database, from version 12 on, which any number of instances share: programs that run handlers, on one
+/// machine or many. Clones are the same store.
+///
+/// Each instance has a part of the timers, and none has another's: see [the page about it](crate::many_instances). An
+/// instance that is silent for longer than its [lease](crate::Builder::lease) loses its part to the others.
+///
+/// A call is durable when it has answered, as far as the database's `synchronous_commit` makes it so. Each is one
+/// statement, without a prepared one, so a pooler may stand between.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use timingwheel::TimingWheel;
+/// use timingwheel_durable::{Durable, PostgresStore};
+///
+/// let store = PostgresStore::connect("postgres://app@localhost/shop").await?;
+/// let durable = Durable::builder(&TimingWheel::new(), store).start().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct PostgresStore(Arc<Inner>);
+
+struct Inner {
+    connections: Connections,
+    options: PostgresOptions,
+    parts: Parts,
+    hints: Hints,
+}
+
+impl PostgresStore {
+    /// Connects to a database without TLS, and creates the tables where they are missing.
+    ///
+    /// # Errors
+    /// [`PostgresError`]: the address, the connection, or tables of another format.
+    pub async fn connect(url: &str) -> Result<Self, PostgresError> {
+        Self::connect_with(PostgresOptions::new(url)?, NoTls).await
+    }
+
+    /// Connects to a database, with settings and with TLS as the client has it: `tls` is a connector such as those of
+    /// `tokio-postgres-rustls` and `postgres-native-tls`, or [`NoTls`].
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn connect_with<T>(options: PostgresOptions, tls: T) -> Result<Self, PostgresError>
+    where
+        T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
+        T::Stream: Send + Sync,
+        T::TlsConnect: Send + Sync,
+        <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+    {
+        let connections = Connections::new(&options, tls)?;
+        let prepared = timeout(options.timeout, tables::prepare(&connections, options.creates)).await;
+        prepared.unwrap_or(Err(PostgresError::TimedOut(options.timeout)))?;
+        let (parts, hints) = (Parts::default(), Hints::default());
+        Ok(Self(Arc::new(Inner { connections, options, parts, hints })))
+    }
+
+    /// The file that creates the tables, for people who do that by hand.
+    #[must_use]
+    pub const fn tables() -> &'static str {
+        tables::FIRST
+    }
+}
+
+/// The first row, which there is.
+fn only(rows: &[Row]) -> Result<&Row, PostgresError> {
+    rows.first().ok_or_else(|| PostgresError::Corrupt("no answer".into()))
+}
+
+fn lease_ms(lease: Duration) -> i64 {
+    i64::try_from(lease.as_millis()).unwrap_or(i64::MAX / 2).clamp(1, 1 << 42)
+}
+
+impl Store for PostgresStore {
+    type Error = PostgresError;
+
+    fn is_transient(error: &PostgresError) -> bool {
+        error.is_transient()
+    }
+
+    fn check(timer: &NewTimer) -> Result<(), PostgresError> {
+        convert::text("a kind", &timer.kind)?;
+        convert::text("a key", timer.key.as_deref().unwrap_or_default())?;
+        convert::number(timer.id)?;
+        if timer.payload.len() > LARGEST {
+            let len = timer.payload.len();
+            let told = format!("a payload must have {LARGEST} bytes at the most, got {len}");
+            return Err(PostgresError::Text(told));
+        }
+        Ok(())
+    }
+
+    async fn join(&self, lease: Duration) -> Result<Owner, PostgresError> {
+        let Inner { connections, options, parts, .. } = &*self.0;
+        let rows = connections
+            .ask(
+                "select timingwheel.join_instance($1, $2, $3) as epoch",
+                &[
+                    (&lease_ms(lease), Type::INT8),
+                    (&options.name, Type::TEXT),
+                    (&options.is_sole, Type::BOOL),
+                ],
+            )
+            .await?;
+        let epoch = convert::get::<i64>(only(&rows)?, "epoch")?.cast_unsigned();
+        parts.insert(epoch, lease);
+        Ok(Owner { epoch })
+    }
+
+    async fn leave(&self, owner: Owner) -> Result<u64, PostgresError> {
+        self.0.parts.remove(owner.epoch);
+        let epoch = convert::epoch(owner.epoch);
+        let rows = self
+            .0
+            .connections
+            .ask("select timingwheel.leave($1) as left_behind", &[(&epoch, Type::INT8)])
+            .await?;
+        Ok(convert::get::<i64>(only(&rows)?, "left_behind")?.cast_unsigned())
+    }
+
+    async fn save(&self, timers: Vec<NewTimer>) -> Result<Vec<Saved>, PostgresError> {
+        timers.iter().try_for_each(Self::check)?;
+        let nears: Vec<Near> = timers.iter().map(|timer| Near::from(timer.id)).collect();
+        let answers = calls::save(&self.0.connections, timers).await?;
+        for (near, answer) in nears.into_iter().zip(&answers) {
+            if let Saved::Stored | Saved::Replaced(_) = answer {
+                self.0.note(near);
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn load(&self, owner: Owner, ask: Ask) -> Result<Loaded, PostgresError> {
+        let Inner { connections, parts, .. } = &*self.0;
+        parts.set_kinds(owner.epoch, &ask.kinds);
+        let shards = parts.of(owner.epoch).map_or(0, |part| part.shards.count_ones());
+        look::load(connections, owner, &ask, if shards == 0 { 64 } else { shards }).await
+    }
+
+    async fn begin(&self, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>, PostgresError> {
+        let until = self.0.parts.valid_until_us(owner.epoch, self.0.options.timeout);
+        if !calls::are_different(&ask.timers) {
+            // One statement changes a row once.
+            let mut answers = Vec::with_capacity(ask.timers.len());
+            for timer in ask.timers {
+                let ask = ToBegin { timers: vec![timer], kinds: Arc::clone(&ask.kinds) };
+                answers.append(&mut calls::begin(&self.0.connections, owner, &ask, until).await?.0);
+            }
+            return Ok(answers);
+        }
+        let (answers, locked) = calls::begin(&self.0.connections, owner, &ask, until).await?;
+        if let Some(due) = locked
+            && let Some(near) = ask.timers.iter().find(|near| near.due_ms == due)
+        {
+            self.0.note_later(*near);
+        }
+        Ok(answers)
+    }
+
+    async fn settle(&self, owner: Owner, ends: Vec<Ended>) -> Result<Vec<Settled>, PostgresError> {
+        let until = self.0.parts.valid_until_us(owner.epoch, self.0.options.timeout);
+        let answers = ends::settle(&self.0.connections, owner, ends, until).await?;
+        for answer in &answers {
+            if let Settled::Done(Some(near)) = answer {
+                self.0.note(*near);
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn cancel(&self, which: Vec<Which>) -> Result<Vec<Removal>, PostgresError> {
+        calls::cancel(&self.0.connections, which).await
+    }
+
+    async fn reschedule(&self, which: Which, due: Timestamp) -> Result<Move, PostgresError> {
+        let answer = calls::reschedule(&self.0.connections, &which, millis(due)).await?;
+        if let Move::Moved { to, .. } = answer {
+            self.0.note(to);
+        }
+        Ok(answer)
+    }
+
+    async fn unbury(&self, ids: Vec<TimerId>, due: Option<Timestamp>) -> Result<Vec<Taken>, PostgresError> {
+        let answers = calls::unbury(&self.0.connections, ids, due.map(millis)).await?;
+        for answer in &answers {
+            if let Taken::Stored(near) = answer {
+                self.0.note(*near);
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn list(&self, page: Page) -> Result<Vec<Stored>, PostgresError> {
+        look::list(&self.0.connections, &page).await
+    }
+
+    /// Reads all of them, which takes seconds for each ten millions.
+    async fn count(&self) -> Result<Counts, PostgresError> {
+        look::count(&self.0.connections).await
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    async fn renew(&self, owner: Owner) -> Result<Renewed, PostgresError> {
+        let Inner { connections, options, parts, .. } = &*self.0;
+        let nothing = |standing| Renewed {
+            standing,
+            again_in: Duration::ZERO,
+            good_for: Duration::ZERO,
+            clock: None,
+            first_due: None,
+            taken: 0,
+            parts: (0, 64),
+        };
+        let lost = if options.is_sole { Standing::Followed } else { Standing::Lost };
+        let Some(part) = parts.of(owner.epoch) else { return Ok(nothing(lost)) };
+        // An answer that comes later is of no use.
+        let limit = options.timeout.min(part.lease / 3);
+        let (epoch, lease) = (convert::epoch(owner.epoch), lease_ms(part.lease));
+        let statement = "select * from timingwheel.renew($1, $2)";
+        let rows =
+            connections.ask_within(limit, statement, &[(&epoch, Type::INT8), (&lease, Type::INT8)]).await?;
+        let row = only(&rows)?;
+        if !convert::get::<bool>(row, "alive")? {
+            parts.remove(owner.epoch);
+            return Ok(nothing(lost));
+        }
+        let shards = calls::shards(&convert::get::<Vec<i16>>(row, "shards")?);
+        let now_us = convert::get(row, "now_us")?;
+        parts.set_clock(owner.epoch, now_us);
+        let has_changed = parts.set_shards(owner.epoch, shards);
+        // Not all at once.
+        let mut again_in = (part.lease / 3).mul_f64(0.9 + fastrand::f64() / 10.0);
+        if let Some(others) = convert::get::<Option<i64>>(row, "others_ms")? {
+            let others = Duration::from_millis(u64::try_from(others).unwrap_or(0) + fastrand::u64(5..25));
+            again_in = again_in.min(others);
+        }
+        let first_due: Option<i64> = convert::get(row, "first_due")?;
+        Ok(Renewed {
+            standing: if has_changed { Standing::Changed } else { Standing::Same },
+            again_in,
+            good_for: part.lease * 4 / 5,
+            clock: Timestamp::from_microsecond(now_us).ok(),
+            first_due: first_due.map(timestamp),
+            taken: u32::try_from(convert::get::<i32>(row, "taken")?).unwrap_or(0),
+            parts: (shards.count_ones(), 64),
+        })
+    }
+
+    async fn hint(&self, owner: Owner) -> Hint {
+        self.0.next_hint(owner).await
+    }
+
+    fn is_mine(&self, owner: Owner, timer: Near) -> bool {
+        self.0.parts.has(owner.epoch, timer)
+    }
+
+    fn number(&self, owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64 {
+        let due_in = millis(due).saturating_sub(Timestamp::now().as_millisecond());
+        self.0.parts.number(owner.epoch, count, due_in, kind)
+    }
+}
+
+impl fmt::Debug for PostgresStore {
+    /// Without the address: it may have a password in it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore").field("name", &self.0.options.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,95 @@
+//! What a store is told before it connects.
+
+use std::time::Duration;
+
+use tokio_postgres::Config;
+
+use super::PostgresError;
+
+/// Settings of a [`PostgresStore`](super::PostgresStore).
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    pub(super) config: Config,
+    pub(super) connections: usize,
+    pub(super) timeout: Duration,
+    pub(super) name: String,
+    pub(super) is_sole: bool,
+    pub(super) listens: bool,
+    pub(super) creates: bool,
+}
+
+impl PostgresOptions {
+    /// The database at this address, such as `postgres://user@host/database`, or `host=/run/postgresql user=app`.
+    ///
+    /// # Errors
+    /// [`PostgresError::Setting`] if it is no address.
+    pub fn new(url: &str) -> Result<Self, PostgresError> {
+        // The text is not told: it may have a password in it.
+        let config = url.parse::<Config>().map_err(|error| {
+            PostgresError::Setting(format!("an address must be as postgres://user@host/database: {error}"))
+        })?;
+        Ok(Self::of(config))
+    }
+
+    /// The database that a configuration of the client names.
+    #[must_use]
+    pub fn of(mut config: Config) -> Self {
+        if config.get_application_name().is_none() {
+            config.application_name("timingwheel-durable");
+        }
+        let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "localhost".to_owned());
+        Self {
+            config,
+            connections: 4,
+            timeout: Duration::from_secs(10),
+            name: format!("{host}:{}", std::process::id()),
+            is_sole: false,
+            listens: true,
+            creates: true,
+        }
+    }
+
+    /// How many connections are open at the most, beside the one that listens. Unless it is set, 4; at least 2.
+    #[must_use]
+    pub fn connections(mut self, most: usize) -> Self {
+        self.connections = most.max(2);
+        self
+    }
+
+    /// How long a call waits for its answer. Then it fails, and its connection is given up. Unless it is set, 10 seconds.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// How the instance is called in the table of instances, for people. Unless it is set, the host and the process.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into().replace('\0', "");
+        self
+    }
+
+    /// The instance has all timers, and whoever had them before has none from that moment: for a program that runs once.
+    #[must_use]
+    pub fn sole(mut self) -> Self {
+        self.is_sole = true;
+        self
+    }
+
+    /// Whether a connection listens for hints of timers that others save. Unless it is set, it does. A pooler that shares
+    /// connections among transactions lets nobody listen; then timers that others save for the next seconds wait for the
+    /// look that is taken each third of a lease.
+    #[must_use]
+    pub fn listen(mut self, listens: bool) -> Self {
+        self.listens = listens;
+        self
+    }
+
+    /// Whether the tables are created where they are missing. Unless it is set, they are.
+    #[must_use]
+    pub fn create(mut self, creates: bool) -> Self {
+        self.creates = creates;
+        self
+    }
+}

@@ -1,0 +1,165 @@
+//! What is known here of the part that each owner has.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use super::calls::is_among;
+use super::convert::{SHARDS, shard};
+use crate::store::{Kinds, Near};
+
+/// What is due within so many milliseconds is given to a shard of the instance that saves it, if it knows its kind: then
+/// nobody has to be told. The rest is spread over all shards.
+const SOON_MS: i64 = 120_000;
+
+/// How a number is made up, from its end: the shard, the count, the epoch.
+const SHARD_BITS: u32 = 6;
+const COUNT_BITS: u32 = 35;
+
+/// Of one owner.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) lease: Duration,
+    /// A bit for each shard.
+    pub(super) shards: u64,
+    /// Those that the owner has handlers for, as it has told when it loaded.
+    kinds: Kinds,
+    /// The clock of the database in microseconds, at a moment.
+    clock: Option<(Instant, i64)>,
+}
+
+impl Part {
+    /// When a statement that is sent now, and waited for so long, is of no use any more, by the clock of the database.
+    fn valid_until_us(&self, timeout: Duration) -> Option<i64> {
+        let (at, shown) = self.clock?;
+        let passed = i64::try_from((at.elapsed() + timeout).as_micros()).ok()?;
+        shown.checked_add(passed)
+    }
+}
+
+/// Of the owners that have joined here: mostly one.
+#[derive(Debug, Default)]
+pub(super) struct Parts(RwLock<HashMap<u64, Part>>);
+
+impl Parts {
+    pub(super) fn insert(&self, epoch: u64, lease: Duration) {
+        let part = Part { lease, shards: 0, kinds: Arc::default(), clock: None };
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(epoch, part);
+    }
+
+    pub(super) fn remove(&self, epoch: u64) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(&epoch);
+    }
+
+    pub(super) fn of(&self, epoch: u64) -> Option<Part> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&epoch).cloned()
+    }
+
+    /// Tells whether they are others than before.
+    pub(super) fn set_shards(&self, epoch: u64, shards: u64) -> bool {
+        let mut parts = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let before = parts.get_mut(&epoch).map(|part| std::mem::replace(&mut part.shards, shards));
+        before != Some(shards)
+    }
+
+    /// The clock of the database has shown this a moment ago: so no statement is taken for valid that is not.
+    pub(super) fn set_clock(&self, epoch: u64, shown_us: i64) {
+        let mut parts = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(part) = parts.get_mut(&epoch) {
+            part.clock = Some((Instant::now(), shown_us));
+        }
+    }
+
+    /// See there.
+    pub(super) fn valid_until_us(&self, epoch: u64, timeout: Duration) -> Option<i64> {
+        self.of(epoch)?.valid_until_us(timeout)
+    }
+
+    pub(super) fn set_kinds(&self, epoch: u64, kinds: &Kinds) {
+        if self.of(epoch).is_some_and(|part| !Arc::ptr_eq(&part.kinds, kinds)) {
+            let mut parts = self.0.write().unwrap_or_else(PoisonError::into_inner);
+            if let Some(part) = parts.get_mut(&epoch) {
+                part.kinds = Arc::clone(kinds);
+            }
+        }
+    }
+
+    pub(super) fn has(&self, epoch: u64, near: Near) -> bool {
+        self.of(epoch).is_some_and(|part| is_among(part.shards, near))
+    }
+
+    /// Whether an owner that joined here has it.
+    pub(super) fn any_has(&self, near: Near) -> bool {
+        let parts = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        parts.values().any(|part| is_among(part.shards, near))
+    }
+
+    /// A number of its own for the `count`th timer that the owner saves, with its shard at the end.
+    pub(super) fn number(&self, epoch: u64, count: u64, due_in_ms: i64, kind: &str) -> u64 {
+        let own = self.of(epoch).filter(|part| due_in_ms < SOON_MS && part.kinds.contains(kind));
+        let shard = match own {
+            Some(part) if part.shards != 0 => {
+                nth_bit(part.shards, count % u64::from(part.shards.count_ones()))
+            }
+            // Spread, however they are counted.
+            _ => count.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58,
+        };
+        let count = count & ((1 << COUNT_BITS) - 1);
+        epoch << (COUNT_BITS + SHARD_BITS) | count << SHARD_BITS | shard
+    }
+}
+
+/// Which bit is the `n`th that is set.
+fn nth_bit(mut mask: u64, n: u64) -> u64 {
+    for _ in 0..n {
+        mask &= mask - 1;
+    }
+    u64::from(mask.trailing_zeros()) % SHARDS
+}
+
+/// What others are told of a timer.
+pub(super) fn note_of(near: Near) -> String {
+    format!("{} {}", shard(near.id.unique), near.due_ms)
+}
+
+/// Whether others are told of a timer that is due then.
+pub(super) const fn is_soon(due_in_ms: i64) -> bool {
+    due_in_ms < SOON_MS
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeSet, HashSet};
+
+    use super::*;
+    use crate::id::TimerId;
+
+    #[test]
+    fn what_is_due_soon_and_known_is_in_a_shard_of_the_instances_own_and_the_rest_is_spread() {
+        let parts = Parts::default();
+        parts.insert(7, Duration::from_secs(1));
+        assert!(parts.set_shards(7, 0b1010_0001) && !parts.set_shards(7, 0b1010_0001));
+        let kinds: Kinds = Arc::new(BTreeSet::from(["known".to_owned()]));
+        parts.set_kinds(7, &kinds);
+        let shards = |due_in_ms, kind| -> HashSet<u64> {
+            (0..1_000).map(|count| shard(parts.number(7, count, due_in_ms, kind))).collect()
+        };
+        assert_eq!(shards(10, "known"), HashSet::from([0, 5, 7]));
+        assert_eq!(shards(SOON_MS, "known").len(), 64);
+        assert_eq!(shards(10, "unknown").len(), 64);
+        let near = Near::from(TimerId { due_ms: 1, unique: parts.number(7, 9, 10, "known") });
+        assert!(parts.has(7, near) && parts.any_has(near) && !parts.has(8, near));
+    }
+
+    #[test]
+    fn numbers_are_different_for_each_epoch_and_count_and_have_63_bits() {
+        let parts = Parts::default();
+        let mut seen = HashSet::new();
+        for epoch in [1, 2, 2_097_151] {
+            for count in [0, 1, 63, 64, (1 << COUNT_BITS) - 1] {
+                let number = parts.number(epoch, count, 0, "kind");
+                assert!(number < 1 << 62 && seen.insert(number >> SHARD_BITS), "{epoch} {count}");
+            }
+        }
+    }
+}

@@ -1,0 +1,678 @@
+-- Timers of timingwheel-durable on PostgreSQL: format 1.
+--
+-- `PostgresStore::connect` runs this file where the schema is missing. To create it by hand, run
+-- `psql --single-transaction --file 1.sql`. A program then needs no right to create anything: see "rights" at the end.
+--
+-- Times are milliseconds since 1970, UTC. A timer is named by the time at which it was first due and its number. The last
+-- six bits of the number say in which of 64 shards it is. Each shard belongs to one instance: a running program, named by
+-- its epoch, which comes from a sequence and is never used again.
+
+create schema timingwheel;
+
+-- Programs look here first. `oldest` is the oldest program, by the format that it knows, that works with these tables. So
+-- format n + 1 says `oldest = n` as long as programs of both run side by side.
+create table timingwheel.format (
+    version int not null,
+    oldest int not null
+);
+insert into timingwheel.format values (1, 1);
+
+create sequence timingwheel.epochs as bigint maxvalue 2097151;
+create sequence timingwheel.numbers as bigint maxvalue 72057594037927935 cache 32;
+
+-- The instances that run. Each writes its row again before it expires, by the clock of the database.
+create table timingwheel.instances (
+    epoch bigint primary key,
+    name text not null,
+    expires_at timestamptz not null
+) with (fillfactor = 10);
+
+create table timingwheel.shards (
+    shard smallint primary key,
+    epoch bigint
+) with (fillfactor = 10);
+insert into timingwheel.shards select generate_series(0, 63);
+
+-- Timers that are stored or have begun.
+create table timingwheel.timers (
+    shard smallint not null,
+    due_ms bigint not null,
+    number bigint not null,
+    first_ms bigint not null,
+    -- The instance that has begun the present attempt; null if the timer is stored.
+    begun_by bigint,
+    -- How many attempts have begun, the present one included.
+    attempts int not null default 0,
+    -- It was cancelled after it had begun: nothing follows the present attempt.
+    ending boolean not null default false,
+    kind text not null,
+    key text,
+    -- The rule of a series.
+    series text,
+    -- The last attempts that failed, and their errors.
+    failed int[],
+    errors text[],
+    -- JSON, kept as bytes also if it is none.
+    payload bytea not null,
+    primary key (shard, due_ms, number)
+) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+create unique index timers_key on timingwheel.timers (key) where key is not null;
+-- Those that are not due when they were first due. All others are found by their names alone.
+create index timers_moved on timingwheel.timers (number) where due_ms <> first_ms;
+
+-- Timers that are put aside, for people to look at.
+create table timingwheel.buried (
+    first_ms bigint not null,
+    number bigint not null,
+    attempts int not null,
+    ending boolean not null,
+    kind text not null,
+    key text,
+    series text,
+    failed int[],
+    errors text[],
+    payload bytea not null,
+    reason text not null,
+    primary key (first_ms, number)
+);
+
+-- What people look at.
+create view timingwheel.pending as
+    select
+        to_timestamp(due_ms / 1000.0) as due, kind, key, series, attempts, begun_by, failed, errors,
+        lpad(to_hex(first_ms # (-9223372036854775808)), 16, '0') || '-' || lpad(to_hex(number), 16, '0') as id
+    from timingwheel.timers;
+
+-- Instances ------------------------------------------------------------------------------------------------------------
+
+-- Shares the shards evenly, and moves as few as possible. Who calls it has locked the row of `format`.
+create function timingwheel.share_out() returns int language plpgsql as $$
+declare
+    v_change record;
+    v_changes int := 0;
+begin
+    for v_change in
+        with alive as (
+            select
+                i.epoch,
+                64 / count(*) over ()
+                    + (row_number() over (order by count(s.shard) desc, i.epoch) <= 64 % count(*) over ())::int as quota
+            from timingwheel.instances i left join timingwheel.shards s on s.epoch = i.epoch
+            group by i.epoch
+        ), ranked as (
+            select shard, epoch, row_number() over (partition by epoch order by shard) as n
+            from timingwheel.shards
+        ), kept as (
+            select r.shard, r.epoch from ranked r join alive a on a.epoch = r.epoch where r.n <= a.quota
+        ), free as (
+            select shard, row_number() over (order by shard) as n
+            from timingwheel.shards s where not exists (select from kept k where k.shard = s.shard)
+        ), wants as (
+            select a.epoch, row_number() over (order by g, a.epoch) as n
+            from alive a
+            cross join lateral generate_series(
+                1, a.quota - (select count(*) from kept k where k.epoch = a.epoch)
+            ) g
+        )
+        select s.shard, w.epoch
+        from free f join timingwheel.shards s on s.shard = f.shard left join wants w on w.n = f.n
+        where s.epoch is distinct from w.epoch
+        order by s.shard
+    loop
+        update timingwheel.shards set epoch = v_change.epoch where shard = v_change.shard;
+        v_changes := v_changes + 1;
+    end loop;
+    if v_changes > 0 then
+        perform pg_notify('timingwheel', 'shares');
+    end if;
+    return v_changes;
+end $$;
+
+-- Deletes the instances that were silent for longer than their lease, and tells how many shards they had.
+create function timingwheel.bury_the_dead() returns int language plpgsql as $$
+declare
+    v_gone bigint[];
+begin
+    with dead as (
+        select epoch from timingwheel.instances where expires_at < clock_timestamp() for update skip locked
+    ), gone as (
+        delete from timingwheel.instances i using dead d where i.epoch = d.epoch returning i.epoch
+    )
+    select array_agg(epoch) into v_gone from gone;
+    return (select count(*) from timingwheel.shards where epoch = any(v_gone));
+end $$;
+
+-- A new instance, which gets its share at once. `p_sole`: all others are instances no more.
+create function timingwheel.join_instance(p_lease_ms bigint, p_name text, p_sole boolean) returns bigint
+language plpgsql as $$
+declare
+    v_epoch bigint;
+begin
+    perform from timingwheel.format for update;
+    v_epoch := nextval('timingwheel.epochs');
+    if p_sole then
+        delete from timingwheel.instances;
+    end if;
+    perform timingwheel.bury_the_dead();
+    insert into timingwheel.instances
+    values (v_epoch, p_name, clock_timestamp() + p_lease_ms * interval '1 millisecond');
+    perform timingwheel.share_out();
+    return v_epoch;
+end $$;
+
+-- The heartbeat. It also finds who has none any more.
+create function timingwheel.renew(
+    p_epoch bigint, p_lease_ms bigint,
+    out alive boolean, out now_us bigint, out shards smallint[], out others_ms bigint, out taken int,
+    out first_due bigint
+) language plpgsql set jit = off set enable_seqscan = off as $$
+begin
+    taken := 0;
+    update timingwheel.instances set expires_at = clock_timestamp() + p_lease_ms * interval '1 millisecond'
+    where epoch = p_epoch;
+    alive := found;
+    if not alive then
+        return;
+    end if;
+    if exists (select from timingwheel.instances where expires_at < clock_timestamp())
+        or exists (select from timingwheel.shards where epoch is null)
+    then
+        perform from timingwheel.format for update;
+        taken := timingwheel.bury_the_dead();
+        perform timingwheel.share_out();
+    end if;
+    shards := array(select s.shard from timingwheel.shards s where s.epoch = p_epoch order by s.shard);
+    -- When the first of the others would be found to be silent.
+    others_ms := (
+        select (extract(epoch from min(expires_at) - clock_timestamp()) * 1000)::bigint
+        from timingwheel.instances where epoch <> p_epoch
+    );
+    first_due := (
+        select min(t.due_ms)
+        from unnest(shards) s cross join lateral (
+            select due_ms from timingwheel.timers
+            where shard = s and (begun_by is null or begun_by <> p_epoch)
+            order by shard, due_ms, number limit 1
+        ) t
+    );
+    now_us := (extract(epoch from clock_timestamp()) * 1000000)::bigint;
+end $$;
+
+-- What the instance has begun is stored again, and its shards are the others'.
+create function timingwheel.leave(p_epoch bigint) returns bigint
+language plpgsql set jit = off set enable_seqscan = off as $$
+declare
+    v_until bigint := (extract(epoch from clock_timestamp()) * 1000)::bigint + 60000;
+    v_ended bigint;
+    v_left bigint;
+begin
+    perform from timingwheel.format for update;
+    delete from timingwheel.instances where epoch = p_epoch;
+    if not found then
+        return 0;
+    end if;
+    perform timingwheel.share_out();
+    -- Nothing begins earlier than a moment before its time.
+    delete from timingwheel.timers
+    where shard between 0 and 63 and due_ms <= v_until and begun_by = p_epoch and ending;
+    get diagnostics v_ended = row_count;
+    update timingwheel.timers set begun_by = null
+    where shard between 0 and 63 and due_ms <= v_until and begun_by = p_epoch;
+    get diagnostics v_left = row_count;
+    return v_ended + v_left;
+end $$;
+
+-- Plans are made for each call, from the size that the table has then: one that was made while it was empty is kept by a
+-- connection, and takes minutes for what has come since.
+
+-- Timers ---------------------------------------------------------------------------------------------------------------
+
+create function timingwheel.rule_of(p_series text) returns text language sql immutable as $$
+    select regexp_replace(p_series, '^([^;]*; )-?[0-9]+ more up to -?[0-9]+; ', '\1')
+$$;
+
+-- Whether an attempt that was begun is under way: that of an instance that is none any more is over.
+create function timingwheel.runs(p_begun_by bigint) returns boolean language sql stable as $$
+    select p_begun_by is not null and exists (select from timingwheel.instances where epoch = p_begun_by)
+$$;
+
+-- The epoch, unless it is later than then, by the clock of the database in microseconds. A statement that was held on its
+-- way, and given up by who sent it, does nothing when it arrives.
+create function timingwheel.in_time(p_epoch bigint, p_until_us bigint) returns bigint language sql volatile as $$
+    select case
+        when p_until_us is null or extract(epoch from clock_timestamp()) * 1000000 <= p_until_us then p_epoch
+    end
+$$;
+
+-- Timers without keys.
+create function timingwheel.save(
+    p_dues bigint[], p_numbers bigint[], p_kinds text[], p_payloads bytea[], p_series text[]
+) returns void language sql as $$
+    insert into timingwheel.timers (shard, due_ms, number, first_ms, kind, payload, series)
+    select (number & 63)::smallint, due, number, due, kind, payload, series
+    from unnest(p_dues, p_numbers, p_kinds, p_payloads, p_series) as t (due, number, kind, payload, series)
+$$;
+
+-- One timer. Answers: 0 stored; 1 the key is taken by this one; 2 stored in place of this one; 3 it is this series; 4 it
+-- is this series, which goes on by the new rule.
+create function timingwheel.save_one(
+    p_due bigint, p_number bigint, p_kind text, p_payload bytea, p_key text, p_series text, p_replaces boolean,
+    out answer int, out due bigint, out first bigint, out num bigint
+) language plpgsql set jit = off set enable_seqscan = off as $$
+declare
+    v_old timingwheel.timers;
+begin
+    loop
+        insert into timingwheel.timers (shard, due_ms, number, first_ms, kind, payload, key, series)
+        values ((p_number & 63)::smallint, p_due, p_number, p_due, p_kind, p_payload, p_key, p_series)
+        on conflict (key) where key is not null do nothing;
+        if found then
+            answer := coalesce(answer, 0);
+            return;
+        end if;
+        if p_replaces then
+            select * into v_old from timingwheel.timers where key = p_key for update;
+        else
+            select * into v_old from timingwheel.timers where key = p_key;
+        end if;
+        -- It has ended meanwhile.
+        continue when not found;
+        due := v_old.due_ms;
+        first := v_old.first_ms;
+        num := v_old.number;
+        if not p_replaces then
+            answer := 1;
+            return;
+        end if;
+        if timingwheel.rule_of(v_old.series) = timingwheel.rule_of(p_series)
+            and v_old.payload = p_payload and v_old.kind = p_kind and not v_old.ending
+        then
+            answer := 3;
+            return;
+        end if;
+        if timingwheel.runs(v_old.begun_by) then
+            if v_old.series is null or p_series is null then
+                answer := 1;
+                return;
+            end if;
+            update timingwheel.timers
+            set kind = p_kind, payload = p_payload, series = p_series, ending = false
+            where key = p_key;
+            answer := 4;
+            return;
+        end if;
+        delete from timingwheel.timers where key = p_key;
+        answer := 2;
+    end loop;
+end $$;
+
+-- What there is to arm in the instance's shards: so many rows of each, and the first of each that comes after them.
+-- `wanted`: of a kind that the instance knows, and begun by nobody who lives. `ahead`: only to tell when it is due.
+create function timingwheel.load(
+    p_epoch bigint, p_after_due bigint, p_after_number bigint, p_until bigint, p_limit bigint, p_kinds text[]
+) returns table (shard smallint, due_ms bigint, number bigint, first_ms bigint, wanted boolean, ahead boolean)
+language plpgsql stable set jit = off set enable_seqscan = off set enable_sort = off set enable_bitmapscan = off
+    set plan_cache_mode = force_custom_plan as $$
+#variable_conflict use_column
+declare
+    v_alive bigint[] := array(select epoch from timingwheel.instances);
+begin
+    return query
+    select s.shard, t.due_ms, t.number, t.first_ms, t.wanted, t.ahead
+    from timingwheel.shards s cross join lateral (
+        (
+            select
+                m.due_ms, m.number, m.first_ms,
+                m.kind = any(p_kinds) and (m.begun_by is null or m.begun_by <> all(v_alive)) as wanted,
+                false as ahead
+            from timingwheel.timers m
+            where m.shard = s.shard and (m.due_ms, m.number) > (p_after_due, p_after_number)
+                and m.due_ms <= p_until
+            order by m.shard, m.due_ms, m.number limit p_limit
+        )
+        union all
+        (
+            select m.due_ms, m.number, m.first_ms, false, true
+            from timingwheel.timers m
+            where m.shard = s.shard and (m.due_ms, m.number) > (p_after_due, p_after_number)
+                and m.due_ms > p_until
+            order by m.shard, m.due_ms, m.number limit 1
+        )
+    ) t
+    where s.epoch = p_epoch;
+end $$;
+
+-- Begins timers, each where it was loaded. The shards are locked, so that nobody gets them before this is done. A timer
+-- that somebody has locked is left out.
+create function timingwheel.begin_timers(
+    p_epoch bigint, p_dues bigint[], p_numbers bigint[], p_firsts bigint[], p_kinds text[]
+) returns table (
+    n bigint, kind text, payload bytea, key text, series text, attempts int, failed int[], errors text[],
+    ending boolean
+)
+language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set plan_cache_mode = force_custom_plan as $$
+#variable_conflict use_column
+declare
+    v_shards smallint[] := array(select distinct (number & 63)::smallint from unnest(p_numbers) as number);
+    v_mine smallint[];
+    v_alive bigint[];
+begin
+    v_mine := array(
+        select s.shard from timingwheel.shards s
+        where s.shard = any(v_shards) and s.epoch = p_epoch
+        order by s.shard for share
+    );
+    -- Its own attempt is begun again: its first answer may have been lost.
+    v_alive := array(select i.epoch from timingwheel.instances i where i.epoch <> p_epoch);
+    return query
+    with free as (
+        select a.n, t.ctid as place
+        from unnest(p_dues, p_numbers, p_firsts) with ordinality as a (due, number, first, n)
+        join timingwheel.timers t
+            on t.shard = (a.number & 63)::smallint and t.due_ms = a.due and t.number = a.number
+        where t.first_ms = a.first and t.shard = any(v_mine) and t.kind = any(p_kinds)
+            and (t.begun_by is null or t.begun_by <> all(v_alive))
+        for update of t skip locked
+    )
+    update timingwheel.timers t
+    set begun_by = p_epoch, attempts = t.attempts + 1
+    from free f
+    where t.ctid = f.place
+    returning f.n, t.kind, t.payload, t.key, t.series, t.attempts, t.failed, t.errors, t.ending;
+end $$;
+
+-- For who could not begin all: whether the instance is one, and when the first of the timers is due that stand there and
+-- nobody has begun, because their rows were locked.
+create function timingwheel.why_not(
+    p_epoch bigint, p_dues bigint[], p_numbers bigint[], p_firsts bigint[], p_kinds text[],
+    out alive boolean, out locked bigint
+) language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set plan_cache_mode = force_custom_plan as $$
+begin
+    alive := exists (select from timingwheel.instances where epoch = p_epoch);
+    locked := (
+        select min(t.due_ms)
+        from unnest(p_dues, p_numbers, p_firsts) as a (due, number, first)
+        join timingwheel.timers t
+            on t.shard = (a.number & 63)::smallint and t.due_ms = a.due and t.number = a.number
+        join timingwheel.shards s on s.shard = t.shard
+        where t.first_ms = a.first and t.kind = any(p_kinds) and t.begun_by is null and s.epoch = p_epoch
+    );
+end $$;
+
+-- Deletes what is done and was no series. The fence: name, instance and attempt. Answers which.
+create function timingwheel.settle_done(
+    p_epoch bigint, p_dues bigint[], p_numbers bigint[], p_firsts bigint[], p_attempts int[]
+) returns setof bigint
+language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set plan_cache_mode = force_custom_plan as $$
+#variable_conflict use_column
+begin
+    if not exists (select from timingwheel.instances where epoch = p_epoch) then
+        return;
+    end if;
+    return query
+    delete from timingwheel.timers t
+    using unnest(p_dues, p_numbers, p_firsts, p_attempts) with ordinality as a (due, number, first, attempt, n)
+    where t.shard = (a.number & 63)::smallint and t.due_ms = a.due and t.number = a.number
+        and t.first_ms = a.first and t.begun_by = p_epoch and t.attempts = a.attempt
+        and (t.series is null or t.ending)
+    returning a.n;
+end $$;
+
+-- Ends one attempt, planned by this series. `p_end`: 0 done, 1 again, 2 bury, 3 cancelled. Answers: 0 not yours any more; 1 done; 2 done, and
+-- this is stored because of it; 3 the series has another rule.
+create function timingwheel.settle_one(
+    p_epoch bigint, p_due bigint, p_number bigint, p_first bigint, p_attempt int, p_end int, p_again bigint,
+    p_error text, p_counts boolean, p_next bigint, p_series text, p_planned text,
+    out answer int, out due bigint, out first bigint, out rule text
+) language plpgsql set jit = off set enable_seqscan = off as $$
+declare
+    v_old timingwheel.timers;
+    v_shard smallint := (p_number & 63)::smallint;
+    v_failed int[];
+    v_errors text[];
+    v_is_planned boolean;
+begin
+    answer := 0;
+    select * into v_old from timingwheel.timers
+    where shard = v_shard and due_ms = p_due and number = p_number and first_ms = p_first
+        and begun_by = p_epoch and attempts = p_attempt
+        and exists (select from timingwheel.instances where epoch = p_epoch)
+    for update;
+    if not found then
+        return;
+    end if;
+    v_is_planned := v_old.series is null
+        or timingwheel.rule_of(v_old.series) is not distinct from timingwheel.rule_of(p_planned);
+    if p_end in (0, 2) and not v_old.ending and not v_is_planned then
+        answer := 3;
+        rule := v_old.series;
+        return;
+    end if;
+    v_failed := v_old.failed;
+    v_errors := v_old.errors;
+    if p_error is not null then
+        v_failed := v_failed || p_attempt;
+        v_errors := v_errors || p_error;
+        -- The last ten.
+        v_failed := v_failed[greatest(cardinality(v_failed) - 9, 1):];
+        v_errors := v_errors[greatest(cardinality(v_errors) - 9, 1):];
+    end if;
+    if p_end = 2 then
+        insert into timingwheel.buried
+        values (
+            v_old.first_ms, v_old.number, v_old.attempts, v_old.ending, v_old.kind, v_old.key, v_old.series,
+            v_failed, v_errors, v_old.payload, p_error
+        )
+        on conflict (first_ms, number) do update set
+            attempts = excluded.attempts, ending = excluded.ending, kind = excluded.kind, key = excluded.key,
+            series = excluded.series, failed = excluded.failed, errors = excluded.errors,
+            payload = excluded.payload, reason = excluded.reason;
+    end if;
+    if p_end = 1 and not v_old.ending then
+        answer := 2;
+        due := p_again;
+        first := p_first;
+        update timingwheel.timers
+        set due_ms = p_again, begun_by = null, failed = v_failed, errors = v_errors,
+            series = case when v_is_planned and series is not null then coalesce(p_planned, series) else series end,
+            attempts = case when p_counts then p_attempt else p_attempt - 1 end
+        where shard = v_shard and due_ms = p_due and number = p_number;
+    elsif p_end in (0, 2) and p_next is not null and not v_old.ending then
+        answer := 2;
+        due := p_next;
+        first := p_next;
+        update timingwheel.timers
+        set due_ms = p_next, first_ms = p_next, begun_by = null, attempts = 0, failed = null, errors = null,
+            series = p_series
+        where shard = v_shard and due_ms = p_due and number = p_number;
+    else
+        answer := 1;
+        delete from timingwheel.timers where shard = v_shard and due_ms = p_due and number = p_number;
+    end if;
+end $$;
+
+-- Removes one timer, by its name or its key. Answers: 0 there is none; 1 removed; 2 it has begun, and nothing follows.
+create function timingwheel.cancel_one(
+    p_first bigint, p_number bigint, p_key text,
+    out answer int, out due bigint, out first bigint, out num bigint, out attempt int
+) language plpgsql set jit = off set enable_seqscan = off as $$
+declare
+    v_old timingwheel.timers;
+begin
+    v_old := timingwheel.locked(p_first, p_number, p_key);
+    answer := 0;
+    if v_old.shard is null then
+        return;
+    end if;
+    due := v_old.due_ms;
+    first := v_old.first_ms;
+    num := v_old.number;
+    attempt := v_old.attempts;
+    if not timingwheel.runs(v_old.begun_by) then
+        answer := 1;
+        delete from timingwheel.timers
+        where shard = v_old.shard and due_ms = v_old.due_ms and number = v_old.number;
+    else
+        answer := 2;
+        update timingwheel.timers set ending = true
+        where shard = v_old.shard and due_ms = v_old.due_ms and number = v_old.number and not ending;
+    end if;
+end $$;
+
+-- A timer, by its name or its key, wherever it stands, locked.
+create function timingwheel.locked(p_first bigint, p_number bigint, p_key text) returns timingwheel.timers
+language plpgsql set jit = off set enable_seqscan = off as $$
+declare
+    v_found timingwheel.timers;
+begin
+    if p_key is not null then
+        select * into v_found from timingwheel.timers where key = p_key for update;
+    else
+        -- The last condition is always true: it leads to the two indices, and holds also for a row that moves meanwhile.
+        select * into v_found from timingwheel.timers
+        where shard = (p_number & 63)::smallint and number = p_number and first_ms = p_first
+            and (due_ms = p_first or due_ms <> first_ms)
+        for update;
+    end if;
+    return v_found;
+end $$;
+
+-- Moves one timer. Answers: 0 there is none; 1 moved, `was` being where it stood; 2 it has begun.
+create function timingwheel.move_one(
+    p_first bigint, p_number bigint, p_key text, p_due bigint,
+    out answer int, out was bigint, out first bigint, out num bigint, out attempt int
+) language plpgsql set jit = off set enable_seqscan = off as $$
+declare
+    v_old timingwheel.timers;
+begin
+    v_old := timingwheel.locked(p_first, p_number, p_key);
+    answer := 0;
+    if v_old.shard is null then
+        return;
+    end if;
+    was := v_old.due_ms;
+    first := v_old.first_ms;
+    num := v_old.number;
+    attempt := v_old.attempts;
+    if not timingwheel.runs(v_old.begun_by) then
+        answer := 1;
+        update timingwheel.timers set due_ms = p_due, begun_by = null
+        where shard = v_old.shard and due_ms = v_old.due_ms and number = v_old.number;
+    else
+        answer := 2;
+    end if;
+end $$;
+
+-- Takes a timer out of those that are put aside. Answers: 0 there is none; 1 stored; 2 deleted; 3 another one has its key.
+create function timingwheel.unbury_one(
+    p_first bigint, p_number bigint, p_due bigint, out answer int, out first bigint, out num bigint
+) language plpgsql set jit = off set enable_seqscan = off as $$
+declare
+    v_old timingwheel.buried;
+begin
+    answer := 0;
+    select * into v_old from timingwheel.buried where first_ms = p_first and number = p_number for update;
+    if not found then
+        return;
+    end if;
+    if p_due is null then
+        answer := 2;
+    else
+        loop
+            insert into timingwheel.timers
+                (shard, due_ms, number, first_ms, attempts, ending, kind, key, series, failed, errors, payload)
+            values (
+                (p_number & 63)::smallint, p_due, p_number, p_first, 0, v_old.ending, v_old.kind, v_old.key,
+                v_old.series, v_old.failed, v_old.errors, v_old.payload
+            )
+            on conflict (key) where key is not null do nothing;
+            exit when found;
+            select first_ms, number into first, num from timingwheel.timers where key = v_old.key;
+            if found then
+                answer := 3;
+                return;
+            end if;
+        end loop;
+        answer := 1;
+    end if;
+    delete from timingwheel.buried where first_ms = p_first and number = p_number;
+end $$;
+
+-- For programs in any language, in transactions of theirs -----------------------------------------------------------------
+
+-- Saves a timer, and answers its id. Without `replace`, a key that is taken is an error (unique_violation).
+--
+--     begin;
+--     insert into orders (id) values (42);
+--     select timingwheel.save_timer(now() + '30 days', 'cancel-order', '{"order": 42}', 'order-42');
+--     commit;
+create function timingwheel.save_timer(
+    due timestamptz, kind text, payload json, key text default null, replace boolean default false
+) returns text language plpgsql as $$
+declare
+    v_due bigint := ceil(extract(epoch from due) * 1000);
+    v_number bigint :=
+        (1::bigint << 62) | (nextval('timingwheel.numbers') << 6) | floor(random() * 64)::bigint;
+    v_told record;
+begin
+    v_told := timingwheel.save_one(
+        v_due, v_number, kind, convert_to(payload::text, 'UTF8'), key, null, replace
+    );
+    if v_told.answer = 1 then
+        raise unique_violation using message = format(
+            'the key %L belongs to the timer %s', key, timingwheel.id_text(v_told.first, v_told.num)
+        );
+    end if;
+    perform timingwheel.hint(v_number, v_due);
+    return timingwheel.id_text(v_due, v_number);
+end $$;
+
+-- Cancels the timer of a key. Answers 'removed', 'running' or 'not found'. Running: its handler has been called or is about
+-- to be, and nothing follows this attempt.
+create function timingwheel.cancel_timer(key text) returns text language plpgsql as $$
+begin
+    return (array['not found', 'removed', 'running'])[(timingwheel.cancel_one(null, null, key)).answer + 1];
+end $$;
+
+-- Moves the timer of a key. Answers 'moved', 'running' or 'not found'.
+create function timingwheel.move_timer(key text, due timestamptz) returns text language plpgsql as $$
+declare
+    v_due bigint := ceil(extract(epoch from due) * 1000);
+    v_told record := timingwheel.move_one(null, null, key, v_due);
+begin
+    if v_told.answer = 1 then
+        perform timingwheel.hint(v_told.num, v_due);
+    end if;
+    return (array['not found', 'moved', 'running'])[v_told.answer + 1];
+end $$;
+
+create function timingwheel.id_text(p_first bigint, p_number bigint) returns text language sql immutable as $$
+    select lpad(to_hex(p_first # (-9223372036854775808)), 16, '0') || '-' || lpad(to_hex(p_number), 16, '0')
+$$;
+
+-- Tells the instances of a timer that is due soon. A commit that notifies holds a lock of the whole server until it is on
+-- disk. So one transaction at a time does, and the others leave it to the look that an instance takes a moment after.
+create function timingwheel.hint(p_number bigint, p_due bigint) returns void language plpgsql as $$
+begin
+    if p_due < (extract(epoch from clock_timestamp()) * 1000)::bigint + 120000
+        and pg_try_advisory_xact_lock(hashtext('timingwheel'), hashtext('hint'))
+    then
+        perform pg_notify('timingwheel', (p_number & 63) || ' ' || p_due);
+    end if;
+end $$;
+
+-- Rights ---------------------------------------------------------------------------------------------------------------
+--
+-- An instance:
+--     grant usage on schema timingwheel to app;
+--     grant select, insert, update, delete on all tables in schema timingwheel to app;
+--     grant usage on all sequences in schema timingwheel to app;
+-- A program that only saves, cancels and moves:
+--     grant usage on schema timingwheel to app;
+--     grant select, insert, update, delete on timingwheel.timers to app;
+--     grant usage on sequence timingwheel.numbers to app;
+-- Functions may be called by everybody who may use the schema, and have the rights of who calls them.
