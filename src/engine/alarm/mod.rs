@@ -67,8 +67,9 @@ pub(crate) struct Alarm {
     armed: AtomicU64,
     /// Since when the next turn is due. A turn is not due before it was asked for. `u64::MAX` once a turn has begun.
     due: AtomicU64,
-    /// The earliest time for which the next turn may be armed. Zero unless the last turn found the wheel busy.
-    not_before: AtomicU64,
+    /// The earliest time for which the next turn may be armed. Zero unless the last turn found the wheel busy. To the models
+    /// this is no atomic, because the largest would take many times as long, and only one of them has a busy wheel.
+    not_before: std::sync::atomic::AtomicU64,
     /// The driver's task.
     driver: AtomicWaker,
     /// Whether the clock of the driver's runtime can be paused.
@@ -91,7 +92,7 @@ impl Alarm {
         Self {
             armed: AtomicU64::new(AWAKE),
             due: AtomicU64::new(u64::MAX),
-            not_before: AtomicU64::new(0),
+            not_before: std::sync::atomic::AtomicU64::new(0),
             driver: AtomicWaker::new(),
             pausable,
             paused: AtomicBool::new(false),
