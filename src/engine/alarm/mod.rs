@@ -39,6 +39,7 @@ mod timer_fd;
 mod timers;
 mod watched;
 
+use std::sync::atomic::AtomicU64 as StdAtomicU64;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -69,7 +70,7 @@ pub(crate) struct Alarm {
     due: AtomicU64,
     /// The earliest time for which the next turn may be armed. Zero unless the last turn found the wheel busy. To the models
     /// this is no atomic, because the largest would take many times as long, and only one of them has a busy wheel.
-    not_before: std::sync::atomic::AtomicU64,
+    not_before: StdAtomicU64,
     /// The driver's task.
     driver: AtomicWaker,
     /// Whether the clock of the driver's runtime can be paused.
@@ -92,7 +93,7 @@ impl Alarm {
         Self {
             armed: AtomicU64::new(AWAKE),
             due: AtomicU64::new(u64::MAX),
-            not_before: std::sync::atomic::AtomicU64::new(0),
+            not_before: StdAtomicU64::new(0),
             driver: AtomicWaker::new(),
             pausable,
             paused: AtomicBool::new(false),
