@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use timingwheel_durable::MemoryStore;
+use serde::{Deserialize, Serialize};
+use timingwheel_durable::{Kind, MemoryStore};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber, span};
 
@@ -59,6 +60,14 @@ impl Subscriber for Lines {
     fn exit(&self, _: &span::Id) {}
 }
 
+/// A payload that does not fit its kind.
+#[derive(Serialize, Deserialize)]
+struct Text(String);
+
+impl Kind for Text {
+    const KIND: &'static str = "tick";
+}
+
 #[tokio::test(start_paused = true)]
 async fn events_tell_what_happens_and_a_subscriber_that_panics_changes_nothing() {
     for panics in [false, true] {
@@ -69,13 +78,16 @@ async fn events_tell_what_happens_and_a_subscriber_that_panics_changes_nothing()
         work(&wheel, &durable).await;
         let (_, next) = start(&store).await;
         durable.after(Duration::from_secs(1), &Tick { fails: 0 }).save().await.unwrap();
+        next.after(Duration::from_secs(1), &Text("4111 1111".into())).save().await.unwrap();
         wheel.sleep(Duration::from_secs(5)).await;
         next.stop(Duration::from_secs(1)).await;
         let seen = lines.lines.lock().unwrap().clone();
         let starts = |line: &str| seen.iter().filter(|seen| seen.starts_with(line)).count();
         assert_eq!(starts("DEBUG durable timers begin; wheel=\"orders\" epoch="), 2, "{seen:#?}");
         assert_eq!(starts("DEBUG an attempt has failed and is made again; id="), 2, "{seen:#?}");
-        assert_eq!(starts("WARN a timer is buried; id="), 1, "{seen:#?}");
+        assert_eq!(starts("WARN a timer is buried; id="), 2, "{seen:#?}");
+        assert!(seen.iter().any(|line| line.ends_with("reason=\"its payload cannot be read\"")), "{seen:#?}");
+        assert!(!seen.iter().any(|line| line.contains("4111")), "payloads are not logged: {seen:#?}");
         assert!(seen.iter().any(|line| line.ends_with("attempt=2 reason=\"not yet\"")), "{seen:#?}");
         assert_eq!(starts("WARN another owner has the store of timers now; epoch=1"), 1, "{seen:#?}");
         assert_eq!(starts("DEBUG durable timers have stopped; finished=0"), 1, "{seen:#?}");

@@ -21,8 +21,10 @@ pub(crate) struct Events {
 }
 
 fn contained(event: impl FnOnce()) {
-    // The panic hook has reported it.
-    drop(catch_unwind(AssertUnwindSafe(event)));
+    // The panic hook has reported it. To drop what was thrown may panic once more.
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(event)) {
+        std::mem::forget(panic);
+    }
 }
 
 impl Events {

@@ -28,6 +28,9 @@ fn follows(ended: &Ended) -> Option<Near> {
 /// How many ends are settled in one call at the most.
 const BATCH: usize = 10_000;
 
+/// The beginning of the reason for which a timer is buried whose payload does not fit its type.
+const UNREADABLE: &str = "its payload cannot be read";
+
 fn later(now: Timestamp, by: Duration) -> Timestamp {
     let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
     now.saturating_add(by).unwrap_or(Timestamp::MAX)
@@ -65,7 +68,7 @@ impl Runner {
                 self.shared.stats().panicked += 1;
                 self.fail(&attempt, format!("panicked: {message}"))
             }
-            Outcome::Unreadable(error) => self.bury(&attempt, format!("its payload cannot be read: {error}")),
+            Outcome::Unreadable(error) => self.bury(&attempt, format!("{UNREADABLE}: {error}")),
             Outcome::TooLate => return self.give_back(attempt),
             // Aborted by `stop`: it is given back when the owner leaves.
             Outcome::Dropped if self.stopping.is_some() => {
@@ -234,7 +237,11 @@ impl Runner {
             }
         }
         match &ended.end {
-            End::Bury { reason, .. } => self.shared.events.buried(id, ended.attempt, reason),
+            End::Bury { reason, .. } => {
+                // What cannot be read is quoted in the reason, and payloads are not logged.
+                let reason = if reason.starts_with(UNREADABLE) { UNREADABLE } else { reason };
+                self.shared.events.buried(id, ended.attempt, reason);
+            }
             End::Again { error: Some(error), .. } => self.shared.events.retried(id, ended.attempt, error),
             End::Done { .. } | End::Again { .. } | End::Cancelled => {}
         }

@@ -38,7 +38,7 @@ impl Runner {
     /// When the next load is to be, on the wall; `None` if nothing is known to be stored, or there is no room.
     fn next_load(&self) -> Option<i64> {
         let has_room = self.near() <= self.settings.window / 2;
-        let next_due = self.window.next_due().filter(|_| has_room && self.may_begin())?;
+        let next_due = self.window.next_due().filter(|_| has_room && self.may_begin() && self.is_good())?;
         // Half a horizon ahead, so that each load brings the other half with it.
         let usual = next_due.saturating_sub(in_millis(self.settings.horizon / 2));
         Some(self.outside.as_ref().map_or(usual, |outside| outside.next_scan(usual, next_due)))
@@ -230,6 +230,10 @@ impl Runner {
         }
         if let Some(at) = self.next_renewal() {
             next = next.min(at);
+            // What still runs is to stay this owner's.
+            if self.has_wheel_ended {
+                self.nap_until(at);
+            }
         }
         if self.look.deadline() != next {
             std::pin::Pin::new(&mut self.look).reset(next);

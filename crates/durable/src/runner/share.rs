@@ -88,15 +88,16 @@ impl Runner {
         self.share.as_ref()?.good_until
     }
 
-    /// When the runner has to renew, whatever else there is.
+    /// When the runner has to renew, whatever else there is. `None` once another owner has followed for good.
     pub(super) fn next_renewal(&self) -> Option<Instant> {
         let share = self.share.as_ref()?;
-        (share.renewing.is_none() && share.joining.is_none()).then_some(share.renew_at)
+        let may_renew = share.renewing.is_none() && share.joining.is_none() && !self.is_lost();
+        may_renew.then_some(share.renew_at)
     }
 
     /// Renews, if it is time, and joins again after a loss.
     pub(super) fn renew(&mut self) {
-        if self.next_renewal().is_none_or(|at| Instant::now() < at) || self.is_lost() {
+        if self.next_renewal().is_none_or(|at| Instant::now() < at) {
             return;
         }
         let (now, wall) = (Instant::now(), self.shared.clock.now());
@@ -225,7 +226,7 @@ impl Runner {
 
     /// What is to be asked for next, if something within the window is to be looked for.
     pub(super) fn scan(&mut self, now_ms: i64) -> Option<Ask> {
-        if !self.may_begin() || self.near() > self.settings.window.saturating_mul(2) {
+        if !self.may_begin() || !self.is_good() || self.near() > self.settings.window.saturating_mul(2) {
             return None;
         }
         let end = self.window.end();
