@@ -42,6 +42,16 @@ async fn amid_others<T>(
     arm: impl FnOnce() -> T,
     in_between: impl FnOnce() + Send + 'static,
 ) {
+    amid_others_until(wheel, arm, in_between, LIMIT / 2).await;
+}
+
+/// The same, with a clock that then jumps so far.
+async fn amid_others_until<T>(
+    wheel: &TimingWheel,
+    arm: impl FnOnce() -> T,
+    in_between: impl FnOnce() + Send + 'static,
+    jump: Duration,
+) {
     let waker = Waker::from(Arc::new(First(Mutex::new(Some(in_between)))));
     let others = || {
         let mut sleeps: Vec<Sleep> = (0..MANY).map(|_| wheel.sleep(LIMIT / 2)).collect();
@@ -52,7 +62,7 @@ async fn amid_others<T>(
     let before = others();
     arm();
     let after = others();
-    advance(LIMIT / 2).await;
+    advance(jump).await;
     drop((before, after));
 }
 
@@ -115,4 +125,26 @@ async fn an_operation_that_begins_when_another_was_woken_is_not_woken_for_nothin
     advance(LIMIT / 4).await;
     assert!(!write.is_woken());
     assert_eq!((wheel.pending(), wheel.stats().fired), (1, 1));
+}
+
+/// The wheel may be turned so late that whoever waits seems not to have answered, before it was asked.
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_is_set_before_a_late_turn_has_woken_whoever_waits_does_not_keep_it_asleep() {
+    const LATE: Duration = Duration::from_secs(2);
+    let wheel = TimingWheel::new();
+    let guard = Arc::new(Mutex::new(wheel.idle_guard(ByHand::default())));
+    guard.lock().unwrap().set_read_limit(Some(LIMIT));
+    guard.lock().unwrap().set_write_limit(Some(LIMIT * 100));
+    let (mut read, mut write) = (task(&guard, Op::Read), task(&guard, Op::Write));
+    let sets = {
+        let guard = guard.clone();
+        move || guard.lock().unwrap().set_write_limit(Some(LIMIT * 90))
+    };
+    let arm = || {
+        assert_pending!(read.poll());
+        assert_pending!(write.poll());
+    };
+    amid_others_until(&wheel, arm, sets, LIMIT / 2 + LATE).await;
+    advance(Duration::from_millis(2)).await;
+    assert!(read.is_woken(), "nobody else wakes it");
 }

@@ -39,12 +39,12 @@ impl Waits {
         if limit == self.limits.own(direction) {
             return;
         }
-        self.end_given_up();
-        if !self.limits.takes(direction, limit) {
-            self.apart();
-        }
-        self.limits.set_own(direction, limit);
-        self.limits_changed();
+        self.change(|waits| {
+            if !waits.limits.takes(direction, limit) {
+                waits.apart();
+            }
+            waits.limits.set_own(direction, limit);
+        });
     }
 
     pub(super) fn set_idle_limit(&mut self, limit: Option<Duration>) {
@@ -52,20 +52,18 @@ impl Waits {
         if limit == self.limits.idle() {
             return;
         }
-        self.end_given_up();
-        let is_new = self.limits.idle() == Nanos::MAX;
-        self.apart().idle = limit;
-        if is_new {
-            self.begin_silence(self.timer.now());
-        }
-        self.limits_changed();
+        self.change(|waits| {
+            let is_new = waits.limits.idle() == Nanos::MAX;
+            waits.apart().idle = limit;
+            if is_new {
+                waits.begin_silence(waits.timer.now());
+            }
+        });
     }
 
     /// Lets the ends of both directions' waits be late.
     pub(super) fn set_tolerance(&mut self, tolerance: Tolerance) {
-        self.end_given_up();
-        self.limits.set_slack(Slack::new(tolerance, self.timer.resolution()));
-        self.limits_changed();
+        self.change(|waits| waits.limits.set_slack(Slack::new(tolerance, waits.timer.resolution())));
     }
 
     /// Whoever polls next begins to wait.
@@ -79,22 +77,32 @@ impl Waits {
         self.apart().activity.get_or_insert_with(|| Arc::new(Activity::new(now))).clone()
     }
 
-    /// Before a change: by the limits that were it is known who has not answered the timer.
-    fn end_given_up(&mut self) {
+    fn change(&mut self, change: impl FnOnce(&mut Self)) {
+        let any_ended = self.end_given_up();
+        change(self);
+        self.limits_changed(any_ended);
+    }
+
+    /// Ends the waits of those who have not answered the timer, which only the limits before a change can tell. Returns
+    /// whether there were any.
+    fn end_given_up(&mut self) -> bool {
+        let mut any_ended = false;
         for direction in Direction::BOTH {
             if self.is_waiting(direction) && self.was_given_up(direction, self.timer.now()) {
                 self.since[direction.index()] = Nanos::MAX;
+                any_ended = true;
             }
         }
+        any_ended
     }
 
     /// Whoever waits in a task of its own does not know of it.
-    fn limits_changed(&mut self) {
+    fn limits_changed(&mut self, any_ended: bool) {
         for direction in Direction::BOTH {
             if self.limits.own(direction) == Nanos::MAX && self.limits.idle() == Nanos::MAX {
                 self.since[direction.index()] = Nanos::MAX;
             } else if self.is_waiting(direction) {
-                // Its check does not tell any more when it was woken. The timer does, which is moved for it.
+                // Its check does not tell any more when it was woken. The time of the timer does.
                 self.limits.mark(direction, Marks::WOKEN, false);
                 self.ask_again(direction);
             }
@@ -103,9 +111,10 @@ impl Waits {
         if let Some(check) = need.map(|direction| self.check(direction)).min()
             && check != self.timer.deadline_nanos()
         {
-            // It wakes at once, not in the past: it is from then on that an answer is expected.
             let now = self.timer.now();
-            self.move_timer(None, check.max(now));
+            // Where the wheel is late, the timer has not woken the one whose wait has ended: it does so at once. Nor is it
+            // moved into the past: it is from its time on that an answer is expected.
+            self.move_timer(None, if any_ended { now } else { check.max(now) });
         }
     }
 
