@@ -25,7 +25,8 @@
 //!
 //! A timer never fires before its deadline. It fires less than a tick after it, plus the delay that tokio's own timers
 //! would have on the same runtime: the time until a worker looks at its sockets, and until the task is polled. A tick is
-//! 1 ms, unless you [choose](Builder::tick) another. Where 64 timers or more fire in a tick it is less than two ticks.
+//! 1 ms, unless you [choose](Builder::tick) another. Where 32 timers or more fire in each tick, the wheel is
+//! [busy](TimingWheel#precision), and they fire less than two ticks after their deadlines.
 //!
 //! On Linux a timerfd in the runtime's own poller turns the wheel, with a precision of some 50 µs. It comes with the
 //! feature `timerfd`, which is on by default and takes tokio's `net` and the crate rustix. Elsewhere, and in a runtime
@@ -37,8 +38,6 @@
 //!
 //! - For a few timers. `tokio::time` is there already. A wheel has a driver task and, on Linux, a file descriptor. All
 //!   wheels of a process share one thread, the watchdog, which sleeps until a timer is overdue because a worker blocks.
-//! - For the fewest context switches. With the default tick a server whose timers fire in each millisecond makes up to 1.7
-//!   times as many. A tick of 2 ms makes fewer than tokio, and is then about as late.
 //!
 //! # In tests
 //!

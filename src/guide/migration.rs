@@ -28,10 +28,10 @@
 //!
 //! # What tests may notice
 //!
-//! - **Timers are less late.** tokio's timers come up to two milliseconds after their deadlines, a wheel's less than a tick.
-//!   So an age that is checked at a tick may still be a little short. bb8's reaper is an example: a connection made just
-//!   after a tick is not old enough at the tick on which tokio's delay used to make it so, and goes with the next. Make
-//!   such a test wait a little longer than the age.
+//! - **Timers are less late.** tokio's timers come up to two milliseconds after their deadlines, a wheel's less than a tick,
+//!   or two where very many fire. So an age that is checked at a tick may still be a little short. bb8's reaper is an
+//!   example: a connection made just after a tick is not old enough at the tick on which tokio's delay used to make it so,
+//!   and goes with the next. Make such a test wait a little longer than the age.
 //! - **The order within a tick** is the wheel's own. tokio does not promise one either.
 //! - **A clock that is paused in the middle of a millisecond** jumps to other times than with tokio's timers. Step 4 avoids
 //!   this. The first row of [differences](#differences) tells why.

@@ -12,9 +12,9 @@
 //! A timer fires at the end of the [tick](crate::Builder::tick) in which its deadline lies, or before. A timer that is
 //! alone in its tick fires at its deadline. One whose deadline has passed when it is made is ready at its first poll.
 //!
-//! A wheel is busy if the last turn has handed out 64 timers or more. It is then turned at every second tick, which takes
-//! less CPU time, so a timer may be late by another tick. This does not hold for a tick of more than a millisecond, nor for
-//! a wheel made on a current-thread runtime.
+//! A wheel is busy while 32 timers or more fire in each tick. It is then turned at every second tick, which takes less CPU
+//! time: a timer may be late by another tick, also one that is alone in its own. A wheel with a tick of more than a
+//! millisecond is never busy, nor is one that was made on a current-thread runtime.
 //!
 //! Added to that is the delay that tokio's own timers would have on the same runtime, because the same park turns both.
 //! On a busy runtime it is the time until a worker has polled 61 tasks, and until the task itself is polled. If one
@@ -24,9 +24,8 @@
 //!
 //! # Late by less than a tolerance
 //!
-//! A timer with a [tolerance](crate::Tolerance) is late by less than that, or as late as another if
-//! that is later. If
-//! the tolerance is at least a 15th of the delay, the timer stays in one place of the wheel until it fires or is moved.
+//! A timer with a [tolerance](crate::Tolerance) is late by less than that, or as late as another if that is later. If the
+//! tolerance is at least a 15th of the delay, the timer stays in one place of the wheel until it fires or is moved.
 //!
 //! # Exactly once, and none lost
 //!

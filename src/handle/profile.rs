@@ -21,7 +21,7 @@ use std::time::Duration;
 /// | default | 1 | 2 | 3 | 4 | 3,136 | 15,968 | 1,000 |
 ///
 /// A timer moves when the clock comes to its slot on a coarser level, unless it was cancelled before. A slot that was
-/// used keeps up to 512 bytes more. The wheel is turned once for each tick in which a timer is due, so a shorter tick costs
+/// used keeps up to 512 bytes more. The wheel is turned at most once for each tick in which a timer is due, so a shorter tick costs
 /// CPU time as soon as timers fire in more ticks. The report, in `benches/report` beside the sources, shows lateness, CPU
 /// time and the cost of arming.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,8 +29,8 @@ use std::time::Duration;
 pub enum Profile {
     /// For very many timers with delays of seconds and minutes: few of them move, and workers do not wait for each other.
     HighConcurrency,
-    /// Late by less than a tenth of a millisecond, or two where very many fire, plus the delay of the runtime, at the price
-    /// of more wake-ups.
+    /// Late by less than a tenth of a millisecond, or two tenths where very many fire, plus the delay of the runtime, at
+    /// the price of more wake-ups.
     LowLatency,
     /// Little memory and few wake-ups, at the price of 10 ms more lateness.
     SmallMemory,

@@ -37,9 +37,9 @@ const MAX_LEVELS: usize = 64;
 /// A timer never fires early. It is late by less than a [tick](crate::Builder::tick), plus the delay that tokio's own
 /// timers would have on the same runtime: the time until a worker looks at its sockets, and until the task is polled.
 ///
-/// On a busy wheel it is late by less than two ticks. A wheel is busy if the last turn has handed out 64 timers or more, a
-/// tick is at most a millisecond, and the wheel was not made on a current-thread runtime. To turn it at every second tick
-/// then takes less CPU time.
+/// On a busy wheel it is late by less than two ticks. A wheel is busy while 32 timers or more fire in each tick: it is then
+/// turned at every second tick, which takes less CPU time. A wheel with a tick of more than a millisecond is never busy, nor
+/// is one that was made on a current-thread runtime.
 ///
 /// # Examples
 ///
@@ -138,14 +138,15 @@ impl TimingWheel {
         stats
     }
 
-    /// How far the wheel is behind, beyond one tick. Zero once it has ended.
+    /// By how much the wheel is behind. It is not while a timer waits for the end of its tick, or on a busy wheel for that of
+    /// the next one.
     fn overdue(&self) -> Duration {
         if self.is_ended() {
             return Duration::ZERO;
         }
-        let shards = &self.wheel.shards;
+        let Wheel { shards, alarm, .. } = &*self.wheel;
         let first = shards.iter().map(|shard| shard.next_turn()).min().unwrap_or(Nanos::MAX);
-        let late_by = shards[0].clock().now().0.saturating_sub(first.0);
+        let late_by = shards[0].clock().now().0.saturating_sub(first.max(alarm.not_before()).0);
         Duration::from_nanos(late_by).saturating_sub(shards[0].resolution().tick())
     }
 
@@ -228,5 +229,35 @@ impl fmt::Debug for TimingWheel {
             .field("shards", &shards.len())
             .field("pending", &self.pending())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    use std::task::Waker;
+
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+
+    #[test]
+    fn a_busy_wheel_is_not_overdue_before_the_time_at_which_it_may_be_turned() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let wheel = {
+            let _guard = runtime.enter();
+            TimingWheel::builder().shards(1).build().unwrap()
+        };
+        // Nobody runs the runtime, so nobody turns the wheel.
+        let Wheel { shards, alarm, .. } = &*wheel.wheel;
+        let now = shards[0].clock().now();
+        let deadline = now.after(Duration::from_millis(1));
+        shards[0].register(now, deadline, Waker::noop().clone()).expect("not refused").expect("not due");
+        while shards[0].clock().now() <= deadline.after(shards[0].resolution().tick()) {
+            std::thread::yield_now();
+        }
+        alarm.arm(now.after(HOUR), now.after(HOUR));
+        assert_eq!(wheel.stats().overdue, Duration::ZERO);
+        alarm.arm(now.after(HOUR), Nanos::ZERO);
+        assert!(wheel.stats().overdue > Duration::ZERO);
     }
 }

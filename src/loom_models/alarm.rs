@@ -1,7 +1,9 @@
 //! Turners that arm the next turn, against inserters and against each other.
 //!
 //! The invariant is the same in all models: once all threads are done, and the driver's task has been polled once more
-//! if it has been woken, the timers of the runtime's park are set for the earliest expiration, or for an earlier time.
+//! if it has been woken, the timers of the runtime's park are set for the earliest expiration, or for an earlier time. On a
+//! busy wheel they may be set for the earliest time that is allowed instead. That time is no atomic to the models; see
+//! `Alarm::not_before`.
 
 use std::sync::Arc;
 use std::task::Poll;

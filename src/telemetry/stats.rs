@@ -58,8 +58,8 @@ pub struct Stats {
     /// reported each. Other wakers are not counted: those woken by a reset to a deadline that has passed, whose caller gets
     /// the panic, and those woken by a job or an operation that is over.
     pub wakers_panicked: u64,
-    /// How far the wheel is behind, beyond one tick. Zero, unless the runtime is held up or more timers are due than one
-    /// turn fires.
+    /// How far the wheel is behind, beyond the lateness that it [promises](crate::TimingWheel#precision). Zero, unless the
+    /// runtime is held up or more timers are due than one turn fires.
     pub overdue: Duration,
     /// Whether the wheel has ended.
     pub ended: bool,

@@ -149,17 +149,15 @@ impl Alarm {
         if self.is_paused() {
             return self.wake_to_turn();
         }
-        let now = self.clock.now();
-        if self.is_armed_for(expiration) {
-            // The wheel is busy, so this timer waits for others. It is late from its own time on.
-            self.due.fetch_min(expiration.max(now).0, Ordering::Relaxed);
+        if self.comes_soon_enough_for(expiration) {
             return;
         }
         let mut timers = lock(&self.timers);
         // `armed` is set to a time only under this lock.
-        if self.is_armed_for(expiration) {
+        if self.comes_soon_enough_for(expiration) {
             return;
         }
+        let now = self.clock.now();
         let expiration = expiration.max(self.not_before());
         let is_first = !std::mem::replace(&mut timers.brought_forward, true);
         let at = if is_first || self.pausable {
@@ -183,13 +181,14 @@ impl Alarm {
         }
     }
 
-    /// Whether the next turn is armed for an expiration, or for the earliest time that is allowed.
-    fn is_armed_for(&self, expiration: Nanos) -> bool {
+    /// Whether the next turn goes on already, or is armed for an expiration or for the earliest time that is allowed.
+    fn comes_soon_enough_for(&self, expiration: Nanos) -> bool {
         // If this thread reads either from before a turn, that turn's step 2 is still to come, and sees the expiration.
         self.armed.load(Ordering::Relaxed) <= expiration.max(self.not_before()).0
     }
 
-    fn not_before(&self) -> Nanos {
+    /// The earliest time for which the next turn may be armed; zero unless the last turn found the wheel busy.
+    pub(crate) fn not_before(&self) -> Nanos {
         Nanos(self.not_before.load(Ordering::Relaxed))
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use super::pace::next_not_before;
+use super::pace::Pace;
 use super::shards::{Budget, Plan, Shards, WheelTurn};
 use crate::engine::alarm::{Alarm, Timers};
 use crate::platform::clock::Clock;
@@ -54,15 +54,18 @@ impl Turner {
         // Taken out of the lock, because wakers are users' code, which must not run under it.
         let mut expired = std::mem::take(&mut *lock(&self.expired));
         let mut budget = Budget::of_a_turn(alarm.refresh_paused());
+        let mut pace = None;
         let left = loop {
             let due = alarm.begin_turn();
             let now = self.clock.now();
-            let due_since = self.due_since(due, now);
+            let pace = *pace.get_or_insert_with(|| Pace::of_this_turn(due, alarm.not_before()));
+            let due_since = pace.due_since(self.due_since(due, now), self.resolution);
             match self.shards.turn(now, due_since, self.resolution, &mut budget, &mut expired) {
                 WheelTurn::Ended => break Left::End,
                 WheelTurn::More => break Left::Rest(due_since),
                 WheelTurn::Until(plan) => {
-                    let is_due = alarm.arm(self.time_of(plan, now), self.not_before(now, budget.fired()));
+                    let is_due =
+                        alarm.arm(self.time_of(plan, now), self.not_before(pace, now, budget.fired()));
                     // `armed` is published before the shards are checked; see `alarm`. A timer that came meanwhile and
                     // is due in the same tick, but after `first`, can wait.
                     if !is_due && !self.shards.any_before(plan.first) {
@@ -96,8 +99,8 @@ impl Turner {
     }
 
     /// The time before which there need be no other turn, or zero. Where the clock can be paused, tests expect each on time.
-    fn not_before(&self, now: Nanos, fired: usize) -> Nanos {
-        if self.alarm.is_pausable() { Nanos::ZERO } else { next_not_before(now, fired, self.resolution) }
+    fn not_before(&self, pace: Pace, now: Nanos, fired: usize) -> Nanos {
+        if self.alarm.is_pausable() { Nanos::ZERO } else { pace.next_not_before(now, fired, self.resolution) }
     }
 
     /// For the wakers that the runtime's park calls.

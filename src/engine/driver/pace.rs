@@ -8,46 +8,101 @@ use std::time::Duration;
 
 use crate::wheel::{Nanos, Resolution};
 
-/// A turn that hands out this many timers finds the wheel busy.
-const BUSY: usize = 64;
+/// A wheel is busy if a turn hands out so many timers for each tick that it comes for.
+const BUSY: usize = 32;
 
 /// A wheel with a longer tick is turned seldom enough.
 const LONGEST_TICK: Duration = Duration::from_millis(1);
 
-/// For a turn at `now` that has handed out `fired` timers: the time before which there need be no other turn. Zero if
-/// the wheel is not busy.
-pub(super) fn next_not_before(now: Nanos, fired: usize, resolution: Resolution) -> Nanos {
-    let tick = resolution.tick();
-    if fired < BUSY || tick > LONGEST_TICK {
-        return Nanos::ZERO;
+/// For how many ticks a turn comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// For one.
+    EachTick,
+    /// For two: the turn before found the wheel busy, and allowed no turn before this time.
+    SecondTick(Nanos),
+}
+
+impl Pace {
+    /// The pace of a turn that was due since `due`, where the turn before has left `not_before`.
+    pub(super) fn of_this_turn(due: Option<Nanos>, not_before: Nanos) -> Self {
+        // A turn that is due later than that did not have to wait.
+        if due.is_some_and(|due| due <= not_before) { Self::SecondTick(not_before) } else { Self::EachTick }
     }
-    // A time on a border belongs to the ticks that end there, and they are over.
-    resolution.round_up_within(now.after(Duration::from_nanos(1)), tick * 2)
+
+    /// Since when a turn is due that is due since `due` as far as its alarm knows. Timers may have been made since that
+    /// have waited for a whole tick already.
+    pub(super) fn due_since(self, due: Nanos, resolution: Resolution) -> Nanos {
+        match self {
+            Self::EachTick => due,
+            Self::SecondTick(not_before) => due.min(not_before.before(resolution.tick())),
+        }
+    }
+
+    /// For a turn at `now` that has handed out `fired` timers: the time before which there need be no other turn. Zero if
+    /// the wheel is not busy.
+    pub(super) fn next_not_before(self, now: Nanos, fired: usize, resolution: Resolution) -> Nanos {
+        let busy = match self {
+            Self::EachTick => BUSY,
+            Self::SecondTick(_) => BUSY * 2,
+        };
+        let tick = resolution.tick();
+        if fired < busy || tick > LONGEST_TICK {
+            return Nanos::ZERO;
+        }
+        // A time on a border belongs to the ticks that end there, and they are over.
+        resolution.round_up_within(now.after(Duration::from_nanos(1)), tick * 2)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn with_tick(tick: Duration) -> impl Fn(u64, usize) -> u64 {
-        let resolution = Resolution::new(tick).expect("not zero");
-        move |micros, fired| {
-            let now = Nanos::from_duration(Duration::from_micros(micros));
-            next_not_before(now, fired, resolution).0 / 1_000
-        }
+    const MILLI: Duration = Duration::from_millis(1);
+
+    fn micros(micros: u64) -> Nanos {
+        Nanos::from_duration(Duration::from_micros(micros))
+    }
+
+    fn not_before(pace: Pace, tick: Duration, now: u64, fired: usize) -> Nanos {
+        pace.next_not_before(micros(now), fired, Resolution::new(tick).expect("not zero"))
     }
 
     #[test]
     fn a_busy_wheel_is_turned_at_every_second_tick() {
-        let not_before = with_tick(Duration::from_millis(1));
-        assert_eq!([10_000, 10_001, 11_000, 11_999].map(|now| not_before(now, BUSY)), [12_000; 4]);
-        assert_eq!(not_before(12_000, 1_000), 14_000);
-        assert_eq!(with_tick(Duration::from_micros(100))(10_050, BUSY), 10_200);
+        for now in [10_000, 10_001, 11_000, 11_999] {
+            assert_eq!(not_before(Pace::EachTick, MILLI, now, BUSY), micros(12_000));
+        }
+        assert_eq!(not_before(Pace::EachTick, MILLI, 12_000, 1_000), micros(14_000));
+        assert_eq!(not_before(Pace::EachTick, MILLI / 10, 10_050, BUSY), micros(10_200));
     }
 
     #[test]
     fn a_wheel_that_is_not_busy_or_has_a_long_tick_may_be_turned_at_once() {
-        assert_eq!(with_tick(Duration::from_millis(1))(10_050, BUSY - 1), 0);
-        assert_eq!(with_tick(Duration::from_millis(2))(10_050, 1_000), 0);
+        assert_eq!(not_before(Pace::EachTick, MILLI, 10_050, BUSY - 1), Nanos::ZERO);
+        assert_eq!(not_before(Pace::EachTick, MILLI * 2, 10_050, 1_000), Nanos::ZERO);
+    }
+
+    #[test]
+    fn a_turn_for_two_ticks_finds_the_wheel_busy_by_twice_as_many() {
+        let pace = Pace::of_this_turn(Some(micros(11_200)), micros(12_000));
+        assert_eq!(not_before(pace, MILLI, 12_000, BUSY * 2 - 1), Nanos::ZERO);
+        assert_eq!(not_before(pace, MILLI, 12_000, BUSY * 2), micros(14_000));
+        // It is due later than it had to wait: it comes for one tick.
+        let pace = Pace::of_this_turn(Some(micros(12_001)), micros(12_000));
+        assert_eq!(pace, Pace::EachTick);
+    }
+
+    #[test]
+    fn a_timer_may_have_waited_for_a_tick_more_than_the_alarm_of_a_busy_wheel_knows() {
+        let resolution = Resolution::new(MILLI).expect("not zero");
+        let due_since = |due, not_before| {
+            let due = micros(due);
+            Pace::of_this_turn(Some(due), micros(not_before)).due_since(due, resolution)
+        };
+        assert_eq!(due_since(11_900, 12_000), micros(11_000));
+        assert_eq!(due_since(10_700, 12_000), micros(10_700));
+        assert_eq!(due_since(20_000, 12_000), micros(20_000));
     }
 }

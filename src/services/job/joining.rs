@@ -15,7 +15,7 @@ use super::waiter::Waiter;
 use crate::platform::catch_panic::contained;
 use crate::platform::sync::ShortLock;
 
-/// What a job has to tell of its end, and whom. Without memory until somebody waits.
+/// Which tasks wait for a job's end, and how it ended. It takes no memory until a task waits.
 #[derive(Default)]
 pub(super) struct Joining(Option<Arc<ShortLock<Tasks>>>);
 

@@ -44,8 +44,8 @@ use crate::wheel::Nanos;
 ///
 /// # Precision
 ///
-/// No item comes early. It comes late as told under [precision](crate::TimingWheel#precision), as a [`Sleep`] does. A queue that is used under several clocks, of which some are paused, goes by the
-/// one that is furthest ahead.
+/// No item comes early. It comes as late as a [`Sleep`] does: see [precision](crate::TimingWheel#precision). A queue that is
+/// used under several clocks, of which some are paused, goes by the one that is furthest ahead.
 ///
 /// # Cancel safety
 ///

@@ -12,7 +12,7 @@ use super::waits::Waits;
 use crate::error::Elapsed;
 use crate::wheel::tick::Nanos;
 
-/// A poll that comes so long after the timer has woken the task is no answer to that. Busy machines poll sooner.
+/// Within this time a task that the timer has woken polls, even on a busy machine. A later poll is another wait's.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Of a limit.
@@ -23,8 +23,8 @@ pub(super) enum Part {
 }
 
 impl Waits {
-    /// No byte has passed since `now`. So of whoever waits it is not known any more that they outlast half of the
-    /// silence: they are asked again.
+    /// A silence begins at `now`. Whoever waits is asked again when half of it is over: the answer to a former silence no
+    /// longer counts.
     pub(super) fn begin_silence(&mut self, now: Nanos) {
         if let Limits::Apart { rest, marks, .. } = &mut self.limits {
             rest.idle_since = now;
