@@ -29,8 +29,8 @@
 //! [busy](TimingWheel#precision), and they fire less than two ticks after their deadlines.
 //!
 //! On Linux a timerfd in the runtime's own poller turns the wheel, with a precision of some 50 µs. It comes with the
-//! feature `timerfd`, which is on by default and takes tokio's `net` and the crate rustix. Elsewhere, and in a runtime
-//! without an I/O driver, one of tokio's timers turns the wheel. Those are late by a millisecond at the median.
+//! feature `timerfd`, which is on by default and needs tokio's `net` and the crate rustix. Elsewhere, and in a runtime
+//! without an I/O driver, one of tokio's timers turns the wheel. Timers are then late by a millisecond at the median.
 //!
 //! A timer that may be later than a tick can be given a [`Tolerance`]. It then costs less.
 //!

@@ -15,7 +15,7 @@ use crate::error::BuildError;
 use crate::handle::profile::Profile;
 use crate::handle::timing_wheel::TimingWheel;
 use crate::platform::clock::Clock;
-use crate::telemetry::notes::Notes;
+use crate::telemetry::counters::Counters;
 use crate::wheel::{Hierarchy, Resolution};
 
 impl TimingWheel {
@@ -209,7 +209,7 @@ impl Builder {
         }
         let clock = Clock::start().that_pauses(pausable);
         let name = name.unwrap_or_else(next_name);
-        let alarm = Arc::new(Alarm::new(clock, pausable, shards, Notes::of(name)));
+        let alarm = Arc::new(Alarm::new(clock, pausable, shards, Counters::of(name)));
         let bound = max_pending.map(|max_pending| Arc::new(Bound::new(max_pending)));
         let shards: Box<[Arc<Shard>]> = (0..shards)
             .map(|number| {
@@ -224,7 +224,7 @@ impl Builder {
             CannotDrive::NoTimers => BuildError::NoTimers,
             CannotDrive::NoThread(error) => BuildError::WatchdogThread(error),
         })?;
-        alarm.notes().begins(tick, wheel_size, shards.len(), max_pending);
+        alarm.counters().begins(tick, wheel_size, shards.len(), max_pending);
         runtime.spawn(driver);
         Ok(TimingWheel::from_parts(shards, driven, alarm, Some(runtime.id())))
     }

@@ -91,7 +91,7 @@ impl TimingWheel {
     /// [`Builder::name`](crate::Builder::name), or a number.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.wheel.alarm.notes().name()
+        self.wheel.alarm.counters().name()
     }
 
     /// How many timers are pending: registered, and neither fired nor dropped since.
@@ -131,7 +131,7 @@ impl TimingWheel {
             ended: self.is_ended(),
             ..Stats::default()
         };
-        alarm.notes().copy_to(&mut stats);
+        alarm.counters().copy_to(&mut stats);
         for shard in shards {
             shard.add_to(&mut stats);
         }
@@ -195,7 +195,7 @@ impl TimingWheel {
     pub fn shutdown(&self) -> usize {
         let pending = self.wheel.driven.end();
         self.wheel.alarm.wake_to_end();
-        self.wheel.alarm.notes().ended();
+        self.wheel.alarm.counters().ended();
         pending
     }
 

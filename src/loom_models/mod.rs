@@ -52,7 +52,7 @@ use crate::engine::bound::Bound;
 use crate::engine::driver::{Driver, Shards};
 use crate::engine::shard::{Shard, ShardTurn};
 use crate::platform::clock::Clock;
-use crate::telemetry::notes::Notes;
+use crate::telemetry::counters::Counters;
 use crate::wheel::{Hierarchy, Key, Nanos, Resolution};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -100,7 +100,7 @@ impl Parts {
     fn new(route: Route, shards: usize) -> Self {
         let clock = Clock::start();
         let alarm =
-            Arc::new(Alarm::new(clock, matches!(route, Route::Task), shards, Notes::of("model".into())));
+            Arc::new(Alarm::new(clock, matches!(route, Route::Task), shards, Counters::of("model".into())));
         let shards: Box<[_]> = (0..shards).map(|_| shard_of(alarm.clone(), clock, None)).collect();
         let driven = Arc::new(Shards::new(&shards));
         let driver = Driver::new(driven.clone(), alarm.clone(), clock, resolution());
@@ -111,7 +111,7 @@ impl Parts {
 /// A single shard. The model plays its driver.
 fn shard(bound: Option<Arc<Bound>>) -> Arc<Shard> {
     let clock = Clock::start();
-    shard_of(Arc::new(Alarm::new(clock, false, 1, Notes::of("model".into()))), clock, bound)
+    shard_of(Arc::new(Alarm::new(clock, false, 1, Counters::of("model".into()))), clock, bound)
 }
 
 fn shard_of(alarm: Arc<Alarm>, clock: Clock, bound: Option<Arc<Bound>>) -> Arc<Shard> {

@@ -2,7 +2,7 @@
 
 use std::{error, fmt, time::Duration};
 
-use crate::wheel::rounding::Grid;
+use crate::wheel::grid::Grid;
 use crate::wheel::tick::{Nanos, Resolution};
 
 /// How late a timer may be: by a time, or by a share of its delay.

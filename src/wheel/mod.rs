@@ -35,6 +35,18 @@
 //! purgatory. Two things differ from Kafka's. Deadlines round up, so no entry is early. And a bucket of level 0 is due at
 //! its last deadline instead of at the end of its tick, so a lone entry is handed out exactly on time.
 
+// | file | what it has |
+// |---|---|
+// | `tick`, `grid` | rounding: deadlines to ticks, and what may be late to wider grids |
+// | `levels` | the levels and their buckets; `level`: the arithmetic of one; overflow levels are made here |
+// | `bucket`, `bucket_queue` | the keys of one slot, and the delay queue of all buckets that are not empty |
+// | `slab`, `key`, `place` | the entries, how owners find them, and where they stand |
+// | `cancelling`, `rescheduling`, `tolerant` | what is done to an entry before it is due |
+// | `advance` | moving the clock: what is due is handed out, the rest of a bucket moves down |
+// | `earliest`, `count_by_level` | what comes next, and how many entries stand where |
+// | `divisor` | division by a tick of any length |
+// | `invariants` | what holds at all times, for tests |
+
 mod advance;
 mod bucket;
 mod bucket_queue;
@@ -42,12 +54,12 @@ mod cancelling;
 mod count_by_level;
 pub(crate) mod divisor;
 mod earliest;
+pub(crate) mod grid;
 mod invariants;
 mod key;
 mod levels;
 mod place;
 mod rescheduling;
-pub(crate) mod rounding;
 mod slab;
 pub(crate) mod tick;
 mod tolerant;

@@ -1,4 +1,4 @@
-//! Time as the wheel counts it, and how it is rounded to ticks. [`rounding`](super::rounding) rounds to wider grids.
+//! Time as the wheel counts it, and how it is rounded to ticks. [`grid`](super::grid) rounds to wider grids.
 //!
 //! ```text
 //!   tick 0           tick 1           tick 2

@@ -1,7 +1,7 @@
 //! Flags of a wheel's end: how many shards are held, and whether the last handle is gone. How the end is found is told in
 //! `shard::last_holder`.
 
-use super::{Alarm, Timers};
+use super::{Alarm, ParkTimers};
 use crate::platform::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, lock};
 use crate::wheel::tick::Nanos;
 
@@ -67,7 +67,7 @@ impl Alarm {
     pub(crate) fn end(&self) {
         self.watch.end();
         drop(self.driver.take());
-        let timers = std::mem::replace(&mut *lock(&self.timers), Timers::none());
+        let timers = std::mem::replace(&mut *lock(&self.timers), ParkTimers::none());
         drop(timers);
     }
 }

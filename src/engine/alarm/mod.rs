@@ -25,10 +25,19 @@
 //!
 //! The first inserter after a turn sets the timers to exactly its time. The next one sets them to half of the remaining
 //! time. Otherwise each of many timers, each earlier than the last, would cost a system call. So they cost two, and one
-//! turn that finds nothing.
-//! Where the clock can be paused, every inserter sets its exact time, because a test would see the additional turn.
+//! turn that finds nothing. Where the clock can be paused, every inserter sets its exact time, because a test would see the
+//! additional turn.
+
+// | file | what it has |
+// |---|---|
+// | this one | when the next turn is armed, and since when it is due |
+// | `park_timers`, `timer_fd` | the timers in the runtime's park that call a turner then |
+// | `for_watchdog` | what the watchdog knows of a wheel, and does to it |
+// | `end_flags` | how the end of a wheel is noticed |
 
 mod end_flags;
+mod for_watchdog;
+mod park_timers;
 #[cfg(all(test, not(loom)))]
 mod tests;
 #[cfg(all(feature = "timerfd", not(loom), any(target_os = "linux", target_os = "android")))]
@@ -36,20 +45,18 @@ mod timer_fd;
 #[cfg(not(all(feature = "timerfd", not(loom), any(target_os = "linux", target_os = "android"))))]
 #[path = "no_timer_fd.rs"]
 mod timer_fd;
-mod timers;
-mod watched;
 
 use std::sync::atomic::AtomicU64 as StdAtomicU64;
 use std::task::Waker;
 use std::time::Duration;
 
 use end_flags::EndFlags;
-pub(crate) use timers::Timers;
+pub(crate) use park_timers::ParkTimers;
 
 use crate::engine::watchdog::Watch;
 use crate::platform::clock::Clock;
 use crate::platform::sync::{AtomicBool, AtomicU64, AtomicUsize, AtomicWaker, Mutex, Ordering, fence, lock};
-use crate::telemetry::notes::Notes;
+use crate::telemetry::counters::Counters;
 use crate::wheel::tick::Nanos;
 
 /// The value of `armed` while a turn goes on or is about to begin. No expiration is less.
@@ -78,18 +85,18 @@ pub(crate) struct Alarm {
     /// Whether that clock was paused when a turner last checked.
     paused: AtomicBool,
     clock: Clock,
-    timers: Mutex<Timers>,
+    timers: Mutex<ParkTimers>,
     /// Whether a thread is setting tokio's timer, under the lock of `timers`, and whether the timer has called
     /// meanwhile.
     setting: AtomicUsize,
     watch: Watch,
     end_flags: EndFlags,
-    /// They are here because everything that notes something has the alarm.
-    notes: Notes,
+    /// They are here because everything that counts something has the alarm.
+    counters: Counters,
 }
 
 impl Alarm {
-    pub(crate) fn new(clock: Clock, pausable: bool, shards: usize, notes: Notes) -> Self {
+    pub(crate) fn new(clock: Clock, pausable: bool, shards: usize, counters: Counters) -> Self {
         Self {
             armed: AtomicU64::new(AWAKE),
             due: AtomicU64::new(u64::MAX),
@@ -98,16 +105,16 @@ impl Alarm {
             pausable,
             paused: AtomicBool::new(false),
             clock,
-            timers: Mutex::new(Timers::none()),
+            timers: Mutex::new(ParkTimers::none()),
             setting: AtomicUsize::new(NOT_SETTING),
             watch: Watch::new(|| clock.now()),
             end_flags: EndFlags::new(shards),
-            notes,
+            counters,
         }
     }
 
     /// For the driver as it begins: stores the timers by which the runtime's park calls.
-    pub(crate) fn set_timers(&self, timers: Timers) {
+    pub(crate) fn set_timers(&self, timers: ParkTimers) {
         *lock(&self.timers) = timers;
     }
 
@@ -194,7 +201,7 @@ impl Alarm {
 
     /// Publishes the time of the next turn and since when that turn is due, and sets the timers. Returns whether the
     /// time has come already, so that no timer will call.
-    fn set(&self, timers: &mut Timers, now: Nanos, at: Nanos, due: Nanos) -> bool {
+    fn set(&self, timers: &mut ParkTimers, now: Nanos, at: Nanos, due: Nanos) -> bool {
         self.due.store(due.0, Ordering::Relaxed);
         self.replace_armed(at.0);
         if !timers.has_tokio_timer() {
@@ -213,8 +220,8 @@ impl Alarm {
     }
 
     /// What has been noted about the wheel.
-    pub(crate) const fn notes(&self) -> &Notes {
-        &self.notes
+    pub(crate) const fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// For a turner, before it turns the shards: tells inserters that a turn begins. Returns since when the turn is
@@ -288,7 +295,7 @@ impl Alarm {
     /// For a shard that refuses a timer because the wheel is full. A lock of a job may be held here.
     #[cold]
     pub(crate) fn refused(&self) {
-        let has_to_tell = self.notes.refused();
+        let has_to_tell = self.counters.refused();
         if has_to_tell {
             self.driver.wake();
         }

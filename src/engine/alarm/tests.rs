@@ -6,7 +6,7 @@ use super::*;
 
 fn alarm() -> (Alarm, Clock) {
     let clock = Clock::start();
-    (Alarm::new(clock, false, 1, Notes::of("alone".into())), clock)
+    (Alarm::new(clock, false, 1, Counters::of("alone".into())), clock)
 }
 
 const HOUR: Duration = Duration::from_secs(60 * 60);

@@ -1,13 +1,13 @@
 //! Who turns the wheel, and when.
 //!
 //! **The runtime's park does.** When a worker parks, or polls the runtime's input between two tasks, it calls the
-//! wakers of timers that are due. One of these timers is the wheel's (see `alarm::timers`). Its waker turns the wheel
+//! wakers of timers that are due. One of these timers is the wheel's (see `alarm::park_timers`). Its waker turns the wheel
 //! at once: it hands out the timers that are due, wakes their tasks, and arms the next turn. The tasks that it wakes
 //! are only queued.
 //!
 //! | when | who turns |
 //! |---|---|
-//! | the timer in the runtime's park is due | its waker, in [`one_turn`] |
+//! | the timer in the runtime's park is due | its waker, in [`turner`] |
 //! | a turn has used up its budget | the same waker when the poller is polled next; with tokio's timer, or where the clock can be paused, the driver's task |
 //! | on a paused clock, when the last timer is cancelled or an earlier one is armed | the driver's task |
 //! | a worker blocks, and nobody polls the poller | the watchdog wakes the driver's task; the worker that runs this task parks next, and turns in its park |
@@ -19,11 +19,11 @@
 //! notices when the last handle goes, see `shard::last_holder`. The runtime drops the task when the runtime ends, and the
 //! task then ends the wheel.
 
-mod one_turn;
 mod pace;
 mod shards;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod turner;
 mod wake_all;
 
 use std::io;
@@ -38,7 +38,7 @@ use crate::engine::alarm::Alarm;
 use crate::engine::watchdog::Role;
 use crate::platform::clock::Clock;
 use crate::wheel::{Nanos, Resolution};
-use one_turn::{Left, Turner};
+use turner::{Left, Turner};
 
 /// How long after the last handle went the driver checks again whether any timer is left, and the longest time from one
 /// such check to the next; see `shard::last_holder`.
@@ -109,7 +109,7 @@ impl Future for Driver {
         let turner = this.turner.clone();
         turner.alarm.register_driver(cx.waker());
         // The waker has been registered before, so what is noted after this wakes the task again.
-        turner.alarm.notes().tell();
+        turner.alarm.counters().tell();
         let is_orphaned = turner.alarm.is_orphaned();
         if is_orphaned && this.is_unused() {
             return Poll::Ready(());
@@ -131,7 +131,7 @@ impl Drop for Driver {
     fn drop(&mut self) {
         self.turner.shards.end();
         self.turner.alarm.end();
-        self.turner.alarm.notes().ended();
+        self.turner.alarm.counters().ended();
     }
 }
 

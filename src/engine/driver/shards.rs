@@ -128,7 +128,7 @@ impl Shards {
                 }
                 let turn = shard.turn(now, due_since, BATCH, expired);
                 budget.fired += expired.len();
-                wake_all(expired, shard.notes());
+                wake_all(expired, shard.counters());
                 match turn {
                     ShardTurn::More => {}
                     ShardTurn::Until(_) => {
@@ -170,7 +170,7 @@ impl Shards {
             loop {
                 let (ended, progress) = shard.end(BATCH, &mut pending);
                 count += ended;
-                wake_all(&mut pending, shard.notes());
+                wake_all(&mut pending, shard.counters());
                 if progress == Progress::Done {
                     break;
                 }

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 use crate::engine::shard::{Shard, ShardRef};
 use crate::engine::watchdog::Watched;
-use crate::telemetry::notes::Notes;
+use crate::telemetry::counters::Counters;
 use crate::wheel::Hierarchy;
 
 const TICK: u64 = 1_000;
@@ -51,7 +51,7 @@ impl Rig {
     /// One shard for each list of deadlines. All deadlines lie after tick 0.
     fn new(deadlines: &[Vec<u64>]) -> Self {
         let clock = Clock::start();
-        let alarm = Arc::new(Alarm::new(clock, false, deadlines.len(), Notes::of("rig".into())));
+        let alarm = Arc::new(Alarm::new(clock, false, deadlines.len(), Counters::of("rig".into())));
         let shard = |number| {
             let place = (number, deadlines.len());
             Arc::new(Shard::new(place, Hierarchy::new(resolution(), SLOTS), clock, alarm.clone(), None))
@@ -150,7 +150,7 @@ fn what_was_dropped_elsewhere_does_not_wait_for_the_end_of_a_long_tick() {
     // day.
     let clock = Clock::start();
     let now = clock.now();
-    let alarm = Arc::new(Alarm::new(clock, false, 2, Notes::of("rig".into())));
+    let alarm = Arc::new(Alarm::new(clock, false, 2, Counters::of("rig".into())));
     let shards: Vec<_> = (0..2)
         .map(|number| {
             Arc::new(Shard::new((number, 2), Hierarchy::new(day, SLOTS), clock, alarm.clone(), None))
@@ -257,7 +257,7 @@ fn armed_after_a_turn(fired: usize) -> (Nanos, Nanos, Nanos) {
     let resolution = Resolution::new(TICK).expect("not zero");
     loop {
         let clock = Clock::start();
-        let alarm = Arc::new(Alarm::new(clock, false, 1, Notes::of("busy".into())));
+        let alarm = Arc::new(Alarm::new(clock, false, 1, Counters::of("busy".into())));
         let shard = Arc::new(Shard::new((0, 1), Hierarchy::new(resolution, 64), clock, alarm.clone(), None));
         let driver = Driver::new(
             Arc::new(Shards::new(std::slice::from_ref(&shard))),

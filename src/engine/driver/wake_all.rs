@@ -3,14 +3,14 @@
 use std::task::Waker;
 
 use crate::platform::catch_panic::contained;
-use crate::telemetry::notes::Notes;
+use crate::telemetry::counters::Counters;
 
 /// Wakes and drops all of `wakers`. A waker that panics harms no other, and its panic is noted.
-pub(super) fn wake_all(wakers: &mut Vec<Waker>, notes: &Notes) {
+pub(super) fn wake_all(wakers: &mut Vec<Waker>, counters: &Counters) {
     for waker in wakers.drain(..) {
         let has_panicked = !contained(|| waker.wake());
         if has_panicked {
-            notes.waker_panicked();
+            counters.waker_panicked();
         }
     }
 }

@@ -3,6 +3,19 @@
 //! Wakers are users' code, which may panic, and may arm, move and drop timers. So wakers are cloned before the lock is
 //! taken, and are woken and dropped after it is released.
 
+// | file | what it has |
+// |---|---|
+// | this one | arming, and what is published after each change |
+// | `resetting` | moving a pending timer, and giving it another waker |
+// | `cancelling` | taking a timer out |
+// | `leftovers` | what becomes of the entries of dropped timers |
+// | `tolerant` | arming and moving where a timer may be late |
+// | `turn` | the driver's side: handing out what is due, and the end |
+// | `published` | what can be read without the lock |
+// | `last_holder` | who keeps a wheel from ending |
+// | `place_in_bound` | places of a wheel's bound that a job keeps |
+// | `count` | what a shard adds to the statistics |
+
 mod cancelling;
 mod count;
 mod last_holder;
@@ -33,7 +46,7 @@ use crate::engine::bound::Bound;
 use crate::error::Error;
 use crate::platform::clock::Clock;
 use crate::platform::sync::{AtomicU64, Ordering, OwnLines, ShortLockGuard, ShortLockWithLine};
-use crate::telemetry::notes::Notes;
+use crate::telemetry::counters::Counters;
 use crate::wheel::{Hierarchy, Key, Nanos, Resolution};
 
 /// From this many entries on, a processor's own cache does not hold all of them.
@@ -267,8 +280,8 @@ impl Shard {
     }
 
     /// What has been noted about the wheel.
-    pub(crate) fn notes(&self) -> &Notes {
-        self.alarm.notes()
+    pub(crate) fn counters(&self) -> &Counters {
+        self.alarm.counters()
     }
 
     fn give_back(&self, places: usize) {

@@ -7,13 +7,13 @@ use std::time::Duration;
 use super::Shard;
 use crate::engine::alarm::Alarm;
 use crate::platform::clock::Clock;
-use crate::telemetry::notes::Notes;
+use crate::telemetry::counters::Counters;
 use crate::wheel::{Hierarchy, Resolution};
 
 /// Shard `number.0` of `number.1`.
 pub(super) fn shard(number: (usize, usize), tick: Duration, slots: usize) -> Shard {
     let clock = Clock::start();
-    let alarm = Arc::new(Alarm::new(clock, false, 1, Notes::of("alone".into())));
+    let alarm = Arc::new(Alarm::new(clock, false, 1, Counters::of("alone".into())));
     let tick = Resolution::new(tick).expect("not zero");
     Shard::new(number, Hierarchy::new(tick, slots), clock, alarm, None)
 }

@@ -46,14 +46,14 @@ impl Shard {
         if next > now {
             return if self.has_ended() { ShardTurn::Ended } else { ShardTurn::Until(next) };
         }
-        let mut notes = self.notes().of_turns();
+        let mut counters = self.counters().of_turns();
         let mut state = self.state.lock();
         let held_since = stopwatch();
         let left_wakers = self.clear_leftovers(&mut state);
         if state.ended {
             // Dropping a waker is users' code: no lock may be held.
             drop(state);
-            drop(notes);
+            drop(counters);
             drop(left_wakers);
             return ShardTurn::Ended;
         }
@@ -62,7 +62,7 @@ impl Shard {
         // time lies in one tick with the time at which the turn was due. So neither is later than the turn by more than
         // a tick.
         let most = now.before(due_since.to_duration()).after(self.resolution.tick());
-        let mut record_lateness = notes.lateness.recorder(most.0);
+        let mut record_lateness = counters.lateness.recorder(most.0);
         let progress = state.hierarchy.advance_and_tell(now, batch, |late_by, waker| {
             record_lateness(late_by);
             expired.push(waker);
@@ -81,8 +81,8 @@ impl Shard {
         self.published.set_reached(now);
         self.published.set_handed_out(state.hierarchy.handed_out_through());
         drop(state);
-        notes.lock_holds.record(held_since.elapsed());
-        drop(notes);
+        counters.lock_holds.record(held_since.elapsed());
+        drop(counters);
         drop(left_wakers);
         self.give_back_what_left(&expired[before..]);
         turn
@@ -93,7 +93,7 @@ impl Shard {
     pub(crate) fn end(&self, batch: usize, pending: &mut Vec<Waker>) -> (usize, Progress) {
         let (left_wakers, mut state) = self.lock_and_clear();
         let ended = if std::mem::replace(&mut state.ended, true) { 0 } else { state.hierarchy.len() };
-        self.notes().shard_ends(ended);
+        self.counters().shard_ends(ended);
         let before = pending.len();
         let progress = state.hierarchy.advance(Nanos::MAX, batch, pending);
         let taken = pending.len() - before;
@@ -124,7 +124,7 @@ mod tests {
             shard.register(Nanos::ZERO, at(deadline), Waker::noop().clone()).expect("not refused");
         }
         shard.turn(at(now), at(due_since), 100, &mut Vec::new());
-        let lateness = shard.notes().of_turns().lateness.max().expect("they fired");
+        let lateness = shard.counters().of_turns().lateness.max().expect("they fired");
         u64::try_from(lateness.as_micros()).expect("microseconds")
     }
 

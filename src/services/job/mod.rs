@@ -65,7 +65,7 @@
 // | `work` | what a job does, as a trait: once, or again and again |
 // | `schedule` | when the next run is due |
 // | `pending_run` | what a schedule moves its job's pending run with |
-// | `place_in_bound` | whether a place in the wheel's bound stays with a job |
+// | `kept_place` | whether a place in the wheel's bound stays with a job |
 // | `waiter` | whoever waits for a job's end |
 // | `when` | when a job is due, beside the time at which that was asked |
 // | `info` | where a job stands, as users are told |
@@ -75,9 +75,9 @@ mod error;
 mod handle;
 mod info;
 mod joining;
+mod kept_place;
 mod keyed;
 mod pending_run;
-mod place_in_bound;
 mod record;
 mod run_once;
 mod run_repeatedly;

@@ -56,7 +56,7 @@
 // | `operation` | who tries a condition, and what follows; `stage`: how far an operation has come |
 // | `awaited` | what the future does with its operation |
 // | `expire` | what the wheel does with it, at the deadline and at the wheel's end; `deadline`: its entry there |
-// | `try_complete` | which condition this thread is trying |
+// | `trying` | which condition this thread is trying |
 // | `lists` | who waits under which key, in shards; `listed`: an operation as the lists have it |
 // | `links` | the lists of a shard: pure |
 // | `outcome`, `error`, `cancelled` | how an operation ended |
@@ -77,7 +77,7 @@ mod make;
 mod operation;
 mod outcome;
 mod stage;
-mod try_complete;
+mod trying;
 mod watch;
 
 pub use cancelled::Cancelled;

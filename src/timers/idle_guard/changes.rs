@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use super::activity::Activity;
 use super::checks::Part;
 use super::direction::Direction;
-use super::packed::{Apart, Limits, Marks};
+use super::last_use::LastUse;
+use super::limits::{Apart, Limits, Marks};
 use super::waits::Waits;
 use super::wakers::Wakers;
 use crate::platform::catch_panic::contained;
@@ -72,9 +72,9 @@ impl Waits {
     }
 
     /// When there was traffic, noted from now on.
-    pub(super) fn activity(&mut self) -> Arc<Activity> {
+    pub(super) fn last_use(&mut self) -> Arc<LastUse> {
         let now = self.timer.now();
-        self.apart().activity.get_or_insert_with(|| Arc::new(Activity::new(now))).clone()
+        self.apart().last_use.get_or_insert_with(|| Arc::new(LastUse::new(now))).clone()
     }
 
     fn change(&mut self, change: impl FnOnce(&mut Self)) {

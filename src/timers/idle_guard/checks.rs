@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::direction::Direction;
-use super::packed::{Limits, Marks};
+use super::limits::{Limits, Marks};
 use super::waits::Waits;
 use crate::error::Elapsed;
 use crate::wheel::tick::Nanos;

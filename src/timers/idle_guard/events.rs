@@ -7,8 +7,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use super::IdleGuard;
-use super::activity::Activity;
 use super::direction::Direction;
+use super::last_use::LastUse;
 use crate::error::Error;
 use crate::timers::sleep::Sleep;
 use crate::wheel::tick::Nanos;
@@ -83,7 +83,7 @@ impl<S> IdleGuard<S> {
         let now = self.waits.timer.now();
         let mut timer = self.waits.timer.another();
         timer.move_to_at(now, now.after(after));
-        IdleEvents { timer, activity: self.waits.activity(), directions, after }
+        IdleEvents { timer, last_use: self.waits.last_use(), directions, after }
     }
 }
 
@@ -103,7 +103,7 @@ impl<S> IdleGuard<S> {
 pub struct IdleEvents {
     /// Never before `after` has passed since the last event, or the beginning.
     timer: Sleep,
-    activity: Arc<Activity>,
+    last_use: Arc<LastUse>,
     directions: &'static [Direction],
     after: Duration,
 }
@@ -153,14 +153,14 @@ impl IdleEvents {
 
     /// When the stream will have been idle for long enough, as things are, or before the next event can be.
     fn due(&self) -> Nanos {
-        let used = self.directions.iter().map(|&direction| self.activity.last(direction));
+        let used = self.directions.iter().map(|&direction| self.last_use.last(direction));
         used.fold(Nanos::ZERO, Nanos::max).after(self.after)
     }
 }
 
 impl fmt::Debug for IdleEvents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { timer: _, activity: _, directions, after } = self;
+        let Self { timer: _, last_use: _, directions, after } = self;
         f.debug_struct("IdleEvents")
             .field("directions", directions)
             .field("after", after)

@@ -8,21 +8,21 @@
 // | `waits` | the waits of both directions, and the one timer that wakes whoever waits |
 // | `checks` | when a limit has passed, the idle limit too, and which operation was dropped |
 // | `changes` | what becomes of waits when a limit is set |
-// | `packed` | limits and marks in few bytes |
+// | `limits` | limits and marks in few bytes |
 // | `wakers` | whom the timer wakes, where two tasks wait |
 // | `direction` | reading and writing |
 // | `events` | `IdleEvents`, which tell of silence |
-// | `activity` | when a byte passed last, for those events |
+// | `last_use` | when a byte passed last, for those events |
 
-mod activity;
 mod changes;
 mod checks;
 mod direction;
 pub(crate) mod events;
 mod io;
+mod last_use;
+mod limits;
 mod make;
 mod options;
-mod packed;
 mod waits;
 mod wakers;
 

@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Waker, ready};
 use tokio::task::coop;
 
 use super::direction::{Direction, Operation};
-use super::packed::{Limits, Marks};
+use super::limits::{Limits, Marks};
 use super::wakers::Wakers;
 use crate::error::{Elapsed, Error};
 use crate::platform::catch_panic::contained;
@@ -57,12 +57,12 @@ impl Waits {
         let Limits::Apart { rest, .. } = &mut self.limits else { return };
         // Where nobody waits, the next wait begins anew.
         let counts = rest.idle != Nanos::MAX && other_waits;
-        if !counts && rest.activity.is_none() {
+        if !counts && rest.last_use.is_none() {
             return;
         }
         let now = self.timer.now();
-        if let Some(activity) = &rest.activity {
-            activity.note(direction, now);
+        if let Some(last_use) = &rest.last_use {
+            last_use.note(direction, now);
         }
         self.begin_silence(now);
     }

@@ -5,9 +5,9 @@
 
 mod cancel;
 mod change;
-mod handled;
-mod in_bound;
+mod for_handle;
 mod join;
+mod place;
 mod runs;
 mod start;
 
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use super::error::JobError;
 use super::info::{JobInfo, JobState};
-use super::place_in_bound::KeptPlace;
+use super::kept_place::KeptPlace;
 use super::stage::{Ended, Inner, Stage};
 use super::waiter::{Awaiting, Waiter};
 use super::work::Work;

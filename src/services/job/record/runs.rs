@@ -7,7 +7,7 @@ use std::task::Waker;
 use super::{Owner, Record};
 use crate::error::Error;
 use crate::services::job::error::JobError;
-use crate::services::job::place_in_bound::KeptPlace;
+use crate::services::job::kept_place::KeptPlace;
 use crate::services::job::stage::{Order, Stage};
 use crate::services::job::task::{Account, GoOn};
 use crate::services::job::when::When;

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use super::{Next, Step, Unrun, Work};
 use crate::platform::clock::Clock;
+use crate::services::job::kept_place::PlaceOfRepeating;
 use crate::services::job::pending_run::PendingRun;
-use crate::services::job::place_in_bound::PlaceOfRepeating;
 use crate::services::job::schedule::{Previous, Schedule};
 use crate::timers::interval::missed_after;
 use crate::timers::tolerance::Slack;

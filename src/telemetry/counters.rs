@@ -8,7 +8,7 @@ use crate::telemetry::histogram::Histogram;
 use crate::telemetry::stats::Stats;
 
 #[derive(Debug)]
-pub(crate) struct Notes {
+pub(crate) struct Counters {
     /// The wheel's name.
     name: String,
     events: Events,
@@ -28,7 +28,7 @@ pub(crate) struct OfTurns {
     pub(crate) lock_holds: Histogram,
 }
 
-impl Notes {
+impl Counters {
     pub(crate) fn of(name: String) -> Self {
         Self {
             name,

@@ -9,7 +9,7 @@ use std::task::Waker;
 
 use super::{Owner, Record};
 use crate::error::Error;
-use crate::services::job::place_in_bound::KeptPlace;
+use crate::services::job::kept_place::KeptPlace;
 use crate::services::job::stage::Stage;
 use crate::services::job::when::When;
 use crate::services::job::work::Work;

@@ -25,7 +25,7 @@ use crate::wheel::tick::Nanos;
 
 /// The timers of one wheel.
 #[derive(Debug)]
-pub(crate) struct Timers {
+pub(crate) struct ParkTimers {
     timer_fd: Option<TimerFd>,
     tokio_timer: Option<TokioTimer>,
     /// Whether an inserter has set them since the last turn.
@@ -35,7 +35,7 @@ pub(crate) struct Timers {
     pub(super) set_for: Nanos,
 }
 
-impl Timers {
+impl ParkTimers {
     /// No timers: before the driver begins, after it has ended, and in a model.
     pub(crate) const fn none() -> Self {
         Self {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::activity::Activity;
 use super::direction::Direction;
+use super::last_use::LastUse;
 use super::wakers::Wakers;
 use crate::timers::tolerance::Slack;
 use crate::wheel::tick::Nanos;
@@ -52,7 +52,7 @@ pub(super) struct Apart {
     pub(super) idle_since: Nanos,
     pub(super) wakers: Wakers,
     /// For whoever asks when the stream is idle.
-    pub(super) activity: Option<Arc<Activity>>,
+    pub(super) last_use: Option<Arc<LastUse>>,
 }
 
 impl Limits {
@@ -103,7 +103,7 @@ impl Limits {
                 idle: Nanos::MAX,
                 idle_since: Nanos::MAX,
                 wakers: Wakers::none(),
-                activity: None,
+                last_use: None,
             };
             *self = Self::Apart { slack, marks, rest: Box::new(rest) };
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::pace::Pace;
 use super::shards::{Budget, Plan, Shards, WheelTurn};
-use crate::engine::alarm::{Alarm, Timers};
+use crate::engine::alarm::{Alarm, ParkTimers};
 use crate::platform::clock::Clock;
 use crate::platform::sync::{Mutex, lock};
 use crate::wheel::{Nanos, Resolution};
@@ -42,15 +42,15 @@ impl Turner {
     }
 
     /// The timers by which the current runtime's park turns the wheel.
-    pub(super) fn timers(self: &Arc<Self>) -> Timers {
+    pub(super) fn timers(self: &Arc<Self>) -> ParkTimers {
         let by_fd = Arc::new(ByTimerFd(self.clone())).into();
         let by_tokio = Arc::new(ByTokio(self.clone())).into();
-        Timers::of_current_runtime(self.alarm.is_pausable(), by_fd, by_tokio)
+        ParkTimers::of_current_runtime(self.alarm.is_pausable(), by_fd, by_tokio)
     }
 
     pub(super) fn turn(&self) -> Left {
         let alarm = &*self.alarm;
-        alarm.notes().turned();
+        alarm.counters().turned();
         // Taken out of the lock, because wakers are users' code, which must not run under it.
         let mut expired = std::mem::take(&mut *lock(&self.expired));
         let mut budget = Budget::of_a_turn(alarm.refresh_paused());
@@ -85,7 +85,7 @@ impl Turner {
         let is_late = due_since < now.before(STALL);
         // On a clock that was moved by hand a turn is not late.
         if is_late && !self.alarm.refresh_paused() {
-            self.alarm.notes().stalled();
+            self.alarm.counters().stalled();
         }
         if self.alarm.is_pausable() { Nanos::ZERO } else { due_since }
     }

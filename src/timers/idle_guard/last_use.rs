@@ -6,11 +6,11 @@ use crate::wheel::tick::Nanos;
 
 /// Written by a guard, read by whoever asks it when the stream is idle.
 #[derive(Debug)]
-pub(super) struct Activity {
+pub(super) struct LastUse {
     last: [AtomicU64; 2],
 }
 
-impl Activity {
+impl LastUse {
     pub(super) fn new(now: Nanos) -> Self {
         Self { last: [AtomicU64::new(now.0), AtomicU64::new(now.0)] }
     }
