@@ -241,7 +241,7 @@ async fn on_the_real_clock_a_sleep_moved_earlier_does_not_wait_for_its_first_dea
     }
 }
 
-/// There nobody looks at the clock when a sleep is moved: the driver finds that the deadline has passed.
+/// There nobody reads the clock when a sleep is moved: the driver finds that the deadline has passed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_the_real_clock_a_sleep_moved_into_the_past_is_ready_soon_with_nothing_else_to_wake_the_driver() {
     let wheel = TimingWheel::new();

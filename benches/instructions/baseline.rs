@@ -13,7 +13,7 @@ const RENEW: &str = "cargo bench --bench instructions -- --renew";
 ///
 /// The same binary gives the same counts each time, and so does the same compiler with the same dependencies, as no
 /// operation calls what the libc chooses by the CPU (`memcpy` and the like). What is left is the libc's few
-/// instructions round a look at the clock, and newer dependencies.
+/// instructions round a reading of the clock, and newer dependencies.
 const TOLERANCE: f64 = 0.01;
 /// For counts so small that the tolerance is less than that.
 const LEAST_TOLERANCE: f64 = 4.0;

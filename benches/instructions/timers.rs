@@ -277,7 +277,7 @@ fn fire<T: Timers>() -> Prepared {
         let context = state.runtime.enter();
         assert_pending(pin!(advance(Duration::from_secs(2) * T::SCALE)), &mut no_task());
         drop(context);
-        // Lets the runtime look at the clock. `advance` itself waits for that too, by what allocates.
+        // Lets the runtime read the clock. `advance` itself waits for that too, by what allocates.
         let mut has_waited = false;
         state.runtime.block_on(poll_fn(|cx| {
             cx.waker().wake_by_ref();

@@ -38,7 +38,7 @@ impl Books {
     }
 
     /// How many timers they armed at the most: two for each call and two for each client; for each renewal that of the
-    /// session again, and two of a call that was made anew.
+    /// session again, and two of a call that was made again.
     pub(crate) fn most_timers(&self) -> u64 {
         2 * (self.calls() + self.clients.load(Ordering::Relaxed)) + 3 * self.renewed.load(Ordering::Relaxed)
     }
@@ -76,7 +76,7 @@ async fn call_on(wheel: TimingWheel, books: Arc<Books>, number: u64, until: Inst
                 Err(elapsed) if elapsed.reason().is_none() => books.timed_out.fetch_add(1, Ordering::Relaxed),
                 Err(could_not_run) => return Err(could_not_run.into()),
             },
-            // The call that was on its way is made anew.
+            // The call that was on its way is made again.
             () = session.as_mut() => {
                 session.as_mut().reset_after(between(&mut random, RENEWED));
                 books.renewed.fetch_add(1, Ordering::Relaxed)

@@ -81,7 +81,7 @@ async fn answer(request: u8, books: &Books) -> u8 {
     }
 }
 
-/// Looks at the clock a hundred times a second, as something in a server always does.
+/// Reads the clock a hundred times a second, as something in a server always does.
 async fn tick(books: Arc<Books>) {
     let mut ticks = interval(Duration::from_millis(10));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);

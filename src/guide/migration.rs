@@ -342,7 +342,7 @@
 //! | overdue tasks, when a paused clock is moved on again | may run before the task that moved the clock; with tokio after it | the wheel's driver is a task among others |
 //! | [`Sleep`], [`Timeout`] | are [`Unpin`] (`Timeout` if its future is) | nothing points at them |
 //! | [`Sleep::is_elapsed`] after a [`reset`](crate::Sleep::reset) without a poll | stays false until the next poll | that poll registers the timer |
-//! | [`Sleep`] first polled after its deadline, on a multi-thread runtime | may be pending for a moment | the sleep does not look at the clock a second time |
+//! | [`Sleep`] first polled after its deadline, on a multi-thread runtime | may be pending for a moment | the sleep does not read the clock a second time |
 //! | [`Sleep`] after the runtime's end | panics as tokio's does, with another text; [`Sleep::try_wait`] does not panic; [`Sleep::is_elapsed`] stays false; a sleep that was ready stays ready, where tokio's panics | a deadline that did not come has not elapsed |
 //! | [`Sleep`] polled in a destructor while its runtime ends | may panic; tokio's stays pending | the wheel's driver may have ended before |
 //! | [`Timeout`] after the runtime's end | returns [`Elapsed`] with a [reason](crate::Elapsed::reason); tokio's panics | `Elapsed` has room for a reason |

@@ -33,7 +33,7 @@
 //! |---|---|---|
 //! | HTTP/1 server | one for each request, from when hyper begins to wait for it until its head is there | 30 s as soon as a timer is set: `header_read_timeout` |
 //! | HTTP/2 server and client | one for each connection, moved with each ping and its answer | none: `keep_alive_interval`, and `keep_alive_timeout` for the answer |
-//! | hyper-util's pooled client | one for each client that has idle connections, made anew each time it has looked for those | none without `pool_timer`; with it 90 s: `pool_idle_timeout` |
+//! | hyper-util's pooled client | one for each client that has idle connections, made again each time it has looked for those | none without `pool_timer`; with it 90 s: `pool_idle_timeout` |
 //!
 //! **An HTTP/1 server with a timer closes idle connections.** hyper waits for the next request from the end of the
 //! response before it, and without a single byte of that after 30 s the connection is closed like one whose head is

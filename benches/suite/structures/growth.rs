@@ -12,7 +12,7 @@ pub(super) const LONGEST_DELAY: u64 = 60_000;
 const TICKS: u64 = 1_000;
 /// How long a lap goes on with each of its parts.
 const PART: Duration = Duration::from_millis(20);
-/// Stops, and then as many starts, between two looks at the clock: many enough for the look not to count.
+/// Stops, and then as many starts, between two readings of the clock: many enough for the reading not to count.
 const BATCH: usize = 100;
 
 /// Deadlines of timers that are all started at time zero.
@@ -132,7 +132,7 @@ fn turn<T: Timers>(timers: &mut T, deadlines: &[Nanos], sample: &mut Sample) {
     let mut fired = Vec::new();
     let mut tick = 0;
     let mut batch = 1;
-    // Twice as many each time, so that the looks at the clock do not count.
+    // Twice as many each time, so that the readings of the clock do not count.
     while tick < TICKS && sample.tick.time < PART {
         let end = (tick + batch).min(TICKS);
         sample.tick.measure(end - tick, || {

@@ -1,4 +1,4 @@
-//! When a job is due, beside the time at which that was asked: one look at the clock for each job.
+//! When a job is due, beside the time at which that was asked: one reading of the clock for each job.
 
 use std::time::Duration;
 

@@ -9,8 +9,8 @@
 //! | `Tried` | with one thread | holds: `Ended`, completed. Panics: `Ended`. Does not hold: tried again if a check came meanwhile, or after [`RETRIES`] `Waiting`, for the task; else `Ended` if an end was asked for; else `Waiting` |
 //! | `Ended` | dropped | nothing: the outcome is taken by the future, or given back |
 //!
-//! Nobody waits for a thread that tries. A check leaves word that the condition has to be tried once more, as what the
-//! thread saw may be out of date; who wants to end the operation leaves word of that. So checks of any keys, from any
+//! Nobody waits for a thread that tries. A check leaves a request to try the condition once more, as what the
+//! thread saw may be out of date; who wants to end the operation leaves a request for that. So checks of any keys, from any
 //! threads and from within conditions, cannot lock each other out, no check is lost, and what a condition returns is
 //! never thrown away for an end that came in between.
 //!
@@ -148,7 +148,7 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
         catch_unwind(AssertUnwindSafe(condition))
     }
 
-    /// Takes the condition to try it. If a thread has it, leaves word there: to end, or else to try again.
+    /// Takes the condition to try it. If a thread has it, leaves a request there: to end, or else to try again.
     pub(super) fn take_condition(&self, end: Option<End>) -> Option<F> {
         let is_own = self.is_tried_here();
         let mut state = self.state.lock();

@@ -51,7 +51,7 @@ impl<F, T> Stage<F, T> {
         Self::Tried { again: false, end, give_back: None }
     }
 
-    /// Leaves word with the thread that tries the condition: to end the operation, or else to try again.
+    /// Leaves a request with the thread that tries the condition: to end the operation, or else to try again.
     pub(super) fn leave_word(&mut self, end: Option<End>, is_own: bool) {
         match self {
             Self::Tried { again, end: asked @ None, .. } if end.is_some() => {

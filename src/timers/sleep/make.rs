@@ -48,7 +48,7 @@ impl TimingWheel {
     pub fn sleep(&self, duration: Duration) -> Sleep {
         let shard = ShardRef::new(self.shard());
         let now = shard.clock().now();
-        // Another look at the clock would cost as much as all the rest. It is needed where the clock may jump.
+        // Another reading of the clock would cost as much as all the rest. It is needed where the clock may jump.
         let state = if shard.is_pausable() { State::Unregistered } else { State::MadeAt(now) };
         Sleep { shard, deadline: now.after(duration), state: state.pack() }
     }

@@ -13,7 +13,7 @@ use super::lock;
 use super::schedule::{Planned, WallSchedule};
 use crate::rule::Rule;
 
-/// How long nobody looks at the clock, at the most, while a job waits for it.
+/// How long nobody reads the clock, at the most, while a job waits for it.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What a clock may have gained or lost, against the one that only counts, before what is pending is computed anew.

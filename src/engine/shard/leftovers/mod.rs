@@ -1,6 +1,6 @@
 //! Leftovers: entries of dropped timers that stay in the hierarchy for a while.
 //!
-//! Taking an entry out at once is exact but dear, for two reasons:
+//! Taking an entry out at once is exact but expensive, for two reasons:
 //!
 //! - **Again and again.** A task that waits with timeouts makes a timer and drops it, again and again. Taking one entry out
 //!   and putting another in takes the lock twice and searches for room. Moving the old entry takes the lock once.
