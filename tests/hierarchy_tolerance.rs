@@ -1,7 +1,7 @@
 //! Entries with a tolerance in the core. That they are never early and late by less than they may be, among all others,
 //! is in `hierarchy_model.rs`; here is what the tolerance buys.
 //!
-//! 1. With a tolerance of a 15th of its delay an entry stands in one place until it is handed out.
+//! 1. With a tolerance of a 12th of its delay an entry stands in one place until it is handed out.
 //! 2. Those with near deadlines are handed out together, whatever their tolerances.
 //! 3. Moved later, one is moved once for each of its old deadlines that came.
 //! 4. Exact entries beside them keep their nanosecond.
@@ -46,13 +46,13 @@ fn steps<T>(wheel: &mut Hierarchy<T>) -> Vec<(u64, Vec<T>)> {
 }
 
 #[test]
-fn an_entry_that_may_be_late_by_a_15th_of_its_delay_waits_in_one_place() {
+fn an_entry_that_may_be_late_by_a_12th_of_its_delay_waits_in_one_place() {
     for slots in [2, 20, 64, 512] {
         for start in [0, 1, ms(1), ms(777) + 5, ms(1_000_000)] {
-            for delay in (0..60).map(|n| (ms(20) << (n / 4)) + n) {
+            for delay in (0..600).map(|n| (ms(24 + n % 40) << (n / 40)) + n) {
                 let mut wheel = wheel(slots);
                 assert_eq!(wheel.advance(Nanos(start), 1, &mut Vec::new()), Progress::Done);
-                let (deadline, tolerance) = (start + delay, delay.div_ceil(15));
+                let (deadline, tolerance) = (start + delay, delay.div_ceil(12));
                 insert(&mut wheel, deadline, tolerance, ());
                 let steps = steps(&mut wheel);
                 assert_eq!((steps.len(), wheel.cascaded()), (1, 0), "{delay} from {start}, {slots} slots");
@@ -70,8 +70,8 @@ fn entries_with_near_deadlines_are_handed_out_together_whatever_their_tolerances
         let deadline = ms(30_000 + n);
         insert(&mut wheel, deadline, deadline / (1 + n % 33), n);
     }
-    // Grids of 512 ms to 16.384 s lie in one another.
-    let exact = |at: u64| at.is_multiple_of(ms(512));
+    // Grids of 500 ms to 16 s lie in one another.
+    let exact = |at: u64| at.is_multiple_of(ms(500));
     let handed_out: Vec<_> =
         steps(&mut wheel).into_iter().filter(|(_, entries)| !entries.is_empty()).collect();
     assert!(handed_out.iter().all(|&(at, _)| exact(at)), "{handed_out:?}");
@@ -87,7 +87,7 @@ fn an_entry_that_is_moved_later_again_and_again_is_moved_when_its_old_deadline_c
         reschedule(&mut wheel, key, ms(30_000 + now), tolerance);
     }
     let (at, expired) = step(&mut wheel).expect("it is pending");
-    assert_eq!((at, expired.len(), wheel.cascaded()), (ms(30_720), 1, 0), "all of that was one grid's point");
+    assert_eq!((at, expired.len(), wheel.cascaded()), (ms(32_000), 1, 0), "all of that was one grid's point");
 
     let key = insert(&mut wheel, at + ms(30_000), tolerance, ());
     for now in 1..=20 {
@@ -108,7 +108,7 @@ fn an_exact_entry_that_gets_a_tolerance_moves_to_where_it_waits() {
 
 #[test]
 fn a_tolerant_entry_that_is_moved_to_an_exact_deadline_meets_it() {
-    for deadline in [ms(3) + 7, ms(29_999) + 1, ms(30_719) + 1, ms(30_721), ms(90_000) + 3] {
+    for deadline in [ms(3) + 7, ms(29_999) + 1, ms(31_999) + 1, ms(32_001), ms(90_000) + 3] {
         let mut wheel = wheel(64);
         let key = insert(&mut wheel, ms(30_000), ms(4_000), ());
         assert!(wheel.reschedule(key, Nanos(deadline)));
@@ -122,14 +122,14 @@ fn a_tolerant_entry_that_is_moved_to_an_exact_deadline_meets_it() {
 fn exact_entries_beside_tolerant_ones_keep_their_nanosecond() {
     let mut wheel = wheel(64);
     insert(&mut wheel, ms(30_000), ms(4_000), "tolerant");
-    for (deadline, name) in [(ms(30_719) + 1, "before"), (ms(30_720) + 1, "after")] {
+    for (deadline, name) in [(ms(31_999) + 1, "before"), (ms(32_000) + 1, "after")] {
         wheel.insert(Nanos(0), Nanos(deadline), name).expect("it lies ahead");
     }
     let handed_out: Vec<_> =
         steps(&mut wheel).into_iter().filter(|(_, entries)| !entries.is_empty()).collect();
     assert_eq!(
         handed_out,
-        [(ms(30_719) + 1, vec!["before"]), (ms(30_720), vec!["tolerant"]), (ms(30_720) + 1, vec!["after"])]
+        [(ms(31_999) + 1, vec!["before"]), (ms(32_000), vec!["tolerant"]), (ms(32_000) + 1, vec!["after"])]
     );
 }
 

@@ -45,7 +45,7 @@ struct Settings {
     short: bool,
 }
 
-/// With less than a 15th timers that may be late would move through the wheel as others do.
+/// With less than a 12th timers that may be late would move through the wheel as others do.
 fn tolerance(text: &str) -> Result<Tolerance, String> {
     let percent = within(7.0..=100.0, "a number")(text)?;
     Tolerance::try_share(percent / 100.0).map_err(|error| error.to_string())

@@ -28,15 +28,15 @@ use crate::wheel::tick::{Nanos, Resolution};
 /// Never early. Late by less than the tolerance and the machine's wake-up time, or as told under
 /// [precision](crate::TimingWheel#precision) if that is later.
 ///
-/// Deadlines are rounded up to multiples of a tick, 2 ticks, 4 and so on, whichever is the widest grid that the
-/// tolerance allows, counted from a year before the wheel was made. On a paused clock timers fire just then. So the
-/// grid is wider than half of the tolerance, and a timer is late by anything from zero to less than the grid, by
-/// half of it on average. At a tick of 1 ms a tolerance of 1 s has a grid of 512 ms, and one of 1,024 ms has a grid of
-/// 1,024 ms, which wakes a process half as often. All wider grids lie on the narrower ones, so timers with different
-/// tolerances fire together too.
+/// Deadlines are rounded up to points that lie a second apart, or 2 s, 4 s and so on, or 500 ms, 250 ms, 125 ms and so on:
+/// to the widest grid that fits into the tolerance. Points are counted from a year before the wheel was made, and lie at
+/// the ends of ticks. On a paused clock timers fire just then. So the grid is wider than half of the tolerance, and a timer
+/// is late by anything from zero to less than the grid, by half of it on average. A tolerance of 1 s has a grid of 1 s; one
+/// of 900 ms has a grid of 500 ms, and wakes a process twice as often. All wider grids lie on the narrower ones, so timers
+/// with different tolerances fire together too.
 ///
-/// With a tolerance of less than a 15th of its delay a timer is still fired together with others, but moves through the
-/// wheel as one without. Less than a tick is none, and so is any tolerance of a delay of zero.
+/// With a tolerance of less than a 12th of its delay a timer is still fired together with others, but moves through the
+/// wheel as one without. Less than two ticks may count as none, and so does any tolerance of a delay of zero.
 ///
 /// For the [statistics](crate::Stats::lateness) a timer is late from the instant on to which its deadline was rounded
 /// up.

@@ -1,14 +1,17 @@
 //! Rounding deadlines up to grids, so that timers that may be late fire together.
+//!
+//! A grid has a point in each second, or in each 2, 4, 8 seconds and so on, or in each half, quarter and eighth of one: so
+//! a tolerance of a second, which is what people write, has a grid of a whole second. A point lies at the end of a tick,
+//! the last one that ends by the exact time. The [`unit`](super::unit) is the finest of these grids.
 
 use std::time::Duration;
 
-use crate::wheel::tick::{Nanos, Resolution, Tick};
+use crate::wheel::tick::{Nanos, Resolution};
 
-/// A grid of points in time: the ends of every tick since the origin, of every second one, every fourth, or another power of
-/// 2. A deadline with a tolerance is rounded up to a point of a grid.
+/// A grid of points in time. A deadline with a tolerance is rounded up to a point of a grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grid {
-    /// Two points are 2 to the power of this many ticks apart.
+    /// Two points are 2 to the power of this many units apart.
     order: u8,
 }
 
@@ -36,9 +39,10 @@ impl Resolution {
     /// Rounds a deadline up to the time at which [`insert_tolerant`](crate::wheel::Hierarchy::insert_tolerant) hands its
     /// entry out, less than `tolerance` later.
     ///
-    /// The result is a multiple of the widest power of 2 ticks that fits into the tolerance. So entries with near deadlines
-    /// are handed out together. A deadline stays as it is if the tolerance is less than a tick, or if it would be rounded
-    /// beyond [`Nanos::MAX`].
+    /// The result lies on the widest grid that fits into the tolerance: of 1 s, 2 s, 4 s and so on, or of 500 ms, 250 ms,
+    /// 125 ms and so on. Points are counted from the origin, and moved to the end of the last tick that is over by then.
+    /// So entries with near deadlines are handed out together. A deadline stays as it is if the tolerance is less than the
+    /// finest grid, whose points are one to two ticks apart, or if it would be rounded beyond [`Nanos::MAX`].
     #[must_use]
     pub fn round_up_within(self, deadline: Nanos, tolerance: Duration) -> Nanos {
         match self.grid_within(Nanos::from_duration(tolerance)) {
@@ -47,9 +51,10 @@ impl Resolution {
         }
     }
 
-    /// The widest grid on which no deadline is late by the whole of `tolerance`. None if that is less than a tick.
+    /// The widest grid on which no deadline is late by the whole of `tolerance`. None if that is less than a unit.
     pub(crate) fn grid_within(self, tolerance: Nanos) -> Option<Grid> {
-        let order = self.tick_nanos.divide(tolerance.0).checked_ilog2()?;
+        // Of two points, both at ends of ticks, the distance is whole ticks.
+        let order = self.unit.divide(self.whole_ticks(tolerance).0).checked_ilog2()?;
         Some(Grid { order: u8::try_from(order).expect("fewer than 64").min(Grid::WIDEST) })
     }
 
@@ -59,15 +64,29 @@ impl Resolution {
             // The origin ends no tick, but lies on every grid.
             return deadline;
         }
-        let last = self.tick_of_deadline(deadline).0 | ((1 << grid.order) - 1);
-        let end = last.checked_add(1).and_then(|ticks| ticks.checked_mul(self.tick_nanos.value()));
-        end.map_or(deadline, Nanos)
+        let next = self.tick_of_deadline(deadline).0.checked_add(1);
+        let end = next.and_then(|tick| tick.checked_mul(self.tick_nanos.value()));
+        let last = end.map(|end| self.unit_of_deadline(Nanos(end)) | ((1 << grid.order) - 1));
+        last.and_then(|last| self.point(last.checked_add(1)?)).unwrap_or(deadline)
     }
 
-    /// Whether a tick ends at a deadline.
-    pub(crate) fn ends_at(self, tick: Tick, deadline: Nanos) -> bool {
-        // Not rounded to the end of time.
-        self.beginning(tick).0.checked_add(self.tick_nanos.value()) == Some(deadline.0)
+    /// The point that lies so many units after the origin, if time does not end before.
+    pub(crate) fn point(self, units: u64) -> Option<Nanos> {
+        units.checked_mul(self.unit.value()).map(|exact| self.whole_ticks(Nanos(exact)))
+    }
+
+    /// The number of the unit that a deadline lies in. A point lies in the unit that ends there.
+    pub(crate) const fn unit_of_deadline(self, deadline: Nanos) -> u64 {
+        self.unit.divide(deadline.0.saturating_sub(1))
+    }
+
+    /// The number of the unit that the clock is in.
+    pub(crate) const fn unit_of_clock(self, now: Nanos) -> u64 {
+        self.unit.divide(now.0)
+    }
+
+    const fn whole_ticks(self, time: Nanos) -> Nanos {
+        Nanos(time.0 - self.tick_nanos.remainder(time.0))
     }
 }
 
@@ -75,29 +94,45 @@ impl Resolution {
 mod tests {
     use super::*;
 
-    fn ten() -> Resolution {
-        Resolution::new(Duration::from_nanos(10)).expect("ten is in range")
+    fn with_tick(tick: u64) -> Resolution {
+        Resolution::new(Duration::from_nanos(tick)).expect("it is in range")
+    }
+
+    const MILLI: u64 = 1_000_000;
+
+    #[test]
+    fn a_tolerant_deadline_is_rounded_up_to_the_widest_grid_that_fits_into_its_tolerance() {
+        let rounded = |deadline, tolerance| {
+            let deadline = Nanos::from_duration(Duration::from_micros(deadline));
+            with_tick(MILLI).round_up_within(deadline, Duration::from_millis(tolerance)).0 / 1_000
+        };
+        assert_eq!([0, 1].map(|tolerance| rounded(30_100_001, tolerance)), [30_100_001; 2]);
+        assert_eq!([125, 249].map(|tolerance| rounded(30_100_001, tolerance)), [30_125_000; 2]);
+        assert_eq!([250, 499].map(|tolerance| rounded(30_100_001, tolerance)), [30_250_000; 2]);
+        assert_eq!([1_000, 1_024, 1_999].map(|tolerance| rounded(30_100_001, tolerance)), [31_000_000; 3]);
+        assert_eq!([2_000, 3_999].map(|tolerance| rounded(30_100_001, tolerance)), [32_000_000; 2]);
+        assert_eq!([0, 30_000_000, 30_000_001].map(|at| rounded(at, 1_000)), [0, 30_000_000, 31_000_000]);
     }
 
     #[test]
-    fn a_tolerant_deadline_is_rounded_up_to_a_power_of_2_ticks_that_fits_into_its_tolerance() {
-        let rounded =
-            |deadline, tolerance| ten().round_up_within(Nanos(deadline), Duration::from_nanos(tolerance)).0;
-        assert_eq!([0, 9].map(|tolerance| rounded(41, tolerance)), [41, 41]);
-        assert_eq!([10, 19].map(|tolerance| rounded(41, tolerance)), [50, 50]);
-        assert_eq!([20, 39].map(|tolerance| rounded(41, tolerance)), [60, 60]);
-        assert_eq!([40, 79].map(|tolerance| rounded(41, tolerance)), [80, 80]);
-        assert_eq!([160, 319].map(|tolerance| rounded(41, tolerance)), [160, 160]);
-        assert_eq!([320, 639].map(|tolerance| rounded(41, tolerance)), [320, 320]);
-        assert_eq!([0, 40, 80].map(|deadline| rounded(deadline, 40)), [0, 40, 80]);
+    fn where_a_point_is_no_end_of_a_tick_it_moves_to_the_end_before() {
+        let points = |tolerance: u64| {
+            let next = |&at: &u64| {
+                let after = Nanos(at * MILLI + 1);
+                Some(with_tick(MILLI).round_up_within(after, Duration::from_millis(tolerance)).0 / MILLI)
+            };
+            std::iter::successors(Some(0), next).skip(1).take(4).collect::<Vec<_>>()
+        };
+        assert_eq!(points(63), [62, 125, 187, 250]);
+        assert_eq!(points(62), [31, 62, 93, 125], "two points of the next grid are 63 ms apart");
+        assert_eq!(points(2), [1, 3, 5, 7]);
     }
 
     #[test]
     fn a_grid_is_told_by_few_bits() {
-        let nano = Resolution::new(Duration::from_nanos(1)).expect("one is in range");
         assert_eq!(Grid::from_bits(0), None);
         for order in 0..64 {
-            let grid = nano.grid_within(Nanos(1 << order));
+            let grid = with_tick(1).grid_within(Nanos(1 << order));
             assert_eq!(grid.and_then(|grid| Grid::from_bits(grid.to_bits())), grid);
             assert!(grid.is_some_and(|grid| grid.to_bits() < 1 << Grid::BITS), "{grid:?}");
         }
@@ -106,8 +141,9 @@ mod tests {
     #[test]
     fn a_tolerant_deadline_that_would_be_rounded_beyond_time_stays_as_it_is() {
         for deadline in [u64::MAX, u64::MAX - 1, u64::MAX - 100] {
-            assert_eq!(ten().round_up_within(Nanos(deadline), Duration::from_nanos(1_000)), Nanos(deadline));
-            assert_eq!(ten().round_up_within(Nanos(deadline), Duration::MAX), Nanos(deadline));
+            for tolerance in [Duration::from_nanos(1_000), Duration::MAX] {
+                assert_eq!(with_tick(10).round_up_within(Nanos(deadline), tolerance), Nanos(deadline));
+            }
         }
     }
 }

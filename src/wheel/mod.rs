@@ -37,7 +37,7 @@
 
 // | file | what it has |
 // |---|---|
-// | `tick`, `grid` | rounding: deadlines to ticks, and what may be late to wider grids |
+// | `tick`, `grid`, `unit` | rounding: deadlines to ticks, and what may be late to wider grids of so many units |
 // | `levels` | the levels and their buckets; `level`: the arithmetic of one; overflow levels are made here |
 // | `bucket`, `bucket_queue` | the keys of one slot, and the delay queue of all buckets that are not empty |
 // | `slab`, `key`, `place` | the entries, how owners find them, and where they stand |
@@ -63,6 +63,7 @@ mod rescheduling;
 mod slab;
 pub(crate) mod tick;
 mod tolerant;
+mod unit;
 
 use levels::{Levels, Slot};
 use slab::{Entries, Link};

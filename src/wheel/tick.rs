@@ -16,6 +16,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::wheel::divisor::Divisor;
+use crate::wheel::unit::unit_for;
 
 /// A point in time: nanoseconds since the origin of a wheel. The owner of the wheel chooses the origin.
 ///
@@ -77,6 +78,8 @@ pub(crate) struct Tick(pub(crate) u64);
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Resolution {
     pub(super) tick_nanos: Divisor,
+    /// How far apart the points of the finest grid are.
+    pub(super) unit: Divisor,
 }
 
 impl Resolution {
@@ -85,7 +88,7 @@ impl Resolution {
     pub fn new(tick: Duration) -> Option<Self> {
         match u64::try_from(tick.as_nanos()) {
             Err(_) | Ok(0) => None,
-            Ok(tick_nanos) => Some(Self { tick_nanos: Divisor::new(tick_nanos) }),
+            Ok(tick_nanos) => Some(Self { tick_nanos: Divisor::new(tick_nanos), unit: unit_for(tick_nanos) }),
         }
     }
 

@@ -13,8 +13,8 @@ impl<T> Hierarchy<T> {
     /// The deadline is rounded up by [`Resolution::round_up_within`](super::Resolution::round_up_within), and that is the
     /// entry's deadline from now on. So entries with near deadlines and tolerances are handed out at the same time.
     ///
-    /// If the tolerance is a 15th of the delay or more, the entry waits in one place. With less it may move down as other
-    /// entries do. A tolerance of less than a tick counts as none.
+    /// If the tolerance is a 12th of the delay or more, the entry waits in one place. With less it may move down as other
+    /// entries do. A tolerance of less than two ticks may count as none.
     ///
     /// # Errors
     /// As [`insert`](Self::insert).
@@ -35,11 +35,11 @@ impl<T> Hierarchy<T> {
     ///
     /// wheel.insert_tolerant(at(0), at(30_000), tolerance, "a").expect("30 s lie ahead");
     /// wheel.insert_tolerant(at(0), at(30_500), tolerance, "b").expect("30.5 s lie ahead");
-    /// // 15 times 2,048 ticks: 4,096 ticks are more than 4 s.
-    /// assert_eq!(wheel.next_expiration(), Some(at(30_720)));
+    /// // 8 times 4 s.
+    /// assert_eq!(wheel.next_expiration(), Some(at(32_000)));
     ///
     /// let mut expired = Vec::new();
-    /// assert_eq!(wheel.advance(at(30_720), 100, &mut expired), Progress::Done);
+    /// assert_eq!(wheel.advance(at(32_000), 100, &mut expired), Progress::Done);
     /// assert_eq!((expired, wheel.cascaded()), (vec!["a", "b"], 0));
     /// ```
     pub fn insert_tolerant(

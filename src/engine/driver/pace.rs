@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use crate::wheel::tick::Tick;
 use crate::wheel::{Nanos, Resolution};
 
 /// A wheel is busy if a turn hands out so many timers for each tick that it comes for.
@@ -51,7 +52,7 @@ impl Pace {
             return Nanos::ZERO;
         }
         // A time on a border belongs to the ticks that end there, and they are over.
-        resolution.round_up_within(now.after(Duration::from_nanos(1)), tick * 2)
+        resolution.beginning(Tick((resolution.tick_of_clock(now).0 | 1) + 1))
     }
 }
 

@@ -266,7 +266,7 @@ fn armed_after_a_turn(fired: usize) -> (Nanos, Nanos, Nanos) {
             resolution,
         );
         let now = clock.now();
-        let end = resolution.round_up_within(now.after(TICK), TICK * 2);
+        let end = Nanos(now.after(TICK).0.next_multiple_of(2_000_000));
         let deadline = end.before(TICK / 10);
         for deadline in std::iter::repeat_n(now.before(TICK), fired).chain([deadline]) {
             let before = now.before(TICK * 2);

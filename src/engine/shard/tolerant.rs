@@ -60,9 +60,9 @@ mod tests {
         let mut task = task::spawn(());
         let waker = task.enter(|cx, _| cx.waker().clone());
         shard.register(at(0), at(10), Waker::noop().clone()).expect("not refused");
-        let key = shard.register_rounded(at(0), at(1_024), waker).expect("not refused").expect("not due");
+        let key = shard.register_rounded(at(0), at(1_000), waker).expect("not refused").expect("not due");
 
-        assert_eq!(shard.turn(at(100), at(10), 100, &mut Vec::new()), ShardTurn::Until(at(1_024)));
+        assert_eq!(shard.turn(at(100), at(10), 100, &mut Vec::new()), ShardTurn::Until(at(1_000)));
         let waker = shard.reschedule_rounded(key, at(64)).expect_err("it has passed");
         waker.expect("it was pending").wake();
         assert!(task.is_woken());

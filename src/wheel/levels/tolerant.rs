@@ -6,14 +6,15 @@
 //!
 //! ```text
 //!   level   slots of        reaches        takes deadlines on a grid of
-//!     0         1 tick         64 ticks        1 tick or more
-//!     1         4 ticks       256 ticks        4 ticks or more
-//!     2        16 ticks     1,024 ticks       16 ticks or more
+//!     0         1 unit         64 units        1 unit or more
+//!     1         4 units       256 units        4 units or more
+//!     2        16 units     1,024 units       16 units or more
 //! ```
 //!
 //! A slot is a 64th of the reach of its level, so at most some 16th of a delay that the level below does not reach. So with
-//! a tolerance of a 15th the slot fits, even if rounding takes the deadline to the next level. A deadline with less
-//! tolerance may lie within a slot. Its entry then stands on the exact levels, and moves down as others do.
+//! a tolerance of a 12th the slot fits, even if rounding takes the deadline to the next level, and if a grid whose points
+//! are no ends of ticks needs a tick more. A deadline with less tolerance may lie within a slot. Its entry then stands on
+//! the exact levels, and moves down as others do.
 //!
 //! The geometry is that of Linux's timer wheel (Thomas Gleixner, 2016), whose levels are 8 times as wide as those
 //! below.
@@ -23,7 +24,7 @@ use crate::wheel::bucket::Kind;
 use crate::wheel::bucket_queue::Queued;
 use crate::wheel::key::Key;
 use crate::wheel::place::{BucketId, Place};
-use crate::wheel::tick::{Nanos, Tick};
+use crate::wheel::tick::Nanos;
 
 /// How many slots each tolerant level has.
 pub(super) const SLOTS: u32 = 64;
@@ -56,14 +57,14 @@ pub(in crate::wheel) const fn end(queued: Queued) -> Nanos {
     Nanos(queued.beginning().0 + 1)
 }
 
-/// The number of the slot that covers a tick.
-const fn number(level: usize, tick: Tick) -> u64 {
-    tick.0 >> (WIDTH_BITS as usize * level)
+/// The number of the slot that covers a unit.
+const fn number(level: usize, unit: u64) -> u64 {
+    unit >> (WIDTH_BITS as usize * level)
 }
 
-/// The finest level that reaches that far.
-fn level_of(clock: Tick, tick: Tick) -> usize {
-    let reaches = |level: &usize| number(*level, tick) - number(*level, clock) < SLOTS.into();
+/// The finest level that reaches from the clock's unit to another.
+fn level_of(clock: u64, unit: u64) -> usize {
+    let reaches = |level: &usize| number(*level, unit) - number(*level, clock) < SLOTS.into();
     (0..).find(reaches).expect("there are few slots so wide")
 }
 
@@ -86,18 +87,29 @@ impl TolerantLevels {
 impl Levels {
     /// Where a rounded deadline belongs at the clock's present time. Makes levels as needed.
     pub(in crate::wheel) fn slot_for_rounded(&mut self, deadline: Nanos) -> RoundedSlot {
-        let tick = self.due_tick(deadline);
         // An entry within reach of level 0 does not move down there either.
-        if self.levels[0].covers(tick) || !self.resolution.ends_at(tick, deadline) {
+        if self.levels[0].covers(self.due_tick(deadline)) {
             return RoundedSlot::Exact(self.slot_for(deadline));
         }
-        let level = level_of(self.clock, tick);
-        if number(level, Tick(tick.0 + 1)) == number(level, tick) {
+        let unit = self.resolution.unit_of_deadline(deadline);
+        let level = level_of(self.unit_of_clock(), unit);
+        let slot = number(level, unit);
+        if self.end_of_slot(level, slot) != Some(deadline) {
             return RoundedSlot::Exact(self.slot_for(deadline));
         }
         let first = self.tolerant.first_bucket(level).unwrap_or_else(|| self.make_tolerant(level));
-        let position = number(level, tick) % u64::from(SLOTS);
+        let position = slot % u64::from(SLOTS);
         RoundedSlot::Tolerant(BucketId(first.0 + u32::try_from(position).expect("there are few slots")))
+    }
+
+    const fn unit_of_clock(&self) -> u64 {
+        self.resolution.unit_of_clock(self.elapsed)
+    }
+
+    /// None if time ends before.
+    fn end_of_slot(&self, level: usize, slot: u64) -> Option<Nanos> {
+        let units = (slot + 1).checked_mul(1 << (WIDTH_BITS as usize * level))?;
+        self.resolution.point(units)
     }
 
     #[cold]
@@ -139,15 +151,11 @@ impl Levels {
         let level = self.tolerant.first_buckets.iter().position(|first| first.as_ref().is_some_and(has));
         let level = level.expect("it is of a tolerant level");
         let first = self.tolerant.first_bucket(level).expect("found by it");
-        let last = self.resolution.tick_of_clock(queued.beginning());
-        assert!(self.resolution.ends_at(last, end(queued)), "{id:?} ends within a tick");
-        assert!(last >= self.clock, "{id:?} ended before the clock");
-        assert_eq!(number(level, Tick(last.0 + 1)), number(level, last) + 1, "{id:?} ends within a slot");
-        assert!(
-            number(level, last) - number(level, self.clock) < SLOTS.into(),
-            "{id:?} lies beyond its level"
-        );
-        assert_eq!(number(level, last) % u64::from(SLOTS), u64::from(id.0 - first.0));
+        assert!(queued.beginning() >= self.elapsed, "{id:?} ended before the clock");
+        let slot = number(level, self.resolution.unit_of_deadline(end(queued)));
+        assert_eq!(self.end_of_slot(level, slot), Some(end(queued)), "{id:?} ends within a slot");
+        assert!(slot - number(level, self.unit_of_clock()) < SLOTS.into(), "{id:?} lies beyond its level");
+        assert_eq!(slot % u64::from(SLOTS), u64::from(id.0 - first.0));
         let bucket = self.bucket(id);
         assert!(bucket.is_empty() || bucket.expiration == end(queued), "{id:?} has another deadline");
     }
@@ -159,10 +167,10 @@ mod tests {
 
     #[test]
     fn the_finest_level_is_taken_that_reaches_so_far() {
-        for (clock, tick, level) in
+        for (clock, unit, level) in
             [(0, 63, 0), (0, 64, 1), (3, 255, 1), (3, 256, 2), (4, 256, 1), (100, 100, 0), (0, u64::MAX, 29)]
         {
-            assert_eq!(level_of(Tick(clock), Tick(tick)), level, "{tick} at {clock}");
+            assert_eq!(level_of(clock, unit), level, "{unit} at {clock}");
         }
     }
 
@@ -170,9 +178,9 @@ mod tests {
     fn a_slot_is_narrower_than_a_15th_of_the_delays_that_the_level_below_does_not_reach() {
         for clock in [0, 1, 5, 1_000_003] {
             for delay in (64..100_000).step_by(7) {
-                let level = level_of(Tick(clock), Tick(clock + delay));
+                let level = level_of(clock, clock + delay);
                 let width = 1 << (WIDTH_BITS as usize * level);
-                assert!(15 * width < delay, "{delay} ticks at {clock}: {width}");
+                assert!(15 * width < delay, "{delay} units at {clock}: {width}");
             }
         }
     }
