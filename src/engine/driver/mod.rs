@@ -19,6 +19,7 @@
 //! notices when the last handle goes, see `shard::last_holder`. The runtime drops the task when the runtime ends, and the
 //! task then ends the wheel.
 
+mod end;
 mod pace;
 mod shards;
 #[cfg(all(test, not(loom)))]
@@ -39,11 +40,6 @@ use crate::engine::watchdog::Role;
 use crate::platform::clock::Clock;
 use crate::wheel::{Nanos, Resolution};
 use turner::{Left, Turner};
-
-/// How long after the last handle went the driver checks again whether any timer is left, and the longest time from one
-/// such check to the next; see `shard::last_holder`.
-const FIRST_RECHECK: Duration = Duration::from_secs(1);
-const LONGEST_RECHECK: Duration = Duration::from_secs(60);
 
 /// The driver's task. It is ready when the wheel has ended. If its runtime drops it before, it ends the wheel.
 #[derive(Debug)]
@@ -87,18 +83,6 @@ impl Driver {
         self.turner.turn();
         Ok(())
     }
-
-    /// Once no handle is left: whether no timer is either. Plans the next check.
-    fn is_unused(&mut self) -> bool {
-        let now = self.turner.clock.now();
-        let (at, pause) = self.recheck.get_or_insert((now.after(FIRST_RECHECK), FIRST_RECHECK));
-        if *at <= now {
-            *pause = (*pause * 2).min(LONGEST_RECHECK);
-            *at = now.after(*pause);
-        }
-        self.turner.alarm.set_recheck(*at);
-        self.turner.shards.are_unused()
-    }
 }
 
 impl Future for Driver {
@@ -124,14 +108,6 @@ impl Future for Driver {
             return Poll::Ready(());
         }
         Poll::Pending
-    }
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        self.turner.shards.end();
-        self.turner.alarm.end();
-        self.turner.alarm.counters().ended();
     }
 }
 

@@ -6,17 +6,17 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::wake_all::wake_all;
-use crate::engine::shard::{Shard, ShardTurn, only_threads_hold};
+use crate::engine::shard::{Shard, ShardTurn};
 use crate::platform::clock::stopwatch;
-use crate::wheel::{Nanos, Progress, Resolution};
+use crate::wheel::{Nanos, Resolution};
 
 /// How many entries are handed out or moved under one hold of a shard's lock. So a hold takes some 10 µs.
-const BATCH: usize = 256;
+pub(super) const BATCH: usize = 256;
 
 /// The shards to be turned. This keeps no shard alive: the driver ends when nothing else holds one.
 #[derive(Debug)]
 pub(crate) struct Shards {
-    all: Box<[Weak<Shard>]>,
+    pub(super) all: Box<[Weak<Shard>]>,
     /// The number of the shard with which the next turn begins: the one after the shard in which a budget last ran out.
     first: AtomicUsize,
 }
@@ -95,7 +95,7 @@ impl Shards {
         Self { all: shards.iter().map(Arc::downgrade).collect(), first: AtomicUsize::new(0) }
     }
 
-    fn alive(&self) -> impl Iterator<Item = Arc<Shard>> {
+    pub(super) fn alive(&self) -> impl Iterator<Item = Arc<Shard>> {
         self.all.iter().filter_map(Weak::upgrade)
     }
 
@@ -150,32 +150,5 @@ impl Shards {
     /// Whether any shard has something to do before `time`.
     pub(super) fn any_before(&self, time: Nanos) -> bool {
         self.alive().any(|shard| shard.next_turn() < time)
-    }
-
-    /// Once no handle is left: whether no timer is either.
-    pub(super) fn are_unused(&self) -> bool {
-        self.all.iter().all(only_threads_hold)
-    }
-
-    /// Whether all shards have ended, so that nothing will be due any more.
-    pub(super) fn have_ended(&self) -> bool {
-        self.alive().all(|shard| shard.has_ended())
-    }
-
-    /// Ends every shard, and wakes the tasks of all pending timers. Returns how many timers these were.
-    pub(crate) fn end(&self) -> usize {
-        let mut pending = Vec::new();
-        let mut count = 0;
-        for shard in self.alive() {
-            loop {
-                let (ended, progress) = shard.end(BATCH, &mut pending);
-                count += ended;
-                wake_all(&mut pending, shard.counters());
-                if progress == Progress::Done {
-                    break;
-                }
-            }
-        }
-        count
     }
 }

@@ -1,4 +1,5 @@
-//! A wheel's clock. Nothing else reads the time for deadlines.
+//! A wheel's clock. Nothing else reads the time for deadlines. What the engine does while the clock is paused is told in
+//! `src/engine/DESIGN.md`, under "Where the clock may be paused".
 
 mod origin;
 

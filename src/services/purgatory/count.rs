@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use super::handle::Purgatory;
+use super::watching::Purgatory;
 use crate::platform::catch_panic::contained;
 
 impl<K> Purgatory<K> {

@@ -1,6 +1,6 @@
 //! `wheel.purgatory()`.
 
-use super::handle::Purgatory;
+use super::watching::Purgatory;
 use crate::handle::timing_wheel::TimingWheel;
 
 impl TimingWheel {

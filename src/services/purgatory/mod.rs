@@ -49,7 +49,7 @@
 // | file | what it has |
 // |---|---|
 // | `make` | `wheel.purgatory()` |
-// | `handle` | `Purgatory`: watching |
+// | `watching` | `Purgatory`: watching |
 // | `checks` | checking and cancelling under a key, and shutting down |
 // | `count` | how many operations wait, in all and by key |
 // | `watch` | the future of an operation; `give_back`: what becomes of an output that it did not take |
@@ -69,7 +69,6 @@ mod deadline;
 mod error;
 mod expire;
 mod give_back;
-mod handle;
 mod links;
 mod listed;
 mod lists;
@@ -79,8 +78,9 @@ mod outcome;
 mod stage;
 mod trying;
 mod watch;
+mod watching;
 
 pub use cancelled::Cancelled;
 pub use error::WatchError;
-pub use handle::Purgatory;
 pub use watch::Watch;
+pub use watching::Purgatory;
