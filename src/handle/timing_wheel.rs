@@ -152,6 +152,9 @@ impl TimingWheel {
 
     /// Ends the wheel, and returns how many timers were pending.
     ///
+    /// Futures of jobs that have not begun are dropped. To get them back, call [`Jobs::stop`](crate::job::Jobs::stop) or
+    /// [`Job::take`](crate::job::Job::take) before.
+    ///
     /// Every pending future is woken. It then does the following, as do futures that are made later:
     ///
     /// | future | if its deadline has not come |
