@@ -47,6 +47,8 @@
 //! - `tests/proof/unheard.rs`: `a_cancel_after_a_begin_whose_answer_was_lost_removes_the_timer`,
 //!   `a_cancel_is_not_answered_removed_where_another_owner_has_followed_meanwhile`,
 //!   `a_move_whose_timer_was_taken_back_moves_it_although_the_answer_was_lost`
+//! - `tests/proof/shared.rs`:
+//!   `a_cancel_whose_result_was_on_its_way_when_the_lease_was_lost_is_not_answered_removed_where_it_runs`
 //! - `tests/runner/moves.rs`: `a_cancel_wins_until_the_handler_is_called`,
 //!   `nothing_follows_what_was_cancelled_while_it_ran`
 //!

@@ -126,15 +126,18 @@ impl Runner {
             self.ends.drain(..BATCH).collect()
         };
         let settling = self.store.clone().settle(self.owner, batch.clone());
-        self.settling = Some((batch, settling));
+        self.settling = Some((batch, self.owner, settling));
     }
 
     pub(super) fn settled(&mut self, answer: Result<Vec<Settled>, Error>) {
-        let Some((batch, _)) = self.settling.take() else { return };
+        let Some((batch, owner, _)) = self.settling.take() else { return };
         match answer {
             Err(error) => {
                 self.failed(&error);
-                self.unsure.extend(batch.iter().map(|ended| ended.timer.id()));
+                // A load tells an owner whether its call was heard, and nothing of the owner that it was before.
+                if owner == self.owner && !self.joins() {
+                    self.unsure.extend(batch.iter().map(|ended| ended.timer.id()));
+                }
                 self.ends.extend(batch);
             }
             Ok(answers) => {

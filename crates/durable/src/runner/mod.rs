@@ -87,7 +87,8 @@ pub(crate) struct Runner {
     cancelled: HashSet<TimerId>,
     loading: Option<(Looking, Answered<Loaded>)>,
     beginning: Option<(Vec<Near>, tokio::time::Instant, Answered<Vec<Begun>>)>,
-    settling: Option<(Vec<Ended>, Answered<Vec<Settled>>)>,
+    /// With the owner that has told it.
+    settling: Option<(Vec<Ended>, Owner, Answered<Vec<Settled>>)>,
     times: Times,
     /// Of a store that several instances share.
     share: Option<Share>,

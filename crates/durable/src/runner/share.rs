@@ -83,6 +83,11 @@ impl Runner {
         self.share.as_ref().is_none_or(Share::is_good)
     }
 
+    /// Whether the owner is none any more, and a new one is made.
+    pub(super) fn joins(&self) -> bool {
+        self.share.as_ref().is_some_and(|share| share.joining.is_some())
+    }
+
     /// Until when handlers may be called that are on their way; `None` if nobody else may have the timers.
     pub(super) fn good_until(&self) -> Option<Instant> {
         self.share.as_ref()?.good_until
@@ -312,6 +317,8 @@ impl Runner {
         match answer {
             Ok(owner) => {
                 self.owner = owner;
+                // What was told meanwhile, the owner before has told.
+                self.unsure.clear();
                 self.shared.stats().rejoined += 1;
                 if let Some(share) = &mut self.share {
                     share.renew_at = Instant::now();
