@@ -123,6 +123,7 @@
 //!   `a_stop_under_load_leaves_nothing_begun_and_loses_nothing`, `without_a_handle_what_runs_ends_and_nothing_more_begins`, `the_end_of_the_wheel_is_a_stop`
 //! - `tests/proof/failures.rs`: `a_stop_comes_to_an_end_also_where_the_store_fails`
 //! - `tests/proof/unheard.rs`: `a_stop_comes_to_an_end_also_where_the_store_hangs`
+//! - `tests/proof/shared.rs`: `an_instance_that_is_stopped_while_it_joins_again_leaves_its_share`
 //! - `tests/redb_file.rs`: `after_stop_the_file_is_free_at_once`
 //!
 //! # Unknown kinds are left alone, and what cannot be read is kept

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::Runner;
+use super::{GRACE, Runner};
 use crate::error::Error;
 use crate::id::Place;
 use crate::store::{Answered, Ask, Hint, Owner, Renewed, Standing};
@@ -310,6 +310,16 @@ impl Runner {
         } else {
             // Nothing is left but to tell what has ended.
             share.renew_at = Instant::now() + self.settings.lease;
+        }
+    }
+
+    /// It stops. If it joins again, its share is the new owner's, which is none yet.
+    pub(super) async fn finish_joining(&mut self) {
+        let joining = self.share.as_mut().and_then(|share| share.joining.take());
+        if let Some(joining) = joining
+            && let Ok(answer) = tokio::time::timeout(GRACE, joining).await
+        {
+            self.joined(answer);
         }
     }
 

@@ -1,5 +1,7 @@
 //! An instance that loses its lease, on a store that is shared.
 
+use std::time::Duration;
+
 use timingwheel_durable::Cancelled;
 
 use crate::hooked::Step;
@@ -35,5 +37,20 @@ async fn a_cancel_whose_result_was_on_its_way_when_the_lease_was_lost_is_not_ans
         };
         assert_eq!(rig.calls(), runs, "{step:?}: {told:?}");
         durable.stop(secs(5)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_is_stopped_while_it_joins_again_leaves_its_share() {
+    for step in [Step::Before, Step::After] {
+        let rig = Rig::on(Leased::new());
+        let durable = rig.start().await;
+        rig.wheel.sleep(secs(1)).await;
+        rig.script.next("join", step, What::Wait(300));
+        rig.store.take_away().await;
+        rig.wheel.sleep(Duration::from_millis(100)).await;
+        assert!(rig.script.is_over(), "it joins");
+        durable.stop(secs(5)).await;
+        assert_eq!(rig.store.left(), [3], "{step:?}");
     }
 }
