@@ -182,7 +182,7 @@ impl Builder {
         }
         let clock = clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let owner = store.clone().join(settings.lease).await?;
-        let shared = Arc::new(Shared::new(clock));
+        let shared = Arc::new(Shared::new(clock, owner));
         shared.events.begins(wheel.name(), owner.epoch);
         let (runner, commands) = mpsc::unbounded_channel();
         let (saves, to_save) = mpsc::unbounded_channel();
@@ -201,7 +201,7 @@ impl Builder {
         );
         tokio::spawn(task.run());
         let (unique, runtime) = (AtomicU64::new(0), Handle::current());
-        Ok(Durable(Arc::new(Inner { wheel, shared, store, owner, saves, runner, unique, runtime })))
+        Ok(Durable(Arc::new(Inner { wheel, shared, store, saves, runner, unique, runtime })))
     }
 }
 

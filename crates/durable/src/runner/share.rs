@@ -327,6 +327,7 @@ impl Runner {
         match answer {
             Ok(owner) => {
                 self.owner = owner;
+                self.shared.set_owner(owner);
                 // What was told meanwhile, the owner before has told.
                 self.unsure.clear();
                 self.shared.stats().rejoined += 1;

@@ -54,3 +54,21 @@ async fn an_instance_that_is_stopped_while_it_joins_again_leaves_its_share() {
         assert_eq!(rig.store.left(), [3], "{step:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_an_instance_saves_after_it_has_joined_again_is_armed_at_once() {
+    let rig = Rig::on(Leased::new());
+    // It looks for what others have saved each third of that.
+    let durable = rig.builder().lease(secs(600)).start().await.unwrap();
+    durable.at(rig.at(50), &Tick(0)).save().await.unwrap();
+    rig.wheel.sleep(secs(1)).await;
+    rig.store.take_away().await;
+    rig.wheel.sleep(secs(1)).await;
+    assert_eq!(durable.stats().rejoined, 1);
+    durable.at(rig.at(5), &Tick(0)).save().await.unwrap();
+    rig.wheel.sleep(secs(5)).await;
+    assert_eq!(rig.calls(), 1);
+    assert!(format!("{durable:?}").contains(&format!("epoch: {}", rig.store.epoch())));
+    rig.wheel.sleep(secs(50)).await;
+    assert_eq!(rig.calls(), 2, "and so is what was saved before");
+}
