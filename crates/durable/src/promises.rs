@@ -79,6 +79,8 @@
 //!   `a_timer_that_another_program_saves_for_a_moment_from_now_is_hinted_at`,
 //!   `without_hints_a_look_finds_what_another_program_saves`,
 //!   `an_instance_that_has_lost_its_lease_joins_again_and_its_handlers_are_told`
+//! - `tests/proof/shared.rs`: `what_an_instance_saves_after_it_has_joined_again_is_armed_at_once`,
+//!   `with_a_scheduler_outside_hints_are_heard_as_without_one`
 //!
 //! # What is done in a transaction with the end of its timer is done exactly once
 //!

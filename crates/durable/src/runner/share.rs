@@ -155,6 +155,9 @@ impl Runner {
                 let from = from.as_millisecond().saturating_sub(1);
                 let after = Place { due_ms: from, unique: u64::MAX };
                 share.look_for(Scan { after, until_ms: Some(to.as_millisecond()) });
+                if let Some(outside) = &mut self.outside {
+                    outside.hinted(to.as_millisecond());
+                }
             }
         }
     }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use timingwheel_durable::Cancelled;
+use timingwheel_durable::store::{Hint, Near, NewTimer, Store};
+use timingwheel_durable::{CallBack, Cancelled, Kind, Outside, TimerId};
 
 use crate::hooked::Step;
 use crate::leased::Leased;
@@ -71,4 +72,45 @@ async fn what_an_instance_saves_after_it_has_joined_again_is_armed_at_once() {
     assert!(format!("{durable:?}").contains(&format!("epoch: {}", rig.store.epoch())));
     rig.wheel.sleep(secs(50)).await;
     assert_eq!(rig.calls(), 2, "and so is what was saved before");
+}
+
+/// A scheduler that forgets.
+struct Forgets;
+
+impl Outside for Forgets {
+    fn begins(&self, _: CallBack) {}
+    fn hand_over(&self, _: Vec<Near>) {}
+    fn take_back(&self, _: Vec<Near>) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_scheduler_outside_hints_are_heard_as_without_one() {
+    for is_outside in [false, true] {
+        let rig = Rig::on(Leased::new());
+        let builder = rig.builder().lease(secs(36_000));
+        let builder = if is_outside { builder.outside(Forgets, secs(36_000)) } else { builder };
+        let durable = builder.start().await.unwrap();
+        rig.wheel.sleep(secs(90)).await;
+        // Within the horizon, and beyond it.
+        for (unique, seconds) in [(1, 95), (2, 100), (3, 120), (4, 300)] {
+            let timer = NewTimer {
+                id: TimerId::new(rig.at(seconds), unique),
+                kind: Tick::KIND.into(),
+                payload: b"0".into(),
+                key: None,
+                series: None,
+                replaces: false,
+            };
+            rig.store.save(vec![timer]).await.unwrap();
+        }
+        rig.store.hint(Hint::Saved(rig.at(95), rig.at(100)));
+        rig.store.hint(Hint::Saved(rig.at(300), rig.at(300)));
+        rig.wheel.sleep(secs(11)).await;
+        assert_eq!(rig.calls(), 2, "{is_outside}");
+        // A load for another reason, that ends before the last.
+        durable.at(rig.at(200), &Tick(0)).save().await.unwrap();
+        rig.wheel.sleep(secs(200)).await;
+        assert_eq!(rig.calls(), 5, "{is_outside}");
+        assert!(durable.stats().loads < 20, "{:?}", durable.stats());
+    }
 }
