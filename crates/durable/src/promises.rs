@@ -80,7 +80,9 @@
 //!   `without_hints_a_look_finds_what_another_program_saves`,
 //!   `an_instance_that_has_lost_its_lease_joins_again_and_its_handlers_are_told`
 //! - `tests/proof/shared.rs`: `what_an_instance_saves_after_it_has_joined_again_is_armed_at_once`,
-//!   `with_a_scheduler_outside_hints_are_heard_as_without_one`
+//!   `with_a_scheduler_outside_hints_are_heard_as_without_one`,
+//!   `an_instance_that_has_the_store_alone_and_is_followed_while_it_runs_is_lost_for_good`,
+//!   `an_instance_whose_wheel_has_ended_renews_until_its_handlers_have_ended_and_hands_over`
 //!
 //! # What is done in a transaction with the end of its timer is done exactly once
 //!

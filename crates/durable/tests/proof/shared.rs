@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use timingwheel_durable::store::{Hint, Near, NewTimer, Store};
-use timingwheel_durable::{CallBack, Cancelled, Kind, Outside, TimerId};
+use timingwheel_durable::{CallBack, Cancelled, Error, Kind, Outside, TimerId};
 
 use crate::hooked::Step;
 use crate::leased::Leased;
@@ -113,4 +113,51 @@ async fn with_a_scheduler_outside_hints_are_heard_as_without_one() {
         assert_eq!(rig.calls(), 5, "{is_outside}");
         assert!(durable.stats().loads < 20, "{:?}", durable.stats());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_has_the_store_alone_and_is_followed_while_it_runs_is_lost_for_good() {
+    let rig = Rig::on(Leased::sole());
+    let old = rig.builder().lease(secs(30)).start().await.unwrap();
+    old.after(secs(1), &Tick(20)).key("runs").save().await.unwrap();
+    old.after(secs(60), &Tick(0)).save().await.unwrap();
+    rig.wheel.sleep(secs(2)).await;
+    assert_eq!((rig.calls(), old.stats().lost), (1, false));
+    let new = rig.builder().lease(secs(30)).start().await.unwrap();
+    // It hears of it when it renews next.
+    rig.wheel.sleep(secs(10)).await;
+    let stats = old.stats();
+    assert_eq!((stats.lost, stats.rejoined), (true, 0));
+    assert!(matches!(old.after(secs(1), &Tick(0)).save().await, Err(Error::Lost)));
+    assert!(matches!(old.cancel("runs").await, Err(Error::Lost)));
+    rig.wheel.sleep(secs(60)).await;
+    assert_eq!((rig.calls(), old.stats().done, old.stats().fenced), (3, 0, 1), "both by the new one");
+    assert_eq!((new.stats().done, new.stats().lost), (2, false));
+    assert_eq!(new.count().await.unwrap(), Default::default());
+    assert_eq!(old.stop(secs(5)).await, Default::default());
+    assert_eq!((rig.store.epoch(), new.stats().lost), (2, false), "it takes nothing with it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_whose_wheel_has_ended_renews_until_its_handlers_have_ended_and_hands_over() {
+    let rig = Rig::on(Leased::new());
+    let durable = rig.builder().lease(secs(30)).start().await.unwrap();
+    durable.after(secs(1), &Tick(200)).save().await.unwrap();
+    durable.after(secs(50), &Tick(0)).save().await.unwrap();
+    tokio::time::sleep(secs(2)).await;
+    rig.wheel.shutdown();
+    tokio::time::sleep(secs(190)).await;
+    let stats = durable.stats();
+    assert_eq!((stats.rejoined, stats.begun, rig.store.left()), (0, 1, vec![]));
+    assert!((15..25).contains(&rig.store.renewals()), "{}", rig.store.renewals());
+    tokio::time::sleep(secs(20)).await;
+    assert_eq!((durable.stats().done, durable.stats().fenced), (1, 0));
+    assert_eq!(rig.store.left(), [1]);
+    let counts = durable.count().await.unwrap();
+    assert_eq!((counts.stored, counts.begun), (1, 0), "the other is whose comes next");
+    // On a wheel of its own.
+    let next = Rig::on(rig.store.clone());
+    let durable = next.builder().clock(rig.clock.clone()).start().await.unwrap();
+    next.wheel.sleep(secs(1)).await;
+    assert_eq!((next.calls(), durable.stats().done), (1, 1));
 }
