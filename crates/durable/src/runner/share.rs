@@ -298,7 +298,7 @@ impl Runner {
     fn join_again(&mut self) {
         let lost = std::mem::replace(&mut self.lost, watch::Sender::new(false));
         lost.send_replace(true);
-        self.shared.events.lost(self.owner.epoch);
+        self.shared.events.lease_lost(self.owner.epoch);
         self.forget_what_is_near();
         self.forget_what_may_have_begun();
         self.forget_what_waits();
@@ -329,6 +329,7 @@ impl Runner {
     fn joined(&mut self, answer: Result<Owner, Error>) {
         match answer {
             Ok(owner) => {
+                self.shared.events.joined_again(self.owner.epoch, owner.epoch);
                 self.owner = owner;
                 self.shared.set_owner(owner);
                 // What was told meanwhile, the owner before has told.

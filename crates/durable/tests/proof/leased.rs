@@ -15,7 +15,7 @@ use tokio::time::Instant;
 /// Clones are the same store.
 #[derive(Clone)]
 pub(crate) struct Leased {
-    pub(crate) memory: MemoryStore,
+    memory: MemoryStore,
     /// Who is followed is so for good.
     is_sole: bool,
     state: Arc<Mutex<State>>,
@@ -35,6 +35,7 @@ struct Hints {
     told: tokio::sync::Mutex<mpsc::UnboundedReceiver<Hint>>,
 }
 
+#[allow(dead_code, reason = "of one of the programs that share this file")]
 impl Leased {
     pub(crate) fn new() -> Self {
         let (tell, told) = mpsc::unbounded_channel();
