@@ -113,7 +113,7 @@ const COUNTERS: [Counter; 19] = [
     ("taken_back", "Timers that were taken back after their begin.", |stats| stats.taken_back),
     ("panicked", "Handlers that panicked.", |stats| stats.panicked),
     ("fenced", "Results that were refused.", |stats| stats.fenced),
-    ("store_errors", "Calls of the store that failed.", |stats| stats.store_errors),
+    ("store_errors", "Saves, and calls of the runner, that the store failed.", |stats| stats.store_errors),
     ("clock_set", "Times that a clock was found to have been set.", |stats| stats.clock_set),
     ("takeovers", "Parts of the timers that were taken over from silent instances.", |stats| stats.takeovers),
     ("renewals", "Times that the lease was renewed.", |stats| stats.renewals),

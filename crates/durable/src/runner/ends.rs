@@ -214,10 +214,11 @@ impl Runner {
             return;
         };
         let was_taken = took.is_some();
-        // Something was to follow, and a cancel has come before that. Whose it is has not heard of it.
+        // Something was to follow, and nothing does: a cancel came first. Its caller was told that the timer has begun, and
+        // has yet to hear that the timer is gone.
         let mut is_cancelled = next.is_none() && follows(ended).is_some();
         if let Some(take) = took {
-            // So has a move, that has moved nothing then.
+            // A move that came after the cancel has moved nothing.
             let is_moved = !is_cancelled && is_told;
             let is_done = is_moved || matches!(take.end, End::Cancelled);
             take.tell(if is_done { TookBack::Yes } else { TookBack::AskAgain });

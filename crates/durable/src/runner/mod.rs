@@ -7,6 +7,8 @@ mod ends;
 mod live;
 mod load;
 mod poll;
+mod rejoin;
+mod scan;
 mod share;
 mod start;
 mod stop;

@@ -15,7 +15,7 @@ pub(crate) use saving::save;
 use crate::id::{Place, TimerId, millis};
 use crate::store::{Begun, Move, Near, Owner, Removal, State, Stored, Taken, ToBegin, Which};
 
-/// Who began a timer, and for the how manieth time.
+/// An attempt: the epoch of the owner that began it, and its number among the attempts of its timer. The first is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attempt {
     pub(crate) epoch: u64,

@@ -173,7 +173,10 @@ fn the_checker_sees_each_kind_of_fault() {
         ("before its time", "ask a 100\nsaved a\ncall a 1 1 100 99\nend a\n"),
         ("before its time", "ask a 100\nsaved a\nmoved a 200\ncall a 1 1 100 105\nend a\n"),
         ("not found", "ask a 100\nsaved a\nmoving a 90\nunmoved a\ncall a 1 1 100 105\nend a\n"),
-        ("before its time", "ask a 100\nsaved a\nremoved a\nmoving a 90\nunmoved a\ncall a 1 1 90 105\nend a\n"),
+        (
+            "before its time",
+            "ask a 100\nsaved a\nremoved a\nmoving a 90\nunmoved a\ncall a 1 1 90 105\nend a\n",
+        ),
         ("after it was removed", "ask a 100\nsaved a\nremoved a\ncall a 1 1 100 105\nend a\n"),
         ("twice", "ask a 100\nsaved a\ncall a 1 1 100 105\nend a\ncall a 2 1 100 106\n"),
         ("twice", "ask a 100\nsaved a\ncall a 1 1 100 105\nend a\ncall a 1 2 100 106\n"),

@@ -10,7 +10,8 @@ use crate::leased::Leased;
 use crate::script::{Rig, Tick, What, secs};
 
 #[tokio::test(start_paused = true)]
-async fn a_cancel_whose_result_was_on_its_way_when_the_lease_was_lost_is_not_answered_removed_where_it_runs() {
+async fn a_cancel_whose_result_was_on_its_way_when_the_lease_was_lost_is_not_answered_removed_where_it_runs()
+{
     for step in [Step::Before, Step::After] {
         let rig = Rig::on(Leased::new());
         let durable = rig.start().await;
