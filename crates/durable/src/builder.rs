@@ -123,9 +123,10 @@ impl Builder {
         self
     }
 
-    /// How long this instance may be silent, in a store that several share, before the others have its timers. It tells the
-    /// store each third of that that it lives, and begins no timers in the last fifth. At least a millisecond; for a
-    /// database under load seconds are wise. Unless it is set, 90 seconds.
+    /// The time after which the other instances take over the timers of one that is silent, in a store that several share.
+    ///
+    /// An instance renews its lease each time that a third of it is over. In the last fifth of a lease that was not renewed
+    /// it begins no timers. At least a millisecond; choose seconds for a database under load. Unless it is set, 90 seconds.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.settings.lease = lease;
         self
@@ -134,8 +135,9 @@ impl Builder {
     /// Hands far timers to a [scheduler outside](Outside), and waits for its call back instead of the time of the next one.
     ///
     /// A call back that was lost is found by a scan: the store is looked through for what is near once in `scan`, so a timer
-    /// is late by that at the most. Timers that were stored before are found by the scan too, unless the scheduler still has
-    /// them.
+    /// is late by that at the most. The scan also finds timers that the scheduler never had: those that were stored before,
+    /// and those that another instance saved while they were far, or left behind. What another instance saves shortly
+    /// before it is due is hinted at, as without a scheduler.
     pub fn outside(mut self, outside: impl Outside, scan: Duration) -> Self {
         self.outside = Some(Far::new(Arc::new(outside), scan));
         self
@@ -182,7 +184,7 @@ impl Builder {
         }
         let clock = clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let owner = store.clone().join(settings.lease).await?;
-        let shared = Arc::new(Shared::new(clock));
+        let shared = Arc::new(Shared::new(clock, owner));
         shared.events.begins(wheel.name(), owner.epoch);
         let (runner, commands) = mpsc::unbounded_channel();
         let (saves, to_save) = mpsc::unbounded_channel();
@@ -201,7 +203,7 @@ impl Builder {
         );
         tokio::spawn(task.run());
         let (unique, runtime) = (AtomicU64::new(0), Handle::current());
-        Ok(Durable(Arc::new(Inner { wheel, shared, store, owner, saves, runner, unique, runtime })))
+        Ok(Durable(Arc::new(Inner { wheel, shared, store, saves, runner, unique, runtime })))
     }
 }
 

@@ -53,7 +53,7 @@ fn is_paused() -> bool {
     Instant::now() == before
 }
 
-/// A clock that goes on as tokio's does, paused or not, and is set by calls.
+/// A clock for tests. It goes on as tokio's clock does, paused or not, and a test can [set](Self::set) it.
 pub struct SetClock(Mutex<(Timestamp, Instant)>);
 
 impl SetClock {
@@ -63,7 +63,7 @@ impl SetClock {
         Self(Mutex::new((now, Instant::now())))
     }
 
-    /// Sets it, as an administrator or a time server does.
+    /// Makes it show this time now, as when an administrator or a time server sets the clock of a machine.
     pub fn set(&self, now: Timestamp) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (now, Instant::now());
     }

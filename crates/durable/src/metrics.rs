@@ -30,6 +30,8 @@
 //! | `timingwheel_durable_armed` | gauge | `armed` |
 //! | `timingwheel_durable_begun` | gauge | `begun` |
 //! | `timingwheel_durable_ahead_seconds` | gauge, seconds | `ahead` |
+//! | `timingwheel_durable_lease_margin_seconds` | gauge, seconds | `lease_margin` |
+//! | `timingwheel_durable_clock_offset_seconds` | gauge, seconds | `clock_offset` |
 //! | `timingwheel_durable_saved_total` | counter | `saved` |
 //! | `timingwheel_durable_save_batches_total` | counter | `save_batches` |
 //! | `timingwheel_durable_loads_total` | counter | `loads` |
@@ -45,6 +47,10 @@
 //! | `timingwheel_durable_fenced_total` | counter | `fenced` |
 //! | `timingwheel_durable_store_errors_total` | counter | `store_errors` |
 //! | `timingwheel_durable_clock_set_total` | counter | `clock_set` |
+//! | `timingwheel_durable_takeovers_total` | counter | `takeovers` |
+//! | `timingwheel_durable_renewals_total` | counter | `renewals` |
+//! | `timingwheel_durable_rejoined_total` | counter | `rejoined` |
+//! | `timingwheel_durable_empty_scans_total` | counter | `empty_scans` |
 //! | `timingwheel_durable_lateness_seconds` | histogram, seconds | `lateness` |
 //!
 //! How many timers are stored is the store's to say, and takes a call of it: [`Durable::count`].
@@ -60,60 +66,84 @@ use timingwheel::monitor::Histogram;
 use crate::durable::Durable;
 use crate::stats::Stats;
 
-/// The counters: name, what it counts, and where that stands.
+/// Its name, without what all names have in common; what it counts; and where that stands.
 type Counter = (&'static str, &'static str, fn(&Stats) -> u64);
+/// The same, with a unit.
+type Gauge = (&'static str, Unit, &'static str, fn(&Stats) -> f64);
 
-const COUNTERS: [Counter; 15] = [
-    ("timingwheel_durable_saved_total", "Timers that were saved.", |stats| stats.saved),
-    ("timingwheel_durable_save_batches_total", "Saves that went to the store together.", |stats| {
-        stats.save_batches
+/// Each name begins so.
+const PREFIX: &str = "timingwheel_durable";
+
+const LATENESS: &str = "timingwheel_durable_lateness_seconds";
+
+const GAUGES: [Gauge; 6] = [
+    ("up", Unit::Count, "1, or 0 if durable timers were stopped or followed.", |stats| {
+        f64::from(!stats.stopped && !stats.lost)
     }),
-    ("timingwheel_durable_loads_total", "Times that the store was asked for what is near.", |stats| {
-        stats.loads
+    ("armed", Unit::Count, "Timers in memory that have not begun.", |stats| stats.armed as f64),
+    ("begun", Unit::Count, "Timers that have begun and not ended.", |stats| stats.begun as f64),
+    ("ahead_seconds", Unit::Seconds, "How far ahead of their time timers are begun.", |stats| {
+        stats.ahead.as_secs_f64()
     }),
-    ("timingwheel_durable_loaded_total", "Timers that were loaded.", |stats| stats.loaded),
-    ("timingwheel_durable_attempts_total", "Attempts whose handler was called.", |stats| stats.attempts),
-    ("timingwheel_durable_done_total", "Timers that are done.", |stats| stats.done),
-    ("timingwheel_durable_retried_total", "Attempts that are made again.", |stats| stats.retried),
-    ("timingwheel_durable_snoozed_total", "Timers that were put off by their handlers.", |stats| {
-        stats.snoozed
-    }),
-    ("timingwheel_durable_buried_total", "Timers that were put aside.", |stats| stats.buried),
-    ("timingwheel_durable_skipped_total", "Occurrences that were missed and left out.", |stats| {
-        stats.skipped
-    }),
-    ("timingwheel_durable_taken_back_total", "Timers that were taken back after their begin.", |stats| {
-        stats.taken_back
-    }),
-    ("timingwheel_durable_panicked_total", "Handlers that panicked.", |stats| stats.panicked),
-    ("timingwheel_durable_fenced_total", "Results that were refused.", |stats| stats.fenced),
-    ("timingwheel_durable_store_errors_total", "Calls of the store that failed.", |stats| stats.store_errors),
-    ("timingwheel_durable_clock_set_total", "Times that a clock was found to have been set.", |stats| {
-        stats.clock_set
+    (
+        "lease_margin_seconds",
+        Unit::Seconds,
+        "How much was left, at the last renewal, of the time in which timers may begin.",
+        |stats| stats.lease_margin.as_secs_f64(),
+    ),
+    (
+        "clock_offset_seconds",
+        Unit::Seconds,
+        "How far the clock by which timers are due is ahead of the instance's own.",
+        |stats| stats.clock_offset.as_secs_f64(),
+    ),
+];
+
+const COUNTERS: [Counter; 19] = [
+    ("saved", "Timers that were saved.", |stats| stats.saved),
+    ("save_batches", "Saves that went to the store together.", |stats| stats.save_batches),
+    ("loads", "Times that the store was asked for what is near.", |stats| stats.loads),
+    ("loaded", "Timers that were loaded.", |stats| stats.loaded),
+    ("attempts", "Attempts whose handler was called.", |stats| stats.attempts),
+    ("done", "Timers that are done.", |stats| stats.done),
+    ("retried", "Attempts that are made again.", |stats| stats.retried),
+    ("snoozed", "Timers that were put off by their handlers.", |stats| stats.snoozed),
+    ("buried", "Timers that were put aside.", |stats| stats.buried),
+    ("skipped", "Occurrences that were missed and left out.", |stats| stats.skipped),
+    ("taken_back", "Timers that were taken back after their begin.", |stats| stats.taken_back),
+    ("panicked", "Handlers that panicked.", |stats| stats.panicked),
+    ("fenced", "Results that were refused.", |stats| stats.fenced),
+    ("store_errors", "Saves, and calls of the runner, that the store failed.", |stats| stats.store_errors),
+    ("clock_set", "Times that a clock was found to have been set.", |stats| stats.clock_set),
+    ("takeovers", "Parts of the timers that were taken over from silent instances.", |stats| stats.takeovers),
+    ("renewals", "Times that the lease was renewed.", |stats| stats.renewals),
+    ("rejoined", "Times that the lease was lost, and the instance joined again.", |stats| stats.rejoined),
+    ("empty_scans", "Looks for what other instances have stored that found nothing.", |stats| {
+        stats.empty_scans
     }),
 ];
+
+fn gauge_name(name: &str) -> String {
+    format!("{PREFIX}_{name}")
+}
+
+fn counter_name(name: &str) -> String {
+    format!("{PREFIX}_{name}_total")
+}
 
 /// Tells the recorder what the metrics mean, once, after it has been installed.
 ///
 /// # Panics
 /// Never, if the recorder does not.
 pub fn describe() {
-    describe_gauge!("timingwheel_durable_up", "1, or 0 if durable timers were stopped or followed.");
-    describe_gauge!("timingwheel_durable_armed", Unit::Count, "Timers in memory that have not begun.");
-    describe_gauge!("timingwheel_durable_begun", Unit::Count, "Timers that have begun and not ended.");
-    describe_gauge!(
-        "timingwheel_durable_ahead_seconds",
-        Unit::Seconds,
-        "How far ahead of their time timers are begun."
-    );
-    for (name, text, _) in COUNTERS {
-        describe_counter!(name, Unit::Count, text);
+    for (name, unit, text, _) in GAUGES {
+        describe_gauge!(gauge_name(name), unit, text);
     }
-    describe_histogram!(
-        "timingwheel_durable_lateness_seconds",
-        Unit::Seconds,
-        "How late a handler was called, by the clock on the wall."
-    );
+    for (name, text, _) in COUNTERS {
+        describe_counter!(counter_name(name), Unit::Count, text);
+    }
+    let text = "How late a handler was called, by the clock on the wall.";
+    describe_histogram!(LATENESS, Unit::Seconds, text);
 }
 
 /// What hands the statistics of a [`Durable`] to the recorder. It remembers how much of the histogram it has told.
@@ -144,19 +174,52 @@ impl DurableMetrics {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let stats = self.durable.stats();
         let label = || [("wheel", self.durable.0.wheel.name().to_owned())];
-        let is_up = !stats.stopped && !stats.lost;
-        gauge!("timingwheel_durable_up", &label()).set(if is_up { 1.0 } else { 0.0 });
-        gauge!("timingwheel_durable_armed", &label()).set(stats.armed as f64);
-        gauge!("timingwheel_durable_begun", &label()).set(stats.begun as f64);
-        gauge!("timingwheel_durable_ahead_seconds", &label()).set(stats.ahead);
-        for (name, _, count) in COUNTERS {
-            counter!(name, &label()).absolute(count(&stats));
+        for (name, _, _, value) in GAUGES {
+            gauge!(gauge_name(name), &label()).set(value(&stats));
         }
-        let metric = histogram!("timingwheel_durable_lateness_seconds", &label());
+        for (name, _, count) in COUNTERS {
+            counter!(counter_name(name), &label()).absolute(count(&stats));
+        }
+        let metric = histogram!(LATENESS, &label());
         for (durations, count) in stats.lateness.since(&told).buckets() {
             // More than 32 bits hold do not come between two calls.
             metric.record_many(durations.end().as_secs_f64(), usize::try_from(count).unwrap_or(usize::MAX));
         }
         *told = stats.lateness;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    #[test]
+    fn what_an_instance_tells_of_its_lease_is_of_its_own_statistics() {
+        let stats = Stats {
+            takeovers: 1,
+            renewals: 2,
+            rejoined: 3,
+            empty_scans: 4,
+            lease_margin: Duration::from_millis(5_500),
+            clock_offset: SignedDuration::from_millis(-6_500),
+            ..Stats::default()
+        };
+        let counters = COUNTERS.map(|(name, _, count)| (counter_name(name), count(&stats) as f64));
+        let gauges = GAUGES.map(|(name, _, _, value)| (gauge_name(name), value(&stats)));
+        let told: Vec<_> = counters.into_iter().chain(gauges).filter(|(_, value)| *value != 0.0).collect();
+        let expected = [
+            ("takeovers_total", 1.0),
+            ("renewals_total", 2.0),
+            ("rejoined_total", 3.0),
+            ("empty_scans_total", 4.0),
+            ("up", 1.0),
+            ("lease_margin_seconds", 5.5),
+            ("clock_offset_seconds", -6.5),
+        ];
+        assert_eq!(told, expected.map(|(name, value)| (format!("timingwheel_durable_{name}"), value)));
     }
 }

@@ -67,6 +67,8 @@ pub(crate) struct Far {
     scan_ms: i64,
     /// When the store was asked last, and up to when, on the wall.
     scanned: (i64, i64),
+    /// The last time at which something is due that others have stored, as they have told. It was never handed over.
+    hinted: i64,
     /// What is to be handed over next.
     far: Vec<Near>,
 }
@@ -74,7 +76,7 @@ pub(crate) struct Far {
 impl Far {
     pub(crate) fn new(outside: Arc<dyn Outside>, scan: Duration) -> Self {
         let scan_ms = i64::try_from(scan.as_millis()).unwrap_or(i64::MAX);
-        Self { outside, scan_ms, scanned: (i64::MIN, i64::MIN), far: Vec::new() }
+        Self { outside, scan_ms, scanned: (i64::MIN, i64::MIN), hinted: i64::MIN, far: Vec::new() }
     }
 
     pub(crate) fn begins(&self, call_back: CallBack) {
@@ -85,11 +87,16 @@ impl Far {
     pub(crate) fn next_scan(&self, usual: i64, due_ms: i64) -> i64 {
         let (at, until) = self.scanned;
         // What the last load left over was never handed over.
-        if due_ms <= until { usual } else { usual.max(at.saturating_add(self.scan_ms)) }
+        if due_ms <= until.max(self.hinted) { usual } else { usual.max(at.saturating_add(self.scan_ms)) }
     }
 
     pub(crate) fn scanned(&mut self, at: i64, until: i64) {
         self.scanned = (at, until);
+    }
+
+    /// Others have stored what is due up to then.
+    pub(crate) fn hinted(&mut self, until: i64) {
+        self.hinted = self.hinted.max(until);
     }
 
     /// A clock was set: nobody knows when the last scan was.

@@ -47,6 +47,8 @@
 //! - `tests/proof/unheard.rs`: `a_cancel_after_a_begin_whose_answer_was_lost_removes_the_timer`,
 //!   `a_cancel_is_not_answered_removed_where_another_owner_has_followed_meanwhile`,
 //!   `a_move_whose_timer_was_taken_back_moves_it_although_the_answer_was_lost`
+//! - `tests/proof/shared.rs`:
+//!   `a_cancel_whose_result_was_on_its_way_when_the_lease_was_lost_is_not_answered_removed_where_it_runs`
 //! - `tests/runner/moves.rs`: `a_cancel_wins_until_the_handler_is_called`,
 //!   `nothing_follows_what_was_cancelled_while_it_ran`
 //!
@@ -60,6 +62,7 @@
 //! - `tests/runner/owners.rs`: `a_handler_whose_timer_is_lost_is_told_and_its_result_is_refused`,
 //!   `what_a_process_dies_of_again_and_again_is_buried`
 //! - `tests/runner/handlers.rs`: `an_attempt_that_fails_is_made_again_and_buried_when_there_are_no_more`
+//! - `tests/proof/unheard.rs`: `a_begin_whose_answer_was_lost_is_no_attempt`
 //!
 //! # So it is with many instances
 //!
@@ -76,6 +79,10 @@
 //!   `a_timer_that_another_program_saves_for_a_moment_from_now_is_hinted_at`,
 //!   `without_hints_a_look_finds_what_another_program_saves`,
 //!   `an_instance_that_has_lost_its_lease_joins_again_and_its_handlers_are_told`
+//! - `tests/proof/shared.rs`: `what_an_instance_saves_after_it_has_joined_again_is_armed_at_once`,
+//!   `with_a_scheduler_outside_hints_are_heard_as_without_one`,
+//!   `an_instance_that_has_the_store_alone_and_is_followed_while_it_runs_is_lost_for_good`,
+//!   `an_instance_whose_wheel_has_ended_renews_until_its_handlers_have_ended_and_hands_over`
 //!
 //! # What is done in a transaction with the end of its timer is done exactly once
 //!
@@ -121,6 +128,7 @@
 //!   `a_stop_under_load_leaves_nothing_begun_and_loses_nothing`, `without_a_handle_what_runs_ends_and_nothing_more_begins`, `the_end_of_the_wheel_is_a_stop`
 //! - `tests/proof/failures.rs`: `a_stop_comes_to_an_end_also_where_the_store_fails`
 //! - `tests/proof/unheard.rs`: `a_stop_comes_to_an_end_also_where_the_store_hangs`
+//! - `tests/proof/shared.rs`: `an_instance_that_is_stopped_while_it_joins_again_leaves_its_share`
 //! - `tests/redb_file.rs`: `after_stop_the_file_is_free_at_once`
 //!
 //! # Unknown kinds are left alone, and what cannot be read is kept

@@ -1,6 +1,6 @@
 //! What the handle and the runner share.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
@@ -9,9 +9,12 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::events::Events;
 use crate::stats::Stats;
+use crate::store::Owner;
 
 pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
+    /// The number of the owner that this instance is now.
+    epoch: AtomicU64,
     /// By how many microseconds the store's clock is ahead of that, if timers are due by the store's.
     offset_us: AtomicI64,
     pub(crate) events: Events,
@@ -34,9 +37,10 @@ impl Drop for Cancelling<'_> {
 }
 
 impl Shared {
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>, owner: Owner) -> Self {
         Self {
             clock,
+            epoch: AtomicU64::new(owner.epoch),
             offset_us: AtomicI64::new(0),
             events: Events::new(),
             stats: Mutex::default(),
@@ -44,6 +48,15 @@ impl Shared {
             is_lost: AtomicBool::new(false),
             cancels: AtomicUsize::new(0),
         }
+    }
+
+    pub(crate) fn owner(&self) -> Owner {
+        Owner { epoch: self.epoch.load(Ordering::Acquire) }
+    }
+
+    /// It has joined again.
+    pub(crate) fn set_owner(&self, owner: Owner) {
+        self.epoch.store(owner.epoch, Ordering::Release);
     }
 
     /// The time by which timers are due.

@@ -41,7 +41,9 @@ pub struct Stats {
     pub panicked: u64,
     /// Results that were refused, because another owner had followed.
     pub fenced: u64,
-    /// Calls of the store that failed, and were made again.
+    /// Calls of the store that failed: saves, and what the runner asks for by itself, such as loads, begins and renewals.
+    ///
+    /// Cancels, moves and lists are not counted. Their callers have the errors.
     pub store_errors: u64,
     /// Times that a clock was found to have been set.
     pub clock_set: u64,

@@ -44,6 +44,8 @@ async fn metrics_are_the_statistics() {
         ("armed", 1.0),
         ("begun", 0.0),
         ("ahead_seconds", 0.0),
+        ("lease_margin_seconds", 0.0),
+        ("clock_offset_seconds", 0.0),
         ("saved_total", 4.0),
         ("save_batches_total", 4.0),
         ("loads_total", stats.loads as f64),
@@ -59,6 +61,10 @@ async fn metrics_are_the_statistics() {
         ("fenced_total", 0.0),
         ("store_errors_total", 0.0),
         ("clock_set_total", 0.0),
+        ("takeovers_total", 0.0),
+        ("renewals_total", 0.0),
+        ("rejoined_total", 0.0),
+        ("empty_scans_total", 0.0),
     ];
     assert_eq!(values, expected.map(|(name, value)| (name.to_owned(), value)).into());
     assert_eq!(lateness.len(), 5);

@@ -5,12 +5,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use timingwheel_durable::{Kind, MemoryStore};
+use timingwheel::TimingWheel;
+use timingwheel_durable::{Durable, Kind, MemoryStore};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber, span};
 
+use crate::leased::Leased;
 use crate::work::{Tick, start, work};
 
+#[path = "proof/leased.rs"]
+mod leased;
 mod work;
 
 /// Collects events of this crate as lines, and panics at each of one level if it has to.
@@ -95,4 +99,23 @@ async fn events_tell_what_happens_and_a_subscriber_that_panics_changes_nothing()
         // Before the next subscriber hears of its end.
         durable.stop(Duration::from_secs(1)).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_loses_its_lease_and_joins_again_says_so_and_speaks_of_no_other_owner() {
+    let lines = Lines::default();
+    let _installed = tracing::subscriber::set_default(lines.clone());
+    let store = Leased::new();
+    let durable = Durable::builder(&TimingWheel::new(), store.clone()).start().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    store.take_away().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    durable.stop(Duration::from_secs(1)).await;
+    let seen = lines.lines.lock().unwrap().clone();
+    let warned: Vec<_> = seen.iter().filter(|line| line.starts_with("WARN")).collect();
+    let expected = [
+        "WARN the lease is over, and other instances have the timers; epoch=1",
+        "WARN the instance joined again; before=1 epoch=3",
+    ];
+    assert_eq!(warned, expected);
 }

@@ -21,7 +21,7 @@ use crate::save::Saving;
 use crate::saver::{Save, ToSave};
 use crate::shared::Shared;
 use crate::stats::Stats;
-use crate::store::{Counts, ErasedStore, Owner, Page, Store, Stored};
+use crate::store::{Counts, ErasedStore, Page, Store, Stored};
 
 /// Timers that outlive the process: saved in a store, handed to handlers when they are due.
 ///
@@ -77,7 +77,6 @@ pub(crate) struct Inner {
     pub(crate) wheel: TimingWheel,
     pub(crate) shared: Arc<Shared>,
     pub(crate) store: Arc<dyn ErasedStore>,
-    pub(crate) owner: Owner,
     pub(crate) saves: mpsc::UnboundedSender<ToSave>,
     pub(crate) runner: mpsc::UnboundedSender<Command>,
     pub(crate) unique: AtomicU64,
@@ -215,13 +214,16 @@ impl Durable {
     /// A number that no other timer of the store has: epochs are used once.
     pub(crate) fn unique(&self, due: Timestamp, kind: &str) -> u64 {
         let count = self.0.unique.fetch_add(1, Ordering::Relaxed);
-        self.0.store.number(self.0.owner, count, due, kind)
+        self.0.store.number(self.0.shared.owner(), count, due, kind)
     }
 }
 
 impl fmt::Debug for Durable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { wheel, owner, .. } = &*self.0;
-        f.debug_struct("Durable").field("wheel", wheel).field("epoch", &owner.epoch).finish_non_exhaustive()
+        let Inner { wheel, shared, .. } = &*self.0;
+        f.debug_struct("Durable")
+            .field("wheel", wheel)
+            .field("epoch", &shared.owner().epoch)
+            .finish_non_exhaustive()
     }
 }

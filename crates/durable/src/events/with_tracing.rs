@@ -65,6 +65,15 @@ impl Events {
         contained(|| warn!(target: TARGET, epoch, "another owner has the store of timers now"));
     }
 
+    /// Others have the timers of this instance, and it is none any more.
+    pub(crate) fn lease_lost(&self, epoch: u64) {
+        contained(|| warn!(target: TARGET, epoch, "the lease is over, and other instances have the timers"));
+    }
+
+    pub(crate) fn joined_again(&self, before: u64, epoch: u64) {
+        contained(|| warn!(target: TARGET, before, epoch, "the instance joined again"));
+    }
+
     pub(crate) fn stopped(&self, stopped: &Stopped) {
         let Stopped { finished, given_back, aborted, left_running, unsettled } = *stopped;
         contained(|| {

@@ -24,5 +24,9 @@ impl Events {
 
     pub(crate) fn lost(&self, _epoch: u64) {}
 
+    pub(crate) fn lease_lost(&self, _epoch: u64) {}
+
+    pub(crate) fn joined_again(&self, _before: u64, _epoch: u64) {}
+
     pub(crate) fn stopped(&self, _stopped: &Stopped) {}
 }

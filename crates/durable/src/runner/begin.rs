@@ -28,7 +28,7 @@ impl Runner {
         {
             // One of which the end is on its way, and that was moved meanwhile; or a notice that came late.
             if self.live.contains_key(&near.id()) {
-                self.blocked.entry(near.id()).or_default().push(near);
+                self.blocked.insert(near);
                 continue;
             }
             self.live.insert(near.id(), Live::Beginning(Vec::new()));
@@ -77,7 +77,7 @@ impl Runner {
 
     /// A timer is live no more: what stood behind it goes on.
     pub(super) fn unblock(&mut self, id: TimerId) {
-        for near in self.blocked.remove(&id).unwrap_or_default() {
+        for near in self.blocked.take(id) {
             if self.may_begin() {
                 self.arm(near);
             }

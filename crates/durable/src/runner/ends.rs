@@ -126,15 +126,18 @@ impl Runner {
             self.ends.drain(..BATCH).collect()
         };
         let settling = self.store.clone().settle(self.owner, batch.clone());
-        self.settling = Some((batch, settling));
+        self.settling = Some((batch, self.owner, settling));
     }
 
     pub(super) fn settled(&mut self, answer: Result<Vec<Settled>, Error>) {
-        let Some((batch, _)) = self.settling.take() else { return };
+        let Some((batch, owner, _)) = self.settling.take() else { return };
         match answer {
             Err(error) => {
                 self.failed(&error);
-                self.unsure.extend(batch.iter().map(|ended| ended.timer.id()));
+                // A load tells an owner whether its call was heard, and nothing of the owner that it was before.
+                if owner == self.owner && !self.joins() {
+                    self.unsure.extend(batch.iter().map(|ended| ended.timer.id()));
+                }
                 self.ends.extend(batch);
             }
             Ok(answers) => {
@@ -211,10 +214,11 @@ impl Runner {
             return;
         };
         let was_taken = took.is_some();
-        // Something was to follow, and a cancel has come before that. Whose it is has not heard of it.
+        // Something was to follow, and nothing does: a cancel came first. Its caller was told that the timer has begun, and
+        // has yet to hear that the timer is gone.
         let mut is_cancelled = next.is_none() && follows(ended).is_some();
         if let Some(take) = took {
-            // So has a move, that has moved nothing then.
+            // A move that came after the cancel has moved nothing.
             let is_moved = !is_cancelled && is_told;
             let is_done = is_moved || matches!(take.end, End::Cancelled);
             take.tell(if is_done { TookBack::Yes } else { TookBack::AskAgain });

@@ -1,11 +1,14 @@
 //! The one task that owns what is near: it loads, arms, begins, starts handlers and settles.
 
 mod begin;
+mod blocked;
 mod command;
 mod ends;
 mod live;
 mod load;
 mod poll;
+mod rejoin;
+mod scan;
 mod share;
 mod start;
 mod stop;
@@ -28,6 +31,7 @@ use crate::outside::{CallBack, Far};
 use crate::shared::Shared;
 use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Settled};
 use crate::window::Window;
+use blocked::Blocked;
 pub(crate) use command::{Command, Outcome, TakeBack, TookBack};
 use live::Live;
 use load::Looking;
@@ -70,7 +74,7 @@ pub(crate) struct Runner {
     /// What has begun, and what is about to.
     live: HashMap<TimerId, Live>,
     /// What may have to begin when one of these has ended.
-    blocked: HashMap<TimerId, Vec<Near>>,
+    blocked: Blocked,
     /// Of what is live, those that wait out the last moment before their time.
     waits: DelayQueue<TimerId>,
     /// Ends that are to be settled.
@@ -87,7 +91,8 @@ pub(crate) struct Runner {
     cancelled: HashSet<TimerId>,
     loading: Option<(Looking, Answered<Loaded>)>,
     beginning: Option<(Vec<Near>, tokio::time::Instant, Answered<Vec<Begun>>)>,
-    settling: Option<(Vec<Ended>, Answered<Vec<Settled>>)>,
+    /// With the owner that has told it.
+    settling: Option<(Vec<Ended>, Owner, Answered<Vec<Settled>>)>,
     times: Times,
     /// Of a store that several instances share.
     share: Option<Share>,
@@ -137,7 +142,7 @@ impl Runner {
             ready: BTreeSet::new(),
             again: Vec::new(),
             live: HashMap::new(),
-            blocked: HashMap::new(),
+            blocked: Blocked::default(),
             waits: wheel.delay_queue(),
             ends: Vec::new(),
             unsure: HashSet::new(),

@@ -61,7 +61,7 @@ impl Runner {
             self.begun(answer);
             has_happened = true;
         }
-        if let Some((_, settling)) = &mut self.settling
+        if let Some((_, _, settling)) = &mut self.settling
             && let Poll::Ready(answer) = settling.as_mut().poll(cx)
         {
             self.settled(answer);

@@ -10,7 +10,7 @@ use super::Runner;
 use super::live::Live;
 
 /// How long aborted handlers, and a store that is slow, are waited for after the limit; and then, how long the store may
-/// take to be left.
+/// take to end a join that is under way, and to be left.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
 /// What became of timers that were near when [`Durable::stop`](crate::Durable::stop) was called.
@@ -126,6 +126,7 @@ impl Runner {
                 Live::Beginning(_) | Live::Waiting { .. } => {}
             }
         }
+        self.finish_joining().await;
         // A store that fails or hangs now is found by the next owner as it is after a crash.
         let leaving = self.store.clone().leave(self.owner);
         if let Ok(Err(error)) = tokio::time::timeout(GRACE, leaving).await {

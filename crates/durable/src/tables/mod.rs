@@ -15,7 +15,7 @@ pub(crate) use saving::save;
 use crate::id::{Place, TimerId, millis};
 use crate::store::{Begun, Move, Near, Owner, Removal, State, Stored, Taken, ToBegin, Which};
 
-/// Who began a timer, and for the how manieth time.
+/// An attempt: the epoch of the owner that began it, and its number among the attempts of its timer. The first is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attempt {
     pub(crate) epoch: u64,
@@ -102,9 +102,10 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: &ToBegin) -> R
         };
         let first = Attempt { epoch: owner.epoch, number: row.attempts.saturating_add(1) };
         let mut attempt = first;
-        // An earlier owner's attempt counts, although it never ended.
         if let Some(before) = tables.set_attempt(at, Some(first))? {
-            attempt.number = before.number.saturating_add(1);
+            // An earlier owner's attempt counts, although it never ended. This owner's has not: its answer was lost.
+            let is_its_own = before.epoch == owner.epoch;
+            attempt.number = before.number.saturating_add(u32::from(!is_its_own));
             tables.set_attempt(at, Some(attempt))?;
         }
         answers.push(Begun::Yours(Box::new(stored(at, row, Some(attempt)))));

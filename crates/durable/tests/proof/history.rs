@@ -89,6 +89,13 @@ fn check_of(text: &str, is_shared: bool) -> Result<Found, Vec<String>> {
                 timer.moving = None;
                 found.moved += 1;
             }
+            // Whoever tells so has waited for the answers before, and a handler tells of its end before the store hears of it.
+            "unmoved" => {
+                if timer.is_saved && !timer.has_ended && !timer.is_removed {
+                    wrong.push(format!("not found where it stood: {line}"));
+                }
+                timer.moving = None;
+            }
             "call" => {
                 let (attempt, epoch) = (number(2), number(3));
                 let (due, now) = (number(4), number(5));
@@ -165,6 +172,11 @@ fn the_checker_sees_each_kind_of_fault() {
         ("lost", "ask a 100\nsaved a\ncall a 1 1 100 105\n"),
         ("before its time", "ask a 100\nsaved a\ncall a 1 1 100 99\nend a\n"),
         ("before its time", "ask a 100\nsaved a\nmoved a 200\ncall a 1 1 100 105\nend a\n"),
+        ("not found", "ask a 100\nsaved a\nmoving a 90\nunmoved a\ncall a 1 1 100 105\nend a\n"),
+        (
+            "before its time",
+            "ask a 100\nsaved a\nremoved a\nmoving a 90\nunmoved a\ncall a 1 1 90 105\nend a\n",
+        ),
         ("after it was removed", "ask a 100\nsaved a\nremoved a\ncall a 1 1 100 105\nend a\n"),
         ("twice", "ask a 100\nsaved a\ncall a 1 1 100 105\nend a\ncall a 2 1 100 106\n"),
         ("twice", "ask a 100\nsaved a\ncall a 1 1 100 105\nend a\ncall a 1 2 100 106\n"),

@@ -6,8 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use timingwheel_durable::TimerId;
 use timingwheel_durable::store::{
-    Ask, Begun, Counts, Ended, Loaded, Move, NewTimer, Owner, Page, Removal, Saved, Settled, Store, Stored,
-    Taken, ToBegin, Which,
+    Ask, Begun, Counts, Ended, Hint, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed, Saved,
+    Settled, Store, Stored, Taken, ToBegin, Which,
 };
 
 /// Where a call stands.
@@ -59,6 +59,22 @@ macro_rules! hooked {
                 true
             }
 
+            fn is_shared(&self) -> bool {
+                self.store.is_shared()
+            }
+
+            fn hint(&self, owner: Owner) -> impl Future<Output = Hint> + Send {
+                self.store.hint(owner)
+            }
+
+            fn is_mine(&self, owner: Owner, timer: Near) -> bool {
+                self.store.is_mine(owner, timer)
+            }
+
+            fn number(&self, owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64 {
+                self.store.number(owner, count, due, kind)
+            }
+
             $(
                 async fn $call(&self, $($name: $type),*) -> Result<$answer, Self::Error> {
                     let injected = |Injected| HookedError::Injected;
@@ -75,6 +91,7 @@ macro_rules! hooked {
 hooked! {
     join(lease: Duration) -> Owner;
     leave(owner: Owner) -> u64;
+    renew(owner: Owner) -> Renewed;
     save(timers: Vec<NewTimer>) -> Vec<Saved>;
     load(owner: Owner, ask: Ask) -> Loaded;
     begin(owner: Owner, ask: ToBegin) -> Vec<Begun>;

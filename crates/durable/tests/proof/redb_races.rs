@@ -60,7 +60,7 @@ async fn race(durable: Durable, history: History, number: u64) {
             match durable.reschedule(number.to_string(), to).await.expect("an answer") {
                 Moved::Moved(_) => history.tell(&format!("moved {number} {}", due_millis(to))),
                 Moved::Running(_) => history.tell(&format!("running {number}")),
-                Moved::NotFound => {}
+                Moved::NotFound => history.tell(&format!("unmoved {number}")),
             }
         }
     }

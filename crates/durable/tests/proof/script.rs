@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use timingwheel::TimingWheel;
+use timingwheel_durable::store::Store;
 use timingwheel_durable::{Answer, Backoff, Builder, Durable, Kind, MemoryStore, Run, SetClock};
 
 use crate::hooked::{Hook, Hooked, Injected, Step};
@@ -25,6 +26,8 @@ pub(crate) enum What {
     Fail,
     /// For so many milliseconds.
     Wait(u64),
+    /// After so many milliseconds.
+    FailAfter(u64),
     Hang,
 }
 
@@ -58,14 +61,18 @@ impl Hook for Script {
                 tokio::time::sleep(Duration::from_millis(millis)).await;
                 Ok(())
             }
+            Some(What::FailAfter(millis)) => {
+                tokio::time::sleep(Duration::from_millis(millis)).await;
+                Err(Injected)
+            }
             Some(What::Hang) => pending().await,
         }
     }
 }
 
-pub(crate) struct Rig {
+pub(crate) struct Rig<S = MemoryStore> {
     pub(crate) wheel: TimingWheel,
-    memory: MemoryStore,
+    pub(crate) store: S,
     pub(crate) clock: Arc<SetClock>,
     pub(crate) script: Script,
     calls: Arc<AtomicU64>,
@@ -77,9 +84,15 @@ pub(crate) fn secs(seconds: u64) -> Duration {
 
 impl Rig {
     pub(crate) fn new() -> Self {
+        Self::on(MemoryStore::new())
+    }
+}
+
+impl<S: Store + Clone> Rig<S> {
+    pub(crate) fn on(store: S) -> Self {
         Self {
             wheel: TimingWheel::new(),
-            memory: MemoryStore::new(),
+            store,
             clock: Arc::new(SetClock::starting_at(Timestamp::UNIX_EPOCH)),
             script: Script::default(),
             calls: Arc::default(),
@@ -88,7 +101,7 @@ impl Rig {
 
     pub(crate) fn builder(&self) -> Builder {
         let calls = self.calls.clone();
-        let store = Hooked { store: self.memory.clone(), hook: self.script.clone() };
+        let store = Hooked { store: self.store.clone(), hook: self.script.clone() };
         Durable::builder(&self.wheel, store)
             .clock(self.clock.clone())
             .on(move |Tick(takes), _: Run| {

@@ -1,0 +1,44 @@
+//! What stands behind timers that are live.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::id::TimerId;
+use crate::store::Near;
+
+/// Notices of timers that have begun already. They may have to begin when these have ended, as a timer may that was moved
+/// meanwhile.
+#[derive(Debug, Default)]
+pub(super) struct Blocked(HashMap<TimerId, BTreeSet<Near>>);
+
+impl Blocked {
+    /// Each notice once: one comes with each save under the key of a timer that runs.
+    pub(super) fn insert(&mut self, near: Near) {
+        self.0.entry(near.id()).or_default().insert(near);
+    }
+
+    /// The timer of this name has ended.
+    pub(super) fn take(&mut self, id: TimerId) -> BTreeSet<Near> {
+        self.0.remove(&id).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::timestamp;
+
+    #[test]
+    fn what_stands_behind_a_timer_stands_there_once_however_often_it_comes() {
+        let id = TimerId::new(timestamp(1), 7);
+        let (first, moved) = (Near::from(id), Near::new(id, timestamp(5)));
+        let mut blocked = Blocked::default();
+        for _ in 0..1_000 {
+            blocked.insert(first);
+            blocked.insert(moved);
+        }
+        assert_eq!(blocked.0[&id].len(), 2);
+        assert_eq!(blocked.take(TimerId::new(timestamp(1), 8)), BTreeSet::new());
+        assert_eq!(blocked.take(id), BTreeSet::from([first, moved]));
+        assert!(blocked.0.is_empty());
+    }
+}

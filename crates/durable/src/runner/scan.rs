@@ -1,0 +1,95 @@
+//! Looking within the window for what other instances have stored.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::Runner;
+use super::share::Scan;
+use crate::id::{Place, timestamp};
+use crate::store::{Ask, Hint};
+
+/// How long after its time a timer may come that others save, until it is looked for from the beginning.
+const GRACE_MS: i64 = 60_000;
+
+/// How often that is at the most.
+const FROM_FIRST: Duration = Duration::from_secs(60);
+
+impl Runner {
+    pub(super) fn hinted(&mut self, hint: Hint) {
+        let Some(share) = &mut self.share else { return };
+        match hint {
+            Hint::Shares => share.renew_at = Instant::now(),
+            Hint::Saved(from, to) => {
+                let from = from.as_millisecond().saturating_sub(1);
+                let after = Place { due_ms: from, unique: u64::MAX };
+                share.look_for(Scan { after, until_ms: Some(to.as_millisecond()) });
+                if let Some(outside) = &mut self.outside {
+                    outside.hinted(to.as_millisecond());
+                }
+            }
+        }
+    }
+
+    /// Once for each renewal: from the beginning now and then, and mostly from what may be new.
+    pub(super) fn look_for_what_others_saved(&mut self, first_due: Option<Timestamp>) {
+        let is_idle = self.near() == 0 && self.live.is_empty();
+        let next = self.window.next_due();
+        let is_known = first_due.is_none_or(|due| next.is_some_and(|next| next <= due.as_millisecond()));
+        if is_idle && (is_known || self.window.is_loading()) {
+            return;
+        }
+        let oldest = self.keys.keys().chain(self.ready.first()).map(|near| near.due_ms).min();
+        let mark = self.times.wall().as_millisecond().saturating_sub(GRACE_MS);
+        let mark = oldest.map_or(mark, |oldest| oldest.saturating_sub(1).min(mark));
+        let Some(share) = &mut self.share else { return };
+        let mut after = Place { due_ms: mark, unique: u64::MAX };
+        if is_idle || share.scanned_from_first.elapsed() >= FROM_FIRST {
+            share.scanned_from_first = Instant::now();
+            after = Place::FIRST;
+        }
+        share.look_for(Scan { after, until_ms: None });
+    }
+
+    /// What is to be asked for next, if something within the window is to be looked for.
+    pub(super) fn scan(&mut self, now_ms: i64) -> Option<Ask> {
+        if !self.may_begin() || !self.is_good() || self.near() > self.settings.window.saturating_mul(2) {
+            return None;
+        }
+        let end = self.window.end();
+        let share = self.share.as_mut()?;
+        let scan = share.scan.take()?;
+        if scan.after >= end {
+            // It is beyond the window: the next load finds it, at its time.
+            if let Some(until) = scan.until_ms {
+                self.window.expect(until.min(scan.after.due_ms.saturating_add(1)));
+            }
+            return None;
+        }
+        if let Some(until) = scan.until_ms.filter(|until| *until > end.due_ms) {
+            // The rest is beyond the window.
+            self.window.expect(end.due_ms.saturating_add(1).min(until));
+        }
+        let until_ms = scan.until_ms.unwrap_or(now_ms.max(end.due_ms)).min(end.due_ms.max(now_ms));
+        self.window.begin_scan();
+        share.is_scanning = true;
+        let (limit, kinds) = (self.settings.window, self.kinds.clone());
+        Some(Ask { after: scan.after, until: timestamp(until_ms), limit, kinds })
+    }
+
+    /// A load has ended, with this many timers, of which some were not known.
+    pub(super) fn scanned(&mut self, end: Place, until_ms: i64, new: usize) {
+        let Some(share) = &mut self.share else { return };
+        if !std::mem::take(&mut share.is_scanning) {
+            return;
+        }
+        if new == 0 {
+            self.shared.stats().empty_scans += 1;
+        }
+        // There was more than is asked for at a time.
+        if end < Place::last_of(timestamp(until_ms)) {
+            share.look_for(Scan { after: end, until_ms: Some(until_ms) });
+        }
+    }
+}
