@@ -60,6 +60,7 @@
 //! - `tests/runner/owners.rs`: `a_handler_whose_timer_is_lost_is_told_and_its_result_is_refused`,
 //!   `what_a_process_dies_of_again_and_again_is_buried`
 //! - `tests/runner/handlers.rs`: `an_attempt_that_fails_is_made_again_and_buried_when_there_are_no_more`
+//! - `tests/proof/unheard.rs`: `a_begin_whose_answer_was_lost_is_no_attempt`
 //!
 //! # So it is with many instances
 //!

@@ -85,6 +85,7 @@ macro_rules! conformance {
             a_cancel_wins_until_begin_and_never_after
             a_moved_timer_keeps_its_name_and_begins_at_its_new_place_only
             attempts_count_over_owners
+            a_begin_that_is_made_again_is_the_same_attempt
             results_of_an_owner_that_was_followed_are_refused
             what_an_owner_leaves_is_stored_again
             nothing_follows_what_was_cancelled_while_it_ran

@@ -154,7 +154,9 @@ impl Model {
             let Some(timer) = found.filter(|timer| ask.kinds.contains(&timer.kind)) else {
                 return Begun::Gone;
             };
-            timer.attempts += 1;
+            if !matches!(timer.state, State::Begun { epoch: by, .. } if by == epoch) {
+                timer.attempts += 1;
+            }
             timer.state = State::Begun { epoch, attempt: timer.attempts };
             Begun::Yours(Box::new(timer.clone()))
         };

@@ -85,7 +85,8 @@ pub trait Store: Send + Sync + 'static {
     /// Begins those that still stand where they stood when they were loaded, and are of some kinds: from here a cancel comes
     /// too late. Counts the attempt.
     ///
-    /// One that this owner has begun already is begun again, as the answer to the first may have been lost.
+    /// A begin by the owner that has already begun the same timer, and not ended it, answers again with the same attempt:
+    /// the first answer may have been lost.
     fn begin(
         &self,
         owner: Owner,

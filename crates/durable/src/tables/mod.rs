@@ -102,9 +102,10 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: &ToBegin) -> R
         };
         let first = Attempt { epoch: owner.epoch, number: row.attempts.saturating_add(1) };
         let mut attempt = first;
-        // An earlier owner's attempt counts, although it never ended.
         if let Some(before) = tables.set_attempt(at, Some(first))? {
-            attempt.number = before.number.saturating_add(1);
+            // An earlier owner's attempt counts, although it never ended. This owner's has not: its answer was lost.
+            let is_its_own = before.epoch == owner.epoch;
+            attempt.number = before.number.saturating_add(u32::from(!is_its_own));
             tables.set_attempt(at, Some(attempt))?;
         }
         answers.push(Begun::Yours(Box::new(stored(at, row, Some(attempt)))));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use timingwheel_durable::store::Page;
-use timingwheel_durable::{Answer, Cancelled, Error, Kind, Moved};
+use timingwheel_durable::{Answer, Backoff, Cancelled, Error, Kind, Moved};
 
 use crate::hooked::Step;
 use crate::script::{Rig, Tick, What, secs};
@@ -129,6 +129,20 @@ async fn what_may_have_begun_is_not_left_to_a_later_load() {
     rig.wheel.sleep(secs(30)).await;
     assert_eq!(rig.calls(), 21);
     assert_eq!(durable.count().await.unwrap(), Default::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_begin_whose_answer_was_lost_is_no_attempt() {
+    let rig = Rig::new();
+    let tries = Backoff::fixed(secs(1)).tries(1);
+    let durable = rig.builder().retry::<Tick>(tries).start().await.unwrap();
+    durable.at(rig.at(1), &Tick(0)).save().await.unwrap();
+    for step in [Step::After, Step::After, Step::Before] {
+        rig.script.next("begin", step, What::Fail);
+    }
+    rig.wheel.sleep(secs(10)).await;
+    assert!(rig.script.is_over());
+    assert_eq!((rig.calls(), durable.stats().done, durable.stats().buried), (1, 1, 0));
 }
 
 #[tokio::test(start_paused = true)]

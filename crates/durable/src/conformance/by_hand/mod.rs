@@ -19,7 +19,7 @@ use crate::store::{
 };
 
 /// The tests that [`conformance!`](crate::conformance!) makes.
-pub const TESTS: [&str; 17] = [
+pub const TESTS: [&str; 18] = [
     "random_calls_are_answered_as_by_a_plain_model",
     "what_is_saved_is_there_after_reopening",
     "a_taken_key_is_told_and_not_overwritten",
@@ -29,6 +29,7 @@ pub const TESTS: [&str; 17] = [
     "a_cancel_wins_until_begin_and_never_after",
     "a_moved_timer_keeps_its_name_and_begins_at_its_new_place_only",
     "attempts_count_over_owners",
+    "a_begin_that_is_made_again_is_the_same_attempt",
     "results_of_an_owner_that_was_followed_are_refused",
     "what_an_owner_leaves_is_stored_again",
     "nothing_follows_what_was_cancelled_while_it_ran",
@@ -50,6 +51,7 @@ pub(super) async fn run<P: Place>(name: &str, mut place: P) {
         "a_cancel_wins_until_begin_and_never_after" => hand.cancels().await,
         "a_moved_timer_keeps_its_name_and_begins_at_its_new_place_only" => hand.moves().await,
         "attempts_count_over_owners" => hand.attempts().await,
+        "a_begin_that_is_made_again_is_the_same_attempt" => hand.begins_again().await,
         "results_of_an_owner_that_was_followed_are_refused" => hand.fences().await,
         "what_an_owner_leaves_is_stored_again" => hand.leaves().await,
         "nothing_follows_what_was_cancelled_while_it_ran" => hand.endings().await,

@@ -18,6 +18,26 @@ impl<S: Store> Hand<S> {
         }
     }
 
+    pub(super) async fn begins_again(&self) {
+        let owner = self.join().await;
+        let new = timer(1, 1);
+        self.save([new.clone()]).await;
+        let again = End::Again { due: at(1), error: None, counts: true };
+        for attempt in 1..4 {
+            let first = self.begin(owner, new.clone()).await;
+            assert!(matches!(&first, Begun::Yours(yours) if yours.attempts == attempt), "{first:?}");
+            // As if the answer had been lost.
+            assert_eq!(self.begin(owner, new.clone()).await, first);
+            let settled = self.settle(owner, new.id.into(), attempt, again.clone()).await;
+            assert_eq!(settled, Settled::Done(Some(new.id.into())), "attempt {attempt}");
+        }
+        let next = self.join().await;
+        self.begin(next, new.clone()).await;
+        let third = self.join().await;
+        let Begun::Yours(yours) = self.begin(third, new).await else { panic!("it stands") };
+        assert_eq!(yours.attempts, 5, "another owner's begin counts");
+    }
+
     pub(super) async fn fences(&self) {
         let old = self.join().await;
         let (one, two) = (timer(1, 1), timer(2, 2));
