@@ -1,10 +1,12 @@
 //! Durable timers on a real PostgreSQL, which the tests start by themselves.
 
+mod clock;
 #[path = "../proof/history.rs"]
 mod history;
 mod instances;
 mod proof;
 mod proxy;
+mod schemas;
 #[allow(dead_code, reason = "the benchmark and the example use the rest")]
 mod server;
 mod store;
