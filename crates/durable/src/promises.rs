@@ -68,8 +68,12 @@
 //!
 //! - `tests/postgres/proof.rs`:
 //!   `instances_that_are_killed_stopped_and_cut_off_lose_nothing_and_repeat_nothing_without_cause`,
-//!   `a_database_that_is_restarted_and_killed_delays_and_loses_nothing`,
-//!   `cancels_and_moves_from_everywhere_are_answered_right`, `without_the_fence_the_checker_sees_faults`
+//!   `a_database_that_is_restarted_and_killed_delays_and_loses_nothing`, `without_the_fence_the_checker_sees_faults`
+//! - `tests/postgres/faults.rs`: `eight_instances_under_all_faults_lose_nothing_and_repeat_nothing_without_cause`,
+//!   `clocks_that_are_off_and_drift_make_nothing_early_and_repeat_nothing`
+//! - `tests/postgres/races.rs`: `cancels_and_moves_from_everywhere_are_answered_right`
+//! - `tests/postgres/clock.rs`: `results_and_begins_after_the_clock_was_set_forward_are_not_lost`
+//! - `tests/postgres/schemas.rs`: `timers_of_two_schemas_in_one_database_have_nothing_to_do_with_each_other`
 //! - `tests/postgres/instances.rs`: `instances_share_all_shards_evenly_as_they_join_leave_and_die`,
 //!   `what_an_instance_has_begun_stays_its_own_when_the_shard_goes_to_another_that_joins`,
 //!   `a_begin_of_who_has_lost_the_shard_or_the_lease_begins_nothing`,

@@ -151,8 +151,21 @@ impl Server {
         life.wait().expect("it ends");
         if how == "kill" {
             // Its children notice by and by, and hold its memory until then.
-            std::thread::sleep(Duration::from_secs(5));
+            let begin = Instant::now();
+            while self.has_processes() {
+                assert!(begin.elapsed() < Duration::from_secs(60), "the server's processes do not end");
+                std::thread::sleep(Duration::from_millis(20));
+            }
         }
+    }
+
+    /// Whether any process works in the folder of the data, as all of a server's do.
+    fn has_processes(&self) -> bool {
+        let data = self.data();
+        let processes = fs::read_dir("/proc").expect("a list of processes").flatten();
+        processes
+            .into_iter()
+            .any(|process| fs::read_link(process.path().join("cwd")).is_ok_and(|at| at == data))
     }
 
     pub(crate) fn port(&self) -> u16 {
