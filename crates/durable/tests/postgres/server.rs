@@ -161,11 +161,30 @@ impl Server {
 
     /// Whether any process works in the folder of the data, as all of a server's do.
     fn has_processes(&self) -> bool {
+        !self.processes().is_empty()
+    }
+
+    /// How much time of processors the server has taken, those of its processes included that have ended.
+    pub(crate) fn cpu(&self) -> Duration {
+        let file = fs::read_to_string(self.data().join("postmaster.pid")).expect("the server runs");
+        let first = file.lines().next().expect("its process").to_owned();
+        let ticks_of = |process: PathBuf| {
+            // One may end meanwhile.
+            let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
+            let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11);
+            // Its own, and, of the first, those of its children that have ended.
+            let count = if process.ends_with(&first) { 4 } else { 2 };
+            fields.take(count).map(|field| field.parse::<u64>().expect("a number")).sum::<u64>()
+        };
+        // Linux counts hundredths of a second.
+        Duration::from_millis(self.processes().into_iter().map(ticks_of).sum::<u64>() * 10)
+    }
+
+    fn processes(&self) -> Vec<PathBuf> {
         let data = self.data();
         let processes = fs::read_dir("/proc").expect("a list of processes").flatten();
-        processes
-            .into_iter()
-            .any(|process| fs::read_link(process.path().join("cwd")).is_ok_and(|at| at == data))
+        let paths = processes.map(|process| process.path());
+        paths.filter(|process| fs::read_link(process.join("cwd")).is_ok_and(|at| at == data)).collect()
     }
 
     pub(crate) fn port(&self) -> u16 {
