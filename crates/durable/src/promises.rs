@@ -81,6 +81,7 @@
 //!   `a_timer_that_another_program_saves_for_a_moment_from_now_is_hinted_at`,
 //!   `without_hints_a_look_finds_what_another_program_saves`,
 //!   `an_instance_that_has_lost_its_lease_joins_again_and_its_handlers_are_told`
+//! - `src/health.rs`: `each_symptom_is_told_alone_and_what_is_within_bounds_is_none`
 //!
 //! # What is done in a transaction with the end of its timer is done exactly once
 //!

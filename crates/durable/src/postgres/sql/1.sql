@@ -226,6 +226,8 @@ end $$;
 
 -- Plans are made for each call, from the size that the table has then: one that was made while it was empty is kept by a
 -- connection, and takes minutes for what has come since.
+-- Each timer of a batch is looked up in the primary key. Before the table has statistics, the planner would rather compare
+-- each timer of the batch with all of its shards: so what it needs for that is turned off.
 
 -- Timers ---------------------------------------------------------------------------------------------------------------
 
@@ -356,7 +358,7 @@ create function timingwheel.begin_timers(
     ending boolean
 )
 language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-    set plan_cache_mode = force_custom_plan as $$
+    set enable_bitmapscan = off set enable_material = off set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
 declare
     v_shards smallint[] := array(select distinct (number & 63)::smallint from unnest(p_numbers) as number);
@@ -393,7 +395,7 @@ create function timingwheel.why_not(
     p_epoch bigint, p_dues bigint[], p_numbers bigint[], p_firsts bigint[], p_kinds text[],
     out alive boolean, out locked bigint
 ) language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-    set plan_cache_mode = force_custom_plan as $$
+    set enable_bitmapscan = off set enable_material = off set plan_cache_mode = force_custom_plan as $$
 begin
     alive := exists (select from timingwheel.instances where epoch = p_epoch);
     locked := (
@@ -411,7 +413,7 @@ create function timingwheel.settle_done(
     p_epoch bigint, p_dues bigint[], p_numbers bigint[], p_firsts bigint[], p_attempts int[]
 ) returns setof bigint
 language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-    set plan_cache_mode = force_custom_plan as $$
+    set enable_bitmapscan = off set enable_material = off set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
 begin
     if not exists (select from timingwheel.instances where epoch = p_epoch) then
