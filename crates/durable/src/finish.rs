@@ -5,12 +5,14 @@ use std::sync::atomic::Ordering;
 use tokio_postgres::Transaction;
 
 use crate::handler::Run;
-use crate::postgres::{PostgresError, finish};
+use crate::postgres::{PostgresError, PostgresStore, Schema, finish};
 
 impl Run {
     /// Ends this attempt in a transaction of the handler's, on the database that has the timers: what else is done in the
     /// transaction happens **exactly once**. The timer is deleted, or its series goes on, if the transaction is committed,
     /// and the handler should then answer [`Done`](crate::Answer::Done). If it is rolled back, the timer is as before.
+    ///
+    /// The timers are in the schema `timingwheel`; in another one it is [`PostgresStore::finish_in`].
     ///
     /// # Errors
     /// [`PostgresError::Lost`] if the timer is not this attempt's any more: another instance has it, and the transaction
@@ -37,10 +39,25 @@ impl Run {
     /// }
     /// ```
     pub async fn finish_in(&self, transaction: &Transaction<'_>) -> Result<(), PostgresError> {
+        self.finish_of(transaction, &Schema::default()).await
+    }
+
+    async fn finish_of(&self, transaction: &Transaction<'_>, schema: &Schema) -> Result<(), PostgresError> {
         let within = &self.within;
-        finish(transaction, self.epoch, self.attempt, within.timer, within.series.clone()).await?;
+        let attempt = (self.epoch, self.attempt);
+        finish(transaction, schema, attempt, within.timer, within.series.clone()).await?;
         // It may be rolled back yet: then the result is stored as that of any other handler.
         within.is_finished.store(true, Ordering::Release);
         Ok(())
+    }
+}
+
+impl PostgresStore {
+    /// [`Run::finish_in`], in the [schema](crate::PostgresOptions::schema) of this store.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn finish_in(&self, transaction: &Transaction<'_>, run: &Run) -> Result<(), PostgresError> {
+        run.finish_of(transaction, self.schema()).await
     }
 }

@@ -58,7 +58,7 @@
 //! | try again | [`Backoff`], [`Builder::retry`] |
 //! | look at what is stored, and at what is put aside | [`Durable::list`], [`Durable::count`], [`Durable::revive`], [`Durable::delete_buried`] |
 //! | stop | [`Durable::stop`] |
-//! | watch | [`Durable::stats`] |
+//! | watch | [`Durable::stats`], [`Health`] |
 //! | test | [`MemoryStore`], [`SetClock`], tokio's paused clock |
 //! | store timers elsewhere | [`store::Store`], and `conformance!` |
 //! | let something else wake far timers | [`Outside`], [`OutsideStore`], [`Builder::outside`] |
@@ -86,7 +86,7 @@
 // |---|---|
 // | `durable`, `builder`, `save`, `outcome`, `metrics`, `outside_store` | what users call, and what they are answered |
 // | `runner`, `saver` | the two tasks, and `shared`, what they share with the handle |
-// | `handler`, `backoff`, `stats`, `clock`, `events`, `outside` | what the runner needs |
+// | `handler`, `backoff`, `health`, `stats`, `clock`, `events`, `outside` | what the runner needs |
 // | `window`, `plan` | pure: what is in memory, and when a series is due next |
 // | `memory`, `redb`, `postgres`, `conformance` | stores, and what tests them |
 // | `tables` | pure: what each call of a store means, over six ordered maps |
@@ -104,6 +104,7 @@ mod events;
 #[cfg(feature = "postgres")]
 mod finish;
 mod handler;
+mod health;
 mod id;
 mod kind;
 #[cfg(feature = "postgres")]
@@ -125,6 +126,8 @@ mod runner;
 mod save;
 mod saver;
 mod shared;
+#[cfg(feature = "postgres")]
+pub mod sizing;
 mod stats;
 pub mod store;
 mod tables;
@@ -136,6 +139,7 @@ pub use clock::{Clock, SetClock, SystemClock};
 pub use durable::Durable;
 pub use error::Error;
 pub use handler::{Answer, HandlerError, HandlerResult, Lost, Run};
+pub use health::{Health, Symptom};
 pub use id::{Place, TimerId, TimerIdError};
 pub use kind::Kind;
 pub use memory::MemoryStore;

@@ -57,12 +57,19 @@
 //! an instance needs, and those of a program that only saves. The tables have the number of their format. A newer format
 //! says which programs still work with it, so programs of two versions run side by side while one replaces the other.
 //!
+//! [`PostgresOptions::schema`](crate::PostgresOptions::schema) takes another name: timers in two schemas of one database have
+//! nothing to do with each other. Functions are then called by that name, as `timers_of_shop.save_timer`.
+//!
+//! [The page about sizing](crate::sizing) says what a database takes, and when one schema is not enough.
+//!
 //! # TLS
 //!
 //! `PostgresStore::connect_with` takes a connector of the client's: `tokio-postgres-rustls`, `postgres-native-tls` or
 //! another one.
 //!
 //! # What to watch
+//!
+//! [`Health`](crate::Health) looks at these, and tells in words what is wrong.
 //!
 //! | in [`Stats`](crate::Stats) | means |
 //! |---|---|

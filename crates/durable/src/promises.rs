@@ -70,8 +70,12 @@
 //!
 //! - `tests/postgres/proof.rs`:
 //!   `instances_that_are_killed_stopped_and_cut_off_lose_nothing_and_repeat_nothing_without_cause`,
-//!   `a_database_that_is_restarted_and_killed_delays_and_loses_nothing`,
-//!   `cancels_and_moves_from_everywhere_are_answered_right`, `without_the_fence_the_checker_sees_faults`
+//!   `a_database_that_is_restarted_and_killed_delays_and_loses_nothing`, `without_the_fence_the_checker_sees_faults`
+//! - `tests/postgres/faults.rs`: `eight_instances_under_all_faults_lose_nothing_and_repeat_nothing_without_cause`,
+//!   `clocks_that_are_off_and_drift_make_nothing_early_and_repeat_nothing`
+//! - `tests/postgres/races.rs`: `cancels_and_moves_from_everywhere_are_answered_right`
+//! - `tests/postgres/clock.rs`: `results_and_begins_after_the_clock_was_set_forward_are_not_lost`
+//! - `tests/postgres/schemas.rs`: `timers_of_two_schemas_in_one_database_have_nothing_to_do_with_each_other`
 //! - `tests/postgres/instances.rs`: `instances_share_all_shards_evenly_as_they_join_leave_and_die`,
 //!   `what_an_instance_has_begun_stays_its_own_when_the_shard_goes_to_another_that_joins`,
 //!   `a_begin_of_who_has_lost_the_shard_or_the_lease_begins_nothing`,
@@ -83,6 +87,7 @@
 //!   `with_a_scheduler_outside_hints_are_heard_as_without_one`,
 //!   `an_instance_that_has_the_store_alone_and_is_followed_while_it_runs_is_lost_for_good`,
 //!   `an_instance_whose_wheel_has_ended_renews_until_its_handlers_have_ended_and_hands_over`
+//! - `src/health.rs`: `each_symptom_is_told_alone_and_what_is_within_bounds_is_none`
 //!
 //! # What is done in a transaction with the end of its timer is done exactly once
 //!

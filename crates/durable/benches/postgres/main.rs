@@ -8,6 +8,8 @@
 #[path = "../../tests/postgres/server.rs"]
 mod server;
 
+mod cost;
+
 use std::env;
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -18,6 +20,7 @@ use timingwheel::TimingWheel;
 use timingwheel_durable::{Answer, Durable, Kind, PostgresStore, Run};
 use tokio_postgres::{Client, NoTls};
 
+use cost::{Cost, Meter, Table};
 use server::Server;
 
 const URL: &str = "BENCH_INSTANCE";
@@ -93,7 +96,7 @@ fn stored(count: u64) -> String {
     )
 }
 
-async fn execute(sql: &Client, statements: &str) {
+pub(crate) async fn execute(sql: &Client, statements: &str) {
     for statement in statements.split(';') {
         sql.batch_execute(statement).await.expect("a statement");
     }
@@ -104,8 +107,9 @@ async fn left(sql: &Client) -> i64 {
     row.get(0)
 }
 
-/// Timers a second, by four instances.
-async fn ours(url: &str, sql: &Client, count: u64) -> f64 {
+/// Timers a second, by four instances, and what a save, and a begin with an end, cost the database.
+async fn ours(server: &Server, sql: &Client, count: u64) -> (f64, Cost, Cost) {
+    let url = &server.url("postgres");
     // The instances stand before there is anything to do.
     let instances: Vec<Child> = (0..INSTANCES).map(|_| spawn(url, Duration::from_secs(30))).collect();
     loop {
@@ -119,19 +123,22 @@ async fn ours(url: &str, sql: &Client, count: u64) -> f64 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     tokio::time::sleep(Duration::from_millis(500)).await;
+    let meter = Meter::read(server, sql).await;
     execute(sql, &stored(count)).await;
-    let begin = Instant::now();
+    let (begin, save) = (Instant::now(), meter.since(server, sql, count).await);
+    let meter = Meter::read(server, sql).await;
     while left(sql).await > 0 {
         assert!(begin.elapsed() < Duration::from_secs(600), "it does not end");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let took = begin.elapsed();
+    let rest = meter.since(server, sql, count).await;
     for mut instance in instances {
         instance.kill().expect("ended");
         instance.wait().expect("ended");
     }
     sql.batch_execute("delete from timingwheel.instances").await.expect("a delete");
-    count as f64 / took.as_secs_f64()
+    (count as f64 / took.as_secs_f64(), save, rest)
 }
 
 /// Rows a second, by pgbench: leased by an update that leaves out what others have locked, and then deleted.
@@ -245,13 +252,12 @@ async fn measure(count: u64, is_short: bool) {
     drop(PostgresStore::connect(&url).await.expect("the tables"));
     let sql = client(&url).await;
     let pairs = if is_short { 1 } else { 3 };
-    let (mut rates, mut ratios, mut held, mut wal) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut rates, mut ratios, mut held) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut saves, mut rests) = (Vec::new(), Vec::new());
     for _ in 0..pairs {
-        let before: String =
-            sql.query_one("select pg_current_wal_lsn()::text", &[]).await.expect("a place").get(0);
-        let rate = ours(&url, &sql, count).await;
-        let bytes = "select pg_wal_lsn_diff(pg_current_wal_lsn(), ($1::text)::pg_lsn)::float8";
-        wal.push(sql.query_one(bytes, &[&before]).await.expect("bytes").get::<_, f64>(0) / count as f64);
+        let (rate, save, rest) = ours(&server, &sql, count).await;
+        saves.push(save);
+        rests.push(rest);
         let rival = theirs(&server, &sql, count).await;
         println!("four instances {rate:.0} timers/s, pgbench with leases {rival:.0} rows/s");
         rates.push(rate);
@@ -260,7 +266,7 @@ async fn measure(count: u64, is_short: bool) {
         old.batch_execute("begin isolation level repeatable read; select count(*) from timingwheel.timers")
             .await
             .expect("a look");
-        let with = ours(&url, &sql, count).await;
+        let (with, ..) = ours(&server, &sql, count).await;
         println!("with an old transaction open {with:.0} timers/s");
         held.push(with / rate);
         drop(old);
@@ -280,5 +286,10 @@ async fn measure(count: u64, is_short: bool) {
     println!("| the same, with an old transaction open | without | {:.2} | 0.8, 0.95 |", median(held));
     println!("| all timers of a killed instance are done | its lease | {:.2} | 1.3, 1.1 |", median(shares));
     println!("| timers/s, four instances | | {:.0} | |", median(rates));
-    println!("| bytes of WAL, save to end | a timer | {:.0} | |", median(wal));
+    for (what, costs) in [("save", saves), ("begin and end", rests)] {
+        let of = |cost: fn(&Cost) -> f64| median(costs.iter().map(cost).collect());
+        println!("| µs of the database's processors, {what} | a timer | {:.1} | |", of(|cost| cost.cpu_us));
+        println!("| bytes of its log, {what} | a timer | {:.0} | |", of(|cost| cost.wal));
+    }
+    println!("{}", Table::measure(&sql, &stored(count), count).await);
 }

@@ -1,5 +1,6 @@
 //! Statements, each a transaction of its own, on connections that are kept.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod};
@@ -10,6 +11,7 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Row, Socket};
 
+use super::schema::Schema;
 use super::{PostgresError, PostgresOptions};
 
 /// A parameter, with its type: so no statement has to be prepared, and a pooler may change the connection after each.
@@ -20,6 +22,7 @@ const TRIES: u32 = 5;
 
 pub(super) struct Connections {
     pool: Pool,
+    schema: Schema,
     timeout: Duration,
     listen: Listen,
 }
@@ -37,7 +40,7 @@ impl Connections {
         T::TlsConnect: Send + Sync,
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
-        let PostgresOptions { config, connections, timeout, .. } = options;
+        let PostgresOptions { config, connections, timeout, schema, .. } = options;
         let fast = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_config(config.clone(), tls.clone(), fast);
         let built = Pool::builder(manager).max_size(*connections).build();
@@ -68,7 +71,12 @@ impl Connections {
                 Ok((client, hears))
             })
         });
-        Ok(Self { pool, timeout: *timeout, listen })
+        Ok(Self { pool, schema: schema.clone(), timeout: *timeout, listen })
+    }
+
+    /// A statement, which names the schema `timingwheel`, as it is for the schema of this store.
+    pub(super) fn statement<'a>(&self, statement: &'a str) -> Cow<'a, str> {
+        self.schema.of(statement)
     }
 
     /// One statement.
@@ -86,9 +94,9 @@ impl Connections {
         statement: &str,
         parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>, PostgresError> {
-        let mut tries = 1;
+        let (statement, mut tries) = (self.statement(statement), 1);
         loop {
-            let answer = self.ask_once(limit, statement, parameters).await;
+            let answer = self.ask_once(limit, &statement, parameters).await;
             match answer {
                 Err(error) if error.is_conflict() && tries < TRIES => {
                     tokio::time::sleep(Duration::from_millis(fastrand::u64(1..=10 << tries))).await;
@@ -130,8 +138,9 @@ impl Connections {
 
     pub(super) async fn listen(&self) -> Result<Listening, PostgresError> {
         let timed_out = |_| PostgresError::TimedOut(self.timeout);
+        let listen = format!("listen \"{}\"", self.schema.name());
         let (client, hears) = timeout(self.timeout, (self.listen)()).await.map_err(timed_out)??;
-        timeout(self.timeout, client.batch_execute("listen timingwheel")).await.map_err(timed_out)??;
+        timeout(self.timeout, client.batch_execute(&listen)).await.map_err(timed_out)??;
         Ok((client, hears))
     }
 }

@@ -5,7 +5,7 @@ use tokio_postgres::types::FromSql;
 
 use super::PostgresError;
 use crate::id::{Place, TimerId};
-use crate::store::{Failure, Near, Series, State, Stored};
+use crate::store::{Failure, Near, Series, SeriesError, State, Stored};
 
 /// How many shards there are: a part of the format.
 pub(super) const SHARDS: u64 = 64;
@@ -59,15 +59,18 @@ pub(super) fn readable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
+/// The rule that a series has by now.
+pub(super) fn rule(row: &Row) -> Result<Series, PostgresError> {
+    read(get(row, "rule")?)
+}
+
+fn read(text: &str) -> Result<Series, PostgresError> {
+    text.parse().map_err(|error: SeriesError| PostgresError::Corrupt(error.to_string()))
+}
+
 /// The rest of a row, whatever its state is.
 pub(super) fn stored(row: &Row, timer: Near, state: State) -> Result<Stored, PostgresError> {
-    let series = match get::<Option<&str>>(row, "series")? {
-        Some(text) => {
-            let read = text.parse::<Series>();
-            Some(read.map_err(|error| PostgresError::Corrupt(error.to_string()))?)
-        }
-        None => None,
-    };
+    let series = get::<Option<&str>>(row, "series")?.map(read).transpose()?;
     let failed: Vec<i32> = get::<Option<_>>(row, "failed")?.unwrap_or_default();
     let errors: Vec<String> = get::<Option<_>>(row, "errors")?.unwrap_or_default();
     let failures = failed.into_iter().zip(errors);

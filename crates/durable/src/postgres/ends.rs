@@ -2,10 +2,9 @@
 
 use tokio_postgres::types::Type;
 
-use super::PostgresError;
-use super::calls::{Places, unknown};
-use super::connections::Connections;
-use super::convert::{epoch, get, readable};
+use super::convert::{epoch, get, readable, rule};
+use super::places::{Places, unknown};
+use super::{Inner, PostgresError};
 use crate::id::{TimerId, millis};
 use crate::store::{End, Ended, Near, Next, Owner, Settled};
 
@@ -53,10 +52,9 @@ fn count(attempt: u32) -> i32 {
 }
 
 pub(super) async fn settle(
-    connections: &Connections,
+    inner: &Inner,
     owner: Owner,
     ended: Vec<Ended>,
-    valid_until_us: Option<i64>,
 ) -> Result<Vec<Settled>, PostgresError> {
     let mut answers = vec![Settled::Lost; ended.len()];
     let (mut done, mut ends) = (Vec::new(), Ends::default());
@@ -71,7 +69,7 @@ pub(super) async fn settle(
     for (place, ended) in &done {
         deleted.push(*place, ended.clone());
     }
-    settle_both(connections, (owner, valid_until_us), &deleted, &ends, &mut answers).await?;
+    settle_both(inner, owner, &deleted, &ends, &mut answers).await?;
     // A series that was meanwhile given a rule is refused for another reason than one that is lost.
     done.retain(|(place, _)| answers[*place] == Settled::Lost);
     if !done.is_empty() {
@@ -79,15 +77,15 @@ pub(super) async fn settle(
         for (place, ended) in done {
             refused.push(place, ended);
         }
-        settle_both(connections, (owner, valid_until_us), &Ends::default(), &refused, &mut answers).await?;
+        settle_both(inner, owner, &Ends::default(), &refused, &mut answers).await?;
     }
     Ok(answers)
 }
 
 /// Deletes the first, and ends the others one by one, in one transaction.
 async fn settle_both(
-    connections: &Connections,
-    (owner, valid_until_us): (Owner, Option<i64>),
+    inner: &Inner,
+    owner: Owner,
     done: &Ends,
     ends: &Ends,
     answers: &mut [Settled],
@@ -110,8 +108,9 @@ async fn settle_both(
         cross join lateral timingwheel.settle_one( \
             timingwheel.in_time($1, $17), a.due, a.number, a.first, a.attempt, a.ending, a.again, a.error, a.counts, a.next, a.series, \
             a.planned) s";
-    let rows = connections
-        .ask(
+    let rows = inner
+        .ask_in_time(
+            owner,
             statement,
             &[
                 (&epoch, Type::INT8),
@@ -130,7 +129,6 @@ async fn settle_both(
                 (&ends.next, Type::INT8_ARRAY),
                 (&ends.series, Type::TEXT_ARRAY),
                 (&ends.planned, Type::TEXT_ARRAY),
-                (&valid_until_us, Type::INT8),
             ],
         )
         .await?;
@@ -147,11 +145,7 @@ async fn settle_both(
                 let id = TimerId { due_ms: get(row, "first")?, unique };
                 Settled::Done(Some(Near { due_ms: get(row, "due")?, id }))
             }
-            Some(3) => {
-                let rule = get::<&str>(row, "rule")?.parse();
-                let rule = rule.map_err(|error| PostgresError::Corrupt(format!("{error}")))?;
-                Settled::Replanned(rule)
-            }
+            Some(3) => Settled::Replanned(rule(row)?),
             Some(other) => return Err(unknown("settle", other)),
         };
     }

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use tokio_postgres::error::SqlState;
 
+/// See `timingwheel.in_time`.
+const TOO_LATE: &str = "TW001";
+
 /// Why a [`PostgresStore`](super::PostgresStore) failed. It never has a payload in its text.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -36,6 +39,11 @@ pub enum PostgresError {
 }
 
 impl PostgresError {
+    /// Whether the database refused a statement that came after the time that was set for it: a code of the tables' own.
+    pub(super) fn is_too_late(&self) -> bool {
+        matches!(self, Self::Client(error) if error.code().is_some_and(|code| code.code() == TOO_LATE))
+    }
+
     pub(super) fn is_transient(&self) -> bool {
         match self {
             Self::Client(error) => match error.code() {
@@ -43,6 +51,7 @@ impl PostgresError {
                 // reads, as a standby does until it takes over.
                 Some(code) => {
                     ["08", "53", "57", "40", "55"].contains(&&code.code()[..2])
+                        || code.code() == TOO_LATE
                         || *code == SqlState::READ_ONLY_SQL_TRANSACTION
                 }
                 // No answer of the database: the connection.

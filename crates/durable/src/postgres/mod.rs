@@ -1,14 +1,20 @@
 //! The store in PostgreSQL, which several instances share.
 
-mod calls;
+mod begin;
+mod changes;
 mod connections;
 mod convert;
 mod ends;
 mod error;
 mod hints;
+mod in_time;
 mod look;
+mod membership;
 mod options;
 mod part;
+mod places;
+mod saving;
+mod schema;
 mod tables;
 mod within;
 
@@ -19,19 +25,19 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::timeout;
 use tokio_postgres::tls::{MakeTlsConnect, NoTls, TlsConnect};
-use tokio_postgres::types::Type;
 use tokio_postgres::{Row, Socket};
 
-use crate::id::{TimerId, millis, timestamp};
+use crate::id::{TimerId, millis};
 use crate::store::{
     Ask, Begun, Counts, Ended, Hint, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed, Saved,
-    Settled, Standing, Store, Stored, Taken, ToBegin, Which,
+    Settled, Store, Stored, Taken, ToBegin, Which,
 };
 use connections::Connections;
 pub use error::PostgresError;
 use hints::Hints;
 pub use options::PostgresOptions;
 use part::Parts;
+pub(crate) use schema::Schema;
 pub(crate) use within::finish;
 
 /// How many bytes a payload may have: 64 MiB.
@@ -96,20 +102,21 @@ impl PostgresStore {
         Ok(Self(Arc::new(Inner { connections, options, parts, hints })))
     }
 
-    /// The file that creates the tables, for people who do that by hand.
+    /// The file that creates the tables, for people who do that by hand. For another schema than `timingwheel` it is
+    /// [`PostgresOptions::tables`].
     #[must_use]
     pub const fn tables() -> &'static str {
         tables::FIRST
+    }
+
+    pub(crate) fn schema(&self) -> &Schema {
+        &self.0.options.schema
     }
 }
 
 /// The first row, which there is.
 fn only(rows: &[Row]) -> Result<&Row, PostgresError> {
     rows.first().ok_or_else(|| PostgresError::Corrupt("no answer".into()))
-}
-
-fn lease_ms(lease: Duration) -> i64 {
-    i64::try_from(lease.as_millis()).unwrap_or(i64::MAX / 2).clamp(1, 1 << 42)
 }
 
 impl Store for PostgresStore {
@@ -132,37 +139,17 @@ impl Store for PostgresStore {
     }
 
     async fn join(&self, lease: Duration) -> Result<Owner, PostgresError> {
-        let Inner { connections, options, parts, .. } = &*self.0;
-        let rows = connections
-            .ask(
-                "select timingwheel.join_instance($1, $2, $3) as epoch",
-                &[
-                    (&lease_ms(lease), Type::INT8),
-                    (&options.name, Type::TEXT),
-                    (&options.is_sole, Type::BOOL),
-                ],
-            )
-            .await?;
-        let epoch = convert::get::<i64>(only(&rows)?, "epoch")?.cast_unsigned();
-        parts.insert(epoch, lease);
-        Ok(Owner { epoch })
+        self.0.join(lease).await
     }
 
     async fn leave(&self, owner: Owner) -> Result<u64, PostgresError> {
-        self.0.parts.remove(owner.epoch);
-        let epoch = convert::epoch(owner.epoch);
-        let rows = self
-            .0
-            .connections
-            .ask("select timingwheel.leave($1) as left_behind", &[(&epoch, Type::INT8)])
-            .await?;
-        Ok(convert::get::<i64>(only(&rows)?, "left_behind")?.cast_unsigned())
+        self.0.leave(owner).await
     }
 
     async fn save(&self, timers: Vec<NewTimer>) -> Result<Vec<Saved>, PostgresError> {
         timers.iter().try_for_each(Self::check)?;
         let nears: Vec<Near> = timers.iter().map(|timer| Near::from(timer.id)).collect();
-        let answers = calls::save(&self.0.connections, timers).await?;
+        let answers = saving::save(&self.0.connections, timers).await?;
         for (near, answer) in nears.into_iter().zip(&answers) {
             if let Saved::Stored | Saved::Replaced(_) = answer {
                 self.0.note(near);
@@ -179,17 +166,16 @@ impl Store for PostgresStore {
     }
 
     async fn begin(&self, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>, PostgresError> {
-        let until = self.0.parts.valid_until_us(owner.epoch, self.0.options.timeout);
-        if !calls::are_different(&ask.timers) {
+        if !begin::are_different(&ask.timers) {
             // One statement changes a row once.
             let mut answers = Vec::with_capacity(ask.timers.len());
             for timer in ask.timers {
                 let ask = ToBegin { timers: vec![timer], kinds: Arc::clone(&ask.kinds) };
-                answers.append(&mut calls::begin(&self.0.connections, owner, &ask, until).await?.0);
+                answers.append(&mut begin::begin(&self.0, owner, &ask).await?.0);
             }
             return Ok(answers);
         }
-        let (answers, locked) = calls::begin(&self.0.connections, owner, &ask, until).await?;
+        let (answers, locked) = begin::begin(&self.0, owner, &ask).await?;
         if let Some(due) = locked
             && let Some(near) = ask.timers.iter().find(|near| near.due_ms == due)
         {
@@ -199,8 +185,7 @@ impl Store for PostgresStore {
     }
 
     async fn settle(&self, owner: Owner, ends: Vec<Ended>) -> Result<Vec<Settled>, PostgresError> {
-        let until = self.0.parts.valid_until_us(owner.epoch, self.0.options.timeout);
-        let answers = ends::settle(&self.0.connections, owner, ends, until).await?;
+        let answers = ends::settle(&self.0, owner, ends).await?;
         for answer in &answers {
             if let Settled::Done(Some(near)) = answer {
                 self.0.note(*near);
@@ -210,11 +195,11 @@ impl Store for PostgresStore {
     }
 
     async fn cancel(&self, which: Vec<Which>) -> Result<Vec<Removal>, PostgresError> {
-        calls::cancel(&self.0.connections, which).await
+        changes::cancel(&self.0.connections, which).await
     }
 
     async fn reschedule(&self, which: Which, due: Timestamp) -> Result<Move, PostgresError> {
-        let answer = calls::reschedule(&self.0.connections, &which, millis(due)).await?;
+        let answer = changes::reschedule(&self.0.connections, &which, millis(due)).await?;
         if let Move::Moved { to, .. } = answer {
             self.0.note(to);
         }
@@ -222,7 +207,7 @@ impl Store for PostgresStore {
     }
 
     async fn unbury(&self, ids: Vec<TimerId>, due: Option<Timestamp>) -> Result<Vec<Taken>, PostgresError> {
-        let answers = calls::unbury(&self.0.connections, ids, due.map(millis)).await?;
+        let answers = changes::unbury(&self.0.connections, ids, due.map(millis)).await?;
         for answer in &answers {
             if let Taken::Stored(near) = answer {
                 self.0.note(*near);
@@ -245,49 +230,7 @@ impl Store for PostgresStore {
     }
 
     async fn renew(&self, owner: Owner) -> Result<Renewed, PostgresError> {
-        let Inner { connections, options, parts, .. } = &*self.0;
-        let nothing = |standing| Renewed {
-            standing,
-            again_in: Duration::ZERO,
-            good_for: Duration::ZERO,
-            clock: None,
-            first_due: None,
-            taken: 0,
-            parts: (0, 64),
-        };
-        let lost = if options.is_sole { Standing::Followed } else { Standing::Lost };
-        let Some(part) = parts.of(owner.epoch) else { return Ok(nothing(lost)) };
-        // An answer that comes later is of no use.
-        let limit = options.timeout.min(part.lease / 3);
-        let (epoch, lease) = (convert::epoch(owner.epoch), lease_ms(part.lease));
-        let statement = "select * from timingwheel.renew($1, $2)";
-        let rows =
-            connections.ask_within(limit, statement, &[(&epoch, Type::INT8), (&lease, Type::INT8)]).await?;
-        let row = only(&rows)?;
-        if !convert::get::<bool>(row, "alive")? {
-            parts.remove(owner.epoch);
-            return Ok(nothing(lost));
-        }
-        let shards = calls::shards(&convert::get::<Vec<i16>>(row, "shards")?);
-        let now_us = convert::get(row, "now_us")?;
-        parts.set_clock(owner.epoch, now_us);
-        let has_changed = parts.set_shards(owner.epoch, shards);
-        // Not all at once.
-        let mut again_in = (part.lease / 3).mul_f64(0.9 + fastrand::f64() / 10.0);
-        if let Some(others) = convert::get::<Option<i64>>(row, "others_ms")? {
-            let others = Duration::from_millis(u64::try_from(others).unwrap_or(0) + fastrand::u64(5..25));
-            again_in = again_in.min(others);
-        }
-        let first_due: Option<i64> = convert::get(row, "first_due")?;
-        Ok(Renewed {
-            standing: if has_changed { Standing::Changed } else { Standing::Same },
-            again_in,
-            good_for: part.lease * 4 / 5,
-            clock: Timestamp::from_microsecond(now_us).ok(),
-            first_due: first_due.map(timestamp),
-            taken: u32::try_from(convert::get::<i32>(row, "taken")?).unwrap_or(0),
-            parts: (shards.count_ones(), 64),
-        })
+        self.0.renew(owner).await
     }
 
     async fn hint(&self, owner: Owner) -> Hint {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio_postgres::Config;
 
-use super::PostgresError;
+use super::schema::Schema;
+use super::{PostgresError, tables};
 
 /// Settings of a [`PostgresStore`](super::PostgresStore).
 #[derive(Clone, Debug)]
@@ -16,6 +17,7 @@ pub struct PostgresOptions {
     pub(super) is_sole: bool,
     pub(super) listens: bool,
     pub(super) creates: bool,
+    pub(super) schema: Schema,
 }
 
 impl PostgresOptions {
@@ -46,6 +48,7 @@ impl PostgresOptions {
             is_sole: false,
             listens: true,
             creates: true,
+            schema: Schema::default(),
         }
     }
 
@@ -91,5 +94,25 @@ impl PostgresOptions {
     pub fn create(mut self, creates: bool) -> Self {
         self.creates = creates;
         self
+    }
+
+    /// The schema that the tables are in. Unless it is set, `timingwheel`. Timers of two schemas in one database have
+    /// nothing to do with each other.
+    ///
+    /// Handlers then call [`PostgresStore::finish_in`](super::PostgresStore::finish_in), and functions are called by this
+    /// name.
+    ///
+    /// # Errors
+    /// [`PostgresError::Setting`] unless the name is 1 to 63 of `a` to `z`, `0` to `9` and `_`, with no digit first, and
+    /// does not begin with `pg_`.
+    pub fn schema(mut self, name: impl Into<String>) -> Result<Self, PostgresError> {
+        self.schema = Schema::new(name.into())?;
+        Ok(self)
+    }
+
+    /// The file that creates the tables, for this schema: see [`PostgresStore::tables`](super::PostgresStore::tables).
+    #[must_use]
+    pub fn tables(&self) -> String {
+        self.schema.of(tables::FIRST).into_owned()
     }
 }

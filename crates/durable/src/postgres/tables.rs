@@ -15,7 +15,7 @@ pub(super) const FIRST: &str = include_str!("sql/1.sql");
 /// version.
 pub(super) async fn prepare(connections: &Connections, creates: bool) -> Result<(), PostgresError> {
     let mut object = connections.get().await?;
-    let mut found = format(&**object).await?;
+    let mut found = format(connections, &**object).await?;
     if found.is_none_or(|(version, _)| version < KNOWN) {
         if !creates {
             let Some((version, _)) = found else { return Err(PostgresError::NoTables) };
@@ -26,13 +26,16 @@ pub(super) async fn prepare(connections: &Connections, creates: bool) -> Result<
         let transaction = object.transaction().await?;
         // Of two that find none one creates them, and the other waits.
         transaction
-            .batch_execute("select pg_advisory_xact_lock(hashtext('timingwheel'), hashtext('tables'))")
+            .batch_execute(
+                &connections
+                    .statement("select pg_advisory_xact_lock(hashtext('timingwheel'), hashtext('tables'))"),
+            )
             .await?;
-        let version = format(&*transaction).await?.map_or(0, |(version, _)| version);
+        let version = format(connections, &*transaction).await?.map_or(0, |(version, _)| version);
         for migration in MIGRATIONS.iter().skip(usize::try_from(version).unwrap_or(0)) {
-            transaction.batch_execute(migration).await?;
+            transaction.batch_execute(&connections.statement(migration)).await?;
         }
-        found = format(&*transaction).await?;
+        found = format(connections, &*transaction).await?;
         transaction.commit().await?;
     }
     match found {
@@ -43,12 +46,16 @@ pub(super) async fn prepare(connections: &Connections, creates: bool) -> Result<
 }
 
 /// The version, and the oldest program that works with it; `None` where there are no tables.
-async fn format(client: &impl tokio_postgres::GenericClient) -> Result<Option<(i32, i32)>, PostgresError> {
+async fn format(
+    connections: &Connections,
+    client: &impl tokio_postgres::GenericClient,
+) -> Result<Option<(i32, i32)>, PostgresError> {
     let there =
         "select 1 from pg_catalog.pg_tables where schemaname = 'timingwheel' and tablename = 'format'";
-    if client.query_typed(there, &[]).await?.is_empty() {
+    if client.query_typed(&connections.statement(there), &[]).await?.is_empty() {
         return Ok(None);
     }
-    let row = client.query_typed_one("select version, oldest from timingwheel.format", &[]).await?;
+    let statement = connections.statement("select version, oldest from timingwheel.format");
+    let row = client.query_typed_one(&statement, &[]).await?;
     Ok(Some((row.try_get(0)?, row.try_get(1)?)))
 }

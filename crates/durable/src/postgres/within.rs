@@ -4,8 +4,9 @@ use jiff::Timestamp;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
-use super::convert::{epoch, get, id, number, text};
-use super::{PostgresError, PostgresStore, calls, only};
+use super::convert::{epoch, get, id, number, rule, text};
+use super::schema::Schema;
+use super::{PostgresError, PostgresStore, changes, only};
 use crate::id::{TimerId, millis};
 use crate::kind::Kind;
 use crate::plan;
@@ -102,7 +103,7 @@ impl PostgresStore {
             (&key as _, Type::TEXT),
             (&replaces as _, Type::BOOL),
         ];
-        let row = transaction.query_typed_one(SAVE, &parameters).await?;
+        let row = transaction.query_typed_one(&self.0.connections.statement(SAVE), &parameters).await?;
         Ok(match get::<i32>(&row, "answer")? {
             0 | 2 => Ok(id(due_ms, get(&row, "number")?)),
             _ => Err(id(get(&row, "first")?, get(&row, "num")?)),
@@ -122,27 +123,26 @@ impl PostgresStore {
         transaction: &Transaction<'_>,
         which: impl Into<Which>,
     ) -> Result<Removal, PostgresError> {
-        let (first, number, key) = calls::name(&which.into())?;
-        let row = transaction
-            .query_typed_one(
-                "select * from timingwheel.cancel_one($1, $2, $3)",
-                &[(&first, Type::INT8), (&number, Type::INT8), (&key, Type::TEXT)],
-            )
-            .await?;
-        calls::removal(&row)
+        let (first, number, key) = changes::name(&which.into())?;
+        let statement = self.0.connections.statement("select * from timingwheel.cancel_one($1, $2, $3)");
+        let parameters = [(&first as _, Type::INT8), (&number as _, Type::INT8), (&key as _, Type::TEXT)];
+        let row = transaction.query_typed_one(&statement, &parameters).await?;
+        changes::removal(&row)
     }
 }
 
 /// Ends an attempt in a transaction, and lets its series go on.
 pub(crate) async fn finish(
     transaction: &Transaction<'_>,
-    owner: u64,
-    attempt: u32,
+    schema: &Schema,
+    (owner, attempt): (u64, u32),
     timer: Near,
     mut series: Option<Series>,
 ) -> Result<(), PostgresError> {
     let (epoch, number) = (epoch(owner), number(timer.id)?);
     let attempt = i32::try_from(attempt).unwrap_or(i32::MAX);
+    let statement = schema
+        .of("select * from timingwheel.settle_one($1, $2, $3, $4, $5, 0, null, null, true, $6, $7, $8)");
     loop {
         let next = match &series {
             Some(series) => {
@@ -152,11 +152,9 @@ pub(crate) async fn finish(
         };
         let (due, text) = next.map(|Next { due, series }| (millis(due), series.to_string())).unzip();
         let planned = series.as_ref().map(ToString::to_string);
-        let statement = "select * from timingwheel.settle_one( \
-            $1, $2, $3, $4, $5, 0, null, null, true, $6, $7, $8)";
         let rows = transaction
             .query_typed(
-                statement,
+                &statement,
                 &[
                     (&epoch, Type::INT8),
                     (&timer.due_ms, Type::INT8),
@@ -172,10 +170,7 @@ pub(crate) async fn finish(
         let row = only(&rows)?;
         match get::<i32>(row, "answer")? {
             0 => return Err(PostgresError::Lost),
-            3 => {
-                let rule = get::<&str>(row, "rule")?.parse();
-                series = Some(rule.map_err(|error| PostgresError::Corrupt(format!("{error}")))?);
-            }
+            3 => series = Some(rule(row)?),
             _ => return Ok(()),
         }
     }

@@ -1,10 +1,16 @@
 //! Durable timers on a real PostgreSQL, which the tests start by themselves.
 
+mod child;
+mod clock;
+mod cluster;
+mod faults;
 #[path = "../proof/history.rs"]
 mod history;
 mod instances;
 mod proof;
 mod proxy;
+mod races;
+mod schemas;
 #[allow(dead_code, reason = "the benchmark and the example use the rest")]
 mod server;
 mod store;

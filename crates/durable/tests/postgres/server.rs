@@ -151,8 +151,40 @@ impl Server {
         life.wait().expect("it ends");
         if how == "kill" {
             // Its children notice by and by, and hold its memory until then.
-            std::thread::sleep(Duration::from_secs(5));
+            let begin = Instant::now();
+            while self.has_processes() {
+                assert!(begin.elapsed() < Duration::from_secs(60), "the server's processes do not end");
+                std::thread::sleep(Duration::from_millis(20));
+            }
         }
+    }
+
+    /// Whether any process works in the folder of the data, as all of a server's do.
+    fn has_processes(&self) -> bool {
+        !self.processes().is_empty()
+    }
+
+    /// How much time of processors the server has taken, those of its processes included that have ended.
+    pub(crate) fn cpu(&self) -> Duration {
+        let file = fs::read_to_string(self.data().join("postmaster.pid")).expect("the server runs");
+        let first = file.lines().next().expect("its process").to_owned();
+        let ticks_of = |process: PathBuf| {
+            // One may end meanwhile.
+            let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
+            let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11);
+            // Its own, and, of the first, those of its children that have ended.
+            let count = if process.ends_with(&first) { 4 } else { 2 };
+            fields.take(count).map(|field| field.parse::<u64>().expect("a number")).sum::<u64>()
+        };
+        // Linux counts hundredths of a second.
+        Duration::from_millis(self.processes().into_iter().map(ticks_of).sum::<u64>() * 10)
+    }
+
+    fn processes(&self) -> Vec<PathBuf> {
+        let data = self.data();
+        let processes = fs::read_dir("/proc").expect("a list of processes").flatten();
+        let paths = processes.map(|process| process.path());
+        paths.filter(|process| fs::read_link(process.join("cwd")).is_ok_and(|at| at == data)).collect()
     }
 
     pub(crate) fn port(&self) -> u16 {

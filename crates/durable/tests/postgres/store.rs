@@ -1,6 +1,6 @@
-//! The store in PostgreSQL keeps what a store promises.
+//! The store in PostgreSQL keeps what a store promises, in schemas of other names, too.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use timingwheel_durable::tokio_postgres::NoTls;
 use timingwheel_durable::{PostgresOptions, PostgresStore};
@@ -8,14 +8,19 @@ use tokio::sync::OnceCell;
 
 use crate::server::database;
 
+static URL: OnceCell<String> = OnceCell::const_new();
+static PLACES: AtomicU32 = AtomicU32::new(0);
+
 timingwheel_durable::conformance!(|| {
-    let url = Arc::new(OnceCell::new());
+    // A database for each place would take longer to create than to test.
+    let schema = format!("place_{}", PLACES.fetch_add(1, Ordering::Relaxed));
     move || {
-        let url = Arc::clone(&url);
+        let schema = schema.clone();
         async move {
-            let url = url.get_or_init(database).await;
-            let options = PostgresOptions::new(url).expect("an address").sole().connections(2);
-            PostgresStore::connect_with(options, NoTls).await.expect("a store")
+            let url = URL.get_or_init(database).await;
+            let options =
+                PostgresOptions::new(url).and_then(|options| options.schema(schema)).expect("a place");
+            PostgresStore::connect_with(options.sole().connections(2), NoTls).await.expect("a store")
         }
     }
 });

@@ -1,0 +1,212 @@
+//! What is wrong with an instance, in words.
+
+use std::fmt;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use crate::stats::Stats;
+
+/// How far clocks may be apart.
+const CLOCKS: SignedDuration = SignedDuration::from_secs(1);
+
+/// How many looks may find nothing for each renewal: one belongs to it, and hints cause the others.
+const EMPTY: u64 = 20;
+
+/// Looks at [`Stats`] again and again, as for a health check of an orchestrator, and tells what is wrong.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use timingwheel::TimingWheel;
+/// use timingwheel_durable::{Durable, Health, MemoryStore};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let lease = Duration::from_secs(30);
+/// let durable = Durable::builder(&TimingWheel::new(), MemoryStore::new()).lease(lease).start().await?;
+/// let mut health = Health::new(lease);
+/// // Each time that somebody asks, not more often than a renewal is made: a third of the lease.
+/// let symptoms = health.check(&durable.stats());
+/// assert!(symptoms.is_empty(), "{}", symptoms[0]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Health {
+    lease: Duration,
+    before: Stats,
+}
+
+/// Something that is wrong. Its `Display` says what, and what to look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Symptom {
+    /// Another owner has followed for good: nothing more begins here.
+    Followed,
+    /// So many calls of the store have failed since the last check, and none that tells that the instance lives has
+    /// succeeded, nor any other that is counted.
+    NotReached(u64),
+    /// So many calls of the store have failed since the last check, and others have succeeded.
+    Failing(u64),
+    /// When it was renewed last, so much was left of the time in which it may begin timers: less than a tenth of the lease.
+    Margin(Duration),
+    /// It was taken for dead so many times since the last check, and was not.
+    Rejoined(u64),
+    /// So many results were refused since the last check, as they came too late.
+    Fenced(u64),
+    /// The clock by which timers are due is more than a second ahead of the instance's own, or behind it.
+    Clock(SignedDuration),
+    /// So many looks have found nothing since the last check: more than 20 for each renewal.
+    EmptyScans(u64),
+    /// Others have all parts of the timers: there are more instances than parts.
+    NoPart,
+}
+
+impl fmt::Display for Symptom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Followed => f.write_str("another owner has followed: nothing begins here any more"),
+            Self::NotReached(calls) => write!(f, "the store is not reached: {calls} calls have failed"),
+            Self::Failing(calls) => write!(f, "{calls} calls of the store have failed, and were made again"),
+            Self::Margin(left) => write!(
+                f,
+                "the lease was renewed with {left:?} left: the store answers too slowly, or the lease is too short"
+            ),
+            Self::Rejoined(times) => write!(
+                f,
+                "the instance was silent for longer than its lease, and has joined again, {times} times"
+            ),
+            Self::Fenced(results) => {
+                write!(
+                    f,
+                    "{results} results came too late, and were refused: their timers are attempted again"
+                )
+            }
+            Self::Clock(offset) => {
+                let way = if offset.is_negative() { "behind" } else { "ahead of" };
+                write!(
+                    f,
+                    "the store's clock is {:?} {way} this machine's: one of them is wrong",
+                    offset.abs()
+                )
+            }
+            Self::EmptyScans(looks) => write!(
+                f,
+                "{looks} looks for what others have saved found nothing: hints tell of timers that are not there"
+            ),
+            Self::NoPart => {
+                f.write_str("other instances have all parts of the timers: there are too many of them")
+            }
+        }
+    }
+}
+
+impl Health {
+    /// Of an instance with this [lease](crate::Builder::lease).
+    #[must_use]
+    pub fn new(lease: Duration) -> Self {
+        Self { lease, before: Stats::default() }
+    }
+
+    /// What is wrong now, or was since the last check; nothing, if the instance is well.
+    pub fn check(&mut self, now: &Stats) -> Vec<Symptom> {
+        let before = std::mem::replace(&mut self.before, now.clone());
+        let grown = |count: fn(&Stats) -> u64| count(now).saturating_sub(count(&before));
+        let succeeded = grown(|stats| {
+            stats.renewals + stats.loads + stats.save_batches + stats.done + stats.retried + stats.buried
+        });
+        let (failed, rejoined) = (grown(|stats| stats.store_errors), grown(|stats| stats.rejoined));
+        let (fenced, empty) = (grown(|stats| stats.fenced), grown(|stats| stats.empty_scans));
+        let renewed = grown(|stats| stats.renewals);
+        let is_shared = now.renewals > 0;
+        // A store with one owner is not renewed.
+        let succeeded = if is_shared { renewed } else { succeeded };
+        [
+            now.lost.then_some(Symptom::Followed),
+            (failed > 0 && succeeded == 0).then_some(Symptom::NotReached(failed)),
+            (failed > 0 && succeeded > 0).then_some(Symptom::Failing(failed)),
+            (is_shared && now.lease_margin < self.lease / 10).then_some(Symptom::Margin(now.lease_margin)),
+            (rejoined > 0).then_some(Symptom::Rejoined(rejoined)),
+            (fenced > 0).then_some(Symptom::Fenced(fenced)),
+            (now.clock_offset.abs() > CLOCKS).then_some(Symptom::Clock(now.clock_offset)),
+            (empty > EMPTY * (renewed + 1)).then_some(Symptom::EmptyScans(empty)),
+            (is_shared && now.parts.0 == 0 && now.parts.1 > 0).then_some(Symptom::NoPart),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(30);
+
+    fn sound() -> Stats {
+        Stats {
+            renewals: 3,
+            lease_margin: LEASE / 2,
+            parts: (32, 64),
+            loads: 3,
+            empty_scans: 40,
+            ..Stats::default()
+        }
+    }
+
+    fn check(change: impl Fn(&mut Stats)) -> Vec<Symptom> {
+        let mut health = Health::new(LEASE);
+        assert_eq!(health.check(&sound()), [], "it is well");
+        let mut now = sound();
+        change(&mut now);
+        health.check(&now)
+    }
+
+    #[test]
+    fn each_symptom_is_told_alone_and_what_is_within_bounds_is_none() {
+        let second = SignedDuration::from_secs(1);
+        assert_eq!(check(|now| now.lost = true), [Symptom::Followed]);
+        assert_eq!(check(|now| now.store_errors = 2), [Symptom::NotReached(2)]);
+        assert_eq!(check(|now| (now.store_errors, now.renewals) = (2, 4)), [Symptom::Failing(2)]);
+        let margin = LEASE / 10 - Duration::from_millis(1);
+        assert_eq!(check(|now| now.lease_margin = margin), [Symptom::Margin(margin)]);
+        assert_eq!(check(|now| now.lease_margin = LEASE / 10), []);
+        assert_eq!(check(|now| now.rejoined = 1), [Symptom::Rejoined(1)]);
+        assert_eq!(check(|now| now.fenced = 5), [Symptom::Fenced(5)]);
+        assert_eq!(check(|now| now.clock_offset = second), []);
+        for offset in [second * 2, -second * 2] {
+            assert_eq!(check(|now| now.clock_offset = offset), [Symptom::Clock(offset)]);
+        }
+        assert_eq!(check(|now| (now.empty_scans, now.renewals) = (80, 4)), []);
+        assert_eq!(check(|now| (now.empty_scans, now.renewals) = (81, 4)), [Symptom::EmptyScans(41)]);
+        assert_eq!(check(|now| now.parts = (0, 64)), [Symptom::NoPart]);
+    }
+
+    #[test]
+    fn what_is_over_is_told_once_and_what_goes_on_again() {
+        let (mut health, mut now) = (Health::new(LEASE), sound());
+        (now.fenced, now.clock_offset) = (5, SignedDuration::from_secs(-3));
+        assert_eq!(health.check(&now).len(), 2);
+        let again = health.check(&now);
+        assert_eq!(again, [Symptom::Clock(SignedDuration::from_secs(-3))]);
+        assert_eq!(
+            again[0].to_string(),
+            "the store's clock is 3s behind this machine's: one of them is wrong"
+        );
+    }
+
+    #[test]
+    fn a_store_with_one_owner_is_reached_as_long_as_anything_succeeds() {
+        let mut health = Health::new(LEASE);
+        let alone = Stats { loads: 1, ..Stats::default() };
+        assert_eq!(health.check(&alone), []);
+        let failing = Stats { store_errors: 1, save_batches: 1, ..alone.clone() };
+        assert_eq!(health.check(&failing), [Symptom::Failing(1)]);
+        let gone = Stats { store_errors: 4, ..failing };
+        assert_eq!(health.check(&gone), [Symptom::NotReached(3)]);
+    }
+}
