@@ -75,6 +75,7 @@
 //!   `clocks_that_are_off_and_drift_make_nothing_early_and_repeat_nothing`
 //! - `tests/postgres/races.rs`: `cancels_and_moves_from_everywhere_are_answered_right`
 //! - `tests/postgres/clock.rs`: `results_and_begins_after_the_clock_was_set_forward_are_not_lost`
+//! - `tests/postgres/many.rs`: `a_begin_looks_each_timer_up_also_where_the_table_has_no_statistics`
 //! - `tests/postgres/schemas.rs`: `timers_of_two_schemas_in_one_database_have_nothing_to_do_with_each_other`
 //! - `tests/postgres/instances.rs`: `instances_share_all_shards_evenly_as_they_join_leave_and_die`,
 //!   `what_an_instance_has_begun_stays_its_own_when_the_shard_goes_to_another_that_joins`,

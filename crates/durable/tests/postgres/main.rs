@@ -7,6 +7,7 @@ mod faults;
 #[path = "../proof/history.rs"]
 mod history;
 mod instances;
+mod many;
 mod proof;
 mod proxy;
 mod races;

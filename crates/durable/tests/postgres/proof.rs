@@ -81,7 +81,7 @@ fn without_fences() -> String {
     for fence in [
         "where s.epoch = p_epoch;",
         "and s.epoch = p_epoch\n        order by s.shard for share",
-        "and (t.begun_by is null or t.begun_by <> all(v_alive))",
+        "                and (m.begun_by is null or m.begun_by <> all(v_alive))\n",
         "and t.begun_by = p_epoch and t.attempts = a.attempt",
     ] {
         assert_eq!(tables.matches(fence).count(), 1, "{fence}");

@@ -374,13 +374,16 @@ begin
     v_alive := array(select i.epoch from timingwheel.instances i where i.epoch <> p_epoch);
     return query
     with free as (
-        select a.n, t.ctid as place
+        select a.n, t.place
         from unnest(p_dues, p_numbers, p_firsts) with ordinality as a (due, number, first, n)
-        join timingwheel.timers t
-            on t.shard = (a.number & 63)::smallint and t.due_ms = a.due and t.number = a.number
-        where t.first_ms = a.first and t.shard = any(v_mine) and t.kind = any(p_kinds)
-            and (t.begun_by is null or t.begun_by <> all(v_alive))
-        for update of t skip locked
+        cross join lateral (
+            select m.ctid as place from timingwheel.timers m
+            where m.shard = (a.number & 63)::smallint and m.due_ms = a.due and m.number = a.number
+                and m.first_ms = a.first and m.kind = any(p_kinds)
+                and (m.begun_by is null or m.begun_by <> all(v_alive))
+            for update skip locked
+        ) t
+        where (a.number & 63)::smallint = any(v_mine)
     )
     update timingwheel.timers t
     set begun_by = p_epoch, attempts = t.attempts + (t.begun_by is distinct from p_epoch)::int
