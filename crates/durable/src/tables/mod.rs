@@ -31,10 +31,27 @@ pub(crate) trait Tables {
     fn put(&mut self, at: Place, row: &Row) -> Result<(), Self::Error>;
     fn take(&mut self, at: Place) -> Result<Option<Row>, Self::Error>;
 
+    /// Of several places, which ascend. A map may find them faster together than one by one.
+    fn rows(&self, places: &[Place]) -> Result<Vec<Option<Row>>, Self::Error> {
+        places.iter().map(|at| self.row(*at)).collect()
+    }
+    /// As [`rows`](Self::rows).
+    fn take_all(&mut self, places: &[Place]) -> Result<Vec<Option<Row>>, Self::Error> {
+        places.iter().map(|at| self.take(*at)).collect()
+    }
+
     /// Those of them that have begun.
     fn attempt(&self, at: Place) -> Result<Option<Attempt>, Self::Error>;
     /// Tells the one before.
     fn set_attempt(&mut self, at: Place, attempt: Option<Attempt>) -> Result<Option<Attempt>, Self::Error>;
+    /// Of several places, which ascend. Tells those before.
+    fn set_attempts(&mut self, attempts: &[(Place, Attempt)]) -> Result<Vec<Option<Attempt>>, Self::Error> {
+        attempts.iter().map(|(at, attempt)| self.set_attempt(*at, Some(*attempt))).collect()
+    }
+    /// As [`take_all`](Self::take_all).
+    fn take_attempts(&mut self, places: &[Place]) -> Result<Vec<Option<Attempt>>, Self::Error> {
+        places.iter().map(|at| self.set_attempt(*at, None)).collect()
+    }
     /// Where the timers stand that this owner has begun, and those before it.
     fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, Attempt)>, Self::Error>;
 
@@ -93,24 +110,52 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: &ToBegin) -> R
     if tables.epoch()? != owner.epoch {
         return Ok(vec![Begun::Lost; timers.len()]);
     }
-    let mut answers = Vec::with_capacity(timers.len());
-    for timer in timers {
-        let at = timer.place();
-        let Some(row) = tables.row(at)?.filter(|row| row.id == timer.id && kinds.contains(&row.kind)) else {
-            answers.push(Begun::Gone);
-            continue;
-        };
-        let first = Attempt { epoch: owner.epoch, number: row.attempts.saturating_add(1) };
-        let mut attempt = first;
-        if let Some(before) = tables.set_attempt(at, Some(first))? {
-            // An earlier owner's attempt counts, although it never ended. This owner's has not: its answer was lost.
-            let is_its_own = before.epoch == owner.epoch;
-            attempt.number = before.number.saturating_add(u32::from(!is_its_own));
-            tables.set_attempt(at, Some(attempt))?;
+    let mut answers = vec![Begun::Gone; timers.len()];
+    for together in together(timers, |timer| timer.place()) {
+        let places: Vec<Place> = together.iter().map(|index| timers[*index].place()).collect();
+        let rows = tables.rows(&places)?;
+        let mut ready = Vec::with_capacity(together.len());
+        for ((index, at), row) in together.into_iter().zip(places).zip(rows) {
+            let id = timers[index].id;
+            if let Some(row) = row.filter(|row| row.id == id && kinds.contains(&row.kind)) {
+                let number = row.attempts.saturating_add(1);
+                ready.push((index, row, (at, Attempt { epoch: owner.epoch, number })));
+            }
         }
-        answers.push(Begun::Yours(Box::new(stored(at, row, Some(attempt)))));
+        let attempts: Vec<_> = ready.iter().map(|(_, _, attempt)| *attempt).collect();
+        let before = tables.set_attempts(&attempts)?;
+        for ((index, row, (at, mut attempt)), before) in ready.into_iter().zip(before) {
+            if let Some(before) = before {
+                // An earlier owner's attempt counts, although it never ended. This owner's has not: its answer was lost.
+                let is_its_own = before.epoch == owner.epoch;
+                attempt.number = before.number.saturating_add(u32::from(!is_its_own));
+                tables.set_attempt(at, Some(attempt))?;
+            }
+            answers[index] = Begun::Yours(Box::new(stored(at, row, Some(attempt))));
+        }
     }
     Ok(answers)
+}
+
+/// How many rows are in memory at a time.
+const TOGETHER: usize = 1_024;
+
+/// The indexes of what is looked at together: places that ascend, each once. What stands at one place several times is in
+/// several of these, in its order.
+fn together<T>(all: &[T], place: impl Fn(&T) -> Place) -> Vec<Vec<usize>> {
+    let mut order: Vec<(Place, usize)> =
+        all.iter().enumerate().map(|(index, one)| (place(one), index)).collect();
+    order.sort_unstable();
+    let mut parts: Vec<Vec<usize>> = Vec::new();
+    let mut last = None;
+    for (at, index) in order {
+        match parts.last_mut().filter(|part| part.len() < TOGETHER && last != Some(at)) {
+            Some(part) => part.push(index),
+            None => parts.push(vec![index]),
+        }
+        last = Some(at);
+    }
+    parts
 }
 
 pub(crate) fn cancel<T: Tables>(tables: &mut T, which: &Which) -> Result<Removal, T::Error> {
