@@ -4,6 +4,7 @@ mod ending;
 mod looking;
 mod row;
 mod saving;
+mod together;
 
 pub(crate) use ending::settle;
 pub(crate) use looking::{Head, Look, ShowHeads, ShowRows, list, load};
@@ -11,6 +12,7 @@ pub(crate) use row::Row;
 #[cfg(feature = "redb")]
 pub(crate) use row::{HeadView, RowError};
 pub(crate) use saving::save;
+use together::together;
 
 use crate::id::{Place, TimerId, millis};
 use crate::store::{Begun, Move, Near, Owner, Removal, State, Stored, Taken, ToBegin, Which};
@@ -135,27 +137,6 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: &ToBegin) -> R
         }
     }
     Ok(answers)
-}
-
-/// How many rows are in memory at a time.
-const TOGETHER: usize = 1_024;
-
-/// The indexes of what is looked at together: places that ascend, each once. What stands at one place several times is in
-/// several of these, in its order.
-fn together<T>(all: &[T], place: impl Fn(&T) -> Place) -> Vec<Vec<usize>> {
-    let mut order: Vec<(Place, usize)> =
-        all.iter().enumerate().map(|(index, one)| (place(one), index)).collect();
-    order.sort_unstable();
-    let mut parts: Vec<Vec<usize>> = Vec::new();
-    let mut last = None;
-    for (at, index) in order {
-        match parts.last_mut().filter(|part| part.len() < TOGETHER && last != Some(at)) {
-            Some(part) => part.push(index),
-            None => parts.push(vec![index]),
-        }
-        last = Some(at);
-    }
-    parts
 }
 
 pub(crate) fn cancel<T: Tables>(tables: &mut T, which: &Which) -> Result<Removal, T::Error> {
