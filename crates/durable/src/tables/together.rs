@@ -25,6 +25,7 @@ pub(super) fn together<T>(all: &[T], place: impl Fn(&T) -> Place) -> Vec<Vec<usi
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::sync::Arc;
 
     use super::*;
@@ -39,7 +40,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(1);
         for len in [0, 1, 7, TOGETHER, 5 * TOGETHER] {
             let places: Vec<_> =
-                (0..len).map(|_| Place { due_ms: random.i64(..len as i64), unique: 0 }).collect();
+                (0..len).map(|_| Place { due_ms: random.i64(0..len as i64), unique: 0 }).collect();
             let parts = together(&places, |place| *place);
             let of = |index: &usize| places[*index];
             assert!(
@@ -55,32 +56,36 @@ mod tests {
         Series::new("cron 0 9 * * * in UTC".into(), crate::Missed::once())
     }
 
-    /// Timers of which some are a series, begun, and ends for them: some are told twice, some are not the attempt's.
+    /// Timers of which some are a series, begun, and ends for them: some are told twice, some are not the attempt's, and some
+    /// put what follows where another timer stands.
     async fn begun<S: Store>(store: &S, mut random: fastrand::Rng) -> (Owner, Vec<Begun>, Vec<Ended>)
     where
         S::Error: std::fmt::Debug,
     {
         let owner = store.join(std::time::Duration::from_secs(30)).await.unwrap();
-        let timers: Vec<NewTimer> = (0..200)
-            .map(|unique| NewTimer {
-                id: TimerId::new(timestamp(random.i64(..300)), unique),
+        let ids: BTreeSet<TimerId> =
+            (0..300).map(|number| TimerId::new(timestamp(random.i64(0..20)), number % 10)).collect();
+        let timers: Vec<NewTimer> = ids
+            .into_iter()
+            .map(|id| NewTimer {
+                id,
                 kind: "work".into(),
                 payload: vec![0; random.usize(..300)],
-                key: (unique % 3 == 0).then(|| unique.to_string()),
-                series: (unique % 12 == 0).then(series),
+                key: (id.unique % 3 == 0).then(|| id.to_string()),
+                series: (id.unique % 5 == 0).then(series),
                 replaces: false,
             })
             .collect();
         let nears: Vec<Near> = timers.iter().map(|timer| timer.id.into()).collect();
         store.save(timers).await.unwrap();
         let kinds = Arc::new(["work".to_owned()].into());
-        let some: Vec<Near> = (0..150).map(|_| nears[random.usize(..nears.len())]).collect();
+        let some: Vec<Near> = (0..200).map(|_| nears[random.usize(..nears.len())]).collect();
         let begun = store.begin(owner, ToBegin { timers: some, kinds }).await.unwrap();
-        let ends = (0..150)
+        let ends = (0..200)
             .map(|_| {
                 let timer = nears[random.usize(..nears.len())];
-                let in_series = timer.id.unique % 12 == 0;
-                let due = timestamp(random.i64(300..600));
+                let in_series = timer.id.unique % 5 == 0;
+                let due = timestamp(random.i64(0..20));
                 let next = in_series.then(|| Next { due, series: series() });
                 let end = match random.u8(..10) {
                     0 => End::Again { due, error: None, counts: true },
