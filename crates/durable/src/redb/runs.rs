@@ -15,12 +15,15 @@ const BETWEEN: usize = 4;
 /// Fewer than so many keys are inserted or removed one by one.
 const FEW: usize = 4;
 
+/// What stands at each key, and which keys stand close together.
+type Walked<T> = (Vec<Option<T>>, Vec<Range<usize>>);
+
 /// Reads what stands at these keys. Tells also which of them, as ranges of their indexes, stand close together.
 fn walk<V: Value + 'static, T>(
     table: &Table<'_, u128, V>,
     keys: &[u128],
     read: impl Fn(u128, V::SelfType<'_>) -> Result<T, RedbError>,
-) -> Result<(Vec<Option<T>>, Vec<Range<usize>>), RedbError> {
+) -> Result<Walked<T>, RedbError> {
     let (mut found, mut runs) = (Vec::with_capacity(keys.len()), Vec::new());
     while found.len() < keys.len() {
         let first = found.len();

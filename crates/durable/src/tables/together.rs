@@ -39,8 +39,9 @@ mod tests {
     fn parts_ascend_and_hold_each_index_once_and_one_place_in_its_order() {
         let mut random = fastrand::Rng::with_seed(1);
         for len in [0, 1, 7, TOGETHER, 5 * TOGETHER] {
-            let places: Vec<_> =
-                (0..len).map(|_| Place { due_ms: random.i64(0..len as i64), unique: 0 }).collect();
+            let places: Vec<_> = (0..len)
+                .map(|_| Place { due_ms: random.i64(0..=len.try_into().unwrap()), unique: 0 })
+                .collect();
             let parts = together(&places, |place| *place);
             let of = |index: &usize| places[*index];
             assert!(
@@ -71,8 +72,8 @@ mod tests {
                 id,
                 kind: "work".into(),
                 payload: vec![0; random.usize(..300)],
-                key: (id.unique % 3 == 0).then(|| id.to_string()),
-                series: (id.unique % 5 == 0).then(series),
+                key: (id.unique.is_multiple_of(3)).then(|| id.to_string()),
+                series: (id.unique.is_multiple_of(5)).then(series),
                 replaces: false,
             })
             .collect();
@@ -84,7 +85,7 @@ mod tests {
         let ends = (0..200)
             .map(|_| {
                 let timer = nears[random.usize(..nears.len())];
-                let in_series = timer.id.unique % 5 == 0;
+                let in_series = timer.id.unique.is_multiple_of(5);
                 let due = timestamp(random.i64(0..20));
                 let next = in_series.then(|| Next { due, series: series() });
                 let end = match random.u8(..10) {
