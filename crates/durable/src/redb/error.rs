@@ -94,4 +94,4 @@ macro_rules! from {
     };
 }
 
-from!(StorageError TableError TransactionError CommitError DatabaseError CompactionError);
+from!(StorageError TableError TransactionError CommitError CursorError DatabaseError CompactionError);

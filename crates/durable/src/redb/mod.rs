@@ -5,6 +5,7 @@ mod file;
 mod group;
 mod look;
 mod owner;
+mod runs;
 mod tables;
 
 use std::fmt;

@@ -2,7 +2,7 @@
 
 use redb::{ReadableTable, Table, TableDefinition, WriteTransaction};
 
-use super::RedbError;
+use super::{RedbError, runs};
 use crate::id::{Place, TimerId};
 use crate::tables::{Attempt, Row, RowError, Tables};
 
@@ -31,6 +31,10 @@ pub(super) fn corrupt(what: &'static str, number: u128) -> impl FnOnce(RowError)
 
 pub(super) fn read_row(number: u128, bytes: &[u8]) -> Result<Row, RedbError> {
     Row::from_bytes(Place::from_number(number).unique, bytes).map_err(corrupt("timer", number))
+}
+
+fn numbers(places: &[Place]) -> Vec<u128> {
+    places.iter().map(|at| at.to_number()).collect()
 }
 
 pub(super) struct RedbTables<'t> {
@@ -73,6 +77,14 @@ impl Tables for RedbTables<'_> {
         self.timers.remove(number)?.map(|bytes| read_row(number, bytes.value())).transpose()
     }
 
+    fn rows(&self, places: &[Place]) -> Result<Vec<Option<Row>>, RedbError> {
+        runs::get(&self.timers, &numbers(places), read_row)
+    }
+
+    fn take_all(&mut self, places: &[Place]) -> Result<Vec<Option<Row>>, RedbError> {
+        runs::take(&mut self.timers, &numbers(places), read_row)
+    }
+
     fn attempt(&self, at: Place) -> Result<Option<Attempt>, RedbError> {
         let begun = self.begun.get(at.to_number())?.map(|begun| begun.value());
         Ok(begun.map(|(epoch, number)| Attempt { epoch, number }))
@@ -85,6 +97,20 @@ impl Tables for RedbTables<'_> {
         };
         let before = before.map(|before| before.value());
         Ok(before.map(|(epoch, number)| Attempt { epoch, number }))
+    }
+
+    fn set_attempts(&mut self, attempts: &[(Place, Attempt)]) -> Result<Vec<Option<Attempt>>, RedbError> {
+        let entries: Vec<_> = attempts
+            .iter()
+            .map(|(at, Attempt { epoch, number })| (at.to_number(), (*epoch, *number)))
+            .collect();
+        let before = runs::insert(&mut self.begun, &entries)?;
+        Ok(before.into_iter().map(|before| before.map(|(epoch, number)| Attempt { epoch, number })).collect())
+    }
+
+    fn take_attempts(&mut self, places: &[Place]) -> Result<Vec<Option<Attempt>>, RedbError> {
+        let read = |_, (epoch, number)| Ok(Attempt { epoch, number });
+        runs::take(&mut self.begun, &numbers(places), read)
     }
 
     fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, Attempt)>, RedbError> {

@@ -1,5 +1,6 @@
 //! Beginning what is ready, and taking it back.
 
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -26,13 +27,14 @@ impl Runner {
         while nears.len() < most
             && let Some(near) = self.ready.pop_first()
         {
-            // One of which the end is on its way, and that was moved meanwhile; or a notice that came late.
-            if self.live.contains_key(&near.id()) {
-                self.blocked.insert(near);
-                continue;
+            match self.live.entry(near.id()) {
+                // One of which the end is on its way, and that was moved meanwhile; or a notice that came late.
+                Entry::Occupied(_) => self.blocked.insert(near),
+                Entry::Vacant(place) => {
+                    place.insert(Live::Beginning(Vec::new()));
+                    nears.push(near);
+                }
             }
-            self.live.insert(near.id(), Live::Beginning(Vec::new()));
-            nears.push(near);
         }
         if !nears.is_empty() {
             let ask = ToBegin { timers: nears.clone(), kinds: self.kinds.clone() };
@@ -233,19 +235,28 @@ impl Runner {
 
     /// An attempt has ended without its handler, and the store is to be told.
     pub(super) fn end(&mut self, attempt: Attempt, end: End, took: Option<Box<TakeBack>>) {
-        let (id, series) = (attempt.timer.id(), attempt.series.as_deref().cloned());
-        self.ends.push(Ended { timer: attempt.timer, attempt: attempt.number, series, end });
-        let ending = Live::Ending { attempt, was_called: false, took, others: Vec::new() };
-        self.live.insert(id, ending);
+        self.end_live(attempt, end, |attempt| Live::Ending {
+            attempt,
+            was_called: false,
+            took,
+            others: Vec::new(),
+        });
     }
 
     /// A handler has ended, and the store is to be told.
     pub(super) fn end_called(&mut self, attempt: Attempt, end: End) {
-        let id = attempt.timer.id();
-        self.end(attempt, end, None);
-        if let Some(Live::Ending { was_called, .. }) = self.live.get_mut(&id) {
-            *was_called = true;
-        }
+        self.end_live(attempt, end, |attempt| Live::Ending {
+            attempt,
+            was_called: true,
+            took: None,
+            others: Vec::new(),
+        });
+    }
+
+    fn end_live(&mut self, attempt: Attempt, end: End, live: impl FnOnce(Attempt) -> Live) {
+        let (id, series) = (attempt.timer.id(), attempt.series.as_deref().cloned());
+        self.ends.push(Ended { timer: attempt.timer, attempt: attempt.number, series, end });
+        self.live.insert(id, live(attempt));
     }
 
     /// What may have begun by a call that failed is found by the next owner, if it has.

@@ -151,7 +151,7 @@ impl Runner {
 
     fn has_settled(&mut self, ended: Ended, answer: Settled) {
         let id = ended.timer.id();
-        let was_unsure = self.unsure.remove(&id);
+        let was_unsure = !self.unsure.is_empty() && self.unsure.remove(&id);
         match answer {
             Settled::Done(next) => self.has_ended(&ended, next, true),
             // Its handler has ended it, in a transaction of its own.

@@ -1,7 +1,7 @@
 //! The end of an attempt, and what follows it.
 
-use super::{Attempt, Row, Tables, forget, place};
-use crate::id::{TimerId, millis};
+use super::{Attempt, Row, Tables, forget, place, together};
+use crate::id::{Place, TimerId, millis};
 use crate::store::{End, Ended, Failure, Near, Next, Owner, Settled};
 
 /// Of how many attempts the errors are kept.
@@ -16,50 +16,83 @@ pub(crate) fn settle<T: Tables>(
     if tables.epoch()? != owner.epoch {
         return Ok(vec![Settled::Lost; ends.len()]);
     }
-    ends.into_iter().map(|ended| settle_one(tables, owner, ended)).collect()
+    let mut answers = vec![Settled::Lost; ends.len()];
+    let mut first = 0;
+    // What goes on is put where another may stand, so its order among the others counts. What is over changes its own place
+    // alone.
+    for run in ends.chunk_by(|one, next| is_over(one) && is_over(next)) {
+        for together in together(run, |ended| ended.timer.place()) {
+            let places: Vec<Place> = together.iter().map(|index| run[*index].timer.place()).collect();
+            let begun = tables.take_attempts(&places)?;
+            let mut ready = Vec::with_capacity(together.len());
+            for ((index, at), begun) in together.into_iter().zip(places).zip(begun) {
+                // The fence: epoch and attempt, and the id below.
+                match begun {
+                    Some(begun) if begun == (Attempt { epoch: owner.epoch, number: run[index].attempt }) => {
+                        ready.push((index, at, begun));
+                    }
+                    Some(_) => drop(tables.set_attempt(at, begun)?),
+                    None => {}
+                }
+            }
+            let places: Vec<Place> = ready.iter().map(|(_, at, _)| *at).collect();
+            let rows = tables.take_all(&places)?;
+            for ((index, _, begun), row) in ready.into_iter().zip(rows) {
+                if let Some(row) = row {
+                    answers[first + index] = settle_one(tables, &run[index], begun, row)?;
+                }
+            }
+        }
+        first += run.len();
+    }
+    Ok(answers)
 }
 
-fn settle_one<T: Tables>(tables: &mut T, owner: Owner, ended: Ended) -> Result<Settled, T::Error> {
+/// Whether nothing follows this end.
+fn is_over(ended: &Ended) -> bool {
+    matches!(ended.end, End::Done { next: None } | End::Cancelled)
+}
+
+/// The attempt and the row were taken from their place.
+fn settle_one<T: Tables>(
+    tables: &mut T,
+    ended: &Ended,
+    begun: Attempt,
+    mut row: Row,
+) -> Result<Settled, T::Error> {
     let Ended { timer, attempt, series: planned, end } = ended;
-    let at = timer.place();
-    // The fence: id, epoch and attempt.
-    let begun = tables.set_attempt(at, None)?;
-    if begun != Some(Attempt { epoch: owner.epoch, number: attempt }) {
-        tables.set_attempt(at, begun)?;
-        return Ok(Settled::Lost);
-    }
-    let Some(mut row) = tables.take(at)? else { return Ok(Settled::Lost) };
+    let (at, attempt) = (timer.place(), *attempt);
     if row.id != timer.id {
         tables.put(at, &row)?;
-        tables.set_attempt(at, begun)?;
+        tables.set_attempt(at, Some(begun))?;
         return Ok(Settled::Lost);
     }
-    let is_planned = match (&row.series, &planned) {
+    let is_planned = match (&row.series, planned) {
         (Some(series), Some(planned)) => series.has_the_rule_of(planned),
         (Some(_), None) => false,
         (None, _) => true,
     };
     // Also where nothing was to follow: a rule that is over, or could not be read, says nothing about the new one.
     if let (End::Done { .. } | End::Bury { .. }, Some(series), false, false) =
-        (&end, &row.series, is_planned, row.ending)
+        (end, &row.series, is_planned, row.ending)
     {
         let series = series.clone();
         tables.put(at, &row)?;
-        tables.set_attempt(at, begun)?;
+        tables.set_attempt(at, Some(begun))?;
         return Ok(Settled::Replanned(series));
     }
     let next = match end {
         End::Done { next } => {
             forget(tables, at, &row)?;
-            goes_on(tables, row, next)?
+            goes_on(tables, row, next.clone())?
         }
         End::Bury { reason, next } => {
             row.attempts = attempt;
             note(&mut row, attempt, reason.clone());
             forget(tables, at, &row)?;
-            tables.bury(row.id, &row, &reason)?;
+            tables.bury(row.id, &row, reason)?;
             row.failures.clear();
-            goes_on(tables, row, next)?
+            goes_on(tables, row, next.clone())?
         }
         End::Again { due, error, counts } => {
             if row.ending {
@@ -67,13 +100,13 @@ fn settle_one<T: Tables>(tables: &mut T, owner: Owner, ended: Ended) -> Result<S
                 return Ok(Settled::Done(None));
             }
             if let Some(error) = error {
-                note(&mut row, attempt, error);
+                note(&mut row, attempt, error.clone());
             }
-            row.attempts = if counts { attempt } else { attempt - 1 };
+            row.attempts = if *counts { attempt } else { attempt - 1 };
             if let (Some(_), Some(planned), true) = (&row.series, planned, is_planned) {
-                row.series = Some(planned);
+                row.series = Some(planned.clone());
             }
-            let near = Near { due_ms: millis(due), id: row.id };
+            let near = Near { due_ms: millis(*due), id: row.id };
             place(tables, near, &row, Some(at))?;
             Some(near)
         }

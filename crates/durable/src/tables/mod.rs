@@ -4,6 +4,7 @@ mod ending;
 mod looking;
 mod row;
 mod saving;
+mod together;
 
 pub(crate) use ending::settle;
 pub(crate) use looking::{Head, Look, ShowHeads, ShowRows, list, load};
@@ -11,6 +12,7 @@ pub(crate) use row::Row;
 #[cfg(feature = "redb")]
 pub(crate) use row::{HeadView, RowError};
 pub(crate) use saving::save;
+use together::together;
 
 use crate::id::{Place, TimerId, millis};
 use crate::store::{Begun, Move, Near, Owner, Removal, State, Stored, Taken, ToBegin, Which};
@@ -31,10 +33,27 @@ pub(crate) trait Tables {
     fn put(&mut self, at: Place, row: &Row) -> Result<(), Self::Error>;
     fn take(&mut self, at: Place) -> Result<Option<Row>, Self::Error>;
 
+    /// Of several places, which ascend. A map may find them faster together than one by one.
+    fn rows(&self, places: &[Place]) -> Result<Vec<Option<Row>>, Self::Error> {
+        places.iter().map(|at| self.row(*at)).collect()
+    }
+    /// As [`rows`](Self::rows).
+    fn take_all(&mut self, places: &[Place]) -> Result<Vec<Option<Row>>, Self::Error> {
+        places.iter().map(|at| self.take(*at)).collect()
+    }
+
     /// Those of them that have begun.
     fn attempt(&self, at: Place) -> Result<Option<Attempt>, Self::Error>;
     /// Tells the one before.
     fn set_attempt(&mut self, at: Place, attempt: Option<Attempt>) -> Result<Option<Attempt>, Self::Error>;
+    /// Of several places, which ascend. Tells those before.
+    fn set_attempts(&mut self, attempts: &[(Place, Attempt)]) -> Result<Vec<Option<Attempt>>, Self::Error> {
+        attempts.iter().map(|(at, attempt)| self.set_attempt(*at, Some(*attempt))).collect()
+    }
+    /// As [`take_all`](Self::take_all).
+    fn take_attempts(&mut self, places: &[Place]) -> Result<Vec<Option<Attempt>>, Self::Error> {
+        places.iter().map(|at| self.set_attempt(*at, None)).collect()
+    }
     /// Where the timers stand that this owner has begun, and those before it.
     fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, Attempt)>, Self::Error>;
 
@@ -93,22 +112,29 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: &ToBegin) -> R
     if tables.epoch()? != owner.epoch {
         return Ok(vec![Begun::Lost; timers.len()]);
     }
-    let mut answers = Vec::with_capacity(timers.len());
-    for timer in timers {
-        let at = timer.place();
-        let Some(row) = tables.row(at)?.filter(|row| row.id == timer.id && kinds.contains(&row.kind)) else {
-            answers.push(Begun::Gone);
-            continue;
-        };
-        let first = Attempt { epoch: owner.epoch, number: row.attempts.saturating_add(1) };
-        let mut attempt = first;
-        if let Some(before) = tables.set_attempt(at, Some(first))? {
-            // An earlier owner's attempt counts, although it never ended. This owner's has not: its answer was lost.
-            let is_its_own = before.epoch == owner.epoch;
-            attempt.number = before.number.saturating_add(u32::from(!is_its_own));
-            tables.set_attempt(at, Some(attempt))?;
+    let mut answers = vec![Begun::Gone; timers.len()];
+    for together in together(timers, |timer| timer.place()) {
+        let places: Vec<Place> = together.iter().map(|index| timers[*index].place()).collect();
+        let rows = tables.rows(&places)?;
+        let mut ready = Vec::with_capacity(together.len());
+        for ((index, at), row) in together.into_iter().zip(places).zip(rows) {
+            let id = timers[index].id;
+            if let Some(row) = row.filter(|row| row.id == id && kinds.contains(&row.kind)) {
+                let number = row.attempts.saturating_add(1);
+                ready.push((index, row, (at, Attempt { epoch: owner.epoch, number })));
+            }
         }
-        answers.push(Begun::Yours(Box::new(stored(at, row, Some(attempt)))));
+        let attempts: Vec<_> = ready.iter().map(|(_, _, attempt)| *attempt).collect();
+        let before = tables.set_attempts(&attempts)?;
+        for ((index, row, (at, mut attempt)), before) in ready.into_iter().zip(before) {
+            if let Some(before) = before {
+                // An earlier owner's attempt counts, although it never ended. This owner's has not: its answer was lost.
+                let is_its_own = before.epoch == owner.epoch;
+                attempt.number = before.number.saturating_add(u32::from(!is_its_own));
+                tables.set_attempt(at, Some(attempt))?;
+            }
+            answers[index] = Begun::Yours(Box::new(stored(at, row, Some(attempt))));
+        }
     }
     Ok(answers)
 }

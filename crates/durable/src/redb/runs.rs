@@ -1,0 +1,170 @@
+//! Many entries of a table at a time, by keys that ascend.
+//!
+//! Where the keys stand close together in the table, what costs most, to find the leaf and to write it anew, is done once for
+//! each leaf, and not for each key.
+
+use std::ops::{Bound, Range};
+
+use redb::{ReadableTable, Table, Value};
+
+use super::RedbError;
+
+/// How many entries in a row may stand between two keys that are looked for before the second is sought by itself.
+const BETWEEN: usize = 4;
+
+/// Fewer than so many keys are inserted or removed one by one.
+const FEW: usize = 4;
+
+/// What stands at each key, and which keys stand close together.
+type Walked<T> = (Vec<Option<T>>, Vec<Range<usize>>);
+
+/// Reads what stands at these keys. Tells also which of them, as ranges of their indexes, stand close together.
+fn walk<V: Value + 'static, T>(
+    table: &Table<'_, u128, V>,
+    keys: &[u128],
+    read: impl Fn(u128, V::SelfType<'_>) -> Result<T, RedbError>,
+) -> Result<Walked<T>, RedbError> {
+    let (mut found, mut runs) = (Vec::with_capacity(keys.len()), Vec::new());
+    while found.len() < keys.len() {
+        let first = found.len();
+        let mut between = 0;
+        for entry in table.range(keys[first]..)? {
+            let (at, value) = entry?;
+            let at = at.value();
+            while found.len() < keys.len() && keys[found.len()] < at {
+                found.push(None);
+            }
+            if keys.get(found.len()) == Some(&at) {
+                found.push(Some(read(at, value.value())?));
+                between = 0;
+            } else {
+                between += 1;
+            }
+            if found.len() == keys.len() || between == BETWEEN {
+                break;
+            }
+        }
+        if found.len() == first {
+            // The table has ended.
+            found.resize_with(keys.len(), || None);
+        }
+        runs.push(first..found.len());
+    }
+    Ok((found, runs))
+}
+
+/// Reads what stands at these keys.
+pub(super) fn get<V: Value + 'static, T>(
+    table: &Table<'_, u128, V>,
+    keys: &[u128],
+    read: impl Fn(u128, V::SelfType<'_>) -> Result<T, RedbError>,
+) -> Result<Vec<Option<T>>, RedbError> {
+    Ok(walk(table, keys, read)?.0)
+}
+
+/// Reads what stands at these keys, and removes it.
+pub(super) fn take<V: Value + 'static, T>(
+    table: &mut Table<'_, u128, V>,
+    keys: &[u128],
+    read: impl Fn(u128, V::SelfType<'_>) -> Result<T, RedbError>,
+) -> Result<Vec<Option<T>>, RedbError> {
+    let (found, runs) = walk(table, keys, read)?;
+    for run in runs {
+        let (keys, found) = (&keys[run.clone()], &found[run]);
+        if keys.len() < FEW {
+            for (key, _) in keys.iter().zip(found).filter(|(_, found)| found.is_some()) {
+                table.remove(key)?;
+            }
+        } else {
+            let (first, last) = (keys[0], keys[keys.len() - 1]);
+            table.retain_in(first..=last, |key, _| keys.binary_search(&key).is_err())?;
+        }
+    }
+    Ok(found)
+}
+
+/// Inserts these, or puts them in the place of what stands at their keys, which is told.
+pub(super) fn insert(
+    table: &mut Table<'_, u128, (u64, u32)>,
+    entries: &[(u128, (u64, u32))],
+) -> Result<Vec<Option<(u64, u32)>>, RedbError> {
+    let mut before = Vec::with_capacity(entries.len());
+    while let Some(rest) = entries.get(before.len()..).filter(|rest| !rest.is_empty()) {
+        let next = table.range(rest[0].0..)?.next().transpose()?.map(|(key, _)| key.value());
+        let gap = rest.iter().take_while(|(key, _)| next.is_none_or(|next| *key < next)).count();
+        if gap < FEW {
+            for (key, value) in &rest[..gap.max(1)] {
+                before.push(table.insert(*key, *value)?.map(|value| value.value()));
+            }
+            continue;
+        }
+        let mut cursor = table.lower_bound_mut(Bound::Included(rest[0].0))?;
+        for (key, value) in &rest[..gap] {
+            cursor.insert_before(*key, *value)?;
+            before.push(None);
+        }
+        cursor.close()?;
+    }
+    Ok(before)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use redb::backends::InMemoryBackend;
+    use redb::{Database, TableDefinition};
+
+    use super::*;
+
+    const TABLE: TableDefinition<'_, u128, (u64, u32)> = TableDefinition::new("table");
+
+    /// Keys that ascend: some dense, some sparse, some of a few runs.
+    fn keys(random: &mut fastrand::Rng) -> Vec<u128> {
+        let (len, first) = (random.usize(..600), random.u128(..2_000));
+        let step = [1, 2, 3, 9, 40][random.usize(..5)];
+        let keys: BTreeSet<u128> = (0..len).map(|_| first + random.u128(..len as u128 * step)).collect();
+        keys.into_iter().collect()
+    }
+
+    #[test]
+    fn runs_do_to_a_table_what_single_calls_do_to_a_map() {
+        for seed in 0..40 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let database = Database::builder().create_with_backend(InMemoryBackend::new()).unwrap();
+            let mut map = BTreeMap::new();
+            for round in 0..30 {
+                let transaction = database.begin_write().unwrap();
+                {
+                    let mut table = transaction.open_table(TABLE).unwrap();
+                    let asked = keys(&mut random);
+                    match random.u8(..3) {
+                        0 => {
+                            let entries: Vec<_> = asked.iter().map(|key| (*key, (seed, round))).collect();
+                            let before: Vec<_> =
+                                entries.iter().map(|(key, value)| map.insert(*key, *value)).collect();
+                            assert_eq!(insert(&mut table, &entries).unwrap(), before, "seed {seed}");
+                        }
+                        1 => {
+                            let taken: Vec<_> = asked.iter().map(|key| map.remove(key)).collect();
+                            let read = |_, value| Ok(value);
+                            assert_eq!(take(&mut table, &asked, read).unwrap(), taken, "seed {seed}");
+                        }
+                        _ => {
+                            let found: Vec<_> = asked.iter().map(|key| map.get(key).map(|_| *key)).collect();
+                            let read = |key, _: (u64, u32)| Ok(key);
+                            assert_eq!(get(&table, &asked, read).unwrap(), found, "seed {seed}");
+                        }
+                    }
+                    let left: Vec<_> = table
+                        .iter()
+                        .unwrap()
+                        .map(|entry| entry.map(|(key, value)| (key.value(), value.value())).unwrap())
+                        .collect();
+                    assert!(left.into_iter().eq(map.clone()), "seed {seed}");
+                }
+                transaction.commit().unwrap();
+            }
+        }
+    }
+}
