@@ -49,7 +49,7 @@ fn steps<T>(wheel: &mut Hierarchy<T>) -> Vec<(u64, Vec<T>)> {
 fn an_entry_that_may_be_late_by_a_12th_of_its_delay_waits_in_one_place() {
     for slots in [2, 20, 64, 512] {
         for start in [0, 1, ms(1), ms(777) + 5, ms(1_000_000)] {
-            for delay in (0..600).map(|n| (ms(24 + n % 40) << (n / 40)) + n) {
+            for delay in (0..600).map(|n| (ms(48 + n % 40) << (n / 40)) + n) {
                 let mut wheel = wheel(slots);
                 assert_eq!(wheel.advance(Nanos(start), 1, &mut Vec::new()), Progress::Done);
                 let (deadline, tolerance) = (start + delay, delay.div_ceil(12));

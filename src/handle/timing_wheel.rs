@@ -37,9 +37,9 @@ const MAX_LEVELS: usize = 64;
 /// A timer never fires early. It is late by less than a [tick](crate::Builder::tick), plus the delay that tokio's own
 /// timers would have on the same runtime: the time until a worker looks at its sockets, and until the task is polled.
 ///
-/// On a busy wheel it is late by less than two ticks. A wheel is busy while 32 timers or more fire in each tick: it is then
-/// turned at every second tick, which takes less CPU time. A wheel with a tick of more than a millisecond is never busy, nor
-/// is one that was made on a current-thread runtime.
+/// On a busy wheel it is late by less than two ticks. A wheel is busy after a turn that has handed out 32 timers or more, or
+/// 64 if that turn came for two ticks. It is then turned at every second tick, which takes less CPU time. A wheel with a
+/// tick of more than a millisecond is never busy, nor is one that was made on a current-thread runtime.
 ///
 /// # Examples
 ///
@@ -138,16 +138,16 @@ impl TimingWheel {
         stats
     }
 
-    /// By how much the wheel is behind. It is not while a timer waits for the end of its tick, or on a busy wheel for that of
-    /// the next one.
+    /// By how much the wheel is behind. A timer that waits for the end of its tick, or on a busy wheel for that of the next
+    /// one, does not put it behind.
     fn overdue(&self) -> Duration {
         if self.is_ended() {
             return Duration::ZERO;
         }
         let Wheel { shards, alarm, .. } = &*self.wheel;
         let first = shards.iter().map(|shard| shard.next_turn()).min().unwrap_or(Nanos::MAX);
-        let late_by = shards[0].clock().now().0.saturating_sub(first.max(alarm.not_before()).0);
-        Duration::from_nanos(late_by).saturating_sub(shards[0].resolution().tick())
+        let in_time = first.after(shards[0].resolution().tick()).max(alarm.not_before());
+        Duration::from_nanos(shards[0].clock().now().0.saturating_sub(in_time.0))
     }
 
     /// Ends the wheel, and returns how many timers were pending.
@@ -244,23 +244,25 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(60 * 60);
 
     #[test]
-    fn a_busy_wheel_is_not_overdue_before_the_time_at_which_it_may_be_turned() {
+    fn a_wheel_is_overdue_from_a_tick_on_or_from_when_a_busy_one_may_be_turned() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let wheel = {
             let _guard = runtime.enter();
-            TimingWheel::builder().shards(1).build().unwrap()
+            TimingWheel::builder().tick(HOUR).shards(1).build().unwrap()
         };
         // Nobody runs the runtime, so nobody turns the wheel.
         let Wheel { shards, alarm, .. } = &*wheel.wheel;
         let now = shards[0].clock().now();
-        let deadline = now.after(Duration::from_millis(1));
-        shards[0].register(now, deadline, Waker::noop().clone()).expect("not refused").expect("not due");
-        while shards[0].clock().now() <= deadline.after(shards[0].resolution().tick()) {
-            std::thread::yield_now();
-        }
-        alarm.arm(now.after(HOUR), now.after(HOUR));
-        assert_eq!(wheel.stats().overdue, Duration::ZERO);
-        alarm.arm(now.after(HOUR), Nanos::ZERO);
-        assert!(wheel.stats().overdue > Duration::ZERO);
+        let deadline = now.before(HOUR * 3);
+        shards[0].register(now.before(HOUR * 4), deadline, Waker::noop().clone()).unwrap().unwrap();
+        let overdue = |not_before| {
+            alarm.arm(now.after(HOUR), not_before);
+            // Whole half hours: the test takes less.
+            wheel.stats().overdue.as_secs() / (30 * 60)
+        };
+        assert_eq!(overdue(now.after(HOUR)), 0);
+        assert_eq!(overdue(now.before(HOUR)), 2);
+        assert_eq!(overdue(now.before(HOUR * 5 / 2)), 4, "two hours after the end of its tick");
+        assert_eq!(overdue(Nanos::ZERO), 4);
     }
 }

@@ -30,13 +30,15 @@ use crate::wheel::tick::{Nanos, Resolution};
 ///
 /// Deadlines are rounded up to points that lie a second apart, or 2 s, 4 s and so on, or 500 ms, 250 ms, 125 ms and so on:
 /// to the widest grid that fits into the tolerance. Points are counted from a year before the wheel was made, and lie at
-/// the ends of ticks. On a paused clock timers fire just then. So the grid is wider than half of the tolerance, and a timer
-/// is late by anything from zero to less than the grid, by half of it on average. A tolerance of 1 s has a grid of 1 s; one
-/// of 900 ms has a grid of 500 ms, and wakes a process twice as often. All wider grids lie on the narrower ones, so timers
-/// with different tolerances fire together too.
+/// the end of every second tick. On a paused clock timers fire just then. A timer is late by half of the grid on average.
+///
+/// At a tick of 1 ms a tolerance of 1 s has a grid of 1 s; one of 900 ms has a grid of 500 ms, and wakes a process twice as
+/// often. Where a second is no even number of ticks, as at 3 ms, a tolerance of 1 s has a grid of 500 ms, because the
+/// points of the next one may be 1,002 ms apart. All wider grids lie on the narrower ones, so timers with different
+/// tolerances fire together too.
 ///
 /// With a tolerance of less than a 12th of its delay a timer is still fired together with others, but moves through the
-/// wheel as one without. Less than two ticks may count as none, and so does any tolerance of a delay of zero.
+/// wheel as one without. Less than four ticks may count as none, and so does any tolerance of a delay of zero.
 ///
 /// For the [statistics](crate::Stats::lateness) a timer is late from the instant on to which its deadline was rounded
 /// up.

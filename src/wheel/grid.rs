@@ -1,8 +1,9 @@
 //! Rounding deadlines up to grids, so that timers that may be late fire together.
 //!
 //! A grid has a point in each second, or in each 2, 4, 8 seconds and so on, or in each half, quarter and eighth of one: so
-//! a tolerance of a second, which is what people write, has a grid of a whole second. A point lies at the end of a tick,
-//! the last one that ends by the exact time. The [`unit`](super::unit) is the finest of these grids.
+//! a tolerance of a second, which is what people write, has a grid of a whole second. A point lies at the end of a second
+//! tick, the last one that ends by the exact time, because a busy wheel is turned only then. The [`unit`](super::unit) is
+//! the finest of these grids.
 
 use std::time::Duration;
 
@@ -40,9 +41,10 @@ impl Resolution {
     /// entry out, less than `tolerance` later.
     ///
     /// The result lies on the widest grid that fits into the tolerance: of 1 s, 2 s, 4 s and so on, or of 500 ms, 250 ms,
-    /// 125 ms and so on. Points are counted from the origin, and moved to the end of the last tick that is over by then.
-    /// So entries with near deadlines are handed out together. A deadline stays as it is if the tolerance is less than the
-    /// finest grid, whose points are one to two ticks apart, or if it would be rounded beyond [`Nanos::MAX`].
+    /// 125 ms and so on. Points are counted from the origin, and moved to the end of the last second tick that is over by
+    /// then. So entries with near deadlines are handed out together. A deadline stays as it is if it would be rounded beyond
+    /// [`Nanos::MAX`], or if the tolerance, in whole pairs of ticks, is less than the finest grid, which is two to four ticks
+    /// wide.
     #[must_use]
     pub fn round_up_within(self, deadline: Nanos, tolerance: Duration) -> Nanos {
         match self.grid_within(Nanos::from_duration(tolerance)) {
@@ -51,10 +53,11 @@ impl Resolution {
         }
     }
 
-    /// The widest grid on which no deadline is late by the whole of `tolerance`. None if that is less than a unit.
+    /// The widest grid on which no deadline is late by the whole of `tolerance`. None if its whole pairs of ticks are less
+    /// than a unit.
     pub(crate) fn grid_within(self, tolerance: Nanos) -> Option<Grid> {
-        // Of two points, both at ends of ticks, the distance is whole ticks.
-        let order = self.unit.divide(self.whole_ticks(tolerance).0).checked_ilog2()?;
+        // The distance of two points is so too.
+        let order = self.unit.divide(self.whole_pairs(tolerance).0).checked_ilog2()?;
         Some(Grid { order: u8::try_from(order).expect("fewer than 64").min(Grid::WIDEST) })
     }
 
@@ -64,15 +67,15 @@ impl Resolution {
             // The origin ends no tick, but lies on every grid.
             return deadline;
         }
-        let next = self.tick_of_deadline(deadline).0.checked_add(1);
-        let end = next.and_then(|tick| tick.checked_mul(self.tick_nanos.value()));
+        let pair = self.two_ticks.divide(deadline.0 - 1);
+        let end = pair.checked_add(1).and_then(|pairs| pairs.checked_mul(self.two_ticks.value()));
         let last = end.map(|end| self.unit_of_deadline(Nanos(end)) | ((1 << grid.order) - 1));
         last.and_then(|last| self.point(last.checked_add(1)?)).unwrap_or(deadline)
     }
 
     /// The point that lies so many units after the origin, if time does not end before.
     pub(crate) fn point(self, units: u64) -> Option<Nanos> {
-        units.checked_mul(self.unit.value()).map(|exact| self.whole_ticks(Nanos(exact)))
+        units.checked_mul(self.unit.value()).map(|exact| self.whole_pairs(Nanos(exact)))
     }
 
     /// The number of the unit that a deadline lies in. A point lies in the unit that ends there.
@@ -85,8 +88,9 @@ impl Resolution {
         self.unit.divide(now.0)
     }
 
-    const fn whole_ticks(self, time: Nanos) -> Nanos {
-        Nanos(time.0 - self.tick_nanos.remainder(time.0))
+    /// Without what is less than two ticks.
+    const fn whole_pairs(self, time: Nanos) -> Nanos {
+        Nanos(time.0 - self.two_ticks.remainder(time.0))
     }
 }
 
@@ -107,7 +111,7 @@ mod tests {
             with_tick(MILLI).round_up_within(deadline, Duration::from_millis(tolerance)).0 / 1_000
         };
         assert_eq!([0, 1].map(|tolerance| rounded(30_100_001, tolerance)), [30_100_001; 2]);
-        assert_eq!([125, 249].map(|tolerance| rounded(30_100_001, tolerance)), [30_125_000; 2]);
+        assert_eq!([126, 249].map(|tolerance| rounded(30_100_001, tolerance)), [30_124_000; 2]);
         assert_eq!([250, 499].map(|tolerance| rounded(30_100_001, tolerance)), [30_250_000; 2]);
         assert_eq!([1_000, 1_024, 1_999].map(|tolerance| rounded(30_100_001, tolerance)), [31_000_000; 3]);
         assert_eq!([2_000, 3_999].map(|tolerance| rounded(30_100_001, tolerance)), [32_000_000; 2]);
@@ -115,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_point_is_no_end_of_a_tick_it_moves_to_the_end_before() {
+    fn where_a_point_is_no_end_of_a_second_tick_it_moves_to_the_end_before() {
         let points = |tolerance: u64| {
             let next = |&at: &u64| {
                 let after = Nanos(at * MILLI + 1);
@@ -123,15 +127,15 @@ mod tests {
             };
             std::iter::successors(Some(0), next).skip(1).take(4).collect::<Vec<_>>()
         };
-        assert_eq!(points(63), [62, 125, 187, 250]);
-        assert_eq!(points(62), [31, 62, 93, 125], "two points of the next grid are 63 ms apart");
-        assert_eq!(points(2), [1, 3, 5, 7]);
+        assert_eq!(points(64), [62, 124, 186, 250]);
+        assert_eq!(points(63), [30, 62, 92, 124], "two points of the next grid are 64 ms apart");
+        assert_eq!(points(4), [2, 6, 10, 14]);
     }
 
     #[test]
     fn a_grid_is_told_by_few_bits() {
         assert_eq!(Grid::from_bits(0), None);
-        for order in 0..64 {
+        for order in 2..64 {
             let grid = with_tick(1).grid_within(Nanos(1 << order));
             assert_eq!(grid.and_then(|grid| Grid::from_bits(grid.to_bits())), grid);
             assert!(grid.is_some_and(|grid| grid.to_bits() < 1 << Grid::BITS), "{grid:?}");

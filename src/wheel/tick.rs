@@ -78,6 +78,8 @@ pub(crate) struct Tick(pub(crate) u64);
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Resolution {
     pub(super) tick_nanos: Divisor,
+    /// Two ticks. At the ends of these lie the points of all grids.
+    pub(super) two_ticks: Divisor,
     /// How far apart the points of the finest grid are.
     pub(super) unit: Divisor,
 }
@@ -88,7 +90,11 @@ impl Resolution {
     pub fn new(tick: Duration) -> Option<Self> {
         match u64::try_from(tick.as_nanos()) {
             Err(_) | Ok(0) => None,
-            Ok(tick_nanos) => Some(Self { tick_nanos: Divisor::new(tick_nanos), unit: unit_for(tick_nanos) }),
+            Ok(tick_nanos) => {
+                let two_ticks = tick_nanos.checked_mul(2).unwrap_or(tick_nanos);
+                let [tick_nanos, two_ticks] = [tick_nanos, two_ticks].map(Divisor::new);
+                Some(Self { tick_nanos, two_ticks, unit: unit_for(two_ticks.value()) })
+            }
         }
     }
 

@@ -14,7 +14,7 @@ impl<T> Hierarchy<T> {
     /// entry's deadline from now on. So entries with near deadlines and tolerances are handed out at the same time.
     ///
     /// If the tolerance is a 12th of the delay or more, the entry waits in one place. With less it may move down as other
-    /// entries do. A tolerance of less than two ticks may count as none.
+    /// entries do. A tolerance of less than four ticks may count as none.
     ///
     /// # Errors
     /// As [`insert`](Self::insert).

@@ -7,7 +7,7 @@ use tokio::time::{Instant, MissedTickBehavior, sleep};
 use crate::runs::Runs;
 use crate::{DAY, ms};
 
-/// A grid of 1,024 ms, on which deadlines that lie apart come together.
+/// A grid of a second, on which deadlines that lie apart come together.
 const SECOND: Tolerance = Tolerance::time(ms(1_024));
 
 fn is_within(late: std::time::Duration) -> bool {

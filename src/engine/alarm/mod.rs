@@ -239,7 +239,8 @@ impl Alarm {
     pub(crate) fn arm(&self, at: Nanos, not_before: Nanos) -> bool {
         let now = self.clock.now();
         self.not_before.store(not_before.0, Ordering::Relaxed);
-        self.arm_due(now, at.max(not_before), at.max(now))
+        let at = at.max(not_before);
+        self.arm_due(now, at, at.max(now))
     }
 
     fn arm_due(&self, now: Nanos, at: Nanos, due: Nanos) -> bool {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::wheel::tick::Tick;
 use crate::wheel::{Nanos, Resolution};
 
-/// A wheel is busy if a turn hands out so many timers for each tick that it comes for.
+/// A wheel is busy after a turn that has handed out so many timers, or twice as many if it came for two ticks.
 const BUSY: usize = 32;
 
 /// A wheel with a longer tick is turned seldom enough.

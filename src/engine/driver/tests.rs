@@ -287,3 +287,22 @@ fn after_a_turn_that_has_handed_out_many_the_next_is_at_the_end_of_a_second_tick
     let (armed, deadline, _) = armed_after_a_turn(31);
     assert_eq!(armed, deadline);
 }
+
+/// The next turn would be taken for a late one, and counted as a stall.
+#[test]
+fn a_turn_that_leaves_a_rest_says_since_when_that_is_due_also_where_the_clock_can_be_paused() {
+    let clock = Clock::start();
+    let alarm = Arc::new(Alarm::new(clock, true, 1, Counters::of("rest".into())));
+    let resolution = Resolution::new(Duration::from_millis(1)).expect("not zero");
+    let shard = Arc::new(Shard::new((0, 1), Hierarchy::new(resolution, 64), clock, alarm.clone(), None));
+    let shards = Arc::new(Shards::new(std::slice::from_ref(&shard)));
+    let driver = Driver::new(shards, alarm, clock, resolution);
+    let now = clock.now();
+    for _ in 0..5_000 {
+        let waker = Waker::noop().clone();
+        let before = now.before(Duration::from_millis(2));
+        shard.register(before, now, waker).expect("not refused").expect("not due");
+    }
+    let Left::Rest(due) = driver.turner.turn() else { panic!("it fires 4,096 at most") };
+    assert!(due >= now, "{due:?}");
+}

@@ -59,10 +59,12 @@ impl Turner {
             let due = alarm.begin_turn();
             let now = self.clock.now();
             let pace = *pace.get_or_insert_with(|| Pace::of_this_turn(due, alarm.not_before()));
-            let due_since = pace.due_since(self.due_since(due, now), self.resolution);
+            let due = due.unwrap_or(now).min(now);
+            self.note_stall(due, now);
+            let due_since = self.due_since(pace, due);
             match self.shards.turn(now, due_since, self.resolution, &mut budget, &mut expired) {
                 WheelTurn::Ended => break Left::End,
-                WheelTurn::More => break Left::Rest(due_since),
+                WheelTurn::More => break Left::Rest(due),
                 WheelTurn::Until(plan) => {
                     let is_due =
                         alarm.arm(self.time_of(plan, now), self.not_before(pace, now, budget.fired()));
@@ -78,16 +80,18 @@ impl Turner {
         left
     }
 
-    /// Since when the turn is due. Where the clock can be paused this is time zero: there no timer is registered whose
-    /// deadline has passed.
-    fn due_since(&self, due: Option<Nanos>, now: Nanos) -> Nanos {
-        let due_since = due.unwrap_or(now).min(now);
-        let is_late = due_since < now.before(STALL);
+    fn note_stall(&self, due: Nanos, now: Nanos) {
+        let is_late = due < now.before(STALL);
         // On a clock that was moved by hand a turn is not late.
         if is_late && !self.alarm.refresh_paused() {
             self.alarm.counters().stalled();
         }
-        if self.alarm.is_pausable() { Nanos::ZERO } else { due_since }
+    }
+
+    /// Since when timers may have waited for a turn that is due since `due`. Where the clock can be paused this is time
+    /// zero: there no timer is registered whose deadline has passed.
+    fn due_since(&self, pace: Pace, due: Nanos) -> Nanos {
+        if self.alarm.is_pausable() { Nanos::ZERO } else { pace.due_since(due, self.resolution) }
     }
 
     /// When to turn by this plan. Where the clock can be paused, at the very time at which the first shard has

@@ -13,7 +13,7 @@
 //!
 //! A slot is a 64th of the reach of its level, so at most some 16th of a delay that the level below does not reach. So with
 //! a tolerance of a 12th the slot fits, even if rounding takes the deadline to the next level, and if a grid whose points
-//! are no ends of ticks needs a tick more. A deadline with less tolerance may lie within a slot. Its entry then stands on
+//! are no ends of second ticks needs two ticks more. A deadline with less tolerance may lie within a slot. Its entry then stands on
 //! the exact levels, and moves down as others do.
 //!
 //! The geometry is that of Linux's timer wheel (Thomas Gleixner, 2016), whose levels are 8 times as wide as those
