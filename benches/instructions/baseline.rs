@@ -15,7 +15,7 @@ const RENEW: &str = "cargo bench --bench instructions -- --renew";
 /// operation calls what the libc chooses by the CPU (`memcpy` and the like). What is left is the libc's few
 /// instructions round a reading of the clock, and newer dependencies.
 const TOLERANCE: f64 = 0.01;
-/// The tolerance of small counts, of which a hundredth is less than one look at the clock may differ by.
+/// For small counts, where a hundredth is less than what a single reading of the clock varies by.
 const LEAST_TOLERANCE: f64 = 4.0;
 
 #[derive(Debug)]

@@ -21,9 +21,9 @@ use std::time::Duration;
 /// | default | 1 | 2 | 3 | 4 | 3,136 | 15,968 | 1,000 |
 ///
 /// A timer moves when the clock comes to its slot on a coarser level, unless it was cancelled before. A slot that was
-/// used keeps up to 512 bytes more. The wheel is turned at most once for each tick in which a timer is due, so a shorter tick costs
-/// CPU time as soon as timers fire in more ticks. The report, in `benches/report` beside the sources, shows lateness, CPU
-/// time and the cost of arming.
+/// used keeps up to 512 bytes more. The wheel is turned about once for each tick in which a timer is due, so a shorter tick
+/// costs CPU time as soon as timers fire in more ticks. The report, in `benches/report` beside the sources, shows lateness,
+/// CPU time and the cost of arming.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Profile {
