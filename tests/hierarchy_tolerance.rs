@@ -13,7 +13,11 @@ use timingwheel::wheel::{Hierarchy, Key, Nanos, Progress, Resolution};
 const TICK: u64 = 1_000_000;
 
 fn wheel<T>(slots: usize) -> Hierarchy<T> {
-    Hierarchy::new(Resolution::new(Duration::from_nanos(TICK)).expect("not zero"), slots)
+    with_tick(TICK, slots)
+}
+
+fn with_tick<T>(tick: u64, slots: usize) -> Hierarchy<T> {
+    Hierarchy::new(Resolution::new(Duration::from_nanos(tick)).expect("not zero"), slots)
 }
 
 const fn ms(millis: u64) -> u64 {
@@ -47,16 +51,20 @@ fn steps<T>(wheel: &mut Hierarchy<T>) -> Vec<(u64, Vec<T>)> {
 
 #[test]
 fn an_entry_that_may_be_late_by_a_12th_of_its_delay_waits_in_one_place() {
-    for slots in [2, 20, 64, 512] {
-        for start in [0, 1, ms(1), ms(777) + 5, ms(1_000_000)] {
-            for delay in (0..600).map(|n| (ms(48 + n % 40) << (n / 40)) + n) {
-                let mut wheel = wheel(slots);
-                assert_eq!(wheel.advance(Nanos(start), 1, &mut Vec::new()), Progress::Done);
-                let (deadline, tolerance) = (start + delay, delay.div_ceil(12));
-                insert(&mut wheel, deadline, tolerance, ());
-                let steps = steps(&mut wheel);
-                assert_eq!((steps.len(), wheel.cascaded()), (1, 0), "{delay} from {start}, {slots} slots");
-                assert!((deadline..deadline + tolerance).contains(&steps[0].0));
+    // A unit of two ticks, of nearly four, and between.
+    for tick in [TICK, 1_950_000, ms(3), ms(31), ms(500), ms(501), ms(999)] {
+        for slots in [2, 20, 64, 512] {
+            for start in [0, 1, tick, 777 * tick + 5, 1_000_000 * tick] {
+                for delay in (0..400).map(|n| (tick * (48 + n % 40) << (n / 40)) + n) {
+                    let mut wheel = with_tick(tick, slots);
+                    assert_eq!(wheel.advance(Nanos(start), 1, &mut Vec::new()), Progress::Done);
+                    let (deadline, tolerance) = (start + delay, delay.div_ceil(12));
+                    insert(&mut wheel, deadline, tolerance, ());
+                    let steps = steps(&mut wheel);
+                    let which = format!("{delay} from {start}, {slots} slots, a tick of {tick}");
+                    assert_eq!((steps.len(), wheel.cascaded()), (1, 0), "{which}");
+                    assert!((deadline..deadline + tolerance).contains(&steps[0].0), "{which}");
+                }
             }
         }
     }
