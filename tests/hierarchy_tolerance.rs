@@ -55,7 +55,7 @@ fn an_entry_that_may_be_late_by_a_12th_of_its_delay_waits_in_one_place() {
     for tick in [TICK, 1_950_000, ms(3), ms(31), ms(500), ms(501), ms(999)] {
         for slots in [2, 20, 64, 512] {
             for start in [0, 1, tick, 777 * tick + 5, 1_000_000 * tick] {
-                for delay in (0..400).map(|n| (tick * (48 + n % 40) << (n / 40)) + n) {
+                for delay in (0..400).map(|n| ((tick * (48 + n % 40)) << (n / 40)) + n) {
                     let mut wheel = with_tick(tick, slots);
                     assert_eq!(wheel.advance(Nanos(start), 1, &mut Vec::new()), Progress::Done);
                     let (deadline, tolerance) = (start + delay, delay.div_ceil(12));
