@@ -48,27 +48,6 @@ async fn wake_ups(
     Arc::into_inner(log).unwrap().into_inner().unwrap()
 }
 
-/// As many timers in a tick make a wheel busy where the clock cannot be paused.
-#[tokio::test(start_paused = true)]
-async fn where_very_many_fire_in_each_tick_none_waits_for_the_next() {
-    const MANY: usize = 200;
-    let wheel = TimingWheel::new();
-    let start = Instant::now();
-    let tasks: Vec<_> = (1..=6)
-        .flat_map(|n| std::iter::repeat_n(ms(n), MANY))
-        .map(|delay| {
-            let sleep = wheel.sleep_until(start + delay);
-            tokio::spawn(async move {
-                sleep.await;
-                assert_eq!(start.elapsed(), delay);
-            })
-        })
-        .collect();
-    for task in tasks {
-        task.await.unwrap();
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn mixed_with_tokios_timers_tasks_wake_at_the_same_instants_in_the_same_order() {
     let tokios = wake_ups(|_, duration| Box::pin(time::sleep(duration))).await;

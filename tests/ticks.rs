@@ -106,3 +106,24 @@ async fn a_deadline_beyond_what_the_wheel_can_count_is_never_reached() {
     }
     assert_eq!(wheel.pending(), 3);
 }
+
+/// As many timers in a tick make a wheel busy where the clock cannot be paused.
+#[tokio::test(start_paused = true)]
+async fn where_very_many_fire_in_each_tick_none_waits_for_the_next() {
+    const MANY: usize = 200;
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    let tasks: Vec<_> = (1..=6)
+        .flat_map(|n| std::iter::repeat_n(ms(n), MANY))
+        .map(|delay| {
+            let sleep = wheel.sleep_until(start + delay);
+            tokio::spawn(async move {
+                sleep.await;
+                assert_eq!(start.elapsed(), delay);
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+}

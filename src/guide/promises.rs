@@ -26,7 +26,8 @@
 //! # Late by less than a tolerance
 //!
 //! A timer with a [tolerance](crate::Tolerance) is late by less than that, or as late as another if that is later. If the
-//! tolerance is at least a 12th of the delay, the timer stays in one place of the wheel until it fires or is moved.
+//! tolerance is at least four ticks and a 12th of the delay, the timer stays in one place of the wheel until it fires or is
+//! moved.
 //!
 //! # Exactly once, and none lost
 //!

@@ -127,6 +127,12 @@ impl Resolution {
         Nanos(beginning.0.saturating_add(self.tick_nanos.value()))
     }
 
+    /// The end of the pair of ticks that the clock is in, as pairs are counted from the origin.
+    pub(crate) const fn end_of_pair(self, now: Nanos) -> Nanos {
+        let pair = self.two_ticks.divide(now.0);
+        Nanos(pair.saturating_add(1).saturating_mul(self.two_ticks.value()))
+    }
+
     /// The beginning of a tick.
     pub(crate) const fn beginning(self, tick: Tick) -> Nanos {
         // Saturating for the tick after the last; every tick that a point lies in begins below `MAX`.

@@ -29,7 +29,7 @@ mod tests {
     const MILLI: u64 = 1_000_000;
 
     #[test]
-    fn a_unit_is_a_second_halved_or_doubled_until_it_is_least_but_no_less_than_two_ticks() {
+    fn a_unit_is_a_second_halved_or_doubled_until_it_is_two_to_four_ticks() {
         for (two_ticks, unit) in [
             (1, 1),
             (1_000, 1_907),

@@ -8,10 +8,10 @@ use crate::runs::Runs;
 use crate::{DAY, ms};
 
 /// A grid of a second, on which deadlines that lie apart come together.
-const SECOND: Tolerance = Tolerance::time(ms(1_024));
+const SECOND: Tolerance = Tolerance::time(ms(1_000));
 
 fn is_within(late: std::time::Duration) -> bool {
-    late < ms(1_024)
+    late < ms(1_000)
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,7 +70,7 @@ async fn a_fixed_rate_that_may_be_late_neither_drifts_nor_counts_that_as_missed(
     let began = runs.began();
     assert_eq!(began.len(), 100);
     for (n, began) in (1..).zip(&began) {
-        assert!((5_003 * n..5_003 * n + 1_024).contains(began), "run {n} at {began}");
+        assert!((5_003 * n..5_003 * n + 1_000).contains(began), "run {n} at {began}");
     }
     assert!(began.iter().zip(1..).any(|(&began, n)| began > 5_003 * n), "none was late");
     let missed = missed.lock().unwrap();

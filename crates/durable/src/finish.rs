@@ -12,7 +12,7 @@ impl Run {
     /// transaction happens **exactly once**. The timer is deleted, or its series goes on, if the transaction is committed,
     /// and the handler should then answer [`Done`](crate::Answer::Done). If it is rolled back, the timer is as before.
     ///
-    /// The timers are in the schema `timingwheel`; in another one it is [`PostgresStore::finish_in`].
+    /// This is for the schema `timingwheel`. For timers in another one use [`PostgresStore::finish_in`].
     ///
     /// # Errors
     /// [`PostgresError::Lost`] if the timer is not this attempt's any more: another instance has it, and the transaction

@@ -46,8 +46,8 @@ pub struct Health {
 pub enum Symptom {
     /// Another owner has followed for good: nothing more begins here.
     Followed,
-    /// So many calls of the store have failed since the last check, and none that tells that the instance lives has
-    /// succeeded, nor any other that is counted.
+    /// So many calls of the store have failed since the last check, and none has succeeded. In a store that is shared only
+    /// renewals of the lease count as a success.
     NotReached(u64),
     /// So many calls of the store have failed since the last check, and others have succeeded.
     Failing(u64),
@@ -115,15 +115,16 @@ impl Health {
     pub fn check(&mut self, now: &Stats) -> Vec<Symptom> {
         let before = std::mem::replace(&mut self.before, now.clone());
         let grown = |count: fn(&Stats) -> u64| count(now).saturating_sub(count(&before));
-        let succeeded = grown(|stats| {
-            stats.renewals + stats.loads + stats.save_batches + stats.done + stats.retried + stats.buried
-        });
         let (failed, rejoined) = (grown(|stats| stats.store_errors), grown(|stats| stats.rejoined));
         let (fenced, empty) = (grown(|stats| stats.fenced), grown(|stats| stats.empty_scans));
         let renewed = grown(|stats| stats.renewals);
-        let is_shared = now.renewals > 0;
         // A store with one owner is not renewed.
-        let succeeded = if is_shared { renewed } else { succeeded };
+        let is_shared = now.renewals > 0;
+        let succeeded = if is_shared {
+            renewed
+        } else {
+            grown(|stats| stats.loads + stats.save_batches + stats.done + stats.retried + stats.buried)
+        };
         [
             now.lost.then_some(Symptom::Followed),
             (failed > 0 && succeeded == 0).then_some(Symptom::NotReached(failed)),

@@ -30,12 +30,14 @@
 
 // | file | what it has |
 // |---|---|
-// | this one | when the next turn is armed, and since when it is due |
+// | this one | when the next turn is armed, and since when it is due; what inserters do |
+// | `for_turner` | what a turner does at the beginning and at the end of its turn |
 // | `park_timers`, `timer_fd` | the timers in the runtime's park that call a turner then |
 // | `for_watchdog` | what the watchdog knows of a wheel, and does to it |
 // | `end_flags` | how the end of a wheel is noticed |
 
 mod end_flags;
+mod for_turner;
 mod for_watchdog;
 mod park_timers;
 #[cfg(all(test, not(loom)))]
@@ -219,52 +221,9 @@ impl Alarm {
         self.setting.compare_exchange(SETTING, CALLED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// What has been noted about the wheel.
+    /// What turns count, and refusals.
     pub(crate) const fn counters(&self) -> &Counters {
         &self.counters
-    }
-
-    /// For a turner, before it turns the shards: tells inserters that a turn begins. Returns since when the turn is
-    /// due; `None` if no turn was armed, or if another turner has begun it.
-    pub(crate) fn begin_turn(&self) -> Option<Nanos> {
-        self.replace_armed(AWAKE);
-        // Relaxed: a time that another turner is just replacing only makes the recorded lateness less exact.
-        let due = Nanos(self.due.swap(u64::MAX, Ordering::Relaxed));
-        (due < Nanos::MAX).then_some(due)
-    }
-
-    /// For a turner at the end of its turn: has the next turn made at `at`, but not before `not_before`, not even for an
-    /// inserter. After this the turner has to check the shards once more. Returns whether the time has come already, so that
-    /// no timer will call.
-    pub(crate) fn arm(&self, at: Nanos, not_before: Nanos) -> bool {
-        let now = self.clock.now();
-        self.not_before.store(not_before.0, Ordering::Relaxed);
-        let at = at.max(not_before);
-        self.arm_due(now, at, at.max(now))
-    }
-
-    fn arm_due(&self, now: Nanos, at: Nanos, due: Nanos) -> bool {
-        let mut timers = lock(&self.timers);
-        timers.brought_forward = false;
-        let is_due = self.set(&mut timers, now, at, due);
-        drop(timers);
-        // The turner published `armed` before this fence, and checks the shards after it.
-        fence(Ordering::SeqCst);
-        self.watch.expect(at);
-        is_due
-    }
-
-    /// For a turner that has used up its budget: has the rest, which is due since `due_since`, handed out after other
-    /// tasks have run.
-    pub(crate) fn arm_rest(&self, due_since: Nanos) {
-        // Where the clock can be paused, the driver's task does it: the task runs before the runtime parks.
-        if !self.pausable && lock(&self.timers).has_timer_fd() {
-            let now = self.clock.now();
-            self.arm_due(now, now, due_since);
-        } else {
-            self.due.store(due_since.0, Ordering::Relaxed);
-            self.driver.wake();
-        }
     }
 
     /// For the driver's task: whether a turn goes on or is about to begin, so that the task has to turn.

@@ -25,6 +25,8 @@ mod shards;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod turner;
+#[cfg(all(test, not(loom)))]
+mod turner_tests;
 mod wake_all;
 
 use std::io;

@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use crate::wheel::tick::Tick;
 use crate::wheel::{Nanos, Resolution};
 
 /// A wheel is busy after a turn that has handed out so many timers, or twice as many if it came for two ticks.
@@ -52,7 +51,7 @@ impl Pace {
             return Nanos::ZERO;
         }
         // A time on a border belongs to the ticks that end there, and they are over.
-        resolution.beginning(Tick((resolution.tick_of_clock(now).0 | 1) + 1))
+        resolution.end_of_pair(now)
     }
 }
 

@@ -12,7 +12,6 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::engine::shard::{Shard, ShardRef};
-use crate::engine::watchdog::Watched;
 use crate::telemetry::counters::Counters;
 use crate::wheel::Hierarchy;
 
@@ -248,61 +247,4 @@ fn a_turn_does_so_much_at_a_time_and_the_next_begins_with_another_shard() {
     assert!(fired_by_shard[1][1] > 0, "the second turn begins with the other: {fired_by_shard:?}");
     assert!(fired_by_shard.iter().all(|fired| fired.iter().sum::<usize>() <= 16 * 256), "{fired_by_shard:?}");
     assert_eq!(rig.fired.lock().unwrap().len(), 2 * MANY);
-}
-
-/// The time that is armed after a turn which has handed out `fired` timers, and which leaves one that is due shortly before
-/// the end of a second tick; with this deadline and that end.
-fn armed_after_a_turn(fired: usize) -> (Nanos, Nanos, Nanos) {
-    const TICK: Duration = Duration::from_millis(1);
-    let resolution = Resolution::new(TICK).expect("not zero");
-    loop {
-        let clock = Clock::start();
-        let alarm = Arc::new(Alarm::new(clock, false, 1, Counters::of("busy".into())));
-        let shard = Arc::new(Shard::new((0, 1), Hierarchy::new(resolution, 64), clock, alarm.clone(), None));
-        let driver = Driver::new(
-            Arc::new(Shards::new(std::slice::from_ref(&shard))),
-            alarm.clone(),
-            clock,
-            resolution,
-        );
-        let now = clock.now();
-        let end = Nanos(now.after(TICK).0.next_multiple_of(2_000_000));
-        let deadline = end.before(TICK / 10);
-        for deadline in std::iter::repeat_n(now.before(TICK), fired).chain([deadline]) {
-            let before = now.before(TICK * 2);
-            shard.register(before, deadline, Waker::noop().clone()).expect("not refused").expect("not due");
-        }
-        assert_eq!(driver.turner.turn(), Left::Nothing);
-        // Otherwise the test was held up.
-        if clock.now() < deadline && end.before(TICK * 2) <= now {
-            return (alarm.next_turn().expect("a timer is left"), deadline, end);
-        }
-    }
-}
-
-#[test]
-fn after_a_turn_that_has_handed_out_many_the_next_is_at_the_end_of_a_second_tick() {
-    let (armed, deadline, end) = armed_after_a_turn(32);
-    assert_eq!((armed, armed > deadline), (end, true));
-    let (armed, deadline, _) = armed_after_a_turn(31);
-    assert_eq!(armed, deadline);
-}
-
-/// The next turn would be taken for a late one, and counted as a stall.
-#[test]
-fn a_turn_that_leaves_a_rest_says_since_when_that_is_due_also_where_the_clock_can_be_paused() {
-    let clock = Clock::start();
-    let alarm = Arc::new(Alarm::new(clock, true, 1, Counters::of("rest".into())));
-    let resolution = Resolution::new(Duration::from_millis(1)).expect("not zero");
-    let shard = Arc::new(Shard::new((0, 1), Hierarchy::new(resolution, 64), clock, alarm.clone(), None));
-    let shards = Arc::new(Shards::new(std::slice::from_ref(&shard)));
-    let driver = Driver::new(shards, alarm, clock, resolution);
-    let now = clock.now();
-    for _ in 0..5_000 {
-        let waker = Waker::noop().clone();
-        let before = now.before(Duration::from_millis(2));
-        shard.register(before, now, waker).expect("not refused").expect("not due");
-    }
-    let Left::Rest(due) = driver.turner.turn() else { panic!("it fires 4,096 at most") };
-    assert!(due >= now, "{due:?}");
 }

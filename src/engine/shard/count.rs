@@ -1,8 +1,9 @@
-//! What a shard adds to the statistics of its wheel.
+//! What a shard counts, and adds to the statistics of its wheel.
 
 use super::Shard;
 use super::leftovers::count_in;
 use crate::platform::sync::Ordering;
+use crate::telemetry::counters::Counters;
 use crate::telemetry::stats::Stats;
 use crate::wheel::Census;
 
@@ -11,6 +12,16 @@ use crate::wheel::Census;
 const BUCKETS: usize = 1024;
 
 impl Shard {
+    /// Counts one job of this shard that panicked.
+    pub(crate) fn count_panic(&self) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What turns count.
+    pub(crate) fn counters(&self) -> &Counters {
+        self.alarm.counters()
+    }
+
     pub(crate) fn pending(&self) -> usize {
         let state = self.state.lock();
         state.hierarchy.len() - self.leftovers.with_keys(|keys| count_in(keys, &state.hierarchy))

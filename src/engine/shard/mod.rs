@@ -5,16 +5,12 @@
 
 // | file | what it has |
 // |---|---|
-// | this one | arming, and what is published after each change |
-// | `resetting` | moving a pending timer, and giving it another waker |
-// | `cancelling` | taking a timer out |
+// | this one | arming |
+// | `resetting`, `cancelling`, `tolerant` | moving a timer, taking one out, and both where it may be late |
 // | `leftovers` | what becomes of the entries of dropped timers |
-// | `tolerant` | arming and moving where a timer may be late |
 // | `turn` | the driver's side: handing out what is due, and the end |
-// | `published` | what can be read without the lock |
-// | `last_holder` | who keeps a wheel from ending |
-// | `place_in_bound` | places of a wheel's bound that a job keeps |
-// | `count` | what a shard adds to the statistics |
+// | `published`, `count` | what can be read without the lock, and what is counted under it |
+// | `last_holder`, `place_in_bound` | who keeps a wheel from ending; places of its bound that a job keeps |
 
 mod cancelling;
 mod count;
@@ -45,8 +41,7 @@ use crate::engine::alarm::Alarm;
 use crate::engine::bound::Bound;
 use crate::error::Error;
 use crate::platform::clock::Clock;
-use crate::platform::sync::{AtomicU64, Ordering, OwnLines, ShortLockGuard, ShortLockWithLine};
-use crate::telemetry::counters::Counters;
+use crate::platform::sync::{AtomicU64, OwnLines, ShortLockGuard, ShortLockWithLine};
 use crate::wheel::{Hierarchy, Key, Nanos, Resolution};
 
 /// From this many entries on, a processor's own cache does not hold all of them.
@@ -272,16 +267,6 @@ impl Shard {
     /// Whether the shard has ended. Takes no lock.
     pub(crate) fn has_ended(&self) -> bool {
         self.published.has_ended()
-    }
-
-    /// Counts one job of this shard that panicked.
-    pub(crate) fn count_panic(&self) {
-        self.panics.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// What has been noted about the wheel.
-    pub(crate) fn counters(&self) -> &Counters {
-        self.alarm.counters()
     }
 
     fn give_back(&self, places: usize) {

@@ -18,7 +18,7 @@ impl Blocked {
 
     /// The timer of this name has ended.
     pub(super) fn take(&mut self, id: TimerId) -> BTreeSet<Near> {
-        // Mostly there are none, and to look for one costs more than to see that.
+        // There are seldom any, and an empty map would hash the name all the same.
         if self.0.is_empty() { BTreeSet::new() } else { self.0.remove(&id).unwrap_or_default() }
     }
 }

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 use timingwheel::TimingWheel;
 use timingwheel_durable::tokio_postgres::NoTls;
-use timingwheel_durable::{Answer, Backoff, Cancelled, Durable, Moved, PostgresOptions, PostgresStore, Run};
+use timingwheel_durable::{Answer, Backoff, Durable, PostgresOptions, PostgresStore, Run};
 
 use crate::history::History;
 use crate::support::Tick;
+use crate::user::change_mind;
 
 /// The folder of the history; without it there is no such process.
 pub(crate) const FOLDER: &str = "DURABLE_INSTANCE";
@@ -155,24 +156,7 @@ async fn uses(durable: Durable, history: History, task: u64) {
             continue;
         }
         history.tell(&format!("saved {name}"));
-        match random.u8(..4) {
-            0 => {
-                history.tell(&format!("cancelling {name}"));
-                match durable.cancel(name.as_str()).await {
-                    Ok(Cancelled::Removed) => history.tell(&format!("removed {name}")),
-                    Ok(_) => history.tell(&format!("kept {name}")),
-                    Err(_) => {}
-                }
-            }
-            1 => {
-                let due = due + SignedDuration::from_millis(random.i64(-50..1_000));
-                history.tell(&format!("moving {name} {}", millis(due)));
-                if let Ok(Moved::Moved(_)) = durable.reschedule(name.as_str(), due).await {
-                    history.tell(&format!("moved {name} {}", millis(due)));
-                }
-            }
-            _ => {}
-        }
+        change_mind(&durable, &history, (&name, due), &mut random, 1_000).await;
         tokio::time::sleep(Duration::from_millis(random.u64(..10))).await;
     }
 }

@@ -16,4 +16,6 @@ mod schemas;
 mod server;
 mod store;
 mod support;
+#[path = "../proof/user.rs"]
+mod user;
 mod within;

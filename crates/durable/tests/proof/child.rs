@@ -12,10 +12,11 @@ use redb::backends::FileBackend;
 use serde::{Deserialize, Serialize};
 use timingwheel::TimingWheel;
 use timingwheel_calendar::Periodic;
-use timingwheel_durable::{Answer, Cancelled, Durable, Kind, Missed, Moved, RedbOptions, RedbStore, Run};
+use timingwheel_durable::{Answer, Durable, Kind, Missed, RedbOptions, RedbStore, Run};
 
 use crate::history::History;
 use crate::hooked::{Hook, Hooked, Injected, Step};
+use crate::user::change_mind;
 
 /// Where the process is to work; without it there is no such process.
 pub(crate) const FOLDER: &str = "DURABLE_CHILD";
@@ -101,7 +102,7 @@ impl StorageBackend for FaultyFile {
     }
 }
 
-fn millis(at: Timestamp) -> i64 {
+pub(crate) fn millis(at: Timestamp) -> i64 {
     at.as_millisecond()
 }
 
@@ -185,24 +186,6 @@ async fn users(durable: Durable, history: History, task: u64) {
             continue;
         }
         history.tell(&format!("saved {name}"));
-        match random.u8(..4) {
-            0 => {
-                history.tell(&format!("cancelling {name}"));
-                match durable.cancel(name.as_str()).await {
-                    Ok(Cancelled::Removed) => history.tell(&format!("removed {name}")),
-                    Ok(_) => history.tell(&format!("kept {name}")),
-                    Err(_) => {}
-                }
-            }
-            1 => {
-                let due = due + SignedDuration::from_millis(random.i64(-50..100));
-                history.tell(&format!("moving {name} {}", millis(due)));
-                let told = durable.reschedule(name.as_str(), due).await;
-                if let Ok(Moved::Moved(_)) = told {
-                    history.tell(&format!("moved {name} {}", millis(due)));
-                }
-            }
-            _ => {}
-        }
+        change_mind(&durable, &history, (&name, due), &mut random, 100).await;
     }
 }

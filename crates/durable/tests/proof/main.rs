@@ -14,3 +14,4 @@ mod schedules;
 mod script;
 mod shared;
 mod unheard;
+mod user;

@@ -1,0 +1,70 @@
+//! What a turn leaves: when the next one is, and since when a rest is due.
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use super::turner::Left;
+use super::{Driver, Shards};
+use crate::engine::alarm::Alarm;
+use crate::engine::shard::Shard;
+use crate::engine::watchdog::Watched;
+use crate::platform::clock::Clock;
+use crate::telemetry::counters::Counters;
+use crate::wheel::{Hierarchy, Nanos, Resolution};
+
+const TICK: Duration = Duration::from_millis(1);
+
+/// A shard, and the driver that turns it.
+fn rig(clock: Clock, is_pausable: bool) -> (Arc<Shard>, Arc<Alarm>, Driver) {
+    let resolution = Resolution::new(TICK).expect("not zero");
+    let alarm = Arc::new(Alarm::new(clock, is_pausable, 1, Counters::of("rig".into())));
+    let shard = Arc::new(Shard::new((0, 1), Hierarchy::new(resolution, 64), clock, alarm.clone(), None));
+    let shards = Arc::new(Shards::new(std::slice::from_ref(&shard)));
+    (shard, alarm.clone(), Driver::new(shards, alarm, clock, resolution))
+}
+
+/// As of two ticks before `now`, when none of these deadlines had come.
+fn register(shard: &Shard, now: Nanos, deadlines: impl Iterator<Item = Nanos>) {
+    for deadline in deadlines {
+        let waker = Waker::noop().clone();
+        shard.register(now.before(TICK * 2), deadline, waker).expect("not refused").expect("not due");
+    }
+}
+
+/// The time that is armed after a turn which has handed out `fired` timers, and which leaves one that is due shortly before
+/// the end of a second tick; with this deadline and that end.
+fn armed_after_a_turn(fired: usize) -> (Nanos, Nanos, Nanos) {
+    loop {
+        let clock = Clock::start();
+        let (shard, alarm, driver) = rig(clock, false);
+        let now = clock.now();
+        let end = Nanos(now.after(TICK).0.next_multiple_of(2_000_000));
+        let deadline = end.before(TICK / 10);
+        register(&shard, now, std::iter::repeat_n(now.before(TICK), fired).chain([deadline]));
+        assert_eq!(driver.turner.turn(), Left::Nothing);
+        // Otherwise the test was held up.
+        if clock.now() < deadline && end.before(TICK * 2) <= now {
+            return (alarm.next_turn().expect("a timer is left"), deadline, end);
+        }
+    }
+}
+
+#[test]
+fn after_a_turn_that_has_handed_out_many_the_next_is_at_the_end_of_a_second_tick() {
+    let (armed, deadline, end) = armed_after_a_turn(32);
+    assert_eq!((armed, armed > deadline), (end, true));
+    let (armed, deadline, _) = armed_after_a_turn(31);
+    assert_eq!(armed, deadline);
+}
+
+/// The next turn would be taken for a late one, and counted as a stall.
+#[test]
+fn a_turn_that_leaves_a_rest_says_since_when_that_is_due_also_where_the_clock_can_be_paused() {
+    let clock = Clock::start();
+    let (shard, _, driver) = rig(clock, true);
+    let now = clock.now();
+    register(&shard, now, std::iter::repeat_n(now, 5_000));
+    let Left::Rest(due) = driver.turner.turn() else { panic!("it fires 4,096 at most") };
+    assert!(due >= now, "{due:?}");
+}
