@@ -105,4 +105,22 @@ mod tests {
         assert_eq!(due_since(10_700, 12_000), micros(10_700));
         assert_eq!(due_since(20_000, 12_000), micros(20_000));
     }
+
+    /// So a timer with a tolerance is no later on a busy wheel.
+    #[test]
+    fn a_busy_wheel_is_turned_at_each_time_to_which_a_tolerance_rounds() {
+        for tick in [MILLI, MILLI / 10, MILLI / 1_000, Duration::from_nanos(777_777)] {
+            let resolution = Resolution::new(tick).expect("not zero");
+            for tolerance in (4..2_000).map(|ticks| tick * ticks) {
+                let deadline = micros(250_000).after(Duration::from_nanos(1));
+                let point = resolution.round_up_within(deadline, tolerance);
+                let before = point.before(Duration::from_nanos(1));
+                assert_eq!(
+                    Pace::EachTick.next_not_before(before, BUSY, resolution),
+                    point,
+                    "{tick:?}, {tolerance:?}"
+                );
+            }
+        }
+    }
 }
