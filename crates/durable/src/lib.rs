@@ -102,7 +102,7 @@ mod durable;
 mod error;
 mod events;
 #[cfg(feature = "postgres")]
-mod finish;
+mod finish_in;
 mod handler;
 mod health;
 mod id;

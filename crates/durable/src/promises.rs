@@ -92,7 +92,7 @@
 //!
 //! # What is done in a transaction with the end of its timer is done exactly once
 //!
-//! - `tests/postgres/within.rs`:
+//! - `tests/postgres/user_transaction.rs`:
 //!   `what_is_done_with_finish_in_is_done_once_also_if_the_instance_is_taken_for_dead`,
 //!   `a_timer_is_there_if_the_transaction_it_was_saved_in_is_committed`,
 //!   `a_cancel_that_is_rolled_back_delays_its_timer_and_no_other`

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use crate::id::{Place, TimerId};
 use crate::store::Counts;
-use crate::tables::{Attempt, Head, Look, Row, ShowHeads, ShowRows, Tables};
+use crate::tables::{Attempt, Head, ReadTables, Row, ShowHeads, ShowRows, Tables};
 
 #[derive(Default)]
 pub(super) struct Maps {
@@ -107,7 +107,7 @@ impl Tables for Maps {
     }
 }
 
-impl Look for Maps {
+impl ReadTables for Maps {
     type Error = Infallible;
 
     fn epoch(&self) -> Result<u64, Infallible> {

@@ -10,7 +10,7 @@ use tokio_postgres::types::Type;
 
 use super::Inner;
 use super::connections::Listening;
-use super::part::{is_soon, note_of};
+use super::owned_shards::{is_soon, note_of};
 use crate::id::timestamp;
 use crate::store::{Hint, Near, Owner};
 

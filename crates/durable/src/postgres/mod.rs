@@ -4,19 +4,19 @@ mod begin;
 mod changes;
 mod connections;
 mod convert;
-mod ends;
 mod error;
 mod hints;
 mod in_time;
-mod look;
 mod membership;
 mod options;
-mod part;
+mod owned_shards;
 mod places;
-mod saving;
+mod reads;
+mod save;
 mod schema;
+mod settle;
 mod tables;
-mod within;
+mod user_transaction;
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,9 +36,9 @@ use connections::Connections;
 pub use error::PostgresError;
 use hints::Hints;
 pub use options::PostgresOptions;
-use part::Parts;
+use owned_shards::Parts;
 pub(crate) use schema::Schema;
-pub(crate) use within::finish;
+pub(crate) use user_transaction::finish;
 
 /// How many bytes a payload may have: 64 MiB.
 const LARGEST: usize = 64 << 20;
@@ -149,7 +149,7 @@ impl Store for PostgresStore {
     async fn save(&self, timers: Vec<NewTimer>) -> Result<Vec<Saved>, PostgresError> {
         timers.iter().try_for_each(Self::check)?;
         let nears: Vec<Near> = timers.iter().map(|timer| Near::from(timer.id)).collect();
-        let answers = saving::save(&self.0.connections, timers).await?;
+        let answers = save::save(&self.0.connections, timers).await?;
         for (near, answer) in nears.into_iter().zip(&answers) {
             if let Saved::Stored | Saved::Replaced(_) = answer {
                 self.0.note(near);
@@ -162,7 +162,7 @@ impl Store for PostgresStore {
         let Inner { connections, parts, .. } = &*self.0;
         parts.set_kinds(owner.epoch, &ask.kinds);
         let shards = parts.of(owner.epoch).map_or(0, |part| part.shards.count_ones());
-        look::load(connections, owner, &ask, if shards == 0 { 64 } else { shards }).await
+        reads::load(connections, owner, &ask, if shards == 0 { 64 } else { shards }).await
     }
 
     async fn begin(&self, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>, PostgresError> {
@@ -185,7 +185,7 @@ impl Store for PostgresStore {
     }
 
     async fn settle(&self, owner: Owner, ends: Vec<Ended>) -> Result<Vec<Settled>, PostgresError> {
-        let answers = ends::settle(&self.0, owner, ends).await?;
+        let answers = settle::settle(&self.0, owner, ends).await?;
         for answer in &answers {
             if let Settled::Done(Some(near)) = answer {
                 self.0.note(*near);
@@ -217,12 +217,12 @@ impl Store for PostgresStore {
     }
 
     async fn list(&self, page: Page) -> Result<Vec<Stored>, PostgresError> {
-        look::list(&self.0.connections, &page).await
+        reads::list(&self.0.connections, &page).await
     }
 
     /// Reads all of them, which takes seconds for each ten millions.
     async fn count(&self) -> Result<Counts, PostgresError> {
-        look::count(&self.0.connections).await
+        reads::count(&self.0.connections).await
     }
 
     fn is_shared(&self) -> bool {

@@ -5,8 +5,8 @@ use std::sync::{PoisonError, RwLock};
 
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, StorageBackend, WriteTransaction};
 
-use super::look::RedbLook;
-use super::owner::OwnerNote;
+use super::owner_note::OwnerNote;
+use super::reads::RedbReads;
 use super::tables::{FORMAT, META, RedbTables, make_tables};
 use super::{RedbError, RedbOptions};
 
@@ -57,9 +57,9 @@ impl File {
 
     pub(super) fn read<T>(
         &self,
-        work: impl FnOnce(&RedbLook) -> Result<T, RedbError>,
+        work: impl FnOnce(&RedbReads) -> Result<T, RedbError>,
     ) -> Result<T, RedbError> {
-        self.with(|database| work(&RedbLook::open(&database.begin_read()?)?))
+        self.with(|database| work(&RedbReads::open(&database.begin_read()?)?))
     }
 
     pub(super) fn compact(&self) -> Result<(), RedbError> {

@@ -7,7 +7,7 @@ use tokio::task::spawn_blocking;
 
 use super::RedbError;
 use super::file::File;
-use super::look::RedbLook;
+use super::reads::RedbReads;
 use super::tables::RedbTables;
 
 /// How many calls are one transaction at the most.
@@ -96,7 +96,7 @@ impl Group {
     pub(super) async fn read<T, W>(self: &Arc<Self>, work: W) -> Result<T, RedbError>
     where
         T: Send + 'static,
-        W: FnOnce(&RedbLook) -> Result<T, RedbError> + Send + 'static,
+        W: FnOnce(&RedbReads) -> Result<T, RedbError> + Send + 'static,
     {
         let group = Arc::clone(self);
         blocking(move || group.file.read(work)).await

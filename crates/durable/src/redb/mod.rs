@@ -3,8 +3,8 @@
 mod error;
 mod file;
 mod group;
-mod look;
-mod owner;
+mod owner_note;
+mod reads;
 mod runs;
 mod tables;
 
@@ -171,7 +171,7 @@ impl Store for RedbStore {
     }
 
     async fn count(&self) -> Result<Counts, RedbError> {
-        self.0.read(look::RedbLook::counts).await
+        self.0.read(reads::RedbReads::counts).await
     }
 }
 

@@ -61,7 +61,7 @@ impl Runner {
             }
             Ok(answers) => {
                 self.succeeded();
-                self.times.begin_took(since.elapsed());
+                self.clocks.begin_took(since.elapsed());
                 for (near, answer) in nears.into_iter().zip(answers) {
                     self.has_begun(near, answer);
                 }
@@ -119,10 +119,10 @@ impl Runner {
     /// Until its time, if that is not here yet.
     fn wait(&mut self, stored: Box<Stored>, attempt: Attempt) {
         let id = attempt.timer.id();
-        match self.times.instant(stored.timer.due_ms) {
+        match self.clocks.instant(stored.timer.due_ms) {
             None => self.come_up(stored, attempt),
             // The wall clock was set back. It would take a handler's place all that time.
-            Some(at) if self.times.is_far(at) => self.give_back(attempt),
+            Some(at) if self.clocks.is_far(at) => self.give_back(attempt),
             Some(at) => {
                 let key = self.waits.insert_at(id, at);
                 self.live.insert(id, Live::Waiting { stored, key });
@@ -174,7 +174,7 @@ impl Runner {
             && let Some(series) = attempt.series.take()
         {
             let due = if attempt.number == 1 {
-                plan::occurs(&series, scheduled, self.times.wall())
+                plan::occurs(&series, scheduled, self.clocks.wall())
             } else {
                 Due::Run(plan::occurs_again(&series, scheduled))
             };

@@ -46,12 +46,12 @@ impl Runner {
 
     /// Up to when timers are near, on the wall.
     pub(super) fn horizon(&self) -> i64 {
-        self.times.wall().as_millisecond().saturating_add(in_millis(self.settings.horizon))
+        self.clocks.wall().as_millisecond().saturating_add(in_millis(self.settings.horizon))
     }
 
     /// Loads, if it is time.
     pub(super) fn load(&mut self) {
-        let now = self.times.wall();
+        let now = self.clocks.wall();
         let is_time = self.is_in_doubt
             || self.looks_anew
             || self.next_load().is_some_and(|at| at <= now.as_millisecond());
@@ -149,8 +149,8 @@ impl Runner {
         if self.ready.contains(&near) || self.keys.contains_key(&near) {
             return;
         }
-        let begins = near.due_ms.saturating_sub(in_millis(self.times.ahead()));
-        match self.times.instant(begins) {
+        let begins = near.due_ms.saturating_sub(in_millis(self.clocks.ahead()));
+        match self.clocks.instant(begins) {
             None => drop(self.ready.insert(near)),
             Some(at) => drop(self.keys.insert(near, self.armed.insert_at(near, at))),
         }
@@ -184,14 +184,14 @@ impl Runner {
 
     /// Compares the clocks, if that is long ago.
     pub(super) fn look_now_and_then(&mut self) {
-        if self.times.last_look().elapsed() >= LOOK_EVERY {
+        if self.clocks.last_look().elapsed() >= LOOK_EVERY {
             self.look_at_the_clock();
         }
     }
 
     /// Compares the clocks; if one was set, all that waits is armed anew.
     pub(super) fn look_at_the_clock(&mut self) {
-        if !self.times.was_set() {
+        if !self.clocks.was_set() {
             return;
         }
         self.shared.stats().clock_set += 1;
@@ -210,9 +210,9 @@ impl Runner {
     /// Sleeps until there is something to do that nobody else wakes this task for.
     pub(super) fn sleep_until_next(&mut self) {
         let is_idle = self.near() == 0 && self.live.is_empty();
-        let mut next = self.times.last_look() + if is_idle { LOOK_IDLE } else { LOOK_EVERY };
+        let mut next = self.clocks.last_look() + if is_idle { LOOK_IDLE } else { LOOK_EVERY };
         if let Some(at) = self.next_load() {
-            next = next.min(self.times.instant(at).unwrap_or_else(Instant::now));
+            next = next.min(self.clocks.instant(at).unwrap_or_else(Instant::now));
         }
         // Once it is over a call is under way, whose answer wakes this task.
         if let Some((until, _)) = self.pause.filter(|(until, _)| *until > Instant::now()) {

@@ -2,17 +2,17 @@
 
 mod begin;
 mod blocked;
+mod call_handler;
+mod clocks;
 mod command;
-mod ends;
 mod live;
 mod load;
 mod poll;
 mod rejoin;
-mod scan;
-mod share;
-mod start;
+mod renew;
+mod scan_shared;
+mod settle;
 mod stop;
-mod times;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::future::poll_fn;
@@ -32,14 +32,14 @@ use crate::shared::Shared;
 use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Settled};
 use crate::window::Window;
 use blocked::Blocked;
+use clocks::Clocks;
 pub(crate) use command::{Command, Outcome, TakeBack, TookBack};
 use live::Live;
 use load::Looking;
-use share::Share;
+use renew::Share;
 pub(crate) use stop::GRACE;
 pub use stop::Stopped;
 use stop::Stopping;
-use times::Times;
 
 /// What the builder has set.
 #[derive(Clone, Debug)]
@@ -93,7 +93,7 @@ pub(crate) struct Runner {
     beginning: Option<(Vec<Near>, tokio::time::Instant, Answered<Vec<Begun>>)>,
     /// With the owner that has told it.
     settling: Option<(Vec<Ended>, Owner, Answered<Vec<Settled>>)>,
-    times: Times,
+    clocks: Clocks,
     /// Of a store that several instances share.
     share: Option<Share>,
     /// Wakes this task for the next load, and for a look at the clock.
@@ -120,7 +120,7 @@ impl Runner {
         (sender, commands): (mpsc::UnboundedSender<Command>, mpsc::UnboundedReceiver<Command>),
     ) -> Self {
         let kinds = Arc::new(handlers.keys().map(ToString::to_string).collect());
-        let times = Times::new(Arc::clone(&shared));
+        let clocks = Clocks::new(Arc::clone(&shared));
         let share = store.is_shared().then(Share::new);
         if let Some(outside) = &outside {
             outside.begins(CallBack { runner: sender.clone(), ahead: settings.horizon / 2 });
@@ -153,7 +153,7 @@ impl Runner {
             loading: None,
             beginning: None,
             settling: None,
-            times,
+            clocks,
             share,
             look: wheel.sleep(Duration::ZERO),
             nap: None,
@@ -224,7 +224,7 @@ impl Runner {
         let mut stats = self.shared.stats();
         stats.armed = self.keys.len() + self.ready.len();
         stats.begun = self.live.len();
-        stats.ahead = self.times.ahead();
+        stats.ahead = self.clocks.ahead();
         stats.lost = self.is_lost();
     }
 }

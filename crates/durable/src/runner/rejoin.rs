@@ -3,7 +3,7 @@
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::share::AGAIN;
+use super::renew::AGAIN;
 use super::{GRACE, Runner};
 use crate::error::Error;
 use crate::store::Owner;

@@ -1,17 +1,17 @@
 //! What each call of a store means, over six ordered maps: pure, for any store that runs a transaction at a time.
 
-mod ending;
-mod looking;
+mod reads;
 mod row;
-mod saving;
+mod save;
+mod settle;
 mod together;
 
-pub(crate) use ending::settle;
-pub(crate) use looking::{Head, Look, ShowHeads, ShowRows, list, load};
+pub(crate) use reads::{Head, ReadTables, ShowHeads, ShowRows, list, load};
 pub(crate) use row::Row;
 #[cfg(feature = "redb")]
 pub(crate) use row::{HeadView, RowError};
-pub(crate) use saving::save;
+pub(crate) use save::save;
+pub(crate) use settle::settle;
 use together::together;
 
 use crate::id::{Place, TimerId, millis};

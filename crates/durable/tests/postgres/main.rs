@@ -18,4 +18,4 @@ mod store;
 mod support;
 #[path = "../proof/user.rs"]
 mod user;
-mod within;
+mod user_transaction;

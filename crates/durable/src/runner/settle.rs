@@ -52,7 +52,7 @@ impl Runner {
             Outcome::Answered(Ok(Answer::Done)) => self.done(&attempt),
             Outcome::Answered(Ok(Answer::Snooze(due))) => {
                 // In the past it is at once: at the instant of an occurrence it would be that again, and missed.
-                End::Again { due: due.max(self.times.wall()), error: None, counts: false }
+                End::Again { due: due.max(self.clocks.wall()), error: None, counts: false }
             }
             Outcome::Answered(Ok(Answer::Bury(reason))) => self.bury(&attempt, reason),
             Outcome::Answered(Ok(Answer::Retry(after))) => {
@@ -60,7 +60,7 @@ impl Runner {
                     let reason = format!("attempt {tries} of {tries} asked for another");
                     self.bury(&attempt, reason)
                 } else {
-                    End::Again { due: later(self.times.wall(), after), error: None, counts: true }
+                    End::Again { due: later(self.clocks.wall(), after), error: None, counts: true }
                 }
             }
             Outcome::Answered(Err(error)) => self.fail(&attempt, error),
@@ -91,7 +91,7 @@ impl Runner {
         if attempt.number >= backoff.most() {
             return self.bury(attempt, error);
         }
-        let due = later(self.times.wall(), backoff.delay(attempt.number));
+        let due = later(self.clocks.wall(), backoff.delay(attempt.number));
         End::Again { due, error: Some(error), counts: true }
     }
 
@@ -108,7 +108,7 @@ impl Runner {
     /// It is done, and its series goes on.
     pub(super) fn done(&self, attempt: &Attempt) -> End {
         let Some(series) = &attempt.series else { return End::Done { next: None } };
-        match plan::next(series, attempt.timer.id().first_due(), self.times.wall()) {
+        match plan::next(series, attempt.timer.id().first_due(), self.clocks.wall()) {
             Ok(next) => End::Done { next },
             // As where the zone of the rule is not to be had here. A person has to look at it.
             Err(reason) => End::Bury { reason, next: None },

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::Runner;
-use super::share::Scan;
+use super::renew::Scan;
 use crate::id::{Place, timestamp};
 use crate::store::{Ask, Hint};
 
@@ -41,7 +41,7 @@ impl Runner {
             return;
         }
         let oldest = self.keys.keys().chain(self.ready.first()).map(|near| near.due_ms).min();
-        let mark = self.times.wall().as_millisecond().saturating_sub(GRACE_MS);
+        let mark = self.clocks.wall().as_millisecond().saturating_sub(GRACE_MS);
         let mark = oldest.map_or(mark, |oldest| oldest.saturating_sub(1).min(mark));
         let Some(share) = &mut self.share else { return };
         let mut after = Place { due_ms: mark, unique: u64::MAX };

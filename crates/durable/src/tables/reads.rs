@@ -20,7 +20,7 @@ pub(crate) type ShowHeads<'a, E> = &'a mut dyn FnMut(Place, Head<'_>) -> Result<
 pub(crate) type ShowRows<'a, E> = &'a mut dyn FnMut(Place, Row) -> Result<ControlFlow<()>, E>;
 
 /// The maps, to be read.
-pub(crate) trait Look {
+pub(crate) trait ReadTables {
     type Error;
 
     fn epoch(&self) -> Result<u64, Self::Error>;
@@ -35,15 +35,15 @@ pub(crate) trait Look {
     ) -> Result<(), Self::Error>;
 }
 
-pub(crate) fn load<L: Look>(look: &L, owner: Owner, ask: &Ask) -> Result<Loaded, L::Error> {
-    if look.epoch()? != owner.epoch {
+pub(crate) fn load<L: ReadTables>(tables: &L, owner: Owner, ask: &Ask) -> Result<Loaded, L::Error> {
+    if tables.epoch()? != owner.epoch {
         return Ok(Loaded::lost());
     }
     let until = Place::last_of(ask.until);
     let limit = ask.limit.max(1);
     let mut loaded = Loaded { timers: Vec::new(), end: ask.after.max(until), next_due: None, lost: false };
     let (mut passed, mut last) = (0, None);
-    look.heads(ask.after, &mut |at, head| {
+    tables.heads(ask.after, &mut |at, head| {
         if at > until || loaded.timers.len() == limit || passed == limit.saturating_mul(PASSED) {
             if let (Some(last), true) = (last, at <= until) {
                 loaded.end = last;
@@ -53,7 +53,7 @@ pub(crate) fn load<L: Look>(look: &L, owner: Owner, ask: &Ask) -> Result<Loaded,
         }
         last = Some(at);
         let is_wanted = ask.kinds.contains(head.kind)
-            && look.attempt(at)?.is_none_or(|attempt| attempt.epoch != owner.epoch);
+            && tables.attempt(at)?.is_none_or(|attempt| attempt.epoch != owner.epoch);
         if is_wanted {
             loaded.timers.push(Near { due_ms: at.due_ms, id: head.id });
         } else {
@@ -64,7 +64,7 @@ pub(crate) fn load<L: Look>(look: &L, owner: Owner, ask: &Ask) -> Result<Loaded,
     Ok(loaded)
 }
 
-pub(crate) fn list<L: Look>(look: &L, page: &Page) -> Result<Vec<Stored>, L::Error> {
+pub(crate) fn list<L: ReadTables>(tables: &L, page: &Page) -> Result<Vec<Stored>, L::Error> {
     let mut found = Vec::new();
     if page.limit == 0 {
         return Ok(found);
@@ -75,7 +75,7 @@ pub(crate) fn list<L: Look>(look: &L, page: &Page) -> Result<Vec<Stored>, L::Err
     };
     if page.buried {
         let after = TimerId { due_ms: page.after.due_ms, unique: page.after.unique };
-        look.buried(after, &mut |row, reason| {
+        tables.buried(after, &mut |row, reason| {
             if is_wanted(&row.kind) {
                 let at = row.id.place();
                 let state = State::Buried(Buried { reason });
@@ -84,9 +84,9 @@ pub(crate) fn list<L: Look>(look: &L, page: &Page) -> Result<Vec<Stored>, L::Err
             full(&found)
         })?;
     } else {
-        look.rows(page.after, &mut |at, row| {
+        tables.rows(page.after, &mut |at, row| {
             if is_wanted(&row.kind) {
-                let attempt = look.attempt(at)?;
+                let attempt = tables.attempt(at)?;
                 found.push(stored(at, row, attempt));
             }
             Ok(full(&found))

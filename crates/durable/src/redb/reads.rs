@@ -9,16 +9,16 @@ use super::RedbError;
 use super::tables::{BEGUN, BURIED, META, TIMERS, corrupt, read_row};
 use crate::id::{Place, TimerId};
 use crate::store::Counts;
-use crate::tables::{Attempt, Head, HeadView, Look, Row, ShowHeads, ShowRows};
+use crate::tables::{Attempt, Head, HeadView, ReadTables, Row, ShowHeads, ShowRows};
 
-pub(super) struct RedbLook {
+pub(super) struct RedbReads {
     meta: ReadOnlyTable<&'static str, u64>,
     timers: ReadOnlyTable<u128, &'static [u8]>,
     begun: ReadOnlyTable<u128, (u64, u32)>,
     buried: ReadOnlyTable<u128, (&'static str, &'static [u8])>,
 }
 
-impl RedbLook {
+impl RedbReads {
     pub(super) fn open(transaction: &ReadTransaction) -> Result<Self, RedbError> {
         Ok(Self {
             meta: transaction.open_table(META)?,
@@ -34,7 +34,7 @@ impl RedbLook {
     }
 }
 
-impl Look for RedbLook {
+impl ReadTables for RedbReads {
     type Error = RedbError;
 
     fn epoch(&self) -> Result<u64, RedbError> {

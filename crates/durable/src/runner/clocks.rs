@@ -18,7 +18,7 @@ const MOST_AHEAD: Duration = Duration::from_millis(100);
 /// A begin that takes no longer needs no time ahead: less than the wheel's tick.
 const AT_ONCE: Duration = Duration::from_micros(300);
 
-pub(super) struct Times {
+pub(super) struct Clocks {
     shared: Arc<Shared>,
     /// Both clocks, at one moment.
     reference: (Timestamp, Instant),
@@ -27,7 +27,7 @@ pub(super) struct Times {
     ahead: Duration,
 }
 
-impl Times {
+impl Clocks {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let reference = (shared.now(), Instant::now());
         Self { shared, reference, looked: reference.1, ahead: Duration::ZERO }

@@ -17,7 +17,7 @@ use crate::store::Stored;
 impl Runner {
     pub(super) fn start(&mut self, stored: Box<Stored>, attempt: Attempt) {
         let id = attempt.timer.id();
-        let (due, now) = (attempt.timer.due(), self.times.wall());
+        let (due, now) = (attempt.timer.due(), self.clocks.wall());
         let late = Duration::try_from(now.duration_since(due)).unwrap_or(Duration::ZERO);
         {
             let mut stats = self.shared.stats();
