@@ -12,7 +12,7 @@
 //! A timer fires at the end of the [tick](crate::Builder::tick) in which its deadline lies, or before. A timer that is
 //! alone in its tick fires at its deadline. One whose deadline has passed when it is made is ready at its first poll.
 //!
-//! A wheel is busy after a turn that has handed out 32 timers or more, or 64 if that turn came for two ticks. It is then
+//! A wheel is busy after a turn that has handed out eight timers or more, or 16 if that turn came for two ticks. It is then
 //! turned at every second tick, which takes less CPU time: a timer may be late by another tick, also one that is alone in
 //! its own. A wheel with a tick of more than a
 //! millisecond is never busy, nor is one that was made on a current-thread runtime.

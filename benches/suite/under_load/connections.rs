@@ -20,8 +20,6 @@ const CONNECTIONS: usize = 3_000;
 const REQUEST_LIMIT: Duration = Duration::from_millis(12);
 /// Never comes while a case runs.
 const IDLE_LIMIT: Duration = Duration::from_secs(30);
-/// With which the wheel is about as late as tokio's timers; see `firing_in_a_loop`.
-const LONG_TICK: Duration = Duration::from_millis(2);
 const CPU: f64 = 0.97;
 const SWITCHES: f64 = 1.2;
 
@@ -43,24 +41,15 @@ struct Books {
 
 pub(super) fn run(scale: Scale) -> Findings {
     let count = connections_allowed(scale.of(CONNECTIONS));
-    let connections = format!("{} connections", number(count as f64));
-    let long = format!("{connections}, tick 2 ms");
-    let mut table = targets();
-    for (what, sides) in [(connections, Sides::new(WORKERS)), (long, Sides::with_tick(WORKERS, LONG_TICK))] {
-        eprintln!("{what}");
-        let found = sides.rounds(rounds_of(scale), &Connections { scale, count });
-        let of = |value: fn(&Spent) -> f64| -> Vec<Vec<f64>> {
-            found.iter().map(|sides| sides.iter().map(value).collect()).collect()
-        };
-        let (cpu, switches) = (of(|spent| spent.cpu), of(|spent| spent.switches));
-        table = table.row(row(format!("CPU for a request, {what}"), Unit::Nanos, &cpu, Some(CPU))).row(row(
-            format!("switches for 1,000 requests, {what}"),
-            Unit::Count,
-            &switches,
-            Some(SWITCHES),
-        ));
-    }
-    table
+    let what = format!("{} connections", number(count as f64));
+    let found = Sides::new(WORKERS).rounds(rounds_of(scale), &Connections { scale, count });
+    let of = |value: fn(&Spent) -> f64| -> Vec<Vec<f64>> {
+        found.iter().map(|sides| sides.iter().map(value).collect()).collect()
+    };
+    let (cpu, switches) = (of(|spent| spent.cpu), of(|spent| spent.switches));
+    targets()
+        .row(row(format!("CPU for a request, {what}"), Unit::Nanos, &cpu, Some(CPU)))
+        .row(row(format!("switches for 1,000 requests, {what}"), Unit::Count, &switches, Some(SWITCHES)))
         .note(format!(
             "Request: a client thinks for 50 to 200 ms and asks; the server works for 1 to 16 ms, under a timeout of \
              12 ms, and answers. Both wait by the side's timers. Each of the server's reads has an idle limit: of an \

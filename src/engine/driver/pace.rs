@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::wheel::{Nanos, Resolution};
 
 /// A wheel is busy after a turn that has handed out so many timers, or twice as many if it came for two ticks.
-const BUSY: usize = 32;
+const BUSY: usize = 8;
 
 /// A wheel with a longer tick is turned seldom enough.
 const LONGEST_TICK: Duration = Duration::from_millis(1);
