@@ -1,4 +1,4 @@
-//! `tokio::time` by name, on a wheel: change `use tokio::time` to `use timingwheel::time`.
+//! A drop-in replacement for `tokio::time`, on a wheel: change `use tokio::time` to `use timingwheel::time`.
 //!
 //! The functions here work on a wheel that belongs to the current runtime. It is made, with the default settings,
 //! when it is first needed, and ends with the runtime; [`set_wheel`] puts one with other settings in its place
@@ -14,12 +14,11 @@
 //! # }
 //! ```
 //!
-//! Any duration may be asked for. As with tokio, `sleep` and what resets an interval take 30 years for all that is
-//! longer, and so do intervals for their period; a timeout of more than [583 years](Sleep::deadline) never comes, nor
-//! does such an item of a [`DelayQueue`]. The methods of a [`TimingWheel`] know only the second of these limits, with
-//! two exceptions: [`Interval::reset_after`] takes 30 years for all that is longer, and jobs at a
-//! [`FixedRate`](crate::job::FixedRate), as those of [`TimingWheel::run_every`], or after a
-//! [`FixedDelay`](crate::job::FixedDelay) take 30 years for what an [`Instant`] cannot hold.
+//! Any duration may be given. As with tokio, `sleep`, the period of an interval and the resets of an interval are capped at
+//! 30 years. A timeout, or an item of a [`DelayQueue`], of more than [583 years](Sleep::deadline) never comes. The methods
+//! of a [`TimingWheel`] have only this second limit, with two exceptions. [`Interval::reset_after`] is capped at 30 years.
+//! So are jobs at a [`FixedRate`](crate::job::FixedRate), as those of [`TimingWheel::run_every`], or after a
+//! [`FixedDelay`](crate::job::FixedDelay), where an [`Instant`] cannot hold more.
 //!
 //! What replaces what, how to switch, and all that differs: [`migration`](crate::migration).
 

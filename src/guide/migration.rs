@@ -30,11 +30,12 @@
 //!
 //! - **Timers are less late.** tokio's timers come up to two milliseconds after their deadlines, a wheel's less than a tick,
 //!   or two where very many fire. So an age that is checked at a tick may still be a little short. bb8's reaper is an
-//!   example: a connection made just after a tick is not old enough at the tick on which tokio's delay used to make it so,
-//!   and goes with the next. Make such a test wait a little longer than the age.
-//! - **A loop of sleeps drifts less.** Its fifth second then comes almost together with the end of a sleep of 5 s, which
-//!   with tokio's timers comes some milliseconds before. A test's server that takes one packet where two arrive in one read
-//!   falls behind by that: rumqttc's broker for tests is an example. Take all packets, or space the timers.
+//!   example. A connection made just after one tick used to be old enough at a certain later tick, because tokio's timers
+//!   were late. On a wheel it is a little too young there, and is reaped one tick later. Make such a test wait a little
+//!   longer than the age.
+//! - **A loop of sleeps drifts less.** Five sleeps of 1 s end almost together with one sleep of 5 s. With tokio's timers
+//!   they end some milliseconds later. A test's server that handles one packet for each read falls behind when two packets
+//!   arrive in one read: rumqttc's broker for tests is an example. Handle all packets, or space the timers.
 //! - **The order within a tick** is the wheel's own. tokio does not promise one either.
 //! - **A clock that is paused in the middle of a millisecond** jumps to other times than with tokio's timers. Step 4 avoids
 //!   this. The first row of [differences](#differences) tells why.

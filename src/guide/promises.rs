@@ -13,9 +13,9 @@
 //! alone in its tick fires at its deadline. One whose deadline has passed when it is made is ready at its first poll.
 //!
 //! A wheel is busy after a turn that has handed out eight timers or more, or 16 if that turn came for two ticks. It is then
-//! turned at every second tick, which takes less CPU time: a timer may be late by another tick, also one that is alone in
-//! its own. A wheel with a tick of more than a
-//! millisecond is never busy, nor is one that was made on a current-thread runtime.
+//! turned at every second tick, which takes less CPU time. A timer may be late by one tick more, even one that is alone in
+//! its tick. A wheel with a tick of more than a millisecond is never busy, nor is one that was made on a current-thread
+//! runtime.
 //!
 //! Added to that is the delay that tokio's own timers would have on the same runtime, because the same park turns both.
 //! On a busy runtime it is the time until a worker has polled 61 tasks, and until the task itself is polled. If one
@@ -25,14 +25,14 @@
 //!
 //! # Late by less than a tolerance
 //!
-//! A timer with a [tolerance](crate::Tolerance) is late by less than that, or as late as another if that is later. If the
-//! tolerance is at least four ticks and a 12th of the delay, the timer stays in one place of the wheel until it fires or is
-//! moved.
+//! A timer with a [tolerance](crate::Tolerance) is late by less than its tolerance, or by as much as a timer without one,
+//! whichever is more. If the tolerance is at least four ticks and a 12th of the delay, the timer is never moved between
+//! levels.
 //!
 //! # Exactly once, and none lost
 //!
 //! An armed timer fires once, is dropped, or learns that the wheel has ended. Threads may arm, move and drop timers in any
-//! order while others turn the wheel: no timer is lost, and none comes too late for it.
+//! order while others turn the wheel: no timer is lost, and none is later for that.
 //!
 //! # Moving counts
 //!
@@ -52,7 +52,7 @@
 //! of them, and the others are taken out together. With a [bound](crate::Builder::max_pending), and where the clock can
 //! be paused, all go at once.
 //!
-//! You may drop a future and await the same again, if its docs say so under *Cancel safety*.
+//! Where the docs say so under *Cancel safety*, you may drop a pending future and call the method again: nothing is lost.
 //!
 //! # A stale key harms nobody
 //!
@@ -125,10 +125,10 @@
 //! - Lateness on a runtime that does not run, because all of its workers block or the process is stopped. What came due
 //!   meanwhile fires when it runs again.
 //! - Anything on a current-thread runtime while nobody runs it by `block_on`. Its park turns the wheel, so nothing fires,
-//!   not even on other threads. Only [`Stats::overdue`](crate::Stats::overdue) tells.
-//! - Timers when memory runs out: Rust then aborts the process. [`max_pending`](crate::Builder::max_pending) keeps timers from
-//!   taking all of it.
-//! - That time counts while the machine is suspended. It counts if tokio's clock counts it.
+//!   not even on other threads. Only [`Stats::overdue`](crate::Stats::overdue) shows it.
+//! - Timers when memory runs out: Rust then aborts the process. [`max_pending`](crate::Builder::max_pending) keeps timers
+//!   from taking all of it.
+//! - That time during which the machine is suspended counts. It does if tokio's clock counts it.
 //! - Timers in the child of a `fork` without `exec`. The child has neither the runtime's threads nor the watchdog's.
 //!
 //! [`TimingWheel::new`]: crate::TimingWheel::new

@@ -21,9 +21,8 @@ const MAX_LEVELS: usize = 64;
 /// Cloning is cheap, and clones are the same wheel. Timers may be made and awaited on any thread, in any runtime or
 /// executor.
 ///
-/// The runtime on which the wheel was made turns it. Timers fire only while that runtime runs. While nobody is in the
-/// `block_on` of a current-thread runtime, its wheels fire nothing, not even on other threads. Only [`Stats::overdue`]
-/// tells.
+/// The runtime on which the wheel was made turns it. Timers fire only while that runtime runs. Outside of its `block_on` a
+/// current-thread runtime fires no timers, not even those that other threads await. Only [`Stats::overdue`] shows it.
 ///
 /// The wheel ends when
 ///

@@ -33,15 +33,15 @@
 //! |---|---|---|
 //! | HTTP/1 server | one for each request, from when hyper begins to wait for it until its head is there | 30 s as soon as a timer is set: `header_read_timeout` |
 //! | HTTP/2 server and client | one for each connection, moved with each ping and its answer | none: `keep_alive_interval`, and `keep_alive_timeout` for the answer |
-//! | hyper-util's pooled client | one for each client that has idle connections, made again each time it has looked for those | none without `pool_timer`; with it 90 s: `pool_idle_timeout` |
+//! | hyper-util's pooled client | one for each client that has idle connections, made anew after each search for expired ones | none without `pool_timer`; with it 90 s: `pool_idle_timeout` |
 //!
 //! **An HTTP/1 server with a timer closes idle connections.** hyper waits for the next request from the end of the
 //! response before it, and without a single byte of that after 30 s the connection is closed like one whose head is
 //! slow. `header_read_timeout` takes another duration, or `None` for no such limit. No response is sent, and the
 //! connection's future returns an error of which `is_timeout` is true.
 //!
-//! **It makes and drops a sleep for every request**, in a box, rather than to move one: this is the work that a wheel
-//! is good at. A head that has arrived by the time hyper looks takes no place in the wheel.
+//! **hyper makes and drops a sleep for every request**, in a box, instead of moving one. Wheels are good at that. A head
+//! that has arrived by the time hyper looks takes no place in the wheel.
 //!
 //! **What hyper does not bound:** the time of a handler (the feature `tower` has a layer for it), that of a body, and,
 //! in hyper-util's `auto` server, the time until the bytes have come that tell HTTP/1 from HTTP/2: for a client that
@@ -57,10 +57,10 @@
 //!
 //! # Panics
 //!
-//! hyper's sleeps cannot return an error, so they panic in the task that polls them when the wheel ends, or has no
-//! place for one more timer. That closes the connection; with HTTP/2 handlers that read its request bodies panic too.
-//! So shut a wheel down after the connections, and set [`max_pending`](crate::Builder::max_pending), if at all, to
-//! more than a timer for each connection. To be ready instead would be worse: hyper-util's pool would look for idle
+//! hyper's sleeps cannot return an error, so they panic in the task that polls them when the wheel ends, or has no place for
+//! one more timer. That closes the connection; with HTTP/2 handlers that read its request bodies panic too. So shut a wheel
+//! down after the connections, and if you set [`max_pending`](crate::Builder::max_pending), allow more than one timer for
+//! each connection. A sleep that is ready instead of panicking would be worse: hyper-util's pool would look for idle
 //! connections without a pause.
 
 use std::pin::Pin;

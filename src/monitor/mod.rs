@@ -66,18 +66,18 @@
 //! | info | the wheel was turned more than 10 milliseconds late | `stalls`, so far |
 //! | error | a waker panicked as it was woken | `panicked`, so far |
 //!
-//! Each of the last three comes at most once a second. The driver sends the event of a refusal, not the call that
-//! was refused, so a subscriber may use the wheel and its jobs. Single timers have no events and no spans: a timer is part of the span of
-//! its task.
+//! Each of the last three comes at most once a second. The driver sends the event of a refusal, and not the refused call, so
+//! a subscriber may use the wheel and its jobs. Single timers have no events and no spans: a timer is part of the span of its
+//! task.
 //!
 //! # What it costs
 //!
-//! Counting is always on. It adds at most two instructions to arming, cancelling, moving and polling a timer, mostly
-//! under a lock that the operation holds anyway. A turn adds each timer that it fires to a histogram, without a locked instruction. For each
-//! shard and batch it reads the clock twice and takes one lock more. A wheel takes 16 kB more memory.
+//! Counting is always on. It adds at most two instructions to arming, cancelling, moving and polling a timer, mostly under a
+//! lock that the operation holds anyway. A turn adds each timer that it fires to a histogram, without a locked instruction.
+//! For each shard and batch it reads the clock twice and takes one lock more. A wheel takes 16 kB more memory.
 //!
-//! Reading costs more. [`stats`](crate::TimingWheel::stats) allocates 16 kB, and copies the histograms under a lock for
-//! which only a turn waits. It then locks one shard after the other and adds up the timers in each slot, because keeping
+//! Reading costs more. [`stats`](crate::TimingWheel::stats) allocates 16 kB, and copies the histograms under a lock that only
+//! turns contend for. It then locks one shard after the other and adds up the timers in each slot, because keeping
 //! a count for each level would cost every timer. Threads that arm or cancel in that shard wait meanwhile, for at most
 //! 1,024 slots at a time. A health check does the same. `src/telemetry/DESIGN.md`, beside the sources, gives reasons and
 //! figures.

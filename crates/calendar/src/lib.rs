@@ -28,13 +28,13 @@
 //! | every 90 minutes of real time | [`Periodic`] |
 //! | once: at an instant, 30 calendar days later, 720 hours later | [`Once`] |
 //! | a rule by the clocks of a zone | [`InZone`] |
-//! | days on which clocks change, otherwise than usual | [`Gap`], [`Overlap`] |
+//! | other behaviour for times that a clock change skips or repeats | [`Gap`], [`Overlap`] |
 //! | one rule or another, not on these days, until then, so many times | [`Combine`], [`Plan`] |
 //! | a line of text for a store or a configuration | [`Plan`] |
 //! | a sentence for people, and the next five instants | [`InZone::describe_from`] |
 #![cfg_attr(
     feature = "wheel",
-    doc = "| jobs on a wheel, by the clock on the wall | [`WallClock::schedule`], [`Missed`] |"
+    doc = "| jobs on a wheel, by the wall clock | [`WallClock::schedule`], [`Missed`] |"
 )]
 //! | coming from cron, Quartz, systemd or another | [`coming_from`] |
 //!
@@ -43,8 +43,8 @@
 //! - No store: the crate `timingwheel-durable` saves rules and runs them after a restart. A [`Plan`] is a line of text, and a
 //!   run knows for which instant it is.
 //! - No calendar but the Gregorian one, and no list of holidays: those are the user's, as [`BusinessDays`].
-//! - No source of zones: jiff reads the system's, or brings its own, as its features say. A rule for a zone whose clocks
-//!   are given other changes by a law is right once the process has the new data.
+//! - No source of zones: jiff reads the system's, or brings its own, as its features say. When a law changes the
+//!   clocks of a zone, rules for it are right once the process has the new data.
 //! - No leap seconds: POSIX time has none.
 //!
 //! # Features
@@ -54,7 +54,7 @@
 //! | `wheel`, on by default | schedules for jobs of `timingwheel`; without it neither that nor tokio is needed |
 //! | `serde` | `Serialize` and `Deserialize` for [`Cron`], [`InZone`] and [`Plan`], as their texts |
 
-// Imports go one way: `wheel` over `plan` over `once`, `calendar`, `cron` over `zone` over `rule` and `wall`.
+// Imports go one way: `on_wheel` over `plan` over `once`, `rules`, `cron` over `zone` over `rule` and `wall`.
 //
 // | file | what it has |
 // |---|---|

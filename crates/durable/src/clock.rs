@@ -1,4 +1,4 @@
-//! The clock on the wall.
+//! The wall clock.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// A clock on the wall, by which timers fall due. Its time may be set, forward and back, at any moment.
+/// A wall clock, by which timers fall due. Its time may be set, forward and back, at any moment.
 ///
 /// [`SystemClock`] is the one of a program; [`SetClock`] is one for tests.
 pub trait Clock: Send + Sync + 'static {

@@ -41,9 +41,9 @@
 //!
 //! # How it goes
 //!
-//! A timer is **stored**, then **armed** when it is near, on the wheel of this process, and **begun** when it is due, which
-//! the store writes down before the handler is called. So a cancel or a move wins until then, and an attempt that ends
-//! with its process is known, and made again with a higher number. Handlers are called **at least once**: what they do
+//! A timer is **stored**, then **armed** when it is near, on the wheel of this process, and **begun** when it is due: the
+//! store records this before the handler is called. So a cancel or a move succeeds until then, and an attempt that is cut
+//! off by a crash is noticed, and made again with a higher number. Handlers are called **at least once**: what they do
 //! outside should be done once for each [`Run::id`]. [`promises`] lists what holds, and the tests of it.
 //!
 //! # What there is
@@ -68,7 +68,7 @@
 //!
 //! - Not for timers that need not outlive the process: the wheel itself costs a thousandth.
 //! - One process has a file at a time. Many instances share a PostgreSQL.
-//! - Not exactly once: nothing is that has an effect outside of the store.
+//! - Not exactly once: that is impossible for effects outside of the store.
 //!
 //! # Features
 //!

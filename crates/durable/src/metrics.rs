@@ -142,7 +142,7 @@ pub fn describe() {
     for (name, text, _) in COUNTERS {
         describe_counter!(counter_name(name), Unit::Count, text);
     }
-    let text = "How late a handler was called, by the clock on the wall.";
+    let text = "How late a handler was called, by the wall clock.";
     describe_histogram!(LATENESS, Unit::Seconds, text);
 }
 

@@ -47,7 +47,7 @@ pub struct Stats {
     pub store_errors: u64,
     /// Times that a clock was found to have been set.
     pub clock_set: u64,
-    /// How late handlers were called, by the clock on the wall.
+    /// How late handlers were called, by the wall clock.
     pub lateness: Histogram,
     /// How far ahead of their time timers are begun now, as that takes so long.
     pub ahead: Duration,

@@ -21,13 +21,14 @@
 //!
 //! # Again and again
 //!
-//! [`TimingWheel::run_every`](crate::TimingWheel::run_every) and [`TimingWheel::run_by`](crate::TimingWheel::run_by) run what a closure makes by a [`Schedule`]. After each run the
-//! schedule says when the next is due: at a [`FixedRate`], after a [`FixedDelay`], when [asked for](OnReset), or as code
-//! of your own says. Their first run begins at once, unless they are given a start.
+//! [`TimingWheel::run_every`](crate::TimingWheel::run_every) and [`TimingWheel::run_by`](crate::TimingWheel::run_by) run
+//! what a closure makes by a [`Schedule`]. After each run the schedule says when the next is due: at a [`FixedRate`], after
+//! a [`FixedDelay`], when [asked for](OnReset), or as code of your own says. Their first run begins at once, unless they are
+//! given a start.
 //!
 //! A job has one run at a time. If a run takes longer than the period, the next begins when it has ended. The schedule
-//! decides what becomes of the runs that were missed by then. The fixed rate does as [`Interval`](crate::Interval)s do,
-//! with tokio's [`MissedTickBehavior`](tokio::time::MissedTickBehavior).
+//! decides what becomes of the runs that were missed by then. A fixed rate treats them as an [`Interval`](crate::Interval)
+//! does, with tokio's [`MissedTickBehavior`](tokio::time::MissedTickBehavior).
 //!
 //! # By keys
 //!

@@ -1,10 +1,10 @@
 //! Operations that wait for a condition, but no longer than they may: Kafka's purgatory.
 //!
-//! A server often cannot answer at once. It acknowledges a write when enough replicas have it, and answers a read when
-//! there is something to read. Whichever request changes that knows the partition, but not who waits for it. So an
-//! operation is *watched* under one or more keys, with a condition and a deadline. Whoever changes what a key stands for
-//! *checks* that key, which tries the conditions of the operations under it. Each operation completes or fails exactly
-//! once, whoever wins:
+//! A server often cannot answer at once. It acknowledges a write when enough replicas have it, and answers a read when there
+//! is something to read. The request that makes the difference knows which partition it has changed, but not who waits for
+//! it. So an operation is *watched* under one or more keys, with a condition and a deadline. Whoever changes what a key
+//! stands for *checks* that key, which tries the conditions of the operations under it. Each operation completes or fails
+//! exactly once, whoever wins:
 //!
 //! | what happens | the future returns |
 //! |---|---|
@@ -27,9 +27,10 @@
 //! runtime. Keep the future, because dropping it withdraws the operation; or [spawn](tokio::spawn) a task for it.
 //!
 //! No condition runs under a lock of the purgatory, so a condition may take locks and use its purgatory or another. Two
-//! threads never run a condition at the same time: a check that finds one being tried has that thread try it once more,
-//! and goes on. A condition that checks a key of its own operation tries the others under it, not itself. It should do so
-//! only when it has changed something: two conditions that check each other whenever they are tried never come to rest.
+//! threads never run a condition at the same time: a check that finds a condition being tried by another thread asks that
+//! thread to try it once more, and does not wait. A condition that checks a key of its own operation tries the others under
+//! it, not itself. It should do so only when it has changed something: two conditions that check each other whenever they
+//! are tried never come to rest.
 //!
 //! # Coming from Kafka
 //!

@@ -36,11 +36,11 @@ pin_project! {
     /// A stream with limits on how long reads and writes may wait, from
     /// [`TimingWheel::idle_guard`](crate::TimingWheel::idle_guard).
     ///
-    /// | limit | bounds | passes |
+    /// | limit | what it bounds | expires |
     /// |---|---|---|
-    /// | [read](Self::with_read_limit) | how long reads wait without a byte | although bytes are written |
-    /// | [write](Self::with_write_limit) | how long writing, flushing and shutting down wait without progress | although bytes are read |
-    /// | [idle](Self::with_idle_limit) | how long either waits while no byte passes in either direction | only in silence both ways |
+    /// | [read](Self::with_read_limit) | how long reads wait without a byte | even while bytes are written |
+    /// | [write](Self::with_write_limit) | how long writing, flushing and shutting down wait without progress | even while bytes are read |
+    /// | [idle](Self::with_idle_limit) | how long either waits while no byte passes in either direction | only while both directions are silent |
     ///
     /// A wait begins when an operation finds the stream not ready. It ends when one in the same direction is ready. So the
     /// time in which nobody wants to read does not count: the peer is not slow then. A large buffer may take any time to

@@ -27,19 +27,19 @@
 //!
 //! # What they have in common
 //!
-//! - **One timer each**, which is moved with each item and stays where it is in the wheel: as cheap as
-//!   [`Sleep::reset`](crate::Sleep::reset) to later, and nothing is allocated. It is registered when the stream is
+//! - **One timer each**, which is moved with each item and stays where it is in the wheel: as cheap as a
+//!   [`Sleep::reset`](crate::Sleep::reset) to a later deadline, and nothing is allocated. It is registered when the stream is
 //!   first pending, in the shard of the thread that made the adapter; so where many are made, make them in their tasks.
 //!   After an item has come, the timer may wake its task once for nothing.
-//! - **The stream within is polled first**, then the time: what is ready at once never touches the wheel, and an item
+//! - **The inner stream is polled first**, then the time: what is ready at once never touches the wheel, and an item
 //!   that becomes ready together with a deadline wins.
 //! - **Cooperative budget**: an error or a tick spends a unit of it, as [`Sleep`](crate::Sleep) does. An item does not:
 //!   the stream that made it has spent one.
-//! - **Cancel safety**: all that waits for the next item may be dropped, and nothing is lost. Dropping the adapter
-//!   drops the stream within and removes the timer.
-//! - **The end** of the stream within is the end; after that it is not polled again ([`FusedStream`]), but for
-//!   [`Throttle`], which is fused if the stream within is. It is kept, for `into_inner`.
-//! - They are [`Send`], [`Sync`] and [`Unpin`] if the stream within is, and, for [`ChunksTimeout`], its items are.
+//! - **Cancel safety**: any future that waits for the next item may be dropped, and nothing is lost. Dropping the
+//!   adapter drops the inner stream and removes the timer.
+//! - **The end** of the inner stream is the end; after that it is not polled again ([`FusedStream`]), except in [`Throttle`],
+//!   which is fused if the inner stream is. The ended stream is kept, so that `into_inner` can return it.
+//! - They are [`Send`], [`Sync`] and [`Unpin`] if the inner stream is, and, for [`ChunksTimeout`], its items are.
 //!
 //! # Without a timer
 //!

@@ -19,7 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// What a clock may have gained or lost, against the one that only counts, before what is pending is computed anew.
 const TOLERATED: SignedDuration = SignedDuration::from_millis(100);
 
-/// The clock on the wall, by which rules run on a wheel.
+/// The wall clock, by which rules run on a wheel.
 ///
 /// A wheel counts the time that passes, and knows nothing of a clock that is set, of its being slowed down or sped up by
 /// a time server, nor of the time for which the machine was suspended. So as long as a job waits by a schedule of this

@@ -1,4 +1,4 @@
-//! Rules as the schedules of jobs on a wheel, by the clock on the wall.
+//! Rules as the schedules of jobs on a wheel, by the wall clock.
 
 mod clock;
 mod missed;

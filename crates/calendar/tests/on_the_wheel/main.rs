@@ -1,4 +1,4 @@
-//! Rules as the schedules of jobs: by the clock on the wall, whoever sets it, on a paused clock of tokio's.
+//! Rules as the schedules of jobs: by the wall clock, whoever sets it, on a paused clock of tokio's.
 
 mod clocks;
 mod missed;

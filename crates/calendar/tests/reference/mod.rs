@@ -1,6 +1,6 @@
 //! A second implementation, written apart from the crate: slow, and as simple as can be.
 //!
-//! It walks through real time, step by step, and looks at the clock on the wall. It knows no gap, no overlap and no
+//! It walks through real time, step by step, and looks at the wall clock. It knows no gap, no overlap and no
 //! change: only the latest time that the clock has shown so far. A fixed time runs when the clock first shows it, or
 //! something later. An interval runs whenever the clock shows it.
 

@@ -102,7 +102,7 @@ impl Durable {
         Saving::once(self, due, payload)
     }
 
-    /// A timer that is due so much later, by the clock on the wall. What is beyond the year 9999 is at its end.
+    /// A timer that is due so much later, by the wall clock. What is beyond the year 9999 is at its end.
     pub fn after<K: Kind>(&self, delay: Duration, payload: &K) -> Saving<'_> {
         let delay = SignedDuration::try_from(delay).unwrap_or(SignedDuration::MAX);
         self.at(self.now().saturating_add(delay).unwrap_or(Timestamp::MAX), payload)
@@ -170,7 +170,7 @@ impl Durable {
         stats
     }
 
-    /// The time by the clock on the wall.
+    /// The time by the wall clock.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.0.shared.now()

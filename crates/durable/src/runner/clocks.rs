@@ -1,4 +1,4 @@
-//! The clock on the wall beside the one that only counts.
+//! The wall clock beside the one that only counts.
 
 use std::sync::Arc;
 use std::time::Duration;
