@@ -82,6 +82,8 @@
 //! 1,024 slots at a time. A health check does the same. `src/telemetry/DESIGN.md`, beside the sources, gives reasons and
 //! figures.
 
+// Counting is in `telemetry`: this wing only reads it. Stalls are noticed in `engine::driver::turner`.
+
 mod limits;
 mod unhealthy;
 

@@ -9,7 +9,8 @@
 use std::time::Duration;
 
 use super::Driver;
-use super::shards::{BATCH, Shards};
+use super::budget::BATCH;
+use super::shards::Shards;
 use super::wake_all::wake_all;
 use crate::engine::shard::only_threads_hold;
 use crate::wheel::Progress;

@@ -19,8 +19,21 @@
 //! notices when the last handle goes, see `shard::last_holder`. The runtime drops the task when the runtime ends, and the
 //! task then ends the wheel.
 
+// | file | what it has |
+// |---|---|
+// | this one | the driver's task |
+// | `turner` | one turn, as the park's wakers and the task make it; stalls are noticed here |
+// | `budget` | how much one turn may do |
+// | `shards` | a turn of all shards |
+// | `plan` | when to turn next |
+// | `pace` | when a wheel is busy, and is turned at every second tick |
+// | `wake_all` | waking what was handed out |
+// | `end` | the end of a wheel: by its runtime, its last handle, or `shutdown` |
+
+mod budget;
 mod end;
 mod pace;
+mod plan;
 mod shards;
 #[cfg(all(test, not(loom)))]
 mod tests;

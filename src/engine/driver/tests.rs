@@ -1,6 +1,8 @@
 //! The driver turns once for all expirations that the shards have in one tick.
 
-use super::shards::{Budget, Plan, WheelTurn};
+use super::budget::Budget;
+use super::plan::Plan;
+use super::shards::WheelTurn;
 use super::*;
 
 use std::sync::{Mutex, mpsc};

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
+use super::budget::Budget;
 use super::pace::Pace;
-use super::shards::{Budget, Plan, Shards, WheelTurn};
+use super::plan::Plan;
+use super::shards::{Shards, WheelTurn};
 use crate::engine::alarm::{Alarm, ParkTimers};
 use crate::platform::clock::Clock;
 use crate::platform::sync::{Mutex, lock};
@@ -66,8 +68,7 @@ impl Turner {
                 WheelTurn::Ended => break Left::End,
                 WheelTurn::More => break Left::Rest(due),
                 WheelTurn::Until(plan) => {
-                    let is_due =
-                        alarm.arm(self.time_of(plan, now), self.not_before(pace, now, budget.fired()));
+                    let is_due = alarm.arm(self.time_of(plan, now), self.not_before(pace, now, budget.fired));
                     // `armed` is published before the shards are checked; see `alarm`. A timer that came meanwhile and
                     // is due in the same tick, but after `first`, can wait.
                     if !is_due && !self.shards.any_before(plan.first) {

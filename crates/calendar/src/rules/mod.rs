@@ -1,12 +1,20 @@
 //! Calendar rules that no cron expression can say: every n days, weeks, months and years from an anchor, business days.
 
-mod business;
+// | file | what it has |
+// |---|---|
+// | this one | the rule, and what narrows it |
+// | `month_day` | which day of a month: the last business day too |
+// | `business_days` | which dates are business days |
+// | `search` | the next time on the wall |
+// | `text`, `describe` | the rule as words, and as a sentence |
+
+mod business_days;
 mod describe;
 mod month_day;
 mod search;
 pub(crate) mod text;
 
-pub use business::BusinessDays;
+pub use business_days::BusinessDays;
 use jiff::civil::{Date, DateTime, Time, Weekday};
 use jiff::tz::TimeZone;
 pub use month_day::{MonthDay, MonthEnd};

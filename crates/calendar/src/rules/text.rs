@@ -4,7 +4,7 @@ use std::fmt;
 
 use jiff::civil::{Date, Time, Weekday};
 
-use super::business::is_in_some_year;
+use super::business_days::is_in_some_year;
 use super::{BusinessDays, Calendar, Every, Filter, MonthDay, MonthEnd};
 use crate::cron::WEEKDAYS;
 

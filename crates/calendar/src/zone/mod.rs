@@ -1,15 +1,23 @@
 //! Times on the wall by the clocks of a zone: what becomes of those that a clock change leaves out or repeats.
 
+// | file | what it has |
+// |---|---|
+// | this one | a rule in a zone |
+// | `search` | the next instant: what becomes of a time in a gap or an overlap is decided here |
+// | `gap_overlap` | the names of what may become of it |
+// | `change` | when clocks change, as jiff tells it |
+// | `description` | a sentence for people |
+
 mod change;
 mod description;
-mod policy;
+mod gap_overlap;
 mod search;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 pub use description::Description;
-pub use policy::{Gap, Overlap};
+pub use gap_overlap::{Gap, Overlap};
 
 use crate::rule::Rule;
 use crate::wall::Wall;

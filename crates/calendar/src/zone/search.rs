@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::change::{Shown, change_after, floor, last_gap, offset_at, shown, timestamp};
-use super::policy::{Gap, Overlap};
+use super::gap_overlap::{Gap, Overlap};
 use super::{InZone, WallTimes};
 use crate::wall::Wall;
 

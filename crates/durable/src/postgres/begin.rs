@@ -1,4 +1,4 @@
-//! The call that begins timers.
+//! The call that begins timers, decided by `begin_timers` in `sql/format_1.sql`.
 
 use tokio_postgres::types::Type;
 

@@ -1,4 +1,5 @@
-//! The calls by which an instance joins the others, stays one of them, and leaves.
+//! The calls by which an instance joins the others, stays one of them, and leaves. Who owns which shard, and who takes over
+//! from the dead, decide `share_out` and `renew` in `sql/format_1.sql`.
 
 use std::time::Duration;
 

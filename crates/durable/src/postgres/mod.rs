@@ -1,5 +1,19 @@
 //! The store in PostgreSQL, which several instances share.
 
+// What a call decides is written in SQL, in `sql/format_1.sql`. The files here ask and take the answers:
+//
+// | file | what it has |
+// |---|---|
+// | this one | the store |
+// | `save`, `begin`, `settle`, `changes`, `reads` | a call each, or a few: saving, beginning, ending attempts, cancelling and moving, reading |
+// | `membership` | joining, renewing the lease, leaving; who takes over from the dead is decided in SQL |
+// | `owned_shards` | what is known here of who owns which shard |
+// | `hints` | notifications by LISTEN and NOTIFY |
+// | `user_transaction` | saving, cancelling and ending in a transaction of the user's |
+// | `connections`, `in_time` | connections that are kept, and statements that do nothing if they come too late |
+// | `convert`, `places` | timers as parameters and as rows |
+// | `tables`, `schema`, `options`, `error` | the tables, their schema, what a store is told, what goes wrong |
+
 mod begin;
 mod changes;
 mod connections;

@@ -1,4 +1,5 @@
-//! The call that ends attempts.
+//! The call that ends attempts. Which of them are refused decide `settle_done` and `settle_one` in
+//! `sql/format_1.sql`.
 
 use tokio_postgres::types::Type;
 

@@ -1,4 +1,15 @@
-//! The one task that owns what is near: it loads, arms, begins, starts handlers and settles.
+//! The one task that owns what is near: it loads, arms, begins, calls handlers and settles.
+
+// | file | what it has |
+// |---|---|
+// | this one | the task, and its loop |
+// | `poll`, `command` | taking in what has happened, and what it is told |
+// | `load` | loading, arming, and when to look next |
+// | `begin`, `call_handler`, `settle` | the way of a timer that is due |
+// | `live`, `blocked` | what has begun, and what waits for it |
+// | `clocks` | the wall clock beside the monotonic one: a clock that was set |
+// | `renew`, `rejoin`, `scan_shared` | a store that instances share: the lease, its loss, what others have stored |
+// | `stop` | the end |
 
 mod begin;
 mod blocked;

@@ -131,7 +131,7 @@ begin
 end $$;
 
 -- Deletes the instances that were silent for longer than their lease, and tells how many shards they had.
-create function timingwheel.bury_the_dead() returns int language plpgsql as $$
+create function timingwheel.remove_the_dead() returns int language plpgsql as $$
 declare
     v_gone bigint[];
 begin
@@ -155,7 +155,7 @@ begin
     if p_sole then
         delete from timingwheel.instances;
     end if;
-    perform timingwheel.bury_the_dead();
+    perform timingwheel.remove_the_dead();
     insert into timingwheel.instances
     values (v_epoch, p_name, clock_timestamp() + p_lease_ms * interval '1 millisecond');
     perform timingwheel.share_out();
@@ -180,7 +180,7 @@ begin
         or exists (select from timingwheel.shards where epoch is null)
     then
         perform from timingwheel.format for update;
-        taken := timingwheel.bury_the_dead();
+        taken := timingwheel.remove_the_dead();
         perform timingwheel.share_out();
     end if;
     shards := array(select s.shard from timingwheel.shards s where s.epoch = p_epoch order by s.shard);

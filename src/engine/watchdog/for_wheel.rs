@@ -4,7 +4,8 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use super::{Entry, Offset, Role, WATCHDOG, Watched};
+use super::patrol::{Entry, Offset, WATCHDOG};
+use super::{Role, Watched};
 use crate::wheel::tick::Nanos;
 
 /// What a wheel holds so that the watchdog can watch it.
