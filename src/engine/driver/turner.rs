@@ -1,6 +1,7 @@
 //! One turn of a wheel: hands out the timers that are due, and arms the next turn.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ pub(super) struct Turner {
     pub(super) alarm: Arc<Alarm>,
     pub(super) clock: Clock,
     resolution: Resolution,
+    /// Since when the turn was due that was counted as a stall last. All turns of one backlog are due since one time.
+    stalled_since: AtomicU64,
     /// Empty between two turns. It is kept for its memory.
     expired: Mutex<Vec<Waker>>,
 }
@@ -40,7 +43,8 @@ pub(super) enum Left {
 
 impl Turner {
     pub(super) fn new(shards: Arc<Shards>, alarm: Arc<Alarm>, clock: Clock, resolution: Resolution) -> Self {
-        Self { shards, alarm, clock, resolution, expired: Mutex::new(Vec::new()) }
+        let stalled_since = AtomicU64::new(u64::MAX);
+        Self { shards, alarm, clock, resolution, stalled_since, expired: Mutex::new(Vec::new()) }
     }
 
     /// The timers by which the current runtime's park turns the wheel.
@@ -85,7 +89,11 @@ impl Turner {
         let is_late = due < now.before(STALL);
         // On a clock that was moved by hand a turn is not late.
         if is_late && !self.alarm.refresh_paused() {
-            self.alarm.counters().stalled();
+            // Relaxed: it only says whether to count.
+            let is_counted = self.stalled_since.swap(due.0, Ordering::Relaxed) == due.0;
+            if !is_counted {
+                self.alarm.counters().stalled();
+            }
         }
     }
 
