@@ -1,6 +1,6 @@
 //! A look at the entry that is to be handed out first.
 
-use super::{Hierarchy, Key, Nanos};
+use super::{Hierarchy, Nanos};
 
 impl<T> Hierarchy<T> {
     /// The payload with the least `rank`, of those that have one. A rank begins with a deadline: the entry's, or a later
@@ -8,7 +8,7 @@ impl<T> Hierarchy<T> {
     ///
     /// This looks at each bucket in the queue, and at each entry of the buckets that may hold the payload. As a rule that is
     /// the bucket that begins first. Another bucket follows if it begins before the deadlines of all entries seen.
-    pub(crate) fn earliest_by<R: Ord>(&self, rank: impl Fn(Key, &T) -> Option<(Nanos, R)>) -> Option<&T> {
+    pub(crate) fn earliest_by<R: Ord>(&self, rank: impl Fn(&T) -> Option<(Nanos, R)>) -> Option<&T> {
         let mut earliest: Option<((Nanos, R), &T)> = None;
         // The bucket that begins first comes first, so that others can be left out. In the queue an empty bucket may stand
         // before it.
@@ -24,7 +24,7 @@ impl<T> Hierarchy<T> {
             }
             for (_, key) in bucket.iter() {
                 let payload = self.entries.payload(key.index());
-                let Some(rank) = rank(key, payload) else { continue };
+                let Some(rank) = rank(payload) else { continue };
                 if earliest.as_ref().is_none_or(|(least, _)| rank < *least) {
                     earliest = Some((rank, payload));
                 }
@@ -54,7 +54,7 @@ mod tests {
         // Its bucket stays in the queue, empty.
         wheel.cancel(front);
         let looks = std::cell::Cell::new(0);
-        let rank = |_, &deadline: &u64| {
+        let rank = |&deadline: &u64| {
             looks.set(looks.get() + 1);
             Some((Nanos(deadline), ()))
         };
@@ -93,7 +93,7 @@ mod tests {
                 let deadline_of = |payload: &(u8, usize)| {
                     entries.iter().find(|&&(.., at)| at == payload.1).map_or(0, |&(_, deadline, ..)| deadline)
                 };
-                let found = wheel.earliest_by(|_, payload| Some((Nanos(deadline_of(payload)), *payload))).copied();
+                let found = wheel.earliest_by(|payload| Some((Nanos(deadline_of(payload)), *payload))).copied();
                 prop_assert_eq!(found, expected.map(|(_, rank, at)| (rank, at)));
             }
         }

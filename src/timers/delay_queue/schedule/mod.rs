@@ -214,7 +214,7 @@ impl<T> Schedule<T> {
             return Some(begins);
         }
         let deadline = |&index: &usize| self.items.at(index).deadline;
-        let first = self.timers.earliest_by(|_, index| Some((deadline(index), ()))).map(deadline);
+        let first = self.timers.earliest_by(|index| Some((deadline(index), ()))).map(deadline);
         // A bucket of one tick begins, for this, with the last deadline in it.
         first.map(|first| first.max(begins))
     }
@@ -241,10 +241,10 @@ impl<T> Schedule<T> {
         let due = self.due.first();
         let timer = match due {
             Some(first) if first.deadline <= self.timers.elapsed() => None,
-            _ => self.timers.earliest_by(|key, &index| {
-                let Item { deadline, number, timer, .. } = self.items.get(index)?;
-                // Else it is that of an item that has been removed, in whose place there is another.
-                (timer.as_ref()?.key == key).then_some((*deadline, *number))
+            _ => self.timers.earliest_by(|&index| {
+                // Where an item has been removed there is none, or another, of which that is as true.
+                let Item { deadline, number, .. } = self.items.get(index)?;
+                Some((*deadline, *number))
             }),
         };
         let timer = timer.map(|&index| {
