@@ -15,7 +15,12 @@ impl<T> Hierarchy<T> {
     pub(crate) fn cancel_all<const N: usize>(&mut self, keys: [Option<Key>; N]) -> [Option<T>; N] {
         let places = keys.map(|key| key.and_then(|key| Some((key, self.entries.place(key.index())?))));
         let held = places.map(|placed| placed.filter(|&(key, place)| self.levels.holds(key, place)));
-        held.map(|placed| placed.and_then(|(key, _)| self.cancel(key)))
+        held.map(|placed| {
+            let (key, place) = placed?;
+            // Not again, of a key that is there twice.
+            self.levels.unlink(key, place)?;
+            Some(self.entries.remove(key.index()))
+        })
     }
 
     /// Takes a key out of its place, unless it is stale.

@@ -3,12 +3,12 @@
 use super::{Hierarchy, Nanos};
 
 impl<T> Hierarchy<T> {
-    /// The payload with the least `rank`. A rank begins with a deadline: the entry's, or a later one that the wheel has not
-    /// been told.
+    /// The payload with the least `rank`, of those that have one. A rank begins with a deadline: the entry's, or a later
+    /// one that the wheel has not been told.
     ///
     /// This looks at each bucket in the queue, and at each entry of the buckets that may hold the payload. As a rule that is
     /// the bucket that begins first. Another bucket follows if it begins before the deadlines of all entries seen.
-    pub(crate) fn earliest_by<R: Ord>(&self, rank: impl Fn(&T) -> (Nanos, R)) -> Option<&T> {
+    pub(crate) fn earliest_by<R: Ord>(&self, rank: impl Fn(&T) -> Option<(Nanos, R)>) -> Option<&T> {
         let mut earliest: Option<((Nanos, R), &T)> = None;
         // The bucket that begins first comes first, so that others can be left out. In the queue an empty bucket may stand
         // before it.
@@ -24,7 +24,7 @@ impl<T> Hierarchy<T> {
             }
             for (_, key) in bucket.iter() {
                 let payload = self.entries.payload(key.index());
-                let rank = rank(payload);
+                let Some(rank) = rank(payload) else { continue };
                 if earliest.as_ref().is_none_or(|(least, _)| rank < *least) {
                     earliest = Some((rank, payload));
                 }
@@ -56,7 +56,7 @@ mod tests {
         let looks = std::cell::Cell::new(0);
         let rank = |&deadline: &u64| {
             looks.set(looks.get() + 1);
-            (Nanos(deadline), ())
+            Some((Nanos(deadline), ()))
         };
         assert_eq!((wheel.earliest_by(rank), looks.get()), (Some(&35), 3));
     }
@@ -93,7 +93,7 @@ mod tests {
                 let deadline_of = |payload: &(u8, usize)| {
                     entries.iter().find(|&&(.., at)| at == payload.1).map_or(0, |&(_, deadline, ..)| deadline)
                 };
-                let found = wheel.earliest_by(|payload| (Nanos(deadline_of(payload)), *payload)).copied();
+                let found = wheel.earliest_by(|payload| Some((Nanos(deadline_of(payload)), *payload))).copied();
                 prop_assert_eq!(found, expected.map(|(_, rank, at)| (rank, at)));
             }
         }

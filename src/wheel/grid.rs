@@ -47,6 +47,12 @@ impl Resolution {
     /// wide.
     #[must_use]
     pub fn round_up_within(self, deadline: Nanos, tolerance: Duration) -> Nanos {
+        self.round_up_tolerant(deadline, tolerance)
+    }
+
+    /// The same, of what stands in a hierarchy and need not be copied.
+    #[inline]
+    pub(super) fn round_up_tolerant(&self, deadline: Nanos, tolerance: Duration) -> Nanos {
         match self.grid_within(Nanos::from_duration(tolerance)) {
             Some(grid) => self.round_up(deadline, grid),
             None => deadline,
@@ -55,47 +61,86 @@ impl Resolution {
 
     /// The widest grid on which no deadline is late by the whole of `tolerance`. None if its whole pairs of ticks are less
     /// than a unit.
-    pub(crate) fn grid_within(self, tolerance: Nanos) -> Option<Grid> {
-        // The distance of two points is so too.
-        let order = self.unit.divide(self.whole_pairs(tolerance).0).checked_ilog2()?;
+    #[inline]
+    pub(crate) fn grid_within(&self, tolerance: Nanos) -> Option<Grid> {
+        let unit = self.unit.value();
+        if tolerance.0 < unit {
+            return None;
+        }
+        // The distance of two points is in whole pairs too. Mostly this is clear without division.
+        let mut order = tolerance.0.ilog2() - unit.ilog2();
+        if unit << order > tolerance.0 {
+            order -= 1;
+        }
+        let width = unit << order;
+        let fits = tolerance.0 - width >= self.two_ticks.value()
+            || self.is_whole(order)
+            || self.whole_pairs(tolerance).0 >= width;
+        // Half of the width fits, because it is at least two ticks.
+        let order = if fits { order } else { order.checked_sub(1)? };
         Some(Grid { order: u8::try_from(order).expect("fewer than 64").min(Grid::WIDEST) })
     }
 
     /// Rounds a deadline up to a grid, as far as there is time.
-    pub(crate) fn round_up(self, deadline: Nanos, grid: Grid) -> Nanos {
-        if deadline == Nanos::ZERO {
+    #[inline]
+    pub(crate) fn round_up(&self, deadline: Nanos, grid: Grid) -> Nanos {
+        let last = self.unit_of_deadline(deadline) | ((1 << grid.order) - 1);
+        let exact = last.checked_add(1).and_then(|units| units.checked_mul(self.unit.value()));
+        match exact {
             // The origin ends no tick, but lies on every grid.
-            return deadline;
+            _ if deadline == Nanos::ZERO => deadline,
+            Some(exact) if self.is_whole(grid.order.into()) => Nanos(exact),
+            // The point that is moved to the end of a pair of ticks does not come before the deadline.
+            Some(exact) if exact - deadline.0 >= self.two_ticks.value() => self.whole_pairs(Nanos(exact)),
+            _ => self.round_up_near_point(deadline, grid),
         }
+    }
+
+    /// As [`round_up`](Self::round_up), also where the next point may be moved before the deadline.
+    #[cold]
+    fn round_up_near_point(&self, deadline: Nanos, grid: Grid) -> Nanos {
         let pair = self.two_ticks.divide(deadline.0 - 1);
         let end = pair.checked_add(1).and_then(|pairs| pairs.checked_mul(self.two_ticks.value()));
         let last = end.map(|end| self.unit_of_deadline(Nanos(end)) | ((1 << grid.order) - 1));
-        last.and_then(|last| self.point(last.checked_add(1)?)).unwrap_or(deadline)
+        last.and_then(|last| self.point(last.checked_add(1)?, grid.order.into())).unwrap_or(deadline)
     }
 
-    /// The point that lies so many units after the origin, if time does not end before.
-    pub(crate) fn point(self, units: u64) -> Option<Nanos> {
-        units.checked_mul(self.unit.value()).map(|exact| self.whole_pairs(Nanos(exact)))
+    /// The point that lies so many units after the origin, if time does not end before. The units are a multiple of 2 to
+    /// the power of `order`.
+    #[inline]
+    pub(crate) fn point(&self, units: u64, order: u32) -> Option<Nanos> {
+        let exact = units.checked_mul(self.unit.value()).map(Nanos);
+        if self.is_whole(order) { exact } else { exact.map(|exact| self.whole_pairs(exact)) }
+    }
+
+    /// Whether 2 to the power of `order` units are whole pairs of ticks, and so no point of that grid has to be moved.
+    #[inline]
+    const fn is_whole(&self, order: u32) -> bool {
+        order >= self.whole_order
     }
 
     /// The number of the unit that a deadline lies in. A point lies in the unit that ends there.
-    pub(crate) const fn unit_of_deadline(self, deadline: Nanos) -> u64 {
+    #[inline]
+    pub(crate) const fn unit_of_deadline(&self, deadline: Nanos) -> u64 {
         self.unit.divide(deadline.0.saturating_sub(1))
     }
 
     /// The number of the unit that the clock is in.
-    pub(crate) const fn unit_of_clock(self, now: Nanos) -> u64 {
+    pub(crate) const fn unit_of_clock(&self, now: Nanos) -> u64 {
         self.unit.divide(now.0)
     }
 
     /// Without what is less than two ticks.
-    const fn whole_pairs(self, time: Nanos) -> Nanos {
+    #[inline]
+    const fn whole_pairs(&self, time: Nanos) -> Nanos {
         Nanos(time.0 - self.two_ticks.remainder(time.0))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn with_tick(tick: u64) -> Resolution {
@@ -147,6 +192,40 @@ mod tests {
         for deadline in [u64::MAX, u64::MAX - 1, u64::MAX - 100] {
             for tolerance in [Duration::from_nanos(1_000), Duration::MAX] {
                 assert_eq!(with_tick(10).round_up_within(Nanos(deadline), tolerance), Nanos(deadline));
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn the_ways_that_divide_less_round_as_division_does(
+            tick in prop_oneof![
+                1..100_u64,
+                prop::sample::select(vec![1_000, 100_000, MILLI, 10 * MILLI, 1 << 20, 3 * MILLI]),
+                any::<u64>(),
+            ],
+            deadline: u64,
+            tolerance: u64,
+            (shift, near) in (0..64_u32, -5..5_i64),
+            whole in prop::option::of(0..40_u32),
+        ) {
+            let resolution = with_tick(tick.max(1));
+            let unit = resolution.unit.value();
+            // Near the width of a grid, or anywhere.
+            let tolerance = whole.and_then(|order| unit.checked_shl(order)).unwrap_or(tolerance >> shift);
+            let tolerance = Nanos(tolerance.saturating_add_signed(near));
+            let grid = resolution.grid_within(tolerance);
+            let order = resolution.unit.divide(resolution.whole_pairs(tolerance).0).checked_ilog2();
+            prop_assert_eq!(grid.map(|grid| u32::from(grid.order)), order.map(|order| order.min(62)));
+            if let Some(grid) = grid {
+                let point = (deadline >> shift) / tolerance.0 * tolerance.0;
+                for deadline in [deadline >> shift, point.saturating_add_signed(near)] {
+                    let deadline = Nanos(deadline.max(1));
+                    let rounded = resolution.round_up(deadline, grid);
+                    prop_assert_eq!(rounded, resolution.round_up_near_point(deadline, grid));
+                }
             }
         }
     }

@@ -138,7 +138,7 @@ impl<T> Hierarchy<T> {
     /// The wheel's [`Resolution`]: how long a tick is.
     #[must_use]
     pub const fn resolution(&self) -> Resolution {
-        self.levels.resolution()
+        *self.levels.resolution()
     }
 
     /// How many entries are pending.

@@ -16,7 +16,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::wheel::divisor::Divisor;
-use crate::wheel::unit::unit_for;
+use crate::wheel::unit::{unit_for, whole_order};
 
 /// A point in time: nanoseconds since the origin of a wheel. The owner of the wheel chooses the origin.
 ///
@@ -82,6 +82,8 @@ pub struct Resolution {
     pub(super) two_ticks: Divisor,
     /// How far apart the points of the finest grid are.
     pub(super) unit: Divisor,
+    /// The points of grids of this order and of wider ones lie at the ends of two ticks as they are.
+    pub(super) whole_order: u32,
 }
 
 impl Resolution {
@@ -93,7 +95,9 @@ impl Resolution {
             Ok(tick_nanos) => {
                 let two_ticks = tick_nanos.checked_mul(2).unwrap_or(tick_nanos);
                 let [tick_nanos, two_ticks] = [tick_nanos, two_ticks].map(Divisor::new);
-                Some(Self { tick_nanos, two_ticks, unit: unit_for(two_ticks.value()) })
+                let unit = unit_for(two_ticks.value());
+                let whole_order = whole_order(unit.value(), two_ticks.value());
+                Some(Self { tick_nanos, two_ticks, unit, whole_order })
             }
         }
     }

@@ -54,7 +54,7 @@ impl<T> Hierarchy<T> {
             self.levels.catch_up(now);
             return Err(payload);
         }
-        let rounded = self.resolution().round_up_within(deadline, tolerance);
+        let rounded = self.levels.resolution().round_up_tolerant(deadline, tolerance);
         self.insert_rounded_and_tell(now, rounded, payload).map(|(key, _)| key)
     }
 
@@ -86,19 +86,32 @@ impl<T> Hierarchy<T> {
         if deadline <= self.elapsed() {
             return self.reschedule(key, deadline);
         }
-        let rounded = self.resolution().round_up_within(deadline, tolerance);
+        let rounded = self.levels.resolution().round_up_tolerant(deadline, tolerance);
         self.reschedule_rounded_and_tell(key, rounded).is_some()
     }
 
     /// As [`reschedule`](Self::reschedule), for a deadline that was rounded. Tells the bucket's expiration as
     /// [`insert_and_tell`](Self::insert_and_tell) does, or `MAX` for an entry that stays where it is.
+    #[inline]
     pub(crate) fn reschedule_rounded_and_tell(&mut self, key: Key, deadline: Nanos) -> Option<Nanos> {
-        let Link { deadline: before, place } = *self.find(key)?;
-        self.entries.link_mut(key.index()).deadline = deadline;
-        let is_later = deadline >= before;
-        if is_later && self.levels.kind(place.bucket()) == Kind::Tolerant {
+        let link = self.entries.get_link_mut(key.index())?;
+        let Link { deadline: before, place } = *link;
+        if !self.levels.holds(key, place) {
+            return None;
+        }
+        link.deadline = deadline;
+        if deadline >= before && self.levels.kind(place.bucket()) == Kind::Tolerant {
             return Some(Nanos::MAX);
         }
+        Some(self.bring_to_rounded(key, Link { deadline: before, place }, deadline))
+    }
+
+    /// The same for an entry that moves earlier, or has had no tolerance. It is a function of its own, so that an entry that
+    /// stays takes few registers.
+    #[inline(never)]
+    fn bring_to_rounded(&mut self, key: Key, before: Link, deadline: Nanos) -> Nanos {
+        let Link { deadline: before, place } = before;
+        let is_later = deadline >= before;
         let expiration = match self.levels.slot_for_rounded(deadline) {
             RoundedSlot::Exact(_) if is_later => {
                 self.levels.extend(place.bucket(), deadline);
@@ -107,12 +120,12 @@ impl<T> Hierarchy<T> {
             RoundedSlot::Exact(slot) if slot.bucket == place.bucket() => self.levels.shorten(slot, deadline),
             RoundedSlot::Tolerant(bucket) if bucket == place.bucket() => Nanos::MAX,
             slot => {
-                self.unlink(key)?;
+                self.levels.unlink(key, place).expect("it is held");
                 self.relink_to(key, deadline, slot)
             }
         };
         self.debug_assert_linked(key);
-        Some(expiration)
+        expiration
     }
 
     /// Gives an entry, whose bucket has come up before its deadline, another place.

@@ -22,6 +22,12 @@ pub(super) const fn unit_for(two_ticks: u64) -> Divisor {
     Divisor::new(unit)
 }
 
+/// The least number of times that the unit has to be doubled to be whole pairs of ticks; `u32::MAX` if it never is.
+pub(super) const fn whole_order(unit: u64, two_ticks: u64) -> u32 {
+    let twos = two_ticks.trailing_zeros();
+    if unit.is_multiple_of(two_ticks >> twos) { twos.saturating_sub(unit.trailing_zeros()) } else { u32::MAX }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,6 +49,17 @@ mod tests {
             (u64::MAX, u64::MAX),
         ] {
             assert_eq!(unit_for(two_ticks).value(), unit, "two ticks of {two_ticks} ns");
+        }
+    }
+
+    #[test]
+    fn a_unit_that_is_doubled_so_often_is_whole_pairs_of_ticks() {
+        for (two_ticks, order) in [(1, 0), (2 * MILLI, 6), (10 * MILLI, 4), (SECOND, 0), (100_000, u32::MAX)]
+        {
+            let unit = unit_for(two_ticks).value();
+            assert_eq!(whole_order(unit, two_ticks), order, "two ticks of {two_ticks} ns");
+            let is_whole = |order: &u32| (unit << order).is_multiple_of(two_ticks);
+            assert_eq!((0..20).find(is_whole).unwrap_or(u32::MAX), order);
         }
     }
 }

@@ -62,8 +62,10 @@ pub(super) fn run(scale: Scale) -> Findings {
 /// Turns the core as the driver does, and does to it what connections do.
 struct Server<'a> {
     connections: &'a Connections,
-    /// How late the timers may be, of each connection and whatever is left of its limit; nothing if they are exact.
-    tolerances: Option<Vec<Duration>>,
+    /// Of each connection, its limit and how late its timers may be, whatever is left of that. They stand side by side, as a
+    /// server has them.
+    limits: Vec<(Duration, Duration)>,
+    is_tolerant: bool,
     wheel: Hierarchy<usize>,
     /// Of those whose timers are pending.
     keys: Vec<Option<Key>>,
@@ -75,44 +77,47 @@ impl<'a> Server<'a> {
     fn new(connections: &'a Connections, share: Option<f64>) -> Self {
         let wheel = Hierarchy::new(Resolution::new(TICK).expect("not zero"), SLOTS);
         let keys = vec![None; connections.limits.len()];
-        let tolerances =
-            share.map(|share| connections.limits.iter().map(|limit| limit.mul_f64(share)).collect());
-        Self { connections, tolerances, wheel, keys, expired: Vec::new(), run: Run::default() }
+        let with_tolerance = |limit: &Duration| (*limit, limit.mul_f64(share.unwrap_or(0.0)));
+        let limits = connections.limits.iter().map(with_tolerance).collect();
+        let is_tolerant = share.is_some();
+        Self { connections, limits, is_tolerant, wheel, keys, expired: Vec::new(), run: Run::default() }
     }
 
     fn run(mut self) -> Run {
         let before = cpu_time();
         for (number, &end) in self.connections.first_ends.iter().enumerate() {
-            self.arm(number, Duration::ZERO, end);
+            self.arm(number, Duration::ZERO, end, self.limits[number].1);
         }
         for &(at, number) in &self.connections.activities {
             self.turn(at);
-            let limit = self.connections.limits[number];
+            let (limit, tolerance) = self.limits[number];
             if self.keys[number].is_some() {
-                self.move_on(number, at, limit);
+                self.move_on(number, at, limit, tolerance);
             } else {
-                self.arm(number, at, limit);
+                self.arm(number, at, limit, tolerance);
             }
         }
         Run { cpu: cpu_time() - before, cascaded: self.wheel.cascaded(), ..self.run }
     }
 
-    fn arm(&mut self, number: usize, at: Duration, delay: Duration) {
+    fn arm(&mut self, number: usize, at: Duration, delay: Duration, tolerance: Duration) {
         let (now, deadline) = (Nanos::from_duration(at), Nanos::from_duration(at + delay));
-        let key = match &self.tolerances {
-            Some(tolerances) => self.wheel.insert_tolerant(now, deadline, tolerances[number], number),
-            None => self.wheel.insert(now, deadline, number),
+        let key = if self.is_tolerant {
+            self.wheel.insert_tolerant(now, deadline, tolerance, number)
+        } else {
+            self.wheel.insert(now, deadline, number)
         };
         self.keys[number] = key.ok();
         self.run.armed += 1;
     }
 
-    fn move_on(&mut self, number: usize, at: Duration, delay: Duration) {
+    fn move_on(&mut self, number: usize, at: Duration, delay: Duration, tolerance: Duration) {
         let deadline = Nanos::from_duration(at + delay);
         let key = self.keys[number].expect("its timer is pending");
-        let is_pending = match &self.tolerances {
-            Some(tolerances) => self.wheel.reschedule_tolerant(key, deadline, tolerances[number]),
-            None => self.wheel.reschedule(key, deadline),
+        let is_pending = if self.is_tolerant {
+            self.wheel.reschedule_tolerant(key, deadline, tolerance)
+        } else {
+            self.wheel.reschedule(key, deadline)
         };
         assert!(is_pending, "what was handed out has no key");
         self.run.moved += 1;

@@ -3,6 +3,7 @@
 mod due;
 mod items;
 mod key;
+mod leftovers;
 mod make;
 mod memory;
 #[cfg(test)]

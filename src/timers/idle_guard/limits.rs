@@ -33,6 +33,11 @@ impl Marks {
     /// Somebody waited in this direction when half of the limit for both had passed.
     pub(super) const PAST_HALF_OF_IDLE: Self = Self(16);
 
+    /// Of a wait that begins under the one limit.
+    pub(super) const fn beginning(of_flush: bool) -> Self {
+        if of_flush { Self(Self::LIMITED.0 | Self::OF_FLUSH.0) } else { Self::LIMITED }
+    }
+
     pub(super) const fn has(self, mark: Self) -> bool {
         self.0 & mark.0 != 0
     }

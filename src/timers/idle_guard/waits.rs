@@ -22,6 +22,7 @@ use super::wakers::Wakers;
 use crate::error::{Elapsed, Error};
 use crate::platform::catch_panic::contained;
 use crate::timers::sleep::Sleep;
+use crate::timers::tolerance::Slack;
 use crate::wheel::tick::Nanos;
 
 #[derive(Debug)]
@@ -75,7 +76,32 @@ impl Waits {
         if limits.own(operation.direction()) == Nanos::MAX && limits.idle() == Nanos::MAX {
             return Poll::Pending;
         }
+        if self.begins_with_timer_in_place(operation, cx.waker()) {
+            return Poll::Pending;
+        }
         self.poll_limited(operation, cx)
+    }
+
+    /// The usual beginning of a wait, which does what [`poll_limited`](Self::poll_limited) would, and no more: there is
+    /// one limit, nobody waits in the other direction, and the timer is pending with this waker at a time where it may
+    /// stay. Returns whether that is so; otherwise nothing has changed.
+    #[inline]
+    fn begins_with_timer_in_place(&mut self, operation: Operation, waker: &Waker) -> bool {
+        let Limits::Same { slack: Slack::None, marks, limit } = &mut self.limits else { return false };
+        if self.since != [Nanos::MAX; 2] || !self.timer.waits_for(waker) {
+            return false;
+        }
+        let now = self.timer.now();
+        let half = limit.0 / 2;
+        let left = self.timer.deadline_nanos().0.saturating_sub(now.0);
+        // Not later than half of the limit, and not so soon that it would wake the task for nothing.
+        if half == 0 || left > half || (left < half && left < half / 2) {
+            return false;
+        }
+        let direction = operation.direction().index();
+        self.since[direction] = now;
+        marks[direction] = Marks::beginning(operation == Operation::Flush);
+        true
     }
 
     fn poll_limited(&mut self, operation: Operation, cx: &mut Context<'_>) -> Poll<io::Error> {

@@ -26,7 +26,7 @@ impl Sleep {
 
     /// Whether nothing has happened since a poll by the same waker.
     #[inline]
-    fn waits_for(&self, current: &Waker) -> bool {
+    pub(crate) fn waits_for(&self, current: &Waker) -> bool {
         match self.state.unpack() {
             State::Registered { key: _, waker: Some(waker) } => {
                 waker.is_of(current) && !self.shard.has_reached(self.deadline)

@@ -36,6 +36,8 @@ const WIDTH_BITS: u32 = 2;
 #[derive(Debug, Default)]
 pub(super) struct TolerantLevels {
     first_buckets: Vec<Option<BucketId>>,
+    /// A time of the clock, and the unit that it lies in.
+    clock: (Nanos, u64),
 }
 
 /// Where a rounded deadline belongs.
@@ -63,9 +65,13 @@ const fn number(level: usize, unit: u64) -> u64 {
 }
 
 /// The finest level that reaches from the clock's unit to another.
+#[inline]
 fn level_of(clock: u64, unit: u64) -> usize {
-    let reaches = |level: &usize| number(*level, unit) - number(*level, clock) < SLOTS.into();
-    (0..).find(reaches).expect("there are few slots so wide")
+    let bits = u64::BITS - (unit - clock).leading_zeros();
+    let level = bits.saturating_sub(SLOTS.ilog2()).div_ceil(WIDTH_BITS) as usize;
+    // So many slots lie in between, or one more.
+    let reaches = number(level, unit) - number(level, clock) < SLOTS.into();
+    if reaches { level } else { level + 1 }
 }
 
 impl TolerantLevels {
@@ -88,7 +94,7 @@ impl Levels {
     /// Where a rounded deadline belongs at the clock's present time. Makes levels as needed.
     pub(in crate::wheel) fn slot_for_rounded(&mut self, deadline: Nanos) -> RoundedSlot {
         // An entry within reach of level 0 does not move down there either.
-        if self.levels[0].covers(self.due_tick(deadline)) {
+        if self.may_be_finest(deadline) && self.levels[0].covers(self.due_tick(deadline)) {
             return RoundedSlot::Exact(self.slot_for(deadline));
         }
         let unit = self.resolution.unit_of_deadline(deadline);
@@ -102,14 +108,26 @@ impl Levels {
         RoundedSlot::Tolerant(BucketId(first.0 + u32::try_from(position).expect("there are few slots")))
     }
 
-    const fn unit_of_clock(&self) -> u64 {
-        self.resolution.unit_of_clock(self.elapsed)
+    /// Whether a deadline is so near that level 0 may reach it. This is known without a division.
+    #[inline]
+    const fn may_be_finest(&self, deadline: Nanos) -> bool {
+        let reach = self.resolution.tick_nanos.value().saturating_mul(self.slots as u64 + 1);
+        deadline.0.saturating_sub(self.elapsed.0) <= reach
+    }
+
+    #[inline]
+    const fn unit_of_clock(&mut self) -> u64 {
+        if self.tolerant.clock.0.0 != self.elapsed.0 {
+            self.tolerant.clock = (self.elapsed, self.resolution.unit_of_clock(self.elapsed));
+        }
+        self.tolerant.clock.1
     }
 
     /// None if time ends before.
+    #[inline]
     fn end_of_slot(&self, level: usize, slot: u64) -> Option<Nanos> {
-        let units = (slot + 1).checked_mul(1 << (WIDTH_BITS as usize * level))?;
-        self.resolution.point(units)
+        let order = WIDTH_BITS * u32::try_from(level).expect("there are few levels");
+        self.resolution.point((slot + 1).checked_mul(1 << order)?, order)
     }
 
     #[cold]
@@ -154,7 +172,8 @@ impl Levels {
         assert!(queued.beginning() >= self.elapsed, "{id:?} ended before the clock");
         let slot = number(level, self.resolution.unit_of_deadline(end(queued)));
         assert_eq!(self.end_of_slot(level, slot), Some(end(queued)), "{id:?} ends within a slot");
-        assert!(slot - number(level, self.unit_of_clock()) < SLOTS.into(), "{id:?} lies beyond its level");
+        let clock = self.resolution.unit_of_clock(self.elapsed);
+        assert!(slot - number(level, clock) < SLOTS.into(), "{id:?} lies beyond its level");
         assert_eq!(slot % u64::from(SLOTS), u64::from(id.0 - first.0));
         let bucket = self.bucket(id);
         assert!(bucket.is_empty() || bucket.expiration == end(queued), "{id:?} has another deadline");

@@ -13,11 +13,12 @@
 //! to look again at the last deadline in the tick, not at each: that takes one wake-up for a tick, and no item is
 //! late by more.
 
-use slab::Slab;
+mod memory;
 
 use super::due::{Due, Place};
 use super::items::{Item, Items, Timer};
 use super::key::Key;
+use super::leftovers::Leftovers;
 use crate::wheel::{Hierarchy, Nanos, Progress, Resolution};
 
 /// How many slots the levels of the timers have.
@@ -45,6 +46,8 @@ pub(super) struct Schedule<T> {
     items: Items<T>,
     /// By index, the items that are due after the horizon. This wheel's clock is the horizon.
     timers: Hierarchy<usize>,
+    /// The timers of items that have been removed.
+    leftovers: Leftovers,
     /// The other items.
     due: Due,
     /// The time that was told last.
@@ -59,6 +62,7 @@ impl<T> Schedule<T> {
         Self {
             items: Items::new(),
             timers: Hierarchy::new(resolution, SLOTS),
+            leftovers: Leftovers::new(),
             due: Due::default(),
             now: Nanos::ZERO,
             handed_out: Vec::new(),
@@ -70,6 +74,7 @@ impl<T> Schedule<T> {
     pub(super) fn restart(&mut self, resolution: Resolution, now: Nanos) {
         debug_assert_eq!(self.items.len(), 0);
         self.timers = Hierarchy::new(resolution, SLOTS);
+        self.leftovers.forget();
         self.now = now;
     }
 
@@ -154,7 +159,7 @@ impl<T> Schedule<T> {
     pub(super) fn remove(&mut self, key: &Key) -> Option<Item<T>> {
         let item = self.items.remove(self.items.find(key)?);
         match item.timer {
-            Some(timer) => _ = self.timers.cancel(timer.key),
+            Some(timer) => self.leftovers.push(timer.key, &mut self.timers),
             None => self.settle_due(),
         }
         Some(item)
@@ -171,6 +176,7 @@ impl<T> Schedule<T> {
     }
 
     fn move_horizon(&mut self, batch: usize) -> Turn {
+        self.leftovers.clear(&mut self.timers);
         let end = self.end_of_tick(self.now);
         if self.timers.elapsed() < end || self.timers.next_expiration().is_some_and(|next| next <= end) {
             let mut handed_out = std::mem::take(&mut self.handed_out);
@@ -208,7 +214,7 @@ impl<T> Schedule<T> {
             return Some(begins);
         }
         let deadline = |&index: &usize| self.items.at(index).deadline;
-        let first = self.timers.earliest_by(|index| (deadline(index), ())).map(deadline);
+        let first = self.timers.earliest_by(|index| Some((deadline(index), ()))).map(deadline);
         // A bucket of one tick begins, for this, with the last deadline in it.
         first.map(|first| first.max(begins))
     }
@@ -236,8 +242,9 @@ impl<T> Schedule<T> {
         let timer = match due {
             Some(first) if first.deadline <= self.timers.elapsed() => None,
             _ => self.timers.earliest_by(|&index| {
-                let Item { deadline, number, .. } = self.items.at(index);
-                (*deadline, *number)
+                // Where an item has been removed there is none, or another, of which that is as true.
+                let Item { deadline, number, .. } = self.items.get(index)?;
+                Some((*deadline, *number))
             }),
         };
         let timer = timer.map(|&index| {
@@ -251,37 +258,13 @@ impl<T> Schedule<T> {
     /// After an item has left the due.
     #[inline]
     fn settle_due(&mut self) {
-        self.due.settle(&self.items, self.items.len() - self.timers.len());
+        self.due.settle(&self.items, self.items_due());
     }
 
-    pub(super) fn shrink_to_fit(&mut self) {
-        self.items.shrink_to_fit();
-        self.due.sweep(&self.items);
-        self.due.shrink_to_fit();
-        self.handed_out.shrink_to_fit();
-        self.places.shrink_to_fit();
-    }
-
-    /// Moves items together, so that they take no more memory than they have to.
-    pub(super) fn compact(&mut self) {
-        let Self { items, timers, due, .. } = self;
-        due.sweep(items);
-        items.compact(|item, to| {
-            if let Some(index) = item.timer.and_then(|timer| timers.get_mut(timer.key)) {
-                *index = to;
-            }
-        });
-        due.reindex(|&Place { deadline: _, number, index }| {
-            items.find(&Key { number, index }).expect("no place is stale after a sweep")
-        });
-        self.shrink_to_fit();
-    }
-
-    /// Leaves no item, and returns what they were in, with room for as many: dropping them is code of a user's.
-    pub(super) fn detach(&mut self) -> Slab<Item<T>> {
-        self.timers = Hierarchy::new(self.timers.resolution(), SLOTS);
-        self.due.clear();
-        self.items.detach()
+    /// How many items are among the due.
+    #[inline]
+    fn items_due(&self) -> usize {
+        self.items.len() - (self.timers.len() - self.leftovers.len())
     }
 
     /// For tests.
@@ -291,6 +274,6 @@ impl<T> Schedule<T> {
     #[cfg(test)]
     pub(super) fn assert_invariants(&self) {
         self.timers.assert_invariants();
-        self.due.assert_invariants(&self.items, self.items.len() - self.timers.len());
+        self.due.assert_invariants(&self.items, self.items_due());
     }
 }
