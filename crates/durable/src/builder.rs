@@ -1,5 +1,7 @@
 //! What durable timers are told before they start.
 
+#[cfg(feature = "postgres")]
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -16,6 +18,8 @@ use crate::error::Error;
 use crate::handler::{Handler, HandlerResult, Handlers, Run};
 use crate::kind::Kind;
 use crate::outside::{Far, Outside};
+#[cfg(feature = "postgres")]
+use crate::postgres::PostgresStore;
 use crate::runner::{Runner, Settings};
 use crate::saver::Saver;
 use crate::shared::Shared;
@@ -39,8 +43,14 @@ pub struct Builder {
 
 impl Builder {
     pub(crate) fn new<S: Store>(wheel: &TimingWheel, store: S) -> Self {
-        let settings =
-            Settings { horizon: Duration::from_secs(60), window: 10_000, concurrency: 1_024, lease: LEASE };
+        let settings = Settings {
+            horizon: Duration::from_secs(60),
+            window: 10_000,
+            concurrency: 1_024,
+            lease: LEASE,
+            #[cfg(feature = "postgres")]
+            schema: (&store as &dyn Any).downcast_ref().map(PostgresStore::schema).cloned(),
+        };
         Self {
             wheel: wheel.clone(),
             store: Arc::new(store),

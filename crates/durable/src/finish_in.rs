@@ -12,11 +12,13 @@ impl Run {
     /// transaction happens **exactly once**. The timer is deleted, or its series goes on, if the transaction is committed,
     /// and the handler should then answer [`Done`](crate::Answer::Done). If it is rolled back, the timer is as before.
     ///
-    /// This is for the schema `timingwheel`. For timers in another one use [`PostgresStore::finish_in`].
+    /// The timer is looked for in the [schema](crate::PostgresOptions::schema) of the store that called the handler.
     ///
     /// # Errors
     /// [`PostgresError::Lost`] if the timer is not this attempt's any more: another instance has it, and the transaction
-    /// must be rolled back. Other errors leave a transaction that is good for nothing else.
+    /// must be rolled back. [`PostgresError::Setting`] if the store that called the handler is no `PostgresStore`: use
+    /// [`PostgresStore::finish_in`] where it is a store of your own around one. Other errors leave a transaction that is
+    /// good for nothing but to be rolled back.
     ///
     /// # Examples
     ///
@@ -39,7 +41,14 @@ impl Run {
     /// }
     /// ```
     pub async fn finish_in(&self, transaction: &Transaction<'_>) -> Result<(), PostgresError> {
-        self.finish_of(transaction, &Schema::default()).await
+        let schema = self.within.schema.as_ref().ok_or_else(|| {
+            PostgresError::Setting(
+                "Run::finish_in must be called for a timer of a PostgresStore, got one of another store: call \
+                 PostgresStore::finish_in if there is a PostgresStore in that"
+                    .into(),
+            )
+        })?;
+        self.finish_of(transaction, schema).await
     }
 
     async fn finish_of(&self, transaction: &Transaction<'_>, schema: &Schema) -> Result<(), PostgresError> {
@@ -53,10 +62,11 @@ impl Run {
 }
 
 impl PostgresStore {
-    /// [`Run::finish_in`], in the [schema](crate::PostgresOptions::schema) of this store.
+    /// As [`Run::finish_in`], in the [schema](crate::PostgresOptions::schema) of this store, whichever store called the
+    /// handler.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Run::finish_in`], but never [`PostgresError::Setting`].
     pub async fn finish_in(&self, transaction: &Transaction<'_>, run: &Run) -> Result<(), PostgresError> {
         run.finish_of(transaction, self.schema()).await
     }

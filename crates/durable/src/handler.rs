@@ -16,6 +16,8 @@ use crate::backoff::Backoff;
 use crate::id::TimerId;
 use crate::kind::Kind;
 #[cfg(feature = "postgres")]
+use crate::postgres::Schema;
+#[cfg(feature = "postgres")]
 use crate::store::{Near, Series};
 
 /// What a handler says of a timer: done, or what else is to become of it.
@@ -67,6 +69,8 @@ pub struct Run {
 pub(crate) struct Within {
     pub(crate) timer: Near,
     pub(crate) series: Option<Series>,
+    /// Where the timer's table is, if the store is in PostgreSQL.
+    pub(crate) schema: Option<Schema>,
     /// Whether it did.
     pub(crate) is_finished: Arc<AtomicBool>,
 }

@@ -88,6 +88,7 @@
 //!   `with_a_scheduler_outside_hints_are_heard_as_without_one`,
 //!   `an_instance_that_has_the_store_alone_and_is_followed_while_it_runs_is_lost_for_good`,
 //!   `an_instance_whose_wheel_has_ended_renews_until_its_handlers_have_ended_and_hands_over`
+//! - `tests/postgres/sole.rs`: `a_program_that_has_all_timers_and_is_followed_is_lost_for_good_and_changes_nothing`
 //! - `src/health.rs`: `each_symptom_is_told_alone_and_what_is_within_bounds_is_none`
 //!
 //! # What is done in a transaction with the end of its timer is done exactly once
@@ -96,6 +97,8 @@
 //!   `what_is_done_with_finish_in_is_done_once_also_if_the_instance_is_taken_for_dead`,
 //!   `a_timer_is_there_if_the_transaction_it_was_saved_in_is_committed`,
 //!   `a_cancel_that_is_rolled_back_delays_its_timer_and_no_other`
+//! - `tests/postgres/schemas.rs`: `timers_of_two_schemas_in_one_database_have_nothing_to_do_with_each_other`,
+//!   `finish_in_for_a_timer_of_another_store_says_what_to_call`
 //!
 //! # A series goes on exactly once
 //!

@@ -99,8 +99,7 @@ impl PostgresOptions {
     /// The schema that the tables are in. Unless it is set, `timingwheel`. Timers of two schemas in one database have
     /// nothing to do with each other.
     ///
-    /// Handlers then call [`PostgresStore::finish_in`](super::PostgresStore::finish_in), and functions are called by this
-    /// name.
+    /// Functions are then called by this name.
     ///
     /// # Errors
     /// [`PostgresError::Setting`] unless the name is 1 to 63 of `a` to `z`, `0` to `9` and `_`, with no digit first, and

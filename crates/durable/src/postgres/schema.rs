@@ -1,6 +1,7 @@
 //! Where the tables are.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::PostgresError;
 
@@ -12,11 +13,11 @@ const LONGEST: usize = 63;
 
 /// The name of a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Schema(Cow<'static, str>);
+pub(crate) struct Schema(Arc<str>);
 
 impl Default for Schema {
     fn default() -> Self {
-        Self(Cow::Borrowed(USUAL))
+        Self(USUAL.into())
     }
 }
 
@@ -30,7 +31,7 @@ impl Schema {
             && name.len() <= LONGEST
             && !name.starts_with("pg_");
         if is_allowed {
-            return Ok(Self(Cow::Owned(name)));
+            return Ok(Self(name.into()));
         }
         Err(PostgresError::Setting(format!(
             "the name of a schema must be 1 to {LONGEST} of a to z, 0 to 9 and _, with no digit first and no pg_, got {name:?}"
@@ -44,7 +45,7 @@ impl Schema {
     /// A statement of this crate's, for this schema. Statements have the usual name before a point, in quotes, and where
     /// the schema is created, and nowhere else.
     pub(super) fn of<'a>(&self, statement: &'a str) -> Cow<'a, str> {
-        if self.0 == USUAL {
+        if *self.0 == *USUAL {
             return Cow::Borrowed(statement);
         }
         // In double quotes, as it may be a word of the language's.

@@ -37,6 +37,7 @@ impl Runner {
             within: crate::handler::Within {
                 timer: attempt.timer,
                 series: attempt.series.as_deref().cloned(),
+                schema: self.settings.schema.clone(),
                 is_finished: std::sync::Arc::clone(&attempt.is_finished),
             },
         };

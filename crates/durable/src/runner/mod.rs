@@ -39,6 +39,8 @@ use crate::error::Error;
 use crate::handler::Handlers;
 use crate::id::TimerId;
 use crate::outside::{CallBack, Far};
+#[cfg(feature = "postgres")]
+use crate::postgres::Schema;
 use crate::shared::Shared;
 use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Settled};
 use crate::window::Window;
@@ -59,6 +61,9 @@ pub(crate) struct Settings {
     pub(crate) window: usize,
     pub(crate) concurrency: usize,
     pub(crate) lease: Duration,
+    /// Where the store has its tables, if that is in PostgreSQL.
+    #[cfg(feature = "postgres")]
+    pub(crate) schema: Option<Schema>,
 }
 
 pub(crate) struct Runner {

@@ -14,6 +14,7 @@ mod races;
 mod schemas;
 #[allow(dead_code, reason = "the benchmark and the example use the rest")]
 mod server;
+mod sole;
 mod store;
 mod support;
 #[path = "../proof/user.rs"]

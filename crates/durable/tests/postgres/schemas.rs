@@ -1,11 +1,11 @@
 //! Timers in schemas of other names.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use timingwheel::TimingWheel;
 use timingwheel_durable::store::Counts;
 use timingwheel_durable::{
-    Answer, Durable, PostgresError, PostgresOptions, PostgresStore, Run, tokio_postgres::NoTls,
+    Answer, Durable, MemoryStore, PostgresError, PostgresOptions, PostgresStore, Run, tokio_postgres::NoTls,
 };
 
 use crate::server::database;
@@ -21,16 +21,21 @@ async fn store(url: &str, schema: &str) -> PostgresStore {
 
 /// An instance whose handler ends its attempts in transactions.
 async fn instance(url: &str, schema: &str, calls: &Calls) -> Durable {
-    let store = Arc::new(store(url, schema).await);
+    let store = store(url, schema).await;
     let (calls, url, within) = (calls.clone(), url.to_owned(), store.clone());
-    builder(PostgresStore::clone(&store), Duration::from_secs(600))
+    builder(store, Duration::from_secs(600))
         .on(move |tick: Tick, run: Run| {
+            let ends_by_store = tick.name.starts_with("told in");
             calls.note(tick, &run);
             let (url, within) = (url.clone(), within.clone());
             async move {
                 let mut sql = client(&url).await;
                 let transaction = sql.transaction().await?;
-                within.finish_in(&transaction, &run).await?;
+                if ends_by_store {
+                    within.finish_in(&transaction, &run).await?;
+                } else {
+                    run.finish_in(&transaction).await?;
+                }
                 transaction.commit().await?;
                 Ok(Answer::Done)
             }
@@ -98,4 +103,28 @@ async fn a_name_that_is_no_schemas_is_refused_with_what_is_allowed() {
     let by_hand = PostgresOptions::new(&url).expect("an address").schema("by_hand").expect("a name");
     client(&url).await.batch_execute(&by_hand.tables()).await.expect("tables");
     PostgresStore::connect_with(by_hand.create(false), NoTls).await.expect("they are there");
+}
+
+#[tokio::test]
+async fn finish_in_for_a_timer_of_another_store_says_what_to_call() {
+    let url = database().await;
+    let (told, mut answer) = tokio::sync::mpsc::unbounded_channel();
+    let durable = Durable::builder(&TimingWheel::new(), MemoryStore::new())
+        .on(move |_: Tick, run: Run| {
+            let (url, told) = (url.clone(), told.clone());
+            async move {
+                let mut sql = client(&url).await;
+                let transaction = sql.transaction().await?;
+                told.send(run.finish_in(&transaction).await)?;
+                Ok(Answer::Done)
+            }
+        })
+        .start()
+        .await
+        .expect("a start");
+    durable.at(soon(0), &Tick::new("in memory")).save().await.expect("a save");
+    let error = answer.recv().await.expect("an answer").expect_err("it is not in the database");
+    assert!(matches!(error, PostgresError::Setting(_)), "{error}");
+    assert!(error.to_string().contains("call PostgresStore::finish_in"), "{error}");
+    durable.stop(Duration::from_secs(60)).await;
 }
