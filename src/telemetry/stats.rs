@@ -17,8 +17,7 @@ pub struct Stats {
     /// How many timers are registered now.
     pub pending: usize,
     /// How many pending timers stand on each level, level 0 first. Timers with a tolerance are in
-    /// [`pending_tolerant`](Self::pending_tolerant) instead. A timer that has been reset to earlier may count for level 0
-    /// until the wheel next turns.
+    /// [`pending_tolerant`](Self::pending_tolerant) instead.
     ///
     /// Both together add up to `pending`. An exception is a shard whose levels have more than 1,024 slots. They are counted
     /// 1,024 at a time, so a timer that comes, goes or moves meanwhile may be counted twice or not at all.

@@ -21,8 +21,8 @@ impl Census {
 }
 
 impl<T> Hierarchy<T> {
-    /// How many entries stand on each level, level 0 first. Entries with a tolerance stand on levels of their own.
-    /// Entries that have moved to an earlier slot since a bucket last came up count for level 0. This looks at every slot.
+    /// How many entries stand on each level, level 0 first. Entries with a tolerance stand on levels of their own. This
+    /// looks at every slot.
     ///
     /// Keeping these numbers instead would cost each insertion and cancellation, which are many, for the few callers who
     /// ask.

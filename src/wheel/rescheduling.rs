@@ -7,8 +7,7 @@ impl<T> Hierarchy<T> {
     /// Moves an entry to another deadline. Returns `false` if `key` is stale.
     ///
     /// An entry that moves later stays in its bucket until that comes up. One that moves earlier stays too, if its bucket
-    /// comes up before the new deadline and moves its entries down. Otherwise, if it stands beyond level 0, it waits for the
-    /// bucket that is next, and goes to its slot then. An entry whose new deadline has passed is due in the
+    /// comes up before the new deadline and moves its entries down. An entry whose new deadline has passed is due in the
     /// clock's tick: with the next [`advance`](Self::advance), or with the last deadline in that tick if that is later.
     pub fn reschedule(&mut self, key: Key, deadline: Nanos) -> bool {
         match self.find(key) {

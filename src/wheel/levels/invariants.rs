@@ -21,7 +21,7 @@ impl Levels {
         assert_eq!(clock, self.resolution.tick_of_clock(self.elapsed));
         let exact_and_tolerant = [(self.levels.len(), self.slots), (self.tolerant.count(), tolerant::SLOTS)];
         let buckets = exact_and_tolerant.map(|(levels, slots)| levels * slots as usize);
-        assert_eq!(self.buckets.len(), buckets.iter().sum::<usize>() + usize::from(self.waiting.is_some()));
+        assert_eq!(self.buckets.len(), buckets.iter().sum());
         for level in &self.levels {
             let mut turned = level.clone();
             turned.set_clock(clock);
@@ -34,12 +34,6 @@ impl Levels {
             let id = queued.bucket();
             let tick = self.resolution.tick_of_clock(queued.beginning());
             assert!(beginnings.insert(id, tick).is_none(), "{id:?} is queued twice");
-            if self.waiting == Some(id) {
-                let within = queued.beginning()..=self.resolution.end(queued.beginning());
-                assert!(within.contains(&self.bucket(id).expiration), "{id:?} comes up beside no bucket");
-                assert!(tick >= clock, "{id:?} began before the clock");
-                continue;
-            }
             let Some(level) = self.levels.iter().find(|level| level.has(id)) else {
                 self.assert_tolerant(queued);
                 continue;
@@ -54,12 +48,7 @@ impl Levels {
         for (number, bucket) in self.buckets.iter().enumerate() {
             let id = BucketId(u32::try_from(number).expect("as many as were numbered"));
             let level = self.levels.iter().position(|level| level.has(id));
-            let waits = self.waiting == Some(id);
-            let kind = match level {
-                Some(0) => Kind::Finest,
-                None if !waits => Kind::Tolerant,
-                _ => Kind::Overflow,
-            };
+            let kind = level.map_or(Kind::Tolerant, |n| if n == 0 { Kind::Finest } else { Kind::Overflow });
             assert_eq!(bucket.kind, kind, "{id:?}");
             let beginning = beginnings.get(&id);
             assert_eq!(bucket.queued, beginning.is_some(), "{id:?} is wrong about being queued");
@@ -72,7 +61,6 @@ impl Levels {
             }
             if let Some(&first) = beginning
                 && bucket.kind == Kind::Overflow
-                && !waits
             {
                 assert_eq!(
                     bucket.expiration,

@@ -20,9 +20,7 @@ impl Levels {
         let exact = self.levels.iter().enumerate();
         let exact = exact.map(|(number, level)| (Some(number), level.first_bucket(), self.slots));
         let tolerant = self.tolerant.first_buckets().map(|first| (None, first, SLOTS));
-        // What waits to go to its slot counts for the finest, to which it may go.
-        let waiting = self.waiting.iter().map(|&first| (Some(0), first, 1));
-        exact.chain(tolerant).chain(waiting).filter_map(move |(level, first, slots)| {
+        exact.chain(tolerant).filter_map(move |(level, first, slots)| {
             let end = first.as_index() + slots as usize;
             let buckets = first.as_index().max(range.start)..end.min(range.end);
             (!buckets.is_empty()).then_some((level, buckets))

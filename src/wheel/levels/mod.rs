@@ -40,8 +40,6 @@ pub(super) struct Levels {
     /// Level 0 and the overflow levels made so far.
     levels: Vec<Level>,
     tolerant: TolerantLevels,
-    /// The bucket in which keys wait that moved to an earlier slot, once there was one. It is of no level.
-    waiting: Option<BucketId>,
     /// The buckets of all levels, level after level as they were made.
     buckets: Vec<Bucket>,
     /// How many buckets a level has. Tolerant levels have their own number.
@@ -57,7 +55,6 @@ impl Levels {
             clock: Tick(0),
             levels: vec![Level::finest(slots.into())],
             tolerant: TolerantLevels::default(),
-            waiting: None,
             buckets: Vec::new(),
             slots,
             queue: BucketQueue::default(),
