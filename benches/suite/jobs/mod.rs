@@ -1,5 +1,6 @@
-//! What do jobs cost, with handles and by keys, beside the timers that they are made of?
+//! What do jobs cost, with handles and by keys, beside the timers that they are made of, and beside tasks that sleep?
 
+mod by_hand;
 mod keys;
 
 use crate::support::Case;
@@ -7,7 +8,7 @@ use crate::support::Case;
 pub(crate) fn cases() -> Vec<Case> {
     vec![Case {
         name: "jobs_keys",
-        question: "What does it cost to add and remove a job, by its key too, beside arming and cancelling a timer?",
+        question: "What does it cost to add and remove a job under a key, beside a task that sleeps, and beside a timer?",
         run: keys::run,
     }]
 }
