@@ -1,5 +1,6 @@
 //! How many timers a second four instances on one PostgreSQL hand to handlers that do nothing, beside pgbench with rows
-//! leased by 1,000 at a time; how long after `kill -9` others have the timers; and what an old transaction costs.
+//! leased by 1,000 at a time; how long after `kill -9` others have the timers; what an old transaction costs; and what two
+//! million timers cost that are stored and far.
 //!
 //! `cargo bench -p timingwheel-durable --features postgres --bench postgres`, with `-- --short` for a glimpse. It starts a
 //! server by itself, in memory where there are files in memory: so processors count, and no disk.
@@ -9,6 +10,7 @@
 mod server;
 
 mod cost;
+mod far;
 
 use std::env;
 use std::fs;
@@ -21,6 +23,7 @@ use timingwheel_durable::{Answer, Durable, Kind, PostgresStore, Run};
 use tokio_postgres::{Client, NoTls};
 
 use cost::{Cost, Meter, Table};
+use far::Far;
 use server::Server;
 
 const URL: &str = "BENCH_INSTANCE";
@@ -103,7 +106,8 @@ pub(crate) async fn execute(sql: &Client, statements: &str) {
 }
 
 async fn left(sql: &Client) -> i64 {
-    let row = sql.query_one("select count(*) from timingwheel.timers", &[]).await.expect("a count");
+    let ask = format!("select count(*) from timingwheel.timers where due_ms < {}", far::FIRST);
+    let row = sql.query_one(&ask, &[]).await.expect("a count");
     row.get(0)
 }
 
@@ -292,4 +296,6 @@ async fn measure(count: u64, is_short: bool) {
         println!("| bytes of its log, {what} | a timer | {:.0} | |", of(|cost| cost.wal));
     }
     println!("{}", Table::measure(&sql, &stored(count), count).await);
+    let far = if is_short { 20_000 } else { 2_000_000 };
+    println!("{}", Far::measure(&server, &sql, far, count).await);
 }
