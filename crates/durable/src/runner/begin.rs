@@ -3,6 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::live::{Attempt, Live};
@@ -14,6 +15,9 @@ use crate::store::{Begun, End, Ended, Near, State, Stored, ToBegin};
 
 /// How many are begun in one call at the most.
 const BATCH: usize = 10_000;
+
+/// For how many that have begun the clock is read once. They take some ten microseconds.
+const SAME_TIME: usize = 32;
 
 impl Runner {
     /// Begins what is ready, as far as there may be more handlers.
@@ -62,8 +66,14 @@ impl Runner {
             Ok(answers) => {
                 self.succeeded();
                 self.clocks.begin_took(since.elapsed());
-                for (near, answer) in nears.into_iter().zip(answers) {
-                    self.has_begun(near, answer);
+                // The store works on the next while this task takes these in.
+                self.begin();
+                let mut wall = self.clocks.wall();
+                for (index, (near, answer)) in nears.into_iter().zip(answers).enumerate() {
+                    if index % SAME_TIME == 0 {
+                        wall = self.clocks.wall();
+                    }
+                    self.has_begun(near, answer, wall);
                 }
             }
         }
@@ -86,7 +96,8 @@ impl Runner {
         }
     }
 
-    fn has_begun(&mut self, near: Near, answer: Begun) {
+    /// The wall clock has shown `wall` just now.
+    fn has_begun(&mut self, near: Near, answer: Begun, wall: Timestamp) {
         let id = near.id();
         let stored = match answer {
             Begun::Yours(stored) => stored,
@@ -113,14 +124,14 @@ impl Runner {
         if self.stopping.is_some() {
             return self.give_back(attempt);
         }
-        self.wait(stored, attempt);
+        self.wait(stored, attempt, wall);
     }
 
     /// Until its time, if that is not here yet.
-    fn wait(&mut self, stored: Box<Stored>, attempt: Attempt) {
+    fn wait(&mut self, stored: Box<Stored>, attempt: Attempt, wall: Timestamp) {
         let id = attempt.timer.id();
-        match self.clocks.instant(stored.timer.due_ms) {
-            None => self.come_up(stored, attempt),
+        match self.clocks.instant_after(wall, stored.timer.due_ms) {
+            None => self.come_up(stored, attempt, wall),
             // The wall clock was set back. It would take a handler's place all that time.
             Some(at) if self.clocks.is_far(at) => self.give_back(attempt),
             Some(at) => {
@@ -147,7 +158,7 @@ impl Runner {
         let Some(Live::Waiting { stored, key: _ }) = self.live.remove(&id) else { return };
         if let Some(attempt) = self.attempt(&stored) {
             // The wall clock may have been set back meanwhile.
-            self.wait(stored, attempt);
+            self.wait(stored, attempt, self.clocks.wall());
         }
     }
 
@@ -157,7 +168,7 @@ impl Runner {
     }
 
     /// Now it runs, unless there is a reason why not.
-    fn come_up(&mut self, stored: Box<Stored>, mut attempt: Attempt) {
+    fn come_up(&mut self, stored: Box<Stored>, mut attempt: Attempt, wall: Timestamp) {
         // Others may have it by now.
         if !self.is_good() {
             return self.give_back(attempt);
@@ -186,7 +197,7 @@ impl Runner {
                 return self.end(attempt, end, None);
             }
         }
-        self.start(stored, attempt);
+        self.start(stored, attempt, wall);
     }
 
     /// A cancel or a move came after `begin`.

@@ -98,8 +98,9 @@ impl Runner {
         }
         stopping.has_aborted = true;
         limit.as_mut().reset(Instant::now() + GRACE);
+        self.outcomes.abort();
         for live in self.live.values() {
-            if let Live::Running { abort, .. } = live {
+            if let Live::Running { abort: Some(abort), .. } = live {
                 abort.abort();
             }
         }
