@@ -1,9 +1,10 @@
 //! More threads than cores: tasks on many workers, and threads that share one shard.
 
-use std::pin::pin;
+use std::hint::black_box;
+use std::pin::{Pin, pin};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -93,6 +94,8 @@ fn on_one_shard(scale: Scale, table: Table) -> Table {
         &mut [&mut || shared(scale, || wheel.sleep(FAR)), &mut || shared(scale, || tokio::time::sleep(FAR))],
     );
     assert!(wheel.stats().armed > 0, "the timers reached the wheel");
+    let alone = rounds(scale.few_rounds(), &mut [&mut || shared(scale, || Computes)]);
+    let alone = alone.iter().map(|sides| sides[0].longest).fold(0.0, f64::max);
     let of = |name, value: fn(&Shared) -> f64| {
         let pairs: Vec<_> = found.iter().map(|sides| (value(&sides[0]), value(&sides[1]))).collect();
         Comparison::of(name, Unit::Nanos, &pairs)
@@ -100,6 +103,22 @@ fn on_one_shard(scale: Scale, table: Table) -> Table {
     table
         .row(row(&of("32 threads on one shard, arm and cancel", |shared| shared.each), Some(1.0)))
         .row(row(&of("32 threads on one shard, the longest wait", |shared| shared.longest), Some(1.0)))
+        .note(format!(
+            "As many threads that share nothing and compute for as long took up to {}: they wait for a processor.",
+            Unit::Nanos.show(alone)
+        ))
+}
+
+/// Computes for as long as it takes to arm and cancel a timer, and is not ready.
+struct Computes;
+
+impl Future for Computes {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        (0..200_u64).fold(1_u64, |sum, n| black_box(sum.wrapping_mul(31) + n));
+        Poll::Pending
+    }
 }
 
 fn shared<F: Future>(scale: Scale, make: impl Fn() -> F + Sync) -> Shared {

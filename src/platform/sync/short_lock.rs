@@ -5,9 +5,7 @@
 //! holder gets its turn, even if the waiting threads have a higher priority.
 
 #[cfg(not(all(test, loom)))]
-use std::sync::atomic::{AtomicBool, Ordering};
-#[cfg(not(all(test, loom)))]
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[cfg(all(test, loom))]
 use super::{Mutex, MutexGuard as Guard};
@@ -82,23 +80,13 @@ const SLEEP: Duration = Duration::from_micros(50);
 
 /// A short lock that very many threads may want at the same time. After it has spun, a thread waits in line, and only the
 /// first in line spins and sleeps. So the others leave the processors to the holder.
-///
-/// A thread that finds the lock free passes the line by, and may do so for as long as it keeps its processor. So once one
-/// has waited in line for long, all have to stand in line, until those get through quickly again.
 #[derive(Debug)]
 pub(crate) struct ShortLockWithLine<T> {
     lock: ShortLock<T>,
     /// The first in line holds it.
     #[cfg(not(all(test, loom)))]
     line: std::sync::Mutex<()>,
-    /// Relaxed, and written by who is first in line: it only tells which of two ways to take.
-    #[cfg(not(all(test, loom)))]
-    all_in_line: AtomicBool,
 }
-
-/// Who has waited in line for longer has waited for long.
-#[cfg(not(all(test, loom)))]
-const LONG: Duration = Duration::from_millis(1);
 
 impl<T> ShortLockWithLine<T> {
     pub(crate) fn new(value: T) -> Self {
@@ -106,8 +94,6 @@ impl<T> ShortLockWithLine<T> {
             lock: ShortLock::new(value),
             #[cfg(not(all(test, loom)))]
             line: std::sync::Mutex::new(()),
-            #[cfg(not(all(test, loom)))]
-            all_in_line: AtomicBool::new(false),
         }
     }
 
@@ -119,30 +105,19 @@ impl<T> ShortLockWithLine<T> {
     #[cfg(not(all(test, loom)))]
     #[inline]
     pub(crate) fn lock(&self) -> ShortLockGuard<'_, T> {
-        let at_once = if self.all_in_line() { None } else { self.lock.try_lock() };
-        at_once.unwrap_or_else(|| self.wait())
-    }
-
-    #[cfg(not(all(test, loom)))]
-    #[inline]
-    fn all_in_line(&self) -> bool {
-        self.all_in_line.load(Ordering::Relaxed)
+        match self.lock.try_lock() {
+            Some(guard) => guard,
+            None => self.wait(),
+        }
     }
 
     #[cfg(not(all(test, loom)))]
     #[cold]
     fn wait(&self) -> ShortLockGuard<'_, T> {
-        if !self.all_in_line()
-            && let Some(guard) = self.lock.spin()
-        {
-            return guard;
-        }
-        let since = Instant::now();
-        let first = self.line.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let guard = self.lock.wait();
-        self.all_in_line.store(since.elapsed() > LONG, Ordering::Relaxed);
-        drop(first);
-        guard
+        self.lock.spin().unwrap_or_else(|| {
+            let _first = self.line.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            self.lock.wait()
+        })
     }
 }
 
@@ -196,30 +171,6 @@ mod tests {
             }
         };
         assert_eq!(count(THREADS, ROUNDS, hold), THREADS * ROUNDS);
-    }
-
-    #[test]
-    fn once_one_has_waited_for_long_all_stand_in_line_until_one_has_not() {
-        let lock = ShortLockWithLine::new(());
-        let held = Barrier::new(2);
-        thread::scope(|scope| {
-            let waiter = scope.spawn(|| {
-                held.wait();
-                drop(lock.lock());
-            });
-            let guard = lock.lock();
-            held.wait();
-            // It has not only begun to wait, but has waited for long.
-            while lock.line.try_lock().is_ok() {
-                thread::yield_now();
-            }
-            thread::sleep(NAP);
-            drop(guard);
-            waiter.join().unwrap();
-        });
-        assert!(lock.all_in_line());
-        drop(lock.lock());
-        assert!(!lock.all_in_line());
     }
 
     #[test]
