@@ -25,7 +25,7 @@
 //!
 //! A timer never fires before its deadline. It fires less than a tick after its deadline, plus the delay that tokio's own
 //! timers would have on the same runtime: the time until a worker looks at its sockets, and until the task is polled. A tick
-//! is 1 ms, unless you [choose](Builder::tick) another. Where some eight timers or more fire in each tick, the wheel is
+//! is 1 ms, unless you [choose](Builder::tick) another. Where eight timers or more fire in each tick, the wheel is
 //! [busy](TimingWheel#precision), and they fire less than two ticks after their deadlines.
 //!
 //! On Linux a timerfd in the runtime's own poller turns the wheel, with a precision of some 50 µs. It comes with the
@@ -132,7 +132,7 @@ pub use services::{job, purgatory};
 pub use telemetry::stats::Stats;
 pub use timers::future_ext::FutureTimeExt;
 pub use timers::idle_guard::IdleGuard;
-pub use timers::idle_guard::events::IdleEvents;
+pub use timers::idle_guard::idle_events::IdleEvents;
 pub use timers::interval::Interval;
 pub use timers::sleep::Sleep;
 pub use timers::stream;

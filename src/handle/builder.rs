@@ -136,8 +136,8 @@ impl Builder {
     /// On a multi-thread runtime the wheel is turned at most about once in a tick, for all shards together. On a
     /// current-thread runtime it may be turned once in a tick for each shard.
     ///
-    /// With 1 ms, the default, a busy wheel takes less CPU time than tokio's timers and is as late. With 500 µs it takes
-    /// about as much, and is half as late.
+    /// With 1 ms, the default, a busy wheel takes less CPU time than tokio's timers and is as late. With 500 µs it takes up
+    /// to a quarter more, and is half as late.
     pub const fn tick(mut self, tick: Duration) -> Self {
         self.tick = tick;
         self

@@ -113,10 +113,10 @@ mod memory;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod missed;
+mod next_run;
 mod outcome;
 mod outside;
 mod outside_store;
-mod plan;
 #[cfg(feature = "postgres")]
 mod postgres;
 pub mod promises;

@@ -112,7 +112,7 @@
 //!   `after_a_month_off_all_comes_in_order_within_bounds_and_series_by_their_policies`
 //! - `tests/runner/series.rs`: `missed_runs_have_their_bound_also_where_each_first_attempt_fails`,
 //!   `a_series_that_gets_another_rule_during_its_last_run_goes_on_by_that`
-//! - `src/plan.rs`: `missed_runs_follow_their_policy`, `a_clock_that_is_set_back_plans_no_instant_again`,
+//! - `src/next_run.rs`: `missed_runs_follow_their_policy`, `a_clock_that_is_set_back_plans_no_instant_again`,
 //!   `a_rule_by_the_second_that_was_missed_for_a_year_passes_it_at_once`
 //! - `tests/proof/kills.rs`: `after_kills_at_random_moments_none_is_lost_early_removed_or_doubled`
 //!

@@ -4,15 +4,41 @@
 //! worker is woken to help, and both look for work and go back to sleep. So where many timers fire in each tick, the wheel
 //! is turned half as often, and each timer waits half a tick longer on average. tokio, which rounds up twice, is as late.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::wheel::{Nanos, Resolution};
 
 /// A wheel is busy after a turn that has handed out so many timers, or twice as many if it came for two ticks.
-const BUSY: usize = 8;
+const BUSY: usize = 32;
+/// The same on a runtime that is idle between turns: there a turn costs more than the tasks that it wakes.
+const BUSY_IF_IDLE: usize = 8;
+
+/// A turn that comes so soon after its time was called by a worker that slept.
+const IN_TIME: Duration = Duration::from_micros(150);
+/// After so many of them in a row the runtime is idle between turns.
+const TURNS_IN_TIME: u32 = 8;
 
 /// A wheel with a longer tick is turned seldom enough.
 const LONGEST_TICK: Duration = Duration::from_millis(1);
+
+/// Whether the runtime is idle between turns. Where workers are busy, turns come when one looks for input, which is late
+/// by half a millisecond or so: to turn the wheel less often saves nothing there.
+#[derive(Debug, Default)]
+pub(super) struct TurnsInTime {
+    /// How many there were in a row. Relaxed: it only says how often to turn.
+    in_a_row: AtomicU32,
+}
+
+impl TurnsInTime {
+    /// A turn that was due at `due` comes at `now`. Returns whether the runtime is idle between turns.
+    pub(super) fn note(&self, due: Nanos, now: Nanos) -> bool {
+        let is_in_time = now.before(IN_TIME) <= due;
+        let turns = if is_in_time { self.in_a_row.load(Ordering::Relaxed).saturating_add(1) } else { 0 };
+        self.in_a_row.store(turns, Ordering::Relaxed);
+        turns >= TURNS_IN_TIME
+    }
+}
 
 /// For how many ticks a turn comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,10 +67,17 @@ impl Pace {
 
     /// For a turn at `now` that has handed out `fired` timers: the time before which there need be no other turn. Zero if
     /// the wheel is not busy.
-    pub(super) fn next_not_before(self, now: Nanos, fired: usize, resolution: Resolution) -> Nanos {
+    pub(super) fn next_not_before(
+        self,
+        now: Nanos,
+        fired: usize,
+        is_idle: bool,
+        resolution: Resolution,
+    ) -> Nanos {
+        let busy = if is_idle { BUSY_IF_IDLE } else { BUSY };
         let busy = match self {
-            Self::EachTick => BUSY,
-            Self::SecondTick(_) => BUSY * 2,
+            Self::EachTick => busy,
+            Self::SecondTick(_) => busy * 2,
         };
         let tick = resolution.tick();
         if fired < busy || tick > LONGEST_TICK {
@@ -66,7 +99,7 @@ mod tests {
     }
 
     fn not_before(pace: Pace, tick: Duration, now: u64, fired: usize) -> Nanos {
-        pace.next_not_before(micros(now), fired, Resolution::new(tick).expect("not zero"))
+        pace.next_not_before(micros(now), fired, false, Resolution::new(tick).expect("not zero"))
     }
 
     #[test]
@@ -116,11 +149,38 @@ mod tests {
                 let point = resolution.round_up_within(deadline, tolerance);
                 let before = point.before(Duration::from_nanos(1));
                 assert_eq!(
-                    Pace::EachTick.next_not_before(before, BUSY, resolution),
+                    Pace::EachTick.next_not_before(before, BUSY, false, resolution),
                     point,
                     "{tick:?}, {tolerance:?}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn on_an_idle_runtime_a_wheel_is_busy_with_fewer_timers() {
+        let resolution = Resolution::new(MILLI).expect("not zero");
+        let not_before =
+            |pace: Pace, fired| pace.next_not_before(micros(12_000), fired, true, resolution) > Nanos::ZERO;
+        let second = Pace::SecondTick(micros(12_000));
+        assert_eq!(
+            [BUSY_IF_IDLE - 1, BUSY_IF_IDLE].map(|fired| not_before(Pace::EachTick, fired)),
+            [false, true]
+        );
+        assert_eq!(
+            [2 * BUSY_IF_IDLE - 1, 2 * BUSY_IF_IDLE].map(|fired| not_before(second, fired)),
+            [false, true]
+        );
+    }
+
+    #[test]
+    fn a_runtime_is_idle_after_enough_turns_in_time_and_not_after_a_late_one() {
+        let turns = TurnsInTime::default();
+        let note = |late: u64| turns.note(micros(10_000), micros(10_000 + late));
+        for late in [151, 1_000_000] {
+            assert!(!note(late));
+            assert!((1..TURNS_IN_TIME).all(|_| !note(150)));
+            assert!(note(0) && note(150));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use super::budget::Budget;
-use super::pace::Pace;
+use super::pace::{Pace, TurnsInTime};
 use super::plan::Plan;
 use super::shards::{Shards, WheelTurn};
 use crate::engine::alarm::{Alarm, ParkTimers};
@@ -26,6 +26,7 @@ pub(super) struct Turner {
     resolution: Resolution,
     /// Since when the turn was due that was counted as a stall last. All turns of one backlog are due since one time.
     stalled_since: AtomicU64,
+    turns_in_time: TurnsInTime,
     /// Empty between two turns. It is kept for its memory.
     expired: Mutex<Vec<Waker>>,
 }
@@ -44,7 +45,16 @@ pub(super) enum Left {
 impl Turner {
     pub(super) fn new(shards: Arc<Shards>, alarm: Arc<Alarm>, clock: Clock, resolution: Resolution) -> Self {
         let stalled_since = AtomicU64::new(u64::MAX);
-        Self { shards, alarm, clock, resolution, stalled_since, expired: Mutex::new(Vec::new()) }
+        let turns_in_time = TurnsInTime::default();
+        Self {
+            shards,
+            alarm,
+            clock,
+            resolution,
+            stalled_since,
+            turns_in_time,
+            expired: Mutex::new(Vec::new()),
+        }
     }
 
     /// The timers by which the current runtime's park turns the wheel.
@@ -60,11 +70,14 @@ impl Turner {
         // Taken out of the lock, because wakers are users' code, which must not run under it.
         let mut expired = std::mem::take(&mut *lock(&self.expired));
         let mut budget = Budget::of_a_turn(alarm.refresh_paused());
-        let mut pace = None;
+        let mut first = None;
         let left = loop {
             let due = alarm.begin_turn();
             let now = self.clock.now();
-            let pace = *pace.get_or_insert_with(|| Pace::of_this_turn(due, alarm.not_before()));
+            let (pace, is_idle) = *first.get_or_insert_with(|| {
+                let is_idle = self.turns_in_time.note(due.unwrap_or(now), now);
+                (Pace::of_this_turn(due, alarm.not_before()), is_idle)
+            });
             let due = due.unwrap_or(now).min(now);
             self.note_stall(due, now);
             let due_since = self.due_since(pace, due);
@@ -72,7 +85,8 @@ impl Turner {
                 WheelTurn::Ended => break Left::End,
                 WheelTurn::More => break Left::Rest(due),
                 WheelTurn::Until(plan) => {
-                    let is_due = alarm.arm(self.time_of(plan, now), self.not_before(pace, now, budget.fired));
+                    let not_before = self.not_before(pace, now, budget.fired, is_idle);
+                    let is_due = alarm.arm(self.time_of(plan, now), not_before);
                     // `armed` is published before the shards are checked; see `alarm`. A timer that came meanwhile and
                     // is due in the same tick, but after `first`, can wait.
                     if !is_due && !self.shards.any_before(plan.first) {
@@ -112,8 +126,11 @@ impl Turner {
     }
 
     /// The time before which there need be no other turn, or zero. Where the clock can be paused, tests expect each on time.
-    fn not_before(&self, pace: Pace, now: Nanos, fired: usize) -> Nanos {
-        if self.alarm.is_pausable() { Nanos::ZERO } else { pace.next_not_before(now, fired, self.resolution) }
+    fn not_before(&self, pace: Pace, now: Nanos, fired: usize, is_idle: bool) -> Nanos {
+        if self.alarm.is_pausable() {
+            return Nanos::ZERO;
+        }
+        pace.next_not_before(now, fired, is_idle, self.resolution)
     }
 
     /// For the wakers that the runtime's park calls.

@@ -53,9 +53,9 @@ fn armed_after_a_turn(fired: usize) -> (Nanos, Nanos, Nanos) {
 
 #[test]
 fn after_a_turn_that_has_handed_out_many_the_next_is_at_the_end_of_a_second_tick() {
-    let (armed, deadline, end) = armed_after_a_turn(8);
+    let (armed, deadline, end) = armed_after_a_turn(32);
     assert_eq!((armed, armed > deadline), (end, true));
-    let (armed, deadline, _) = armed_after_a_turn(7);
+    let (armed, deadline, _) = armed_after_a_turn(31);
     assert_eq!(armed, deadline);
 }
 

@@ -57,7 +57,7 @@
 // | `operation` | who tries a condition, and what follows; `stage`: how far an operation has come |
 // | `awaited` | what the future does with its operation |
 // | `expire` | what the wheel does with it, at the deadline and at the wheel's end; `deadline`: its entry there |
-// | `trying` | which condition this thread is trying |
+// | `this_thread_tries` | which condition this thread is trying |
 // | `lists` | who waits under which key, in shards; `listed`: an operation as the lists have it |
 // | `links` | the lists of a shard: pure |
 // | `outcome`, `error`, `cancelled` | how an operation ended |
@@ -77,7 +77,7 @@ mod make;
 mod operation;
 mod outcome;
 mod stage;
-mod trying;
+mod this_thread_tries;
 mod watch;
 mod watching;
 

@@ -29,7 +29,7 @@ use super::listed::{Listed, Place, Places};
 use super::lists::Lists;
 use super::outcome::Outcome;
 use super::stage::{End, Stage, State, leave_to_task};
-use super::trying::Trying;
+use super::this_thread_tries::Trying;
 use crate::platform::catch_panic::contained;
 use crate::platform::sync::{ShortLock, ShortLockGuard};
 use crate::wheel::{Key, Nanos};

@@ -9,7 +9,7 @@ use super::schema::Schema;
 use super::{PostgresError, PostgresStore, changes, only};
 use crate::id::{TimerId, millis};
 use crate::kind::Kind;
-use crate::plan;
+use crate::next_run;
 use crate::store::{Near, Next, Removal, Series, Which};
 
 /// The statement with which a timer is saved. Its number is taken from a sequence, with a random shard.
@@ -145,9 +145,8 @@ pub(crate) async fn finish(
         .of("select * from timingwheel.settle_one($1, $2, $3, $4, $5, 0, null, null, true, $6, $7, $8)");
     loop {
         let next = match &series {
-            Some(series) => {
-                plan::next(series, timer.id.first_due(), Timestamp::now()).map_err(PostgresError::Corrupt)?
-            }
+            Some(series) => next_run::next(series, timer.id.first_due(), Timestamp::now())
+                .map_err(PostgresError::Corrupt)?,
             None => None,
         };
         let (due, text) = next.map(|Next { due, series }| (millis(due), series.to_string())).unzip();

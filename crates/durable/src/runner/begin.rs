@@ -10,7 +10,7 @@ use super::live::{Attempt, Live};
 use super::{Runner, TakeBack, TookBack};
 use crate::error::Error;
 use crate::id::TimerId;
-use crate::plan::{self, Due};
+use crate::next_run::{self, Due};
 use crate::store::{Begun, End, Ended, Near, State, Stored, ToBegin};
 
 /// How many are begun in one call at the most.
@@ -185,9 +185,9 @@ impl Runner {
             && let Some(series) = attempt.series.take()
         {
             let due = if attempt.number == 1 {
-                plan::occurs(&series, scheduled, self.clocks.wall())
+                next_run::occurs(&series, scheduled, self.clocks.wall())
             } else {
-                Due::Run(plan::occurs_again(&series, scheduled))
+                Due::Run(next_run::occurs_again(&series, scheduled))
             };
             let (Due::Run(series) | Due::Skip(series)) = &due;
             attempt.series = Some(Box::new(series.clone()));

@@ -10,7 +10,7 @@ use super::{Outcome, Runner, TookBack};
 use crate::error::Error;
 use crate::handler::Answer;
 use crate::id::TimerId;
-use crate::plan;
+use crate::next_run;
 use crate::store::{End, Ended, Near, Settled};
 
 /// What is stored because of an end, unless it was cancelled meanwhile: then `begin` finds it gone.
@@ -108,7 +108,7 @@ impl Runner {
     /// It is done, and its series goes on.
     pub(super) fn done(&self, attempt: &Attempt) -> End {
         let Some(series) = &attempt.series else { return End::Done { next: None } };
-        match plan::next(series, attempt.timer.id().first_due(), self.clocks.wall()) {
+        match next_run::next(series, attempt.timer.id().first_due(), self.clocks.wall()) {
             Ok(next) => End::Done { next },
             // As where the zone of the rule is not to be had here. A person has to look at it.
             Err(reason) => End::Bury { reason, next: None },

@@ -82,7 +82,7 @@ fn without_fences() -> String {
         "where s.epoch = p_epoch;",
         "and s.epoch = p_epoch\n        order by s.shard for share",
         "                and (m.begun_by is null or m.begun_by <> all(v_alive))\n",
-        "and t.begun_by = p_epoch and t.attempts = a.attempt",
+        "and m.begun_by = p_epoch and m.attempts = a.attempt",
     ] {
         assert_eq!(tables.matches(fence).count(), 1, "{fence}");
         tables = tables.replace(fence, if fence.ends_with(';') { ";" } else { "" });

@@ -423,12 +423,20 @@ begin
         return;
     end if;
     return query
-    delete from timingwheel.timers t
-    using unnest(p_dues, p_numbers, p_firsts, p_attempts) with ordinality as a (due, number, first, attempt, n)
-    where t.shard = (a.number & 63)::smallint and t.due_ms = a.due and t.number = a.number
-        and t.first_ms = a.first and t.begun_by = p_epoch and t.attempts = a.attempt
-        and (t.series is null or t.ending)
-    returning a.n;
+    -- Each is looked up by its name. Where statistics say that nothing has begun, the planner would rather read the whole
+    -- table for what this instance has begun, and compare that with each timer of the batch.
+    with ours as (
+        select a.n, t.place
+        from unnest(p_dues, p_numbers, p_firsts, p_attempts) with ordinality as a (due, number, first, attempt, n)
+        cross join lateral (
+            select m.ctid as place from timingwheel.timers m
+            where m.shard = (a.number & 63)::smallint and m.due_ms = a.due and m.number = a.number
+                and m.first_ms = a.first and m.begun_by = p_epoch and m.attempts = a.attempt
+                and (m.series is null or m.ending)
+            for update
+        ) t
+    )
+    delete from timingwheel.timers t using ours o where t.ctid = o.place returning o.n;
 end $$;
 
 -- Ends one attempt, planned by this series. `p_end`: 0 done, 1 again, 2 bury, 3 cancelled. Answers: 0 not yours any more; 1 done; 2 done, and
