@@ -35,7 +35,7 @@ async fn a_begin_looks_each_timer_up_also_where_the_table_has_no_statistics() {
 
 #[tokio::test]
 async fn a_settle_looks_each_timer_up_also_where_statistics_say_that_nothing_has_begun() {
-    const DUE: usize = 8_000;
+    const DUE: u16 = 8_000;
     let url = database().await;
     let options = PostgresOptions::new(&url).expect("an address").timeout(GUARD);
     let store = PostgresStore::connect_with(options, NoTls).await.expect("a store");
@@ -50,7 +50,7 @@ async fn a_settle_looks_each_timer_up_also_where_statistics_say_that_nothing_has
         analyze timingwheel.timers";
     sql.batch_execute(stored).await.expect("timers");
     let kinds = std::sync::Arc::new(BTreeSet::from([Tick::KIND.to_owned()]));
-    let ask = Ask { after: Place::FIRST, until: soon(0), limit: DUE, kinds: kinds.clone() };
+    let ask = Ask { after: Place::FIRST, until: soon(0), limit: DUE.into(), kinds: kinds.clone() };
     let timers = store.load(owner, ask).await.expect("a load").timers;
     let begun = store.begin(owner, ToBegin { timers, kinds }).await.expect("a begin");
     // The server's processes tell what they have done a little later.
@@ -58,14 +58,14 @@ async fn a_settle_looks_each_timer_up_also_where_statistics_say_that_nothing_has
         let ask = "select idx_scan from pg_stat_user_indexes where indexrelname = 'timers_pkey'";
         sql.query_one(ask, &[]).await.expect("a count").get(0)
     };
-    until("the begin has looked each up", async || lookups().await >= DUE as i64).await;
+    until("the begin has looked each up", async || lookups().await >= i64::from(DUE)).await;
     let before = lookups().await;
     let ends = begun.into_iter().map(|begun| {
         let Begun::Yours(stored) = begun else { panic!("{begun:?}") };
         Ended { timer: stored.timer, attempt: stored.attempts, series: None, end: End::Done { next: None } }
     });
     let settled = store.settle(owner, ends.collect()).await.expect("a settle");
-    assert_eq!(settled.len(), DUE);
+    assert_eq!(settled.len(), usize::from(DUE));
     assert!(settled.iter().all(|settled| matches!(settled, Settled::Done(None))), "{:?}", settled[0]);
-    until("the settle has looked each up", async || lookups().await >= before + DUE as i64).await;
+    until("the settle has looked each up", async || lookups().await >= before + i64::from(DUE)).await;
 }
