@@ -63,8 +63,8 @@ impl Builder {
         }
     }
 
-    /// Calls `handler` for each timer of its kind that is due. It may be called for several at once, on all
-    /// threads of the runtime. A future that is not ready at its first poll goes on as a task of its own.
+    /// Calls `handler` for each timer of its kind that is due. It may be called for several at once, each in a task of
+    /// its own.
     ///
     /// Timers of kinds without a handler stay in the store, and are left alone.
     ///

@@ -1,6 +1,6 @@
 //! What runs when a timer is due.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::fmt;
 use std::pin::Pin;
@@ -145,4 +145,4 @@ impl Handler {
 }
 
 /// By their kinds.
-pub(crate) type Handlers = BTreeMap<&'static str, Arc<Handler>>;
+pub(crate) type Handlers = HashMap<&'static str, Arc<Handler>>;

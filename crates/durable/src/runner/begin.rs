@@ -3,7 +3,6 @@
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::live::{Attempt, Live};
@@ -15,9 +14,6 @@ use crate::store::{Begun, End, Ended, Near, State, Stored, ToBegin};
 
 /// How many are begun in one call at the most.
 const BATCH: usize = 10_000;
-
-/// For how many that have begun the clock is read once. They take some ten microseconds.
-const SAME_TIME: usize = 32;
 
 impl Runner {
     /// Begins what is ready, as far as there may be more handlers.
@@ -66,14 +62,8 @@ impl Runner {
             Ok(answers) => {
                 self.succeeded();
                 self.clocks.begin_took(since.elapsed());
-                // The store works on the next while this task takes these in.
-                self.begin();
-                let mut wall = self.clocks.wall();
-                for (index, (near, answer)) in nears.into_iter().zip(answers).enumerate() {
-                    if index % SAME_TIME == 0 {
-                        wall = self.clocks.wall();
-                    }
-                    self.has_begun(near, answer, wall);
+                for (near, answer) in nears.into_iter().zip(answers) {
+                    self.has_begun(near, answer);
                 }
             }
         }
@@ -96,8 +86,7 @@ impl Runner {
         }
     }
 
-    /// The wall clock has shown `wall` just now.
-    fn has_begun(&mut self, near: Near, answer: Begun, wall: Timestamp) {
+    fn has_begun(&mut self, near: Near, answer: Begun) {
         let id = near.id();
         let stored = match answer {
             Begun::Yours(stored) => stored,
@@ -124,14 +113,14 @@ impl Runner {
         if self.stopping.is_some() {
             return self.give_back(attempt);
         }
-        self.wait(stored, attempt, wall);
+        self.wait(stored, attempt);
     }
 
     /// Until its time, if that is not here yet.
-    fn wait(&mut self, stored: Box<Stored>, attempt: Attempt, wall: Timestamp) {
+    fn wait(&mut self, stored: Box<Stored>, attempt: Attempt) {
         let id = attempt.timer.id();
-        match self.clocks.instant_after(wall, stored.timer.due_ms) {
-            None => self.come_up(stored, attempt, wall),
+        match self.clocks.instant(stored.timer.due_ms) {
+            None => self.come_up(stored, attempt),
             // The wall clock was set back. It would take a handler's place all that time.
             Some(at) if self.clocks.is_far(at) => self.give_back(attempt),
             Some(at) => {
@@ -158,7 +147,7 @@ impl Runner {
         let Some(Live::Waiting { stored, key: _ }) = self.live.remove(&id) else { return };
         if let Some(attempt) = self.attempt(&stored) {
             // The wall clock may have been set back meanwhile.
-            self.wait(stored, attempt, self.clocks.wall());
+            self.wait(stored, attempt);
         }
     }
 
@@ -168,7 +157,7 @@ impl Runner {
     }
 
     /// Now it runs, unless there is a reason why not.
-    fn come_up(&mut self, stored: Box<Stored>, mut attempt: Attempt, wall: Timestamp) {
+    fn come_up(&mut self, stored: Box<Stored>, mut attempt: Attempt) {
         // Others may have it by now.
         if !self.is_good() {
             return self.give_back(attempt);
@@ -197,7 +186,7 @@ impl Runner {
                 return self.end(attempt, end, None);
             }
         }
-        self.start(stored, attempt, wall);
+        self.start(stored, attempt);
     }
 
     /// A cancel or a move came after `begin`.

@@ -57,16 +57,8 @@ impl Clocks {
 
     /// When the wall clock will show this, if nobody sets it; `None` if it does already.
     pub(super) fn instant(&self, due_ms: i64) -> Option<Instant> {
-        self.instant_after(self.wall(), due_ms)
-    }
-
-    /// The same, where the clock has shown `wall` just now.
-    pub(super) fn instant_after(&self, wall: Timestamp, due_ms: i64) -> Option<Instant> {
-        // Mostly that is enough to know, where very many are due.
-        if due_ms < wall.as_millisecond() {
-            return None;
-        }
-        let left = timestamp(due_ms).duration_since(wall);
+        let due = timestamp(due_ms);
+        let left = due.duration_since(self.wall());
         if !left.is_positive() {
             return None;
         }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
 
 use super::{Runner, Stopped};
+use crate::handler::Answer;
 use crate::id::TimerId;
 use crate::store::{End, Near};
 
@@ -20,12 +20,22 @@ pub(crate) enum Command {
     LookAnew,
     /// A timer that has begun is to be taken back, if its handler has not been called.
     TakeBack(TimerId, TakeBack),
-    /// Handlers have ended.
-    Ended,
-    /// This call of a handler goes on in a task of its own.
-    Pends(TimerId, u64, AbortHandle),
+    /// A handler has ended.
+    Ended(TimerId, Outcome),
     /// Nothing more is to begin. What runs is waited for, up to a limit.
     Stop(Option<(Duration, oneshot::Sender<Stopped>)>),
+}
+
+/// How a handler ended.
+pub(crate) enum Outcome {
+    Answered(Result<Answer, String>),
+    Panicked(String),
+    /// The payload was not what the handler takes.
+    Unreadable(String),
+    /// It was not called: others may have its timer.
+    TooLate,
+    /// It was dropped before it had ended.
+    Dropped,
 }
 
 /// Who wants a timer back, and what for.
@@ -74,12 +84,7 @@ impl Runner {
             }
             Command::LookAnew => self.looks_anew = true,
             Command::TakeBack(id, take) => self.take_back(id, take),
-            Command::Ended => {
-                let mut told = self.outcomes.take(std::mem::take(&mut self.told));
-                told.drain(..).for_each(|(id, outcome)| self.ended(id, outcome));
-                self.told = told;
-            }
-            Command::Pends(id, call, task) => self.pends(id, call, task),
+            Command::Ended(id, outcome) => self.ended(id, outcome),
             Command::Stop(Some((limit, reply))) => self.stop(Some((limit, reply))),
             Command::Stop(None) => self.stop(None),
         }

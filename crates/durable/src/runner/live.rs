@@ -20,8 +20,8 @@ pub(super) enum Live {
     Beginning(Vec<TakeBack>),
     /// It has begun, ahead of its time.
     Waiting { stored: Box<Stored>, key: delay_queue::Key },
-    /// Its handler has been called, or will be by the tasks of its batch. It has a task to abort if it was not ready at once.
-    Running { attempt: Attempt, call: u64, abort: Option<AbortHandle> },
+    /// Its handler has been called.
+    Running { attempt: Attempt, abort: AbortHandle },
     /// Its end is on its way to the store. Who took it back waits for that, and so do others who wanted to. Nobody can
     /// once its handler was called.
     Ending { attempt: Attempt, was_called: bool, took: Option<Box<TakeBack>>, others: Vec<TakeBack> },

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use timingwheel::time::delay_queue::Expired;
 use tokio::time::Instant;
 
@@ -137,8 +136,7 @@ impl Runner {
                     if let Some(outside) = &mut self.outside {
                         outside.take_back(to_arm.clone());
                     }
-                    let wall = self.clocks.wall();
-                    to_arm.into_iter().for_each(|near| self.arm_after(wall, near));
+                    to_arm.into_iter().for_each(|near| self.arm(near));
                     self.scanned(end, until_ms, self.near() - before);
                     self.shrink();
                 }
@@ -148,18 +146,12 @@ impl Runner {
 
     /// Puts a timer on the wheel until it is to begin, or where it begins at once.
     pub(super) fn arm(&mut self, near: Near) {
-        self.arm_after(self.clocks.wall(), near);
-    }
-
-    /// The same, where the wall clock has shown `wall` just now.
-    pub(super) fn arm_after(&mut self, wall: Timestamp, near: Near) {
-        if self.keys.contains_key(&near) {
+        if self.ready.contains(&near) || self.keys.contains_key(&near) {
             return;
         }
         let begins = near.due_ms.saturating_sub(in_millis(self.clocks.ahead()));
-        match self.clocks.instant_after(wall, begins) {
+        match self.clocks.instant(begins) {
             None => drop(self.ready.insert(near)),
-            Some(_) if self.ready.contains(&near) => {}
             Some(at) => drop(self.keys.insert(near, self.armed.insert_at(near, at))),
         }
     }

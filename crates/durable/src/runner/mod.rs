@@ -11,7 +11,6 @@
 // | `renew`, `rejoin`, `scan_shared` | a store that instances share: the lease, its loss, what others have stored |
 // | `stop` | the end |
 
-mod batch;
 mod begin;
 mod blocked;
 mod call_handler;
@@ -19,8 +18,6 @@ mod clocks;
 mod command;
 mod live;
 mod load;
-mod names;
-mod outcomes;
 mod poll;
 mod rejoin;
 mod renew;
@@ -48,13 +45,10 @@ use crate::shared::Shared;
 use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Settled};
 use crate::window::Window;
 use blocked::Blocked;
-use call_handler::Call;
 use clocks::Clocks;
-pub(crate) use command::{Command, TakeBack, TookBack};
+pub(crate) use command::{Command, Outcome, TakeBack, TookBack};
 use live::Live;
 use load::Looking;
-use names::Names;
-use outcomes::{Outcome, Outcomes};
 use renew::Share;
 pub(crate) use stop::GRACE;
 pub use stop::Stopped;
@@ -82,24 +76,19 @@ pub(crate) struct Runner {
     /// Whom what is far is handed to.
     outside: Option<Far>,
     commands: mpsc::UnboundedReceiver<Command>,
-    buffer: Vec<Command>,
     /// For handlers, which tell their ends.
-    outcomes: Arc<Outcomes>,
-    told: Vec<(TimerId, Outcome)>,
-    /// Handlers that are to be called.
-    calls: Vec<Call>,
-    /// How many were called so far, which is the number of the last call.
-    called: u64,
+    sender: mpsc::UnboundedSender<Command>,
+    buffer: Vec<Command>,
     window: Window,
     /// What is near, on the wheel until it is to begin.
     armed: DelayQueue<Near>,
-    keys: HashMap<Near, delay_queue::Key, Names>,
+    keys: HashMap<Near, delay_queue::Key>,
     /// What is to begin now, the earliest first.
     ready: BTreeSet<Near>,
     /// What was to begin by a call that failed: it may have begun. It is live.
     again: Vec<Near>,
     /// What has begun, and what is about to.
-    live: HashMap<TimerId, Live, Names>,
+    live: HashMap<TimerId, Live>,
     /// What may have to begin when one of these has ended.
     blocked: Blocked,
     /// Of what is live, those that wait out the last moment before their time.
@@ -161,17 +150,14 @@ impl Runner {
             settings,
             outside,
             commands,
+            sender,
             buffer: Vec::new(),
-            outcomes: Arc::new(Outcomes::new(sender)),
-            told: Vec::new(),
-            calls: Vec::new(),
-            called: 0,
             window: Window::new(),
             armed: wheel.delay_queue(),
-            keys: HashMap::default(),
+            keys: HashMap::new(),
             ready: BTreeSet::new(),
             again: Vec::new(),
-            live: HashMap::default(),
+            live: HashMap::new(),
             blocked: Blocked::default(),
             waits: wheel.delay_queue(),
             ends: Vec::new(),
@@ -209,7 +195,6 @@ impl Runner {
 
     /// Begins all that can be begun now.
     fn step(&mut self) {
-        self.make_calls();
         self.look_now_and_then();
         self.renew();
         if !self.is_paused() {

@@ -40,7 +40,7 @@ impl Runner {
     /// A handler has ended.
     pub(super) fn ended(&mut self, id: TimerId, outcome: Outcome) {
         let attempt = match self.live.remove(&id) {
-            Some(Live::Running { attempt, .. }) => attempt,
+            Some(Live::Running { attempt, abort: _ }) => attempt,
             Some(live) => {
                 self.live.insert(id, live);
                 return;
@@ -142,8 +142,6 @@ impl Runner {
             }
             Ok(answers) => {
                 self.succeeded();
-                // The store works on the next while this task takes these in.
-                self.settle();
                 for (ended, answer) in batch.into_iter().zip(answers) {
                     self.has_settled(ended, answer);
                 }

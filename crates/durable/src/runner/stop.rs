@@ -98,9 +98,8 @@ impl Runner {
         }
         stopping.has_aborted = true;
         limit.as_mut().reset(Instant::now() + GRACE);
-        self.outcomes.abort();
         for live in self.live.values() {
-            if let Live::Running { abort: Some(abort), .. } = live {
+            if let Live::Running { abort, .. } = live {
                 abort.abort();
             }
         }

@@ -8,5 +8,4 @@ mod owners;
 mod series;
 mod stops;
 mod support;
-mod together;
 mod windows;
