@@ -17,8 +17,9 @@
 //! Any duration may be given. As with tokio, `sleep`, the period of an interval and the resets of an interval are capped at
 //! 30 years. A timeout, or an item of a [`DelayQueue`], of more than [583 years](Sleep::deadline) never comes. The methods
 //! of a [`TimingWheel`] have only this second limit, with two exceptions. [`Interval::reset_after`] is capped at 30 years.
-//! So are jobs at a [`FixedRate`](crate::job::FixedRate), as those of [`TimingWheel::run_every`], or after a
-//! [`FixedDelay`](crate::job::FixedDelay), where an [`Instant`] cannot hold more.
+//! Jobs at a
+//! [`FixedRate`](crate::job::FixedRate), as those of [`TimingWheel::run_every`], or after a
+//! [`FixedDelay`](crate::job::FixedDelay) use 30 years where an [`Instant`] cannot hold the time asked for.
 //!
 //! What replaces what, how to switch, and all that differs: [`migration`](crate::migration).
 

@@ -19,11 +19,13 @@ fn files_below(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// What stands between back quotes and looks like a file in a folder.
+/// What stands between back quotes and looks like a file.
 fn named(page: &str) -> impl Iterator<Item = &str> {
     let quoted = page.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
     let is_plain = |name: &&str| name.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
-    quoted.filter(|name| name.contains('/') && NAMED.iter().any(|end| name.ends_with(end))).filter(is_plain)
+    quoted
+        .filter(|name| NAMED.iter().any(|end| name.len() > end.len() && name.ends_with(end)))
+        .filter(is_plain)
 }
 
 #[test]

@@ -29,7 +29,7 @@
 //! # What tests may notice
 //!
 //! - **Timers are less late.** tokio's timers come up to two milliseconds after their deadlines, a wheel's less than a tick,
-//!   or two where very many fire. So an age that is checked at a tick may still be a little short. bb8's reaper is an
+//!   or two where many fire. So an age that is checked at a tick may still be a little short. bb8's reaper is an
 //!   example. A connection made just after one tick used to be old enough at a certain later tick, because tokio's timers
 //!   were late. On a wheel it is a little too young there, and is reaped one tick later. Make such a test wait a little
 //!   longer than the age.

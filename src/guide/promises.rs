@@ -12,10 +12,11 @@
 //! A timer fires at the end of the [tick](crate::Builder::tick) in which its deadline lies, or before. A timer that is
 //! alone in its tick fires at its deadline. One whose deadline has passed when it is made is ready at its first poll.
 //!
-//! A wheel is busy after a turn that has handed out 32 timers or more, or eight where turns come in time because the runtime
-//! is idle between them; twice as many if that turn came for two ticks. It is then turned at every second tick, which takes
-//! less CPU time. A timer may be late by one tick more, even one that is alone in its tick. A wheel with a tick of more than
-//! a millisecond is never busy, nor is one that was made on a current-thread runtime.
+//! A wheel is busy after a turn that has handed out 32 timers or more. On a runtime that is idle between turns, so that
+//! turns come in time, eight are enough. After a turn that came for two ticks, twice as many are needed. A busy wheel is
+//! turned at every second tick, which takes less CPU time. A timer may be late by one tick more, even one that is alone in
+//! its tick. A wheel with a tick of more than a millisecond is never busy, nor is one that was made on a current-thread
+//! runtime.
 //!
 //! Added to that is the delay that tokio's own timers would have on the same runtime, because the same park turns both.
 //! On a busy runtime it is the time until a worker has polled 61 tasks, and until the task itself is polled. If one

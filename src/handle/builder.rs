@@ -137,7 +137,7 @@ impl Builder {
     /// current-thread runtime it may be turned once in a tick for each shard.
     ///
     /// With 1 ms, the default, a busy wheel takes less CPU time than tokio's timers and is as late. With 500 µs it takes up
-    /// to a quarter more, and is half as late.
+    /// to 1.3 times as much as tokio's, and is 0.5 to 0.6 times as late.
     pub const fn tick(mut self, tick: Duration) -> Self {
         self.tick = tick;
         self

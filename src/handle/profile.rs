@@ -29,7 +29,7 @@ use std::time::Duration;
 pub enum Profile {
     /// For very many timers with delays of seconds and minutes: few of them move, and workers do not wait for each other.
     HighConcurrency,
-    /// Late by less than a tenth of a millisecond, or two tenths where very many fire, plus the delay of the runtime, at
+    /// Late by less than a tenth of a millisecond, or two tenths where many fire, plus the delay of the runtime, at
     /// the price of more wake-ups.
     LowLatency,
     /// Little memory and few wake-ups, at the price of 10 ms more lateness.

@@ -36,10 +36,10 @@ const MAX_LEVELS: usize = 64;
 /// A timer never fires early. It is late by less than a [tick](crate::Builder::tick), plus the delay that tokio's own
 /// timers would have on the same runtime: the time until a worker looks at its sockets, and until the task is polled.
 ///
-/// On a busy wheel it is late by less than two ticks. A wheel is busy after a turn that has handed out 32 timers or more, or
-/// eight where turns come in time because the runtime is idle between them; twice as many if that turn came for two ticks.
-/// It is then turned at every second tick, which takes less CPU time. A wheel with a
-/// tick of more than a millisecond is never busy, nor is one that was made on a current-thread runtime.
+/// On a busy wheel it is late by less than two ticks. A wheel is busy after a turn that has handed out 32 timers or more. On
+/// a runtime that is idle between turns, so that turns come in time, eight are enough. After a turn that came for two ticks,
+/// twice as many are needed. A busy wheel is turned at every second tick, which takes less CPU time. A wheel with a tick of
+/// more than a millisecond is never busy, nor is one that was made on a current-thread runtime.
 ///
 /// # Examples
 ///

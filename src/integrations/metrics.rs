@@ -124,7 +124,11 @@ pub fn describe() {
     describe_counter!("timingwheel_cascaded_total", Unit::Count, "Moves of a timer from bucket to bucket.");
     describe_counter!("timingwheel_turns_total", Unit::Count, "Turns of the wheel.");
     describe_counter!("timingwheel_refused_total", Unit::Count, "Timers that the bound refused.");
-    describe_counter!("timingwheel_stalls_total", Unit::Count, "Turns that were more than 10 ms late.");
+    describe_counter!(
+        "timingwheel_stalls_total",
+        Unit::Count,
+        "Times that a turn was more than 10 ms late, once for each backlog."
+    );
     describe_counter!("timingwheel_wakers_panicked_total", Unit::Count, "Wakers that panicked.");
     describe_counter!("timingwheel_jobs_panicked_total", Unit::Count, "Jobs that panicked.");
     describe_histogram!(

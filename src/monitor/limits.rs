@@ -102,7 +102,7 @@ impl Limits {
         self
     }
 
-    /// The limit for [`Stats::stalls`], in turns.
+    /// The limit for [`Stats::stalls`].
     pub const fn stalls(mut self, stalls: u64) -> Self {
         self.stalls = Some(stalls);
         self

@@ -81,9 +81,9 @@ pub enum Exceeded {
     },
     /// Turns were late too often.
     Stalls {
-        /// How many turns were late.
+        /// How often a turn was late, once for each backlog.
         stalls: u64,
-        /// How many may be late.
+        /// How often one may be late.
         limit: u64,
     },
     /// Too many wakers panicked.

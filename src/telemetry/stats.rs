@@ -52,7 +52,8 @@ pub struct Stats {
     pub lock_holds: Histogram,
     /// How many timers were refused because `max_pending` were pending.
     pub refused: u64,
-    /// How many turns were more than 10 milliseconds late, because the runtime did not look at its sockets and timers.
+    /// How many times a turn was more than 10 milliseconds late, because the runtime did not look at its sockets and
+    /// timers. All turns that work off one backlog count once.
     pub stalls: u64,
     /// How many wakers panicked when their timers fired, or when the end of the wheel woke them. The panic hook has
     /// reported each. Other wakers are not counted: those woken by a reset to a deadline that has passed, whose caller gets

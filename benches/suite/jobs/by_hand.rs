@@ -14,11 +14,12 @@ use tokio::task::{AbortHandle, yield_now};
 use super::keys::far;
 use crate::support::{Comparison, Scale, Table, compare};
 
-/// How many others are pending, and what the time may be beside the rival's.
+/// How many others are pending, and the names of the two rows.
 const ROWS: [(usize, [&str; 2]); 2] = [
     (1_000, ["one more, 1,000 pending", "a random one of 1,000, for a new one"]),
     (200_000, ["one more, 200,000 pending", "a random one of 200,000, for a new one"]),
 ];
+/// What the time may be beside the rival's.
 const TARGET: f64 = 0.45;
 const OPERATIONS: usize = 100_000;
 /// After so many the other tasks of the worker run: new ones come to their sleeps, and aborted ones are dropped.
@@ -124,6 +125,7 @@ pub(super) fn table(scale: Scale) -> Table {
 
 fn fill(runtime: &Runtime, later: &impl Later, keys: std::ops::Range<usize>) {
     let (before, filling, all, added) = (later.pending_and_armed(), later.clone(), keys.end, keys.len());
+    let armed = before.1 + added;
     let task = async move {
         for key in keys {
             filling.add(key);
@@ -131,10 +133,15 @@ fn fill(runtime: &Runtime, later: &impl Later, keys: std::ops::Range<usize>) {
                 yield_now().await;
             }
         }
-        yield_now().await;
+        // The worker may come back here before it has run the last of them.
+        for _ in 0..IN_A_ROW {
+            yield_now().await;
+        }
     };
     runtime.block_on(runtime.spawn(unconstrained(task))).expect("it does not panic");
-    assert_eq!(later.pending_and_armed(), (all, before.1 + added), "each has its timer");
+    let after = later.pending_and_armed();
+    // A task of the row before may have come to its sleep only now.
+    assert!(after.0 == all && after.1 >= armed, "each has its timer: {after:?}, wanted {:?}", (all, armed));
 }
 
 fn side_by_side(

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 use tokio::time::{Timeout, timeout};
 
-use crate::support::{Comparison, Findings, Scale, Table, compare, number, time};
+use crate::support::{Comparison, Findings, Scale, Table, compare, time};
 
 /// How many others wait, and what the time may be beside the rival's.
 const ROWS: [(usize, [&str; 2], f64); 2] = [
@@ -208,10 +208,7 @@ pub(super) fn run(scale: Scale) -> Findings {
     let table = ROWS
         .into_iter()
         .flat_map(|row| rows(scale, &runtime, row))
-        .map(|(comparison, target)| {
-            let verdict = if comparison.ratio <= target { "met" } else { "missed" };
-            [comparison.cells(), vec![format!("{} {verdict}", number(target))]].concat()
-        })
+        .map(|(comparison, target)| [comparison.cells(), vec![comparison.target(Some(target))]].concat())
         .fold(Table::new("A purgatory beside a map of senders", header), Table::row);
     table
         .ratio("ours / by hand", "timingwheel::Purgatory", "by hand")

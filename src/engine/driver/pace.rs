@@ -17,7 +17,7 @@ const BUSY_IF_IDLE: usize = 8;
 /// A turn that comes so soon after its time was called by a worker that slept.
 const IN_TIME: Duration = Duration::from_micros(150);
 /// After so many of them in a row the runtime is idle between turns.
-const TURNS_IN_TIME: u32 = 8;
+pub(super) const TURNS_IN_TIME: u32 = 8;
 
 /// A wheel with a longer tick is turned seldom enough.
 const LONGEST_TICK: Duration = Duration::from_millis(1);
@@ -31,10 +31,15 @@ pub(super) struct TurnsInTime {
 }
 
 impl TurnsInTime {
-    /// A turn that was due at `due` comes at `now`. Returns whether the runtime is idle between turns.
-    pub(super) fn note(&self, due: Nanos, now: Nanos) -> bool {
-        let is_in_time = now.before(IN_TIME) <= due;
-        let turns = if is_in_time { self.in_a_row.load(Ordering::Relaxed).saturating_add(1) } else { 0 };
+    /// A turn comes at `now`. One that was not due yet, as the driver's task may make it, says nothing. Returns whether the
+    /// runtime is idle between turns.
+    pub(super) fn note(&self, due: Option<Nanos>, now: Nanos) -> bool {
+        let before = self.in_a_row.load(Ordering::Relaxed);
+        let turns = match due {
+            Some(due) if now.before(IN_TIME) > due => 0,
+            Some(due) if due <= now => before.saturating_add(1),
+            _ => before,
+        };
         self.in_a_row.store(turns, Ordering::Relaxed);
         turns >= TURNS_IN_TIME
     }
@@ -176,11 +181,14 @@ mod tests {
     #[test]
     fn a_runtime_is_idle_after_enough_turns_in_time_and_not_after_a_late_one() {
         let turns = TurnsInTime::default();
-        let note = |late: u64| turns.note(micros(10_000), micros(10_000 + late));
+        let note = |late: u64| turns.note(Some(micros(10_000)), micros(10_000 + late));
+        let note_not_due = || [None, Some(micros(10_001))].map(|due| turns.note(due, micros(10_000)));
         for late in [151, 1_000_000] {
             assert!(!note(late));
+            assert!((0..TURNS_IN_TIME).all(|_| note_not_due() == [false; 2]));
             assert!((1..TURNS_IN_TIME).all(|_| !note(150)));
             assert!(note(0) && note(150));
+            assert_eq!(note_not_due(), [true; 2]);
         }
     }
 }

@@ -75,7 +75,7 @@ impl Turner {
             let due = alarm.begin_turn();
             let now = self.clock.now();
             let (pace, is_idle) = *first.get_or_insert_with(|| {
-                let is_idle = self.turns_in_time.note(due.unwrap_or(now), now);
+                let is_idle = self.turns_in_time.note(due, now);
                 (Pace::of_this_turn(due, alarm.not_before()), is_idle)
             });
             let due = due.unwrap_or(now).min(now);

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::pace::TURNS_IN_TIME;
 use super::turner::Left;
 use super::{Driver, Shards};
 use crate::engine::alarm::Alarm;
@@ -15,6 +16,7 @@ use crate::telemetry::stats::Stats;
 use crate::wheel::{Hierarchy, Nanos, Resolution};
 
 const TICK: Duration = Duration::from_millis(1);
+const HANG_GUARD: Duration = Duration::from_secs(30);
 
 /// A shard, and the driver that turns it.
 fn rig(clock: Clock, is_pausable: bool) -> (Arc<Shard>, Arc<Alarm>, Driver) {
@@ -35,14 +37,21 @@ fn register(shard: &Shard, now: Nanos, deadlines: impl Iterator<Item = Nanos>) {
 
 /// The time that is armed after a turn which has handed out `fired` timers, and which leaves one that is due shortly before
 /// the end of a second tick; with this deadline and that end.
-fn armed_after_a_turn(fired: usize) -> (Nanos, Nanos, Nanos) {
+///
+/// Before that turn there are as many as tell that the runtime is idle, and the turn is late by `late`.
+fn armed_after_a_turn(fired: usize, late: Duration) -> (Nanos, Nanos, Nanos) {
     loop {
         let clock = Clock::start();
         let (shard, alarm, driver) = rig(clock, false);
+        for _ in 0..TURNS_IN_TIME {
+            alarm.arm_rest(clock.now());
+            assert_eq!(driver.turner.turn(), Left::Nothing);
+        }
         let now = clock.now();
         let end = Nanos(now.after(TICK).0.next_multiple_of(2_000_000));
         let deadline = end.before(TICK / 10);
         register(&shard, now, std::iter::repeat_n(now.before(TICK), fired).chain([deadline]));
+        alarm.arm_rest(clock.now().before(late));
         assert_eq!(driver.turner.turn(), Left::Nothing);
         // Otherwise the test was held up.
         if clock.now() < deadline && end.before(TICK * 2) <= now {
@@ -51,12 +60,28 @@ fn armed_after_a_turn(fired: usize) -> (Nanos, Nanos, Nanos) {
     }
 }
 
+const LATE: Duration = Duration::from_millis(1);
+
 #[test]
 fn after_a_turn_that_has_handed_out_many_the_next_is_at_the_end_of_a_second_tick() {
-    let (armed, deadline, end) = armed_after_a_turn(32);
+    let (armed, deadline, end) = armed_after_a_turn(32, LATE);
     assert_eq!((armed, armed > deadline), (end, true));
-    let (armed, deadline, _) = armed_after_a_turn(31);
+    let (armed, deadline, _) = armed_after_a_turn(31, LATE);
     assert_eq!(armed, deadline);
+}
+
+/// A turn of this test's may be late, as the test may lose its core.
+#[test]
+fn where_the_runtime_is_idle_between_turns_eight_are_many() {
+    let is_at_end = |fired| {
+        let (armed, _, end) = armed_after_a_turn(fired, Duration::ZERO);
+        armed == end
+    };
+    let begin = Instant::now();
+    while !is_at_end(8) {
+        assert!(begin.elapsed() < HANG_GUARD);
+    }
+    assert!((0..10).all(|_| !is_at_end(7)));
 }
 
 /// The next turn would be taken for a late one, and counted as a stall.

@@ -6,10 +6,11 @@ use std::hint::black_box;
 use slab::Slab;
 
 use super::key::Key;
+use super::leftovers::ROOM;
 use crate::wheel::{self, MAX_ENTRIES, Nanos};
 
-/// The most items that a queue holds: as many as its timers have indices for.
-pub(super) const MAX_ITEMS: usize = MAX_ENTRIES;
+/// The most items that a queue holds: as many as its timers have indices for, beside those of removed items.
+pub(super) const MAX_ITEMS: usize = MAX_ENTRIES - ROOM;
 
 #[derive(Debug)]
 pub(super) struct Item<T> {
@@ -179,7 +180,7 @@ mod tests {
         let message = one_more.unwrap_err().downcast::<String>().unwrap();
         assert_eq!(
             *message,
-            "a delay queue of 4294966272 items with room for 1 more: it holds at most 4294966272"
+            "a delay queue of 4294966256 items with room for 1 more: it holds at most 4294966256"
         );
     }
 

@@ -3,8 +3,8 @@
 
 use crate::wheel::{Hierarchy, Key};
 
-/// So many are taken out together.
-const ROOM: usize = 16;
+/// So many are taken out together, and one less may be left.
+pub(super) const ROOM: usize = 16;
 
 /// Keys of timers whose items have left.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use super::items::{Item, MAX_ITEMS};
 use super::{DelayQueue, Expired, Key};
 
 impl<T> DelayQueue<T> {
-    /// The most items that a queue holds: 4,294,966,272. One more is refused by a panic that names both.
+    /// The most items that a queue holds: 4,294,966,256. One more is refused by a panic that names both.
     pub const MAX_LEN: usize = MAX_ITEMS;
 
     /// How many items there is room for. With more the queue takes a larger block, and copies them.

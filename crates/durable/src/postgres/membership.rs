@@ -1,5 +1,5 @@
-//! The calls by which an instance joins the others, stays one of them, and leaves. Who owns which shard, and who takes over
-//! from the dead, decide `share_out` and `renew` in `sql/format_1.sql`.
+//! The calls by which an instance joins the others, stays one of them, and leaves. `share_out` and `renew` in
+//! `sql/format_1.sql` decide who owns which shard, and who takes over from the dead.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! The call that ends attempts. Which of them are refused decide `settle_done` and `settle_one` in
-//! `sql/format_1.sql`.
+//! The call that ends attempts. `settle_done` and `settle_one` in `sql/format_1.sql` decide which are refused.
 
 use tokio_postgres::types::Type;
 

@@ -40,3 +40,22 @@ impl<T> Schedule<T> {
         self.items.detach()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::wheel::{Nanos, Resolution};
+
+    #[test]
+    fn an_emptied_schedule_keeps_no_timers() {
+        let mut schedule = Schedule::new(Resolution::new(Duration::from_nanos(10)).expect("not zero"));
+        let keys: Vec<Key> = (1..=20).map(|n| schedule.insert(Nanos(1_000 * n), n)).collect();
+        let (last, others) = keys.split_last().expect("there are some");
+        assert!(others.iter().all(|key| schedule.remove(key).is_some()));
+        assert_eq!((schedule.items.len(), schedule.timers.len()), (1, 4));
+        schedule.remove(last).expect("it is there");
+        assert_eq!((schedule.items.len(), schedule.timers.len()), (0, 0));
+    }
+}

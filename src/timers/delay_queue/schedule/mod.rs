@@ -162,6 +162,10 @@ impl<T> Schedule<T> {
             Some(timer) => self.leftovers.push(timer.key, &mut self.timers),
             None => self.settle_due(),
         }
+        // An empty queue keeps no memory for timers, and nobody may ever poll it again.
+        if self.items.len() == 0 {
+            self.leftovers.clear(&mut self.timers);
+        }
         Some(item)
     }
 
@@ -242,7 +246,7 @@ impl<T> Schedule<T> {
         let timer = match due {
             Some(first) if first.deadline <= self.timers.elapsed() => None,
             _ => self.timers.earliest_by(|&index| {
-                // Where an item has been removed there is none, or another, of which that is as true.
+                // The index of a removed item is empty, or has another item, whose own deadline is a candidate too.
                 let Item { deadline, number, .. } = self.items.get(index)?;
                 Some((*deadline, *number))
             }),

@@ -424,7 +424,8 @@ begin
     end if;
     return query
     -- Each is looked up by its name. Where statistics say that nothing has begun, the planner would rather read the whole
-    -- table for what this instance has begun, and compare that with each timer of the batch.
+    -- table for what this instance has begun, and compare that with each timer of the batch. What another transaction changes
+    -- meanwhile, as a cancel does, is locked here and not deleted: who calls this then asks `settle_one`.
     with ours as (
         select a.n, t.place
         from unnest(p_dues, p_numbers, p_firsts, p_attempts) with ordinality as a (due, number, first, attempt, n)
