@@ -54,7 +54,7 @@ impl Builder {
         Self {
             wheel: wheel.clone(),
             store: Arc::new(store),
-            handlers: Handlers::new(),
+            handlers: Handlers::default(),
             backoffs: Vec::new(),
             twice: None,
             clock: None,
@@ -63,8 +63,8 @@ impl Builder {
         }
     }
 
-    /// Calls `handler` for each timer of its kind that is due. It may be called for several at once, each in a task of
-    /// its own.
+    /// Calls `handler` for each timer of its kind that is due. It may be called for several at once, each in a task that
+    /// does nothing else until the handler has ended.
     ///
     /// Timers of kinds without a handler stay in the store, and are left alone.
     ///

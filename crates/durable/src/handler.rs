@@ -1,6 +1,5 @@
 //! What runs when a timer is due.
 
-use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::fmt;
 use std::pin::Pin;
@@ -9,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use foldhash::HashMap;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
@@ -68,7 +68,7 @@ pub struct Run {
 #[derive(Clone, Debug)]
 pub(crate) struct Within {
     pub(crate) timer: Near,
-    pub(crate) series: Option<Series>,
+    pub(crate) series: Option<Box<Series>>,
     /// Where the timer's table is, if the store is in PostgreSQL.
     pub(crate) schema: Option<Schema>,
     /// Whether it did.

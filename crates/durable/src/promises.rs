@@ -135,10 +135,22 @@
 //! - `tests/runner/stops.rs`: `a_stop_waits_for_what_runs_and_begins_nothing_more`,
 //!   `a_stop_gives_back_what_is_not_done_at_its_limit_and_the_attempt_counts`,
 //!   `a_stop_under_load_leaves_nothing_begun_and_loses_nothing`, `without_a_handle_what_runs_ends_and_nothing_more_begins`, `the_end_of_the_wheel_is_a_stop`
+//! - `tests/runner/together.rs`: `a_stop_at_its_limit_drops_handlers_that_have_waited_since_their_first_poll`,
+//!   `a_handler_that_blocks_its_thread_beyond_the_limit_of_a_stop_is_dropped_as_soon_as_it_waits`
 //! - `tests/proof/failures.rs`: `a_stop_comes_to_an_end_also_where_the_store_fails`
 //! - `tests/proof/unheard.rs`: `a_stop_comes_to_an_end_also_where_the_store_hangs`
 //! - `tests/proof/shared.rs`: `an_instance_that_is_stopped_while_it_joins_again_leaves_its_share`
 //! - `tests/redb_file.rs`: `after_stop_the_file_is_free_at_once`
+//!
+//! # Handlers do not wait for each other
+//!
+//! A handler that computes, waits, blocks its thread or is in `block_in_place` keeps nothing back but its thread.
+//!
+//! - `tests/runner/together.rs`:
+//!   `a_handler_that_blocks_its_thread_keeps_nothing_back_of_those_called_with_it`,
+//!   `handlers_that_wait_keep_nothing_back_also_where_a_thread_is_blocked`,
+//!   `handlers_in_block_in_place_may_wait_for_all_others_that_are_called_with_them`,
+//!   `handlers_that_are_ready_at_once_or_not_or_panic_at_either_all_end_once`
 //!
 //! # Unknown kinds are left alone, and what cannot be read is kept
 //!

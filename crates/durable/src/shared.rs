@@ -61,7 +61,8 @@ impl Shared {
 
     /// The time by which timers are due.
     pub(crate) fn now(&self) -> Timestamp {
-        self.clock.now().saturating_add(self.offset()).unwrap_or(Timestamp::MAX)
+        let (now, offset) = (self.clock.now(), self.offset());
+        if offset.is_zero() { now } else { now.saturating_add(offset).unwrap_or(Timestamp::MAX) }
     }
 
     pub(crate) fn offset(&self) -> SignedDuration {

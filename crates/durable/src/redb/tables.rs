@@ -85,6 +85,12 @@ impl Tables for RedbTables<'_> {
         runs::take(&mut self.timers, &numbers(places), read_row)
     }
 
+    fn take_over(&mut self, places: &[Place]) -> Result<Vec<Option<Row>>, RedbError> {
+        runs::take(&mut self.timers, &numbers(places), |number, bytes| {
+            Row::over(Place::from_number(number), bytes).map_err(corrupt("timer", number))
+        })
+    }
+
     fn attempt(&self, at: Place) -> Result<Option<Attempt>, RedbError> {
         let begun = self.begun.get(at.to_number())?.map(|begun| begun.value());
         Ok(begun.map(|(epoch, number)| Attempt { epoch, number }))

@@ -1,19 +1,27 @@
 //! Beginning what is ready, and taking it back.
 
 use std::collections::hash_map::Entry;
+use std::pin::Pin;
 use std::sync::Arc;
 
+use futures::future::maybe_done;
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::live::{Attempt, Live};
 use super::{Runner, TakeBack, TookBack};
-use crate::error::Error;
 use crate::id::TimerId;
 use crate::next_run::{self, Due};
 use crate::store::{Begun, End, Ended, Near, State, Stored, ToBegin};
 
 /// How many are begun in one call at the most.
 const BATCH: usize = 10_000;
+
+/// How many answers are taken in before the runner looks for what else has happened.
+const AT_A_TIME: usize = 1_024;
+
+/// For how many of them the wall clock is read once. They take some ten microseconds.
+const SAME_TIME: usize = 32;
 
 impl Runner {
     /// Begins what is ready, as far as there may be more handlers.
@@ -39,12 +47,14 @@ impl Runner {
         if !nears.is_empty() {
             let ask = ToBegin { timers: nears.clone(), kinds: self.kinds.clone() };
             let beginning = self.store.clone().begin(self.owner, ask);
-            self.beginning = Some((nears, Instant::now(), beginning));
+            self.beginning = Some((nears, Instant::now(), maybe_done(beginning)));
         }
     }
 
-    pub(super) fn begun(&mut self, answer: Result<Vec<Begun>, Error>) {
-        let Some((nears, since, _)) = self.beginning.take() else { return };
+    /// The store has answered. [`take_in_begun`](Self::take_in_begun) takes in what it has begun.
+    pub(super) fn begun(&mut self) {
+        let Some((nears, since, mut call)) = self.beginning.take() else { return };
+        let Some(answer) = Pin::new(&mut call).take_output() else { return };
         match answer {
             Err(error) => {
                 self.failed(&error);
@@ -62,9 +72,18 @@ impl Runner {
             Ok(answers) => {
                 self.succeeded();
                 self.clocks.begin_took(since.elapsed());
-                for (near, answer) in nears.into_iter().zip(answers) {
-                    self.has_begun(near, answer);
-                }
+                self.begun = nears.into_iter().zip(answers);
+            }
+        }
+    }
+
+    /// Takes in some of what has begun. In between, the runner tells the store what has ended, and asks it to begin more.
+    pub(super) fn take_in_begun(&mut self) {
+        for _ in 0..AT_A_TIME / SAME_TIME {
+            let wall = self.clocks.wall();
+            for _ in 0..SAME_TIME {
+                let Some((near, answer)) = self.begun.next() else { return };
+                self.has_begun(near, answer, wall);
             }
         }
     }
@@ -86,7 +105,8 @@ impl Runner {
         }
     }
 
-    fn has_begun(&mut self, near: Near, answer: Begun) {
+    /// The wall clock has shown `wall` just now.
+    fn has_begun(&mut self, near: Near, answer: Begun, wall: Timestamp) {
         let id = near.id();
         let stored = match answer {
             Begun::Yours(stored) => stored,
@@ -113,14 +133,14 @@ impl Runner {
         if self.stopping.is_some() {
             return self.give_back(attempt);
         }
-        self.wait(stored, attempt);
+        self.wait(stored, attempt, wall);
     }
 
     /// Until its time, if that is not here yet.
-    fn wait(&mut self, stored: Box<Stored>, attempt: Attempt) {
+    fn wait(&mut self, stored: Box<Stored>, attempt: Attempt, wall: Timestamp) {
         let id = attempt.timer.id();
-        match self.clocks.instant(stored.timer.due_ms) {
-            None => self.come_up(stored, attempt),
+        match self.clocks.instant_after(wall, stored.timer.due_ms) {
+            None => self.come_up(stored, attempt, wall),
             // The wall clock was set back. It would take a handler's place all that time.
             Some(at) if self.clocks.is_far(at) => self.give_back(attempt),
             Some(at) => {
@@ -147,7 +167,7 @@ impl Runner {
         let Some(Live::Waiting { stored, key: _ }) = self.live.remove(&id) else { return };
         if let Some(attempt) = self.attempt(&stored) {
             // The wall clock may have been set back meanwhile.
-            self.wait(stored, attempt);
+            self.wait(stored, attempt, self.clocks.wall());
         }
     }
 
@@ -157,7 +177,7 @@ impl Runner {
     }
 
     /// Now it runs, unless there is a reason why not.
-    fn come_up(&mut self, stored: Box<Stored>, mut attempt: Attempt) {
+    fn come_up(&mut self, stored: Box<Stored>, mut attempt: Attempt, wall: Timestamp) {
         // Others may have it by now.
         if !self.is_good() {
             return self.give_back(attempt);
@@ -174,7 +194,7 @@ impl Runner {
             && let Some(series) = attempt.series.take()
         {
             let due = if attempt.number == 1 {
-                next_run::occurs(&series, scheduled, self.clocks.wall())
+                next_run::occurs(&series, scheduled, wall)
             } else {
                 Due::Run(next_run::occurs_again(&series, scheduled))
             };
@@ -186,7 +206,7 @@ impl Runner {
                 return self.end(attempt, end, None);
             }
         }
-        self.start(stored, attempt);
+        self.start(stored, attempt, wall);
     }
 
     /// A cancel or a move came after `begin`.

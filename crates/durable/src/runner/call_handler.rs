@@ -1,65 +1,128 @@
 //! Calling handlers.
 
 use std::any::Any;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use jiff::Timestamp;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
 use super::live::{Attempt, Live};
 use super::{Command, Outcome, Runner};
-use crate::handler::{Lost, Run};
+use crate::handler::{Handler, Lost, Run, Started};
 use crate::id::TimerId;
 use crate::store::Stored;
 
+/// How many calls are handed over at once: the first are made while the runner goes on.
+const TOGETHER: usize = 256;
+
 impl Runner {
-    pub(super) fn start(&mut self, stored: Box<Stored>, attempt: Attempt) {
+    /// The wall clock has shown `now` just now.
+    pub(super) fn start(&mut self, stored: Box<Stored>, attempt: Attempt, now: Timestamp) {
         let id = attempt.timer.id();
-        let (due, now) = (attempt.timer.due(), self.clocks.wall());
-        let late = Duration::try_from(now.duration_since(due)).unwrap_or(Duration::ZERO);
+        let late = Duration::try_from(now.duration_since(attempt.timer.due())).unwrap_or(Duration::ZERO);
         {
             let mut stats = self.shared.stats();
             stats.attempts += 1;
             stats.lateness.record(late);
         }
-        let Stored { key, payload, .. } = *stored;
-        let run = Run {
-            id,
-            key,
-            attempt: attempt.number,
-            due,
-            late,
-            epoch: self.owner.epoch,
-            lost: Lost(self.lost.subscribe()),
-            #[cfg(feature = "postgres")]
-            within: crate::handler::Within {
-                timer: attempt.timer,
-                series: attempt.series.as_deref().cloned(),
-                schema: self.settings.schema.clone(),
-                is_finished: std::sync::Arc::clone(&attempt.is_finished),
+        self.calls.push(Call {
+            teller: Teller { id, sender: self.sender.clone(), has_told: false },
+            good_until: self.good_until(),
+            attempt: ToStart {
+                handler: attempt.handler.clone(),
+                stored,
+                late,
+                epoch: self.owner.epoch,
+                lost: Lost(self.lost.subscribe()),
+                #[cfg(feature = "postgres")]
+                within: crate::handler::Within {
+                    timer: attempt.timer,
+                    series: attempt.series.clone(),
+                    schema: self.settings.schema.clone(),
+                    is_finished: Arc::clone(&attempt.is_finished),
+                },
             },
-        };
-        let handler = attempt.handler.clone();
-        let mut teller = Teller { id, sender: self.sender.clone(), has_told: false };
-        let good_until = self.good_until();
-        let task = tokio::spawn(async move {
-            // The process may have stood still since it was begun.
-            if good_until.is_some_and(|until| Instant::now() >= until) {
-                return teller.tell(Outcome::TooLate);
-            }
-            // What reads the payload is the user's code too, and so is what makes the future, and an error's text.
-            let called = async {
-                match handler.start(&payload, run) {
-                    Ok(started) => Outcome::Answered(started.await.map_err(|error| error.to_string())),
-                    Err(error) => Outcome::Unreadable(error.to_string()),
-                }
-            };
-            let outcome = AssertUnwindSafe(called).catch_unwind().await;
-            teller.tell(outcome.unwrap_or_else(|panic| Outcome::Panicked(message(&*panic))));
         });
-        self.live.insert(id, Live::Running { attempt, abort: task.abort_handle() });
+        self.live.insert(id, Live::Running { attempt });
+        if self.calls.len() >= TOGETHER {
+            self.make_calls();
+        }
+    }
+
+    /// Hands the calls that have gathered to the tasks that make them.
+    pub(super) fn make_calls(&mut self) {
+        if !self.calls.is_empty() {
+            self.callers.make(&mut self.calls);
+        }
+    }
+}
+
+/// A handler that is to be called. Very many are on their way, so it is small.
+pub(super) struct Call {
+    teller: Teller,
+    /// Until when it may be called; `None` if nobody else may have the timer.
+    good_until: Option<Instant>,
+    attempt: ToStart,
+}
+
+/// What a handler is called with.
+struct ToStart {
+    handler: Arc<Handler>,
+    stored: Box<Stored>,
+    late: Duration,
+    epoch: u64,
+    lost: Lost,
+    #[cfg(feature = "postgres")]
+    within: crate::handler::Within,
+}
+
+impl Call {
+    /// Calls the handler, and tells how that has ended.
+    pub(super) fn make(self) -> impl Future<Output = ()> {
+        let Self { mut teller, good_until, attempt } = self;
+        // The process may have stood still since it was begun.
+        let is_late = good_until.is_some_and(|until| Instant::now() >= until);
+        // What reads the payload is the user's code, and so is what makes the future, what it does, and an error's text: all
+        // that may panic.
+        let started = (!is_late).then(|| {
+            catch_unwind(AssertUnwindSafe(|| match attempt.start() {
+                Ok(started) => {
+                    Ok(async { Outcome::Answered(started.await.map_err(|error| error.to_string())) })
+                }
+                Err(error) => Err(Outcome::Unreadable(error.to_string())),
+            }))
+        });
+        async move {
+            let outcome = match started {
+                None => Ok(Outcome::TooLate),
+                Some(Ok(Ok(called))) => AssertUnwindSafe(called).catch_unwind().await,
+                Some(Ok(Err(outcome))) => Ok(outcome),
+                Some(Err(panic)) => Err(panic),
+            };
+            teller.tell(outcome.unwrap_or_else(panicked));
+        }
+    }
+}
+
+impl ToStart {
+    fn start(self) -> Result<Started, serde_json::Error> {
+        let Stored { timer, key, payload, attempts, .. } = *self.stored;
+        let run = Run {
+            id: timer.id(),
+            key,
+            attempt: attempts,
+            due: timer.due(),
+            late: self.late,
+            epoch: self.epoch,
+            lost: self.lost,
+            #[cfg(feature = "postgres")]
+            within: self.within,
+        };
+        self.handler.start(&payload, run)
     }
 }
 
@@ -86,9 +149,13 @@ impl Drop for Teller {
     }
 }
 
-fn message(panic: &(dyn Any + Send)) -> String {
+fn panicked(panic: Box<dyn Any + Send>) -> Outcome {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("of another type")
-        .to_owned()
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let outcome = Outcome::Panicked(text.unwrap_or("of another type").to_owned());
+    // To drop it is the user's code, which may panic again: there is no end of it but to forget that.
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(again);
+    }
+    outcome
 }

@@ -57,8 +57,12 @@ impl Clocks {
 
     /// When the wall clock will show this, if nobody sets it; `None` if it does already.
     pub(super) fn instant(&self, due_ms: i64) -> Option<Instant> {
-        let due = timestamp(due_ms);
-        let left = due.duration_since(self.wall());
+        self.instant_after(self.wall(), due_ms)
+    }
+
+    /// The same, where the wall clock has shown `wall` just now.
+    pub(super) fn instant_after(&self, wall: Timestamp, due_ms: i64) -> Option<Instant> {
+        let left = timestamp(due_ms).duration_since(wall);
         if !left.is_positive() {
             return None;
         }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use timingwheel::time::delay_queue;
-use tokio::task::AbortHandle;
 
 use super::TakeBack;
 use crate::handler::Handler;
@@ -20,8 +19,8 @@ pub(super) enum Live {
     Beginning(Vec<TakeBack>),
     /// It has begun, ahead of its time.
     Waiting { stored: Box<Stored>, key: delay_queue::Key },
-    /// Its handler has been called.
-    Running { attempt: Attempt, abort: AbortHandle },
+    /// Its handler has been called, or is about to be: nobody takes it back any more.
+    Running { attempt: Attempt },
     /// Its end is on its way to the store. Who took it back waits for that, and so do others who wanted to. Nobody can
     /// once its handler was called.
     Ending { attempt: Attempt, was_called: bool, took: Option<Box<TakeBack>>, others: Vec<TakeBack> },

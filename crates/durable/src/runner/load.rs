@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use timingwheel::time::delay_queue::Expired;
 use tokio::time::Instant;
 
@@ -14,6 +15,9 @@ use crate::store::{Ask, Ended, Loaded, Near};
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// And while nothing is.
 const LOOK_IDLE: Duration = Duration::from_secs(300);
+
+/// For how many that are armed the wall clock is read once.
+const SAME_TIME: usize = 32;
 
 /// As the clock counts.
 fn in_millis(duration: Duration) -> i64 {
@@ -136,7 +140,10 @@ impl Runner {
                     if let Some(outside) = &mut self.outside {
                         outside.take_back(to_arm.clone());
                     }
-                    to_arm.into_iter().for_each(|near| self.arm(near));
+                    for nears in to_arm.chunks(SAME_TIME) {
+                        let wall = self.clocks.wall();
+                        nears.iter().for_each(|near| self.arm_after(wall, *near));
+                    }
                     self.scanned(end, until_ms, self.near() - before);
                     self.shrink();
                 }
@@ -146,12 +153,18 @@ impl Runner {
 
     /// Puts a timer on the wheel until it is to begin, or where it begins at once.
     pub(super) fn arm(&mut self, near: Near) {
-        if self.ready.contains(&near) || self.keys.contains_key(&near) {
+        self.arm_after(self.clocks.wall(), near);
+    }
+
+    /// The same, where the wall clock has shown `wall` just now.
+    fn arm_after(&mut self, wall: Timestamp, near: Near) {
+        if self.keys.contains_key(&near) {
             return;
         }
         let begins = near.due_ms.saturating_sub(in_millis(self.clocks.ahead()));
-        match self.clocks.instant(begins) {
+        match self.clocks.instant_after(wall, begins) {
             None => drop(self.ready.insert(near)),
+            Some(_) if self.ready.contains(&near) => {}
             Some(at) => drop(self.keys.insert(near, self.armed.insert_at(near, at))),
         }
     }

@@ -5,7 +5,7 @@
 // | this one | the task, and its loop |
 // | `poll`, `command` | taking in what has happened, and what it is told |
 // | `load` | loading, arming, and when to look next |
-// | `begin`, `call_handler`, `settle` | the way of a timer that is due |
+// | `begin`, `call_handler`, `callers`, `settle` | the way of a timer that is due |
 // | `live`, `blocked` | what has begun, and what waits for it |
 // | `clocks` | the wall clock beside the monotonic one: a clock that was set |
 // | `renew`, `rejoin`, `scan_shared` | a store that instances share: the lease, its loss, what others have stored |
@@ -14,6 +14,7 @@
 mod begin;
 mod blocked;
 mod call_handler;
+mod callers;
 mod clocks;
 mod command;
 mod live;
@@ -25,12 +26,16 @@ mod scan_shared;
 mod settle;
 mod stop;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::future::poll_fn;
+use std::iter::Zip;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use std::vec::IntoIter;
 
+use foldhash::HashMap;
+use futures::future::MaybeDone;
 use timingwheel::time::{DelayQueue, delay_queue};
 use timingwheel::{Sleep, TimingWheel};
 use tokio::sync::{mpsc, watch};
@@ -45,6 +50,8 @@ use crate::shared::Shared;
 use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Settled};
 use crate::window::Window;
 use blocked::Blocked;
+use call_handler::Call;
+use callers::Callers;
 use clocks::Clocks;
 pub(crate) use command::{Command, Outcome, TakeBack, TookBack};
 use live::Live;
@@ -53,6 +60,9 @@ use renew::Share;
 pub(crate) use stop::GRACE;
 pub use stop::Stopped;
 use stop::Stopping;
+
+/// What the store was asked for, each with its answer.
+type Answers<Q, A> = Zip<IntoIter<Q>, IntoIter<A>>;
 
 /// What the builder has set.
 #[derive(Clone, Debug)]
@@ -78,6 +88,9 @@ pub(crate) struct Runner {
     commands: mpsc::UnboundedReceiver<Command>,
     /// For handlers, which tell their ends.
     sender: mpsc::UnboundedSender<Command>,
+    /// Handlers that are to be called, and who calls them.
+    calls: Vec<Call>,
+    callers: Arc<Callers>,
     buffer: Vec<Command>,
     window: Window,
     /// What is near, on the wheel until it is to begin.
@@ -106,9 +119,13 @@ pub(crate) struct Runner {
     /// What has gone because of a cancel that has not asked for it yet, without its handler.
     cancelled: HashSet<TimerId>,
     loading: Option<(Looking, Answered<Loaded>)>,
-    beginning: Option<(Vec<Near>, tokio::time::Instant, Answered<Vec<Begun>>)>,
+    beginning: Option<(Vec<Near>, tokio::time::Instant, MaybeDone<Answered<Vec<Begun>>>)>,
+    /// The answers to the begin before, which this task takes in while the store works on `beginning`.
+    begun: Answers<Near, Begun>,
     /// With the owner that has told it.
-    settling: Option<(Vec<Ended>, Owner, Answered<Vec<Settled>>)>,
+    settling: Option<(Vec<Ended>, Owner, MaybeDone<Answered<Vec<Settled>>>)>,
+    /// The answers to the settle before, as with `begun`.
+    settled: Answers<Ended, Settled>,
     clocks: Clocks,
     /// Of a store that several instances share.
     share: Option<Share>,
@@ -151,13 +168,15 @@ impl Runner {
             outside,
             commands,
             sender,
+            calls: Vec::new(),
+            callers: Callers::new(),
             buffer: Vec::new(),
             window: Window::new(),
             armed: wheel.delay_queue(),
-            keys: HashMap::new(),
+            keys: HashMap::default(),
             ready: BTreeSet::new(),
             again: Vec::new(),
-            live: HashMap::new(),
+            live: HashMap::default(),
             blocked: Blocked::default(),
             waits: wheel.delay_queue(),
             ends: Vec::new(),
@@ -168,7 +187,9 @@ impl Runner {
             cancelled: HashSet::new(),
             loading: None,
             beginning: None,
+            begun: Vec::new().into_iter().zip(Vec::new()),
             settling: None,
+            settled: Vec::new().into_iter().zip(Vec::new()),
             clocks,
             share,
             look: wheel.sleep(Duration::ZERO),
@@ -206,6 +227,7 @@ impl Runner {
             outside.hand_over();
         }
         self.sleep_until_next();
+        self.make_calls();
     }
 
     /// Whether anything may still be begun here.

@@ -1,5 +1,6 @@
 //! Taking in what has happened: messages, answers of the store, and what the wheel tells.
 
+use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -55,16 +56,23 @@ impl Runner {
             self.loaded(answer);
             has_happened = true;
         }
-        if let Some((_, _, beginning)) = &mut self.beginning
-            && let Poll::Ready(answer) = beginning.as_mut().poll(cx)
-        {
-            self.begun(answer);
+        // A future of the store does nothing before it is polled. Polled first, the store works on it while this task takes in
+        // the answers to the call before.
+        let is_answered =
+            self.beginning.as_mut().is_some_and(|(.., call)| Pin::new(call).poll(cx).is_ready());
+        if self.begun.len() > 0 {
+            self.take_in_begun();
+            has_happened = true;
+        } else if is_answered {
+            self.begun();
             has_happened = true;
         }
-        if let Some((_, _, settling)) = &mut self.settling
-            && let Poll::Ready(answer) = settling.as_mut().poll(cx)
-        {
-            self.settled(answer);
+        let is_answered = self.settling.as_mut().is_some_and(|(.., call)| Pin::new(call).poll(cx).is_ready());
+        if self.settled.len() > 0 {
+            self.take_in_settled();
+            has_happened = true;
+        } else if is_answered {
+            self.settled();
             has_happened = true;
         }
         has_happened

@@ -1,13 +1,14 @@
 //! What becomes of a timer when its handler has ended.
 
+use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures::future::maybe_done;
 use jiff::{SignedDuration, Timestamp};
 
 use super::live::{Attempt, Live};
 use super::{Outcome, Runner, TookBack};
-use crate::error::Error;
 use crate::handler::Answer;
 use crate::id::TimerId;
 use crate::next_run;
@@ -28,6 +29,9 @@ fn follows(ended: &Ended) -> Option<Near> {
 /// How many ends are settled in one call at the most.
 const BATCH: usize = 10_000;
 
+/// How many answers are taken in before the runner looks for what else has happened.
+const AT_A_TIME: usize = 1_024;
+
 /// The beginning of the reason for which a timer is buried whose payload does not fit its type.
 const UNREADABLE: &str = "its payload cannot be read";
 
@@ -40,7 +44,7 @@ impl Runner {
     /// A handler has ended.
     pub(super) fn ended(&mut self, id: TimerId, outcome: Outcome) {
         let attempt = match self.live.remove(&id) {
-            Some(Live::Running { attempt, abort: _ }) => attempt,
+            Some(Live::Running { attempt }) => attempt,
             Some(live) => {
                 self.live.insert(id, live);
                 return;
@@ -126,11 +130,13 @@ impl Runner {
             self.ends.drain(..BATCH).collect()
         };
         let settling = self.store.clone().settle(self.owner, batch.clone());
-        self.settling = Some((batch, self.owner, settling));
+        self.settling = Some((batch, self.owner, maybe_done(settling)));
     }
 
-    pub(super) fn settled(&mut self, answer: Result<Vec<Settled>, Error>) {
-        let Some((batch, owner, _)) = self.settling.take() else { return };
+    /// The store has answered. [`take_in_settled`](Self::take_in_settled) takes in what it has settled.
+    pub(super) fn settled(&mut self) {
+        let Some((batch, owner, mut call)) = self.settling.take() else { return };
+        let Some(answer) = Pin::new(&mut call).take_output() else { return };
         match answer {
             Err(error) => {
                 self.failed(&error);
@@ -142,10 +148,16 @@ impl Runner {
             }
             Ok(answers) => {
                 self.succeeded();
-                for (ended, answer) in batch.into_iter().zip(answers) {
-                    self.has_settled(ended, answer);
-                }
+                self.settled = batch.into_iter().zip(answers);
             }
+        }
+    }
+
+    /// Takes in some of what is settled. In between, the runner tells the store what else has ended.
+    pub(super) fn take_in_settled(&mut self) {
+        for _ in 0..AT_A_TIME {
+            let Some((ended, answer)) = self.settled.next() else { return };
+            self.has_settled(ended, answer);
         }
     }
 

@@ -98,17 +98,16 @@ impl Runner {
         }
         stopping.has_aborted = true;
         limit.as_mut().reset(Instant::now() + GRACE);
-        for live in self.live.values() {
-            if let Live::Running { abort, .. } = live {
-                abort.abort();
-            }
-        }
+        self.callers.abort();
         true
     }
 
     /// Whether nothing is left that could be waited for.
     pub(super) fn is_over(&self) -> bool {
         let Some(stopping) = &self.stopping else { return false };
+        if self.begun.len() + self.settled.len() > 0 {
+            return false;
+        }
         let is_idle = self.live.is_empty() && self.settling.is_none() && self.beginning.is_none();
         stopping.is_over || is_idle || (self.is_lost() && !self.runs())
     }

@@ -36,7 +36,10 @@ pub(crate) fn settle<T: Tables>(
                 }
             }
             let places: Vec<Place> = ready.iter().map(|(_, at, _)| *at).collect();
-            let rows = tables.take_all(&places)?;
+            // An id that stands elsewhere may not be that of the row, which is put back then.
+            let are_unmoved = ready.iter().all(|(index, at, _)| run[*index].timer.id.place() == *at);
+            let are_over = are_unmoved && ready.iter().all(|(index, ..)| is_over(&run[*index]));
+            let rows = if are_over { tables.take_over(&places)? } else { tables.take_all(&places)? };
             for ((index, _, begun), row) in ready.into_iter().zip(rows) {
                 if let Some(row) = row {
                     answers[first + index] = settle_one(tables, &run[index], begun, row)?;

@@ -8,4 +8,5 @@ mod owners;
 mod series;
 mod stops;
 mod support;
+mod together;
 mod windows;
