@@ -61,6 +61,9 @@ pub(crate) use stop::GRACE;
 pub use stop::Stopped;
 use stop::Stopping;
 
+/// A call of the store, and then its answer.
+type Asked<T> = MaybeDone<Answered<T>>;
+
 /// What the store was asked for, each with its answer.
 type Answers<Q, A> = Zip<IntoIter<Q>, IntoIter<A>>;
 
@@ -119,11 +122,11 @@ pub(crate) struct Runner {
     /// What has gone because of a cancel that has not asked for it yet, without its handler.
     cancelled: HashSet<TimerId>,
     loading: Option<(Looking, Answered<Loaded>)>,
-    beginning: Option<(Vec<Near>, tokio::time::Instant, MaybeDone<Answered<Vec<Begun>>>)>,
+    beginning: Option<(Vec<Near>, tokio::time::Instant, Asked<Vec<Begun>>)>,
     /// The answers to the begin before, which this task takes in while the store works on `beginning`.
     begun: Answers<Near, Begun>,
     /// With the owner that has told it.
-    settling: Option<(Vec<Ended>, Owner, MaybeDone<Answered<Vec<Settled>>>)>,
+    settling: Option<(Vec<Ended>, Owner, Asked<Vec<Settled>>)>,
     /// The answers to the settle before, as with `begun`.
     settled: Answers<Ended, Settled>,
     clocks: Clocks,
