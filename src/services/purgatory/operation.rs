@@ -23,16 +23,16 @@ use std::ptr;
 use std::sync::Arc;
 use std::task::Wake;
 
-use super::deadline::Deadline;
+use super::deadline::{Arming, Deadline};
 use super::error::WatchError;
-use super::listed::{Listed, Place, Places};
+use super::listed::{Listed, Places};
 use super::lists::Lists;
 use super::outcome::Outcome;
 use super::stage::{End, Stage, State, leave_to_task};
 use super::this_thread_tries::Trying;
 use crate::platform::catch_panic::contained;
 use crate::platform::sync::{ShortLock, ShortLockGuard};
-use crate::wheel::{Key, Nanos};
+use crate::wheel::Key;
 
 /// How often in a row whoever tries a condition tries it again because checks came meanwhile. More than a few others can
 /// only be at it if they check all the time.
@@ -70,13 +70,13 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
     }
 
     /// Adds the operation, whose condition the caller has, to its lists and to the wheel, and tries it once more.
-    pub(super) fn start(self: &Arc<Self>, condition: F, now: Nanos) -> Tried
+    pub(super) fn start(self: &Arc<Self>, condition: F, arming: Arming) -> Tried
     where
         Self: Listed<K> + Wake + 'static,
     {
         let mut entry = None;
         let end = if self.lists.add(self) {
-            match self.deadline.arm(now, self.clone().into()) {
+            match self.deadline.arm(arming, self.clone().into()) {
                 Ok(armed) => {
                     entry = armed;
                     armed.is_none().then_some(End::Due)
@@ -195,7 +195,7 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
         };
         let (waker, entry) = (state.waker.take(), state.entry);
         drop(state);
-        self.lists.remove(self.places.as_slice());
+        self.lists.remove(&self.places);
         if let Some(key) = entry {
             self.deadline.disarm(key);
         }
@@ -238,8 +238,8 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
 }
 
 impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Operation<K, F, T> {
-    fn places(&self) -> &[Place<K>] {
-        self.places.as_slice()
+    fn places(&self) -> &Places<K> {
+        &self.places
     }
 
     fn check(&self) -> bool {
@@ -260,4 +260,14 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Oper
     fn end(&self, why: WatchError) -> bool {
         self.end_untried(End::Because(why))
     }
+}
+#[cfg(all(test, not(loom)))]
+#[test]
+fn zz_sizes() {
+    fn of<F: FnMut() -> Option<u64>>(_: F) {
+        eprintln!("op {} state {} stage {} places {} place {} deadline {} outcome {} stage_end {} waker {}", size_of::<Operation<u64, F, u64>>(), size_of::<ShortLock<State<F, u64>>>(), size_of::<Stage<F, u64>>(), size_of::<Places<u64>>(), size_of::<super::listed::Place>(), size_of::<Deadline>(), size_of::<Outcome<u64>>(), size_of::<Option<End>>(), size_of::<Option<Key>>());
+        eprintln!("kafka: op {} places {} stage {} give {} err {}", size_of::<Operation<u32, F, ()>>(), size_of::<Places<u32>>(), size_of::<Stage<F, ()>>(), size_of::<Option<super::give_back::GiveBack<u64>>>(), size_of::<WatchError>());
+    }
+    let (a, b) = (Arc::new(1_u64), 2_u64);
+    of(move || Some(*a).filter(|x| *x == b));
 }

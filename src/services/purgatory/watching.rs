@@ -142,12 +142,12 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
         T: Send + 'static,
         F: FnMut() -> Option<T> + Send + 'static,
     {
-        let (deadline, now) = Deadline::new(&self.wheel, when, self.tolerance);
+        let (deadline, arming) = Deadline::new(&self.wheel, when, self.tolerance);
         if let Some(output) = condition() {
             return Watch::ended(Ok(output));
         }
         let operation = Arc::new(Operation::new(self.lists.clone(), self.lists.places(keys), deadline));
-        match operation.start(condition, now) {
+        match operation.start(condition, arming) {
             Tried::Waits => Watch::watched(operation),
             Tried::Completed | Tried::Ended => {
                 let outcome = operation.take_outcome().expect("nobody else has the future");
