@@ -150,10 +150,13 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
 
     /// Takes the condition to try it. If a thread has it, leaves a request there: to end, or else to try again.
     pub(super) fn take_condition(&self, end: Option<End>) -> Option<F> {
-        let is_own = self.is_tried_here();
-        let mut state = self.state.lock();
+        self.take_condition_of(&mut self.state.lock(), end)
+    }
+
+    #[inline]
+    fn take_condition_of(&self, state: &mut State<F, T>, end: Option<End>) -> Option<F> {
         if !matches!(state.stage, Stage::Waiting(_)) {
-            state.stage.leave_word(end, is_own);
+            state.stage.leave_word(end, self.is_tried_here());
             return None;
         }
         state.is_for_task = false;
@@ -223,8 +226,9 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
     }
 
     pub(super) fn end_untried(&self, end: End) -> bool {
-        let Some(condition) = self.take_condition(Some(end)) else { return false };
-        self.finish(self.state.lock(), Outcome::Unmet(self.why(end)));
+        let mut state = self.state.lock();
+        let Some(condition) = self.take_condition_of(&mut state, Some(end)) else { return false };
+        self.finish(state, Outcome::Unmet(self.why(end)));
         contained(move || drop(condition));
         true
     }
@@ -247,11 +251,10 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Oper
     }
 
     fn check_in_task(&self) -> bool {
-        let is_own = self.is_tried_here();
         let mut state = self.state.lock();
         match &mut state.stage {
             Stage::Waiting(_) => leave_to_task(state),
-            tried @ Stage::Tried { .. } => tried.leave_word(None, is_own),
+            tried @ Stage::Tried { .. } => tried.leave_word(None, self.is_tried_here()),
             Stage::Ended(_) => return false,
         }
         true
@@ -260,14 +263,4 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Oper
     fn end(&self, why: WatchError) -> bool {
         self.end_untried(End::Because(why))
     }
-}
-#[cfg(all(test, not(loom)))]
-#[test]
-fn zz_sizes() {
-    fn of<F: FnMut() -> Option<u64>>(_: F) {
-        eprintln!("op {} state {} stage {} places {} place {} deadline {} outcome {} stage_end {} waker {}", size_of::<Operation<u64, F, u64>>(), size_of::<ShortLock<State<F, u64>>>(), size_of::<Stage<F, u64>>(), size_of::<Places<u64>>(), size_of::<super::listed::Place>(), size_of::<Deadline>(), size_of::<Outcome<u64>>(), size_of::<Option<End>>(), size_of::<Option<Key>>());
-        eprintln!("kafka: op {} places {} stage {} give {} err {}", size_of::<Operation<u32, F, ()>>(), size_of::<Places<u32>>(), size_of::<Stage<F, ()>>(), size_of::<Option<super::give_back::GiveBack<u64>>>(), size_of::<WatchError>());
-    }
-    let (a, b) = (Arc::new(1_u64), 2_u64);
-    of(move || Some(*a).filter(|x| *x == b));
 }

@@ -42,10 +42,11 @@ impl<T> Row<T> {
         while self.slots.front().is_some_and(|first| first.item.is_none()) {
             self.slots.pop_front();
         }
-        let room = self.room();
-        if room > SMALL && self.items < room / 8 {
+        if self.slots.len() > SMALL && self.items < self.slots.len() / 8 {
             self.slots.retain(|slot| slot.item.is_some());
-            self.slots.shrink_to(2 * self.items);
+        }
+        if self.room() > SMALL && self.slots.len() < self.room() / 8 {
+            self.slots.shrink_to(2 * self.slots.len());
         }
         Some(item)
     }
