@@ -76,7 +76,8 @@ impl<K: Eq> Places<K> {
         let mut all: Vec<_> = [first, second, third].into_iter().chain(keys).collect();
         all.sort_unstable_by_key(|&(hash, _)| hash);
         all.dedup();
-        let (places, keys): (Vec<_>, Vec<_>) = all.into_iter().map(|(hash, key)| (Place::new(hash), key)).unzip();
+        let (places, keys): (Vec<_>, Vec<_>) =
+            all.into_iter().map(|(hash, key)| (Place::new(hash), key)).unzip();
         Self::Many(places.into_boxed_slice(), keys.into_boxed_slice())
     }
 }

@@ -9,7 +9,8 @@ use tokio::time::Instant;
 
 use super::deadline::{Deadline, When};
 use super::lists::Lists;
-use super::operation::{Operation, Tried};
+use super::operation::Operation;
+use super::race::Tried;
 use super::watch::{Watch, result};
 use crate::handle::timing_wheel::TimingWheel;
 use crate::timers::tolerance::Tolerance;

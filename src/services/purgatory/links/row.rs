@@ -72,7 +72,12 @@ impl<T> Row<T> {
 
     /// Shows the items with numbers in `from..end` in their order, with their numbers, until one is not wanted. Returns the
     /// number to go on from, if there may be more.
-    pub(super) fn show(&self, from: u64, end: u64, mut is_wanted: impl FnMut(u64, &T) -> bool) -> Option<u64> {
+    pub(super) fn show(
+        &self,
+        from: u64,
+        end: u64,
+        mut is_wanted: impl FnMut(u64, &T) -> bool,
+    ) -> Option<u64> {
         let from = self.find(from);
         for Slot { number, item } in self.slots.range(from..).take(LOOKS) {
             if *number >= end {
