@@ -24,9 +24,9 @@ use crate::timers::tolerance::Tolerance;
 ///
 /// # Cost
 /// An operation that is complete at once allocates nothing and touches neither lists nor wheel. Any other takes one block
-/// of memory, or two if it has more than two keys, and a timer. It joins the list of each key, and leaves it when it
-/// ends, in constant time however long the list is. A check tries every operation under its key, so choose keys that few
-/// wait for.
+/// of memory, or three if it has more than two keys, and a timer. It joins the list of each key, and leaves it when it
+/// ends, without a look at other operations of the list. A check tries every operation under its key, so choose keys that
+/// few wait for.
 ///
 /// The idea, and the verbs, are those of Kafka's `DelayedOperationPurgatory`.
 pub struct Purgatory<K> {

@@ -96,10 +96,9 @@ impl<T> Row<T> {
     fn find(&self, number: u64) -> usize {
         // Numbers are without gaps since empty slots were given back last.
         let behind = usize::try_from(self.next - number).unwrap_or(usize::MAX);
-        self.slots
-            .len()
-            .checked_sub(behind)
-            .filter(|&nth| self.slots[nth].number == number)
+        let guess = self.slots.len().checked_sub(behind);
+        guess
+            .filter(|&nth| self.slots.get(nth).is_some_and(|slot| slot.number == number))
             .unwrap_or_else(|| self.slots.partition_point(|slot| slot.number < number))
     }
 }
