@@ -6,10 +6,10 @@
 //! hash 9: ─────────▶  0: b   5: has left   6: d
 //! ```
 //!
-//! An item is added at the end of its list, and taken out by its number, in constant time. Most lists only ever have one
-//! item, which stands in the table itself. Others have a row of slots, in which an item touches no other. Whoever leaves
-//! a row leaves its slot empty. Empty slots are given back at the front at once, and elsewhere when seven of eight are
-//! empty.
+//! An item is added at the end of its list, and taken out by its number. Most lists only ever have one item, which stands in
+//! the table itself. Others have a row of slots, in which an item touches no other. Whoever leaves a row leaves its slot
+//! empty. Empty slots are given back at the front at once, and elsewhere when seven of eight are empty. So this takes
+//! constant time, but for a binary search by those that were there when slots between them were given back.
 //!
 //! Numbers are given out in order, and none twice in a row. So a walk over a long list, which lets go of the lock now
 //! and then, goes by numbers, up to the one that comes next as it begins. Whatever leaves or comes in between, it misses
