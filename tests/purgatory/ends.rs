@@ -35,9 +35,9 @@ async fn cancelling_a_key_ends_what_is_watched_under_it_untried_and_nothing_else
 async fn shutting_down_tells_every_operation_and_refuses_those_to_come() {
     let wheel = TimingWheel::new();
     let (purgatory, level) = (wheel.purgatory(), Level::default());
-    let watches: Vec<_> = (0..1_000).map(|n| purgatory.watch(n..n + n % 4, DAY, never)).collect();
-    assert_eq!(purgatory.delayed(), 1_000);
-    assert_eq!((purgatory.shutdown(), purgatory.shutdown()), (1_000, 0));
+    let watches: Vec<_> = (0..20_000).map(|n| purgatory.watch(n..n + n % 4, DAY, never)).collect();
+    assert_eq!(purgatory.delayed(), 20_000);
+    assert_eq!((purgatory.shutdown(), purgatory.shutdown()), (20_000, 0));
     assert_eq!(counts(&purgatory), (0, 0));
     assert!(join_all(watches).await.iter().all(|outcome| *outcome == Err(WatchError::Cancelled)));
 

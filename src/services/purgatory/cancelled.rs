@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::listed::{Listed, Place};
+use super::listed::Listed;
 
 /// An operation that was cancelled, from [`Purgatory::cancel_and_list`](crate::Purgatory::cancel_and_list).
 ///
@@ -20,7 +20,7 @@ impl<K> Cancelled<K> {
 
     /// The keys under which the operation was watched, each once, in no order.
     pub fn keys(&self) -> impl Iterator<Item = &K> {
-        self.operation.places().iter().filter_map(Place::key)
+        self.operation.places().keys().iter()
     }
 }
 

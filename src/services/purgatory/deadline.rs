@@ -19,6 +19,12 @@ use crate::wheel::{Key, Nanos};
 pub(super) struct Deadline {
     shard: ShardRef,
     at: Nanos,
+}
+
+/// When an operation is armed, and whether its deadline was rounded.
+#[derive(Clone, Copy)]
+pub(super) struct Arming {
+    now: Nanos,
     is_rounded: bool,
 }
 
@@ -30,8 +36,7 @@ pub(super) enum When {
 }
 
 impl Deadline {
-    /// And the time now.
-    pub(super) fn new(wheel: &TimingWheel, when: When, tolerance: Option<Tolerance>) -> (Self, Nanos) {
+    pub(super) fn new(wheel: &TimingWheel, when: When, tolerance: Option<Tolerance>) -> (Self, Arming) {
         let shard = ShardRef::new(wheel.shard());
         let now = shard.clock().now();
         let at = match when {
@@ -40,18 +45,18 @@ impl Deadline {
         };
         let resolution = shard.resolution();
         let delay = Nanos(at.0.saturating_sub(now.0));
-        match tolerance.and_then(|tolerance| Slack::new(tolerance, resolution).grid(resolution, delay)) {
-            Some(grid) => (Self { at: resolution.round_up(at, grid), shard, is_rounded: true }, now),
-            None => (Self { shard, at, is_rounded: false }, now),
-        }
+        let grid = tolerance.and_then(|tolerance| Slack::new(tolerance, resolution).grid(resolution, delay));
+        let arming = Arming { now, is_rounded: grid.is_some() };
+        (Self { at: grid.map_or(at, |grid| resolution.round_up(at, grid)), shard }, arming)
     }
 
-    /// Adds the entry. `None` if the deadline has passed by `now`.
-    pub(super) fn arm(&self, mut now: Nanos, waker: Waker) -> Result<Option<Key>, Error> {
+    /// Adds the entry. `None` if the deadline has passed.
+    pub(super) fn arm(&self, arming: Arming, waker: Waker) -> Result<Option<Key>, Error> {
+        let Arming { mut now, is_rounded } = arming;
         if self.shard.is_pausable() {
             now = self.shard.clock().now();
         }
-        if self.is_rounded {
+        if is_rounded {
             self.shard.register_rounded(now, self.at, waker)
         } else {
             self.shard.register_or_take_over(now, self.at, waker)

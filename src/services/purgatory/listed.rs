@@ -1,14 +1,13 @@
 //! What the lists know of an operation: where it stands in them, and what can be done with it.
 
-use std::borrow::Borrow;
 use std::slice;
 
 use super::error::WatchError;
-use crate::platform::sync::{AtomicUsize, Ordering};
+use crate::platform::sync::{AtomicU64, Ordering};
 
 /// An operation in a list, whatever it completes with.
 pub(super) trait Listed<K>: Send + Sync {
-    fn places(&self) -> &[Place<K>];
+    fn places(&self) -> &Places<K>;
 
     /// Tries the condition, or leaves that to the thread that is trying it. Returns whether this call completed the
     /// operation.
@@ -23,84 +22,82 @@ pub(super) trait Listed<K>: Send + Sync {
     fn end(&self, why: WatchError) -> bool;
 }
 
-/// A place in a list.
-pub(super) struct Place<K> {
+/// Where an operation stands in one list.
+pub(super) struct Place {
     hash: u64,
-    /// `None` for an operation without keys, which has to stand somewhere to be counted and shut down.
-    key: Option<K>,
-    /// The index in the shard of this hash, or `NOWHERE` until the operation is added. Read and written under that shard's
-    /// lock, hence relaxed.
-    index: AtomicUsize,
+    /// The number in the list of this hash, or `NOWHERE` until the operation is added. Read and written under the lock of
+    /// that list's shard, hence relaxed.
+    number: AtomicU64,
 }
 
-const NOWHERE: usize = usize::MAX;
+const NOWHERE: u64 = u64::MAX;
 
-impl<K> Place<K> {
-    pub(super) fn new(hash: u64, key: Option<K>) -> Self {
-        Self { hash, key, index: AtomicUsize::new(NOWHERE) }
+impl Place {
+    fn new(hash: u64) -> Self {
+        Self { hash, number: AtomicU64::new(NOWHERE) }
     }
 
     pub(super) const fn hash(&self) -> u64 {
         self.hash
     }
 
-    pub(super) const fn key(&self) -> Option<&K> {
-        self.key.as_ref()
-    }
-
     /// Where the operation stands. Under the lock of its shard.
-    pub(super) fn index(&self) -> Option<usize> {
-        Some(self.index.load(Ordering::Relaxed)).filter(|&index| index != NOWHERE)
+    pub(super) fn number(&self) -> Option<u64> {
+        Some(self.number.load(Ordering::Relaxed)).filter(|&number| number != NOWHERE)
     }
 
     /// Under the lock of its shard.
-    pub(super) fn set_index(&self, index: usize) {
-        self.index.store(index, Ordering::Relaxed);
-    }
-
-    /// Whether `key` is what the operation is watched under here.
-    pub(super) fn is_under<Q: Eq + ?Sized>(&self, key: &Q) -> bool
-    where
-        K: Borrow<Q>,
-    {
-        self.key.as_ref().is_some_and(|own| own.borrow() == key)
-    }
-
-    fn is_same(&self, other: &Self) -> bool
-    where
-        K: Eq,
-    {
-        self.hash == other.hash && self.key == other.key
+    pub(super) fn set_number(&self, number: u64) {
+        self.number.store(number, Ordering::Relaxed);
     }
 }
 
-/// The places of an operation. Most have one or two keys, and keep them without another block of memory.
+/// The keys of an operation, and its place under each. Most have one or two keys, and keep them without another block of
+/// memory.
 pub(super) enum Places<K> {
-    One(Place<K>),
-    Two([Place<K>; 2]),
-    Many(Box<[Place<K>]>),
+    /// It has to stand somewhere to be counted and shut down.
+    Keyless(Place),
+    One(Place, K),
+    Two([Place; 2], [K; 2]),
+    Many(Box<[Place]>, Box<[K]>),
 }
 
 impl<K: Eq> Places<K> {
-    /// One place for each key, however often it is named. `place` makes one, also without a key.
-    pub(super) fn new(keys: impl IntoIterator<Item = K>, place: impl Fn(Option<K>) -> Place<K>) -> Self {
-        let mut places = keys.into_iter().map(|key| place(Some(key)));
-        let Some(first) = places.next() else { return Self::One(place(None)) };
-        let Some(second) = places.find(|other| !other.is_same(&first)) else { return Self::One(first) };
-        let Some(third) = places.next() else { return Self::Two([first, second]) };
-        let mut all: Vec<_> = [first, second, third].into_iter().chain(places).collect();
-        all.sort_unstable_by_key(Place::hash);
-        all.dedup_by(|a, b| a.is_same(b));
-        Self::Many(all.into_boxed_slice())
+    /// One place for each key, however often it is named.
+    pub(super) fn new(keys: impl IntoIterator<Item = K>, hash: impl Fn(&K) -> u64) -> Self {
+        let mut keys = keys.into_iter().map(|key| (hash(&key), key));
+        let Some(first) = keys.next() else { return Self::Keyless(Place::new(0)) };
+        let Some(second) = keys.find(|other| *other != first) else {
+            return Self::One(Place::new(first.0), first.1);
+        };
+        let Some(third) = keys.next() else {
+            return Self::Two([first.0, second.0].map(Place::new), [first.1, second.1]);
+        };
+        let mut all: Vec<_> = [first, second, third].into_iter().chain(keys).collect();
+        all.sort_unstable_by_key(|&(hash, _)| hash);
+        all.dedup();
+        let (places, keys): (Vec<_>, Vec<_>) =
+            all.into_iter().map(|(hash, key)| (Place::new(hash), key)).unzip();
+        Self::Many(places.into_boxed_slice(), keys.into_boxed_slice())
     }
 }
 
 impl<K> Places<K> {
-    pub(super) fn as_slice(&self) -> &[Place<K>] {
+    pub(super) fn all(&self) -> &[Place] {
         match self {
-            Self::One(place) => slice::from_ref(place),
-            Self::Two(places) => places,
-            Self::Many(places) => places,
+            Self::Keyless(place) | Self::One(place, _) => slice::from_ref(place),
+            Self::Two(places, _) => places,
+            Self::Many(places, _) => places,
+        }
+    }
+
+    /// In the order of their places.
+    pub(super) fn keys(&self) -> &[K] {
+        match self {
+            Self::Keyless(_) => &[],
+            Self::One(_, key) => slice::from_ref(key),
+            Self::Two(_, keys) => keys,
+            Self::Many(_, keys) => keys,
         }
     }
 }

@@ -10,7 +10,7 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Arc;
 
-use super::links::{BATCH, Found, Links, Marks};
+use super::links::{BATCH, Found, Links, Position};
 use super::listed::{Listed, Place, Places};
 use crate::platform::sync::{OwnLines, ShortLock, ShortLockGuard};
 
@@ -54,32 +54,35 @@ impl<K> Lists<K> {
     where
         K: Eq + Hash,
     {
-        Places::new(keys, |key| Place::new(key.as_ref().map_or(0, |key| self.hasher.hash_one(key)), key))
+        Places::new(keys, |key| self.hasher.hash_one(key))
     }
 
     /// Adds an operation to all its lists, one after the other. Returns whether they take it; if one does not, the
     /// operation stays in those before that.
     pub(super) fn add<L: Listed<K> + 'static>(&self, operation: &Arc<L>) -> bool {
-        for (nth, place) in operation.places().iter().enumerate() {
+        for (nth, place) in operation.places().all().iter().enumerate() {
             let reference = operation.clone();
             let mut shard = self.lock(place.hash());
             if shard.is_closed {
                 return false;
             }
-            place.set_index(shard.links.push(place.hash(), reference));
+            place.set_number(shard.links.push(place.hash(), reference));
             shard.operations += usize::from(nth == 0);
         }
         true
     }
 
     /// Takes an operation out of all lists that it stands in.
-    pub(super) fn remove(&self, places: &[Place<K>]) {
-        for (nth, place) in places.iter().enumerate() {
+    pub(super) fn remove(&self, places: &Places<K>) {
+        for (nth, place) in places.all().iter().enumerate() {
             let mut shard = self.lock(place.hash());
-            let Some(index) = place.index() else { break };
-            let reference = shard.links.remove(place.hash(), index);
+            let Some(number) = place.number() else { break };
+            let reference = shard.links.remove(place.hash(), number);
             shard.operations -= usize::from(nth == 0);
-            shard.tidy();
+            // Whoever goes through a closed shard goes by what stands where.
+            if !shard.is_closed {
+                shard.links.tidy();
+            }
             drop(shard);
             drop(reference);
         }
@@ -93,7 +96,7 @@ impl<K> Lists<K> {
         let hash = self.hasher.hash_one(key);
         // Different keys may have the same hash.
         let mut f = |operation: Arc<dyn Listed<K>>| {
-            if operation.places().iter().any(|place| place.is_under(key)) {
+            if operation.places().keys().iter().any(|own| own.borrow() == key) {
                 f(operation);
             }
         };
@@ -110,13 +113,11 @@ impl<K> Lists<K> {
     /// Calls `f` with each operation that stands under `hash` as this begins.
     fn each_of(&self, hash: u64, mut f: impl FnMut(Arc<dyn Listed<K>>)) {
         let mut batch = [const { None }; BATCH];
-        let marks = self.lock(hash).links.begin(hash, &mut batch);
-        let mut walk = Walk { lists: self, hash, marks };
+        let mut rest = self.lock(hash).links.begin(hash, &mut batch);
         loop {
             batch.iter_mut().filter_map(Option::take).for_each(&mut f);
-            if !walk.go_on(&mut batch) {
-                return;
-            }
+            let Some(left) = rest else { return };
+            rest = self.lock(hash).links.go_on(hash, left, &mut batch);
         }
     }
 
@@ -124,29 +125,31 @@ impl<K> Lists<K> {
     pub(super) fn close(&self, mut f: impl FnMut(Arc<dyn Listed<K>>)) {
         for shard in &self.shards {
             shard.lock().is_closed = true;
-            Self::each_in(shard, |_, operation| f(operation));
+            Self::each_in(shard, |_, _, operation| f(operation));
         }
     }
 
     /// Calls `f` with the key of each place that is taken.
     pub(super) fn each_key(&self, mut f: impl FnMut(&K)) {
-        for (nth, shard) in self.shards.iter().enumerate() {
-            Self::each_in(shard, |index, operation| {
-                let is_here = |place: &&Place<K>| number(place.hash()) == nth && place.index() == Some(index);
+        for shard in &self.shards {
+            Self::each_in(shard, |hash, number, operation| {
+                let is_here = |place: &Place| place.hash() == hash && place.number() == Some(number);
+                let places = operation.places();
                 // It may have left meanwhile.
-                if let Some(key) = operation.places().iter().find(is_here).and_then(Place::key) {
+                let nth = places.all().iter().position(is_here);
+                if let Some(key) = nth.and_then(|nth| places.keys().get(nth)) {
                     f(key);
                 }
             });
         }
     }
 
-    fn each_in(shard: &ShortLock<Shard<K>>, mut f: impl FnMut(usize, Arc<dyn Listed<K>>)) {
-        let mut from = Some(0);
-        while let Some(index) = from {
+    fn each_in(shard: &ShortLock<Shard<K>>, mut f: impl FnMut(u64, u64, Arc<dyn Listed<K>>)) {
+        let mut from = Some(Position::START);
+        while let Some(position) = from {
             let mut batch = [const { None }; BATCH];
-            from = shard.lock().links.copy_all(index, &mut batch);
-            batch.into_iter().flatten().for_each(|(index, operation)| f(index, operation));
+            from = shard.lock().links.copy_all(position, &mut batch);
+            batch.into_iter().flatten().for_each(|(hash, number, operation)| f(hash, number, operation));
         }
     }
 
@@ -158,105 +161,5 @@ impl<K> Lists<K> {
     /// How many operations have a place.
     pub(super) fn delayed(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().operations).sum()
-    }
-}
-
-impl<K> Shard<K> {
-    #[inline]
-    fn tidy(&mut self) {
-        // Whoever goes through a closed shard goes by indices.
-        if self.is_closed {
-            return;
-        }
-        self.links.tidy(|hash, operation, old, new| {
-            // Of two places with one hash it does not matter which has which index.
-            let is_meant = |place: &&Place<K>| place.hash() == hash && place.index() == Some(old);
-            if let Some(place) = operation.places().iter().find(is_meant) {
-                place.set_index(new);
-            }
-        });
-    }
-}
-
-/// A walk over a long list, whose marks leave with it also where a user's comparison panics.
-struct Walk<'a, K> {
-    lists: &'a Lists<K>,
-    hash: u64,
-    marks: Option<Marks>,
-}
-
-impl<K> Walk<'_, K> {
-    /// Copies the next operations. Returns whether it was not at its end before.
-    fn go_on(&mut self, batch: &mut [Option<Arc<dyn Listed<K>>>; BATCH]) -> bool {
-        let Some(marks) = self.marks else { return false };
-        let has_more = self.lists.lock(self.hash).links.go_on(self.hash, marks, batch);
-        if !has_more {
-            self.marks = None;
-        }
-        true
-    }
-}
-
-impl<K> Drop for Walk<'_, K> {
-    fn drop(&mut self) {
-        if let Some(marks) = self.marks {
-            self.lists.lock(self.hash).links.leave(self.hash, marks);
-        }
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use std::hash::Hasher;
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-
-    use super::*;
-    use crate::services::purgatory::error::WatchError;
-
-    struct CannotBeCompared;
-
-    impl Hash for CannotBeCompared {
-        fn hash<H: Hasher>(&self, _: &mut H) {}
-    }
-
-    impl PartialEq for CannotBeCompared {
-        fn eq(&self, _: &Self) -> bool {
-            panic!("as asked");
-        }
-    }
-
-    impl Eq for CannotBeCompared {}
-
-    struct Waits(Places<CannotBeCompared>);
-
-    impl Listed<CannotBeCompared> for Waits {
-        fn places(&self) -> &[Place<CannotBeCompared>] {
-            self.0.as_slice()
-        }
-
-        fn check(&self) -> bool {
-            false
-        }
-
-        fn check_in_task(&self) -> bool {
-            false
-        }
-
-        fn end(&self, _why: WatchError) -> bool {
-            false
-        }
-    }
-
-    #[test]
-    fn a_walk_that_a_comparison_ends_leaves_no_marks_in_a_long_list() {
-        let lists = Lists::new();
-        let operations: Vec<_> =
-            (0..2 * BATCH).map(|_| Arc::new(Waits(lists.places([CannotBeCompared])))).collect();
-        assert!(operations.iter().all(|operation| lists.add(operation)));
-        let walk = || lists.each_under(&CannotBeCompared, |_| unreachable!("it compares before"));
-        assert!(catch_unwind(AssertUnwindSafe(walk)).is_err());
-        operations.iter().for_each(|operation| lists.remove(operation.places()));
-        let hash = lists.hasher.hash_one(&CannotBeCompared);
-        assert!(matches!(lists.lock(hash).links.find(hash), Found::None));
     }
 }

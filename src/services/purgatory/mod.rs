@@ -54,16 +54,19 @@
 // | `checks` | checking and cancelling under a key, and shutting down |
 // | `count` | how many operations wait, in all and by key |
 // | `watch` | the future of an operation; `give_back`: what becomes of an output that it did not take |
-// | `operation` | who tries a condition, and what follows; `stage`: how far an operation has come |
-// | `awaited` | what the future does with its operation |
+// | `operation` | an operation in memory; `stage`: how far it has come |
+// | `race` | who tries its condition, and which of a check, a cancel and the deadline ends it |
+// | `checked` | what checks and cancels do with it |
+// | `awaited` | what the future does with it |
 // | `expire` | what the wheel does with it, at the deadline and at the wheel's end; `deadline`: its entry there |
 // | `this_thread_tries` | which condition this thread is trying |
 // | `lists` | who waits under which key, in shards; `listed`: an operation as the lists have it |
-// | `links` | the lists of a shard: pure |
+// | `links` | the lists of a shard: pure; `row`: one that has had several items; `walk`: walks over them |
 // | `outcome`, `error`, `cancelled` | how an operation ended |
 
 mod awaited;
 mod cancelled;
+mod checked;
 mod checks;
 mod count;
 mod deadline;
@@ -76,6 +79,7 @@ mod lists;
 mod make;
 mod operation;
 mod outcome;
+mod race;
 mod stage;
 mod this_thread_tries;
 mod watch;

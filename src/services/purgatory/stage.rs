@@ -1,5 +1,5 @@
-//! How far an operation has come: what its lock guards. [`operation`](super::operation) tells how it gets from one stage
-//! to the next.
+//! How far an operation has come: what its lock guards. [`race`](super::race) tells how it gets from one stage to the
+//! next.
 
 use std::task::Waker;
 

@@ -9,7 +9,8 @@ use tokio::time::Instant;
 
 use super::deadline::{Deadline, When};
 use super::lists::Lists;
-use super::operation::{Operation, Tried};
+use super::operation::Operation;
+use super::race::Tried;
 use super::watch::{Watch, result};
 use crate::handle::timing_wheel::TimingWheel;
 use crate::timers::tolerance::Tolerance;
@@ -23,9 +24,9 @@ use crate::timers::tolerance::Tolerance;
 ///
 /// # Cost
 /// An operation that is complete at once allocates nothing and touches neither lists nor wheel. Any other takes one block
-/// of memory, or two if it has more than two keys, and a timer. It joins the list of each key, and leaves it when it
-/// ends, in constant time however long the list is. A check tries every operation under its key, so choose keys that few
-/// wait for.
+/// of memory, or three if it has more than two keys, and a timer. It joins the list of each key, and leaves it when it
+/// ends, without a look at other operations of the list. A check tries every operation under its key, so choose keys that
+/// few wait for.
 ///
 /// The idea, and the verbs, are those of Kafka's `DelayedOperationPurgatory`.
 pub struct Purgatory<K> {
@@ -142,12 +143,12 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
         T: Send + 'static,
         F: FnMut() -> Option<T> + Send + 'static,
     {
-        let (deadline, now) = Deadline::new(&self.wheel, when, self.tolerance);
+        let (deadline, arming) = Deadline::new(&self.wheel, when, self.tolerance);
         if let Some(output) = condition() {
             return Watch::ended(Ok(output));
         }
         let operation = Arc::new(Operation::new(self.lists.clone(), self.lists.places(keys), deadline));
-        match operation.start(condition, now) {
+        match operation.start(condition, arming) {
             Tried::Waits => Watch::watched(operation),
             Tried::Completed | Tried::Ended => {
                 let outcome = operation.take_outcome().expect("nobody else has the future");

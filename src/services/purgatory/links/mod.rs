@@ -1,17 +1,21 @@
-//! Lists by hash, linked through one slab. Pure: no lock, no key.
+//! Lists by hash. Pure: no lock, no key.
 //!
 //! ```text
-//! lists, a hash table        nodes, a slab
-//! hash 7: first 0, last 3    0: a, after 1   1: b, before 0, after 3   2: free   3: c, before 1
+//! hash table          rows
+//! hash 7: a
+//! hash 9: ─────────▶  0: b   5: has left   6: d
 //! ```
 //!
-//! An item is added at the end of its list, and taken out by its index, in constant time: neighbours are linked to each
-//! other, and only who stands first or last is in the table. A walk over a long list lets go of the lock now and then.
-//! Meanwhile two marks stand in the list, at its place and at the end that the list had, so that whatever leaves or comes
-//! in between, it misses nothing and comes to its end.
+//! An item is added at the end of its list, and taken out by its number. Most lists only ever have one item, which stands in
+//! the table itself. Others have a row of slots, in which an item touches no other. Whoever leaves a row leaves its slot
+//! empty. Empty slots are given back at the front at once, and elsewhere when seven of eight are empty. So this takes
+//! constant time, but for a binary search by those that were there when slots between them were given back.
 //!
-//! The slab gives its memory back: when only an eighth is left of what it once held, the items move together.
+//! Numbers are given out in order, and none twice in a row. So a walk over a long list, which lets go of the lock now
+//! and then, goes by numbers, up to the one that comes next as it begins. Whatever leaves or comes in between, it misses
+//! nothing and comes to its end.
 
+mod row;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod walk;
@@ -19,151 +23,93 @@ mod walk;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-pub(super) use walk::{BATCH, Found, Marks};
+use row::Row;
+pub(super) use walk::{BATCH, Found, Position};
 
-/// A slab of fewer nodes is not worth moving.
+/// To give back the memory of fewer is not worth it.
 const SMALL: usize = 64;
 
-/// No node has this index.
-const NONE: u32 = u32::MAX;
+/// The number of the item that came to an empty list.
+const FIRST: u64 = 0;
 
 pub(super) struct Links<T> {
-    lists: HashTable<List>,
-    nodes: Vec<Node<T>>,
-    /// The first of the free nodes, which are linked by `after`.
-    free: u32,
+    lists: HashTable<List<T>>,
     items: usize,
-    marks: usize,
+    /// Every row that has ended gave out smaller numbers only, so that no walk over it goes on in the next row under its
+    /// hash.
+    next: u64,
 }
 
-struct List {
+struct List<T> {
     hash: u64,
-    first: u32,
-    last: u32,
+    items: Items<T>,
 }
 
-/// A free node and a mark have no item.
-struct Node<T> {
-    item: Option<T>,
-    before: u32,
-    after: u32,
-}
-
-#[allow(clippy::cast_possible_truncation, reason = "a slab of 2^32 nodes would take a hundred gigabytes")]
-const fn short(index: usize) -> u32 {
-    assert!(index < NONE as usize, "a shard takes fewer than 2^32 places");
-    index as u32
+enum Items<T> {
+    One(T),
+    Row(Box<Row<T>>),
 }
 
 impl<T> Links<T> {
     pub(super) const fn new() -> Self {
-        Self { lists: HashTable::new(), nodes: Vec::new(), free: NONE, items: 0, marks: 0 }
+        Self { lists: HashTable::new(), items: 0, next: FIRST + 1 }
     }
 
     pub(super) const fn len(&self) -> usize {
         self.items
     }
 
-    /// Adds an item at the end of its list, and returns its index.
-    pub(super) fn push(&mut self, hash: u64, item: T) -> usize {
+    /// Adds an item at the end of its list, and returns its number.
+    pub(super) fn push(&mut self, hash: u64, item: T) -> u64 {
         self.items += 1;
-        self.append(hash, Some(item)) as usize
+        match self.lists.entry(hash, |list| list.hash == hash, |list| list.hash) {
+            Entry::Vacant(place) => {
+                place.insert(List { hash, items: Items::One(item) });
+                FIRST
+            }
+            Entry::Occupied(mut list) => {
+                if let Items::Row(row) = &mut list.get_mut().items {
+                    return row.push(item);
+                }
+                let (list, place) = list.remove();
+                let mut row = match list.items {
+                    Items::One(first) => Box::new(Row::new(first, self.next)),
+                    Items::Row(row) => row,
+                };
+                let number = row.push(item);
+                place.insert(List { hash, items: Items::Row(row) });
+                number
+            }
+        }
     }
 
-    /// Takes an item out by its index.
-    pub(super) fn remove(&mut self, hash: u64, index: usize) -> Option<T> {
-        let item = self.nodes.get_mut(index)?.item.take()?;
+    /// Takes an item out by its number.
+    pub(super) fn remove(&mut self, hash: u64, number: u64) -> Option<T> {
+        let mut list = self.lists.find_entry(hash, |list| list.hash == hash).ok()?;
+        let item = match &mut list.get_mut().items {
+            Items::Row(row) => {
+                let item = row.take(number)?;
+                if row.is_empty() {
+                    self.next = self.next.max(row.next());
+                    list.remove();
+                }
+                item
+            }
+            Items::One(_) => match list.remove().0.items {
+                Items::One(item) => item,
+                Items::Row(_) => return None,
+            },
+        };
         self.items -= 1;
-        self.unlink(hash, short(index));
-        self.give_free(short(index));
         Some(item)
     }
 
-    /// Gives memory back if nearly all of it is free. Then items move, and `moved` learns of each its hash, and what its
-    /// index was and is. This takes a constant time for each item that was taken out before.
-    pub(super) fn tidy(&mut self, mut moved: impl FnMut(u64, &T, usize, usize)) {
-        if self.marks > 0 || self.nodes.len() <= SMALL || self.items > self.nodes.len() / 8 {
-            return;
-        }
-        let mut nodes: Vec<Node<T>> = Vec::with_capacity(self.items * 2);
-        for list in &mut self.lists {
-            let (mut old, mut before) = (list.first, NONE);
-            list.first = short(nodes.len());
-            while old != NONE {
-                let node = &mut self.nodes[old as usize];
-                let (new, next) = (short(nodes.len()), node.after);
-                if let Some(item) = &node.item {
-                    moved(list.hash, item, old as usize, new as usize);
-                }
-                let after = if next == NONE { NONE } else { new + 1 };
-                nodes.push(Node { item: node.item.take(), before, after });
-                (old, before) = (next, new);
-            }
-            list.last = before;
-        }
-        (self.nodes, self.free) = (nodes, NONE);
-        self.lists.shrink_to(self.items, |list| list.hash);
-    }
-
-    fn append(&mut self, hash: u64, item: Option<T>) -> u32 {
-        let index = self.take_free(item);
-        match self.lists.entry(hash, |list| list.hash == hash, |list| list.hash) {
-            Entry::Occupied(mut list) => {
-                let last = std::mem::replace(&mut list.get_mut().last, index);
-                self.nodes[last as usize].after = index;
-                self.nodes[index as usize].before = last;
-            }
-            Entry::Vacant(place) => _ = place.insert(List { hash, first: index, last: index }),
-        }
-        index
-    }
-
-    /// A node that stands nowhere.
-    fn take_free(&mut self, item: Option<T>) -> u32 {
-        let index = self.free;
-        if index == NONE {
-            let index = short(self.nodes.len());
-            self.nodes.push(Node { item, before: NONE, after: NONE });
-            return index;
-        }
-        let node = &mut self.nodes[index as usize];
-        self.free = std::mem::replace(&mut node.after, NONE);
-        (node.item, node.before) = (item, NONE);
-        index
-    }
-
-    fn give_free(&mut self, index: u32) {
-        self.nodes[index as usize].after = std::mem::replace(&mut self.free, index);
-    }
-
-    fn unlink(&mut self, hash: u64, index: u32) {
-        let Node { before, after, .. } = self.nodes[index as usize];
-        if before != NONE {
-            self.nodes[before as usize].after = after;
-        }
-        if after != NONE {
-            self.nodes[after as usize].before = before;
-        }
-        if before != NONE && after != NONE {
-            return;
-        }
-        if let Ok(mut list) = self.lists.find_entry(hash, |list| list.hash == hash) {
-            match (before, after) {
-                (NONE, NONE) => _ = list.remove(),
-                (NONE, first) => list.get_mut().first = first,
-                (last, _) => list.get_mut().last = last,
-            }
-        }
-    }
-
-    fn link_before(&mut self, hash: u64, next: u32, index: u32) {
-        let before = std::mem::replace(&mut self.nodes[next as usize].before, index);
-        let node = &mut self.nodes[index as usize];
-        (node.before, node.after) = (before, next);
-        if before != NONE {
-            self.nodes[before as usize].after = index;
-        } else if let Some(list) = self.lists.find_mut(hash, |list| list.hash == hash) {
-            list.first = index;
+    /// Gives memory of the table back if nearly all of it is free. This takes a constant time for each list that was there
+    /// before. What stands where in the table changes.
+    pub(super) fn tidy(&mut self) {
+        let (lists, buckets) = (self.lists.len(), self.lists.num_buckets());
+        if buckets > SMALL && lists < buckets / 16 {
+            self.lists.shrink_to(2 * lists, |list| list.hash);
         }
     }
 }

@@ -1,15 +1,26 @@
 //! Walks over a list, some items at a time.
 
-use super::{Links, NONE};
+use super::{FIRST, Items, Links};
 
 /// How many items a walk copies at a time.
 pub(in crate::services::purgatory) const BATCH: usize = 16;
 
-/// Where a walk over a long list has come to, and where it ends.
+/// What a walk over a long list has still to see.
 #[derive(Clone, Copy)]
-pub(in crate::services::purgatory) struct Marks {
-    here: u32,
-    end: u32,
+pub(in crate::services::purgatory) struct Rest {
+    from: u64,
+    end: u64,
+}
+
+/// How far a walk over all lists has come.
+#[derive(Clone, Copy)]
+pub(in crate::services::purgatory) struct Position {
+    bucket: usize,
+    number: u64,
+}
+
+impl Position {
+    pub(in crate::services::purgatory) const START: Self = Self { bucket: 0, number: FIRST };
 }
 
 /// The items of a list.
@@ -20,91 +31,75 @@ pub(in crate::services::purgatory) enum Found<T> {
 }
 
 impl<T: Clone> Links<T> {
+    fn items(&self, hash: u64) -> Option<&Items<T>> {
+        self.lists.find(hash, |list| list.hash == hash).map(|list| &list.items)
+    }
+
     /// What stands under a hash.
     pub(in crate::services::purgatory) fn find(&self, hash: u64) -> Found<T> {
-        let Some(list) = self.lists.find(hash, |list| list.hash == hash) else { return Found::None };
-        match &self.nodes[list.first as usize].item {
-            Some(only) if list.first == list.last => Found::One(only.clone()),
-            _ => Found::Several,
+        match self.items(hash) {
+            None => Found::None,
+            Some(Items::One(only)) => Found::One(only.clone()),
+            Some(Items::Row(row)) => row.only().map_or(Found::Several, |only| Found::One(only.clone())),
         }
     }
 
-    /// Begins to walk over a list: copies its first items. Returns marks if there are more; they stay until the walk has
-    /// [gone on](Self::go_on) to its end, or has [left](Self::leave) them.
+    /// Begins to walk over a list: copies its first items. Returns what is left, if there may be more.
     pub(in crate::services::purgatory) fn begin(
-        &mut self,
+        &self,
         hash: u64,
         batch: &mut [Option<T>; BATCH],
-    ) -> Option<Marks> {
-        let first = self.lists.find(hash, |list| list.hash == hash)?.first;
-        let at = self.copy(first, NONE, batch);
-        if at == NONE {
-            return None;
-        }
-        let here = self.take_free(None);
-        self.link_before(hash, at, here);
-        let end = self.append(hash, None);
-        self.marks += 2;
-        Some(Marks { here, end })
-    }
-
-    /// Copies the next items. Returns whether there are more.
-    pub(in crate::services::purgatory) fn go_on(
-        &mut self,
-        hash: u64,
-        marks: Marks,
-        batch: &mut [Option<T>; BATCH],
-    ) -> bool {
-        let Marks { here, end } = marks;
-        let at = self.copy(self.nodes[here as usize].after, end, batch);
-        if at == end {
-            self.leave(hash, marks);
-            return false;
-        }
-        self.unlink(hash, here);
-        self.link_before(hash, at, here);
-        true
-    }
-
-    /// Takes the marks away.
-    pub(in crate::services::purgatory) fn leave(&mut self, hash: u64, marks: Marks) {
-        for mark in [marks.here, marks.end] {
-            self.unlink(hash, mark);
-            self.give_free(mark);
-        }
-        self.marks -= 2;
-    }
-
-    /// Copies items from a node up to another, as many as there is room for. Returns where it stopped.
-    fn copy(&self, from: u32, end: u32, batch: &mut [Option<T>; BATCH]) -> u32 {
-        let (mut at, mut room) = (from, batch.iter_mut());
-        while at != end {
-            let node = &self.nodes[at as usize];
-            if let Some(item) = &node.item {
-                let Some(copy) = room.next() else { return at };
-                *copy = Some(item.clone());
+    ) -> Option<Rest> {
+        match self.items(hash)? {
+            Items::One(only) => {
+                batch[0] = Some(only.clone());
+                None
             }
-            at = node.after;
+            Items::Row(row) => self.go_on(hash, Rest { from: FIRST, end: row.next() }, batch),
         }
-        end
     }
 
-    /// Copies items of all lists with their indices, from this index on. Returns the index to go on from, if there may be
-    /// more.
+    /// Copies the next items. Returns what is left, if there may be more.
+    pub(in crate::services::purgatory) fn go_on(
+        &self,
+        hash: u64,
+        rest: Rest,
+        batch: &mut [Option<T>; BATCH],
+    ) -> Option<Rest> {
+        // An item that stands alone is newer than the walk.
+        let Items::Row(row) = self.items(hash)? else { return None };
+        let mut room = batch.iter_mut();
+        let copy = |_, item: &T| room.next().map(|copy| *copy = Some(item.clone())).is_some();
+        row.show(rest.from, rest.end, copy).map(|from| Rest { from, ..rest })
+    }
+
+    /// Copies items of all lists with their hashes and numbers, from this position on. Returns the position to go on from,
+    /// if there may be more.
     pub(in crate::services::purgatory) fn copy_all(
         &self,
-        from: usize,
-        batch: &mut [Option<(usize, T)>; BATCH],
-    ) -> Option<usize> {
-        /// How many nodes are looked at under one hold of the lock.
-        const NODES: usize = 1_024;
+        mut from: Position,
+        batch: &mut [Option<(u64, u64, T)>; BATCH],
+    ) -> Option<Position> {
+        /// How many buckets are looked at under one hold of the lock.
+        const LOOKS: usize = 1_024;
         let mut room = batch.iter_mut();
-        for (index, node) in self.nodes.iter().enumerate().skip(from).take(NODES) {
-            if let Some(item) = &node.item {
-                let Some(copy) = room.next() else { return Some(index) };
-                *copy = Some((index, item.clone()));
+        let end = self.lists.num_buckets();
+        for bucket in (from.bucket..end).take(LOOKS) {
+            let number = std::mem::replace(&mut from.number, FIRST);
+            let Some(list) = self.lists.get_bucket(bucket) else { continue };
+            let mut copy = |number, item: &T| {
+                let copied = room.next().map(|copy| *copy = Some((list.hash, number, item.clone())));
+                copied.is_some()
+            };
+            let left = match &list.items {
+                Items::One(item) => (!copy(FIRST, item)).then_some(FIRST),
+                Items::Row(row) => row.show(number, row.next(), copy),
+            };
+            if let Some(number) = left {
+                return Some(Position { bucket, number });
             }
         }
-        Some(from.saturating_add(NODES)).filter(|&next| next < self.nodes.len())
+        let bucket = from.bucket.saturating_add(LOOKS);
+        (bucket < end).then_some(Position { bucket, number: FIRST })
     }
 }
