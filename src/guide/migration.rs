@@ -35,7 +35,8 @@
 //!   longer than the age.
 //! - **A loop of sleeps drifts less.** Five sleeps of 1 s end almost together with one sleep of 5 s. With tokio's timers
 //!   they end some milliseconds later. A test's server that handles one packet for each read falls behind when two packets
-//!   arrive in one read: rumqttc's broker for tests is an example. Handle all packets, or space the timers.
+//!   arrive in one read: rumqttc's broker for tests is an example. Let the server handle every packet of a read, or let the
+//!   timers fire further apart.
 //! - **The order within a tick** is the wheel's own. tokio does not promise one either.
 //! - **A clock that is paused in the middle of a millisecond** jumps to other times than with tokio's timers. Step 4 avoids
 //!   this. The first row of [differences](#differences) tells why.

@@ -33,7 +33,7 @@
 //! # Exactly once, and none lost
 //!
 //! An armed timer fires once, is dropped, or learns that the wheel has ended. Threads may arm, move and drop timers in any
-//! order while others turn the wheel: no timer is lost, and none is later for that.
+//! order while others turn the wheel: no timer is lost, and none becomes late because of it.
 //!
 //! # Moving counts
 //!
@@ -129,7 +129,7 @@
 //!   not even on other threads. Only [`Stats::overdue`](crate::Stats::overdue) shows it.
 //! - Timers when memory runs out: Rust then aborts the process. [`max_pending`](crate::Builder::max_pending) keeps timers
 //!   from taking all of it.
-//! - That time during which the machine is suspended counts. It does if tokio's clock counts it.
+//! - Whether time counts while the machine is suspended. It counts if tokio's clock counts it.
 //! - Timers in the child of a `fork` without `exec`. The child has neither the runtime's threads nor the watchdog's.
 //!
 //! [`TimingWheel::new`]: crate::TimingWheel::new

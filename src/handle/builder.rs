@@ -160,7 +160,7 @@ impl Builder {
     /// How many timers may be pending at a time. The wheel refuses one more, as the methods that make timers say. A
     /// timer that is due at its first poll needs no place.
     ///
-    /// All shards share one count, which costs what sharding saves, so set a bound only if you need one. Without a
+    /// All shards share one counter. It costs as much as sharding saves. So set a bound only if you need one. Without a
     /// bound, timers may take all memory, and Rust then aborts the process.
     pub const fn max_pending(mut self, timers: usize) -> Self {
         self.max_pending = Some(timers);

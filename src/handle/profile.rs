@@ -32,7 +32,7 @@ pub enum Profile {
     /// Late by less than a tenth of a millisecond, or two tenths where many fire, plus the delay of the runtime, at
     /// the price of more wake-ups.
     LowLatency,
-    /// Little memory and few wake-ups, at the price of 10 ms more lateness.
+    /// Little memory and few wake-ups. Timers are late by up to 10 ms.
     SmallMemory,
 }
 

@@ -1,4 +1,4 @@
-//! When an attempt that failed is made again.
+//! When an attempt that failed is made again. The runner's `settle` decides whether it is.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;

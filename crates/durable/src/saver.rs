@@ -1,4 +1,4 @@
-//! Group commit of saves: what gathers while one is under way goes out as the next.
+//! Batches of saves: the saves that come while one call of the store is under way go out together in the next.
 
 use std::sync::Arc;
 
