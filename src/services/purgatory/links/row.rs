@@ -94,8 +94,9 @@ impl<T> Row<T> {
 
     /// Where the first slot stands whose number is no smaller.
     fn find(&self, number: u64) -> usize {
-        // Numbers are without gaps since empty slots were given back last.
-        let behind = usize::try_from(self.next - number).unwrap_or(usize::MAX);
+        // Numbers are without gaps since empty slots were given back last. A walk over all lists may come with a number that
+        // this row has not given out yet: one of another row, which stood at this place of the table before.
+        let behind = usize::try_from(self.next.saturating_sub(number)).unwrap_or(usize::MAX);
         let guess = self.slots.len().checked_sub(behind);
         guess
             .filter(|&nth| self.slots.get(nth).is_some_and(|slot| slot.number == number))

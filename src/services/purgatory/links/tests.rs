@@ -176,3 +176,21 @@ fn when_most_items_have_left_the_memory_is_given_back() {
         naive.compare(&mut links);
     }
 }
+
+#[test]
+fn a_walk_over_all_lists_comes_to_its_end_also_if_the_table_grows_meanwhile() {
+    for hash in 0..64 {
+        let mut links = Links::new();
+        (0..40).for_each(|item| _ = links.push(hash, item));
+        let mut batch = [const { None }; BATCH];
+        let mut from = links.copy_all(Position::START, &mut batch);
+        assert!(from.is_some(), "it has come to the middle of that list");
+        // Lists of two. One of them comes to the place of the first, and has not given out as many numbers.
+        for other in 64..1_064 {
+            (0..2).for_each(|item| _ = links.push(other, item));
+        }
+        while let Some(position) = from {
+            from = links.copy_all(position, &mut batch);
+        }
+    }
+}
