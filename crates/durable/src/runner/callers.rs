@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 
 use foldhash::HashMap;
 use tokio::runtime::Handle;
 use tokio::task::{self, AbortHandle};
 
 use super::call_handler::Call;
+use super::let_others_run;
 
 /// Calls that wait for a task, and the tasks that make them.
 ///
@@ -96,16 +96,7 @@ impl Callers {
             if !self.comes_again() {
                 return;
             }
-            // Behind all that is ready, where other threads find it: `yield_now` would keep it for this one.
-            let mut has_returned = false;
-            poll_fn(|cx| {
-                if std::mem::replace(&mut has_returned, true) {
-                    return Poll::Ready(());
-                }
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            })
-            .await;
+            let_others_run().await;
         }
     }
 

@@ -31,6 +31,7 @@ use std::future::poll_fn;
 use std::iter::Zip;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use std::vec::IntoIter;
 
@@ -213,6 +214,10 @@ impl Runner {
                 break;
             }
             poll_fn(|cx| self.poll(cx)).await;
+            if self.begun.len() + self.settled.len() > 0 {
+                // There is more to take in, and that takes this thread for milliseconds.
+                let_others_run().await;
+            }
         }
         self.leave().await;
     }
@@ -268,4 +273,17 @@ impl Runner {
         stats.ahead = self.clocks.ahead();
         stats.lost = self.is_lost();
     }
+}
+
+/// Goes to the end of the runtime's queue, where other threads find this task too: `yield_now` would keep it for this thread.
+async fn let_others_run() {
+    let mut has_returned = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_returned, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
