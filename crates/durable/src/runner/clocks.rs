@@ -84,7 +84,8 @@ impl Clocks {
 
     /// A begin took so long.
     pub(super) fn begin_took(&mut self, took: Duration) {
-        let wanted = if took < AT_ONCE { Duration::ZERO } else { took.mul_f64(1.5) };
+        // A timer may have to wait for a begin that is under way, and then for its own.
+        let wanted = if took < AT_ONCE { Duration::ZERO } else { took.mul_f64(2.2) };
         // Up at once, and down by and by: a disk is slow again and again.
         self.ahead = wanted.max(self.ahead.mul_f64(0.95)).min(MOST_AHEAD);
         if self.ahead < AT_ONCE {
