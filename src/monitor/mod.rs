@@ -84,6 +84,7 @@
 
 // Counting is in `telemetry`: this wing only reads it. Stalls are noticed in `engine::driver::turner`.
 
+mod health;
 mod limits;
 mod unhealthy;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::DelayQueue;
-use super::schedule::Schedule;
+use super::deadlines::Deadlines;
 use crate::handle::runtime_wheel::with_current;
 use crate::handle::timing_wheel::TimingWheel;
 use crate::timers::sleep::Sleep;
@@ -58,7 +58,7 @@ impl<T> DelayQueue<T> {
         // As good as any until the wheel is known.
         let resolution = Resolution::new(MILLISECOND).expect("not zero");
         Self {
-            schedule: Schedule::new(resolution),
+            deadlines: Deadlines::new(resolution),
             sleep: None,
             stays: false,
             told_empty: None,
@@ -126,7 +126,7 @@ impl<T> DelayQueue<T> {
 
     #[cold]
     fn start(&mut self, sleep: Sleep) {
-        self.schedule.restart(Resolution::new(sleep.tick()).expect("it is a wheel's"), sleep.now());
+        self.deadlines.restart(Resolution::new(sleep.tick()).expect("it is a wheel's"), sleep.now());
         self.sleep = Some(sleep);
         self.be_tolerant();
     }

@@ -13,7 +13,7 @@ impl<T> DelayQueue<T> {
     /// of 1,024 that are given back when they empty, and 8 in its slot.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.schedule.items().capacity()
+        self.deadlines.items().capacity()
     }
 
     /// Takes memory for at least `additional` more items than there are, unless there is room for them.
@@ -23,12 +23,12 @@ impl<T> DelayQueue<T> {
     /// was then. An insertion that finds no memory ends the process, as everywhere in Rust.
     #[track_caller]
     pub fn reserve(&mut self, additional: usize) {
-        self.schedule.items_mut().reserve(additional);
+        self.deadlines.items_mut().reserve(additional);
     }
 
     /// Gives back the memory behind the last item; what is free between items stays. See [`compact`](Self::compact).
     pub fn shrink_to_fit(&mut self) {
-        self.schedule.shrink_to_fit();
+        self.deadlines.shrink_to_fit();
     }
 
     /// Moves items together and gives all memory back that they leave: [`capacity`](Self::capacity) is
@@ -53,7 +53,7 @@ impl<T> DelayQueue<T> {
     /// # }
     /// ```
     pub fn compact(&mut self) {
-        self.schedule.compact();
+        self.deadlines.compact();
     }
 
     /// Drops all items, and wakes the task that waits for one. The room for items is kept, as
@@ -65,10 +65,10 @@ impl<T> DelayQueue<T> {
         if self.is_empty() {
             return;
         }
-        let mut items = self.schedule.detach();
+        let mut items = self.deadlines.detach();
         self.tell_that_it_is_empty();
         items.clear();
-        self.schedule.items_mut().attach(items);
+        self.deadlines.items_mut().attach(items);
     }
 
     /// Takes all items out, due or not, and wakes the task that waits for one. They come in the order in which they
@@ -102,9 +102,9 @@ impl<T> DelayQueue<T> {
         if self.is_empty() {
             return Vec::new().into_iter();
         }
-        let mut detached = self.schedule.detach();
+        let mut detached = self.deadlines.detach();
         let mut items: Vec<Item<T>> = detached.drain().collect();
-        self.schedule.items_mut().attach(detached);
+        self.deadlines.items_mut().attach(detached);
         items.sort_unstable_by_key(|item| (item.deadline, item.number));
         // Their keys are stale, so there is no place to look first.
         let key = |item: &Item<T>| Key { number: item.number, index: 0 };

@@ -1,5 +1,6 @@
 //! `time::DelayQueue`: many items, each of which is handed out when its deadline comes.
 
+mod deadlines;
 mod due;
 mod items;
 mod key;
@@ -9,7 +10,6 @@ mod memory;
 #[cfg(test)]
 mod model_tests;
 mod poll;
-mod schedule;
 mod waking;
 
 use std::fmt;
@@ -18,9 +18,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use deadlines::Deadlines;
 use items::Item;
 use key::StaleKey;
-use schedule::Schedule;
 
 pub use self::key::{Expired, Key};
 use crate::timers::sleep::Sleep;
@@ -88,7 +88,7 @@ use crate::wheel::Nanos;
 /// # }
 /// ```
 pub struct DelayQueue<T> {
-    schedule: Schedule<T>,
+    deadlines: Deadlines<T>,
     /// Armed for when there is something to do, or earlier. None before the wheel is known, so before the first item.
     sleep: Option<Sleep>,
     /// It was made on a wheel by choice, and stays there also when that wheel has ended.
@@ -126,7 +126,7 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     pub fn insert(&mut self, value: T, timeout: Duration) -> Key {
         let now = self.started().now();
-        self.schedule.tell(now);
+        self.deadlines.tell(now);
         self.insert_nanos(value, now.after(timeout))
     }
 
@@ -143,7 +143,7 @@ impl<T> DelayQueue<T> {
     #[inline]
     #[track_caller]
     fn insert_nanos(&mut self, value: T, deadline: Nanos) -> Key {
-        let key = self.schedule.insert(deadline, value);
+        let key = self.deadlines.insert(deadline, value);
         self.be_in_time_for(deadline);
         self.tell_that_it_is_not_empty();
         key
@@ -162,7 +162,7 @@ impl<T> DelayQueue<T> {
 
     /// Takes an item out before it is handed out, or tells by `None` that `key` names none.
     pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
-        let item = self.schedule.remove(key)?;
+        let item = self.deadlines.remove(key)?;
         let expired = self.expired(*key, item);
         if self.is_empty() {
             self.tell_that_it_is_empty();
@@ -198,7 +198,7 @@ impl<T> DelayQueue<T> {
     pub fn reset(&mut self, key: &Key, timeout: Duration) {
         let Some(sleep) = &self.sleep else { panic!("{}", StaleKey(*key)) };
         let now = sleep.now();
-        self.schedule.tell(now);
+        self.deadlines.tell(now);
         self.reset_nanos(key, now.after(timeout));
     }
 
@@ -216,7 +216,7 @@ impl<T> DelayQueue<T> {
     #[inline]
     #[track_caller]
     fn reset_nanos(&mut self, key: &Key, deadline: Nanos) {
-        assert!(self.schedule.reset(key, deadline), "{}", StaleKey(*key));
+        assert!(self.deadlines.reset(key, deadline), "{}", StaleKey(*key));
         self.be_in_time_for(deadline);
     }
 
@@ -227,7 +227,7 @@ impl<T> DelayQueue<T> {
     #[must_use]
     #[track_caller]
     pub fn deadline(&self, key: &Key) -> Instant {
-        let items = self.schedule.items();
+        let items = self.deadlines.items();
         match (items.find(key).and_then(|index| items.get(index)), &self.sleep) {
             (Some(item), Some(sleep)) => sleep.clock().instant(item.deadline),
             _ => panic!("{}", StaleKey(*key)),
@@ -242,13 +242,13 @@ impl<T> DelayQueue<T> {
     /// that has come. To take out all items use [`drain`](Self::drain).
     #[must_use]
     pub fn peek(&self) -> Option<Key> {
-        self.schedule.peek()
+        self.deadlines.peek()
     }
 
     /// How many items there are, due or not.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.schedule.items().len()
+        self.deadlines.items().len()
     }
 
     /// Whether there are no items: then [`poll_expired`](Self::poll_expired) returns `None`.
@@ -268,7 +268,7 @@ impl<T> Unpin for DelayQueue<T> {}
 
 impl<T> fmt::Debug for DelayQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { schedule: _, sleep, stays: _, told_empty: _, tolerance: _ } = self;
+        let Self { deadlines: _, sleep, stays: _, told_empty: _, tolerance: _ } = self;
         f.debug_struct("DelayQueue")
             .field("len", &self.len())
             .field("capacity", &self.capacity())

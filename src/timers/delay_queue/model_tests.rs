@@ -3,7 +3,7 @@
 //! - What is popped, and what `peek` names, is the first by deadline and then by insertion, and it is popped if and
 //!   only if its deadline has come.
 //! - Keys find their items, with the deadlines that were set last, and stale ones find nothing.
-//! - Whoever waits until the time that [`Turn::Until`] tells misses no item by a tick.
+//! - Whoever waits until the time that [`Next::Until`] tells misses no item by a tick.
 //! - Stale places are bounded, and memory is what was asked for.
 
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use super::deadlines::{Deadlines, Next};
 use super::key::Key;
-use super::schedule::{Schedule, Turn};
 use crate::wheel::{Nanos, Resolution};
 
 const TICK: u64 = 10;
@@ -75,7 +75,7 @@ fn ops() -> impl Strategy<Value = Op> {
 }
 
 struct Model {
-    schedule: Schedule<u64>,
+    deadlines: Deadlines<u64>,
     now: u64,
     /// By deadline and number of insertion.
     expected: BTreeMap<(u64, u64), Key>,
@@ -87,9 +87,9 @@ struct Model {
 impl Model {
     fn new(batch: usize) -> Self {
         let resolution = Resolution::new(Duration::from_nanos(TICK)).unwrap();
-        let mut schedule = Schedule::new(resolution);
-        schedule.tell(Nanos(START));
-        Self { schedule, now: START, expected: BTreeMap::new(), made: Vec::new(), batch }
+        let mut deadlines = Deadlines::new(resolution);
+        deadlines.tell(Nanos(START));
+        Self { deadlines, now: START, expected: BTreeMap::new(), made: Vec::new(), batch }
     }
 
     fn deadline(&self, offset: Offset) -> u64 {
@@ -102,12 +102,12 @@ impl Model {
     }
 
     /// What there is to do, moving as many timers at a time as may be.
-    fn turn(&mut self) -> Turn {
+    fn next_step(&mut self) -> Next {
         // Not for ever: each of these moves an entry, down or to the due.
         for _ in 0..100_000 {
-            match self.schedule.turn(self.batch) {
-                Turn::More => {}
-                turn => return turn,
+            match self.deadlines.next_step(self.batch) {
+                Next::More => {}
+                next_step => return next_step,
             }
         }
         panic!("there is always more");
@@ -115,24 +115,26 @@ impl Model {
 
     fn pop(&mut self) -> Result<bool, TestCaseError> {
         let first = self.expected.first_key_value().map(|(&first, &key)| (first, key));
-        let turn = self.turn();
+        let next_step = self.next_step();
         let Some(((deadline, number), key)) = first else {
-            prop_assert_eq!(turn, Turn::Empty);
+            prop_assert_eq!(next_step, Next::Empty);
             return Ok(false);
         };
         if deadline > self.now {
-            let Turn::Until(until) = turn else { return Err(TestCaseError::fail(format!("{turn:?}"))) };
+            let Next::Until(until) = next_step else {
+                return Err(TestCaseError::fail(format!("{next_step:?}")));
+            };
             prop_assert!(until.0 > self.now);
             prop_assert!(
-                self.schedule.is_in_time(until, Nanos(deadline)),
+                self.deadlines.is_in_time(until, Nanos(deadline)),
                 "{until:?} is too late for {deadline}"
             );
-            prop_assert!(self.schedule.pop().is_none());
+            prop_assert!(self.deadlines.pop().is_none());
             return Ok(false);
         }
-        prop_assert_eq!(turn, Turn::Due);
-        prop_assert_eq!(self.schedule.peek(), Some(key));
-        let (popped, item) = self.schedule.pop().unwrap();
+        prop_assert_eq!(next_step, Next::Due);
+        prop_assert_eq!(self.deadlines.peek(), Some(key));
+        let (popped, item) = self.deadlines.pop().unwrap();
         prop_assert_eq!((popped, item.value, item.deadline), (key, number, Nanos(deadline)));
         self.expected.pop_first();
         self.made[usize::try_from(number).unwrap()].1 = None;
@@ -142,28 +144,28 @@ impl Model {
     fn apply(&mut self, op: &Op) -> Result<(), TestCaseError> {
         match op {
             Op::Clock(by) => {
-                self.schedule.tell(Nanos(self.now.saturating_add_signed(*by)));
+                self.deadlines.tell(Nanos(self.now.saturating_add_signed(*by)));
                 // Going back it stands still.
                 self.now = self.now.saturating_add_signed((*by).max(0));
             }
             Op::Wait => {
-                if let Turn::Until(until) = self.turn()
+                if let Next::Until(until) = self.next_step()
                     && until.0 < u64::MAX / 2
                 {
                     self.now = until.0;
-                    self.schedule.tell(until);
+                    self.deadlines.tell(until);
                 }
             }
             Op::Insert(offset) => {
                 let (deadline, number) = (self.deadline(*offset), self.made.len() as u64);
-                let key = self.schedule.insert(Nanos(deadline), number);
+                let key = self.deadlines.insert(Nanos(deadline), number);
                 self.expected.insert((deadline, number), key);
                 self.made.push((key, Some(deadline)));
             }
             Op::Remove(at) if !self.made.is_empty() => {
                 let number = at.index(self.made.len());
                 let (key, deadline) = self.made[number];
-                let removed = self.schedule.remove(&key).map(|item| (item.deadline.0, item.value));
+                let removed = self.deadlines.remove(&key).map(|item| (item.deadline.0, item.value));
                 prop_assert_eq!(removed, deadline.map(|deadline| (deadline, number as u64)));
                 self.made[number].1 = None;
                 removed.inspect(|removed| _ = self.expected.remove(removed));
@@ -171,7 +173,7 @@ impl Model {
             Op::Reset(at, offset) if !self.made.is_empty() => {
                 let (number, to) = (at.index(self.made.len()), self.deadline(*offset));
                 let (key, deadline) = self.made[number];
-                prop_assert_eq!(self.schedule.reset(&key, Nanos(to)), deadline.is_some());
+                prop_assert_eq!(self.deadlines.reset(&key, Nanos(to)), deadline.is_some());
                 if let Some(deadline) = deadline {
                     self.expected.remove(&(deadline, number as u64));
                     self.expected.insert((to, number as u64), key);
@@ -186,25 +188,25 @@ impl Model {
                 }
             }
             Op::Clear => {
-                let mut items = self.schedule.detach();
+                let mut items = self.deadlines.detach();
                 prop_assert_eq!(items.len(), self.expected.len());
                 items.clear();
-                self.schedule.items_mut().attach(items);
+                self.deadlines.items_mut().attach(items);
                 self.expected.clear();
                 self.made.iter_mut().for_each(|made| made.1 = None);
             }
             Op::Compact => {
-                self.schedule.compact();
-                prop_assert_eq!(self.schedule.items().capacity(), self.expected.len());
+                self.deadlines.compact();
+                prop_assert_eq!(self.deadlines.items().capacity(), self.expected.len());
             }
             Op::Shrink => {
-                let before = self.schedule.items().capacity();
-                self.schedule.shrink_to_fit();
-                prop_assert!(self.schedule.items().capacity() <= before);
+                let before = self.deadlines.items().capacity();
+                self.deadlines.shrink_to_fit();
+                prop_assert!(self.deadlines.items().capacity() <= before);
             }
             Op::Reserve(additional) => {
-                self.schedule.items_mut().reserve(*additional);
-                prop_assert!(self.schedule.items().capacity() >= self.expected.len() + additional);
+                self.deadlines.items_mut().reserve(*additional);
+                prop_assert!(self.deadlines.items().capacity() >= self.expected.len() + additional);
             }
             Op::Peek | Op::Remove(_) | Op::Reset(..) => {}
         }
@@ -212,10 +214,10 @@ impl Model {
     }
 
     fn check(&self) -> Result<(), TestCaseError> {
-        self.schedule.assert_invariants();
-        let items = self.schedule.items();
+        self.deadlines.assert_invariants();
+        let items = self.deadlines.items();
         prop_assert_eq!(items.len(), self.expected.len());
-        prop_assert_eq!(self.schedule.peek(), self.expected.first_key_value().map(|(_, &key)| key));
+        prop_assert_eq!(self.deadlines.peek(), self.expected.first_key_value().map(|(_, &key)| key));
         for (number, (key, deadline)) in self.made.iter().enumerate() {
             let item = items.find(key).and_then(|index| items.get(index));
             let found = item.map(|item| (item.value, item.deadline.0));
@@ -229,7 +231,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_schedule_is_an_ordered_map(
+    fn deadlines_are_an_ordered_map(
         ops in prop::collection::vec(ops(), 1..120),
         batch in prop_oneof![1..4_usize, Just(usize::MAX)],
     ) {
@@ -239,7 +241,7 @@ proptest! {
         }
         // At the end of time all is popped, but what never comes.
         model.now = u64::MAX - 1;
-        model.schedule.tell(Nanos(model.now));
+        model.deadlines.tell(Nanos(model.now));
         while model.pop()? {}
         prop_assert!(model.expected.keys().all(|&(deadline, _)| deadline == u64::MAX));
     }
@@ -248,22 +250,22 @@ proptest! {
 #[test]
 fn places_of_items_that_have_left_are_bounded() {
     let mut model = Model::new(usize::MAX);
-    model.schedule.tell(Nanos(START));
-    assert_eq!(model.schedule.turn(usize::MAX), Turn::Empty);
-    let key = model.schedule.insert(Nanos(START), 0);
-    assert_eq!(model.schedule.turn(usize::MAX), Turn::Due);
+    model.deadlines.tell(Nanos(START));
+    assert_eq!(model.deadlines.next_step(usize::MAX), Next::Empty);
+    let key = model.deadlines.insert(Nanos(START), 0);
+    assert_eq!(model.deadlines.next_step(usize::MAX), Next::Due);
     for n in 1..1_000 {
-        model.schedule.reset(&key, Nanos(START - n));
-        model.schedule.assert_invariants();
+        model.deadlines.reset(&key, Nanos(START - n));
+        model.deadlines.assert_invariants();
     }
     for _ in 0..1_000 {
         // The item is at each of these places.
-        model.schedule.reset(&key, Nanos(START - 1_000));
-        model.schedule.assert_invariants();
+        model.deadlines.reset(&key, Nanos(START - 1_000));
+        model.deadlines.assert_invariants();
     }
     for n in 0..1_000 {
-        let key = model.schedule.insert(Nanos(START), n);
-        model.schedule.remove(&key);
-        model.schedule.assert_invariants();
+        let key = model.deadlines.insert(Nanos(START), n);
+        model.deadlines.remove(&key);
+        model.deadlines.assert_invariants();
     }
 }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use futures::stream::{FusedStream, Stream};
 use tokio::task::coop;
 
-use super::schedule::Turn;
+use super::deadlines::Next;
 use super::{DelayQueue, Expired};
 use crate::error::Error;
 
@@ -89,21 +89,21 @@ impl<T> DelayQueue<T> {
     pub fn poll_try_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Expired<T>, Error>>> {
         let mut has_looked = false;
         loop {
-            let at = match self.schedule.turn(BATCH) {
-                Turn::Due => {
+            let at = match self.deadlines.next_step(BATCH) {
+                Next::Due => {
                     ready!(coop::poll_proceed(cx)).made_progress();
-                    let popped = self.schedule.pop().map(|(key, item)| Ok(self.expired(key, item)));
+                    let popped = self.deadlines.pop().map(|(key, item)| Ok(self.expired(key, item)));
                     return Poll::Ready(popped);
                 }
-                Turn::More => {
+                Next::More => {
                     ready!(coop::poll_proceed(cx)).made_progress();
                     continue;
                 }
-                Turn::Empty => {
+                Next::Empty => {
                     self.remember_told(cx.waker());
                     return Poll::Ready(None);
                 }
-                Turn::Until(at) => at,
+                Next::Until(at) => at,
             };
             let sleep = self.sleep.as_mut().expect("an item comes after its wheel");
             // Woken before the time, the task moves it on then: so an item that is reset again and again costs nothing
@@ -111,10 +111,10 @@ impl<T> DelayQueue<T> {
             if sleep.armed().is_none_or(|armed| armed > sleep.rounded(at)) {
                 if !has_looked {
                     has_looked = true;
-                    self.schedule.tell(sleep.now());
+                    self.deadlines.tell(sleep.now());
                     continue;
                 }
-                sleep.move_to_at(self.schedule.now(), at);
+                sleep.move_to_at(self.deadlines.now(), at);
             }
             let now = match ready!(sleep.poll_try_wait(cx)) {
                 // The wheel's word counts, so that there is an end to this also where this thread has another clock.
@@ -124,7 +124,7 @@ impl<T> DelayQueue<T> {
                 Err(error) => return Poll::Ready(Some(Err(error))),
             };
             has_looked = true;
-            self.schedule.tell(now);
+            self.deadlines.tell(now);
         }
     }
 }

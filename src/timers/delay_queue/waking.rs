@@ -14,9 +14,9 @@ impl<T> DelayQueue<T> {
         if let Some(sleep) = &mut self.sleep
             && let Some(armed) = sleep.armed()
         {
-            if deadline <= self.schedule.now() {
+            if deadline <= self.deadlines.now() {
                 sleep.wake();
-            } else if !self.schedule.is_in_time(armed, sleep.rounded(deadline)) {
+            } else if !self.deadlines.is_in_time(armed, sleep.rounded(deadline)) {
                 sleep.move_to(deadline);
             }
         }

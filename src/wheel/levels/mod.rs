@@ -1,8 +1,10 @@
 //! The levels, their buckets, the delay queue that the buckets share, and the clock by which they are laid out.
 
+mod clock;
 mod invariants;
 mod key_counts;
 mod level;
+mod overflow;
 mod rescheduled;
 mod tolerant;
 
@@ -14,10 +16,6 @@ use crate::wheel::tick::{Nanos, Resolution, Tick};
 use level::Level;
 use tolerant::TolerantLevels;
 pub(super) use tolerant::{RoundedSlot, end as tolerant_end};
-
-/// How many emptied buckets one insertion takes out of the queue to move the clock on. If there are more, the clock stays
-/// behind, so that no insertion takes the time of all.
-const CLEARED_BY_INSERTION: usize = 32;
 
 /// Where a deadline belongs.
 #[derive(Clone, Copy, Debug)]
@@ -70,10 +68,6 @@ impl Levels {
 
     pub(super) const fn resolution(&self) -> &Resolution {
         &self.resolution
-    }
-
-    pub(super) const fn elapsed(&self) -> Nanos {
-        self.elapsed
     }
 
     /// How many levels there are so far.
@@ -172,51 +166,6 @@ impl Levels {
         self.queue.pop_front();
     }
 
-    /// Every deadline up to this time has been drained, except those of entries that were moved to the past since.
-    pub(super) fn drained_through(&self) -> Nanos {
-        if self.bucket(self.levels[0].bucket(self.clock)).is_empty() {
-            self.elapsed
-        } else {
-            self.resolution.beginning(self.clock)
-        }
-    }
-
-    /// Moves the clock to `now` if no entry stands in between, so that entries inserted after idle time start at level 0.
-    #[inline]
-    pub(super) fn catch_up(&mut self, now: Nanos) {
-        // Not more often than once a tick.
-        if self.resolution.end(self.elapsed) <= now {
-            self.clear_up_to(now);
-        }
-    }
-
-    #[cold]
-    fn clear_up_to(&mut self, now: Nanos) {
-        for _ in 0..CLEARED_BY_INSERTION {
-            match self.front() {
-                Some((front, None)) => self.dequeue(front),
-                Some((front, Some(_))) if front.beginning() <= now => return,
-                _ => return self.set_clock(now),
-            }
-        }
-    }
-
-    /// Moves the clock forward, and never back.
-    pub(super) fn set_clock(&mut self, now: Nanos) {
-        if now > self.elapsed {
-            self.elapsed = now;
-            let clock = self.resolution.tick_of_clock(now);
-            if clock > self.clock {
-                self.clock = clock;
-                for level in &mut self.levels {
-                    if !level.set_clock(clock) {
-                        break;
-                    }
-                }
-            }
-        }
-    }
-
     /// Whether a bucket is one of level 0.
     #[inline]
     pub(super) const fn is_finest(&self, id: BucketId) -> bool {
@@ -232,25 +181,5 @@ impl Levels {
     #[inline]
     fn bucket(&self, id: BucketId) -> &Bucket {
         &self.buckets[id.as_index()]
-    }
-
-    /// Makes the next coarser level.
-    #[cold]
-    fn overflow(&mut self) {
-        let coarsest = self.levels.last().expect("level 0 is made at once");
-        let level = coarsest.overflow(self.clock, self.next_bucket());
-        self.levels.push(level);
-        self.make_buckets(self.slots, Kind::Overflow);
-    }
-
-    /// The name of the next bucket to be made.
-    fn next_bucket(&self) -> BucketId {
-        BucketId(u32::try_from(self.buckets.len()).expect("at most 64 levels of 2^16 slots, and some of 64"))
-    }
-
-    fn make_buckets(&mut self, count: u32, kind: Kind) {
-        // There are few levels, so copying them is cheaper than room for as many again.
-        self.buckets.reserve_exact(count as usize);
-        self.buckets.resize_with(self.buckets.len() + count as usize, || Bucket::new(kind));
     }
 }

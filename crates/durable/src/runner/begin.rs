@@ -9,19 +9,13 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::live::{Attempt, Live};
-use super::{Runner, TakeBack, TookBack};
+use super::{ANSWERS_AT_A_TIME, ONE_CLOCK_READING, Runner, TakeBack, TookBack};
 use crate::id::TimerId;
 use crate::next_run::{self, Due};
 use crate::store::{Begun, End, Ended, Near, State, Stored, ToBegin};
 
 /// How many are begun in one call at the most.
 const BATCH: usize = 10_000;
-
-/// How many answers are taken in before the runner looks for what else has happened.
-const AT_A_TIME: usize = 1_024;
-
-/// For how many of them the wall clock is read once. They take some ten microseconds.
-const SAME_TIME: usize = 32;
 
 impl Runner {
     /// Begins what is ready, as far as there may be more handlers.
@@ -79,9 +73,9 @@ impl Runner {
 
     /// Takes in some of what has begun. In between, the runner tells the store what has ended, and asks it to begin more.
     pub(super) fn take_in_begun(&mut self) {
-        for _ in 0..AT_A_TIME / SAME_TIME {
+        for _ in 0..ANSWERS_AT_A_TIME / ONE_CLOCK_READING {
             let wall = self.clocks.wall();
-            for _ in 0..SAME_TIME {
+            for _ in 0..ONE_CLOCK_READING {
                 let Some((near, answer)) = self.begun.next() else { return };
                 self.has_begun(near, answer, wall);
             }

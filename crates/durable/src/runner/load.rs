@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use timingwheel::time::delay_queue::Expired;
 use tokio::time::Instant;
 
-use super::Runner;
+use super::{ONE_CLOCK_READING, Runner};
 use crate::error::Error;
 use crate::id::timestamp;
 use crate::store::{Ask, Ended, Loaded, Near};
@@ -15,9 +15,6 @@ use crate::store::{Ask, Ended, Loaded, Near};
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// And while nothing is.
 const LOOK_IDLE: Duration = Duration::from_secs(300);
-
-/// For how many that are armed the wall clock is read once.
-const SAME_TIME: usize = 32;
 
 /// As the clock counts.
 fn in_millis(duration: Duration) -> i64 {
@@ -140,7 +137,7 @@ impl Runner {
                     if let Some(outside) = &mut self.outside {
                         outside.take_back(to_arm.clone());
                     }
-                    for nears in to_arm.chunks(SAME_TIME) {
+                    for nears in to_arm.chunks(ONE_CLOCK_READING) {
                         let wall = self.clocks.wall();
                         nears.iter().for_each(|near| self.arm_after(wall, *near));
                     }

@@ -62,6 +62,12 @@ pub(crate) use stop::GRACE;
 pub use stop::Stopped;
 use stop::Stopping;
 
+/// How many answers the runner takes in before it looks for what else has happened.
+const ANSWERS_AT_A_TIME: usize = 1_024;
+
+/// For how many timers in a row the runner reads the wall clock once. They take some ten microseconds.
+const ONE_CLOCK_READING: usize = 32;
+
 /// A call of the store, and then its answer.
 type Asked<T> = MaybeDone<Answered<T>>;
 

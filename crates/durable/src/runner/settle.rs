@@ -8,7 +8,7 @@ use futures::future::maybe_done;
 use jiff::{SignedDuration, Timestamp};
 
 use super::live::{Attempt, Live};
-use super::{Outcome, Runner, TookBack};
+use super::{ANSWERS_AT_A_TIME, Outcome, Runner, TookBack};
 use crate::handler::Answer;
 use crate::id::TimerId;
 use crate::next_run;
@@ -28,9 +28,6 @@ fn follows(ended: &Ended) -> Option<Near> {
 
 /// How many ends are settled in one call at the most.
 const BATCH: usize = 10_000;
-
-/// How many answers are taken in before the runner looks for what else has happened.
-const AT_A_TIME: usize = 1_024;
 
 /// The beginning of the reason for which a timer is buried whose payload does not fit its type.
 const UNREADABLE: &str = "its payload cannot be read";
@@ -155,7 +152,7 @@ impl Runner {
 
     /// Takes in some of what is settled. In between, the runner tells the store what else has ended.
     pub(super) fn take_in_settled(&mut self) {
-        for _ in 0..AT_A_TIME {
+        for _ in 0..ANSWERS_AT_A_TIME {
             let Some((ended, answer)) = self.settled.next() else { return };
             self.has_settled(ended, answer);
         }

@@ -41,8 +41,9 @@ pub(crate) trait Tables {
     fn take_all(&mut self, places: &[Place]) -> Result<Vec<Option<Row>>, Self::Error> {
         places.iter().map(|at| self.take(*at)).collect()
     }
-    /// As [`take_all`](Self::take_all), for timers that are over. Of those that stand where their ids do, and have neither
-    /// a key nor a series nor a cancel, a map may leave out what only a row needs that is written again.
+    /// As [`take_all`](Self::take_all), for timers that are over. Their rows are not written again. So a map may leave the
+    /// kind, the payload and the failures empty, where a timer stands at the place of its id and has no key, no series and
+    /// no cancel.
     fn take_over(&mut self, places: &[Place]) -> Result<Vec<Option<Row>>, Self::Error> {
         self.take_all(places)
     }

@@ -91,8 +91,8 @@ impl Row {
         to
     }
 
-    /// A timer that is over. Where it stands at the place of its id, and nothing leads to it or follows it, its kind, its
-    /// payload and its failures are left empty: to copy them was an eighth of a settle.
+    /// The row of a timer that is over, as [`take_over`](super::Tables::take_over) needs it. To copy the kind, the payload and
+    /// the failures was an eighth of a settle.
     pub(crate) fn over(at: Place, bytes: &[u8]) -> Result<Self, RowError> {
         let HeadView { flags, attempts, due_ms, .. } = HeadView::read(bytes)?;
         if flags != 0 || due_ms != at.due_ms {

@@ -29,8 +29,8 @@ const FEW: usize = 8;
 
 /// What there is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
-    /// An item is due: [`Schedule::pop`] has it.
+pub(super) enum Next {
+    /// An item is due: [`Deadlines::pop`] has it.
     Due,
     /// As many timers have been moved as were asked for, and there are more.
     More,
@@ -42,7 +42,7 @@ pub(super) enum Turn {
 
 /// Items by deadline.
 #[derive(Debug)]
-pub(super) struct Schedule<T> {
+pub(super) struct Deadlines<T> {
     items: Items<T>,
     /// By index, the items that are due after the horizon. This wheel's clock is the horizon.
     timers: Hierarchy<usize>,
@@ -57,7 +57,7 @@ pub(super) struct Schedule<T> {
     places: Vec<Place>,
 }
 
-impl<T> Schedule<T> {
+impl<T> Deadlines<T> {
     pub(super) fn new(resolution: Resolution) -> Self {
         Self {
             items: Items::new(),
@@ -70,7 +70,7 @@ impl<T> Schedule<T> {
         }
     }
 
-    /// Gives an empty schedule another clock, which may have another origin. Keys differ from all there were.
+    /// Gives an empty deadlines another clock, which may have another origin. Keys differ from all there were.
     pub(super) fn restart(&mut self, resolution: Resolution, now: Nanos) {
         debug_assert_eq!(self.items.len(), 0);
         self.timers = Hierarchy::new(resolution, SLOTS);
@@ -171,15 +171,15 @@ impl<T> Schedule<T> {
 
     /// What there is to do at the time that was told last. Moves up to about `batch` timers.
     #[inline]
-    pub(super) fn turn(&mut self, batch: usize) -> Turn {
+    pub(super) fn next_step(&mut self, batch: usize) -> Next {
         match self.due.first() {
             // Up to the horizon there is nothing among the timers that could come before it.
-            Some(first) if first.deadline <= self.now.min(self.timers.elapsed()) => Turn::Due,
+            Some(first) if first.deadline <= self.now.min(self.timers.elapsed()) => Next::Due,
             _ => self.move_horizon(batch),
         }
     }
 
-    fn move_horizon(&mut self, batch: usize) -> Turn {
+    fn move_horizon(&mut self, batch: usize) -> Next {
         self.leftovers.clear(&mut self.timers);
         let end = self.end_of_tick(self.now);
         if self.timers.elapsed() < end || self.timers.next_expiration().is_some_and(|next| next <= end) {
@@ -199,15 +199,15 @@ impl<T> Schedule<T> {
             self.handed_out = handed_out;
             self.places = places;
             if progress == Progress::More {
-                return Turn::More;
+                return Next::More;
             }
             if self.due.first().is_some_and(|first| first.deadline <= self.now) {
-                return Turn::Due;
+                return Next::Due;
             }
         }
         let until = self.due.last_deadline().or_else(|| self.next_timer());
         debug_assert!(until.is_none_or(|until| until > self.now));
-        until.map_or(Turn::Empty, Turn::Until)
+        until.map_or(Next::Empty, Next::Until)
     }
 
     /// When to look at the timers again: where there are few, when the first item is due, so that nobody is woken to move
@@ -228,7 +228,7 @@ impl<T> Schedule<T> {
         self.timers.resolution().end_of_tick(time)
     }
 
-    /// Takes the first item out, with its key, if it is due: after [`Turn::Due`] it is.
+    /// Takes the first item out, with its key, if it is due: after [`Next::Due`] it is.
     pub(super) fn pop(&mut self) -> Option<(Key, Item<T>)> {
         let Place { deadline, number, index } = self.due.first()?;
         if deadline > self.now.min(self.timers.elapsed()) {

@@ -1,13 +1,13 @@
-//! The memory of a schedule, and leaving it without items.
+//! The memory of a deadlines, and leaving it without items.
 
 use slab::Slab;
 
-use super::{Place, SLOTS, Schedule};
+use super::{Deadlines, Place, SLOTS};
 use crate::timers::delay_queue::items::Item;
 use crate::timers::delay_queue::key::Key;
 use crate::wheel::Hierarchy;
 
-impl<T> Schedule<T> {
+impl<T> Deadlines<T> {
     pub(in crate::timers::delay_queue) fn shrink_to_fit(&mut self) {
         self.leftovers.clear(&mut self.timers);
         self.items.shrink_to_fit();
@@ -49,13 +49,13 @@ mod tests {
     use crate::wheel::{Nanos, Resolution};
 
     #[test]
-    fn an_emptied_schedule_keeps_no_timers() {
-        let mut schedule = Schedule::new(Resolution::new(Duration::from_nanos(10)).expect("not zero"));
-        let keys: Vec<Key> = (1..=20).map(|n| schedule.insert(Nanos(1_000 * n), n)).collect();
+    fn emptied_deadlines_keep_no_timers() {
+        let mut deadlines = Deadlines::new(Resolution::new(Duration::from_nanos(10)).expect("not zero"));
+        let keys: Vec<Key> = (1..=20).map(|n| deadlines.insert(Nanos(1_000 * n), n)).collect();
         let (last, others) = keys.split_last().expect("there are some");
-        assert!(others.iter().all(|key| schedule.remove(key).is_some()));
-        assert_eq!((schedule.items.len(), schedule.timers.len()), (1, 4));
-        schedule.remove(last).expect("it is there");
-        assert_eq!((schedule.items.len(), schedule.timers.len()), (0, 0));
+        assert!(others.iter().all(|key| deadlines.remove(key).is_some()));
+        assert_eq!((deadlines.items.len(), deadlines.timers.len()), (1, 4));
+        deadlines.remove(last).expect("it is there");
+        assert_eq!((deadlines.items.len(), deadlines.timers.len()), (0, 0));
     }
 }

@@ -1,0 +1,60 @@
+//! The clock by which the levels are laid out. It only moves forward, when a bucket has been drained or an insertion finds
+//! that nothing stands in between.
+
+use super::Levels;
+use crate::wheel::tick::Nanos;
+
+/// How many emptied buckets one insertion takes out of the queue to move the clock on. If there are more, the clock stays
+/// behind, so that no insertion takes the time of all.
+const CLEARED_BY_INSERTION: usize = 32;
+
+impl Levels {
+    pub(in crate::wheel) const fn elapsed(&self) -> Nanos {
+        self.elapsed
+    }
+
+    /// Every deadline up to this time has been drained, except those of entries that were moved to the past since.
+    pub(in crate::wheel) fn drained_through(&self) -> Nanos {
+        if self.bucket(self.levels[0].bucket(self.clock)).is_empty() {
+            self.elapsed
+        } else {
+            self.resolution.beginning(self.clock)
+        }
+    }
+
+    /// Moves the clock to `now` if no entry stands in between, so that entries inserted after idle time start at level 0.
+    #[inline]
+    pub(in crate::wheel) fn catch_up(&mut self, now: Nanos) {
+        // Not more often than once a tick.
+        if self.resolution.end(self.elapsed) <= now {
+            self.clear_up_to(now);
+        }
+    }
+
+    #[cold]
+    fn clear_up_to(&mut self, now: Nanos) {
+        for _ in 0..CLEARED_BY_INSERTION {
+            match self.front() {
+                Some((front, None)) => self.dequeue(front),
+                Some((front, Some(_))) if front.beginning() <= now => return,
+                _ => return self.set_clock(now),
+            }
+        }
+    }
+
+    /// Moves the clock forward, and never back.
+    pub(in crate::wheel) fn set_clock(&mut self, now: Nanos) {
+        if now > self.elapsed {
+            self.elapsed = now;
+            let clock = self.resolution.tick_of_clock(now);
+            if clock > self.clock {
+                self.clock = clock;
+                for level in &mut self.levels {
+                    if !level.set_clock(clock) {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
