@@ -58,8 +58,9 @@ impl fmt::Display for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
-            Self::Store { source, .. } => Some(&**source),
-            Self::Encode(error) => Some(error),
+            // They are printed themselves.
+            Self::Store { source, .. } => source.source(),
+            Self::Encode(error) => error.source(),
             _ => None,
         }
     }

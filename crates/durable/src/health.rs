@@ -61,8 +61,8 @@ pub enum Symptom {
     Clock(SignedDuration),
     /// So many looks have found nothing since the last check: more than 20 for each renewal.
     EmptyScans(u64),
-    /// Others have all parts of the timers: there are more instances than parts.
-    NoPart,
+    /// Other instances have all shards: there are more instances than shards.
+    NoShard,
 }
 
 impl fmt::Display for Symptom {
@@ -97,8 +97,8 @@ impl fmt::Display for Symptom {
                 f,
                 "{looks} looks for what others have saved found nothing: hints tell of timers that are not there"
             ),
-            Self::NoPart => {
-                f.write_str("other instances have all parts of the timers: there are too many of them")
+            Self::NoShard => {
+                f.write_str("other instances have all shards: there are more instances than shards")
             }
         }
     }
@@ -134,7 +134,7 @@ impl Health {
             (fenced > 0).then_some(Symptom::Fenced(fenced)),
             (now.clock_offset.abs() > CLOCKS).then_some(Symptom::Clock(now.clock_offset)),
             (empty > EMPTY * (renewed + 1)).then_some(Symptom::EmptyScans(empty)),
-            (is_shared && now.parts.0 == 0 && now.parts.1 > 0).then_some(Symptom::NoPart),
+            (is_shared && now.shards.0 == 0 && now.shards.1 > 0).then_some(Symptom::NoShard),
         ]
         .into_iter()
         .flatten()
@@ -152,7 +152,7 @@ mod tests {
         Stats {
             renewals: 3,
             lease_margin: LEASE / 2,
-            parts: (32, 64),
+            shards: (32, 64),
             loads: 3,
             empty_scans: 40,
             ..Stats::default()
@@ -184,7 +184,7 @@ mod tests {
         }
         assert_eq!(check(|now| (now.empty_scans, now.renewals) = (80, 4)), []);
         assert_eq!(check(|now| (now.empty_scans, now.renewals) = (81, 4)), [Symptom::EmptyScans(41)]);
-        assert_eq!(check(|now| now.parts = (0, 64)), [Symptom::NoPart]);
+        assert_eq!(check(|now| now.shards = (0, 64)), [Symptom::NoShard]);
     }
 
     #[test]

@@ -115,7 +115,7 @@ const COUNTERS: [Counter; 19] = [
     ("fenced", "Results that were refused.", |stats| stats.fenced),
     ("store_errors", "Saves, and calls of the runner, that the store failed.", |stats| stats.store_errors),
     ("clock_set", "Times that a clock was found to have been set.", |stats| stats.clock_set),
-    ("takeovers", "Parts of the timers that were taken over from silent instances.", |stats| stats.takeovers),
+    ("takeovers", "Shards that were taken over from silent instances.", |stats| stats.takeovers),
     ("renewals", "Times that the lease was renewed.", |stats| stats.renewals),
     ("rejoined", "Times that the lease was lost, and the instance joined again.", |stats| stats.rejoined),
     ("empty_scans", "Looks for what other instances have stored that found nothing.", |stats| {

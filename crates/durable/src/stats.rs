@@ -51,10 +51,10 @@ pub struct Stats {
     pub lateness: Histogram,
     /// How far ahead of their time timers are begun now, as that takes so long.
     pub ahead: Duration,
-    /// Parts of the timers that were taken over from instances that were silent for too long.
+    /// Shards that were taken over from instances that were silent for too long.
     pub takeovers: u64,
-    /// How many parts of the timers this instance has, and how many there are. One that shares nothing has (0, 0).
-    pub parts: (u32, u32),
+    /// How many shards this instance has, and how many there are. One that shares nothing has (0, 0).
+    pub shards: (u32, u32),
     /// Times that this instance has told the store that it lives.
     pub renewals: u64,
     /// How much was left, when it did so last, of the time in which it may begin timers. At zero it waits.

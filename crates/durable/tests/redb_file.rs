@@ -1,5 +1,6 @@
 //! What is told of a file: its owner, its format, its size, and what stands in it after an error.
 
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -32,6 +33,24 @@ async fn a_file_that_is_in_use_is_refused_with_the_name_of_its_owner() {
     drop(store);
     RedbStore::open(&path).unwrap();
     assert!(!folder.path().join("timers.redb.owner").exists());
+}
+
+#[tokio::test]
+async fn what_cannot_be_opened_is_refused_with_its_path_and_the_reason() {
+    let folder = folder();
+    let refused = |path: &Path| {
+        let error = RedbStore::open(path).unwrap_err();
+        assert!(matches!(&error, RedbError::Open { path: of, .. } if of == path), "{error:?}");
+        let text = error.to_string();
+        assert!(text.starts_with(&format!("{} cannot be opened: ", path.display())), "{text}");
+        text
+    };
+    refused(&folder.path().join("no such folder").join("timers.redb"));
+    refused(folder.path());
+    let other = folder.path().join("letter.txt");
+    std::fs::write(&other, "Dear reader").unwrap();
+    assert!(refused(&other).contains("redb"));
+    assert_eq!(std::fs::read(&other).unwrap(), b"Dear reader");
 }
 
 #[tokio::test]

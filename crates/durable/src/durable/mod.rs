@@ -150,6 +150,26 @@ impl Durable {
     ///
     /// # Errors
     /// [`Error::Store`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use timingwheel_durable::store::Page;
+    /// use timingwheel_durable::{Durable, Error};
+    ///
+    /// /// Prints all dead letters, a page of a hundred at a time.
+    /// async fn dead_letters(durable: &Durable) -> Result<(), Error> {
+    ///     let mut page = Page { buried: true, ..Page::default() };
+    ///     loop {
+    ///         let timers = durable.list(page.clone()).await?;
+    ///         for stored in &timers {
+    ///             println!("{} {}: {:?}", stored.timer.id(), stored.kind, stored.failures.last());
+    ///         }
+    ///         let Some(last) = timers.last() else { return Ok(()) };
+    ///         page.after = last.timer.place();
+    ///     }
+    /// }
+    /// ```
     pub async fn list(&self, page: Page) -> Result<Vec<Stored>, Error> {
         self.0.store.clone().list(page).await
     }

@@ -107,7 +107,7 @@ impl Inner {
             {
                 Some((shard, due)) => {
                     let near = Near { due_ms: due, id: crate::id::TimerId { due_ms: due, unique: shard } };
-                    if self.parts.has(owner.epoch, near) {
+                    if self.owned.has(owner.epoch, near) {
                         let (from, to) = range.unwrap_or((due, due));
                         range = Some((from.min(due), to.max(due)));
                     }
@@ -128,7 +128,7 @@ impl Inner {
     /// notification would hold a lock of the whole server.
     pub(super) fn note(self: &Arc<Self>, near: Near) {
         let due_in = near.due_ms.saturating_sub(Timestamp::now().as_millisecond());
-        if !is_soon(due_in) || self.parts.any_has(near) {
+        if !is_soon(due_in) || self.owned.any_has(near) {
             return;
         }
         self.tell(near);

@@ -23,7 +23,7 @@ impl Inner {
             Err(error) if error.is_too_late() => {
                 let clock = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now_us";
                 let rows = self.connections.ask(clock, &[]).await?;
-                self.parts.set_clock(owner.epoch, convert::get(only(&rows)?, "now_us")?);
+                self.owned.set_clock(owner.epoch, convert::get(only(&rows)?, "now_us")?);
                 self.ask_until(owner, statement, parameters).await
             }
             answer => answer,
@@ -36,7 +36,7 @@ impl Inner {
         statement: &str,
         parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>, PostgresError> {
-        let until = self.parts.valid_until_us(owner.epoch, self.options.timeout);
+        let until = self.owned.valid_until_us(owner.epoch, self.options.timeout);
         let mut all = parameters.to_vec();
         all.push((&until, Type::INT8));
         self.connections.ask(statement, &all).await

@@ -17,7 +17,7 @@ fn lease_ms(lease: Duration) -> i64 {
 
 impl Inner {
     pub(super) async fn join(&self, lease: Duration) -> Result<Owner, PostgresError> {
-        let Inner { connections, options, parts, .. } = self;
+        let Inner { connections, options, owned, .. } = self;
         let rows = connections
             .ask(
                 "select timingwheel.join_instance($1, $2, $3) as epoch",
@@ -29,12 +29,12 @@ impl Inner {
             )
             .await?;
         let epoch = convert::get::<i64>(only(&rows)?, "epoch")?.cast_unsigned();
-        parts.insert(epoch, lease);
+        owned.insert(epoch, lease);
         Ok(Owner { epoch })
     }
 
     pub(super) async fn leave(&self, owner: Owner) -> Result<u64, PostgresError> {
-        self.parts.remove(owner.epoch);
+        self.owned.remove(owner.epoch);
         let epoch = convert::epoch(owner.epoch);
         let rows = self
             .connections
@@ -44,7 +44,7 @@ impl Inner {
     }
 
     pub(super) async fn renew(&self, owner: Owner) -> Result<Renewed, PostgresError> {
-        let Inner { connections, options, parts, .. } = self;
+        let Inner { connections, options, owned, .. } = self;
         let nothing = |standing| Renewed {
             standing,
             again_in: Duration::ZERO,
@@ -52,27 +52,27 @@ impl Inner {
             clock: None,
             first_due: None,
             taken: 0,
-            parts: (0, 64),
+            shards: (0, 64),
         };
         let lost = if options.is_sole { Standing::Followed } else { Standing::Lost };
-        let Some(part) = parts.of(owner.epoch) else { return Ok(nothing(lost)) };
+        let Some(own) = owned.of(owner.epoch) else { return Ok(nothing(lost)) };
         // An answer that comes later is of no use.
-        let limit = options.timeout.min(part.lease / 3);
-        let (epoch, lease) = (convert::epoch(owner.epoch), lease_ms(part.lease));
+        let limit = options.timeout.min(own.lease / 3);
+        let (epoch, lease) = (convert::epoch(owner.epoch), lease_ms(own.lease));
         let statement = "select * from timingwheel.renew($1, $2)";
         let rows =
             connections.ask_within(limit, statement, &[(&epoch, Type::INT8), (&lease, Type::INT8)]).await?;
         let row = only(&rows)?;
         if !convert::get::<bool>(row, "alive")? {
-            parts.remove(owner.epoch);
+            owned.remove(owner.epoch);
             return Ok(nothing(lost));
         }
         let shards = shards(&convert::get::<Vec<i16>>(row, "shards")?);
         let now_us = convert::get(row, "now_us")?;
-        parts.set_clock(owner.epoch, now_us);
-        let has_changed = parts.set_shards(owner.epoch, shards);
+        owned.set_clock(owner.epoch, now_us);
+        let has_changed = owned.set_shards(owner.epoch, shards);
         // Not all at once.
-        let mut again_in = (part.lease / 3).mul_f64(0.9 + fastrand::f64() / 10.0);
+        let mut again_in = (own.lease / 3).mul_f64(0.9 + fastrand::f64() / 10.0);
         if let Some(others) = convert::get::<Option<i64>>(row, "others_ms")? {
             let others = Duration::from_millis(u64::try_from(others).unwrap_or(0) + fastrand::u64(5..25));
             again_in = again_in.min(others);
@@ -81,11 +81,11 @@ impl Inner {
         Ok(Renewed {
             standing: if has_changed { Standing::Changed } else { Standing::Same },
             again_in,
-            good_for: part.lease * 4 / 5,
+            good_for: own.lease * 4 / 5,
             clock: Timestamp::from_microsecond(now_us).ok(),
             first_due: first_due.map(timestamp),
             taken: u32::try_from(convert::get::<i32>(row, "taken")?).unwrap_or(0),
-            parts: (shards.count_ones(), 64),
+            shards: (shards.count_ones(), 64),
         })
     }
 }

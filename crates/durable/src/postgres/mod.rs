@@ -50,7 +50,7 @@ use connections::Connections;
 pub use error::PostgresError;
 use hints::Hints;
 pub use options::PostgresOptions;
-use owned_shards::Parts;
+use owned_shards::OwnedShards;
 pub(crate) use schema::Schema;
 pub(crate) use user_transaction::finish;
 
@@ -60,8 +60,8 @@ const LARGEST: usize = 64 << 20;
 /// A store in a PostgreSQL database, from version 12 on, which any number of instances share: programs that run handlers, on one
 /// machine or many. Clones are the same store.
 ///
-/// Each instance has a part of the timers, and none has another's: see [the page about it](crate::many_instances). An
-/// instance that is silent for longer than its [lease](crate::Builder::lease) loses its part to the others.
+/// The timers are in 64 shards, each of which one instance owns: see [the page about it](crate::many_instances). An instance
+/// that is silent for longer than its [lease](crate::Builder::lease) loses its shards to the others.
 ///
 /// A call is durable when it has answered, as far as the database's `synchronous_commit` makes it so. Each is one
 /// statement, without a prepared one, so a pooler may stand between.
@@ -84,7 +84,7 @@ pub struct PostgresStore(Arc<Inner>);
 struct Inner {
     connections: Connections,
     options: PostgresOptions,
-    parts: Parts,
+    owned: OwnedShards,
     hints: Hints,
 }
 
@@ -112,8 +112,8 @@ impl PostgresStore {
         let connections = Connections::new(&options, tls)?;
         let prepared = timeout(options.timeout, tables::prepare(&connections, options.creates)).await;
         prepared.unwrap_or(Err(PostgresError::TimedOut(options.timeout)))?;
-        let (parts, hints) = (Parts::default(), Hints::default());
-        Ok(Self(Arc::new(Inner { connections, options, parts, hints })))
+        let (owned, hints) = (OwnedShards::default(), Hints::default());
+        Ok(Self(Arc::new(Inner { connections, options, owned, hints })))
     }
 
     /// The file that creates the tables, for people who do that by hand. For another schema than `timingwheel` it is
@@ -173,9 +173,9 @@ impl Store for PostgresStore {
     }
 
     async fn load(&self, owner: Owner, ask: Ask) -> Result<Loaded, PostgresError> {
-        let Inner { connections, parts, .. } = &*self.0;
-        parts.set_kinds(owner.epoch, &ask.kinds);
-        let shards = parts.of(owner.epoch).map_or(0, |part| part.shards.count_ones());
+        let Inner { connections, owned, .. } = &*self.0;
+        owned.set_kinds(owner.epoch, &ask.kinds);
+        let shards = owned.of(owner.epoch).map_or(0, |own| own.shards.count_ones());
         reads::load(connections, owner, &ask, if shards == 0 { 64 } else { shards }).await
     }
 
@@ -252,12 +252,12 @@ impl Store for PostgresStore {
     }
 
     fn is_mine(&self, owner: Owner, timer: Near) -> bool {
-        self.0.parts.has(owner.epoch, timer)
+        self.0.owned.has(owner.epoch, timer)
     }
 
     fn number(&self, owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64 {
         let due_in = millis(due).saturating_sub(Timestamp::now().as_millisecond());
-        self.0.parts.number(owner.epoch, count, due_in, kind)
+        self.0.owned.number(owner.epoch, count, due_in, kind)
     }
 }
 

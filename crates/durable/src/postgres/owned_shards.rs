@@ -1,4 +1,4 @@
-//! What is known here of the part that each owner has.
+//! Which shards each owner has, as far as it is known here.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -18,7 +18,7 @@ const COUNT_BITS: u32 = 35;
 
 /// Of one owner.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
+pub(super) struct Owned {
     pub(super) lease: Duration,
     /// A bit for each shard.
     pub(super) shards: u64,
@@ -28,7 +28,7 @@ pub(super) struct Part {
     clock: Option<(Instant, i64)>,
 }
 
-impl Part {
+impl Owned {
     /// When a statement that is sent now, and waited for so long, is of no use any more, by the clock of the database.
     fn valid_until_us(&self, timeout: Duration) -> Option<i64> {
         let (at, shown) = self.clock?;
@@ -39,34 +39,34 @@ impl Part {
 
 /// Of the owners that have joined here: mostly one.
 #[derive(Debug, Default)]
-pub(super) struct Parts(RwLock<HashMap<u64, Part>>);
+pub(super) struct OwnedShards(RwLock<HashMap<u64, Owned>>);
 
-impl Parts {
+impl OwnedShards {
     pub(super) fn insert(&self, epoch: u64, lease: Duration) {
-        let part = Part { lease, shards: 0, kinds: Arc::default(), clock: None };
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(epoch, part);
+        let of_owner = Owned { lease, shards: 0, kinds: Arc::default(), clock: None };
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(epoch, of_owner);
     }
 
     pub(super) fn remove(&self, epoch: u64) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(&epoch);
     }
 
-    pub(super) fn of(&self, epoch: u64) -> Option<Part> {
+    pub(super) fn of(&self, epoch: u64) -> Option<Owned> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(&epoch).cloned()
     }
 
     /// Tells whether they are others than before.
     pub(super) fn set_shards(&self, epoch: u64, shards: u64) -> bool {
-        let mut parts = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let before = parts.get_mut(&epoch).map(|part| std::mem::replace(&mut part.shards, shards));
+        let mut owned = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let before = owned.get_mut(&epoch).map(|of_owner| std::mem::replace(&mut of_owner.shards, shards));
         before != Some(shards)
     }
 
     /// The clock of the database has shown this a moment ago: so no statement is taken for valid that is not.
     pub(super) fn set_clock(&self, epoch: u64, shown_us: i64) {
-        let mut parts = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(part) = parts.get_mut(&epoch) {
-            part.clock = Some((Instant::now(), shown_us));
+        let mut owned = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(of_owner) = owned.get_mut(&epoch) {
+            of_owner.clock = Some((Instant::now(), shown_us));
         }
     }
 
@@ -76,30 +76,30 @@ impl Parts {
     }
 
     pub(super) fn set_kinds(&self, epoch: u64, kinds: &Kinds) {
-        if self.of(epoch).is_some_and(|part| !Arc::ptr_eq(&part.kinds, kinds)) {
-            let mut parts = self.0.write().unwrap_or_else(PoisonError::into_inner);
-            if let Some(part) = parts.get_mut(&epoch) {
-                part.kinds = Arc::clone(kinds);
+        if self.of(epoch).is_some_and(|of_owner| !Arc::ptr_eq(&of_owner.kinds, kinds)) {
+            let mut owned = self.0.write().unwrap_or_else(PoisonError::into_inner);
+            if let Some(of_owner) = owned.get_mut(&epoch) {
+                of_owner.kinds = Arc::clone(kinds);
             }
         }
     }
 
     pub(super) fn has(&self, epoch: u64, near: Near) -> bool {
-        self.of(epoch).is_some_and(|part| is_among(part.shards, near))
+        self.of(epoch).is_some_and(|of_owner| is_among(of_owner.shards, near))
     }
 
     /// Whether an owner that joined here has it.
     pub(super) fn any_has(&self, near: Near) -> bool {
-        let parts = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        parts.values().any(|part| is_among(part.shards, near))
+        let owned = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        owned.values().any(|of_owner| is_among(of_owner.shards, near))
     }
 
     /// A number of its own for the `count`th timer that the owner saves, with its shard at the end.
     pub(super) fn number(&self, epoch: u64, count: u64, due_in_ms: i64, kind: &str) -> u64 {
-        let own = self.of(epoch).filter(|part| due_in_ms < SOON_MS && part.kinds.contains(kind));
+        let own = self.of(epoch).filter(|of_owner| due_in_ms < SOON_MS && of_owner.kinds.contains(kind));
         let shard = match own {
-            Some(part) if part.shards != 0 => {
-                nth_bit(part.shards, count % u64::from(part.shards.count_ones()))
+            Some(of_owner) if of_owner.shards != 0 => {
+                nth_bit(of_owner.shards, count % u64::from(of_owner.shards.count_ones()))
             }
             // Spread, however they are counted.
             _ => count.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58,
@@ -136,28 +136,28 @@ mod tests {
 
     #[test]
     fn what_is_due_soon_and_known_is_in_a_shard_of_the_instances_own_and_the_rest_is_spread() {
-        let parts = Parts::default();
-        parts.insert(7, Duration::from_secs(1));
-        assert!(parts.set_shards(7, 0b1010_0001) && !parts.set_shards(7, 0b1010_0001));
+        let owned = OwnedShards::default();
+        owned.insert(7, Duration::from_secs(1));
+        assert!(owned.set_shards(7, 0b1010_0001) && !owned.set_shards(7, 0b1010_0001));
         let kinds: Kinds = Arc::new(BTreeSet::from(["known".to_owned()]));
-        parts.set_kinds(7, &kinds);
+        owned.set_kinds(7, &kinds);
         let shards = |due_in_ms, kind| -> HashSet<u64> {
-            (0..1_000).map(|count| shard(parts.number(7, count, due_in_ms, kind))).collect()
+            (0..1_000).map(|count| shard(owned.number(7, count, due_in_ms, kind))).collect()
         };
         assert_eq!(shards(10, "known"), HashSet::from([0, 5, 7]));
         assert_eq!(shards(SOON_MS, "known").len(), 64);
         assert_eq!(shards(10, "unknown").len(), 64);
-        let near = Near::from(TimerId { due_ms: 1, unique: parts.number(7, 9, 10, "known") });
-        assert!(parts.has(7, near) && parts.any_has(near) && !parts.has(8, near));
+        let near = Near::from(TimerId { due_ms: 1, unique: owned.number(7, 9, 10, "known") });
+        assert!(owned.has(7, near) && owned.any_has(near) && !owned.has(8, near));
     }
 
     #[test]
     fn numbers_are_different_for_each_epoch_and_count_and_have_63_bits() {
-        let parts = Parts::default();
+        let owned = OwnedShards::default();
         let mut seen = HashSet::new();
         for epoch in [1, 2, 2_097_151] {
             for count in [0, 1, 63, 64, (1 << COUNT_BITS) - 1] {
-                let number = parts.number(epoch, count, 0, "kind");
+                let number = owned.number(epoch, count, 0, "kind");
                 assert!(number < 1 << 62 && seen.insert(number >> SHARD_BITS), "{epoch} {count}");
             }
         }

@@ -16,6 +16,13 @@ pub enum RedbError {
         /// Who has it, as far as that is noted.
         owner: Option<String>,
     },
+    /// The file could not be opened.
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why: its folder is not there, this process may not write it, it is no file of redb.
+        error: Box<redb::Error>,
+    },
     /// A newer version of this crate has written the file.
     Newer {
         /// The file's format.
@@ -43,7 +50,9 @@ impl RedbError {
         match self {
             Self::InUse { .. } => true,
             // A disk that is full, or gone for a while; the file is opened again for the next call.
-            Self::Storage(error) => matches!(**error, redb::Error::Io(_) | redb::Error::PreviousIo),
+            Self::Open { error, .. } | Self::Storage(error) => {
+                matches!(**error, redb::Error::Io(_) | redb::Error::PreviousIo)
+            }
             Self::Shared(error) => error.is_transient(),
             Self::Newer { .. } | Self::TooLarge(_) | Self::Corrupt(_) | Self::Closed => false,
         }
@@ -57,6 +66,7 @@ impl fmt::Display for RedbError {
                 let owner = owner.as_deref().unwrap_or("another process");
                 write!(f, "{} is in use by {owner}", path.display())
             }
+            Self::Open { path, error } => write!(f, "{} cannot be opened: {error}", path.display()),
             Self::Newer { found, known } => {
                 write!(
                     f,
@@ -77,7 +87,8 @@ impl fmt::Display for RedbError {
 impl Error for RedbError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Storage(error) => Some(&**error),
+            // They are printed themselves.
+            Self::Open { error, .. } | Self::Storage(error) => error.source(),
             Self::Shared(error) => error.source(),
             _ => None,
         }

@@ -109,7 +109,7 @@ fn open(path: &Path, options: &RedbOptions) -> Result<Open, RedbError> {
             DatabaseError::DatabaseAlreadyOpen => {
                 RedbError::InUse { path: path.to_owned(), owner: OwnerNote::read(path) }
             }
-            error => error.into(),
+            error => RedbError::Open { path: path.to_owned(), error: Box::new(error.into()) },
         })?;
     check(&database)?;
     // Where it cannot be written, as on a full disk, nobody is told who has the file.

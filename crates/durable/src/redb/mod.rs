@@ -45,8 +45,8 @@ impl RedbStore {
     /// Opens the file, or makes it where there is none. Blocks the thread meanwhile, for some milliseconds.
     ///
     /// # Errors
-    /// [`RedbError::InUse`] if a process has it, this one included; [`RedbError::Newer`]; and what else goes wrong with
-    /// files.
+    /// [`RedbError::InUse`] if a process has it, this one included. [`RedbError::Open`] if its folder is not there, if it may
+    /// not be written, or if it is no file of redb. [`RedbError::Newer`]. What else goes wrong with files.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, RedbError> {
         Self::open_with(path, RedbOptions::new())
     }

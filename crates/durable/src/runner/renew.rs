@@ -158,7 +158,7 @@ impl Runner {
         {
             let mut stats = self.shared.stats();
             stats.takeovers += u64::from(renewed.taken);
-            stats.parts = renewed.parts;
+            stats.shards = renewed.shards;
             stats.lease_margin = margin.unwrap_or(renewed.good_for);
             stats.renewals += 1;
         }

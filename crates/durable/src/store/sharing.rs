@@ -17,10 +17,10 @@ pub struct Renewed {
     pub clock: Option<Timestamp>,
     /// When the first of its timers is due that it has not begun.
     pub first_due: Option<Timestamp>,
-    /// How many parts of the timers were taken from instances that were silent for too long.
+    /// How many shards were taken from instances that were silent for too long.
     pub taken: u32,
-    /// How many parts of the timers it has, and how many there are.
-    pub parts: (u32, u32),
+    /// How many shards it has, and how many there are.
+    pub shards: (u32, u32),
 }
 
 /// Whether an owner still is one.

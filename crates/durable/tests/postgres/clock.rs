@@ -42,7 +42,7 @@ async fn results_and_begins_after_the_clock_was_set_forward_are_not_lost() {
         .start()
         .await
         .expect("a start");
-    until("it has its part", async || one.stats().parts == (64, 64)).await;
+    until("it has its shards", async || one.stats().shards == (64, 64)).await;
     one.at(soon(0), &Tick::new("runs")).save().await.expect("a save");
     until("it runs", async || calls.all().len() == 1).await;
     let sql = client(&url).await;

@@ -42,7 +42,7 @@ async fn instances_share_all_shards_evenly_as_they_join_leave_and_die() {
         for (store, owner) in stores.iter().zip(&owners) {
             let renewed = store.renew(*owner).await.expect("a renewal");
             let fair = 64 / u32::try_from(owners.len()).expect("few");
-            assert!((fair..=fair + 1).contains(&renewed.parts.0), "{renewed:?} of {}", owners.len());
+            assert!((fair..=fair + 1).contains(&renewed.shards.0), "{renewed:?} of {}", owners.len());
         }
     }
     let timers = of_each_shard();
@@ -54,7 +54,7 @@ async fn instances_share_all_shards_evenly_as_they_join_leave_and_die() {
     seen.sort_unstable();
     let mut all: Vec<TimerId> = timers.iter().map(|timer| timer.id).collect();
     all.sort_unstable();
-    assert_eq!(seen, all, "each timer is in the part of one");
+    assert_eq!(seen, all, "each timer is in a shard of one");
 
     stores[2].leave(owners[2]).await.expect("a leave");
     let of = async |index: usize| load(&stores[index], owners[index]).await.len();
@@ -65,7 +65,7 @@ async fn instances_share_all_shards_evenly_as_they_join_leave_and_die() {
     let silent = "update timingwheel.instances set expires_at = now() - interval '1 second' where epoch = $1";
     sql.execute(silent, &[&(owners[0].epoch.cast_signed())]).await.expect("an update");
     let renewed = stores[1].renew(owners[1]).await.expect("a renewal");
-    assert_eq!((renewed.standing, renewed.taken, renewed.parts), (Standing::Changed, 32, (64, 64)));
+    assert_eq!((renewed.standing, renewed.taken, renewed.shards), (Standing::Changed, 32, (64, 64)));
     assert_eq!(of(1).await, 64);
     let lost = stores[0].renew(owners[0]).await.expect("a renewal");
     assert_eq!(lost.standing, Standing::Lost);
@@ -142,8 +142,8 @@ async fn a_timer_that_another_program_saves_for_a_moment_from_now_is_hinted_at()
     // Looks are far apart: without a hint the timer would be found after 200 seconds.
     let one = instance(&url, Duration::from_secs(600), &calls).await;
     let two = instance(&url, Duration::from_secs(600), &calls).await;
-    until("both have their parts", async || {
-        [&one, &two].iter().all(|instance| instance.stats().parts == (32, 64))
+    until("both have their shards", async || {
+        [&one, &two].iter().all(|instance| instance.stats().shards == (32, 64))
     })
     .await;
     // Both listen before anything is told.
@@ -172,7 +172,7 @@ async fn without_hints_a_look_finds_what_another_program_saves() {
     let options = timingwheel_durable::PostgresOptions::new(&url).expect("an address").listen(false);
     let quiet = PostgresStore::connect_with(options, tokio_postgres::NoTls).await.expect("a store");
     let one = builder(quiet, Duration::from_secs(3)).on(calls.handler()).start().await.expect("a start");
-    until("it has its part", async || one.stats().parts == (64, 64)).await;
+    until("it has its shards", async || one.stats().shards == (64, 64)).await;
     let sql = client(&url).await;
     // Also one that was due long ago.
     for (due, name) in [("- interval '1 day'", "old"), ("+ interval '100 ms'", "new")] {
@@ -274,7 +274,7 @@ async fn an_instance_with_nothing_to_do_makes_one_statement_for_each_third_of_it
     let (url, calls) = (database().await, Calls::default());
     let one = instance(&url, Duration::from_secs(3), &calls).await;
     one.at(soon(86_400_000), &Tick::new("far")).save().await.expect("a save");
-    until("it has its part", async || one.stats().parts == (64, 64)).await;
+    until("it has its shards", async || one.stats().shards == (64, 64)).await;
     // What the first load and the hint's connection cause.
     let settled = one.stats().renewals + 3;
     until("it has settled", async || one.stats().renewals >= settled).await;

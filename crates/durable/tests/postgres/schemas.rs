@@ -53,7 +53,7 @@ async fn timers_of_two_schemas_in_one_database_have_nothing_to_do_with_each_othe
         instances.push(instance(&url, name, calls).await);
     }
     until("each has all of its own", async || {
-        instances.iter().all(|instance| instance.stats().parts == (64, 64))
+        instances.iter().all(|instance| instance.stats().shards == (64, 64))
     })
     .await;
     // Both listen before anything is told.

@@ -45,7 +45,7 @@ async fn a_program_that_has_all_timers_and_is_followed_is_lost_for_good_and_chan
 
     let new = held(&url, &of_new, &let_go).await;
     until("the new one runs it again", async || !of_new.all().is_empty()).await;
-    assert_eq!(new.stats().parts, (64, 64));
+    assert_eq!(new.stats().shards, (64, 64));
     until("the old one hears of it", async || old.stats().lost).await;
     assert_eq!(old.stats().rejoined, 0);
     let refused = old.at(soon(10), &Tick::new("too late")).save().await;

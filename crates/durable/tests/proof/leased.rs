@@ -128,7 +128,7 @@ impl Store for Leased {
             clock: None,
             first_due: None,
             taken: 0,
-            parts: (1, 1),
+            shards: (1, 1),
         })
     }
 
