@@ -11,33 +11,21 @@ mod server;
 
 mod cost;
 mod far;
+mod instance;
 
 use std::env;
 use std::fs;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-use timingwheel::TimingWheel;
-use timingwheel_durable::{Answer, Durable, Kind, PostgresStore, Run};
+use timingwheel_durable::PostgresStore;
 use tokio_postgres::{Client, NoTls};
 
 use cost::{Cost, Meter, Table};
 use far::Far;
+use instance::Instance;
 use server::Server;
 
-const URL: &str = "BENCH_INSTANCE";
-const LEASE_MS: &str = "BENCH_LEASE_MS";
 const INSTANCES: usize = 4;
-
-#[derive(Serialize, Deserialize)]
-struct Nothing {
-    filler: String,
-}
-
-impl Kind for Nothing {
-    const KIND: &'static str = "nothing";
-}
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -45,38 +33,13 @@ fn main() {
         .enable_all()
         .build()
         .expect("a runtime");
-    if let Ok(url) = env::var(URL) {
-        return runtime.block_on(instance(&url));
+    if let Some(asked) = instance::asked() {
+        return runtime.block_on(instance::run(asked));
     }
     let is_short = env::args().any(|argument| argument == "--short");
     // `cargo test --benches` runs it, too, to see that it works.
     let is_short = is_short || !env::args().any(|argument| argument == "--bench");
     runtime.block_on(measure(if is_short { 8_000 } else { 200_000 }, is_short));
-}
-
-/// One that hands timers to handlers until its parent ends it.
-async fn instance(url: &str) {
-    let lease = Duration::from_millis(env::var(LEASE_MS).expect("a lease").parse().expect("a number"));
-    let store = PostgresStore::connect(url).await.expect("a store");
-    let _durable = Durable::builder(&TimingWheel::new(), store)
-        .lease(lease)
-        .window(20_000)
-        .concurrency(20_000)
-        .on(|_: Nothing, _: Run| async { Ok(Answer::Done) })
-        .start()
-        .await
-        .expect("a start");
-    let mut end = [0];
-    let _ = tokio::task::spawn_blocking(move || std::io::Read::read(&mut std::io::stdin(), &mut end)).await;
-}
-
-fn spawn(url: &str, lease: Duration) -> Child {
-    Command::new(env::current_exe().expect("this program"))
-        .env(URL, url)
-        .env(LEASE_MS, lease.as_millis().to_string())
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("an instance")
 }
 
 async fn client(url: &str) -> Client {
@@ -115,7 +78,8 @@ async fn left(sql: &Client) -> i64 {
 async fn ours(server: &Server, sql: &Client, count: u64) -> (f64, Cost, Cost) {
     let url = &server.url("postgres");
     // The instances stand before there is anything to do.
-    let instances: Vec<Child> = (0..INSTANCES).map(|_| spawn(url, Duration::from_secs(30))).collect();
+    let instances: Vec<Instance> =
+        (0..INSTANCES).map(|_| Instance::spawn(url, Duration::from_secs(30))).collect();
     loop {
         let row = sql
             .query_one("select count(distinct epoch) from timingwheel.shards join timingwheel.instances using (epoch)", &[])
@@ -131,16 +95,15 @@ async fn ours(server: &Server, sql: &Client, count: u64) -> (f64, Cost, Cost) {
     execute(sql, &stored(count)).await;
     let (begin, save) = (Instant::now(), meter.since(server, sql, count).await);
     let meter = Meter::read(server, sql).await;
-    while left(sql).await > 0 {
+    // The instances count. To count in the table as long as it has rows takes the database longer than its work.
+    while instances.iter().map(Instance::done).sum::<u64>() < count {
         assert!(begin.elapsed() < Duration::from_secs(600), "it does not end");
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let took = begin.elapsed();
     let rest = meter.since(server, sql, count).await;
-    for mut instance in instances {
-        instance.kill().expect("ended");
-        instance.wait().expect("ended");
-    }
+    assert_eq!(left(sql).await, 0, "they have done the work");
+    drop(instances);
     sql.batch_execute("delete from timingwheel.instances").await.expect("a delete");
     (count as f64 / took.as_secs_f64(), save, rest)
 }
@@ -204,7 +167,7 @@ async fn theirs(server: &Server, sql: &Client, count: u64) -> f64 {
 
 /// How long after `kill -9` the last of a dead instance's timers was begun, as a share of the lease.
 async fn takeover(url: &str, sql: &Client, lease: Duration) -> f64 {
-    let mut dies = spawn(url, lease);
+    let dies = Instance::spawn(url, lease);
     while sql
         .query_one("select count(*) from timingwheel.shards join timingwheel.instances using (epoch)", &[])
         .await
@@ -214,7 +177,7 @@ async fn takeover(url: &str, sql: &Client, lease: Duration) -> f64 {
     {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let mut other = spawn(url, lease);
+    let other = Instance::spawn(url, lease);
     while sql
         .query_one(
             "select count(distinct epoch) from timingwheel.shards join timingwheel.instances using (epoch)",
@@ -229,9 +192,8 @@ async fn takeover(url: &str, sql: &Client, lease: Duration) -> f64 {
     }
     // Anywhere between two heartbeats.
     tokio::time::sleep(lease.mul_f64(0.7 + fastrand::f64())).await;
-    dies.kill().expect("killed");
     let begin = Instant::now();
-    dies.wait().expect("it ends");
+    drop(dies);
     // Due now: those of the one that lives come at once, and the others when it has them.
     execute(sql, &stored(64)).await;
     while left(sql).await > 0 {
@@ -239,8 +201,7 @@ async fn takeover(url: &str, sql: &Client, lease: Duration) -> f64 {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let took = begin.elapsed().as_secs_f64() / lease.as_secs_f64();
-    other.kill().expect("ended");
-    other.wait().expect("ended");
+    drop(other);
     sql.batch_execute("delete from timingwheel.instances").await.expect("a delete");
     took
 }
