@@ -3,21 +3,21 @@
 //!
 //! What is **measured** comes from `cargo bench -p timingwheel-durable --features postgres --bench postgres`: 200,000 timers
 //! that are due at once, with 100 bytes of payload and no key, saved in one statement; four instances; PostgreSQL 15 with its
-//! files in memory, on two cores that it shared with the instances and with other work. So times of processors and bytes are
-//! firm, and rates are not. Then come two million that are far, due in no order within 50 days. What is *computed* follows
+//! files in memory, on two cores that it shared with the instances. The figures are the middle one of three runs, which
+//! differed by up to 15 %. Then come two million that are far, due in no order within 50 days. What is *computed* follows
 //! from that. Measure again on a machine of yours.
 //!
 //! # For each timer
 //!
 //! | what | measured |
 //! |---|---|
-//! | time of the database's processors, save | 4.2 µs |
-//! | time of the database's processors, begin and end, with vacuum | 37.1 µs |
+//! | time of the database's processors, save | 2.1 µs |
+//! | time of the database's processors, begin and end, with vacuum | 14.5 µs |
 //! | bytes of its log (WAL), save | 292 |
-//! | bytes of its log, begin and end | 380 |
+//! | bytes of its log, begin and end | 474 |
 //! | bytes in the files while it is stored, table and index | 299 |
-//! | timers a second that vacuum clears of their dead rows, one process | 1,146,922 |
-//! | timers a second, four instances beside the database on those two cores | 33,013 |
+//! | timers a second that vacuum clears of their dead rows, one process | 2,997,909 |
+//! | timers a second, four instances beside the database on those two cores | 97,233 |
 //!
 //! A key adds an entry to a second index, and a payload its length, to the log twice: when it is saved, and when the row is
 //! written again by the begin. A timer that is moved, tried again or saved alone costs more: each commit takes a sync of the
@@ -25,14 +25,14 @@
 //!
 //! # Timers a second
 //!
-//! *Computed:* 4.2 + 37.1 = 41.3 µs for each timer are 1,000,000 / 41.3 = **24,000 timers a second for each core** of the
+//! *Computed:* 2.1 + 14.5 = 16.6 µs for each timer are 1,000,000 / 16.6 = **60,000 timers a second for each core** of the
 //! database, at the most. Plan for half.
 //!
-//! | timers a second | cores of the database at 24,000 each | with half in reserve | log: 292 + 380 = 672 bytes each |
+//! | timers a second | cores of the database at 60,000 each | with half in reserve | log: 292 + 474 = 766 bytes each |
 //! |---|---|---|---|
-//! | 1,000 | 0.04 | 1 | 0.7 MB/s, 58 GB a day |
-//! | 10,000 | 0.4 | 1 | 6.7 MB/s, 581 GB a day |
-//! | 100,000 | 4.2 | 9 | 67 MB/s, 5.8 TB a day |
+//! | 1,000 | 0.02 | 1 | 0.8 MB/s, 66 GB a day |
+//! | 10,000 | 0.2 | 1 | 7.7 MB/s, 662 GB a day |
+//! | 100,000 | 1.7 | 4 | 77 MB/s, 6.6 TB a day |
 //!
 //! So 100,000 a second are a matter of the log first: of the disk that it is written to, of the network to standbys, and of
 //! what keeps it for recovery. Nothing was measured at that rate.
@@ -43,11 +43,11 @@
 //! |---|---|
 //! | bytes in the table, a timer | 228 |
 //! | bytes in the indexes, a timer | 52 |
-//! | time of the database's processors, begin and end of another timer | 30.6 µs, and 30.1 µs without them in the same run |
-//! | bytes of the log, begin and end of another timer | 377, and 375 without them |
-//! | a vacuum that clears a fiftieth of them, one process | 1.06 s |
+//! | time of the database's processors, begin and end of another timer | 18.2 µs, and 14.5 µs without them in the same run |
+//! | bytes of the log, begin and end of another timer | 568, and 474 without them |
+//! | a vacuum that clears a fiftieth of them, one process | 0.53 s |
 //!
-//! So a begin costs no more with two million stored. The files hold 280 bytes a timer, and 299 above, where timers were
+//! So a begin and an end cost a quarter more with two million stored. The files hold 280 bytes a timer, and 299 above, where timers were
 //! saved in the order of their due times. *Computed* from the 280:
 //!
 //! | stored | files | the indexes of them |
@@ -72,11 +72,11 @@
 //! |---|---|
 //! | the index (52 bytes for each stored timer) does not fit into half of the memory, and saves are spread over all of it | more schemas, on more servers |
 //! | vacuum of `timers` takes longer than the time in which a fiftieth of the rows ends: see `pg_stat_progress_vacuum` | more schemas: each has a vacuum process of its own, if `autovacuum_max_workers` allows it |
-//! | more timers a second than half of 24,000 for each core, or more log than the disk syncs | more servers |
+//! | more timers a second than half of 60,000 for each core, or more log than the disk syncs | more servers |
 //! | more than 64 instances | more schemas: each has 64 shards |
 //!
-//! For a billion stored and 100,000 a second that is, *computed*, four servers of 4 cores, with 70 GB of files, 13 GB of
-//! index and 17 MB/s of log each.
+//! For a billion stored and 100,000 a second that is, *computed*, four servers of 2 cores, with 70 GB of files, 13 GB of
+//! index and 19 MB/s of log each.
 //!
 //! # Instances
 //!
