@@ -62,7 +62,8 @@
 //!
 //! # Memory follows what is pending
 //!
-//! A pending timer takes 72 bytes, its future included. A warm wheel allocates nothing for it.
+//! A pending timer takes 72 bytes, its future included. A warm wheel allocates nothing for it, unless more than 64 stand in
+//! its slot.
 //!
 //! The wheel gives the memory of a storm back, in pages of 1,024 entries. A page stays while it holds an entry, and is
 //! filled first. A bucket keeps the memory of its keys, 8 bytes each, until it is emptied. Then it keeps room for 64.
