@@ -62,7 +62,7 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Awaited<T> for Ope
             return;
         }
         // The wheel's entry may keep the operation for a while. What it has completed with goes now, and here.
-        let give_back = give_back.unwrap_or(GiveBack::dropped());
+        let give_back = Box::new(give_back.unwrap_or(GiveBack::dropped()));
         let mut state = self.state.lock();
         let outcome = match &mut state.stage {
             Stage::Ended(outcome) => outcome.take(),

@@ -19,7 +19,7 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Oper
         let mut state = self.state.lock();
         match &mut state.stage {
             Stage::Waiting(_) => leave_to_task(state),
-            tried @ Stage::Tried { .. } => tried.leave_word(None, self.is_tried_here()),
+            Stage::Tried { .. } => state.leave_word(None, self.is_tried_here()),
             Stage::Ended(_) => return false,
         }
         true

@@ -36,6 +36,7 @@ pub(super) enum When {
 }
 
 impl Deadline {
+    #[inline]
     pub(super) fn new(wheel: &TimingWheel, when: When, tolerance: Option<Tolerance>) -> (Self, Arming) {
         let shard = ShardRef::new(wheel.shard());
         let now = shard.clock().now();
@@ -43,11 +44,13 @@ impl Deadline {
             When::After(delay) => now.after(delay),
             When::At(instant) => shard.clock().nanos(instant),
         };
-        let resolution = shard.resolution();
-        let delay = Nanos(at.0.saturating_sub(now.0));
-        let grid = tolerance.and_then(|tolerance| Slack::new(tolerance, resolution).grid(resolution, delay));
-        let arming = Arming { now, is_rounded: grid.is_some() };
-        (Self { at: grid.map_or(at, |grid| resolution.round_up(at, grid)), shard }, arming)
+        let rounded = tolerance.and_then(|tolerance| {
+            let (resolution, delay) = (shard.resolution(), Nanos(at.0.saturating_sub(now.0)));
+            let grid = Slack::new(tolerance, resolution).grid(resolution, delay)?;
+            Some(resolution.round_up(at, grid))
+        });
+        let arming = Arming { now, is_rounded: rounded.is_some() };
+        (Self { at: rounded.unwrap_or(at), shard }, arming)
     }
 
     /// Adds the entry. `None` if the deadline has passed.
@@ -64,11 +67,13 @@ impl Deadline {
     }
 
     /// Takes the entry out, or leaves it to be taken out or taken over later.
+    #[inline]
     pub(super) fn disarm(&self, key: Key) {
         self.shard.discard(key, self.at, Some(WakerId::OF_NO_TASK));
     }
 
     /// Whether the wheel has come to it. It may be about to wake the operation.
+    #[inline]
     pub(super) fn has_come(&self) -> bool {
         self.shard.has_reached(self.at)
     }

@@ -24,7 +24,7 @@ where
         let mut state = self.state.lock();
         match &mut state.stage {
             Stage::Ended(_) => {}
-            Stage::Tried { .. } => state.stage.leave_word(Some(End::Due), false),
+            Stage::Tried { .. } => state.leave_word(Some(End::Due), false),
             Stage::Waiting(_) => {
                 state.is_due = true;
                 if state.is_awaited {

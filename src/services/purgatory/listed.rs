@@ -33,20 +33,24 @@ pub(super) struct Place {
 const NOWHERE: u64 = u64::MAX;
 
 impl Place {
+    #[inline]
     fn new(hash: u64) -> Self {
         Self { hash, number: AtomicU64::new(NOWHERE) }
     }
 
+    #[inline]
     pub(super) const fn hash(&self) -> u64 {
         self.hash
     }
 
     /// Where the operation stands. Under the lock of its shard.
+    #[inline]
     pub(super) fn number(&self) -> Option<u64> {
         Some(self.number.load(Ordering::Relaxed)).filter(|&number| number != NOWHERE)
     }
 
     /// Under the lock of its shard.
+    #[inline]
     pub(super) fn set_number(&self, number: u64) {
         self.number.store(number, Ordering::Relaxed);
     }
@@ -64,6 +68,7 @@ pub(super) enum Places<K> {
 
 impl<K: Eq> Places<K> {
     /// One place for each key, however often it is named.
+    #[inline]
     pub(super) fn new(keys: impl IntoIterator<Item = K>, hash: impl Fn(&K) -> u64) -> Self {
         let mut keys = keys.into_iter().map(|key| (hash(&key), key));
         let Some(first) = keys.next() else { return Self::Keyless(Place::new(0)) };
@@ -83,6 +88,7 @@ impl<K: Eq> Places<K> {
 }
 
 impl<K> Places<K> {
+    #[inline]
     pub(super) fn all(&self) -> &[Place] {
         match self {
             Self::Keyless(place) | Self::One(place, _) => slice::from_ref(place),
@@ -92,6 +98,7 @@ impl<K> Places<K> {
     }
 
     /// In the order of their places.
+    #[inline]
     pub(super) fn keys(&self) -> &[K] {
         match self {
             Self::Keyless(_) => &[],

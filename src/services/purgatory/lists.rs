@@ -32,6 +32,7 @@ struct Shard<K> {
 }
 
 /// Which shard has this hash. Not by the bits that its table goes by: the lowest and the highest ones.
+#[inline]
 fn number(hash: u64) -> usize {
     usize::try_from((hash >> 32) % SHARDS as u64).expect("less than `SHARDS`")
 }
@@ -45,11 +46,13 @@ impl<K> Lists<K> {
         }
     }
 
+    #[inline]
     fn lock(&self, hash: u64) -> ShortLockGuard<'_, Shard<K>> {
         self.shards[number(hash)].lock()
     }
 
     /// The places of an operation that is watched under these keys.
+    #[inline]
     pub(super) fn places(&self, keys: impl IntoIterator<Item = K>) -> Places<K>
     where
         K: Eq + Hash,
@@ -59,6 +62,7 @@ impl<K> Lists<K> {
 
     /// Adds an operation to all its lists, one after the other. Returns whether they take it; if one does not, the
     /// operation stays in those before that.
+    #[inline]
     pub(super) fn add<L: Listed<K> + 'static>(&self, operation: &Arc<L>) -> bool {
         for (nth, place) in operation.places().all().iter().enumerate() {
             let reference = operation.clone();
@@ -73,6 +77,7 @@ impl<K> Lists<K> {
     }
 
     /// Takes an operation out of all lists that it stands in.
+    #[inline]
     pub(super) fn remove(&self, places: &Places<K>) {
         for (nth, place) in places.all().iter().enumerate() {
             let mut shard = self.lock(place.hash());
@@ -89,6 +94,7 @@ impl<K> Lists<K> {
     }
 
     /// Calls `f` with each operation that is watched under `key` as this begins, the first to be added first.
+    #[inline]
     pub(super) fn each_under<Q: Eq + Hash + ?Sized>(&self, key: &Q, mut f: impl FnMut(Arc<dyn Listed<K>>))
     where
         K: Borrow<Q>,

@@ -6,7 +6,7 @@ use super::deadline::Deadline;
 use super::listed::Places;
 use super::lists::Lists;
 use super::outcome::Outcome;
-use super::stage::{Stage, State};
+use super::stage::{NO_ENTRY, Stage, State};
 use crate::platform::catch_panic::contained;
 use crate::platform::sync::ShortLock;
 
@@ -20,14 +20,16 @@ pub(super) struct Operation<K, F, T> {
 
 impl<K, F, T> Operation<K, F, T> {
     /// The caller has its condition, as in `Tried`.
+    #[inline]
     pub(super) fn new(lists: Arc<Lists<K>>, places: Places<K>, deadline: Deadline) -> Self {
         let state = State {
             stage: Stage::tried(None),
             waker: None,
-            entry: None,
+            entry: NO_ENTRY,
             is_awaited: false,
             is_for_task: false,
             is_due: false,
+            again: false,
         };
         Self { lists, places, deadline, state: ShortLock::new(state) }
     }
@@ -45,5 +47,17 @@ impl<K, F, T> Operation<K, F, T> {
         let waker = self.state.lock().waker.take();
         // If it panics the operation has to end all the same.
         contained(move || drop(waker));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Beside the two counts of its references.
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn an_operation_of_two_short_keys_takes_144_bytes() {
+        assert_eq!(size_of::<Operation<u64, [usize; 2], u64>>(), 144);
     }
 }

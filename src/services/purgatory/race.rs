@@ -17,7 +17,6 @@
 //! The future's task is woken after the outcome is set, when a check leaves the condition to it, and at the deadline.
 //! [`expire`](super::expire) has the last.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::Arc;
@@ -27,7 +26,7 @@ use super::deadline::Arming;
 use super::error::WatchError;
 use super::listed::Listed;
 use super::operation::Operation;
-use super::outcome::Outcome;
+use super::outcome::{Outcome, Panic};
 use super::stage::{End, Stage, State, leave_to_task};
 use super::this_thread_tries::Trying;
 use crate::platform::catch_panic::contained;
@@ -49,6 +48,7 @@ pub(super) enum Tried {
 
 impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
     /// Adds the operation, whose condition the caller has, to its lists and to the wheel, and tries it once more.
+    #[inline]
     pub(super) fn start(self: &Arc<Self>, condition: F, arming: Arming) -> Tried
     where
         Self: Listed<K> + Wake + 'static,
@@ -67,7 +67,7 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
         };
         if let Some(end) = end {
             // The condition is with this thread, so the operation ends when that does not hold.
-            self.state.lock().stage.leave_word(Some(end), true);
+            self.state.lock().leave_word(Some(end), true);
         }
         self.run_with(condition, entry)
     }
@@ -75,6 +75,7 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
     /// Tries the condition, which the caller has taken, until no check has come meanwhile.
     ///
     /// Where checks come again and again, the caller is not kept: the condition is left to its task then.
+    #[inline]
     pub(super) fn run(&self, condition: F) -> Tried {
         self.run_with(condition, None)
     }
@@ -86,25 +87,26 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
         loop {
             let tried = self.try_once(&mut condition);
             let mut state = self.state.lock();
-            if entry.is_some() {
+            if let Some(entry) = entry {
                 state.entry = entry;
             }
-            let Stage::Tried { again, end, .. } = &mut state.stage else {
+            let Stage::Tried { end, .. } = &state.stage else {
                 unreachable!("it goes on only by who has its condition");
             };
+            let end = *end;
             let outcome = match tried {
                 Ok(Some(output)) => Outcome::Completed(output),
-                Ok(None) if *again && (retries < RETRIES || end.is_some()) => {
-                    *again = false;
+                Ok(None) if state.again && (retries < RETRIES || end.is_some()) => {
+                    state.again = false;
                     retries += 1;
                     continue;
                 }
-                Ok(None) if *again => {
+                Ok(None) if state.again => {
                     state.stage = Stage::Waiting(condition);
                     leave_to_task(state);
                     return Tried::Waits;
                 }
-                Ok(None) => match *end {
+                Ok(None) => match end {
                     Some(end) => Outcome::Unmet(self.why(end)),
                     None => {
                         state.stage = Stage::Waiting(condition);
@@ -121,13 +123,15 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
         }
     }
 
-    fn try_once(&self, condition: &mut F) -> Result<Option<T>, Box<dyn Any + Send>> {
+    #[inline]
+    fn try_once(&self, condition: &mut F) -> Result<Option<T>, Panic> {
         let _trying = Trying::begin(ptr::from_ref(self).addr());
         // It is not called again after a panic.
-        catch_unwind(AssertUnwindSafe(condition))
+        catch_unwind(AssertUnwindSafe(condition)).map_err(Box::new)
     }
 
     /// Takes the condition to try it. If a thread has it, leaves a request there: to end, or else to try again.
+    #[inline]
     pub(super) fn take_condition(&self, end: Option<End>) -> Option<F> {
         self.take_condition_of(&mut self.state.lock(), end)
     }
@@ -135,10 +139,10 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
     #[inline]
     fn take_condition_of(&self, state: &mut State<F, T>, end: Option<End>) -> Option<F> {
         if !matches!(state.stage, Stage::Waiting(_)) {
-            state.stage.leave_word(end, self.is_tried_here());
+            state.leave_word(end, self.is_tried_here());
             return None;
         }
-        state.is_for_task = false;
+        (state.is_for_task, state.again) = (false, false);
         match std::mem::replace(&mut state.stage, Stage::tried(end)) {
             Stage::Waiting(condition) => Some(condition),
             Stage::Tried { .. } | Stage::Ended(_) => None,
@@ -178,8 +182,8 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
         let (waker, entry) = (state.waker.take(), state.entry);
         drop(state);
         self.lists.remove(&self.places);
-        if let Some(key) = entry {
-            self.deadline.disarm(key);
+        if !entry.is_vacancy() {
+            self.deadline.disarm(entry);
         }
         if let Some(waker) = waker {
             contained(|| waker.wake());

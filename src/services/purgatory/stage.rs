@@ -15,24 +15,27 @@ pub(super) struct State<F, T> {
     /// Of the task that awaits the outcome.
     pub(super) waker: Option<Waker>,
     /// Of the entry in the wheel, until the operation ends.
-    pub(super) entry: Option<Key>,
+    pub(super) entry: Key,
     /// The future has been polled, so its task will try the condition when it is left to it.
     pub(super) is_awaited: bool,
     /// The task is to try the condition when it polls next. Only while it is `Waiting`.
     pub(super) is_for_task: bool,
     /// The task is to try the condition a last time, because the deadline has come.
     pub(super) is_due: bool,
+    /// A check came while the condition was tried.
+    pub(super) again: bool,
 }
+
+/// Before there is one.
+pub(super) const NO_ENTRY: Key = Key::vacancy(0);
 
 pub(super) enum Stage<F, T> {
     Waiting(F),
     Tried {
-        /// A check came.
-        again: bool,
         /// Somebody wants the operation to end.
         end: Option<End>,
-        /// The future is gone, and wants the output back.
-        give_back: Option<GiveBack<T>>,
+        /// The future is gone, and wants the output back. Boxed, because that is rare.
+        give_back: Option<Box<GiveBack<T>>>,
     },
     /// With the outcome until somebody takes it.
     Ended(Option<Outcome<T>>),
@@ -47,21 +50,24 @@ pub(super) enum End {
 }
 
 impl<F, T> Stage<F, T> {
+    #[inline]
     pub(super) const fn tried(end: Option<End>) -> Self {
-        Self::Tried { again: false, end, give_back: None }
+        Self::Tried { end, give_back: None }
     }
+}
 
+impl<F, T> State<F, T> {
     /// Leaves a request with the thread that tries the condition: to end the operation, or else to try again.
     pub(super) fn leave_word(&mut self, end: Option<End>, is_own: bool) {
-        match self {
-            Self::Tried { again, end: asked @ None, .. } if end.is_some() => {
+        match &mut self.stage {
+            Stage::Tried { end: asked @ None, .. } if end.is_some() => {
                 // What held before the deadline has not failed, though the thread may have looked before that.
-                *again |= !matches!(end, Some(End::Because(WatchError::Cancelled)));
+                self.again |= !matches!(end, Some(End::Because(WatchError::Cancelled)));
                 *asked = end;
             }
             // A condition that checks its own key means the others. Once an end was asked for, checks come too late.
-            Self::Tried { again, end: None, .. } if !is_own => *again = true,
-            Self::Tried { .. } | Self::Waiting(_) | Self::Ended(_) => {}
+            Stage::Tried { end: None, .. } if !is_own => self.again = true,
+            Stage::Tried { .. } | Stage::Waiting(_) | Stage::Ended(_) => {}
         }
     }
 }

@@ -77,7 +77,7 @@ pub(super) fn result<T>(outcome: Outcome<T>) -> Result<T, WatchError> {
     match outcome {
         Outcome::Completed(output) => Ok(output),
         Outcome::Unmet(why) => Err(why),
-        Outcome::Panicked(panic) => resume_unwind(panic),
+        Outcome::Panicked(panic) => resume_unwind(*panic),
     }
 }
 

@@ -60,6 +60,7 @@ impl<T> Links<T> {
     }
 
     /// Adds an item at the end of its list, and returns its number.
+    #[inline]
     pub(super) fn push(&mut self, hash: u64, item: T) -> u64 {
         self.items += 1;
         match self.lists.entry(hash, |list| list.hash == hash, |list| list.hash) {
@@ -84,6 +85,7 @@ impl<T> Links<T> {
     }
 
     /// Takes an item out by its number.
+    #[inline]
     pub(super) fn remove(&mut self, hash: u64, number: u64) -> Option<T> {
         let mut list = self.lists.find_entry(hash, |list| list.hash == hash).ok()?;
         let item = match &mut list.get_mut().items {
@@ -106,6 +108,7 @@ impl<T> Links<T> {
 
     /// Gives memory of the table back if nearly all of it is free. This takes a constant time for each list that was there
     /// before. What stands where in the table changes.
+    #[inline]
     pub(super) fn tidy(&mut self) {
         let (lists, buckets) = (self.lists.len(), self.lists.num_buckets());
         if buckets > SMALL && lists < buckets / 16 {

@@ -31,11 +31,13 @@ pub(in crate::services::purgatory) enum Found<T> {
 }
 
 impl<T: Clone> Links<T> {
+    #[inline]
     fn items(&self, hash: u64) -> Option<&Items<T>> {
         self.lists.find(hash, |list| list.hash == hash).map(|list| &list.items)
     }
 
     /// What stands under a hash.
+    #[inline]
     pub(in crate::services::purgatory) fn find(&self, hash: u64) -> Found<T> {
         match self.items(hash) {
             None => Found::None,
