@@ -6,8 +6,9 @@
 //!
 //! `serve` is all that a program needs: each connection has an idle timer that moves with every request, and each
 //! request runs under a timeout. The rest is a load. A TCP server and its clients run in this process, all on a
-//! `TimingWheel`, then once more on `tokio::time`. At the end a table has both side by side, and the program checks its
-//! own bookkeeping: if something does not add up it says what, and exits with 1.
+//! `TimingWheel`, then once more on `tokio::time`. A short run before them is not counted: the first one pays for memory
+//! that the system gives out for the first time. At the end a table has both side by side, and the program checks its own
+//! bookkeeping: if something does not add up it says what, and exits with 1.
 //!
 //! The CPU time and the context switches are those of server, clients and their connections together. The runs follow
 //! each other, so a machine that is busy otherwise disturbs one or the other.

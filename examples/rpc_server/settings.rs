@@ -83,6 +83,13 @@ impl Settings {
         self.only.is_none_or(|only| only == side)
     }
 
+    /// As many connections, for a second or two: no client thinks for longer, and none goes silent.
+    pub(crate) fn to_warm_up(&self) -> Self {
+        let second = Duration::from_secs(1);
+        let (think, request_timeout) = (self.think.min(second), self.request_timeout.min(second));
+        Self { seconds: second, think, request_timeout, silent_share: 0.0, ..self.clone() }
+    }
+
     /// Refuses what no single setting can tell: an idle timeout that would close connections in use.
     pub(crate) fn checked(self) -> Self {
         let Self { idle_timeout, request_timeout, think, .. } = self;
