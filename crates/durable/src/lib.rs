@@ -84,13 +84,14 @@
 //
 // | file | what it has |
 // |---|---|
-// | `durable`, `builder`, `save`, `outcome`, `metrics`, `outside_store` | what users call, and what they are answered |
+// | `durable`, `builder`, `save`, `outcome`, `metrics`, `outside_store`, `finish_in` | what users call, and what they are answered |
 // | `runner`, `saver` | the two tasks, and `shared`, what they share with the handle |
 // | `handler`, `backoff`, `health`, `stats`, `clock`, `events`, `outside` | what the runner needs |
-// | `window`, `plan` | pure: what is in memory, and when a series is due next |
+// | `window`, `next_run` | pure: what is in memory, and when a series is due next |
 // | `memory`, `redb`, `postgres`, `conformance` | stores, and what tests them |
 // | `tables` | pure: what each call of a store means, over six ordered maps |
 // | `store`, `kind`, `missed`, `id`, `error` | the trait, and the types of its questions and answers |
+// | `promises`, `sizing`, `many_instances`, `coming_from` | pages without code |
 
 mod backoff;
 mod builder;

@@ -11,6 +11,8 @@
 //! | a turn has used up its budget | the same waker when the poller is polled next; with tokio's timer, or where the clock can be paused, the driver's task |
 //! | on a paused clock, when the last timer is cancelled or an earlier one is armed | the driver's task |
 //! | a worker blocks, and nobody polls the poller | the watchdog wakes the driver's task; the worker that runs this task parks next, and turns in its park |
+//! | the runtime has neither an I/O driver nor timers | the driver's task, which the watchdog wakes for each turn |
+//! | the wheel is being made | the thread that makes it |
 //!
 //! A turn ends when nothing is due any more, or when its budget is used up: 16 batches of up to 256 timers, or a
 //! millisecond. There is a turn for each tick in which a timer is due; for a busy wheel, one for two ticks (see [`pace`]).

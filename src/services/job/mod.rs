@@ -68,6 +68,7 @@
 // | `pending_run` | what a schedule moves its job's pending run with |
 // | `kept_place` | whether a place in the wheel's bound stays with a job |
 // | `waiter` | whoever waits for a job's end |
+// | `joining` | the tasks that await one job by its key |
 // | `when` | when a job is due, beside the time at which that was asked |
 // | `info` | where a job stands, as users are told |
 // | `error` | why a job has no output, and what gives a refused one back |

@@ -1,5 +1,5 @@
-//! The clock by which the levels are laid out. It only moves forward, when a bucket has been drained or an insertion finds
-//! that nothing stands in between.
+//! The clock by which the levels are laid out. It only moves forward: when the next bucket comes up, when nothing more is
+//! due, or when an insertion finds that nothing stands in between.
 
 use super::Levels;
 use crate::wheel::tick::Nanos;
