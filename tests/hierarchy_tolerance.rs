@@ -27,7 +27,7 @@ const fn ms(millis: u64) -> u64 {
 /// Inserts as of the wheel's clock.
 fn insert<T>(wheel: &mut Hierarchy<T>, deadline: u64, tolerance: u64, payload: T) -> Key {
     let tolerance = Duration::from_nanos(tolerance);
-    let key = wheel.insert_tolerant(wheel.elapsed(), Nanos(deadline), tolerance, payload);
+    let key = wheel.insert_tolerant(wheel.clock(), Nanos(deadline), tolerance, payload);
     key.ok().expect("it lies ahead")
 }
 

@@ -73,7 +73,7 @@ impl Drop for Wheel {
     fn drop(&mut self) {
         self.alarm.orphan();
         drop(std::mem::take(&mut self.shards));
-        self.alarm.wake_to_end();
+        self.alarm.wake_to_check();
     }
 }
 
@@ -197,7 +197,7 @@ impl TimingWheel {
     /// ```
     pub fn shutdown(&self) -> usize {
         let pending = self.wheel.driven.end();
-        self.wheel.alarm.wake_to_end();
+        self.wheel.alarm.wake_to_check();
         self.wheel.alarm.counters().ended();
         pending
     }

@@ -12,7 +12,7 @@ fn spawn_end(Parts { shards, alarm, mut driver, .. }: Parts) -> thread::JoinHand
     thread::spawn(move || {
         alarm.orphan();
         drop(shards);
-        alarm.wake_to_end();
+        alarm.wake_to_check();
         (driver.poll().is_ready(), driver)
     })
 }

@@ -49,7 +49,7 @@ use std::time::Duration;
 
 use crate::engine::alarm::Alarm;
 use crate::engine::bound::Bound;
-use crate::engine::driver::{Driver, Shards};
+use crate::engine::driver::{DriverTask, Shards};
 use crate::engine::shard::{Shard, ShardTurn};
 use crate::platform::clock::Clock;
 use crate::telemetry::counters::Counters;
@@ -103,7 +103,7 @@ impl Parts {
             Arc::new(Alarm::new(clock, matches!(route, Route::Task), shards, Counters::of("model".into())));
         let shards: Box<[_]> = (0..shards).map(|_| shard_of(alarm.clone(), clock, None)).collect();
         let driven = Arc::new(Shards::new(&shards));
-        let driver = Driver::new(driven.clone(), alarm.clone(), clock, resolution());
+        let driver = DriverTask::new(driven.clone(), alarm.clone(), clock, resolution());
         Self { shards, driven, alarm, driver: PolledDriver { driver, waker: CountingWaker::new() } }
     }
 }
@@ -154,7 +154,7 @@ fn turn(shard: &Shard, now: Nanos, batch: usize) {
 
 /// A driver that is polled by hand.
 struct PolledDriver {
-    driver: Driver,
+    driver: DriverTask,
     waker: Arc<CountingWaker>,
 }
 

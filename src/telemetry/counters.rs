@@ -63,7 +63,7 @@ impl Counters {
 
     /// All shards have ended. Only the first call counts.
     pub(crate) fn ended(&self) {
-        self.tell();
+        self.send_events();
         self.events.ended(&self.name);
     }
 
@@ -85,7 +85,7 @@ impl Counters {
     }
 
     /// For the driver, while it holds no lock: reports the refusals that others have noted.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn send_events(&self) {
         self.events.tell_refused(&self.name, || self.refused.load(Ordering::Relaxed));
     }
 

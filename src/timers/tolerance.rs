@@ -30,7 +30,7 @@ use crate::wheel::tick::{Nanos, Resolution};
 ///
 /// Deadlines are rounded up to points that lie a second apart, or 2 s, 4 s and so on, or 500 ms, 250 ms, 125 ms and so on:
 /// to the widest grid that fits into the tolerance. Points are counted from a year before the wheel was made, and lie at
-/// the end of every second tick. On a paused clock timers fire just then. A timer is late by half of the grid on average.
+/// the end of a pair of ticks. On a paused clock timers fire just then. A timer is late by half of the grid on average.
 ///
 /// At a tick of 1 ms a tolerance of 1 s has a grid of 1 s; one of 900 ms has a grid of 500 ms, and wakes a process twice as
 /// often. Where a second is no even number of ticks, as at 3 ms, a tolerance of 1 s has a grid of 500 ms, because the

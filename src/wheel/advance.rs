@@ -37,7 +37,7 @@ impl<T> Hierarchy<T> {
     /// past since.
     #[must_use]
     pub fn handed_out_through(&self) -> Nanos {
-        self.levels.drained_through()
+        self.levels.handed_out_through()
     }
 
     /// Moves the clock to `now`, and appends the payloads of due entries to `expired`, in the order of their ticks.
@@ -64,7 +64,7 @@ impl<T> Hierarchy<T> {
         mut hand_out: impl FnMut(u64, T),
     ) -> Progress {
         debug_assert!(batch > 0, "there would be no progress");
-        let now = now.max(self.elapsed());
+        let now = now.max(self.clock());
         let mut left = batch;
         let mut chunk = [(Key::PLACEHOLDER, Nanos::ZERO); CHUNK];
         loop {

@@ -19,7 +19,7 @@ impl<T> Hierarchy<T> {
         for (beginning, bucket) in first.into_iter().chain(others) {
             // No entry is due before its bucket begins.
             let may_hold_it = earliest.as_ref().is_none_or(|((deadline, _), _)| beginning < *deadline);
-            if !may_hold_it && beginning > self.elapsed() {
+            if !may_hold_it && beginning > self.clock() {
                 continue;
             }
             for (_, key) in bucket.iter() {

@@ -41,7 +41,7 @@ impl Resolution {
     /// entry out, less than `tolerance` later.
     ///
     /// The result lies on the widest grid that fits into the tolerance: of 1 s, 2 s, 4 s and so on, or of 500 ms, 250 ms,
-    /// 125 ms and so on. Points are counted from the origin, and moved to the end of the last second tick that is over by
+    /// 125 ms and so on. Points are counted from the origin, and moved to the end of the last pair of ticks that is over by
     /// then. So entries with near deadlines are handed out together. A deadline stays as it is if it would be rounded beyond
     /// [`Nanos::MAX`], or if the tolerance, in whole pairs of ticks, is less than the finest grid, which is two to four ticks
     /// wide.

@@ -174,8 +174,8 @@ impl<T> Hierarchy<T> {
 
     /// The wheel's clock: the time up to which [`advance`](Self::advance) has come.
     #[must_use]
-    pub const fn elapsed(&self) -> Nanos {
-        self.levels.elapsed()
+    pub const fn clock(&self) -> Nanos {
+        self.levels.clock()
     }
 
     /// Adds an entry. It is handed out at `deadline` or less than a tick later, and never earlier.
@@ -206,7 +206,7 @@ impl<T> Hierarchy<T> {
         payload: T,
     ) -> Result<(Key, Nanos), T> {
         self.levels.catch_up(now);
-        if deadline <= now.max(self.elapsed()) {
+        if deadline <= now.max(self.clock()) {
             return Err(payload);
         }
         let vacant = self.entries.vacant();

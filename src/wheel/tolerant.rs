@@ -50,7 +50,7 @@ impl<T> Hierarchy<T> {
         payload: T,
     ) -> Result<Key, T> {
         // The deadline that was asked for, which may have passed when the rounded one has not.
-        if deadline <= now.max(self.elapsed()) {
+        if deadline <= now.max(self.clock()) {
             self.levels.catch_up(now);
             return Err(payload);
         }
@@ -66,7 +66,7 @@ impl<T> Hierarchy<T> {
         payload: T,
     ) -> Result<(Key, Nanos), T> {
         self.levels.catch_up(now);
-        if deadline <= now.max(self.elapsed()) {
+        if deadline <= now.max(self.clock()) {
             return Err(payload);
         }
         let vacant = self.entries.vacant();
@@ -83,7 +83,7 @@ impl<T> Hierarchy<T> {
     /// An entry that had a tolerance before, and moves later, stays in its bucket until that comes up. A deadline that has
     /// passed is due as with [`reschedule`](Self::reschedule).
     pub fn reschedule_tolerant(&mut self, key: Key, deadline: Nanos, tolerance: Duration) -> bool {
-        if deadline <= self.elapsed() {
+        if deadline <= self.clock() {
             return self.reschedule(key, deadline);
         }
         let rounded = self.levels.resolution().round_up_tolerant(deadline, tolerance);

@@ -69,7 +69,7 @@ impl Model {
     }
 
     pub(crate) fn clock(&self) -> u64 {
-        self.wheel.elapsed().0
+        self.wheel.clock().0
     }
 
     pub(crate) fn after(&self, base: u64, span: &Span) -> u64 {

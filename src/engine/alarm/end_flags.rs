@@ -59,7 +59,7 @@ impl Alarm {
 
     /// For a thread that has ended the shards, or that may have dropped the last timer: has the driver's task check
     /// whether the wheel is at its end, even if the task has just checked.
-    pub(crate) fn wake_to_end(&self) {
+    pub(crate) fn wake_to_check(&self) {
         self.driver.wake();
     }
 

@@ -44,6 +44,7 @@ impl Alarm {
             self.arm_due(now, now, due_since);
         } else {
             self.due.store(due_since.0, Ordering::Relaxed);
+            // `armed` is still `AWAKE` since the turn began, so the task turns.
             self.driver.wake();
         }
     }

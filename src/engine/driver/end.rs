@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use super::Driver;
+use super::DriverTask;
 use super::budget::BATCH;
 use super::shards::Shards;
 use super::wake_all::wake_all;
@@ -20,7 +20,7 @@ use crate::wheel::Progress;
 const FIRST_RECHECK: Duration = Duration::from_secs(1);
 const LONGEST_RECHECK: Duration = Duration::from_secs(60);
 
-impl Driver {
+impl DriverTask {
     /// Once no handle is left: whether no timer is either. Plans the next check.
     pub(super) fn is_unused(&mut self) -> bool {
         let now = self.turner.clock.now();
@@ -34,7 +34,7 @@ impl Driver {
     }
 }
 
-impl Drop for Driver {
+impl Drop for DriverTask {
     fn drop(&mut self) {
         self.turner.shards.end();
         self.turner.alarm.end();

@@ -1,4 +1,4 @@
-//! Who turns the wheel, and when.
+//! The driver, which is all that moves a wheel on: who turns it, and when.
 //!
 //! **The runtime's park does.** When a worker parks, or polls the runtime's input between two tasks, it calls the
 //! wakers of timers that are due. One of these timers is the wheel's (see `alarm::park_timers`). Its waker turns the wheel
@@ -17,7 +17,8 @@
 //! A turn ends when nothing is due any more, or when its budget is used up: 16 batches of up to 256 timers, or a
 //! millisecond. There is a turn for each tick in which a timer is due; for a busy wheel, one for two ticks (see [`pace`]).
 //!
-//! The driver's task is the only task of a wheel that you make; a runtime's own wheel has another, its keeper. It also
+//! **The driver's task turns nothing as a rule.** It turns only if it was woken for that, which `armed` tells (see `alarm`),
+//! or if no handle is left. It is the only task of a wheel that you make; a runtime's own wheel has another, its keeper. It also
 //! notices when the last handle goes, see `shard::last_holder`. The runtime drops the task when the runtime ends, and the
 //! task then ends the wheel.
 
@@ -28,7 +29,7 @@
 // | `budget` | how much one turn may do |
 // | `shards` | a turn of all shards |
 // | `plan` | when to turn next |
-// | `pace` | when a wheel is busy, and is turned at every second tick |
+// | `pace` | when a wheel is busy, and is turned once in two ticks |
 // | `wake_all` | waking what was handed out |
 // | `end` | the end of a wheel: by its runtime, its last handle, or `shutdown` |
 
@@ -60,7 +61,7 @@ use turner::{Left, Turner};
 
 /// The driver's task. It is ready when the wheel has ended. If its runtime drops it before, it ends the wheel.
 #[derive(Debug)]
-pub(crate) struct Driver {
+pub(crate) struct DriverTask {
     turner: Arc<Turner>,
     /// Once no handle is left: when to check again whether any timer is, and how long after the check before that is.
     recheck: Option<(Nanos, Duration)>,
@@ -75,7 +76,7 @@ pub(crate) enum CannotDrive {
     NoThread(io::Error),
 }
 
-impl Driver {
+impl DriverTask {
     pub(crate) fn new(shards: Arc<Shards>, alarm: Arc<Alarm>, clock: Clock, resolution: Resolution) -> Self {
         Self { turner: Arc::new(Turner::new(shards, alarm, clock, resolution)), recheck: None }
     }
@@ -102,7 +103,7 @@ impl Driver {
     }
 }
 
-impl Future for Driver {
+impl Future for DriverTask {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -110,11 +111,12 @@ impl Future for Driver {
         let turner = this.turner.clone();
         turner.alarm.register_driver(cx.waker());
         // The waker has been registered before, so what is noted after this wakes the task again.
-        turner.alarm.counters().tell();
+        turner.alarm.counters().send_events();
         let is_orphaned = turner.alarm.is_orphaned();
         if is_orphaned && this.is_unused() {
             return Poll::Ready(());
         }
+        // The watchdog's wake-up as a backup sets nothing: then it is the worker that turns, in its next park.
         if is_orphaned || turner.alarm.is_awake() {
             match turner.turn() {
                 Left::Nothing => {}
@@ -130,7 +132,7 @@ impl Future for Driver {
 
 /// For models, which play the runtime's park.
 #[cfg(all(test, loom))]
-impl Driver {
+impl DriverTask {
     pub(crate) fn park(&self) -> impl FnOnce() + 'static {
         let turner = self.turner.clone();
         move || turner.turn_in_park()

@@ -1,15 +1,17 @@
-//! How often a busy wheel is turned: at every second tick.
+//! How often a busy wheel is turned: once in two ticks.
 //!
 //! A turn has a price that does not depend on how many tasks it wakes: the poller returns, the timer is set anew, another
 //! worker is woken to help, and both look for work and go back to sleep. So where many timers fire in each tick, the wheel
 //! is turned half as often, and each timer waits half a tick longer on average. tokio, which rounds up twice, is as late.
+//!
+//! It is the wheel that is busy here, by its timers. The runtime may be idle between turns, which makes a turn dearer.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::wheel::{Nanos, Resolution};
 
-/// A wheel is busy after a turn that has handed out so many timers, or twice as many if it came for two ticks.
+/// A wheel is busy after a turn that has handed out so many timers, or twice as many if the turn covered two ticks.
 const BUSY: usize = 32;
 /// The same on a runtime that is idle between turns: there a turn costs more than the tasks that it wakes.
 const BUSY_IF_IDLE: usize = 8;
@@ -45,20 +47,19 @@ impl TurnsInTime {
     }
 }
 
-/// For how many ticks a turn comes.
+/// How many ticks a turn covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// For one.
     EachTick,
-    /// For two: the turn before found the wheel busy, and allowed no turn before this time.
-    SecondTick(Nanos),
+    /// The turn before found the wheel busy, and allowed no turn before this time.
+    TwoTicks(Nanos),
 }
 
 impl Pace {
     /// The pace of a turn that was due since `due`, where the turn before has left `not_before`.
     pub(super) fn of_this_turn(due: Option<Nanos>, not_before: Nanos) -> Self {
         // A turn that is due later than that did not have to wait.
-        if due.is_some_and(|due| due <= not_before) { Self::SecondTick(not_before) } else { Self::EachTick }
+        if due.is_some_and(|due| due <= not_before) { Self::TwoTicks(not_before) } else { Self::EachTick }
     }
 
     /// Since when a turn is due that is due since `due` as far as its alarm knows. Timers may have been made since that
@@ -66,7 +67,7 @@ impl Pace {
     pub(super) fn due_since(self, due: Nanos, resolution: Resolution) -> Nanos {
         match self {
             Self::EachTick => due,
-            Self::SecondTick(not_before) => due.min(not_before.before(resolution.tick())),
+            Self::TwoTicks(not_before) => due.min(not_before.before(resolution.tick())),
         }
     }
 
@@ -82,7 +83,7 @@ impl Pace {
         let busy = if is_idle { BUSY_IF_IDLE } else { BUSY };
         let busy = match self {
             Self::EachTick => busy,
-            Self::SecondTick(_) => busy * 2,
+            Self::TwoTicks(_) => busy * 2,
         };
         let tick = resolution.tick();
         if fired < busy || tick > LONGEST_TICK {
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_wheel_is_turned_at_every_second_tick() {
+    fn a_busy_wheel_is_turned_once_in_two_ticks() {
         for now in [10_000, 10_001, 11_000, 11_999] {
             assert_eq!(not_before(Pace::EachTick, MILLI, now, BUSY), micros(12_000));
         }
@@ -123,11 +124,11 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_for_two_ticks_finds_the_wheel_busy_by_twice_as_many() {
+    fn a_turn_that_covers_two_ticks_finds_the_wheel_busy_by_twice_as_many() {
         let pace = Pace::of_this_turn(Some(micros(11_200)), micros(12_000));
         assert_eq!(not_before(pace, MILLI, 12_000, BUSY * 2 - 1), Nanos::ZERO);
         assert_eq!(not_before(pace, MILLI, 12_000, BUSY * 2), micros(14_000));
-        // It is due later than it had to wait: it comes for one tick.
+        // It is due later than it had to wait: it covers one tick.
         let pace = Pace::of_this_turn(Some(micros(12_001)), micros(12_000));
         assert_eq!(pace, Pace::EachTick);
     }
@@ -167,7 +168,7 @@ mod tests {
         let resolution = Resolution::new(MILLI).expect("not zero");
         let not_before =
             |pace: Pace, fired| pace.next_not_before(micros(12_000), fired, true, resolution) > Nanos::ZERO;
-        let second = Pace::SecondTick(micros(12_000));
+        let second = Pace::TwoTicks(micros(12_000));
         assert_eq!(
             [BUSY_IF_IDLE - 1, BUSY_IF_IDLE].map(|fired| not_before(Pace::EachTick, fired)),
             [false, true]

@@ -1,5 +1,6 @@
 //! When to turn next: once for a tick, whatever number of shards has something to do in it.
 
+use crate::engine::alarm::Alarm;
 use crate::wheel::{Nanos, Resolution};
 
 /// When to turn next.
@@ -23,5 +24,12 @@ impl Plan {
         let in_tick = |time: Nanos| (time <= end && time < Nanos::MAX).then_some(time);
         let at = in_tick(self.at).max(in_tick(next)).unwrap_or(first);
         Self { first, at }
+    }
+
+    /// When to make the turn. Where the clock can be paused, at the very time at which the first shard has something to do.
+    pub(super) fn time(self, alarm: &Alarm, now: Nanos) -> Nanos {
+        let at = if alarm.is_pausable() { self.first } else { self.at };
+        // Not on a paused clock: an idle clock would jump to the time of the next check for the last handle.
+        if alarm.refresh_paused() { at } else { at.min(alarm.recheck_after(now)) }
     }
 }

@@ -198,7 +198,7 @@ fn the_driver_sleeps_though_a_shard_expires_before_the_turn_that_is_planned() {
         for (shard, nanos) in rig.shards.iter().zip([700, 100]) {
             rig.register(shard, beginning, Nanos(beginning.0 + nanos));
         }
-        let mut driver = Driver::new(rig.driven.clone(), rig.alarm.clone(), rig.clock, resolution());
+        let mut driver = DriverTask::new(rig.driven.clone(), rig.alarm.clone(), rig.clock, resolution());
         let poll = Pin::new(&mut driver).poll(&mut Context::from_waker(Waker::noop()));
         tell.send((rig.plan().at.0 - beginning.0, poll.is_pending())).unwrap();
     });
@@ -213,7 +213,7 @@ fn a_reference_that_the_driver_missed_is_found_when_it_checks_again() {
     let Rig { shards, driven, alarm, clock, .. } = Rig::new(&[vec![]]);
     // Nobody parks here, so the watchdog wakes the driver.
     alarm.begin_watch(Role::OnlyWaker).expect("a thread");
-    let mut driver = tokio_test::task::spawn(Driver::new(driven, alarm.clone(), clock, resolution()));
+    let mut driver = tokio_test::task::spawn(DriverTask::new(driven, alarm.clone(), clock, resolution()));
     drop(ShardRef::new(&shards[0]));
     alarm.orphan();
     assert!(driver.poll().is_pending());

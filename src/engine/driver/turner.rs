@@ -1,4 +1,11 @@
 //! One turn of a wheel: hands out the timers that are due, and arms the next turn.
+//!
+//! | time | is |
+//! |---|---|
+//! | `due`, of a turn | since when it should have been made: the time for which it was armed, or at which it was asked for |
+//! | `due_since`, of its timers | the same, or a tick earlier if the turn covers two ticks: timers may have waited since then |
+//! | `at`, of the next turn | when it is armed for, by the [plan](super::plan) of what the shards have to do |
+//! | `not_before`, of the next turn | before this nobody has it made, if the wheel is busy (see [`pace`](super::pace)) |
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +14,6 @@ use std::time::Duration;
 
 use super::budget::Budget;
 use super::pace::{Pace, TurnsInTime};
-use super::plan::Plan;
 use super::shards::{Shards, WheelTurn};
 use crate::engine::alarm::{Alarm, ParkTimers};
 use crate::platform::clock::Clock;
@@ -86,7 +92,7 @@ impl Turner {
                 WheelTurn::More => break Left::Rest(due),
                 WheelTurn::Until(plan) => {
                     let not_before = self.not_before(pace, now, budget.fired, is_idle);
-                    let is_due = alarm.arm(self.time_of(plan, now), not_before);
+                    let is_due = alarm.arm(plan.time(alarm, now), not_before);
                     // `armed` is published before the shards are checked; see `alarm`. A timer that came meanwhile and
                     // is due in the same tick, but after `first`, can wait.
                     if !is_due && !self.shards.any_before(plan.first) {
@@ -117,14 +123,6 @@ impl Turner {
         if self.alarm.is_pausable() { Nanos::ZERO } else { pace.due_since(due, self.resolution) }
     }
 
-    /// When to turn by this plan. Where the clock can be paused, at the very time at which the first shard has
-    /// something to do.
-    fn time_of(&self, plan: Plan, now: Nanos) -> Nanos {
-        let at = if self.alarm.is_pausable() { plan.first } else { plan.at };
-        // Not on a paused clock: an idle clock would jump to the time of the driver's next recheck.
-        if self.alarm.refresh_paused() { at } else { at.min(self.alarm.recheck_after(now)) }
-    }
-
     /// The time before which there need be no other turn, or zero. Where the clock can be paused, tests expect each on time.
     fn not_before(&self, pace: Pace, now: Nanos, fired: usize, is_idle: bool) -> Nanos {
         if self.alarm.is_pausable() {
@@ -138,10 +136,10 @@ impl Turner {
         match self.turn() {
             Left::Nothing => {}
             Left::Rest(due_since) => self.alarm.arm_rest(due_since),
-            Left::End => self.alarm.wake_to_end(),
+            Left::End => self.alarm.wake_to_check(),
         }
         if self.alarm.is_orphaned() {
-            self.alarm.wake_to_end();
+            self.alarm.wake_to_check();
         }
     }
 }

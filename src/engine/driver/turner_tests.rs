@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::pace::TURNS_IN_TIME;
 use super::turner::Left;
-use super::{Driver, Shards};
+use super::{DriverTask, Shards};
 use crate::engine::alarm::Alarm;
 use crate::engine::shard::Shard;
 use crate::engine::watchdog::Watched;
@@ -19,12 +19,12 @@ const TICK: Duration = Duration::from_millis(1);
 const HANG_GUARD: Duration = Duration::from_secs(30);
 
 /// A shard, and the driver that turns it.
-fn rig(clock: Clock, is_pausable: bool) -> (Arc<Shard>, Arc<Alarm>, Driver) {
+fn rig(clock: Clock, is_pausable: bool) -> (Arc<Shard>, Arc<Alarm>, DriverTask) {
     let resolution = Resolution::new(TICK).expect("not zero");
     let alarm = Arc::new(Alarm::new(clock, is_pausable, 1, Counters::of("rig".into())));
     let shard = Arc::new(Shard::new((0, 1), Hierarchy::new(resolution, 64), clock, alarm.clone(), None));
     let shards = Arc::new(Shards::new(std::slice::from_ref(&shard)));
-    (shard, alarm.clone(), Driver::new(shards, alarm, clock, resolution))
+    (shard, alarm.clone(), DriverTask::new(shards, alarm, clock, resolution))
 }
 
 /// As of two ticks before `now`, when none of these deadlines had come.
@@ -36,7 +36,7 @@ fn register(shard: &Shard, now: Nanos, deadlines: impl Iterator<Item = Nanos>) {
 }
 
 /// The time that is armed after a turn which has handed out `fired` timers, and which leaves one that is due shortly before
-/// the end of a second tick; with this deadline and that end.
+/// the end of a pair of ticks; with this deadline and that end.
 ///
 /// Before that turn there are as many as tell that the runtime is idle, and the turn is late by `late`.
 fn armed_after_a_turn(fired: usize, late: Duration) -> (Nanos, Nanos, Nanos) {

@@ -8,7 +8,7 @@ use crate::telemetry::stats::Stats;
 use crate::wheel::Census;
 
 /// How many buckets are counted under one hold of the lock: as many as the levels of a wheel of the default size can
-/// have, and some more for tolerant levels. Such a hold is shorter than that of one of the driver's batches.
+/// have, and some more for tolerant levels. Such a hold is shorter than that of one of a turn's batches.
 const BUCKETS: usize = 1024;
 
 impl Shard {

@@ -7,23 +7,23 @@
 //!
 //! Kept references must not keep a wheel alive. A wheel that has a handle does not end anyway. Once the last handle is
 //! gone, timers are made only by cloning another timer's reference. Then some references to a shard are kept by threads
-//! for good, one is the driver's while it turns, and all others belong to timers. Each thread tells by its [`Tag`] to
+//! for good, one is a turner's while it turns, and all others belong to timers. Each thread tells by its [`Tag`] to
 //! which shard it keeps a reference, and
 //!
 //! | who | does |
 //! |---|---|
-//! | the last handle | publishes that it is gone, and wakes the driver |
-//! | a thread that drops a timer | checks whether a handle is left; if one is, it writes its tag and keeps the reference; if none is, it gives the reference up, and wakes the driver if this may have been the last timer |
-//! | the driver, once no handle is left | holds no reference itself; counts references, then tags; ends the wheel if there are no more references than tags; otherwise checks again later |
+//! | the last handle | publishes that it is gone, and wakes the driver's task |
+//! | a thread that drops a timer | checks whether a handle is left; if one is, it writes its tag and keeps the reference; if none is, it gives the reference up, and wakes the driver's task if this may have been the last timer |
+//! | the driver's task, once no handle is left | holds no reference itself; counts references, then tags; ends the wheel if there are no more references than tags; otherwise checks again later |
 //!
-//! The driver never ends a wheel too early. It counts references first, and tags second. Those that it has counted only get
+//! The task never ends a wheel too early. It counts references first, and tags second. Those that it has counted only get
 //! fewer. A reference that is cloned after that is never kept, because its thread finds that no handle is left: a fence
-//! after each clone, and one before references are counted, see to that. So the driver may find too many references or too
+//! after each clone, and one before references are counted, see to that. So the task may find too many references or too
 //! few tags, but never the opposite.
 //!
-//! The driver may miss the end. A thread that checked for a handle just before the last one went wakes nobody; if it
-//! still has its reference when the driver counts, the driver sees a timer. To order the two would take the very locked
-//! instruction that is saved here. So the driver checks again: after a second, and then after twice the time before, up
+//! The task may miss the end. A thread that checked for a handle just before the last one went wakes nobody; if it
+//! still has its reference when the task counts, the task sees a timer. To order the two would take the very locked
+//! instruction that is saved here. So the task checks again: after a second, and then after twice the time before, up
 //! to a minute. While a clock is paused it does not, because the clock would jump to the time of that check.
 
 use std::cell::Cell;
@@ -80,7 +80,7 @@ impl Drop for ShardRef {
     }
 }
 
-/// Uncounts a reference. If no handle is left, wakes the driver if only threads may hold the shard now.
+/// Uncounts a reference. If no handle is left, wakes the driver's task if only threads may hold the shard now.
 fn give_up(shard: Arc<Shard>) {
     if shard.is_orphaned() {
         give_up_orphan(shard);
@@ -93,13 +93,13 @@ fn give_up(shard: Arc<Shard>) {
 fn give_up_orphan(shard: Arc<Shard>) {
     let (alarm, left) = (shard.alarm.clone(), Arc::downgrade(&shard));
     uncount(shard);
-    let of_threads_and_driver = tags().len() + 1;
-    if references_to(&left) <= of_threads_and_driver {
-        alarm.wake_to_end();
+    let of_threads_and_turner = tags().len() + 1;
+    if references_to(&left) <= of_threads_and_turner {
+        alarm.wake_to_check();
     }
 }
 
-/// For the driver, once no handle is left, while it has no reference of its own: whether no timer holds the shard, but
+/// For the driver's task, once no handle is left, while it has no reference of its own: whether no timer holds the shard, but
 /// at most threads that keep a reference.
 pub(crate) fn only_threads_hold(shard: &Weak<Shard>) -> bool {
     // References are counted before tags; see above.

@@ -6,21 +6,23 @@
 // | file | what it has |
 // |---|---|
 // | this one | arming |
-// | `resetting`, `cancelling`, `tolerant` | moving a timer, taking one out, and both where it may be late |
+// | `rescheduling`, `cancelling`, `tolerant` | moving a timer, taking one out, and both where it may be late |
 // | `leftovers` | what becomes of the entries of dropped timers |
-// | `turn` | the driver's side: handing out what is due, and the end |
+// | `turn` | a turner's side: handing out what is due |
+// | `end` | the end of a shard, and what its timers find then |
 // | `published`, `count` | what can be read without the lock, and what is counted under it |
 // | `last_holder`, `place_in_bound` | who keeps a wheel from ending; places of its bound that a job keeps |
 
 mod cancelling;
 mod count;
+mod end;
 mod last_holder;
 mod leftovers;
 #[cfg(all(test, not(loom)))]
 mod model_tests;
 mod place_in_bound;
 mod published;
-mod resetting;
+mod rescheduling;
 #[cfg(all(test, not(loom)))]
 mod test_shards;
 mod tolerant;
@@ -232,14 +234,14 @@ impl Shard {
         has_come
     }
 
-    /// Whether the driver has come to `deadline`, or the shard has ended. As long as this is false, nothing has
+    /// Whether the turner has come to `deadline`, or the shard has ended. As long as this is false, nothing has
     /// happened to the entry. It takes one load.
     #[inline]
     pub(crate) fn has_reached(&self, deadline: Nanos) -> bool {
         self.published.has_reached(deadline)
     }
 
-    /// If `next` is before the published next expiration, publishes it and asks the driver for a turn by then. Releases
+    /// If `next` is before the published next expiration, publishes it and asks for a turn by then. Releases
     /// the lock.
     #[inline(always)]
     fn publish_and_request(&self, state: ShortLockGuard<'_, State>, next: Nanos) {

@@ -1,4 +1,4 @@
-//! A shard against a plain list of timers. The test plays the driver.
+//! A shard against a plain list of timers. The test plays the turner.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -186,7 +186,7 @@ impl Model {
         prop_assert_eq!(stats.armed, stats.fired + stats.cancelled + stats.pending as u64);
         let earliest = self.live.iter().map(|live| live.deadline.0).min();
         let is_told = earliest.is_none_or(|earliest| self.shard.next_turn().0 < earliest + TICK);
-        prop_assert!(is_told, "the driver does not know of it");
+        prop_assert!(is_told, "the turner does not know of it");
         Ok(())
     }
 }
@@ -227,7 +227,7 @@ fn the_next_timer_has_the_entry_and_the_waker_of_the_last_or_its_own() {
     }
 }
 
-/// One of those that were dropped elsewhere is left, so that the driver need not be asked to come anew. Among very many
+/// One of those that were dropped elsewhere is left, so that the turner need not be asked to come anew. Among very many
 /// timers all of them are left.
 #[test]
 fn a_timer_without_one_of_its_own_shard_takes_the_place_of_one_that_was_dropped_elsewhere() {

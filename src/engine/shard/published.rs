@@ -9,10 +9,10 @@ const ENDED: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(super) struct Published {
-    /// The driver has nothing to do in this shard before this time. It may be too early, because cancelling does not
+    /// The turner has nothing to do in this shard before this time. It may be too early, because cancelling does not
     /// raise it. Relaxed everywhere: fences order it against `armed`, see `alarm`.
     next_expiration: AtomicU64,
-    /// When the driver was here last. Deadlines up to this time have been reached.
+    /// When the turner was here last. Deadlines up to this time have been reached.
     reached: AtomicU64,
     /// Entries with deadlines up to this time have left the hierarchy.
     handed_out: AtomicU64,
@@ -40,10 +40,10 @@ impl Published {
         self.next_expiration.store(next.unwrap_or(Nanos::MAX).0, Ordering::Relaxed);
     }
 
-    /// Whether the driver has come to `deadline`, or the shard has ended.
+    /// Whether the turner has come to `deadline`, or the shard has ended.
     #[inline]
     pub(super) fn has_reached(&self, deadline: Nanos) -> bool {
-        // Acquire: this thread sees what the driver did to the entry before.
+        // Acquire: this thread sees what the turner did to the entry before.
         self.reached.load(Ordering::Acquire) >= deadline.0
     }
 

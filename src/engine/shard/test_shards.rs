@@ -1,4 +1,4 @@
-//! For tests: shards without a driver, whose part the test plays, and a waker that takes its shard's lock.
+//! For tests: shards without a turner, whose part the test plays, and a waker that takes its shard's lock.
 
 use std::sync::{Arc, Weak};
 use std::task::Wake;

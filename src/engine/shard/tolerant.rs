@@ -21,8 +21,8 @@ impl Shard {
     /// means the same as that of [`bring_forward`](Self::bring_forward).
     pub(crate) fn reschedule_rounded(&self, key: Key, to: Nanos) -> Result<(), Option<Waker>> {
         let mut state = self.state.lock();
-        // The driver may have come to the new deadline meanwhile.
-        if to <= state.hierarchy.elapsed() {
+        // The turner may have come to the new deadline meanwhile.
+        if to <= state.hierarchy.clock() {
             return Err(self.take_out(state, key));
         }
         let expiration = state.hierarchy.reschedule_rounded_and_tell(key, to).ok_or(None)?;
@@ -30,10 +30,10 @@ impl Shard {
         Ok(())
     }
 
-    /// As [`put_off`](Self::put_off), to a deadline that was rounded. `None` also if the wheel has passed that.
-    pub(crate) fn put_off_rounded(&self, key: Key, to: Nanos) -> Option<Nanos> {
+    /// As [`move_or_soon`](Self::move_or_soon), to a deadline that was rounded. `None` also if the wheel has passed that.
+    pub(crate) fn move_rounded(&self, key: Key, to: Nanos) -> Option<Nanos> {
         let mut state = self.state.lock();
-        if state.ended || to <= state.hierarchy.elapsed() {
+        if state.ended || to <= state.hierarchy.clock() {
             return None;
         }
         let expiration = state.hierarchy.reschedule_rounded_and_tell(key, to)?;
@@ -52,9 +52,9 @@ mod tests {
     use crate::engine::shard::ShardTurn;
     use crate::engine::shard::test_shards::lone_shard;
 
-    /// The driver may have turned since the caller read the clock.
+    /// The turner may have turned since the caller read the clock.
     #[test]
-    fn a_timer_that_is_moved_to_a_deadline_that_the_driver_has_passed_gives_back_its_waker() {
+    fn a_timer_that_is_moved_to_a_deadline_that_the_turner_has_passed_gives_back_its_waker() {
         let at = |millis| Nanos::from_duration(Duration::from_millis(millis));
         let shard = lone_shard();
         let mut task = task::spawn(());

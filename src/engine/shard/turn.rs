@@ -1,4 +1,4 @@
-//! The driver's side of a shard: handing out the timers that are due, and the end.
+//! A turner's side of a shard: handing out the timers that are due.
 
 use std::task::Waker;
 
@@ -18,22 +18,22 @@ pub(crate) enum ShardTurn {
 }
 
 impl Shard {
-    /// For the driver: before this time there is nothing to do here.
+    /// For a turner: before this time there is nothing to do here.
     pub(crate) fn next_turn(&self) -> Nanos {
         self.next_expiration().min(self.clear_by())
     }
 
-    /// For the driver: when the first bucket begins.
+    /// For a turner: when the first bucket begins.
     pub(crate) fn next_expiration(&self) -> Nanos {
         self.published.next_expiration()
     }
 
-    /// For the driver: when the leftovers are to be cleared. `MAX` if there are none.
+    /// For a turner: when the leftovers are to be cleared. `MAX` if there are none.
     pub(crate) fn clear_by(&self) -> Nanos {
         self.leftovers.clear_by()
     }
 
-    /// For the driver, whose turn is due since `due_since`: moves the hierarchy's clock to `now`, and adds the wakers
+    /// For a turner, whose turn is due since `due_since`: moves the hierarchy's clock to `now`, and adds the wakers
     /// of up to `batch` timers to `expired`.
     pub(crate) fn turn(
         &self,
@@ -87,23 +87,6 @@ impl Shard {
         self.give_back_what_left(&expired[before..]);
         turn
     }
-
-    /// Ends the shard, and adds the wakers of up to `batch` pending timers to `pending`. Call it again until it is
-    /// done. The first call returns how many timers were pending, each further call zero.
-    pub(crate) fn end(&self, batch: usize, pending: &mut Vec<Waker>) -> (usize, Progress) {
-        let (left_wakers, mut state) = self.lock_and_clear();
-        let ended = if std::mem::replace(&mut state.ended, true) { 0 } else { state.hierarchy.len() };
-        self.counters().shard_ends(ended);
-        let before = pending.len();
-        let progress = state.hierarchy.advance(Nanos::MAX, batch, pending);
-        let taken = pending.len() - before;
-        state.cancelled += taken as u64;
-        self.published.set_ended();
-        drop(state);
-        drop(left_wakers);
-        self.give_back(taken);
-        (ended, progress)
-    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -129,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_is_late_as_the_driver_is_and_by_the_tick_that_it_waited_for_others() {
+    fn a_timer_is_late_as_the_turner_is_and_by_the_tick_that_it_waited_for_others() {
         // Both lie in one tick of a millisecond.
         assert!((800..850).contains(&lateness(&[100, 900], 900, 900)));
         assert!((5_800..6_200).contains(&lateness(&[100, 900], 5_900, 900)));

@@ -126,7 +126,7 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     pub fn insert(&mut self, value: T, timeout: Duration) -> Key {
         let now = self.started().now();
-        self.deadlines.tell(now);
+        self.deadlines.set_now(now);
         self.insert_nanos(value, now.after(timeout))
     }
 
@@ -198,7 +198,7 @@ impl<T> DelayQueue<T> {
     pub fn reset(&mut self, key: &Key, timeout: Duration) {
         let Some(sleep) = &self.sleep else { panic!("{}", StaleKey(*key)) };
         let now = sleep.now();
-        self.deadlines.tell(now);
+        self.deadlines.set_now(now);
         self.reset_nanos(key, now.after(timeout));
     }
 

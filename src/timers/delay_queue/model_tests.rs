@@ -88,7 +88,7 @@ impl Model {
     fn new(batch: usize) -> Self {
         let resolution = Resolution::new(Duration::from_nanos(TICK)).unwrap();
         let mut deadlines = Deadlines::new(resolution);
-        deadlines.tell(Nanos(START));
+        deadlines.set_now(Nanos(START));
         Self { deadlines, now: START, expected: BTreeMap::new(), made: Vec::new(), batch }
     }
 
@@ -144,7 +144,7 @@ impl Model {
     fn apply(&mut self, op: &Op) -> Result<(), TestCaseError> {
         match op {
             Op::Clock(by) => {
-                self.deadlines.tell(Nanos(self.now.saturating_add_signed(*by)));
+                self.deadlines.set_now(Nanos(self.now.saturating_add_signed(*by)));
                 // Going back it stands still.
                 self.now = self.now.saturating_add_signed((*by).max(0));
             }
@@ -153,7 +153,7 @@ impl Model {
                     && until.0 < u64::MAX / 2
                 {
                     self.now = until.0;
-                    self.deadlines.tell(until);
+                    self.deadlines.set_now(until);
                 }
             }
             Op::Insert(offset) => {
@@ -241,7 +241,7 @@ proptest! {
         }
         // At the end of time all is popped, but what never comes.
         model.now = u64::MAX - 1;
-        model.deadlines.tell(Nanos(model.now));
+        model.deadlines.set_now(Nanos(model.now));
         while model.pop()? {}
         prop_assert!(model.expected.keys().all(|&(deadline, _)| deadline == u64::MAX));
     }
@@ -250,7 +250,7 @@ proptest! {
 #[test]
 fn places_of_items_that_have_left_are_bounded() {
     let mut model = Model::new(usize::MAX);
-    model.deadlines.tell(Nanos(START));
+    model.deadlines.set_now(Nanos(START));
     assert_eq!(model.deadlines.next_step(usize::MAX), Next::Empty);
     let key = model.deadlines.insert(Nanos(START), 0);
     assert_eq!(model.deadlines.next_step(usize::MAX), Next::Due);

@@ -111,7 +111,7 @@ impl<T> DelayQueue<T> {
             if sleep.armed().is_none_or(|armed| armed > sleep.rounded(at)) {
                 if !has_looked {
                     has_looked = true;
-                    self.deadlines.tell(sleep.now());
+                    self.deadlines.set_now(sleep.now());
                     continue;
                 }
                 sleep.move_to_at(self.deadlines.now(), at);
@@ -124,7 +124,7 @@ impl<T> DelayQueue<T> {
                 Err(error) => return Poll::Ready(Some(Err(error))),
             };
             has_looked = true;
-            self.deadlines.tell(now);
+            self.deadlines.set_now(now);
         }
     }
 }

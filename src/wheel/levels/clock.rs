@@ -9,16 +9,16 @@ use crate::wheel::tick::Nanos;
 const CLEARED_BY_INSERTION: usize = 32;
 
 impl Levels {
-    pub(in crate::wheel) const fn elapsed(&self) -> Nanos {
-        self.elapsed
+    pub(in crate::wheel) const fn clock(&self) -> Nanos {
+        self.clock
     }
 
     /// Every deadline up to this time has been drained, except those of entries that were moved to the past since.
-    pub(in crate::wheel) fn drained_through(&self) -> Nanos {
-        if self.bucket(self.levels[0].bucket(self.clock)).is_empty() {
-            self.elapsed
+    pub(in crate::wheel) fn handed_out_through(&self) -> Nanos {
+        if self.bucket(self.levels[0].bucket(self.clock_tick)).is_empty() {
+            self.clock
         } else {
-            self.resolution.beginning(self.clock)
+            self.resolution.beginning(self.clock_tick)
         }
     }
 
@@ -26,7 +26,7 @@ impl Levels {
     #[inline]
     pub(in crate::wheel) fn catch_up(&mut self, now: Nanos) {
         // Not more often than once a tick.
-        if self.resolution.end(self.elapsed) <= now {
+        if self.resolution.end(self.clock) <= now {
             self.clear_up_to(now);
         }
     }
@@ -44,11 +44,11 @@ impl Levels {
 
     /// Moves the clock forward, and never back.
     pub(in crate::wheel) fn set_clock(&mut self, now: Nanos) {
-        if now > self.elapsed {
-            self.elapsed = now;
+        if now > self.clock {
+            self.clock = now;
             let clock = self.resolution.tick_of_clock(now);
-            if clock > self.clock {
-                self.clock = clock;
+            if clock > self.clock_tick {
+                self.clock_tick = clock;
                 for level in &mut self.levels {
                     if !level.set_clock(clock) {
                         break;

@@ -17,8 +17,8 @@ impl Levels {
     /// # Panics
     /// If one does not hold.
     pub(in crate::wheel) fn assert_invariants(&self) -> Vec<(Key, Place)> {
-        let clock = self.clock;
-        assert_eq!(clock, self.resolution.tick_of_clock(self.elapsed));
+        let clock = self.clock_tick;
+        assert_eq!(clock, self.resolution.tick_of_clock(self.clock));
         let exact_and_tolerant = [(self.levels.len(), self.slots), (self.tolerant.count(), tolerant::SLOTS)];
         let buckets = exact_and_tolerant.map(|(levels, slots)| levels * slots as usize);
         assert_eq!(self.buckets.len(), buckets.iter().sum());

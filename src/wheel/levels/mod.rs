@@ -5,7 +5,7 @@ mod invariants;
 mod key_counts;
 mod level;
 mod overflow;
-mod rescheduled;
+mod rescheduling;
 mod tolerant;
 
 use super::bucket::{Bucket, Kind};
@@ -32,9 +32,9 @@ pub(super) struct Slot {
 pub(super) struct Levels {
     resolution: Resolution,
     /// Every bucket that began before its tick has been drained.
-    elapsed: Nanos,
-    /// The tick that `elapsed` is in.
-    clock: Tick,
+    clock: Nanos,
+    /// The tick that `clock` is in.
+    clock_tick: Tick,
     /// Level 0 and the overflow levels made so far.
     levels: Vec<Level>,
     tolerant: TolerantLevels,
@@ -49,8 +49,8 @@ impl Levels {
     pub(super) fn new(resolution: Resolution, slots: u32) -> Self {
         let mut levels = Self {
             resolution,
-            elapsed: Nanos::ZERO,
-            clock: Tick(0),
+            clock: Nanos::ZERO,
+            clock_tick: Tick(0),
             levels: vec![Level::finest(slots.into())],
             tolerant: TolerantLevels::default(),
             buckets: Vec::new(),
@@ -175,7 +175,7 @@ impl Levels {
     /// The tick in which a deadline is due: the clock's if it has passed.
     #[inline]
     fn due_tick(&self, deadline: Nanos) -> Tick {
-        self.resolution.tick_of_deadline(deadline).max(self.clock)
+        self.resolution.tick_of_deadline(deadline).max(self.clock_tick)
     }
 
     #[inline]

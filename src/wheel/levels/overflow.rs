@@ -9,7 +9,7 @@ impl Levels {
     #[cold]
     pub(super) fn overflow(&mut self) {
         let coarsest = self.levels.last().expect("level 0 is made at once");
-        let level = coarsest.overflow(self.clock, self.next_bucket());
+        let level = coarsest.overflow(self.clock_tick, self.next_bucket());
         self.levels.push(level);
         self.make_buckets(self.slots, Kind::Overflow);
     }

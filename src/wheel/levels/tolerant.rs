@@ -13,8 +13,8 @@
 //!
 //! A slot is a 64th of the reach of its level, so at most some 16th of a delay that the level below does not reach. So with
 //! a tolerance of a 12th the slot fits, even if rounding takes the deadline to the next level, and if a grid whose points
-//! are no ends of second ticks needs two ticks more. A deadline with less tolerance may lie within a slot. Its entry then stands on
-//! the exact levels, and moves down as others do.
+//! are no ends of pairs of ticks needs two ticks more. A deadline with less tolerance may lie within a slot. Its entry then
+//! stands on the exact levels, and moves down as others do.
 //!
 //! The geometry is that of Linux's timer wheel (Thomas Gleixner, 2016), whose levels are 8 times as wide as those
 //! below.
@@ -112,13 +112,13 @@ impl Levels {
     #[inline]
     const fn may_be_finest(&self, deadline: Nanos) -> bool {
         let reach = self.resolution.tick_nanos.value().saturating_mul(self.slots as u64 + 1);
-        deadline.0.saturating_sub(self.elapsed.0) <= reach
+        deadline.0.saturating_sub(self.clock.0) <= reach
     }
 
     #[inline]
     const fn unit_of_clock(&mut self) -> u64 {
-        if self.tolerant.clock.0.0 != self.elapsed.0 {
-            self.tolerant.clock = (self.elapsed, self.resolution.unit_of_clock(self.elapsed));
+        if self.tolerant.clock.0.0 != self.clock.0 {
+            self.tolerant.clock = (self.clock, self.resolution.unit_of_clock(self.clock));
         }
         self.tolerant.clock.1
     }
@@ -169,10 +169,10 @@ impl Levels {
         let level = self.tolerant.first_buckets.iter().position(|first| first.as_ref().is_some_and(has));
         let level = level.expect("it is of a tolerant level");
         let first = self.tolerant.first_bucket(level).expect("found by it");
-        assert!(queued.beginning() >= self.elapsed, "{id:?} ended before the clock");
+        assert!(queued.beginning() >= self.clock, "{id:?} ended before the clock");
         let slot = number(level, self.resolution.unit_of_deadline(end(queued)));
         assert_eq!(self.end_of_slot(level, slot), Some(end(queued)), "{id:?} ends within a slot");
-        let clock = self.resolution.unit_of_clock(self.elapsed);
+        let clock = self.resolution.unit_of_clock(self.clock);
         assert!(slot - number(level, clock) < SLOTS.into(), "{id:?} lies beyond its level");
         assert_eq!(slot % u64::from(SLOTS), u64::from(id.0 - first.0));
         let bucket = self.bucket(id);

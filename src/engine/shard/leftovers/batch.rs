@@ -10,7 +10,7 @@ use crate::wheel::{Key, Nanos};
 pub(super) const CAPACITY: usize = if cfg!(all(test, loom)) { 1 } else { 13 };
 
 /// Timers that take a leftover over leave at least so many: after an empty batch, the next leftover would have to ask
-/// the driver to come. In a model it is fewer, so that one is taken.
+/// the turner to come. In a model it is fewer, so that one is taken.
 const KEPT: usize = if cfg!(all(test, loom)) { 0 } else { 1 };
 
 /// The longest time that a leftover stays, with the waker in its entry. A waker may own something that keeps the wheel
@@ -23,7 +23,7 @@ pub(super) struct Batch {
     keys: ShortLock<[Key; CAPACITY]>,
     /// How many keys there are. It is changed under their lock, and read without it where a guess will do.
     len: AtomicUsize,
-    /// When the driver is to clear all leftovers, including the spare. `u64::MAX` if there are none. Relaxed, as the
+    /// When the turner is to clear all leftovers, including the spare. `u64::MAX` if there are none. Relaxed, as the
     /// shard's next expiration is.
     clear_by: AtomicU64,
 }
@@ -31,7 +31,7 @@ pub(super) struct Batch {
 /// What became of a key that was pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pushed {
-    /// It is the first in the batch. The driver has to come by this time.
+    /// It is the first in the batch. The turner has to come by this time.
     First(Nanos),
     /// It has joined others.
     Joined,
@@ -61,19 +61,19 @@ impl Batch {
         Pushed::First(self.clear_after(now()))
     }
 
-    /// Sets the time at which the driver is to come to [`STAY`] after `now`, unless it is to come earlier. Returns that
+    /// Sets the time at which the turner is to come to [`STAY`] after `now`, unless it is to come earlier. Returns that
     /// time, of which the caller tells the alarm.
     pub(super) fn clear_after(&self, now: Nanos) -> Nanos {
         let clear_by = now.after(STAY);
         clear_by.min(Nanos(self.clear_by.fetch_min(clear_by.0, Ordering::Relaxed)))
     }
 
-    /// When the driver is to clear all leftovers. `MAX` if there are none.
+    /// When the turner is to clear all leftovers. `MAX` if there are none.
     pub(super) fn clear_by(&self) -> Nanos {
         Nanos(self.clear_by.load(Ordering::Relaxed))
     }
 
-    /// Takes all keys out. After this the driver need not come any more.
+    /// Takes all keys out. After this the turner need not come any more.
     pub(super) fn clear(&self) -> [Option<Key>; CAPACITY] {
         let mut all = [None; CAPACITY];
         if self.clear_by() != Nanos::MAX {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_driver_clears_all_a_second_after_the_first() {
+    fn the_turner_clears_all_a_second_after_the_first() {
         let batch = Batch::new();
         let push = |secs| batch.push(Key::PLACEHOLDER, || Nanos::ZERO.after(Duration::from_secs(secs)));
         let clear_by = Nanos::ZERO.after(Duration::from_secs(11));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_does_not_put_off_what_the_driver_was_to_come_for_before() {
+    fn the_first_does_not_put_off_what_the_turner_was_to_come_for_before() {
         let batch = Batch::new();
         let at = |millis| Nanos::ZERO.after(Duration::from_millis(millis));
         let clear_by = batch.clear_after(at(0));

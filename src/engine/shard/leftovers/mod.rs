@@ -21,7 +21,7 @@
 //! |---|---|
 //! | a timer is armed in this shard | it is taken over: its entry moves to the new deadline, mostly within its bucket |
 //! | the batch is full | it is cleared with all others: their entries are taken out together, so that the processor fetches them at the same time |
-//! | the driver turns the shard, at the latest a second after the first key was left | it is cleared with all others |
+//! | the turner turns the shard, at the latest a second after the first key was left | it is cleared with all others |
 //! | the wheel ends, or the shard is dropped | it is cleared with all others |
 //!
 //! Until then the entry keeps its waker: up to 14 wakers in each shard, for at most a second.
@@ -56,7 +56,7 @@ impl Leftovers {
         Self { batch: Batch::new(), spare: OwnLines(Spare::new()) }
     }
 
-    /// When the driver is to clear them. `MAX` if there are none.
+    /// When the turner is to clear them. `MAX` if there are none.
     pub(super) fn clear_by(&self) -> Nanos {
         self.batch.clear_by()
     }
@@ -114,7 +114,7 @@ impl Shard {
         }
     }
 
-    /// Asks the driver to come and clear the leftovers, unless it is to come already.
+    /// Asks the turner to come and clear the leftovers, unless it is to come already.
     #[cold]
     fn request_clearing(&self) {
         if self.leftovers.clear_by() == Nanos::MAX {
@@ -193,7 +193,7 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     #[test]
-    fn what_is_discarded_after_the_end_leaves_the_driver_nothing_to_do() {
+    fn what_is_discarded_after_the_end_leaves_the_turner_nothing_to_do() {
         // With a number that no thread's shard has.
         let shard = test_shards::shard((2, 2), Duration::from_secs(1), 64);
         let far = shard.clock().now().after(MINUTE);

@@ -17,7 +17,7 @@ pub(super) struct Spare {
 
 /// No key has been left here since the leftovers were cleared.
 const EMPTY: u64 = Key::vacancy(0).to_bits();
-/// A timer has taken over the key that was left here. The driver has been asked to come, or is about to be.
+/// A timer has taken over the key that was left here. The turner has been asked to come, or is about to be.
 const EMPTY_AND_DUE: u64 = Key::vacancy(1).to_bits();
 
 /// The key that has these bits, unless it is a vacancy.
@@ -73,8 +73,8 @@ impl Spare {
         Some(key)
     }
 
-    /// Takes the key away, to clear it. Call this after [`Batch::clear`](super::Batch::clear), after which the driver
-    /// need not come. This is a swap even if no key is here: so a thread that leaves a key later sees that the driver
+    /// Takes the key away, to clear it. Call this after [`Batch::clear`](super::Batch::clear), after which the turner
+    /// need not come. This is a swap even if no key is here: so a thread that leaves a key later sees that the turner
     /// need not come any more, and asks it to come.
     pub(super) fn clear(&self) -> Option<Key> {
         key_of(self.key.swap(EMPTY, Ordering::AcqRel))

@@ -65,7 +65,7 @@ impl Shard {
         let key = take()?;
         // A deadline that the wheel has passed counts as handed out.
         if !state.ended
-            && deadline > state.hierarchy.elapsed()
+            && deadline > state.hierarchy.clock()
             && let Some(expiration) = state.hierarchy.reschedule_if(now, key, deadline, is_wanted)
         {
             state.armed += 1;
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_driver_is_to_come_a_second_after_the_first_and_not_after_each() {
+    fn the_turner_is_to_come_a_second_after_the_first_and_not_after_each() {
         let (shard, waker) = (shard(), known());
         assert_eq!(shard.clear_by(), Nanos::MAX);
         leave(&shard, waker.clone(), &waker);

@@ -122,8 +122,8 @@ impl<W: Work, O: Owner> Record<W, O> {
     ) -> Result<(Nanos, Key), Error> {
         let rounded = if when.has_come() { None } else { when.rounded(self.shard.resolution()) };
         let moved = rounded
-            .and_then(|to| self.shard.put_off_rounded(key, to))
-            .or_else(|| self.shard.put_off(key, from, when.due, when.now, self.soon()));
+            .and_then(|to| self.shard.move_rounded(key, to))
+            .or_else(|| self.shard.move_or_soon(key, from, when.due, when.now, self.soon()));
         match moved {
             Some(due) => Ok((due, key)),
             None => self.register_again(place, when),

@@ -90,9 +90,9 @@ impl<T> Deadlines<T> {
         self.now
     }
 
-    /// Tells the time. A clock that goes back is taken to stand still.
+    /// Sets the time. A clock that goes back is taken to stand still.
     #[inline]
-    pub(super) fn tell(&mut self, now: Nanos) {
+    pub(super) fn set_now(&mut self, now: Nanos) {
         self.now = self.now.max(now);
     }
 
@@ -141,7 +141,7 @@ impl<T> Deadlines<T> {
             }
             // It is put back when its timer has come: so nothing but the item is looked at.
             Some(timer) if deadline >= timer.deadline => {}
-            Some(timer) if deadline > self.timers.elapsed() => {
+            Some(timer) if deadline > self.timers.clock() => {
                 item.timer = Some(Timer { deadline, ..timer });
                 self.timers.bring_forward(timer.key, deadline);
             }
@@ -174,7 +174,7 @@ impl<T> Deadlines<T> {
     pub(super) fn next_step(&mut self, batch: usize) -> Next {
         match self.due.first() {
             // Up to the horizon there is nothing among the timers that could come before it.
-            Some(first) if first.deadline <= self.now.min(self.timers.elapsed()) => Next::Due,
+            Some(first) if first.deadline <= self.now.min(self.timers.clock()) => Next::Due,
             _ => self.move_horizon(batch),
         }
     }
@@ -182,7 +182,7 @@ impl<T> Deadlines<T> {
     fn move_horizon(&mut self, batch: usize) -> Next {
         self.leftovers.clear(&mut self.timers);
         let end = self.end_of_tick(self.now);
-        if self.timers.elapsed() < end || self.timers.next_expiration().is_some_and(|next| next <= end) {
+        if self.timers.clock() < end || self.timers.next_expiration().is_some_and(|next| next <= end) {
             let mut handed_out = std::mem::take(&mut self.handed_out);
             let mut places = std::mem::take(&mut self.places);
             let progress = self.timers.advance(end, batch, &mut handed_out);
@@ -231,7 +231,7 @@ impl<T> Deadlines<T> {
     /// Takes the first item out, with its key, if it is due: after [`Next::Due`] it is.
     pub(super) fn pop(&mut self) -> Option<(Key, Item<T>)> {
         let Place { deadline, number, index } = self.due.first()?;
-        if deadline > self.now.min(self.timers.elapsed()) {
+        if deadline > self.now.min(self.timers.clock()) {
             return None;
         }
         let item = self.items.remove(index);
@@ -244,7 +244,7 @@ impl<T> Deadlines<T> {
     pub(super) fn peek(&self) -> Option<Key> {
         let due = self.due.first();
         let timer = match due {
-            Some(first) if first.deadline <= self.timers.elapsed() => None,
+            Some(first) if first.deadline <= self.timers.clock() => None,
             _ => self.timers.earliest_by(|&index| {
                 // The index of a removed item is empty, or has another item, whose own deadline is a candidate too.
                 let Item { deadline, number, .. } = self.items.get(index)?;

@@ -38,13 +38,13 @@ impl Shard {
         now: impl FnOnce(&Clock) -> Nanos,
     ) -> Result<(), Option<Waker>> {
         // Where the clock can be paused, and so may jump, the next poll has to find the deadline reached. Elsewhere the
-        // driver will come to it.
+        // turner will come to it.
         if self.is_pausable() && to <= now(&self.clock) {
             return Err(self.cancel(key, from));
         }
         let mut state = self.state.lock();
         let expiration = state.hierarchy.bring_forward(key, to).ok_or(None)?;
-        let elapsed = state.hierarchy.elapsed();
+        let elapsed = state.hierarchy.clock();
         // `MAX`: the entry stayed in a bucket that moves its entries down before `to`. That bucket has not begun.
         debug_assert!(expiration < Nanos::MAX || to > elapsed);
         // A deadline that the wheel has passed counts as handed out.
@@ -60,7 +60,7 @@ impl Shard {
     /// and so is about to hand it out.
     ///
     /// This wakes nobody, so it may be called under a lock that the waker takes.
-    pub(crate) fn put_off(
+    pub(crate) fn move_or_soon(
         &self,
         key: Key,
         from: Nanos,
@@ -72,7 +72,7 @@ impl Shard {
         if state.ended {
             return None;
         }
-        let now = now.max(state.hierarchy.elapsed());
+        let now = now.max(state.hierarchy.clock());
         let to = if to <= now { now.after(soon).min(from) } else { to };
         if to >= from {
             return state.hierarchy.postpone(key, to).then_some(to);
@@ -84,7 +84,7 @@ impl Shard {
 
     /// How far the wheel has come.
     pub(crate) fn elapsed(&self) -> Nanos {
-        self.state.lock().hierarchy.elapsed()
+        self.state.lock().hierarchy.clock()
     }
 }
 
@@ -101,7 +101,7 @@ mod tests {
 
     /// This holds also for a deadline in the clock's own tick, in which another timer is pending.
     #[test]
-    fn a_timer_that_is_moved_to_a_deadline_that_the_driver_has_passed_is_taken_out_and_wakes_its_task() {
+    fn a_timer_that_is_moved_to_a_deadline_that_the_turner_has_passed_is_taken_out_and_wakes_its_task() {
         for (from, to) in
             [(10_800, 10_100), (10_800, 10_200), (10_800, 9_000), (70_000, 10_200), (9_000_000, 0)]
         {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_that_is_moved_to_just_after_what_the_driver_has_passed_is_pending() {
+    fn a_timer_that_is_moved_to_just_after_what_the_turner_has_passed_is_pending() {
         for from in [10_800, 70_000, 9_000_000] {
             let shard = lone_shard();
             let armed = shard.register(Nanos::ZERO, at(from), Waker::noop().clone());
