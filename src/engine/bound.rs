@@ -10,7 +10,7 @@ use crate::platform::sync::{AtomicUsize, Mutex, Ordering, lock};
 pub(crate) struct Bound {
     max_pending: usize,
     taken: AtomicUsize,
-    /// The data addresses of wakers whose timers keep their place when they fire.
+    /// The data addresses of wakers whose timers keep their permit when they fire.
     keepers: Mutex<HashSet<usize>>,
 }
 
@@ -23,7 +23,7 @@ impl Bound {
         self.max_pending
     }
 
-    /// Takes a place for one timer.
+    /// Takes a permit for one timer.
     pub(crate) fn take(&self) -> Result<(), Error> {
         // Relaxed: the count guards no other memory.
         self.taken
@@ -34,13 +34,13 @@ impl Bound {
             .map_err(|_| Error::full(self.max_pending))
     }
 
-    /// Gives places back: once for each timer that is no longer pending.
-    pub(crate) fn give_back(&self, places: usize) {
-        self.taken.fetch_sub(places, Ordering::Relaxed);
+    /// Gives permits back: once for each timer that is no longer pending.
+    pub(crate) fn give_back(&self, permits: usize) {
+        self.taken.fetch_sub(permits, Ordering::Relaxed);
     }
 
-    /// From now on, timers whose waker has its data at `address` keep their place when they fire. Their owner gives the
-    /// place back. Call [`forget`](Self::forget) when there is no such waker any more.
+    /// From now on, timers whose waker has its data at `address` keep their permit when they fire. Their owner gives the
+    /// permit back. Call [`forget`](Self::forget) when there is no such waker any more.
     pub(crate) fn keep(&self, address: usize) {
         lock(&self.keepers).insert(address);
     }
@@ -50,7 +50,7 @@ impl Bound {
         lock(&self.keepers).remove(&address);
     }
 
-    /// How many places become free when the timers of these wakers fire.
+    /// How many permits become free when the timers of these wakers fire.
     pub(crate) fn left_by(&self, fired: &[Waker]) -> usize {
         let keepers = lock(&self.keepers);
         if keepers.is_empty() {

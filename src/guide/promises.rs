@@ -72,7 +72,7 @@
 //! # A bound is a bound
 //!
 //! With [`max_pending`](crate::Builder::max_pending) there are never more timers pending, on any number of threads. No
-//! place is lost. Whoever is refused learns it, by an error or a panic.
+//! permit is lost. Whoever is refused learns it, by an error or a panic.
 //!
 //! # The end is told
 //!

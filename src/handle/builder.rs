@@ -157,8 +157,9 @@ impl Builder {
         self
     }
 
-    /// How many timers may be pending at a time. The wheel refuses one more, as the methods that make timers say. A
-    /// timer that is due at its first poll needs no place.
+    /// How many timers may be pending at a time. Each takes a permit, as of tokio's semaphore, until it is no longer
+    /// pending. The wheel refuses one more, as the methods that make timers say. A timer that is due at its first poll
+    /// needs no permit.
     ///
     /// All shards share one counter. It costs as much as sharding saves. So set a bound only if you need one. Without a
     /// bound, timers may take all memory, and Rust then aborts the process.

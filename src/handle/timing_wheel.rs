@@ -172,8 +172,8 @@ impl TimingWheel {
     /// | the response of tower's layer | an [`Error`](crate::Error), if the response within is not ready |
     ///
     /// For a delay of zero, the functions differ on an ended wheel: `sleep` is ready at once, while `try_sleep` and
-    /// `run_after` refuse. A full wheel takes all three, because a timer that is already due needs no place. One case
-    /// needs a place: a job that is made outside the wheel's runtime goes through the wheel.
+    /// `run_after` refuse. A full wheel takes all three, because a timer that is already due needs no permit. One case
+    /// needs one: a job that is made outside the wheel's runtime goes through the wheel.
     ///
     /// A second call does nothing and returns 0.
     ///

@@ -41,7 +41,7 @@
 //! connection's future returns an error of which `is_timeout` is true.
 //!
 //! **hyper makes and drops a sleep for every request**, in a box, instead of moving one. Wheels are good at that. A head
-//! that has arrived by the time hyper looks takes no place in the wheel.
+//! that has arrived by the time hyper looks never enters the wheel.
 //!
 //! **What hyper does not bound:** the time of a handler (the feature `tower` has a layer for it), that of a body, and,
 //! in hyper-util's `auto` server, the time until the bytes have come that tell HTTP/1 from HTTP/2: for a client that
@@ -57,8 +57,7 @@
 //!
 //! # Panics
 //!
-//! hyper's sleeps cannot return an error, so they panic in the task that polls them when the wheel ends, or has no place for
-//! one more timer. That closes the connection; with HTTP/2 handlers that read its request bodies panic too. So shut a wheel
+//! hyper's sleeps cannot return an error, so they panic in the task that polls them when the wheel ends, or is full. That closes the connection; with HTTP/2 handlers that read its request bodies panic too. So shut a wheel
 //! down after the connections, and if you set [`max_pending`](crate::Builder::max_pending), allow more than one timer for
 //! each connection. A sleep that is ready instead of panicking would be worse: hyper-util's pool would look for idle
 //! connections without a pause.

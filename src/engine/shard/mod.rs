@@ -11,7 +11,7 @@
 // | `turn` | a turner's side: handing out what is due |
 // | `end` | the end of a shard, and what its timers find then |
 // | `published`, `count` | what can be read without the lock, and what is counted under it |
-// | `last_holder`, `place_in_bound` | who keeps a wheel from ending; places of its bound that a job keeps |
+// | `last_holder`, `permits` | who keeps a wheel from ending; permits that a job keeps |
 
 mod cancelling;
 mod count;
@@ -20,7 +20,7 @@ mod last_holder;
 mod leftovers;
 #[cfg(all(test, not(loom)))]
 mod model_tests;
-mod place_in_bound;
+mod permits;
 mod published;
 mod rescheduling;
 #[cfg(all(test, not(loom)))]
@@ -184,7 +184,7 @@ impl Shard {
         registered
     }
 
-    /// As [`register_by`](Self::register_by), for a caller that has taken a place, and whose `now` is before
+    /// As [`register_by`](Self::register_by), for a caller that has taken a permit, and whose `now` is before
     /// `deadline`.
     #[inline(always)]
     fn insert_by(
@@ -271,9 +271,9 @@ impl Shard {
         self.published.has_ended()
     }
 
-    fn give_back(&self, places: usize) {
+    fn give_back(&self, permits: usize) {
         if let Some(bound) = &self.bound {
-            bound.give_back(places);
+            bound.give_back(permits);
         }
     }
 }

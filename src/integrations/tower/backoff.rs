@@ -121,7 +121,7 @@ impl<R> Clone for ExponentialBackoffMaker<R> {
 
 /// Back-offs for the retries of one request, from [`ExponentialBackoffMaker`].
 ///
-/// The future of each is a [`Sleep`]. It panics where that does, if the wheel has ended or has no place for it;
+/// The future of each is a [`Sleep`]. It panics where that does, if the wheel has ended or is full;
 /// [`Sleep::try_wait`] returns an error instead.
 ///
 /// A clone begins anew with the shortest, as [`Backoff`] asks for, and draws from the same random numbers: a policy

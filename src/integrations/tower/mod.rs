@@ -27,7 +27,7 @@
 //!
 //! # When a timer cannot run
 //!
-//! If the wheel has ended, or has no place for one more timer, a response that is ready at the first poll still
+//! If the wheel has ended, or is full, a response that is ready at the first poll still
 //! comes; any other is answered with [`timingwheel::Error`](crate::Error), which says why. It is not
 //! [`Elapsed`](::tower::timeout::error::Elapsed): the request had time left.
 //!

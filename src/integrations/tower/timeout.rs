@@ -100,7 +100,7 @@ pin_project! {
     ///
     /// # Errors
     /// The inner service's; [`Elapsed`] if the time is up first; [`timingwheel::Error`](crate::Error) if the wheel has
-    /// ended, or has no place for one more timer.
+    /// ended, or is full.
     #[derive(Debug)]
     #[must_use = "a response does nothing unless it is awaited or polled"]
     pub struct ResponseFuture<F> {

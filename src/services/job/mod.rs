@@ -66,7 +66,7 @@
 // | `work` | what a job does, as a trait: once, or again and again |
 // | `schedule` | when the next run is due |
 // | `pending_run` | what a schedule moves its job's pending run with |
-// | `kept_place` | whether a place in the wheel's bound stays with a job |
+// | `kept_permit` | whether a permit stays with a job |
 // | `waiter` | whoever waits for a job's end |
 // | `joining` | the tasks that await one job by its key |
 // | `when` | when a job is due, beside the time at which that was asked |
@@ -77,7 +77,7 @@ mod error;
 mod handle;
 mod info;
 mod joining;
-mod kept_place;
+mod kept_permit;
 mod keyed;
 mod pending_run;
 mod record;

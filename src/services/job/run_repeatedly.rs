@@ -96,8 +96,8 @@ impl TimingWheel {
     /// Each run as [`run_after`](Self::run_after).
     ///
     /// # Errors
-    /// As [`run_after`](Self::run_after). On a wheel with a bound the job needs a place, also if its first run is due at
-    /// once. It keeps the place until it is over: between runs nothing refuses it.
+    /// As [`run_after`](Self::run_after). On a wheel with a bound the job needs a permit, also if its first run is due at
+    /// once. It keeps the permit until it is over: between runs nothing refuses it.
     ///
     /// # Panics
     /// If the schedule does when it is asked for the first run. If the job is refused or has no run, and dropping

@@ -16,7 +16,7 @@ use crate::wheel::{Key, Nanos};
 pub(super) struct Inner<W: Work, T> {
     pub(super) stage: Stage<W>,
     pub(super) waiter: T,
-    pub(super) place: W::KeptPlace,
+    pub(super) permit: W::KeptPermit,
 }
 
 /// | stage | entry in the wheel | next |
@@ -65,7 +65,7 @@ impl<W: Work> Stage<W> {
 
 impl<W: Work, T: Waiter> Inner<W, T> {
     pub(super) fn new(stage: Stage<W>) -> Self {
-        Self { stage, waiter: T::default(), place: W::KeptPlace::default() }
+        Self { stage, waiter: T::default(), permit: W::KeptPermit::default() }
     }
 
     pub(super) fn state(&self) -> JobState {

@@ -67,7 +67,7 @@ impl TimingWheel {
 
     /// As [`sleep`](Self::sleep), but refuses at once what could not run.
     ///
-    /// On a wheel with a bound the timer is registered by this call, so its place is certain until it fires. After
+    /// On a wheel with a bound the timer is registered by this call, so it has its permit until it fires. After
     /// that it needs another, should it be reset.
     ///
     /// # Errors

@@ -82,7 +82,7 @@ impl Sleep {
     /// The sleep can be awaited again, by this or otherwise.
     ///
     /// # Errors
-    /// If the wheel ended before the deadline, or if there was no place for one more timer.
+    /// If the wheel ended before the deadline, or if the wheel was full.
     pub async fn try_wait(&mut self) -> Result<(), Error> {
         poll_fn(|cx| self.poll_in_budget(cx)).await
     }
@@ -98,7 +98,7 @@ impl Sleep {
             return Err(Error::shutdown());
         }
         if self.shard.is_bounded() {
-            // Ready or not: one whose deadline has passed needs no place.
+            // Ready or not: one whose deadline has passed needs no permit.
             let _ = self.register(self.now(), Waker::noop())?;
         }
         Ok(self)

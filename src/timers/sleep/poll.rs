@@ -18,7 +18,7 @@ impl Sleep {
     /// that.
     ///
     /// # Errors
-    /// If the wheel ended before the deadline, or if there was no place for one more timer.
+    /// If the wheel ended before the deadline, or if the wheel was full.
     #[inline]
     pub fn poll_try_wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if self.waits_for(cx.waker()) { Poll::Pending } else { self.poll_changed(cx) }

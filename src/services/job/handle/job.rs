@@ -123,8 +123,8 @@ impl<T> Job<T> {
     /// [`OnReset`](crate::job::OnReset).
     ///
     /// A job that is moved later leaves its timer where it is in the wheel until that place comes up, so this is cheap
-    /// enough to be called for each message of a session. A job keeps its place on a wheel with a bound. But if its
-    /// timer is just coming due the job needs another place, and if there is none, this is too late.
+    /// enough to be called for each message of a session. A job keeps its permit on a wheel with a bound. But if its
+    /// timer is just coming due the job needs another permit, and if there is none, this is too late.
     ///
     /// # Precision
     /// As [`run_after`](crate::TimingWheel::run_after). A job that is moved to an instant that has passed is spawned

@@ -123,7 +123,7 @@ impl Repeating {
     ///
     /// The new schedule begins now, as that of a new job does: this call asks it for the first run. A run that is going
     /// on goes on. When it has ended, the old schedule is asked once more, but the new one's first run counts, also if
-    /// the old one has come to its end. The job keeps its place on a wheel with a bound.
+    /// the old one has come to its end. The job keeps its permit on a wheel with a bound.
     ///
     /// # Panics
     /// If the new schedule does when it is asked for the first run; the old one stays then. If the job is pending, and

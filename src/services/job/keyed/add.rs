@@ -26,8 +26,8 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// If the wheel has ended, if these jobs were [stopped](Self::stop), or if the wheel's
     /// [`max_pending`](crate::Builder::max_pending) timers are pending. The job that was to be replaced then stays.
     ///
-    /// On a full wheel a job takes the place of the one that it replaces, if that is pending or repeats. A job whose only
-    /// run has begun has no place to leave.
+    /// On a full wheel a job takes the permit of the one that it replaces, if that is pending or repeats. A job whose only
+    /// run has begun has no permit to leave.
     ///
     /// # Panics
     /// If dropping what the replaced job runs panics; the new job stays.
@@ -112,7 +112,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// has no run at all, such as [`times(0)`](Schedule::times), that job is removed and none is added.
     ///
     /// # Errors
-    /// As [`try_run_after`](Self::try_run_after). The job keeps its place until it is over.
+    /// As [`try_run_after`](Self::try_run_after). The job keeps its permit until it is over.
     ///
     /// # Panics
     /// If the schedule does when it is asked for the first run; the job with this key stays. If the schedule has no run,
@@ -182,12 +182,12 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
         // Keys are compared first: should that panic, nothing has begun.
         let entry = part.entry(hash, has_key(&record.owner().key));
         // Under the part's lock, so that it cannot be over before it is listed.
-        let handed_over = entry.job().and_then(|job| job.hand_over_place());
+        let handed_over = entry.job().and_then(|job| job.hand_over_permit());
         let due = match record.arm(&self.wheel, when, work, handed_over.is_some()) {
             Ok(due) => due.map(|work| (record.clone(), work)),
             Err(refused) => {
                 drop(part);
-                // With a place only the end of the wheel refuses a job. That tells the one that stays, too.
+                // With a permit only the end of the wheel refuses a job. That tells the one that stays, too.
                 handed_over.flatten().into_iter().for_each(Waker::wake);
                 return Err(refused);
             }
@@ -201,7 +201,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
         }
         Ok(replaced.map(|job| {
             let mut found = job.cancel().info;
-            // It was in a run, which has ended since, and had no place to wait for the next in.
+            // It was in a run, which has ended since, and had no permit to wait for the next with.
             if has_handed_over && found.state == JobState::Cancelled {
                 found.state = JobState::Running;
             }

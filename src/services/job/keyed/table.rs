@@ -55,7 +55,7 @@ pub(super) trait Keyed<K>: Send + Sync {
     fn abort(&self) -> Found;
     fn take_held(&self) -> Option<Unrun<()>>;
     fn drop_held(&self);
-    fn hand_over_place(&self) -> Option<Option<Waker>>;
+    fn hand_over_permit(&self) -> Option<Option<Waker>>;
     /// To wait for the job's end, or the state in which it has ended.
     fn join(&self) -> Result<Joined, JobState>;
 }
@@ -100,8 +100,8 @@ impl<W: Work, K: Eq + Hash + Send + Sync + 'static> Keyed<K> for Record<W, Listi
         Self::drop_held(self);
     }
 
-    fn hand_over_place(&self) -> Option<Option<Waker>> {
-        Self::hand_over_place(self)
+    fn hand_over_permit(&self) -> Option<Option<Waker>> {
+        Self::hand_over_permit(self)
     }
 
     fn join(&self) -> Result<Joined, JobState> {

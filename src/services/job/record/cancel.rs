@@ -7,7 +7,7 @@ use crate::platform::catch_panic::contained;
 use crate::services::job::error::JobError;
 use crate::services::job::handle::Found;
 use crate::services::job::info::JobState;
-use crate::services::job::kept_place::KeptPlace;
+use crate::services::job::kept_permit::KeptPermit;
 use crate::services::job::stage::{Ended, Order, Stage};
 use crate::services::job::work::{Unrun, Work};
 
@@ -51,14 +51,14 @@ impl<W: Work, O: Owner> Record<W, O> {
     /// Cancels a job that has been found pending. What is returned is still to be dropped.
     fn end_pending(&self, mut inner: Guard<'_, W, O>) -> Ended<W, O::Waiter> {
         let ended = inner.end(Err(JobError::cancelled()), None);
-        let has_place = inner.place.leave();
+        let has_permit = inner.permit.leave();
         drop(inner);
         if let Stage::Pending { due, key, .. } = ended.stage {
             // At once, and not later with others, as what a `Sleep` leaves: it is memory.
             let waker = self.shard.cancel(key, due);
-            // Its place went with the entry, unless the driver has that.
-            if has_place && waker.is_none() {
-                self.shard.give_place_back();
+            // Its permit went with the entry, unless the driver has that.
+            if has_permit && waker.is_none() {
+                self.shard.give_permit_back();
             }
         }
         ended

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::{Owner, Record};
 use crate::error::Error;
 use crate::services::job::error::JobError;
-use crate::services::job::kept_place::KeptPlace;
+use crate::services::job::kept_permit::KeptPermit;
 use crate::services::job::pending_run::{Movable, PendingRun};
 use crate::services::job::schedule::{Previous, Schedule};
 use crate::services::job::stage::{Inner, Order, Stage};
@@ -19,7 +19,7 @@ use crate::wheel::{Key, Nanos};
 
 impl<W: Work, O: Owner> Record<W, O> {
     /// Goes over to another schedule, at once if the job is pending. Tells whether that was in time: the job has one,
-    /// is not over, and there is a place for it.
+    /// is not over, and there is a permit for it.
     pub(in crate::services::job) fn set_schedule(self: &Arc<Self>, schedule: Box<dyn Schedule>) -> bool {
         // Then the schedule is not asked.
         if self.lock().state().is_over() {
@@ -29,7 +29,7 @@ impl<W: Work, O: Owner> Record<W, O> {
         let changed = W::change_to(schedule, clock.now_as_instant(), resolution, || PendingRun::of(self));
         let Some(mut change) = changed else { return false };
         let mut inner = self.lock();
-        let Inner { stage, place, .. } = &mut *inner;
+        let Inner { stage, permit, .. } = &mut *inner;
         match stage {
             Stage::Running { order: order @ (Order::None | Order::Move(_) | Order::Change(_)), .. } => {
                 let before = mem::replace(order, Order::Change(change));
@@ -44,7 +44,7 @@ impl<W: Work, O: Owner> Record<W, O> {
                 let slack = work.slack().unwrap_or(Slack::None);
                 let moved = match next {
                     Ok(to) => self
-                        .move_to(place, entry, from, When { due: to, now: clock.now(), slack })
+                        .move_to(permit, entry, from, When { due: to, now: clock.now(), slack })
                         .map_err(|error| Err(JobError::because(error))),
                     Err(output) => Err(Ok(output)),
                 };
@@ -58,10 +58,10 @@ impl<W: Work, O: Owner> Record<W, O> {
                     }
                     Err(result) => {
                         let is_in_time = result.is_ok();
-                        // Its place went with the entry, unless the driver has that.
+                        // Its permit went with the entry, unless the driver has that.
                         let waker = self.shard.cancel(entry, from);
                         if waker.is_some() {
-                            inner.place.leave();
+                            inner.permit.leave();
                         }
                         let ended = self.end(inner, result, to);
                         drop((waker, ended, change));
@@ -100,10 +100,10 @@ impl<W: Work, O: Owner> Record<W, O> {
     }
 
     fn reset_pending(self: &Arc<Self>, inner: &mut Inner<W, O::Waiter>, when: When) -> bool {
-        let Inner { stage: Stage::Pending { work, due, key }, place, .. } = inner else { return false };
+        let Inner { stage: Stage::Pending { work, due, key }, permit, .. } = inner else { return false };
         let when = when.within(work.slack().unwrap_or(when.slack));
-        // If there is no place for another entry, the driver is on its way with the old one, which counts then.
-        let Ok(moved) = self.move_to(place, *key, *due, when) else { return false };
+        // If there is no permit for another entry, the driver is on its way with the old one, which counts then.
+        let Ok(moved) = self.move_to(permit, *key, *due, when) else { return false };
         (*due, *key) = moved;
         // A schedule goes on from the time that was asked for, also if the run may be a little late.
         let is_rounded = when.rounded(self.shard.resolution()) == Some(moved.0);
@@ -112,10 +112,10 @@ impl<W: Work, O: Owner> Record<W, O> {
         true
     }
 
-    /// Moves the entry of a pending job, which keeps its place, or adds another if the driver has taken it out.
+    /// Moves the entry of a pending job, which keeps its permit, or adds another if the driver has taken it out.
     fn move_to(
         self: &Arc<Self>,
-        place: &mut W::KeptPlace,
+        permit: &mut W::KeptPermit,
         key: Key,
         from: Nanos,
         when: When,
@@ -126,7 +126,7 @@ impl<W: Work, O: Owner> Record<W, O> {
             .or_else(|| self.shard.move_or_soon(key, from, when.due, when.now, self.soon()));
         match moved {
             Some(due) => Ok((due, key)),
-            None => self.register_again(place, when),
+            None => self.register_again(permit, when),
         }
     }
 }

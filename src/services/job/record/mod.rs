@@ -7,7 +7,7 @@ mod cancel;
 mod change;
 mod for_handle;
 mod join;
-mod place;
+mod permit;
 mod runs;
 mod start;
 
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use super::error::JobError;
 use super::info::{JobInfo, JobState};
-use super::kept_place::KeptPlace;
+use super::kept_permit::KeptPermit;
 use super::stage::{Ended, Inner, Stage};
 use super::waiter::{Awaiting, Waiter};
 use super::work::Work;
@@ -79,10 +79,10 @@ impl<W: Work, O: Owner> Record<W, O> {
     ) -> Ended<W, O::Waiter> {
         let ended = inner.end(result, due);
         let state = inner.state();
-        let had_place = inner.place.leave();
+        let had_permit = inner.permit.leave();
         drop(inner);
-        if had_place {
-            self.shard.give_place_back();
+        if had_permit {
+            self.shard.give_permit_back();
         }
         if state != JobState::CouldNotRun {
             self.owner.over(ptr::from_ref(self).cast());

@@ -7,7 +7,7 @@ use std::task::Waker;
 use super::{Owner, Record};
 use crate::error::Error;
 use crate::services::job::error::JobError;
-use crate::services::job::kept_place::KeptPlace;
+use crate::services::job::kept_permit::KeptPermit;
 use crate::services::job::stage::{Order, Stage};
 use crate::services::job::task::{Account, GoOn};
 use crate::services::job::when::When;
@@ -61,7 +61,7 @@ impl<W: Work, O: Owner> Account<W> for Record<W, O> {
                 Err(JobError::because(Error::shutdown()))
             }
             // It is replaced, and about to be cancelled.
-            (Order::None | Order::Move(_), Ok(_)) if inner.place.is_handed_over() => {
+            (Order::None | Order::Move(_), Ok(_)) if inner.permit.is_handed_over() => {
                 Err(JobError::cancelled())
             }
             (Order::None | Order::Move(_), Ok(due)) => {
@@ -70,7 +70,7 @@ impl<W: Work, O: Owner> Account<W> for Record<W, O> {
                 if when.has_come() {
                     return GoOn::Now(work);
                 }
-                match self.register_again(&mut inner.place, when) {
+                match self.register_again(&mut inner.permit, when) {
                     Ok((due, key)) => {
                         work.note_wait(due);
                         inner.stage = Stage::Pending { work, due, key };

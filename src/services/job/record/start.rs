@@ -11,7 +11,7 @@ use super::{Owner, Record};
 use crate::error::Error;
 use crate::handle::timing_wheel::TimingWheel;
 use crate::services::job::error::JobError;
-use crate::services::job::kept_place::KeptPlace;
+use crate::services::job::kept_permit::KeptPermit;
 use crate::services::job::pending_run::PendingRun;
 use crate::services::job::stage::Stage;
 use crate::services::job::task::Task;
@@ -58,39 +58,44 @@ impl<W: Work, O: Owner> Record<W, O> {
         tokio::spawn(Task::new(self.clone(), due_work));
     }
 
-    /// Puts a new job into the wheel, in the place of another if it has that. One that is due is given back, to be spawned
+    /// Puts a new job into the wheel, with the permit of another if it has that. One that is due is given back, to be spawned
     /// by the caller, if that is on the wheel's runtime; elsewhere only the driver can do it. Runs no code of a user's.
     pub(in crate::services::job) fn arm(
         self: &Arc<Self>,
         wheel: &TimingWheel,
         when: When,
         mut work: W,
-        has_place: bool,
+        has_permit: bool,
     ) -> Result<Option<W>, (Error, W)> {
-        self.keep_place();
+        self.keep_permit();
         if when.has_come() && wheel.is_on_this_runtime() {
-            return match self.begin_without_entry(has_place) {
+            return match self.begin_without_entry(has_permit) {
                 Ok(()) => Ok(Some(work)),
                 Err(error) => Err((error, work)),
             };
         }
         // Held until the key is known: the driver may be here before.
         let mut inner = self.lock();
-        let armed =
-            self.see_to_place(has_place).and_then(|in_place| Ok((in_place, self.register(in_place, when)?)));
+        let armed = self
+            .see_to_permit(has_permit)
+            .and_then(|has_permit| Ok((has_permit, self.register(has_permit, when)?)));
         match armed {
-            Ok((in_place, (due, key))) => {
+            Ok((has_permit, (due, key))) => {
                 work.note_wait(due);
                 inner.stage = Stage::Pending { work, due, key };
-                inner.place.set_taken(in_place);
+                inner.permit.set_taken(has_permit);
                 Ok(None)
             }
             Err(error) => Err((error, work)),
         }
     }
 
-    /// Adds an entry, of a job that is due a little later if need be: in the job's place, or in one that it takes.
-    pub(super) fn register(self: &Arc<Self>, in_place: bool, mut when: When) -> Result<(Nanos, Key), Error> {
+    /// Adds an entry, of a job that is due a little later if need be: with the job's permit, or with one that it takes.
+    pub(super) fn register(
+        self: &Arc<Self>,
+        has_permit: bool,
+        mut when: When,
+    ) -> Result<(Nanos, Key), Error> {
         loop {
             let rounded = if when.has_come() {
                 when.due = when.now.after(self.soon());
@@ -100,8 +105,8 @@ impl<W: Work, O: Owner> Record<W, O> {
             };
             let due = rounded.unwrap_or(when.due);
             let waker = self.clone().into();
-            let registered = match (in_place, rounded) {
-                (true, grid) => self.shard.register_in_place(when.now, due, grid.is_some(), waker),
+            let registered = match (has_permit, rounded) {
+                (true, grid) => self.shard.register_with_permit(when.now, due, grid.is_some(), waker),
                 (false, None) => self.shard.register(when.now, due, waker),
                 (false, Some(_)) => self.shard.register_rounded(when.now, due, waker),
             };

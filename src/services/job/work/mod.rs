@@ -10,7 +10,7 @@ use tokio::time::Instant;
 pub(super) use once::Once;
 pub(super) use repeat::Repeat;
 
-use super::kept_place::KeptPlace;
+use super::kept_permit::KeptPermit;
 use super::pending_run::PendingRun;
 use super::schedule::Schedule;
 use crate::timers::tolerance::Slack;
@@ -18,10 +18,10 @@ use crate::wheel::{Nanos, Resolution};
 
 /// What a job does, while it waits for its time.
 pub(super) trait Work: Send + Sized + 'static {
-    /// Whether the job may run more than once. Then it keeps its place on a wheel with a bound until it is over.
+    /// Whether the job may run more than once. Then it keeps its permit on a wheel with a bound until it is over.
     const REPEATS: bool;
 
-    type KeptPlace: KeptPlace;
+    type KeptPermit: KeptPermit;
 
     type Output: Send + 'static;
 

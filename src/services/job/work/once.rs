@@ -21,7 +21,7 @@ where
 {
     const REPEATS: bool = false;
 
-    type KeptPlace = ();
+    type KeptPermit = ();
     type Output = F::Output;
     type Change = Infallible;
     type Run = Map<F, fn(F::Output) -> Step<Self>>;

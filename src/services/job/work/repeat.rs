@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{Next, Step, Unrun, Work};
 use crate::platform::clock::Clock;
-use crate::services::job::kept_place::PlaceOfRepeating;
+use crate::services::job::kept_permit::PermitOfRepeating;
 use crate::services::job::pending_run::PendingRun;
 use crate::services::job::schedule::{Previous, Schedule};
 use crate::timers::interval::missed_after;
@@ -88,7 +88,7 @@ where
 {
     const REPEATS: bool = true;
 
-    type KeptPlace = PlaceOfRepeating;
+    type KeptPermit = PermitOfRepeating;
     type Output = u64;
     type Change = Change;
     type Run = OneRun<F, R>;

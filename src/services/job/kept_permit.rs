@@ -1,17 +1,17 @@
-//! Whether a job has a place in the wheel's bound that stays with it, over its waits and its runs.
+//! Whether a job has a permit in the wheel's bound that stays with it, over its waits and its runs.
 
-/// What a job remembers of its place. It is a type, so that a job that never keeps a place takes no memory for it.
-pub(super) trait KeptPlace: Default + Send + 'static {
-    /// Whether the job has a place.
+/// What a job remembers of its permit. It is a type, so that a job that never keeps a permit takes no memory for it.
+pub(super) trait KeptPermit: Default + Send + 'static {
+    /// Whether the job has a permit.
     fn is_taken(&self) -> bool;
-    /// Notes that the job has a place, or that it has none.
+    /// Notes that the job has a permit, or that it has none.
     fn set_taken(&mut self, is_taken: bool);
-    /// Whether another job has taken the place over.
+    /// Whether another job has taken the permit over.
     fn is_handed_over(&self) -> bool;
-    /// Notes that another job takes the place over, and returns whether there was one.
+    /// Notes that another job takes the permit over, and returns whether there was one.
     fn hand_over(&mut self) -> bool;
 
-    /// Returns whether there was a place. There is none after that.
+    /// Returns whether there was a permit. There is none after that.
     fn leave(&mut self) -> bool {
         let was_taken = self.is_taken();
         self.set_taken(false);
@@ -19,8 +19,8 @@ pub(super) trait KeptPlace: Default + Send + 'static {
     }
 }
 
-/// For a job that runs once: its entry has the place.
-impl KeptPlace for () {
+/// For a job that runs once: its entry has the permit.
+impl KeptPermit for () {
     fn is_taken(&self) -> bool {
         false
     }
@@ -36,16 +36,16 @@ impl KeptPlace for () {
     }
 }
 
-/// The place of a repeating job, which has it from its first wait to its end.
+/// The permit of a repeating job, which has it from its first wait to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub(super) enum PlaceOfRepeating {
+pub(super) enum PermitOfRepeating {
     #[default]
     None,
     Taken,
     HandedOver,
 }
 
-impl KeptPlace for PlaceOfRepeating {
+impl KeptPermit for PermitOfRepeating {
     fn is_taken(&self) -> bool {
         *self == Self::Taken
     }
