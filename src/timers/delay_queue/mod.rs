@@ -10,7 +10,7 @@ mod memory;
 #[cfg(test)]
 mod model_tests;
 mod poll;
-mod waking;
+mod wake_on_change;
 
 use std::fmt;
 use std::task::Waker;

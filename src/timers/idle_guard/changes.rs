@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use super::deadlines::Part;
 use super::direction::Direction;
-use super::last_use::LastUse;
-use super::limit_passed::Part;
+use super::last_use_for_events::LastUse;
 use super::limits::{Apart, Limits, Marks};
 use super::waits::Waits;
 use super::wakers::Wakers;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::IdleGuard;
 use super::direction::Direction;
-use super::last_use::LastUse;
+use super::last_use_for_events::LastUse;
 use crate::error::Error;
 use crate::timers::sleep::Sleep;
 use crate::wheel::tick::Nanos;

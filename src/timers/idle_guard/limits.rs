@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::direction::Direction;
-use super::last_use::LastUse;
+use super::last_use_for_events::LastUse;
 use super::wakers::Wakers;
 use crate::timers::tolerance::Slack;
 use crate::wheel::tick::Nanos;

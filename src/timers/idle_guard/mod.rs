@@ -6,20 +6,20 @@
 // | `options` | how a guard's limits are set and asked for |
 // | `io` | what passes through: the stream is asked, then its wait ends or goes on |
 // | `waits` | the waits of both directions, and the one timer that wakes whoever waits |
-// | `limit_passed` | when a limit has passed, the idle limit too, and which operation was dropped |
+// | `deadlines` | when each limit passes, while traffic flows and in silence, and who has not answered |
 // | `changes` | what becomes of waits when a limit is set |
 // | `limits` | limits and marks in few bytes |
 // | `wakers` | whom the timer wakes, where two tasks wait |
 // | `direction` | reading and writing |
 // | `idle_events` | `IdleEvents`, which tell of silence |
-// | `last_use` | when a byte passed last, for those events |
+// | `last_use_for_events` | when a byte passed last, as those events are told |
 
 mod changes;
+mod deadlines;
 mod direction;
 pub(crate) mod idle_events;
 mod io;
-mod last_use;
-mod limit_passed;
+mod last_use_for_events;
 mod limits;
 mod make;
 mod options;

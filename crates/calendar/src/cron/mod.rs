@@ -5,9 +5,9 @@ mod describe;
 mod error;
 mod field;
 mod item;
+mod next_on_the_wall;
 mod parse;
 mod print;
-mod search;
 mod words;
 
 use std::str::FromStr;

@@ -5,13 +5,13 @@
 // | this one | the rule, and what narrows it |
 // | `month_day` | which day of a month: the last business day too |
 // | `business_days` | which dates are business days |
-// | `search` | the next time on the wall |
+// | `next_on_the_wall` | the next time of the rule, without a zone |
 // | `text`, `describe` | the rule as words, and as a sentence |
 
 mod business_days;
 mod describe;
 mod month_day;
-mod search;
+mod next_on_the_wall;
 pub(crate) mod text;
 
 pub use business_days::BusinessDays;

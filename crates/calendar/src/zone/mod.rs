@@ -3,21 +3,23 @@
 // | file | what it has |
 // |---|---|
 // | this one | a rule in a zone |
-// | `search` | the next instant: what becomes of a time in a gap or an overlap is decided here |
-// | `gap_overlap` | the names of what may become of it |
+// | `next_instant` | the next instant after another |
+// | `gap_overlap` | what becomes of a time in a gap or an overlap |
+// | `policy` | the names of what may become of it |
 // | `change` | when clocks change, as jiff tells it |
 // | `description` | a sentence for people |
 
 mod change;
 mod description;
 mod gap_overlap;
-mod search;
+mod next_instant;
+mod policy;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 pub use description::Description;
-pub use gap_overlap::{Gap, Overlap};
+pub use policy::{Gap, Overlap};
 
 use crate::rule::Rule;
 use crate::wall::Wall;
@@ -158,6 +160,6 @@ impl<T: WallTimes> InZone<T> {
 impl<T: WallTimes> Rule for InZone<T> {
     #[inline]
     fn after(&self, last: Timestamp) -> Option<Timestamp> {
-        self.search(last)
+        self.next_instant(last)
     }
 }

@@ -2,8 +2,8 @@
 
 use tokio_postgres::types::Type;
 
+use super::batch::Places;
 use super::convert::{attempts, epoch, get, stored};
-use super::places::Places;
 use super::{Inner, PostgresError, only};
 use crate::store::{Begun, Near, Owner, State, ToBegin};
 

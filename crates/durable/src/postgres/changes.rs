@@ -3,9 +3,9 @@
 use tokio_postgres::types::Type;
 
 use super::PostgresError;
+use super::batch::{Places, unknown};
 use super::connections::Connections;
 use super::convert::{attempts, get, id, near, number, readable};
-use super::places::{Places, unknown};
 use crate::id::TimerId;
 use crate::store::{Move, Near, Removal, Taken, Which};
 

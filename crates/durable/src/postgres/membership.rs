@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio_postgres::types::Type;
 
-use super::places::shards;
+use super::batch::shards;
 use super::{Inner, PostgresError, convert, only};
 use crate::id::timestamp;
 use crate::store::{Owner, Renewed, Standing};

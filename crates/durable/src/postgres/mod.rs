@@ -11,9 +11,10 @@
 // | `hints` | notifications by LISTEN and NOTIFY |
 // | `user_transaction` | saving, cancelling and ending in a transaction of the user's |
 // | `connections`, `in_time` | connections that are kept, and statements that do nothing if they come too late |
-// | `convert`, `places` | timers as parameters and as rows |
+// | `convert`, `batch` | timers as parameters and as rows, one and many |
 // | `tables`, `schema`, `options`, `error` | the tables, their schema, what a store is told, what goes wrong |
 
+mod batch;
 mod begin;
 mod changes;
 mod connections;
@@ -24,7 +25,6 @@ mod in_time;
 mod membership;
 mod options;
 mod owned_shards;
-mod places;
 mod reads;
 mod save;
 mod schema;

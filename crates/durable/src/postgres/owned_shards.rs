@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use super::batch::is_among;
 use super::convert::{SHARDS, shard};
-use super::places::is_among;
 use crate::store::{Kinds, Near};
 
 /// What is due within so many milliseconds is given to a shard of the instance that saves it, if it knows its kind: then

@@ -3,9 +3,9 @@
 use tokio_postgres::types::Type;
 
 use super::PostgresError;
+use super::batch::unknown;
 use super::connections::Connections;
 use super::convert::{get, near, number, text};
-use super::places::unknown;
 use crate::store::{NewTimer, Saved};
 
 /// New timers, a column each.

@@ -2,8 +2,8 @@
 
 use tokio_postgres::types::Type;
 
+use super::batch::{Places, unknown};
 use super::convert::{epoch, get, readable, rule};
-use super::places::{Places, unknown};
 use super::{Inner, PostgresError};
 use crate::id::{TimerId, millis};
 use crate::store::{End, Ended, Near, Next, Owner, Settled};

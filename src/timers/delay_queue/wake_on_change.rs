@@ -1,5 +1,5 @@
-//! Waking the task that waits for an item, or was told that there is none. A waker's panic is contained, so that a
-//! method returns what it has to.
+//! Waking the task that waits when an item comes, moves or goes. (For an item that is due the sleep wakes it: see `poll`.) A
+//! waker's panic is contained, so that a method returns what it has to.
 
 use std::task::Waker;
 
