@@ -23,11 +23,11 @@
 //!
 //! # Precision
 //!
-//! A timer never fires before its deadline. It fires less than a tick after its deadline, plus the delay that tokio's own
-//! timers would have on the same runtime: the time until a worker looks at its sockets, and until the task is polled. A tick
-//! is 1 ms, unless you [choose](Builder::tick) another. If 32 or more timers fire in each tick, the wheel is
-//! [busy](TimingWheel#precision): they fire less than two ticks after their deadlines. Where the runtime has little else to
-//! do, eight are enough.
+//! A timer never fires before its deadline. It fires within a tick of it. Add the delay that tokio's own timers would have on
+//! the same runtime: the time until a worker looks at its sockets, and until the task is polled. A tick is 1 ms, unless you
+//! [choose](Builder::tick) another. If 32 or more timers fire in each tick, the wheel is [busy](TimingWheel#precision), and
+//! they fire within two ticks of their deadlines. On a runtime that is otherwise idle, eight timers in a tick make the wheel
+//! busy.
 //!
 //! On Linux a timerfd in the runtime's own poller turns the wheel, with a precision of some 50 µs. It comes with the
 //! feature `timerfd`, which is on by default and needs tokio's `net` and the crate rustix. Elsewhere, and in a runtime

@@ -1,8 +1,8 @@
 //! A drop-in replacement for `tokio::time`, on a wheel: change `use tokio::time` to `use timingwheel::time`.
 //!
-//! The functions here work on a wheel that belongs to the current runtime. It is made, with the default settings,
-//! when it is first needed, and ends with the runtime; [`set_wheel`] puts one with other settings in its place
-//! before that, and [`wheel`] is the handle of it.
+//! The functions here work on a wheel that belongs to the current runtime. It is made with the default settings when it is
+//! first needed, and ends with the runtime. Call [`set_wheel`] before that to use other settings. [`wheel`] returns its
+//! handle.
 //!
 //! ```
 //! use timingwheel::time::{self, Duration};
@@ -16,10 +16,9 @@
 //!
 //! Any duration may be given. As with tokio, `sleep`, the period of an interval and the resets of an interval are capped at
 //! 30 years. A timeout, or an item of a [`DelayQueue`], of more than [583 years](Sleep::deadline) never comes. The methods
-//! of a [`TimingWheel`] have only this second limit, with two exceptions. [`Interval::reset_after`] is capped at 30 years.
-//! Jobs at a
-//! [`FixedRate`](crate::job::FixedRate), as those of [`TimingWheel::run_every`], or after a
-//! [`FixedDelay`](crate::job::FixedDelay) use 30 years where an [`Instant`] cannot hold the time asked for.
+//! of a [`TimingWheel`] have only the limit of 583 years, with two exceptions. [`Interval::reset_after`] is capped at 30
+//! years. Jobs by [`FixedRate`](crate::job::FixedRate), as those of [`TimingWheel::run_every`], and by
+//! [`FixedDelay`](crate::job::FixedDelay) use 30 years if an [`Instant`] cannot hold the time of the next run.
 //!
 //! What replaces what, how to switch, and all that differs: [`migration`](crate::migration).
 
@@ -190,9 +189,8 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// The wheel of the current runtime, which is made if there is none yet: for what takes a wheel, as the methods of
 /// [`FutureTimeExt`](crate::FutureTimeExt) and [`StreamTimeExt`](crate::stream::StreamTimeExt) do.
 ///
-/// All code of the runtime shares it. Whoever [shuts it down](TimingWheel::shutdown) ends all that is pending on it, also
-/// for others; but what is made after that, by the functions here, is on another wheel with the same settings, which the
-/// next call makes. A handle stays with the wheel that it was got for.
+/// All code of the runtime shares it. [Shutting it down](TimingWheel::shutdown) ends everything that is pending on it. The
+/// next call here makes a new wheel with the same settings. Old handles stay with the old wheel.
 ///
 /// # Examples
 ///

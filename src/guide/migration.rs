@@ -30,9 +30,8 @@
 //!
 //! - **Timers are less late.** tokio's timers come up to two milliseconds after their deadlines, a wheel's less than a tick,
 //!   or two where many fire. So an age that is checked at a tick may still be a little short. bb8's reaper is an
-//!   example. A connection made just after one tick used to be old enough at a certain later tick, because tokio's timers
-//!   were late. On a wheel it is a little too young there, and is reaped one tick later. Make such a test wait a little
-//!   longer than the age.
+//!   example. With tokio, a connection made just after a tick was old enough at a later one, because timers were late. On a
+//!   wheel it is slightly too young there, and is reaped one tick later. Make such a test wait a little longer than the age.
 //! - **A loop of sleeps drifts less.** Five sleeps of 1 s end almost together with one sleep of 5 s. With tokio's timers
 //!   they end some milliseconds later. A test's server that handles one packet for each read falls behind when two packets
 //!   arrive in one read: rumqttc's broker for tests is an example. Let the server handle every packet of a read, or let the

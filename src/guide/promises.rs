@@ -12,11 +12,10 @@
 //! A timer fires at the end of the [tick](crate::Builder::tick) in which its deadline lies, or before. A timer that is
 //! alone in its tick fires at its deadline. One whose deadline has passed when it is made is ready at its first poll.
 //!
-//! A wheel is busy after a turn that has handed out 32 timers or more. On a runtime that is idle between turns, so that
-//! turns come in time, eight are enough. After a turn that came for two ticks, twice as many are needed. A busy wheel is
-//! turned at every second tick, which takes less CPU time. A timer may be late by one tick more, even one that is alone in
-//! its tick. A wheel with a tick of more than a millisecond is never busy, nor is one that was made on a current-thread
-//! runtime.
+//! A busy wheel is turned only once in two ticks, which takes less CPU time. There a timer may be late by one tick more, even
+//! one that is alone in its tick. A turn that fires 32 timers makes the wheel busy. If the runtime is idle between turns,
+//! eight timers suffice. After a turn that covered two ticks, both numbers double. A wheel with a tick of more than a
+//! millisecond is never busy, nor is one that was made on a current-thread runtime.
 //!
 //! Added to that is the delay that tokio's own timers would have on the same runtime, because the same park turns both.
 //! On a busy runtime it is the time until a worker has polled 61 tasks, and until the task itself is polled. If one
@@ -26,9 +25,9 @@
 //!
 //! # Late by less than a tolerance
 //!
-//! A timer with a [tolerance](crate::Tolerance) is late by less than its tolerance, or by as much as a timer without one,
-//! whichever is more. If the tolerance is at least four ticks and a 12th of the delay, the timer is never moved between
-//! levels.
+//! A timer with a [tolerance](crate::Tolerance) is late by less than its tolerance, or by what a timer without one would be,
+//! whichever is more. If the tolerance is at least four ticks, and also at least a 12th of the delay, the timer is never
+//! moved between levels.
 //!
 //! # Exactly once, and none lost
 //!
@@ -37,8 +36,8 @@
 //!
 //! # Moving counts
 //!
-//! A [reset](crate::Sleep::reset) to later, to earlier or to the past counts without another poll. An overdue timer that is
-//! moved to another instant in the past fires at the end of its tick at the latest.
+//! A [reset](crate::Sleep::reset) takes effect at once, whether to later, to earlier or to the past. No poll is needed after
+//! it. An overdue timer that is moved to another instant in the past fires at the end of its tick at the latest.
 //!
 //! # Any deadline, any uptime
 //!
@@ -77,8 +76,8 @@
 //! # The end is told
 //!
 //! A wheel ends by [`shutdown`](crate::TimingWheel::shutdown), with its runtime, or with the last of its handles and
-//! futures. Everything that is pending is then woken. Operations that can return an error do. A sleep panics with the
-//! reason, unless its deadline has come. Nothing waits for ever, and no task is left. The watchdog's thread ends with the
+//! futures. Everything that is pending is then woken. Every operation that can return an error returns one. A sleep
+//! panics with the reason, unless its deadline has come. Nothing waits for ever, and no task is left. The watchdog's thread ends with the
 //! last wheel of the process.
 //!
 //! A runtime that nobody runs has not ended, so neither has its wheel: see [what is not

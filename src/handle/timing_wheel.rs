@@ -33,13 +33,13 @@ const MAX_LEVELS: usize = 64;
 ///
 /// # Precision
 ///
-/// A timer never fires early. It is late by less than a [tick](crate::Builder::tick), plus the delay that tokio's own
+/// A timer never fires early. It fires within a [tick](crate::Builder::tick) of its deadline. Add the delay that tokio's own
 /// timers would have on the same runtime: the time until a worker looks at its sockets, and until the task is polled.
 ///
-/// On a busy wheel it is late by less than two ticks. A wheel is busy after a turn that has handed out 32 timers or more. On
-/// a runtime that is idle between turns, so that turns come in time, eight are enough. After a turn that came for two ticks,
-/// twice as many are needed. A busy wheel is turned at every second tick, which takes less CPU time. A wheel with a tick of
-/// more than a millisecond is never busy, nor is one that was made on a current-thread runtime.
+/// A busy wheel is turned only once in two ticks, which takes less CPU time. So a timer fires within two ticks of its
+/// deadline there. A turn that fires 32 timers makes the wheel busy. If the runtime is idle between turns, eight timers
+/// suffice. After a turn that covered two ticks, both numbers double. A wheel with a tick of more than a millisecond is never
+/// busy, nor is one that was made on a current-thread runtime.
 ///
 /// # Examples
 ///

@@ -36,16 +36,15 @@
 //! | hyper-util's pooled client | one for each client that has idle connections, made anew after each search for expired ones | none without `pool_timer`; with it 90 s: `pool_idle_timeout` |
 //!
 //! **An HTTP/1 server with a timer closes idle connections.** hyper waits for the next request from the end of the
-//! response before it, and without a single byte of that after 30 s the connection is closed like one whose head is
-//! slow. `header_read_timeout` takes another duration, or `None` for no such limit. No response is sent, and the
+//! response before it. If no byte of it arrives within 30 s, hyper closes the connection, as it does for a slow head.
+//! `header_read_timeout` takes another duration, or `None` for no such limit. No response is sent, and the
 //! connection's future returns an error of which `is_timeout` is true.
 //!
 //! **hyper makes and drops a sleep for every request**, in a box, instead of moving one. Wheels are good at that. A head
 //! that has arrived by the time hyper looks never enters the wheel.
 //!
-//! **What hyper does not bound:** the time of a handler (the feature `tower` has a layer for it), that of a body, and,
-//! in hyper-util's `auto` server, the time until the bytes have come that tell HTTP/1 from HTTP/2: for a client that
-//! never sends one it waits for ever.
+//! **What hyper does not bound:** handlers, for which the feature `tower` has a layer, and bodies. hyper-util's `auto` server
+//! also waits for ever for the first bytes, which tell HTTP/1 from HTTP/2.
 //!
 //! Do not set a read limit or an idle limit of an [`IdleGuard`](crate::IdleGuard) under hyper: hyper waits for a read also
 //! while a handler runs, so the handler's time would count. A write limit is of use, against a client that takes nothing

@@ -1,8 +1,8 @@
 //! A wheel's statistics as metrics of the crate `metrics`, for whatever exporter is installed. Feature `metrics`.
 //!
 //! [`WheelMetrics::record`] takes a wheel's [`stats`](TimingWheel::stats) and hands them to the recorder. Call it where
-//! the metrics are read: before an exporter that is scraped renders them, or before one that pushes does. So the values
-//! are fresh, nothing is done while nobody looks, and no task of ours needs an interval, a runtime and an end.
+//! the metrics are read: before an exporter that is scraped renders them, or before one that pushes does. Then
+//! the values are fresh, and no background task is needed.
 //!
 //! ```
 //! use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
@@ -57,11 +57,11 @@
 //!
 //! They are the facade's own, so each exporter lays them out as it does any other. Give Prometheus's exporter
 //! [`BUCKETS`], or it makes summaries of them. With these,
-//! `histogram_quantile(0.99, rate(timingwheel_lateness_seconds_bucket[5m]))` tells what 99 % were within, of all
-//! processes together if need be.
+//! `histogram_quantile(0.99, rate(timingwheel_lateness_seconds_bucket[5m]))` is the 99th percentile. Summed by bucket
+//! first, it is that of all processes together.
 //!
 //! [`record`](WheelMetrics::record) tells only what came since it was called last, each value as the longest of its
-//! bucket in [`Stats`]: never less than the truth, and more by a sixteenth at the most. So are a histogram's sums.
+//! bucket in [`Stats`]: never less than the truth, and more by a sixteenth at the most. A histogram's sum is rounded up in the same way.
 //!
 //! The facade takes each value by itself, and Prometheus's exporter keeps each until it is rendered: 16 bytes for each
 //! timer that fired since the last scrape. Timers that were cancelled add none. Where millions fire between two scrapes,

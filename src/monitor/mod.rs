@@ -66,15 +66,15 @@
 //! | info | the wheel was turned more than 10 milliseconds late | `stalls`, so far |
 //! | error | a waker panicked as it was woken | `panicked`, so far |
 //!
-//! Each of the last three comes at most once a second. The driver sends the event of a refusal, and not the refused call, so
-//! a subscriber may use the wheel and its jobs. Single timers have no events and no spans: a timer is part of the span of its
+//! Each of the last three comes at most once a second. The driver sends the event of a refusal, not the thread that was
+//! refused, so a subscriber may use the wheel and its jobs. Single timers have no events and no spans: a timer is part of the span of its
 //! task.
 //!
 //! # What it costs
 //!
 //! Counting is always on. It adds at most two instructions to arming, cancelling, moving and polling a timer, mostly under a
 //! lock that the operation holds anyway. A turn adds each timer that it fires to a histogram, without a locked instruction.
-//! For each shard and batch it reads the clock twice and takes one lock more. A wheel takes 16 kB more memory.
+//! For each batch of a shard, a turn reads the clock twice and takes one more lock. A wheel takes 16 kB more memory.
 //!
 //! Reading costs more. [`stats`](crate::TimingWheel::stats) allocates 16 kB, and copies the histograms under a lock that only
 //! turns contend for. It then locks one shard after the other and adds up the timers in each slot, because keeping

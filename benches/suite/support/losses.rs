@@ -22,7 +22,7 @@ impl Summary {
     const END: &str = "<!-- End. -->\n";
 
     fn new(all: &[Row<'_>]) -> Self {
-        let header = ["table", "rows", "rows that ours loses", "the worst of them", "times as much"];
+        let header = ["table", "rows", "rows lost", "worst row", "factor"];
         let mut tables: Vec<&str> = all.iter().map(|row| row.table).collect();
         tables.sort_unstable();
         tables.dedup();

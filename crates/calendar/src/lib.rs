@@ -40,8 +40,8 @@
 //!
 //! # What it is not
 //!
-//! - No store: the crate `timingwheel-durable` saves rules and runs them after a restart. A [`Plan`] is a line of text, and a
-//!   run knows for which instant it is.
+//! - No store: the crate `timingwheel-durable` saves rules and runs them after a restart. A [`Plan`] is a line of text, and
+//!   each run is told its scheduled instant.
 //! - No calendar but the Gregorian one, and no list of holidays: those are the user's, as [`BusinessDays`].
 //! - No source of zones: jiff reads the system's, or brings its own, as its features say. When a law changes the
 //!   clocks of a zone, rules for it are right once the process has the new data.

@@ -42,8 +42,8 @@
 //! # How it goes
 //!
 //! A timer is **stored**, then **armed** when it is near, on the wheel of this process, and **begun** when it is due: the
-//! store records this before the handler is called. So a cancel or a move succeeds until then, and an attempt that is cut
-//! off by a crash is noticed, and made again with a higher number. Handlers are called **at least once**: what they do
+//! store records this before the handler is called. Until it is begun, you can cancel or move it. If a crash cuts an attempt
+//! short, the next start makes it again, with a higher number. Handlers are called **at least once**: what they do
 //! outside should be done once for each [`Run::id`]. [`promises`] lists what holds, and the tests of it.
 //!
 //! # What there is
@@ -66,8 +66,8 @@
 //!
 //! # What it is not
 //!
-//! - Not for timers that need not outlive the process: the wheel itself costs a thousandth.
-//! - One process has a file at a time. Many instances share a PostgreSQL.
+//! - Not for timers that need not outlive the process: use the wheel, which costs a thousandth as much.
+//! - Only one process can open a file. Many instances share a PostgreSQL.
 //! - Not exactly once: that is impossible for effects outside of the store.
 //!
 //! # Features
@@ -76,7 +76,7 @@
 //! |---|---|
 //! | `redb`, on by default | `RedbStore`, the store in a file. It takes Rust 1.90 |
 //! | `metrics` | `metrics`: the statistics for whatever exporter of the crate `metrics` a program has |
-//! | `tracing` | events under the target `timingwheel_durable`: a timer is buried, an attempt is made again, the store fails (at most once a second), a clock was set, another owner has followed, begin and end |
+//! | `tracing` | events under the target `timingwheel_durable`: a timer is buried, an attempt is made again, the store fails (at most once a second), a clock was set, another owner has taken over, the timers of this process start or stop |
 //! | `postgres` | `PostgresStore`, which many instances share, and timers in your transactions |
 //! | `conformance` | `conformance!`, which tests stores of your own |
 

@@ -2,7 +2,7 @@
 //!
 //! The names are tower's, and take a wheel besides: `tower::timeout::TimeoutLayer::new(duration)` becomes
 //! `timingwheel::tower::TimeoutLayer::new(wheel, duration)`. A request that runs out of time is answered with tower's
-//! own [`Elapsed`](::tower::timeout::error::Elapsed), so a handler that looks for that goes on to find it.
+//! own [`Elapsed`](::tower::timeout::error::Elapsed), so existing error handlers keep working.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]

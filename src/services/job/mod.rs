@@ -23,7 +23,7 @@
 //!
 //! [`TimingWheel::run_every`](crate::TimingWheel::run_every) and [`TimingWheel::run_by`](crate::TimingWheel::run_by) run
 //! what a closure makes by a [`Schedule`]. After each run the schedule says when the next is due: at a [`FixedRate`], after
-//! a [`FixedDelay`], when [asked for](OnReset), or as code of your own says. Their first run begins at once, unless they are
+//! a [`FixedDelay`], on [request](OnReset), or by a `Schedule` of your own. Their first run begins at once, unless they are
 //! given a start.
 //!
 //! A job has one run at a time. If a run takes longer than the period, the next begins when it has ended. The schedule

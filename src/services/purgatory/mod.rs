@@ -11,9 +11,9 @@
 //! | the condition holds: at once, at a check of one of the keys, or at the deadline | `Ok`, with what the condition returned |
 //! | the deadline comes | [`WatchError::Expired`] |
 //! | one of the keys is [cancelled](Purgatory::cancel), or the purgatory is [shut down](Purgatory::shutdown) | [`WatchError::Cancelled`] |
-//! | the wheel ends, or has no place for the timer | [`WatchError::CouldNotRun`] |
+//! | the wheel ends, or is full | [`WatchError::CouldNotRun`] |
 //! | the condition panics | the same panic |
-//! | the future is dropped | what the condition had returned is dropped too, or [given back](Watch::give_back) |
+//! | the future is dropped | nothing; the condition's output, if there is one, is dropped or [given back](Watch::give_back) |
 //!
 //! # Where code runs
 //!
@@ -23,13 +23,13 @@
 //! in the task too, after `.await`: none of your code runs on the wheel's driver, and a check completes any number of
 //! operations without running what they do next.
 //!
-//! An operation expires also if nobody has polled its future. The last try then runs in a task of its own, on the wheel's
-//! runtime. Keep the future, because dropping it withdraws the operation; or [spawn](tokio::spawn) a task for it.
+//! An operation expires even if nobody polls its future. Its condition is then tried a last time in a task of its own, on
+//! the wheel's runtime. Keep the future, because dropping it withdraws the operation; or [spawn](tokio::spawn) a task for it.
 //!
 //! No condition runs under a lock of the purgatory, so a condition may take locks and use its purgatory or another. Two
 //! threads never run a condition at the same time: a check that finds a condition being tried by another thread asks that
-//! thread to try it once more, and does not wait. A condition that checks a key of its own operation tries the others under
-//! it, not itself. It should do so only when it has changed something: two conditions that check each other whenever they
+//! thread to try it once more, and does not wait. If a condition checks one of its own keys, the check tries the other
+//! operations under that key, and skips its own. It should do so only when it has changed something: two conditions that check each other whenever they
 //! are tried never come to rest.
 //!
 //! # Coming from Kafka

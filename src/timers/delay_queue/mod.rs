@@ -33,8 +33,8 @@ use crate::wheel::Nanos;
 /// An item can be removed, or get another deadline, by the [`Key`] that its insertion returned, until it is handed
 /// out. A key that has outlived its item finds nothing.
 ///
-/// A queue is on one wheel: that of [`TimingWheel::delay_queue`](crate::TimingWheel::delay_queue), or otherwise that of the
-/// runtime in which its first item is inserted. Once that wheel has ended and the queue is empty, the next insertion chooses
+/// A queue uses one wheel: the one whose [`delay_queue`](crate::TimingWheel::delay_queue) made it, or else that of the runtime
+/// in which its first item is inserted. Once that wheel has ended and the queue is empty, the next insertion chooses
 /// a wheel again. The queue has one timer on its wheel, which is armed by a poll and moved when it has to be. The items are
 /// in the queue itself, so only that timer takes a lock.
 ///

@@ -43,7 +43,7 @@ pin_project! {
     /// | [idle](Self::with_idle_limit) | how long either waits while no byte passes in either direction | only while both directions are silent |
     ///
     /// A wait begins when an operation finds the stream not ready. It ends when one in the same direction is ready. So the
-    /// time in which nobody wants to read does not count: the peer is not slow then. A large buffer may take any time to
+    /// time in which nobody reads does not count, because the peer is not to blame for it. A large buffer may take any time to
     /// write as long as the peer takes some of it within each limit.
     ///
     /// A ping that is written does not prolong the wait for its answer. So use the read limit to find a dead peer, and

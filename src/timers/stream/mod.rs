@@ -27,8 +27,8 @@
 //!
 //! # What they have in common
 //!
-//! - **One timer each**, which is moved with each item and stays where it is in the wheel: as cheap as a
-//!   [`Sleep::reset`](crate::Sleep::reset) to a later deadline, and nothing is allocated. It is registered when the stream is
+//! - **One timer each.** An item postpones its deadline, and its entry stays in its bucket: as cheap as a
+//!   [`Sleep::reset`](crate::Sleep::reset) to a later deadline, and nothing is allocated. The timer is registered when the stream is
 //!   first pending, in the shard of the thread that made the adapter; so where many are made, make them in their tasks.
 //!   After an item has come, the timer may wake its task once for nothing.
 //! - **The inner stream is polled first**, then the time: what is ready at once never touches the wheel, and an item
