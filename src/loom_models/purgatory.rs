@@ -175,6 +175,23 @@ fn an_operation_that_nobody_polls_expires_as_it_is_checked() {
     });
 }
 
+/// Fails if who adds an operation does not look for what the wheel has left with it meanwhile.
+#[test]
+fn an_operation_whose_deadline_comes_as_it_is_added_leaves_its_lists() {
+    check(["as it was added", "later"], || {
+        let (purgatory, shard) = purgatory();
+        let (changes, driven) = (Arc::new(Changes::default()), shard.clone());
+        let turner = spawn_keeper(move || turn(&driven, at(1), 8));
+        let mut watch = purgatory.watch([0, 1], HOUR, changes.first());
+        turner.join().unwrap();
+        // It may have come too early.
+        turn(&shard, at(1), 8);
+        assert_empty(&purgatory);
+        assert_eq!(poll(&mut watch, &CountingWaker::new()), Poll::Ready(Err(WatchError::Expired)));
+        if changes.tries.load(Ordering::Relaxed) == 2 { "later" } else { "as it was added" }
+    });
+}
+
 /// Fails if who drops the future leaves no word with who tries the condition, if that does not take the operation out,
 /// and if neither of the two gives back what the condition returned.
 #[test]

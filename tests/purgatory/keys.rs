@@ -163,6 +163,40 @@ async fn a_comparison_that_panics_in_a_check_of_a_long_list_leaves_nothing_behin
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_comparison_that_panics_in_a_check_of_one_operation_leaves_it_waiting() {
+    let (purgatory, level) = (purgatory(), Level::default());
+    let watch = purgatory.watch([Touchy(1)], DAY, level.at_least(1));
+    COMPARISONS.set(0);
+    let check = catch_unwind(AssertUnwindSafe(|| purgatory.check(&Touchy(1))));
+    COMPARISONS.set(usize::MAX);
+    assert!(check.is_err());
+    level.set(1);
+    assert_eq!((purgatory.check(&Touchy(1)), counts(&purgatory)), (1, (0, 0)));
+    drop(watch);
+}
+
+/// All have the same hash.
+#[derive(PartialEq, Eq)]
+struct Alike(u8);
+
+impl Hash for Alike {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u8(0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_is_not_tried_for_another_key_with_the_same_hash() {
+    let (purgatory, level) = (purgatory(), Level::default());
+    let watch = purgatory.watch([Alike(1)], DAY, level.at_least(1));
+    level.set(1);
+    level.tries();
+    assert_eq!((purgatory.check(&Alike(2)), level.tries(), counts(&purgatory)), (0, 0, (1, 1)));
+    assert_eq!((purgatory.check(&Alike(1)), level.tries(), counts(&purgatory)), (1, 1, (0, 0)));
+    drop(watch);
+}
+
+#[tokio::test(start_paused = true)]
 async fn with_a_tolerance_deadlines_are_shared_and_never_early() {
     let wheel = TimingWheel::new();
     let purgatory: Purgatory<u64> = wheel.purgatory().with_tolerance(Tolerance::share(0.5));

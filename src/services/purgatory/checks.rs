@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::cancelled::Cancelled;
 use super::error::WatchError;
+use super::handle::Purgatory;
 use super::listed::Listed;
-use super::watching::Purgatory;
 use crate::platform::catch_panic::contained;
 
 impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use super::watching::Purgatory;
+use super::handle::Purgatory;
 use crate::platform::catch_panic::contained;
 
 impl<K> Purgatory<K> {

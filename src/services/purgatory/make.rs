@@ -1,6 +1,6 @@
 //! `wheel.purgatory()`.
 
-use super::watching::Purgatory;
+use super::handle::Purgatory;
 use crate::handle::timing_wheel::TimingWheel;
 
 impl TimingWheel {

@@ -50,29 +50,30 @@
 // | file | what it has |
 // |---|---|
 // | `make` | `wheel.purgatory()` |
-// | `watching` | `Purgatory`: watching |
+// | `handle` | `Purgatory`: its methods that watch |
 // | `checks` | checking and cancelling under a key, and shutting down |
 // | `count` | how many operations wait, in all and by key |
 // | `watch` | the future of an operation; `give_back`: what becomes of an output that it did not take |
 // | `operation` | an operation in memory; `stage`: how far it has come |
 // | `race` | who tries its condition, and which of a check, a cancel and the deadline ends it |
-// | `checked` | what checks and cancels do with it |
-// | `awaited` | what the future does with it |
+// | `for_checks` | what checks and cancels do with it |
+// | `for_future` | what the future does with it |
 // | `expire` | what the wheel does with it, at the deadline and at the wheel's end; `deadline`: its entry there |
 // | `this_thread_tries` | which condition this thread is trying |
 // | `lists` | who waits under which key, in shards; `listed`: an operation as the lists have it |
 // | `links` | the lists of a shard: pure; `row`: one that has had several items; `walk`: walks over them |
 // | `outcome`, `error`, `cancelled` | how an operation ended |
 
-mod awaited;
 mod cancelled;
-mod checked;
 mod checks;
 mod count;
 mod deadline;
 mod error;
 mod expire;
+mod for_checks;
+mod for_future;
 mod give_back;
+mod handle;
 mod links;
 mod listed;
 mod lists;
@@ -83,9 +84,8 @@ mod race;
 mod stage;
 mod this_thread_tries;
 mod watch;
-mod watching;
 
 pub use cancelled::Cancelled;
 pub use error::WatchError;
+pub use handle::Purgatory;
 pub use watch::Watch;
-pub use watching::Purgatory;

@@ -10,8 +10,8 @@ use futures::future::FusedFuture;
 use tokio::task::coop;
 use tokio::time::Instant;
 
-use super::awaited::Awaited;
 use super::error::WatchError;
+use super::for_future::Awaited;
 use super::give_back::GiveBack;
 use super::outcome::Outcome;
 
