@@ -5,8 +5,6 @@ use std::fs;
 use std::process::Command;
 use std::time::SystemTime;
 
-use serde_json::Value;
-
 use super::table::Table;
 
 /// The machine, how busy it is now, the compiler, the date, and the versions of the crates `compared`.
@@ -57,25 +55,20 @@ fn unknown() -> String {
 /// Those of our direct dependencies that are compared, as Cargo resolved them.
 fn versions(compared: &[&str]) -> Result<Vec<(String, String)>, Box<dyn Error>> {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-    let rustc = output(&program("RUSTC", "rustc"), &["--version", "--verbose"])?;
-    let host = rustc.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc names no host")?;
-    // What other platforms need was never downloaded, and offline it cannot be.
-    let platform = ["--offline", "--filter-platform", host];
-    let args = [&["metadata", "--format-version", "1", "--manifest-path", manifest], &platform[..]].concat();
-    let metadata: Value = serde_json::from_str(&output(&program("CARGO", "cargo"), &args)?)?;
-    let root = &metadata["resolve"]["root"];
-    let array = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let node = array(&metadata["resolve"]["nodes"]).into_iter().find(|node| node["id"] == *root);
-    let direct: Vec<Value> =
-        array(&node.unwrap_or_default()["deps"]).into_iter().map(|dep| dep["pkg"].clone()).collect();
-    let packages = array(&metadata["packages"]);
+    // Offline, Cargo knows only what it has downloaded for this build. `cargo metadata` wants what all members need.
+    let of = ["tree", "--offline", "--manifest-path", manifest, "--package", env!("CARGO_PKG_NAME")];
+    let lines = ["--depth", "1", "--prefix", "none", "--format", "{p}"];
+    let tree = output(&program("CARGO", "cargo"), &[of, lines].concat())?;
+    let version = |name: &str| {
+        let mut packages = tree.lines().filter_map(|line| line.split_once(" v"));
+        let (_, version) = packages.find(|(package, _)| *package == name)?;
+        version.split_whitespace().next().map(str::to_owned)
+    };
     compared
         .iter()
-        .map(|name| {
-            let is_it = |package: &&Value| package["name"] == **name && direct.contains(&package["id"]);
-            let package =
-                packages.iter().find(is_it).ok_or_else(|| format!("{name} is no dependency of ours"))?;
-            Ok(((*name).to_owned(), package["version"].as_str().unwrap_or_default().to_owned()))
+        .map(|&name| {
+            let version = version(name).ok_or_else(|| format!("{name} is no dependency of ours"))?;
+            Ok((name.to_owned(), version))
         })
         .collect()
 }
