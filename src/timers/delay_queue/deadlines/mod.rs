@@ -110,7 +110,11 @@ impl<T> Deadlines<T> {
     #[track_caller]
     pub(super) fn insert(&mut self, deadline: Nanos, value: T) -> Key {
         let Key { number, index } = self.items.insert(deadline, value);
-        self.put(Place { deadline, number, index });
+        let place = Place { deadline, number, index };
+        match self.leftovers.take_over(index) {
+            Some(timer) => self.move_timer(place, timer),
+            None => self.put(place),
+        }
         Key { number, index }
     }
 
@@ -135,31 +139,41 @@ impl<T> Deadlines<T> {
         item.deadline = deadline;
         let place = Place { deadline, number: key.number, index };
         match item.timer {
+            // It is put back when its timer has come: so nothing but the item is looked at.
+            Some(timer) if deadline >= timer.deadline => {}
+            Some(timer) => self.move_timer(place, timer),
             None => {
                 self.put(place);
                 self.settle_due();
-            }
-            // It is put back when its timer has come: so nothing but the item is looked at.
-            Some(timer) if deadline >= timer.deadline => {}
-            Some(timer) if deadline > self.timers.clock() => {
-                item.timer = Some(Timer { deadline, ..timer });
-                self.timers.bring_forward(timer.key, deadline);
-            }
-            Some(timer) => {
-                item.timer = None;
-                self.timers.cancel(timer.key);
-                self.due.push(place);
             }
         }
         true
     }
 
+    /// Gives an item a timer, and moves that to its deadline.
+    #[inline]
+    fn move_timer(&mut self, place: Place, timer: Timer) {
+        let Place { deadline, index, number: _ } = place;
+        let item = self.items.at_mut(index);
+        if deadline >= timer.deadline {
+            item.timer = Some(timer);
+        } else if deadline > self.timers.clock() {
+            item.timer = Some(Timer { deadline, ..timer });
+            self.timers.bring_forward(timer.key, deadline);
+        } else {
+            item.timer = None;
+            self.timers.cancel(timer.key);
+            self.due.push(place);
+        }
+    }
+
     /// Takes an item out, unless `key` is stale.
     #[inline]
     pub(super) fn remove(&mut self, key: &Key) -> Option<Item<T>> {
-        let item = self.items.remove(self.items.find(key)?);
+        let index = self.items.find(key)?;
+        let item = self.items.remove(index);
         match item.timer {
-            Some(timer) => self.leftovers.push(timer.key, &mut self.timers),
+            Some(timer) => self.leftovers.push(index, timer, &mut self.timers),
             None => self.settle_due(),
         }
         // An empty queue keeps no memory for timers, and nobody may ever poll it again.
