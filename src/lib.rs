@@ -23,11 +23,11 @@
 //!
 //! # Precision
 //!
-//! A timer never fires before its deadline. It fires within a tick of it. Add the delay that tokio's own timers would have on
-//! the same runtime: the time until a worker looks at its sockets, and until the task is polled. A tick is 1 ms, unless you
-//! [choose](Builder::tick) another. If 32 or more timers fire in each tick, the wheel is [busy](TimingWheel#precision), and
-//! they fire within two ticks of their deadlines. On a runtime that is otherwise idle, eight timers in a tick make the wheel
-//! busy.
+//! A timer never fires before its deadline, and fires within a tick after it. Add the delay that tokio's own timers
+//! would have on the same runtime: the time until a worker looks at its sockets, and until the task is polled. A tick
+//! is 1 ms, unless you [choose](Builder::tick) another. If 32 or more timers fire in each tick, the wheel is
+//! [busy](TimingWheel#precision), and they fire within two ticks of their deadlines. On a runtime that is otherwise
+//! idle, eight timers in a tick make the wheel busy.
 //!
 //! On Linux a timerfd in the runtime's own poller turns the wheel, with a precision of some 50 µs. It comes with the
 //! feature `timerfd`, which is on by default and needs tokio's `net` and the crate rustix. Elsewhere, and in a runtime
@@ -43,7 +43,8 @@
 //! # In tests
 //!
 //! A wheel on a current-thread runtime follows tokio's clock when that is [paused]. An idle runtime jumps to the wheel's
-//! next timer, as it does to tokio's own, and `tokio::time::advance` fires what it passes. You need not set anything.
+//! next timer, as it does to tokio's own, and `tokio::time::advance` fires the timers that it passes. You need not set
+//! anything.
 //!
 //! A wheel goes by the clock of the runtime on which it was made, so make one for each runtime. A wheel on a multi-thread
 //! runtime goes by the real clock, even if you use it within a runtime whose clock is paused.
@@ -56,7 +57,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `timerfd` | on Linux, timers as precise as the system's; takes tokio's `net` and rustix |
+//! | `timerfd` | on Linux, timers as precise as the system's; needs tokio's `net` and rustix |
 //! | `metrics` | a wheel's statistics as metrics, for Prometheus and others |
 //! | `tracing` | [events](monitor#events) at a wheel's beginning and end, and when something is wrong |
 //! | `hyper` | [`hyper::rt::Timer`](https://docs.rs/hyper/1/hyper/rt/trait.Timer.html) for wheels, for hyper's servers and clients |

@@ -34,7 +34,7 @@ pub use tokio::time::{Duration, Instant, MissedTickBehavior};
 #[cfg(feature = "test-util")]
 pub use tokio::time::{advance, pause, resume};
 
-/// What can go wrong, under the names that `tokio::time::error` has for it.
+/// The errors, under the names that `tokio::time::error` has for it.
 pub mod error {
     pub use crate::error::{Elapsed, Error, TryTimeoutError};
 }
@@ -63,7 +63,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     with_current(|wheel| wheel.sleep_until(deadline))
 }
 
-/// As [`sleep`], but refuses at once what could not run, where a sleep would panic when it is polled. See
+/// As [`sleep`], but returns an error at once if the timer cannot run. A sleep would panic when it is polled. See
 /// [`TimingWheel::try_sleep`].
 ///
 /// # Errors
@@ -90,7 +90,7 @@ pub fn try_sleep(duration: Duration) -> Result<Sleep, Error> {
     with_current(|wheel| wheel.try_sleep(duration.min(LONGEST)))
 }
 
-/// As [`sleep_until`], but refuses at once what could not run. See [`TimingWheel::try_sleep_until`].
+/// As [`sleep_until`], but returns an error at once if the timer cannot run. See [`TimingWheel::try_sleep_until`].
 ///
 /// # Errors
 /// As [`try_sleep`].
@@ -120,7 +120,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
     Timeout::new(with_current(|wheel| wheel.sleep_until(deadline)), future)
 }
 
-/// As [`timeout`], but refuses at once what could not run, and gives the future back. See
+/// As [`timeout`], but returns an error at once, with the future in it, if the timer cannot run. See
 /// [`TimingWheel::try_timeout`].
 ///
 /// # Errors
@@ -136,7 +136,7 @@ pub fn try_timeout<F: IntoFuture>(
     try_timed(with_current(|wheel| wheel.try_sleep(duration)), future)
 }
 
-/// As [`timeout_at`], but refuses at once what could not run, and gives the future back. See
+/// As [`timeout_at`], but returns an error at once, with the future in it, if the timer cannot run. See
 /// [`TimingWheel::try_timeout_at`].
 ///
 /// # Errors
@@ -163,7 +163,7 @@ fn try_timed<F: IntoFuture>(
     }
 }
 
-/// Ticks every `period`, which counts as 30 years at the most, for the first time at once. See
+/// Ticks at once, and then every `period`. A period of more than 30 years counts as 30 years. See
 /// [`TimingWheel::interval`].
 ///
 /// # Panics
@@ -175,7 +175,7 @@ pub fn interval(period: Duration) -> Interval {
     with_current(|wheel| wheel.interval(period.min(LONGEST)))
 }
 
-/// Ticks every `period`, which counts as 30 years at the most, for the first time at `start`. See
+/// Ticks at `start`, and then every `period`. A period of more than 30 years counts as 30 years. See
 /// [`TimingWheel::interval_at`].
 ///
 /// # Panics
@@ -186,8 +186,8 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     with_current(|wheel| wheel.interval_at(start, period.min(LONGEST)))
 }
 
-/// The wheel of the current runtime, which is made if there is none yet: for what takes a wheel, as the methods of
-/// [`FutureTimeExt`](crate::FutureTimeExt) and [`StreamTimeExt`](crate::stream::StreamTimeExt) do.
+/// The wheel of the current runtime, which is made if there is none yet. Pass it to methods that take a wheel, such as
+/// those of [`FutureTimeExt`](crate::FutureTimeExt) and [`StreamTimeExt`](crate::stream::StreamTimeExt).
 ///
 /// All code of the runtime shares it. [Shutting it down](TimingWheel::shutdown) ends everything that is pending on it. The
 /// next call here makes a new wheel with the same settings. Old handles stay with the old wheel.
@@ -214,10 +214,11 @@ pub fn wheel() -> TimingWheel {
     with_current(TimingWheel::clone)
 }
 
-/// Makes `wheel` the wheel of the current runtime. Call it before anything else here is used on that runtime.
+/// Makes `wheel` the wheel of the current runtime. Call this before you use anything else of this module on that
+/// runtime.
 ///
-/// The wheel's driver stays on the runtime where it was made: make it on this one. It takes the place of one that was
-/// [shut down](TimingWheel::shutdown).
+/// A wheel's driver stays on the runtime on which the wheel was made, so make `wheel` on this runtime. `wheel` may take
+/// the place of a wheel that was [shut down](TimingWheel::shutdown).
 ///
 /// # Errors
 /// Gives the wheel back if the runtime has a wheel that has not ended, if the given wheel is on another runtime or has

@@ -12,8 +12,9 @@ use crate::wheel::tick::Nanos;
 
 /// Why a timer cannot run: its wheel has ended, or is full.
 ///
-/// The `try_` methods, [`Sleep::poll_try_wait`](crate::Sleep::poll_try_wait) and the responses of tower's services return this
-/// error. A timeout returns it inside [`Elapsed`]. A sleep cannot return it, so it panics with its text.
+/// The `try_` methods, [`Sleep::poll_try_wait`](crate::Sleep::poll_try_wait) and the responses of tower's services
+/// return this error. A timeout returns it inside [`Elapsed`]. A sleep cannot return an error, so it panics with the
+/// text of this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Error {
     kind: Kind,

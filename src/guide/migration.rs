@@ -28,10 +28,11 @@
 //!
 //! # What tests may notice
 //!
-//! - **Timers are less late.** tokio's timers come up to two milliseconds after their deadlines, a wheel's less than a tick,
-//!   or two where many fire. So an age that is checked at a tick may still be a little short. bb8's reaper is an
-//!   example. With tokio, a connection made just after a tick was old enough at a later one, because timers were late. On a
-//!   wheel it is slightly too young there, and is reaped one tick later. Make such a test wait a little longer than the age.
+//! - **Timers are less late.** tokio's timers come up to two milliseconds after their deadlines, a wheel's less than a
+//!   tick, or two where many fire. So a test that checks the age of something at the ticks of an [`Interval`] may find
+//!   it a little too young. bb8's reaper is an example. With tokio, a connection made just after one interval tick was
+//!   old enough at a later one, because timers were late. On a wheel the connection is slightly too young at that tick,
+//!   and is reaped at the next. Make such a test wait a little longer than the age.
 //! - **A loop of sleeps drifts less.** Five sleeps of 1 s end almost together with one sleep of 5 s. With tokio's timers
 //!   they end some milliseconds later. A test's server that handles one packet for each read falls behind when two packets
 //!   arrive in one read: rumqttc's broker for tests is an example. Let the server handle every packet of a read, or let the
@@ -79,14 +80,15 @@
 //! | tokio-io-timeout's `TimeoutStream`, `TimeoutReader`, `TimeoutWriter` | [`IdleGuard`](crate::IdleGuard), made by [`wheel`]`().idle_guard(stream)`, with limits instead of timeouts; writes, flushes and shutdowns share one limit |
 //! | | [`idle_timeout_on`](crate::stream::StreamTimeExt::idle_timeout_on) |
 //!
-//! Functions that stay take and return tokio's types. Make those with `tokio::time`, by its full path.
+//! tokio functions that you do not replace take and return tokio's types. Make values of those types with
+//! `tokio::time`, by its full path.
 //!
 //! For Kafka's `DelayedOperationPurgatory` see [the purgatory's page](crate::purgatory#coming-from-kafka).
 //!
 //! ## tokio-util's `DelayQueue`
 //!
-//! Change `use tokio_util::time` to `use timingwheel::time`. `tests/delay_queue` runs the same code on both, fixed and
-//! random scripts, and compares what comes and when.
+//! Change `use tokio_util::time` to `use timingwheel::time`. `tests/delay_queue` runs fixed and random
+//! scripts on both, and compares which items come, and when.
 //!
 //! | there | here | because |
 //! |---|---|---|
@@ -97,9 +99,9 @@
 //! | | may wake its task with nothing due, at other times than tokio-util's | removing an item, or resetting it to later, does not move the queue's timer |
 //! | after the runtime's end | panics with another text, and [`poll_try_expired`](crate::time::DelayQueue::poll_try_expired) returns an error; no item is lost | items outlive the timer |
 //! | `remove`, `try_remove`, `reset`, `reset_at`, `deadline` | the same; a key whose item has left finds nothing, where tokio-util's may touch another item | a key carries the number of its insertion |
-//! | `deadline`, `Expired::deadline` | the deadline that was set, where tokio-util's is rounded up to a millisecond, and is never earlier than an item that is due | nothing has to be rounded |
+//! | `deadline`, `Expired::deadline` | the deadline that was set; tokio-util rounds it up to a millisecond, and moves a deadline that has passed to the time that its queue has reached | nothing has to be rounded |
 //! | `peek` | the same | |
-//! | | [`drain`](crate::time::DelayQueue::drain) takes out all items in order, even if the wheel has ended | with `peek` and `remove` each item would take a look at a whole slot |
+//! | | [`drain`](crate::time::DelayQueue::drain) takes out all items in order, even if the wheel has ended | with `peek` and `remove`, each item would cost a search of a whole slot |
 //! | `clear`, `len`, `is_empty`, `capacity`, `reserve`, `shrink_to_fit` | the same; up to [`MAX_LEN`](crate::time::DelayQueue::MAX_LEN) items, four times as many as tokio-util's; `reserve` counts from `len`, and not from `capacity` | |
 //! | `compact` | the same; only keys of items that were moved take longer afterwards, where all of tokio-util's do | |
 //! | `Key` | 16 bytes, tokio-util's 8 | the number of the insertion |
@@ -139,7 +141,7 @@
 //! # Recipes
 //!
 //! Some libraries take a timer. Copy the recipe for yours. The crate `crates/recipes` beside the sources compiles each of
-//! them, and a test of each shows that the wheel's own counts move.
+//! them, and a test of each shows that its timers run on the wheel.
 //!
 //! ## quinn
 //!
@@ -194,7 +196,7 @@
 //!
 //! ## backon
 //!
-//! One line, the last: `.sleep` takes the wheel's. The pauses between retries then run on the wheel.
+//! Only the last line is new: it gives the wheel's sleep to `.sleep`. The pauses between retries then run on the wheel.
 //!
 //! ```text
 //! use std::time::Duration;
@@ -214,7 +216,7 @@
 //!
 //! ## axum
 //!
-//! `axum::serve` takes no timer, so serve connections by hyper-util. This takes the feature `hyper`.
+//! `axum::serve` takes no timer, so serve connections with hyper-util. This needs the feature `hyper`.
 //!
 //! ```text
 //! use std::error::Error;
@@ -244,7 +246,7 @@
 //!
 //! ## tonic
 //!
-//! `tonic::transport::Server` takes no timer, so serve connections by hyper. This takes the feature `hyper`. A call's
+//! `tonic::transport::Server` takes no timer, so serve connections with hyper. This needs the feature `hyper`. A call's
 //! deadline goes around the call: `wheel.timeout(d, client.method(request))`.
 //!
 //! ```text
@@ -277,8 +279,8 @@
 //!
 //! ## reqwest
 //!
-//! reqwest takes no timer. The wheel's timeout goes around the request instead of reqwest's own `timeout`. Its
-//! `connect_timeout` and the idle limit of its pool stay tokio's.
+//! reqwest takes no timer. The wheel's timeout goes around the request instead of reqwest's own `timeout`.
+//! reqwest's `connect_timeout` and the idle limit of its pool still run on tokio's timers.
 //!
 //! ```text
 //! use std::error::Error;
@@ -336,12 +338,12 @@
 //!
 //! # Differences
 //!
-//! `tests/switch` runs the same code on tokio's functions and on ours, fixed and random scripts, and compares what happens,
-//! when and in which order. These are the differences:
+//! `tests/switch` runs fixed and random scripts on tokio's functions and on ours, and compares what happens, when, and
+//! in which order. These are the differences:
 //!
 //! | item | here | because |
 //! |---|---|---|
-//! | deadlines | are kept to the nanosecond; tokio's wait for the end of their millisecond, so that a sleep of zero takes up to one | precision is the purpose of a wheel. On a clock that starts paused this shows only between whole milliseconds. If `pause` stops the clock later, in the middle of tokio's millisecond, an idle jump ends beyond its deadline. All other timers due up to there fire too, which tokio leaves for its next millisecond |
+//! | deadlines | are kept to the nanosecond; tokio's wait for the end of their millisecond, so that a sleep of zero takes up to one | precision is the purpose of a wheel. On a clock that starts paused this shows only between whole milliseconds. If `pause` stops the clock later, in the middle of tokio's millisecond, an idle runtime jumps beyond the deadline of the next timer. All other timers that are due by then fire in the same jump; tokio fires them in its next millisecond |
 //! | timers due at the same instant | wake in an order of their own | neither promises an order; timers that were made in a row with the same delay wake in that order in both |
 //! | overdue tasks, when a paused clock is moved on again | may run before the task that moved the clock; with tokio after it | the wheel's driver is a task among others |
 //! | [`Sleep`], [`Timeout`] | are [`Unpin`] (`Timeout` if its future is) | nothing points at them |

@@ -17,17 +17,17 @@
 //! eight timers suffice. After a turn that covered two ticks, both numbers double. A wheel with a tick of more than a
 //! millisecond is never busy, nor is one that was made on a current-thread runtime.
 //!
-//! Added to that is the delay that tokio's own timers would have on the same runtime, because the same park turns both.
-//! On a busy runtime it is the time until a worker has polled 61 tasks, and until the task itself is polled. If one
-//! worker blocks while another is idle, the watchdog has the wheel turned within some 10 ms.
+//! Add the delay that tokio's own timers would have on the same runtime, because a worker turns both when it parks. On
+//! a busy runtime that delay is the time until a worker has polled 61 tasks, and until the task itself is polled. If
+//! one worker blocks while another is idle, the watchdog has the wheel turned within some 10 ms.
 //!
 //! On a [paused clock](crate#in-tests) an idle jump may add up to two milliseconds, as tokio's own rounding does.
 //!
 //! # Late by less than a tolerance
 //!
-//! A timer with a [tolerance](crate::Tolerance) is late by less than its tolerance, or by what a timer without one would be,
-//! whichever is more. If the tolerance is at least four ticks, and also at least a 12th of the delay, the timer is never
-//! moved between levels.
+//! A timer with a [tolerance](crate::Tolerance) is late by less than its tolerance plus the machine's wake-up time, or
+//! by as much as a timer without one, whichever is more. If the tolerance is at least four ticks, and also at least a
+//! 12th of the delay, the timer stays on one level of the wheel, unless it is reset.
 //!
 //! # Exactly once, and none lost
 //!
@@ -61,24 +61,24 @@
 //!
 //! # Memory follows what is pending
 //!
-//! A pending timer takes 72 bytes, its future included. A warm wheel allocates nothing for it, unless more than 64 stand in
-//! its slot.
+//! A pending timer takes 72 bytes, its future included. A warm wheel allocates nothing for it, unless more than 64
+//! timers stand in its slot.
 //!
-//! The wheel gives the memory of a storm back, in pages of 1,024 entries. A page stays while it holds an entry, and is
-//! filled first. A bucket keeps the memory of its keys, 8 bytes each, until it is emptied. Then it keeps room for 64.
-//! The number of buckets is levels times slots.
+//! After a burst of timers the wheel gives the memory back, in pages of 1,024 entries. A page stays while it holds an
+//! entry, and new entries fill such a page first. A bucket keeps the memory of its keys, 8 bytes each, until it is
+//! emptied. Then it keeps room for 64 keys. The number of buckets is levels times slots.
 //!
 //! # A bound is a bound
 //!
-//! With [`max_pending`](crate::Builder::max_pending) there are never more timers pending, on any number of threads. No
-//! permit is lost. Whoever is refused learns it, by an error or a panic.
+//! With [`max_pending`](crate::Builder::max_pending) there are never more timers pending than the bound, on any number
+//! of threads. No permit is lost. Whoever is refused learns it, by an error or a panic.
 //!
 //! # The end is told
 //!
 //! A wheel ends by [`shutdown`](crate::TimingWheel::shutdown), with its runtime, or with the last of its handles and
 //! futures. Everything that is pending is then woken. Every operation that can return an error returns one. A sleep
-//! panics with the reason, unless its deadline has come. Nothing waits for ever, and no task is left. The watchdog's thread ends with the
-//! last wheel of the process.
+//! panics with the reason, unless its deadline has come. Nothing waits for ever, and no task is left. The watchdog's
+//! thread ends with the last wheel of the process.
 //!
 //! A runtime that nobody runs has not ended, so neither has its wheel: see [what is not
 //! promised](#what-is-not-promised).
@@ -88,7 +88,7 @@
 //! An operation in a [purgatory](crate::purgatory) completes, expires, is cancelled, or learns that the wheel has
 //! ended: exactly one of these, even if nobody polls it. No change that is checked is missed. Nobody waits while
 //! another thread tries a condition. An operation that has ended stands in no list. The output of a condition goes to
-//! the future. If the future is gone, it is given back, or dropped at once.
+//! the future. If the future is gone, the output is given back, or dropped at once.
 //!
 //! # A job runs, or it is told why not
 //!
@@ -123,8 +123,8 @@
 //! # What is not promised
 //!
 //! - An order among timers that are due in the same tick.
-//! - Lateness on a runtime that does not run, because all of its workers block or the process is stopped. What came due
-//!   meanwhile fires when it runs again.
+//! - Lateness on a runtime that does not run, because all of its workers block or the process is stopped. Timers that
+//!   came due meanwhile fire when the runtime runs again.
 //! - Anything on a current-thread runtime while nobody runs it by `block_on`. Its park turns the wheel, so nothing fires,
 //!   not even on other threads. Only [`Stats::overdue`](crate::Stats::overdue) shows it.
 //! - Timers when memory runs out: Rust then aborts the process. [`max_pending`](crate::Builder::max_pending) keeps timers

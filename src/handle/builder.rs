@@ -184,8 +184,9 @@ impl Builder {
     ///   which alone could wake the wheel there.
     ///
     /// # Panics
-    /// Never, if panics unwind. If panics abort, this aborts in a runtime without an I/O driver while another runtime of
-    /// the process has one, because tokio reports a missing driver only by a panic. Turn the feature `timerfd` off there.
+    /// Never, if panics unwind. If panics abort, this call aborts the process when its runtime has no I/O driver and
+    /// another runtime of the process has one: tokio reports a missing driver only by a panic. In such a program, turn
+    /// the feature `timerfd` off.
     pub fn build(self) -> Result<TimingWheel, BuildError> {
         let Self { tick, wheel_size, shards, max_pending, name } = self;
         if tick < MIN_TICK {

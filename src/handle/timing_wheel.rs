@@ -119,8 +119,8 @@ impl TimingWheel {
 
     /// What the wheel has done so far, and how it does now. See [`monitor`](crate::monitor).
     ///
-    /// This locks each shard for a moment, one after the other: no longer than the driver does to fire some hundred
-    /// timers.
+    /// This locks each shard for a moment, one after the other, for no longer than the driver locks it to fire some
+    /// hundred timers.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let Wheel { shards, alarm, .. } = &*self.wheel;
@@ -164,7 +164,7 @@ impl TimingWheel {
     /// | [`Timeout`](crate::Timeout) | [`Elapsed`](crate::Elapsed) with a [reason](crate::Elapsed::reason), if the future within is not ready |
     /// | [`IdleGuard`](crate::IdleGuard) | an `io::Error` of kind `Other` from each operation that has to wait and has a limit |
     /// | [`Job`](crate::job::Job), [`Repeating`](crate::job::Repeating) | a [`JobError`](crate::job::JobError) with a reason, unless a run is going on |
-    /// | [`Jobs`](crate::job::Jobs) | keep what did not run, as [`CouldNotRun`](crate::job::JobState::CouldNotRun); one more is refused by a [`TryRunError`](crate::job::TryRunError), which has it |
+    /// | [`Jobs`](crate::job::Jobs) | keep what did not run, as [`CouldNotRun`](crate::job::JobState::CouldNotRun); a new job is refused with a [`TryRunError`](crate::job::TryRunError), which gives the future or closure back |
     /// | [`DelayQueue`](crate::time::DelayQueue) | keeps its items, and panics if they have to wait; [`poll_try_expired`](crate::time::DelayQueue::poll_try_expired) returns an [`Error`](crate::Error) |
     /// | [`Watch`](crate::purgatory::Watch) | [`WatchError::CouldNotRun`](crate::purgatory::WatchError::CouldNotRun), if its condition does not hold |
     /// | streams | [what their page says](crate::stream#without-a-timer) |
@@ -172,8 +172,8 @@ impl TimingWheel {
     /// | the response of tower's layer | an [`Error`](crate::Error), if the response within is not ready |
     ///
     /// For a delay of zero, the functions differ on an ended wheel: `sleep` is ready at once, while `try_sleep` and
-    /// `run_after` refuse. A full wheel takes all three, because a timer that is already due needs no permit. One case
-    /// needs one: a job that is made outside the wheel's runtime goes through the wheel.
+    /// `run_after` refuse. A full wheel takes all three, because a timer that is already due needs no permit. There is
+    /// one exception: a job that is made outside the wheel's runtime needs a permit, because it goes through the wheel.
     ///
     /// A second call does nothing and returns 0.
     ///

@@ -40,15 +40,15 @@
 //! `header_read_timeout` takes another duration, or `None` for no such limit. No response is sent, and the
 //! connection's future returns an error of which `is_timeout` is true.
 //!
-//! **hyper makes and drops a sleep for every request**, in a box, instead of moving one. Wheels are good at that. A head
-//! that has arrived by the time hyper looks never enters the wheel.
+//! **hyper makes and drops a sleep for every request**, in a box, instead of moving one. Wheels are good at that. If
+//! the head has arrived by the time hyper looks, the timer never enters the wheel.
 //!
 //! **What hyper does not bound:** handlers, for which the feature `tower` has a layer, and bodies. hyper-util's `auto` server
 //! also waits for ever for the first bytes, which tell HTTP/1 from HTTP/2.
 //!
 //! Do not set a read limit or an idle limit of an [`IdleGuard`](crate::IdleGuard) under hyper: hyper waits for a read also
-//! while a handler runs, so the handler's time would count. A write limit is of use, against a client that takes nothing
-//! of what it is sent.
+//! while a handler runs, so the handler's time would count. A write limit is of use: it acts against a client that does
+//! not read what the server sends.
 //!
 //! # Precision
 //!
@@ -56,8 +56,9 @@
 //!
 //! # Panics
 //!
-//! hyper's sleeps cannot return an error, so they panic in the task that polls them when the wheel ends, or is full. That closes the connection; with HTTP/2 handlers that read its request bodies panic too. So shut a wheel
-//! down after the connections, and if you set [`max_pending`](crate::Builder::max_pending), allow more than one timer for
+//! hyper's sleeps cannot return an error. So if the wheel ends or is full, they panic in the task that polls them. That
+//! closes the connection. With HTTP/2, handlers that read its request bodies panic too. So shut a wheel down only after
+//! the connections have closed. If you set [`max_pending`](crate::Builder::max_pending), allow more than one timer for
 //! each connection. A sleep that is ready instead of panicking would be worse: hyper-util's pool would look for idle
 //! connections without a pause.
 
@@ -69,8 +70,8 @@ use ::hyper::rt::{self, Timer};
 use crate::handle::timing_wheel::TimingWheel;
 use crate::timers::sleep::Sleep;
 
-/// What [`timingwheel::hyper`](crate::hyper) is about. The methods of [`TimingWheel`] itself stay what they are where
-/// this trait is in scope.
+/// See [`timingwheel::hyper`](crate::hyper). Where this trait is in scope, `wheel.sleep(d)` still calls the method of
+/// [`TimingWheel`] itself.
 impl Timer for TimingWheel {
     /// A [`Sleep`] in a box, as [`TimingWheel::sleep`] makes it.
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
@@ -88,7 +89,8 @@ impl Timer for TimingWheel {
         self.shard().clock().now_as_instant().into_std()
     }
 
-    /// Moves a [`Sleep`] of any wheel, as [`Sleep::reset`] does. Somebody else's is replaced by one of this wheel.
+    /// Moves a [`Sleep`] of any wheel, as [`Sleep::reset`] does. A sleep of another timer is replaced by a sleep of
+    /// this wheel.
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
         match sleep.as_mut().downcast_mut_pin::<Sleep>() {
             Some(ours) => ours.reset(new_deadline.into()),

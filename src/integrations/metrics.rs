@@ -1,8 +1,8 @@
 //! A wheel's statistics as metrics of the crate `metrics`, for whatever exporter is installed. Feature `metrics`.
 //!
 //! [`WheelMetrics::record`] takes a wheel's [`stats`](TimingWheel::stats) and hands them to the recorder. Call it where
-//! the metrics are read: before an exporter that is scraped renders them, or before one that pushes does. Then
-//! the values are fresh, and no background task is needed.
+//! the metrics are read: just before an exporter renders them for a scrape, or just before it pushes them. Then the
+//! values are fresh, and no background task is needed.
 //!
 //! ```
 //! use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
@@ -31,8 +31,8 @@
 //!
 //! # What there is
 //!
-//! Each has the label `wheel`, its [name](crate::Builder::name). Give each wheel a name of its own: gauges and counters
-//! of two wheels of one name overwrite each other, and their histograms are added up.
+//! Each metric has the label `wheel`, which is the wheel's [name](crate::Builder::name). Give each wheel a name of its
+//! own. Otherwise the gauges and counters of two wheels overwrite each other, and their histograms are added up.
 //!
 //! | name | kind, unit | of [`Stats`] |
 //! |---|---|---|
@@ -55,17 +55,17 @@
 //!
 //! # Histograms
 //!
-//! They are the facade's own, so each exporter lays them out as it does any other. Give Prometheus's exporter
-//! [`BUCKETS`], or it makes summaries of them. With these,
-//! `histogram_quantile(0.99, rate(timingwheel_lateness_seconds_bucket[5m]))` is the 99th percentile. Summed by bucket
-//! first, it is that of all processes together.
+//! The histograms are those of the crate `metrics`, so each exporter stores them as it stores any other. Give the
+//! exporter for Prometheus these [`BUCKETS`], or it makes summaries instead. With the buckets,
+//! `histogram_quantile(0.99, rate(timingwheel_lateness_seconds_bucket[5m]))` is the 99th percentile of one process. For
+//! all processes together, sum the rates by `le` first.
 //!
-//! [`record`](WheelMetrics::record) tells only what came since it was called last, each value as the longest of its
-//! bucket in [`Stats`]: never less than the truth, and more by a sixteenth at the most. A histogram's sum is rounded up in the same way.
+//! [`record`](WheelMetrics::record) hands over only the durations since its last call. Each duration is rounded up to
+//! the longest of its bucket in [`Stats`], by a sixteenth at the most. So the sum of a histogram is rounded up too.
 //!
-//! The facade takes each value by itself, and Prometheus's exporter keeps each until it is rendered: 16 bytes for each
-//! timer that fired since the last scrape. Timers that were cancelled add none. Where millions fire between two scrapes,
-//! call `record` and the exporter's `run_upkeep` more often than it is scraped.
+//! Each duration is handed over alone, and the exporter for Prometheus keeps it until it renders the metrics: 16 bytes
+//! for each timer that fired since the last scrape. Timers that were cancelled add none. If millions fire between two
+//! scrapes, call `record` and the exporter's `run_upkeep` more often than it is scraped.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -143,10 +143,10 @@ pub fn describe() {
     );
 }
 
-/// What hands a wheel's statistics to the recorder. It remembers how much of the histograms it has told.
+/// Hands a wheel's statistics to the recorder, and remembers which part of the histograms it has handed over.
 ///
-/// Make one for each wheel and keep it as long as the exporter. It holds a handle of the wheel, so the wheel does not
-/// end before it is dropped, unless somebody shuts it down.
+/// Make one for each wheel, and keep it as long as the exporter. It holds a handle of the wheel. So the wheel does not
+/// end before this is dropped, unless somebody shuts the wheel down.
 #[derive(Debug)]
 pub struct WheelMetrics {
     wheel: TimingWheel,
@@ -161,7 +161,7 @@ struct Told {
 }
 
 impl WheelMetrics {
-    /// Of all that `wheel` has done so far, and will do.
+    /// For `wheel`, from its beginning on.
     #[must_use]
     pub fn new(wheel: &TimingWheel) -> Self {
         Self { wheel: wheel.clone(), told: Mutex::default() }

@@ -66,9 +66,9 @@
 //! | info | the wheel was turned more than 10 milliseconds late | `stalls`, so far |
 //! | error | a waker panicked as it was woken | `panicked`, so far |
 //!
-//! Each of the last three comes at most once a second. The driver sends the event of a refusal, not the thread that was
-//! refused, so a subscriber may use the wheel and its jobs. Single timers have no events and no spans: a timer is part of the span of its
-//! task.
+//! Each of the last three comes at most once a second. The event of a refusal comes from the driver, not from the
+//! thread that was refused, so a subscriber may use the wheel and its jobs. Single timers have no events and no spans:
+//! a timer is part of the span of its task.
 //!
 //! # What it costs
 //!

@@ -43,8 +43,8 @@ pub struct Stats {
     /// - Scheduling delay of the task is not included.
     /// - Timers that their owners polled first, during a turn, are not included.
     /// - The deadline of a timer with a [tolerance](crate::Tolerance) is the rounded one, so its tolerance is not included.
-    /// - A timer that was first polled, or moved, after its deadline does not count as late for that. No timer counts for
-    ///   more than a tick above the delay of the turn itself, or two on a busy wheel.
+    /// - A timer that was first polled, or moved, after its deadline does not count as late for that. The lateness of a
+    ///   timer is at most the delay of the turn plus one tick, or plus two ticks on a busy wheel.
     pub lateness: Histogram,
     /// How long turns held a shard's lock: one value for each shard and batch. Threads that arm or cancel in that shard
     /// wait meanwhile. Arming and cancelling hold the lock too, for some tens of nanoseconds. That is not measured, because

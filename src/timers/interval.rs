@@ -118,7 +118,7 @@ impl Interval {
     /// Dropping this future loses no tick.
     ///
     /// # Panics
-    /// If the wheel has ended, or has no place for one more timer. [`try_tick`](Self::try_tick) returns an error
+    /// If the wheel has ended or is full. [`try_tick`](Self::try_tick) returns an error
     /// instead.
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|cx| self.poll_tick(cx)).await
@@ -141,7 +141,7 @@ impl Interval {
     /// Dropping this future loses no tick.
     ///
     /// # Errors
-    /// If the wheel has ended, or has no place for one more timer; then it can be tried again.
+    /// If the wheel has ended or is full. The interval can be polled again.
     ///
     /// # Examples
     ///
@@ -252,7 +252,7 @@ impl Interval {
         self.period
     }
 
-    /// Sets the time between ticks, from the tick on that is due next.
+    /// Sets the time between ticks. It counts from the tick that is due next.
     ///
     /// # Panics
     /// If `period` is zero.

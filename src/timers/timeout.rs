@@ -18,8 +18,8 @@ use crate::timers::tolerance::Tolerance;
 impl TimingWheel {
     /// Awaits `future`, for at most `duration` from now.
     ///
-    /// The future is polled first, then the deadline: one that is ready at once never touches the wheel, whatever
-    /// `duration` is. The deadline is looked at also when the future has used up the task's cooperative budget.
+    /// The future is polled first, and then the deadline. So a future that is ready at once never touches the wheel,
+    /// whatever `duration` is. The deadline is polled even if the future has used up the task's cooperative budget.
     /// With a `duration` of more than [583 years](crate::Sleep::deadline) it never elapses.
     ///
     /// # Precision
@@ -31,11 +31,11 @@ impl TimingWheel {
     /// the timeout drops the future and removes the timer, as dropping a [`Sleep`] does.
     ///
     /// # Errors
-    /// [`Elapsed`] if the time is up before the future is ready, if the wheel ends before that, or if there is no
-    /// place for one more timer; [`Elapsed::reason`] tells which.
+    /// [`Elapsed`] if the time is up before the future is ready, if the wheel ends before that, or if the wheel is
+    /// full; [`Elapsed::reason`] tells which.
     ///
     /// # Panics
-    /// Only if `future` does: for one, if it awaits a [`Sleep`] of the same wheel as that ends.
+    /// Only if `future` does, for example if it awaits a [`Sleep`] of the same wheel when that wheel ends.
     ///
     /// # Examples
     ///
@@ -59,9 +59,9 @@ impl TimingWheel {
         Timeout::new(self.sleep_until(deadline), future)
     }
 
-    /// As [`timeout`](Self::timeout), but refuses at once what could not run.
+    /// As [`timeout`](Self::timeout), but returns an error at once if the timer cannot run.
     ///
-    /// On a wheel with a bound the timer is registered by this call, so its place is certain until it fires.
+    /// On a wheel with a bound the timer is registered by this call, so it has its permit until it fires.
     ///
     /// # Errors
     /// If the wheel has ended, or if its [`max_pending`](crate::Builder::max_pending) timers are pending. The
@@ -77,7 +77,7 @@ impl TimingWheel {
         }
     }
 
-    /// As [`timeout_at`](Self::timeout_at), but refuses at once what could not run.
+    /// As [`timeout_at`](Self::timeout_at), but returns an error at once if the timer cannot run.
     ///
     /// # Errors
     /// As [`try_timeout`](Self::try_timeout).
@@ -154,8 +154,7 @@ impl<F> Timeout<F> {
         self.deadline.deadline()
     }
 
-    /// Lets the time be up later, by less than `tolerance`: see [`Sleep::with_tolerance`], which this is for the timer
-    /// in here.
+    /// Lets the time be up later, by less than `tolerance`, as [`Sleep::with_tolerance`] does for a sleep.
     ///
     /// # Examples
     ///
@@ -213,7 +212,7 @@ impl<F> Timeout<F> {
         this.state.moved();
     }
 
-    /// Moves the deadline as [`reset`](Self::reset) does, to one that may be missed: [`Sleep::reset_with_tolerance`].
+    /// Moves the deadline as [`reset`](Self::reset) does, with another tolerance: see [`Sleep::reset_with_tolerance`].
     pub fn reset_with_tolerance(self: Pin<&mut Self>, deadline: Instant, tolerance: Tolerance) {
         let this = self.project();
         Pin::new(this.deadline).reset_with_tolerance(deadline, tolerance);

@@ -14,19 +14,19 @@ use crate::wheel::tick::{Nanos, Resolution};
 ///
 /// | given to | it counts |
 /// |---|---|
-/// | [`Sleep::with_tolerance`](crate::Sleep::with_tolerance), [`Timeout::with_tolerance`](crate::Timeout::with_tolerance) | for the deadline that is set, and for those of later resets; a share stays the time that it came to |
-/// | [`Sleep::reset_with_tolerance`](crate::Sleep::reset_with_tolerance) and its kin | for the new deadline and later ones; a share is one of the new delay |
-/// | [`IdleGuard::with_tolerance`](crate::IdleGuard::with_tolerance) | for each wait; a share is one of the limit |
-/// | [`Interval::with_tolerance`](crate::Interval::with_tolerance) | for each tick; a share is one of the period |
-/// | [`stream::Timeout::with_tolerance`](crate::stream::Timeout::with_tolerance), [`IdleTimeout`](crate::stream::IdleTimeout::with_tolerance), [`ChunksTimeout`](crate::stream::ChunksTimeout::with_tolerance), [`Throttle`](crate::stream::Throttle::with_tolerance) | for each gap or chunk; a share is one of its time |
+/// | [`Sleep::with_tolerance`](crate::Sleep::with_tolerance), [`Timeout::with_tolerance`](crate::Timeout::with_tolerance) | for the deadline that is set, and for those of later resets; a share is turned into a time once, and resets keep that time |
+/// | [`Sleep::reset_with_tolerance`](crate::Sleep::reset_with_tolerance) and its kin | for the new deadline and later ones; a share is a part of the new delay |
+/// | [`IdleGuard::with_tolerance`](crate::IdleGuard::with_tolerance) | for each wait; a share is a part of the limit |
+/// | [`Interval::with_tolerance`](crate::Interval::with_tolerance) | for each tick; a share is a part of the period |
+/// | [`stream::Timeout::with_tolerance`](crate::stream::Timeout::with_tolerance), [`IdleTimeout`](crate::stream::IdleTimeout::with_tolerance), [`ChunksTimeout`](crate::stream::ChunksTimeout::with_tolerance), [`Throttle`](crate::stream::Throttle::with_tolerance) | for each gap or chunk; a share is a part of its time |
 /// | [`DelayQueue::with_tolerance`](crate::time::DelayQueue::with_tolerance) | for each item, as a time |
-/// | [`Job::with_tolerance`](crate::job::Job::with_tolerance), [`Jobs::with_tolerance`](crate::job::Jobs::with_tolerance) | for the job's time, and for those of later resets; a share is one of each new delay |
-/// | [`Schedule::with_tolerance`](crate::job::Schedule::with_tolerance) | for each run; a share is one of the time until the run |
-/// | [`Purgatory::with_tolerance`](crate::Purgatory::with_tolerance) | for each operation; a share is one of its time |
+/// | [`Job::with_tolerance`](crate::job::Job::with_tolerance), [`Jobs::with_tolerance`](crate::job::Jobs::with_tolerance) | for the job's time, and for those of later resets; a share is a part of each new delay |
+/// | [`Schedule::with_tolerance`](crate::job::Schedule::with_tolerance) | for each run; a share is a part of the time until the run |
+/// | [`Purgatory::with_tolerance`](crate::Purgatory::with_tolerance) | for each operation; a share is a part of its time |
 ///
 /// # Precision
-/// Never early. Late by less than the tolerance and the machine's wake-up time, or as told under
-/// [precision](crate::TimingWheel#precision) if that is later.
+/// Never early. Late by less than the tolerance plus the machine's wake-up time, or by as much as a timer without a
+/// tolerance ([precision](crate::TimingWheel#precision)), whichever is more.
 ///
 /// Deadlines are rounded up to points that lie a second apart, or 2 s, 4 s and so on, or 500 ms, 250 ms, 125 ms and so on:
 /// to the widest grid that fits into the tolerance. Points are counted from a year before the wheel was made, and lie at
@@ -34,14 +34,14 @@ use crate::wheel::tick::{Nanos, Resolution};
 ///
 /// At a tick of 1 ms a tolerance of 1 s has a grid of 1 s; one of 900 ms has a grid of 500 ms, and wakes a process twice as
 /// often. Where a second is no even number of ticks, as at 3 ms, a tolerance of 1 s has a grid of 500 ms, because the
-/// points of the next one may be 1,002 ms apart. All wider grids lie on the narrower ones, so timers with different
-/// tolerances fire together too.
+/// points of the next one may be 1,002 ms apart. Each point of a wider grid is also a point of the narrower
+/// ones, so timers with different tolerances fire together too.
 ///
-/// With a tolerance of less than a 12th of its delay a timer is still fired together with others, but moves through the
-/// wheel as one without. Less than four ticks may count as none, and so does any tolerance of a delay of zero.
+/// A timer whose tolerance is less than a 12th of its delay still fires together with others, but moves through the
+/// wheel as a timer without a tolerance. A tolerance of less than four ticks may count as none. So does any tolerance
+/// of a delay of zero.
 ///
-/// For the [statistics](crate::Stats::lateness) a timer is late from the instant on to which its deadline was rounded
-/// up.
+/// In the [statistics](crate::Stats::lateness), lateness counts from the rounded deadline.
 ///
 /// # Examples
 ///
@@ -60,7 +60,7 @@ use crate::wheel::tick::{Nanos, Resolution};
 /// # }
 /// ```
 ///
-/// The idea, and 12.5 % as a share that costs nobody much, is that of Linux's timer wheel.
+/// The idea comes from Linux's timer wheel, and so do 12.5 % as a share that harms nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tolerance {
     kind: Kind,
@@ -90,7 +90,7 @@ impl Tolerance {
     }
 
     /// A share of the delay, from 0 to [`MAX_SHARE`](Self::MAX_SHARE): 0.125 are 12.5 %. It is rounded down to
-    /// 65,536ths, and the whole to 65,535 of them.
+    /// 65,536ths, and 1.0 to 65,535 of them.
     ///
     /// # Panics
     /// If `share` is not from 0 to [`MAX_SHARE`](Self::MAX_SHARE). [`try_share`](Self::try_share) returns an error

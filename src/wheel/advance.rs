@@ -33,8 +33,8 @@ impl<T> Hierarchy<T> {
         }
     }
 
-    /// All entries with deadlines up to this time have been handed out, except those that were moved to a deadline in the
-    /// past since.
+    /// All entries with deadlines up to this time have been handed out, except entries that were moved since then to a
+    /// deadline in the past.
     #[must_use]
     pub fn handed_out_through(&self) -> Nanos {
         self.levels.handed_out_through()
@@ -42,9 +42,9 @@ impl<T> Hierarchy<T> {
 
     /// Moves the clock to `now`, and appends the payloads of due entries to `expired`, in the order of their ticks.
     ///
-    /// One call handles at most `batch` entries, so that a caller who holds a lock can let go of it in between. Entries
-    /// that are handed out or moved count, as do emptied buckets, and up to 32 places of cancelled entries as one entry.
-    /// Between two calls entries may be inserted, moved and cancelled.
+    /// One call handles at most `batch` entries, so that a caller who holds a lock can let go of it in between. Each
+    /// entry that is handed out or moved counts as one. So do each emptied bucket, and up to 32 places of cancelled
+    /// entries together. Between two calls entries may be inserted, moved and cancelled.
     ///
     /// A `now` before the clock is taken for the clock's time.
     ///

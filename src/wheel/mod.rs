@@ -8,10 +8,10 @@
 //! Level 0 is a ring of slots, each one tick wide. A deadline beyond it goes to an overflow level. One slot of an overflow
 //! level covers a whole round of the level below. Overflow levels are made when a deadline first needs them.
 //!
-//! A bucket holds the entries of a slot. All levels share one delay queue, in which every bucket that is not empty stands
-//! by the time at which it begins. So the clock does not tick: it jumps from one such bucket to the next. When a bucket of
-//! an overflow level comes up, its entries cascade to finer levels. When a bucket of level 0 comes up, its entries are
-//! handed out.
+//! A bucket holds the entries of a slot. All levels share one delay queue, which has every non-empty bucket, ordered by
+//! the time at which the bucket begins. So the clock does not tick: it jumps from one such bucket to the next. When a
+//! bucket of an overflow level comes up, its entries cascade to finer levels. When a bucket of level 0 comes up, its
+//! entries are handed out.
 //!
 //! With 3 slots a level and a tick of 1, three deadlines travel like this (`3]` is a bucket with the
 //! deadlines up to and including 3):
@@ -31,9 +31,9 @@
 //! Entries that may be late stand on [levels of their own](Hierarchy::insert_tolerant). They are handed out when their slot
 //! ends, and never move down.
 //!
-//! The scheme is that of Varghese and Lauck, *Hashed and Hierarchical Timing Wheels* (1987), with the delay queue of Kafka's
-//! purgatory. Two things differ from Kafka's. Deadlines round up, so no entry is early. And a bucket of level 0 is due at
-//! its last deadline instead of at the end of its tick, so a lone entry is handed out exactly on time.
+//! The scheme comes from Varghese and Lauck, *Hashed and Hierarchical Timing Wheels* (1987), and the delay queue from
+//! Kafka's purgatory. Two things differ from Kafka's. Deadlines round up, so no entry is early. And a bucket of level 0
+//! is due at its last deadline instead of at the end of its tick, so a lone entry is handed out exactly on time.
 
 // | file | what it has |
 // |---|---|
@@ -77,8 +77,9 @@ pub use self::tick::{Nanos, Resolution};
 
 /// Timers with a payload, ordered by deadline to within a tick.
 ///
-/// Inserting, cancelling and moving an entry take constant time. Handing an entry out takes one step for each level that it
-/// comes down. Each bucket that comes up takes the logarithm of the number of non-empty buckets, for the delay queue.
+/// Inserting, cancelling and moving an entry take constant time. Handing an entry out takes one step for each level
+/// that it comes down. For each bucket that comes up, the delay queue takes time logarithmic in the number of non-empty
+/// buckets.
 ///
 /// # Examples
 ///
@@ -183,9 +184,9 @@ impl<T> Hierarchy<T> {
     /// If the wheel's clock is a tick or more behind `now`, and no bucket that holds an entry has begun since, the clock
     /// moves to `now`. So after idle time a short timer starts at level 0, and need not come down from a coarser level.
     ///
-    /// Emptied buckets leave the queue for that, at most 32 with each insertion. While more are left, the clock stays where
-    /// it is, and the next insertion tries again. An entry inserted meanwhile may start in a bucket that has begun. The
-    /// clock then waits for [`advance`](Self::advance), which is due at once.
+    /// To move the clock, an insertion takes emptied buckets out of the queue, at most 32. If more are left, the clock
+    /// stays where it is, and the next insertion goes on. An entry that is inserted while the clock is behind may stand
+    /// in a bucket that has already begun. Then the clock waits for [`advance`](Self::advance), which is due at once.
     ///
     /// # Errors
     /// If `deadline` is not after `now` or not after the wheel's clock, so that the entry is due. The error is the payload.

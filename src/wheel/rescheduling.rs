@@ -6,9 +6,10 @@ use super::{Hierarchy, Key, Nanos};
 impl<T> Hierarchy<T> {
     /// Moves an entry to another deadline. Returns `false` if `key` is stale.
     ///
-    /// An entry that moves later stays in its bucket until that comes up. One that moves earlier stays too, if its bucket
-    /// comes up before the new deadline and moves its entries down. An entry whose new deadline has passed is due in the
-    /// clock's tick: with the next [`advance`](Self::advance), or with the last deadline in that tick if that is later.
+    /// An entry that moves later stays in its bucket until that bucket comes up. An entry that moves earlier stays too,
+    /// if its bucket comes up before the new deadline and moves its entries down. An entry whose new deadline has
+    /// passed moves to the bucket of the clock's tick. The next [`advance`](Self::advance) hands it out, unless that
+    /// bucket waits for a later deadline in the same tick.
     pub fn reschedule(&mut self, key: Key, deadline: Nanos) -> bool {
         match self.find(key) {
             Some(link) if deadline < link.deadline => self.bring_forward(key, deadline).is_some(),

@@ -22,7 +22,7 @@ const LARGEST_JITTER: f64 = 100.0;
 /// | | here | in tower 0.5.3 |
 /// |---|---|---|
 /// | random numbers | one sequence for all back-offs of a maker | each begins the sequence anew, so requests that fail together try again together |
-/// | jitter | a share, to the nanosecond | the seconds and the nanoseconds of it are each cut down to whole ones: 1 s has no jitter below 1 |
+/// | jitter | a share, to the nanosecond | its whole seconds and its nanoseconds are rounded down apart: at 1 s a share below 1 adds nothing |
 /// | doubling | until the longest is reached | ends after 31 times |
 ///
 /// # Examples
@@ -59,8 +59,8 @@ pub struct ExponentialBackoffMaker<R = HasherRng> {
 }
 
 impl<R: Rng> ExponentialBackoffMaker<R> {
-    /// Back-offs of `min`, twice that, four times and so on up to `max`; each longer by a share of itself, drawn from 0
-    /// to `jitter` with `rng`, but not beyond `max`. If `min` is zero none of them waits, as twice nothing is nothing.
+    /// The first back-off is `min`. Each later one is twice as long, up to `max`. Each is made longer by a random share
+    /// of itself, from 0 to `jitter`, drawn with `rng`, but not beyond `max`. If `min` is zero, no back-off waits.
     ///
     /// # Errors
     /// If `max` is zero or less than `min`, or if `jitter` is not a number from 0 to 100.
@@ -121,11 +121,11 @@ impl<R> Clone for ExponentialBackoffMaker<R> {
 
 /// Back-offs for the retries of one request, from [`ExponentialBackoffMaker`].
 ///
-/// The future of each is a [`Sleep`]. It panics where that does, if the wheel has ended or is full;
-/// [`Sleep::try_wait`] returns an error instead.
+/// The future of each back-off is a [`Sleep`], which panics if the wheel has ended or is full; [`Sleep::try_wait`]
+/// returns an error instead.
 ///
-/// A clone begins anew with the shortest, as [`Backoff`] asks for, and draws from the same random numbers: a policy
-/// that is cloned for each request gives each its own times.
+/// A clone begins again with the shortest back-off, as [`Backoff`] asks for, and draws from the same sequence of random
+/// numbers. So each request that gets a clone of the policy has its own times.
 #[must_use = "a back-off does nothing until its futures are awaited"]
 pub struct ExponentialBackoff<R = HasherRng> {
     maker: ExponentialBackoffMaker<R>,

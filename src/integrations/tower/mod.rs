@@ -37,8 +37,8 @@
 //!
 //! # Retries
 //!
-//! A policy holds a back-off, and a timeout below the retries bounds each try. This one retries what ran out
-//! of time, up to three times:
+//! A policy holds a back-off. A timeout layer below the retry layer bounds each try. This policy retries requests that
+//! ran out of time, up to three times:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]

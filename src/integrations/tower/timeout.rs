@@ -44,7 +44,7 @@ pub struct Timeout<S> {
 }
 
 impl<S> Timeout<S> {
-    /// Gives each request to `inner` so much time, on `wheel`.
+    /// Gives each request to `inner` at most `timeout`, by a timer on `wheel`.
     pub const fn new(inner: S, wheel: TimingWheel, timeout: Duration) -> Self {
         Self { inner, wheel, timeout }
     }

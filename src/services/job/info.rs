@@ -42,8 +42,8 @@ impl JobState {
 pub struct JobInfo {
     /// Where the job stands, or stood when it was replaced, removed or stopped.
     pub state: JobState,
-    /// When the job is due while it is pending, or was when it was replaced, removed or stopped. Of a job that waited
-    /// and could not run, when it was due.
+    /// When the job is due while it is pending, or was when it was replaced, removed or stopped. For a job that waited
+    /// and could not run: when it was due.
     pub due: Option<Instant>,
 }
 

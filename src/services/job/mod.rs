@@ -21,10 +21,10 @@
 //!
 //! # Again and again
 //!
-//! [`TimingWheel::run_every`](crate::TimingWheel::run_every) and [`TimingWheel::run_by`](crate::TimingWheel::run_by) run
-//! what a closure makes by a [`Schedule`]. After each run the schedule says when the next is due: at a [`FixedRate`], after
-//! a [`FixedDelay`], on [request](OnReset), or by a `Schedule` of your own. Their first run begins at once, unless they are
-//! given a start.
+//! [`TimingWheel::run_every`](crate::TimingWheel::run_every) and [`TimingWheel::run_by`](crate::TimingWheel::run_by)
+//! run the futures of a closure, one after the other, by a [`Schedule`]. After each run the schedule says when the next
+//! is due: at a [`FixedRate`], after a [`FixedDelay`], on [request](OnReset), or by a `Schedule` of your own. The first
+//! run of a `FixedRate` or a `FixedDelay` begins at once, unless you give it a start.
 //!
 //! A job has one run at a time. If a run takes longer than the period, the next begins when it has ended. The schedule
 //! decides what becomes of the runs that were missed by then. A fixed rate treats them as an [`Interval`](crate::Interval)

@@ -26,7 +26,7 @@ impl PendingRun {
     /// Moves the run to `deadline` and returns whether the job now waits for it. During a run, and when the job is
     /// over, there is no run to move.
     ///
-    /// The schedule is not asked. It goes on from there when that run has ended.
+    /// The schedule is not asked now. When the moved run has ended, the schedule goes on from the new time.
     pub fn reset(&self, deadline: Instant) -> bool {
         self.0.upgrade().is_some_and(|job| job.move_run(deadline))
     }

@@ -18,9 +18,9 @@ impl TimingWheel {
     /// For a closure, `async move { f() }`.
     ///
     /// # Precision
-    /// The task is spawned when a [`sleep`](Self::sleep) would be ready: never early, late as told under
-    /// [precision](Self#precision). A job that is due already is spawned at once if the caller is on the wheel's runtime.
-    /// For a caller elsewhere it is spawned after a tick, or after a millisecond if that is shorter.
+    /// The task is spawned when a [`sleep`](Self::sleep) would be ready: never early, and as late as
+    /// [precision](Self#precision) says. A job that is due already is spawned at once if the caller is on the wheel's
+    /// runtime. For a caller elsewhere it is spawned after a tick, or after a millisecond if that is shorter.
     ///
     /// # Errors
     /// This call returns none. If the wheel has ended, or if its [`max_pending`](crate::Builder::max_pending) timers are
@@ -61,7 +61,7 @@ impl TimingWheel {
         Job::of(Record::launch_or_tell(self, self.when(instant), Once(future)))
     }
 
-    /// As [`run_after`](Self::run_after), but refuses at once what could not run, and gives it back.
+    /// As [`run_after`](Self::run_after), but returns an error at once, with `future` in it, if the job cannot run.
     ///
     /// # Errors
     /// If the wheel has ended, or if its [`max_pending`](crate::Builder::max_pending) timers are pending.
@@ -92,7 +92,7 @@ impl TimingWheel {
         try_run(self, self.after_now(delay), future)
     }
 
-    /// As [`run_at`](Self::run_at), but refuses at once what could not run, and gives it back.
+    /// As [`run_at`](Self::run_at), but returns an error at once, with `future` in it, if the job cannot run.
     ///
     /// # Errors
     /// As [`try_run_after`](Self::try_run_after).

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::handle::timing_wheel::TimingWheel;
 
 impl TimingWheel {
-    /// Runs what `make` makes every `period`, the first time at once: [`run_by`](Self::run_by) a [`FixedRate`].
+    /// Runs a new future from `make` at once, and then every `period`: [`run_by`](Self::run_by) with a [`FixedRate`].
     ///
     /// # Errors
     /// As [`run_by`](Self::run_by).
@@ -52,7 +52,7 @@ impl TimingWheel {
         self.run_by(FixedRate::new(period), make)
     }
 
-    /// Runs what `make` makes every `period`, the first time at `start`, as [`run_every`](Self::run_every) does. If
+    /// Runs a new future from `make` at `start`, and then every `period`, as [`run_every`](Self::run_every) does. If
     /// `start` has passed, the first run begins at once.
     ///
     /// # Errors
@@ -86,22 +86,22 @@ impl TimingWheel {
         self.run_by(FixedRate::new(period).starting_at(start), make)
     }
 
-    /// Runs what `make` makes whenever `schedule` says, each run in a task of its own on the wheel's runtime.
+    /// Runs a new future from `make` whenever `schedule` says, each in a task of its own on the wheel's runtime.
     ///
     /// There is one run at a time. When a run has ended, the schedule is asked when the next is due. If that time has
     /// passed, the next run begins at once: the schedule decides what becomes of missed runs. A run that panics ends
-    /// the job. One that is to survive a panic has to catch it, as by a task that it spawns and awaits.
+    /// the job. To go on after a panic, let the run spawn its work as a task, and await that task.
     ///
     /// # Precision
     /// Each run as [`run_after`](Self::run_after).
     ///
     /// # Errors
-    /// As [`run_after`](Self::run_after). On a wheel with a bound the job needs a permit, also if its first run is due at
-    /// once. It keeps the permit until it is over: between runs nothing refuses it.
+    /// As [`run_after`](Self::run_after). On a wheel with a bound the job needs a permit, even if its first run is due
+    /// at once. The job keeps the permit until it is over, so it is never refused between runs.
     ///
     /// # Panics
-    /// If the schedule does when it is asked for the first run. If the job is refused or has no run, and dropping
-    /// `make` or `schedule` does.
+    /// If the schedule panics when it is asked for the first run. If the job is refused or has no run, and dropping
+    /// `make` or `schedule` panics.
     ///
     /// # Examples
     ///
@@ -130,7 +130,7 @@ impl TimingWheel {
         Repeating::of(record)
     }
 
-    /// As [`run_every`](Self::run_every), but refuses at once what could not run, and gives `make` back.
+    /// As [`run_every`](Self::run_every), but returns an error at once, with `make` in it, if the job cannot run.
     ///
     /// # Errors
     /// As [`try_run_by`](Self::try_run_by).
@@ -146,7 +146,7 @@ impl TimingWheel {
         self.try_run_by(FixedRate::new(period), make)
     }
 
-    /// As [`run_every_at`](Self::run_every_at), but refuses at once what could not run, and gives `make` back.
+    /// As [`run_every_at`](Self::run_every_at), but returns an error at once, with `make` in it, if the job cannot run.
     ///
     /// # Errors
     /// As [`try_run_by`](Self::try_run_by).
@@ -167,7 +167,7 @@ impl TimingWheel {
         self.try_run_by(FixedRate::new(period).starting_at(start), make)
     }
 
-    /// As [`run_by`](Self::run_by), but refuses at once what could not run, and gives `make` back.
+    /// As [`run_by`](Self::run_by), but returns an error at once, with `make` in it, if the job cannot run.
     ///
     /// # Errors
     /// If the wheel has ended, or if its [`max_pending`](crate::Builder::max_pending) timers are pending.

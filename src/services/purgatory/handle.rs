@@ -40,7 +40,8 @@ impl<K> Purgatory<K> {
         Self { wheel, lists: Arc::new(Lists::new()), tolerance: None }
     }
 
-    /// Lets deadlines be late, so that very many operations cost less: see [`Tolerance`]. A share is one of the delay.
+    /// Lets deadlines be late, so that very many operations cost less: see [`Tolerance`]. A share is a part of the
+    /// delay.
     ///
     /// This holds for what this handle and later clones of it watch from now on. [`Watch::deadline`] tells the instant to
     /// which a deadline was rounded up.
@@ -86,17 +87,18 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// for that.
     ///
     /// # Cancel safety
-    /// The operation is watched until the future is ready or dropped. Dropping the future takes the operation out of the
-    /// lists, and drops its condition and its timer. If another thread is trying the condition just then, that ends first.
-    /// What the condition has returned by then is dropped, or goes where [`Watch::give_back`] says. The block of memory,
-    /// with the keys, may stay for up to a second, as that of a dropped [`sleep`](TimingWheel::sleep).
+    /// The operation is watched until the future is ready or dropped. Dropping the future takes the operation out of
+    /// the lists, and drops its condition and its timer. If another thread is trying the condition just then, that try
+    /// ends first. If that try completes the operation, its output is dropped, or goes where [`Watch::give_back`] says.
+    /// The block of memory, with the keys, may stay for up to a second, as that of a dropped
+    /// [`sleep`](TimingWheel::sleep).
     ///
     /// # Errors
     /// [`WatchError`](super::WatchError) tells why the operation did not complete.
     ///
     /// # Panics
-    /// If `condition` panics in this call, or while the keys are counted, hashed and compared. If it panics later, in a
-    /// check, then who awaits the future gets the panic, and the check goes on with other operations.
+    /// If `condition` panics in this call, or if counting, hashing or comparing the keys panics. If `condition` panics
+    /// later, in a check, the task that awaits the future gets the panic, and the check goes on with other operations.
     ///
     /// # Examples
     ///

@@ -1,10 +1,10 @@
-//! Operations that wait for a condition, but no longer than they may: Kafka's purgatory.
+//! Operations that wait for a condition, until a deadline at most, as in Kafka's purgatory.
 //!
 //! A server often cannot answer at once. It acknowledges a write when enough replicas have it, and answers a read when there
 //! is something to read. The request that makes the difference knows which partition it has changed, but not who waits for
-//! it. So an operation is *watched* under one or more keys, with a condition and a deadline. Whoever changes what a key
-//! stands for *checks* that key, which tries the conditions of the operations under it. Each operation completes or fails
-//! exactly once, whoever wins:
+//! it. So an operation is *watched* under one or more keys, with a condition and a deadline. Code that changes what a
+//! key stands for *checks* that key: this tries the conditions of the operations under it. Each operation completes or
+//! fails exactly once, whatever happens first:
 //!
 //! | what happens | the future returns |
 //! |---|---|
@@ -18,10 +18,10 @@
 //! # Where code runs
 //!
 //! Conditions run in the caller of `watch` or `check`. At the deadline a condition runs a last time, in the task that
-//! awaits the future. Do not hold a lock that conditions take while you check. Where that cannot be helped,
-//! [`check_in_tasks`](Purgatory::check_in_tasks) leaves the conditions to their tasks. What follows from the outcome runs
-//! in the task too, after `.await`: none of your code runs on the wheel's driver, and a check completes any number of
-//! operations without running what they do next.
+//! awaits the future. Do not hold a lock that conditions take while you check. If you have to hold one, call
+//! [`check_in_tasks`](Purgatory::check_in_tasks), which leaves the conditions to the tasks that await them. Your code
+//! after `.await` runs in the task too. So none of your code runs on the wheel's driver, and a check completes any
+//! number of operations without running what they do next.
 //!
 //! An operation expires even if nobody polls its future. Its condition is then tried a last time in a task of its own, on
 //! the wheel's runtime. Keep the future, because dropping it withdraws the operation; or [spawn](tokio::spawn) a task for it.
@@ -29,8 +29,8 @@
 //! No condition runs under a lock of the purgatory, so a condition may take locks and use its purgatory or another. Two
 //! threads never run a condition at the same time: a check that finds a condition being tried by another thread asks that
 //! thread to try it once more, and does not wait. If a condition checks one of its own keys, the check tries the other
-//! operations under that key, and skips its own. It should do so only when it has changed something: two conditions that check each other whenever they
-//! are tried never come to rest.
+//! operations under that key, and skips its own. A condition should check a key only when it has changed something: two
+//! conditions that check each other on every try never come to rest.
 //!
 //! # Coming from Kafka
 //!

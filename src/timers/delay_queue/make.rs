@@ -48,7 +48,7 @@ impl TimingWheel {
 impl<T> DelayQueue<T> {
     /// An empty queue, on the wheel of the runtime within which the first item is inserted.
     ///
-    /// When that wheel has ended, as its runtime has, and the queue is empty, it goes on so on the wheel of another.
+    /// If that wheel has ended with its runtime, and the queue is empty, the next insertion chooses a wheel again.
     ///
     /// # Panics
     /// Never.
@@ -78,9 +78,9 @@ impl<T> DelayQueue<T> {
         queue
     }
 
-    /// With a tolerance: items may be handed out late, by less than `tolerance`, and then together with others that are due
-    /// by then. Their order and their [deadlines](Self::deadline) stay as they are. A queue that is busy is woken less
-    /// often by that: see [`Tolerance`], of which this is one by time.
+    /// With a tolerance: items may be handed out late, by less than `tolerance`, and then together with other items
+    /// that are due by then. Their order and their [deadlines](Self::deadline) stay as they are. A busy queue is woken
+    /// less often. See [`Tolerance::time`].
     ///
     /// # Examples
     ///

@@ -19,8 +19,8 @@ impl<T> DelayQueue<T> {
     /// Takes memory for at least `additional` more items than there are, unless there is room for them.
     ///
     /// # Panics
-    /// If there would be more than [`MAX_LEN`](Self::MAX_LEN) items, or if there is no memory for them: the queue is as it
-    /// was then. An insertion that finds no memory ends the process, as everywhere in Rust.
+    /// If there would be more than [`MAX_LEN`](Self::MAX_LEN) items, or if there is no memory for them. The queue then
+    /// stays as it was. But if an insertion finds no memory, the process aborts, as everywhere in Rust.
     #[track_caller]
     pub fn reserve(&mut self, additional: usize) {
         self.deadlines.items_mut().reserve(additional);
@@ -34,7 +34,7 @@ impl<T> DelayQueue<T> {
     /// Moves items together and gives all memory back that they leave: [`capacity`](Self::capacity) is
     /// [`len`](Self::len) then.
     ///
-    /// Keys stay valid. Those of items that were moved take one step more to find them, in a table of these items.
+    /// Keys stay valid. A key of an item that was moved finds it in one step more, by a table of the moved items.
     ///
     /// # Examples
     ///
@@ -72,7 +72,8 @@ impl<T> DelayQueue<T> {
     }
 
     /// Takes all items out, due or not, and wakes the task that waits for one. They come in the order in which they
-    /// would have been handed out; to sort them is all that it takes, where [`peek`](Self::peek) looks for each.
+    /// would have been handed out. This takes only one sort of the items, whereas [`peek`](Self::peek) searches for
+    /// each item.
     ///
     /// The queue is empty at once, and can be used meanwhile. Items that are not taken from the iterator are dropped
     /// with it. The room for items is kept, as by [`clear`](Self::clear).

@@ -33,10 +33,11 @@ use crate::wheel::Nanos;
 /// An item can be removed, or get another deadline, by the [`Key`] that its insertion returned, until it is handed
 /// out. A key that has outlived its item finds nothing.
 ///
-/// A queue uses one wheel: the one whose [`delay_queue`](crate::TimingWheel::delay_queue) made it, or else that of the runtime
-/// in which its first item is inserted. Once that wheel has ended and the queue is empty, the next insertion chooses
-/// a wheel again. The queue has one timer on its wheel, which is armed by a poll and moved when it has to be. The items are
-/// in the queue itself, so only that timer takes a lock.
+/// A queue uses one wheel: the one whose [`delay_queue`](crate::TimingWheel::delay_queue) made it, or else the wheel of
+/// the runtime in which its first item is inserted. A queue of the first kind keeps its wheel for good. A queue of the
+/// second kind chooses a wheel anew at the next insertion if its wheel has ended and the queue is empty. The queue has
+/// one timer on its wheel, which is armed by a poll and moved when it has to be. The items are in the queue itself, so
+/// only that timer takes a lock.
 ///
 /// It holds at most [`MAX_LEN`](Self::MAX_LEN) items. Deadlines may lie in the past, and have no limit in the future:
 /// those more than [583 years](crate::Sleep::deadline) ahead never come.
@@ -45,13 +46,13 @@ use crate::wheel::Nanos;
 ///
 /// # Precision
 ///
-/// No item comes early. It comes as late as a [`Sleep`] does: see [precision](crate::TimingWheel#precision). A queue that is
-/// used under several clocks, of which some are paused, goes by the one that is furthest ahead.
+/// No item comes early. Items are as late as a [`Sleep`] is: see [precision](crate::TimingWheel#precision). A queue
+/// that is used under several clocks, of which some are paused, goes by the one that is furthest ahead.
 ///
 /// # Cancel safety
 ///
-/// An item leaves the queue when it is handed out: dropping the future of [`StreamExt::next`] loses none, so it can
-/// be used in a `select!` loop.
+/// An item leaves the queue only when it is handed out. So dropping the future of [`StreamExt::next`] loses no item,
+/// and you can use that future in a `select!` loop.
 ///
 /// [`StreamExt::next`]: futures::StreamExt::next
 ///
@@ -103,8 +104,8 @@ impl<T> DelayQueue<T> {
     /// Adds an item that is due `timeout` from now. With a `timeout` of zero it is due at once, with one of more than
     /// [583 years](crate::Sleep::deadline) never.
     ///
-    /// A queue takes items also after its wheel has ended. A poll that finds an item due hands it out; an earlier poll
-    /// reports the end.
+    /// A queue takes items even after its wheel has ended. A poll still hands out an item that is due. A poll that
+    /// would have to wait for an item panics, or returns an error from [`poll_try_expired`](Self::poll_try_expired).
     ///
     /// # Panics
     /// If the queue holds [`MAX_LEN`](Self::MAX_LEN) items; and, if it has yet to find a wheel, if this thread is
@@ -130,7 +131,7 @@ impl<T> DelayQueue<T> {
         self.insert_nanos(value, now.after(timeout))
     }
 
-    /// Adds an item that is due at `deadline`, as [`insert`](Self::insert) does. One that has passed is due at once.
+    /// Adds an item that is due at `deadline`, or at once if it has passed. Otherwise as [`insert`](Self::insert).
     ///
     /// # Panics
     /// As [`insert`](Self::insert).
@@ -202,7 +203,8 @@ impl<T> DelayQueue<T> {
         self.reset_nanos(key, now.after(timeout));
     }
 
-    /// Gives an item another deadline, as [`reset`](Self::reset) does. With one that has passed it is due at once.
+    /// Gives an item another deadline, as [`reset`](Self::reset) does. If `deadline` has passed, the item is due at
+    /// once.
     ///
     /// # Panics
     /// If `key` names no item.
@@ -220,7 +222,8 @@ impl<T> DelayQueue<T> {
         self.be_in_time_for(deadline);
     }
 
-    /// The deadline of an item. One more than [583 years](crate::Sleep::deadline) ahead is shown as less.
+    /// The deadline of an item. If it is more than [583 years](crate::Sleep::deadline) ahead, an earlier one is
+    /// returned.
     ///
     /// # Panics
     /// If `key` names no item.
@@ -236,10 +239,10 @@ impl<T> DelayQueue<T> {
 
     /// The key of the item that will be handed out next, due or not, if nothing changes; `None` if the queue is empty.
     ///
-    /// Looks at no other item if a poll has found that one due, or due in the same tick. Otherwise it looks at each
-    /// slot in use, at all items in the one that begins first, and at those in further ones that begin before the
-    /// earliest deadline seen so far. An item that was reset to later stands in the slot of an earlier deadline until
-    /// that has come. To take out all items use [`drain`](Self::drain).
+    /// If a poll has found this item due, or due in the same tick, this looks at no other item. Otherwise it looks at
+    /// each slot in use and at all items of the slot that begins first. It also looks at the items of each later slot
+    /// that begins before the earliest deadline seen so far. An item that was reset to later stands in the slot of an
+    /// earlier deadline until that deadline has come. To take out all items use [`drain`](Self::drain).
     #[must_use]
     pub fn peek(&self) -> Option<Key> {
         self.deadlines.peek()

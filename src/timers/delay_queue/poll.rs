@@ -17,10 +17,10 @@ impl<T> DelayQueue<T> {
     /// Polls for the next item whose deadline has come. `None` if the queue is empty; there may be more after an
     /// insertion, which wakes the task.
     ///
-    /// A pending poll wakes the task when an item is due, when an item comes to be due before all others, and when the
-    /// last item is removed. Now and then the task is woken with nothing due: in a queue of more than 8 items, or after
-    /// an item was removed or reset to later. Of several tasks only the last that polled is woken. An item spends a unit
-    /// of the task's cooperative budget.
+    /// A pending poll wakes the task when an item is due, when another item becomes the earliest, and when the last
+    /// item is removed. Now and then the task is woken with nothing due: in a queue of more than 8 items, or after an
+    /// item was removed or reset to later. If several tasks poll, only the last that polled is woken. An item spends a
+    /// unit of the task's cooperative budget.
     ///
     /// # Precision
     /// As [`TimingWheel::sleep`](crate::TimingWheel::sleep), with the tick of the wheel that the queue is on.
@@ -29,7 +29,7 @@ impl<T> DelayQueue<T> {
     /// Nothing is lost by not polling again.
     ///
     /// # Panics
-    /// If an item has to wait and the wheel has ended, or has no place for one more timer.
+    /// If an item has to wait and the wheel has ended or is full.
     /// [`poll_try_expired`](Self::poll_try_expired) returns an error instead.
     ///
     /// # Examples
@@ -62,9 +62,9 @@ impl<T> DelayQueue<T> {
     /// Polls as [`poll_expired`](Self::poll_expired) does, but returns an error where that would panic.
     ///
     /// # Errors
-    /// If an item has to wait and the wheel has ended, or has no place for one more timer. The items stay: those whose
+    /// If an item has to wait and the wheel has ended or is full. The items stay: those whose
     /// deadline comes are handed out at later polls, and [`drain`](Self::drain) takes out all of them. Nothing wakes the task
-    /// when a place becomes free: poll again after a while, or after an insertion.
+    /// when a permit becomes free: poll again after a while, or after an insertion.
     ///
     /// # Examples
     ///

@@ -14,7 +14,7 @@ use crate::timers::sleep::Sleep;
 use crate::wheel::tick::Nanos;
 
 impl<S> IdleGuard<S> {
-    /// Tells, again and again, when no byte has passed in either direction for `after`. Nothing fails by that.
+    /// Tells, again and again, when no byte has passed in either direction for `after`. No operation fails then.
     ///
     /// The events need no borrow of the guard, so a loop can wait for them and for a read at the same time. They are
     /// independent of all limits.
@@ -90,15 +90,15 @@ impl<S> IdleGuard<S> {
 /// Tells when a stream is idle, from [`IdleGuard::idle_events`] and its kin.
 ///
 /// The stream is idle when `after` has passed since the last byte, and again when `after` has passed since the last
-/// event. A flush counts as a write if it had to wait. The events go on after the guard was dropped, as nothing passes
-/// then.
+/// event. A flush counts as a write if it had to wait. The events go on after the guard was dropped, because no byte
+/// passes any more.
 ///
 /// # Precision
 /// As [`sleep`](crate::TimingWheel::sleep): never early. The stream counts as used when an operation on the guard is
 /// ready, not when bytes arrive that nobody reads.
 ///
 /// # Cost
-/// A timer, which bytes do not move: it comes due once in each `after` at the most.
+/// One timer. Bytes do not move it, and it comes due at most once in each `after`.
 #[must_use = "idle events do nothing unless they are awaited"]
 pub struct IdleEvents {
     /// Never before `after` has passed since the last event, or the beginning.
@@ -115,7 +115,7 @@ impl IdleEvents {
     /// Dropping this future loses no event.
     ///
     /// # Panics
-    /// If the wheel has ended, or has no place for one more timer. [`try_next`](Self::try_next) returns an error
+    /// If the wheel has ended or is full. [`try_next`](Self::try_next) returns an error
     /// instead.
     pub async fn next(&mut self) {
         if let Err(error) = self.try_next().await {
@@ -129,7 +129,7 @@ impl IdleEvents {
     /// Dropping this future loses no event.
     ///
     /// # Errors
-    /// If the wheel has ended, or has no place for one more timer; then it can be tried again.
+    /// If the wheel has ended or is full. The events can be awaited again.
     pub async fn try_next(&mut self) -> Result<(), Error> {
         poll_fn(|cx| self.poll_try_next(cx)).await
     }

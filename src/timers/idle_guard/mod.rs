@@ -40,26 +40,26 @@ pin_project! {
     /// |---|---|---|
     /// | [read](Self::with_read_limit) | how long reads wait without a byte | even while bytes are written |
     /// | [write](Self::with_write_limit) | how long writing, flushing and shutting down wait without progress | even while bytes are read |
-    /// | [idle](Self::with_idle_limit) | how long either waits while no byte passes in either direction | only while both directions are silent |
+    /// | [idle](Self::with_idle_limit) | how long a read or a write waits while no byte passes in either direction | only while both directions are silent |
     ///
     /// A wait begins when an operation finds the stream not ready. It ends when one in the same direction is ready. So the
     /// time in which nobody reads does not count, because the peer is not to blame for it. A large buffer may take any time to
     /// write as long as the peer takes some of it within each limit.
     ///
-    /// A ping that is written does not prolong the wait for its answer. So use the read limit to find a dead peer, and
-    /// the idle limit for streams that may be quiet in one direction for long, as in a proxy: `copy_bidirectional`
-    /// always reads both sides, and a read limit would cut a long download because the client sends nothing meanwhile.
+    /// A ping that is written does not prolong the wait for its answer. So use the read limit to find a dead peer. Use
+    /// the idle limit for streams that may be quiet in one direction for long, as in a proxy. `copy_bidirectional`
+    /// always reads both sides, so a read limit would cut a long download: the client sends nothing meanwhile.
     ///
     /// To act on silence rather than to fail, for instance to send a heartbeat, use [`idle_events`](Self::idle_events).
     ///
-    /// A limit bounds a gap, not a request: a peer that sends a byte now and then can draw one out for ever. Put a
-    /// [`timeout`](crate::TimingWheel::timeout) round the request for that.
+    /// A limit bounds a gap, not a request: a peer that sends a byte now and then can prolong a request for ever. To
+    /// bound the request, put a [`timeout`](crate::TimingWheel::timeout) round it.
     ///
     /// hyper's server waits for a read also while a handler runs. So set only the write limit under hyper, and
     /// `header_read_timeout` for reading.
     ///
-    /// The stream is always asked before the deadline. Bytes that have arrived are read, even if nobody looked for them
-    /// until the limit had passed.
+    /// An operation always polls the stream first, and looks at the deadline only if the stream is not ready. So bytes
+    /// that have arrived are read, even if the limit has passed since.
     ///
     /// # Precision
     /// As [`sleep`](crate::TimingWheel::sleep): an operation never returns an error early. With
@@ -73,16 +73,17 @@ pin_project! {
     /// limit and how long that is. The stream is left as it is, and the next operation starts anew. If reader and writer
     /// are two tasks, the idle limit fails one; the other's wait begins anew.
     ///
-    /// If the wheel has ended, or has no place for one more timer, an operation that has to wait returns an error of
+    /// If the wheel has ended or is full, an operation that has to wait returns an error of
     /// kind [`Other`](std::io::ErrorKind::Other) with an [`Elapsed`](crate::Elapsed) that has a
     /// [`reason`](crate::Elapsed::reason). Without a limit it waits all the same.
     ///
     /// # Cancel safety
     /// That of the stream's own operations.
     ///
-    /// Nothing tells a guard that an operation was dropped. So its timer wakes the task when half of the limit has passed,
-    /// and at the end. An operation that is alive is polled then, and goes on with its wait, to the instant. If none is
-    /// polled within a second, the operation was dropped: it no longer counts, and the next one has the whole limit.
+    /// Nothing tells a guard that an operation was dropped. So its timer wakes the task when half of the limit has
+    /// passed, and again at the end. A live operation is polled then, and its wait goes on unchanged. If no operation
+    /// is polled within a second, the operation was dropped: its wait no longer counts, and the next operation has the
+    /// whole limit.
     ///
     /// - In a `select!` loop that drops a read and begins another again and again, silence counts from the first of
     ///   them. The limit finds a dead peer there too.
@@ -95,14 +96,15 @@ pin_project! {
     ///
     /// # Cost
     /// An operation that is ready touches neither the clock nor the timer. One that has to wait reads the clock once,
-    /// and nothing is allocated. The first wait registers the timer. Later waits reuse it while a quarter of the limit is
-    /// left, so it may wake the last waiter once for nothing. Dropping the guard removes it.
+    /// and nothing is allocated. The first wait registers the timer. Later waits reuse it while a quarter of the limit
+    /// is left, so the timer may wake the last waiter once for nothing. Dropping the guard removes the timer.
     ///
-    /// A guard takes 64 bytes beside its stream, with one limit for reads, for writes, or the same for both, used by one
-    /// task. It allocates once for different limits, an idle limit, idle events, or halves of [`tokio::io::split`] that
-    /// wait in different tasks. With an idle limit or idle events an operation that is ready reads the clock.
+    /// A guard takes 64 bytes beside its stream if one task uses it, and if it has a read limit, a write limit, or the
+    /// same limit for both. It allocates once for different limits, an idle limit, idle events, or halves of
+    /// [`tokio::io::split`] that wait in different tasks. With an idle limit or idle events an operation that is ready
+    /// reads the clock.
     ///
-    /// The idea to count from the first poll that has to wait is that of the crate `tokio-io-timeout`.
+    /// The idea to count from the first poll that has to wait comes from the crate `tokio-io-timeout`.
     #[must_use = "a guard does nothing unless the stream is used through it"]
     pub struct IdleGuard<S> {
         #[pin]
@@ -118,13 +120,13 @@ impl<S> IdleGuard<S> {
         &self.stream
     }
 
-    /// The stream within. What is read or written by this has no limit, and ends no wait.
+    /// The stream within. Reads and writes through this reference have no limit, and end no wait.
     #[must_use]
     pub const fn get_mut(&mut self) -> &mut S {
         &mut self.stream
     }
 
-    /// The stream within, pinned. What is read or written by this has no limit, and ends no wait.
+    /// The stream within, pinned. Reads and writes through this reference have no limit, and end no wait.
     #[must_use]
     pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut S> {
         self.project().stream

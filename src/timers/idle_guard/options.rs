@@ -52,8 +52,8 @@ impl<S> IdleGuard<S> {
         self
     }
 
-    /// With a tolerance: errors may be late, by a time or by a share of the limit that has passed. Of very many
-    /// connections the timers then cost less, and the wheel is turned less often: see [`Tolerance`].
+    /// With a tolerance: errors may be late, by a time or by a share of the limit that has passed. If there are very
+    /// many connections, their timers then cost less, and the wheel is turned less often: see [`Tolerance`].
     ///
     /// # Examples
     ///
@@ -80,19 +80,19 @@ impl<S> IdleGuard<S> {
         self
     }
 
-    /// The limit for reading. `None` also for one that 64 bits of nanoseconds do not hold.
+    /// The limit for reading. `None` if there is none, or if 64 bits of nanoseconds cannot hold it.
     #[must_use]
     pub const fn read_limit(&self) -> Option<Duration> {
         self.waits.limit(Direction::Read)
     }
 
-    /// The limit for writing. `None` also for one that 64 bits of nanoseconds do not hold.
+    /// The limit for writing. `None` if there is none, or if 64 bits of nanoseconds cannot hold it.
     #[must_use]
     pub const fn write_limit(&self) -> Option<Duration> {
         self.waits.limit(Direction::Write)
     }
 
-    /// The limit for silence in both directions. `None` also for one that 64 bits of nanoseconds do not hold.
+    /// The limit for silence in both directions. `None` if there is none, or if 64 bits of nanoseconds cannot hold it.
     #[must_use]
     pub const fn idle_limit(&self) -> Option<Duration> {
         self.waits.idle_limit()
@@ -100,8 +100,8 @@ impl<S> IdleGuard<S> {
 
     /// Sets the limit for reading, or takes it away.
     ///
-    /// A read that waits now has the new limit, counted from when it began to wait. If it had none before, it is
-    /// counted from the next poll that has to wait.
+    /// A read that waits now gets the new limit, counted from when it began to wait. If no limit applied to that read
+    /// before, the new limit counts from its next poll that has to wait.
     ///
     /// # Examples
     ///
@@ -137,11 +137,12 @@ impl<S> IdleGuard<S> {
         self.waits.set_limit(Direction::Write, limit);
     }
 
-    /// Sets the limit for silence in both directions, or takes it away. Whoever waits without another limit is limited
-    /// from the next poll on.
+    /// Sets the limit for silence in both directions, or takes it away. An operation that waits without any limit is
+    /// limited from its next poll on.
     ///
-    /// The silence counts from the last byte in either direction. Where nobody waited then, it counts from when an
-    /// operation began to wait, and where somebody waits already, from this call.
+    /// Silence begins when an operation begins to wait while none waits in the other direction. It begins anew with
+    /// each byte that passes while an operation waits in the other direction. If there was no idle limit before, and an
+    /// operation already waits, silence begins with this call.
     pub fn set_idle_limit(&mut self, limit: Option<Duration>) {
         self.waits.set_idle_limit(limit);
     }

@@ -17,14 +17,14 @@ impl TimingWheel {
     /// `duration` of more than [583 years](Sleep::deadline) it waits for ever.
     ///
     /// # Precision
-    /// Never early; late as told under [precision](TimingWheel#precision). Zero is ready at the first poll.
+    /// Never early. [Precision](TimingWheel#precision) says how late. A `duration` of zero is ready at the first poll.
     ///
     /// # Cancel safety
-    /// Dropping the future removes the timer, and nothing else is lost. To spare work, up to 14 dropped timers in each
-    /// shard keep their wakers and their memory, for at most a second: the last one dropped, whose place the next timer
-    /// takes, and up to 13 that were dropped on another thread than the one that made them, or among tens of thousands.
-    /// The thread that next polls or drops a timer may then drop those wakers too; it does not see their panics. On a
-    /// wheel with a bound, and where the clock can be paused, nothing is kept.
+    /// Dropping the future removes the timer, and nothing else is lost. To save work, up to 14 dropped timers in each
+    /// shard keep their wakers and their memory, for at most a second. The next timer takes over the entry of one of
+    /// them. The others, at most 13, were dropped on another thread than the one that made them, or were among the
+    /// oldest of tens of thousands. The thread that next polls or drops a timer may then drop those wakers too; it does
+    /// not see their panics. On a wheel with a bound, and where the clock can be paused, nothing is kept.
     ///
     /// # Panics
     /// This call never panics. Awaiting the future panics if its wheel has ended before the deadline, or if
@@ -53,7 +53,7 @@ impl TimingWheel {
         Sleep { shard, deadline: now.after(duration), state: state.pack() }
     }
 
-    /// Waits until `deadline`, as [`sleep`](Self::sleep) does. One that has passed is ready at the first poll.
+    /// Waits until `deadline`, as [`sleep`](Self::sleep) does. If it has passed, the sleep is ready at the first poll.
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
         let shard = ShardRef::new(self.shard());
         let deadline = shard.clock().nanos(deadline);
@@ -65,10 +65,10 @@ impl TimingWheel {
         Sleep { shard: ShardRef::new(self.shard()), deadline: Nanos::MAX, state: State::Unregistered.pack() }
     }
 
-    /// As [`sleep`](Self::sleep), but refuses at once what could not run.
+    /// As [`sleep`](Self::sleep), but returns an error at once if the timer cannot run.
     ///
-    /// On a wheel with a bound the timer is registered by this call, so it has its permit until it fires. After
-    /// that it needs another, should it be reset.
+    /// On a wheel with a bound the timer is registered by this call, so it has its permit until it fires. If the sleep
+    /// is reset after that, it needs another permit.
     ///
     /// # Errors
     /// If the wheel has ended, or if its [`max_pending`](crate::Builder::max_pending) timers are pending.
@@ -94,7 +94,7 @@ impl TimingWheel {
         self.sleep(duration).try_admit()
     }
 
-    /// As [`sleep_until`](Self::sleep_until), but refuses at once what could not run.
+    /// As [`sleep_until`](Self::sleep_until), but returns an error at once if the timer cannot run.
     ///
     /// # Errors
     /// As [`try_sleep`](Self::try_sleep).

@@ -24,9 +24,9 @@ use state::{Packed, State};
 /// The future of [`TimingWheel::sleep`](crate::TimingWheel::sleep) and
 /// [`TimingWheel::sleep_until`](crate::TimingWheel::sleep_until).
 ///
-/// It may be sent to other threads, and polled and dropped within or outside of any runtime. It is `Unpin`:
-/// nothing points at it, so `&mut sleep` can be awaited again and again, as in a `select!` loop. Polled after it
-/// was ready it is ready again.
+/// It may be sent to other threads, and polled and dropped within or outside of any runtime. It is `Unpin`: nothing
+/// points at it, so `&mut sleep` can be awaited again and again, as in a `select!` loop. A sleep that is polled again
+/// after it was ready is ready again.
 #[must_use = "a sleep does nothing unless it is awaited or polled"]
 pub struct Sleep {
     shard: ShardRef,
@@ -37,8 +37,8 @@ pub struct Sleep {
 impl Sleep {
     /// The instant at which this is ready.
     ///
-    /// A wheel counts 64 bits of nanoseconds, which are 584 years, from a year before it was made: 583 years from then
-    /// on. A deadline beyond them never comes, and is shown as their end.
+    /// A wheel counts time in 64 bits of nanoseconds, which are 584 years. Its count begins a year before the wheel was
+    /// made, so 583 years are left. A later deadline never comes, and is shown as the end of those 583 years.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         self.shard.clock().instant(self.deadline)

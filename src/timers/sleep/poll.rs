@@ -127,7 +127,7 @@ impl Future for Sleep {
 
     /// # Panics
     /// If it cannot become ready, because its wheel has ended or is full. The message names the line of the `.await`,
-    /// unless something else polls for that, such as `&mut` or `select!`.
+    /// unless the sleep is polled by way of `&mut`, `select!` or the like.
     #[inline]
     #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {

@@ -12,13 +12,13 @@ use crate::wheel::Nanos;
 impl Sleep {
     /// Moves the deadline, whether it has come or not, and keeps the task that waits for it.
     ///
-    /// Moved later, the timer stays where it is in the wheel until that place comes up, so this is cheap enough
-    /// to be called for each message of a connection. Moved back to an instant that has passed, it wakes its task, at
-    /// once or, on a multi-thread runtime, by the driver's next turn: then the next poll may still find it pending.
+    /// A timer that is moved later stays where it is in the wheel until that place comes up, so this is cheap enough to
+    /// be called for each message of a connection. If the new deadline has passed, the timer wakes its task at once, or
+    /// on a multi-thread runtime by the driver's next turn. In the latter case the next poll may still find it pending.
     /// An overdue timer may still wait for its tick to end.
     ///
-    /// A sleep [with a tolerance](Self::with_tolerance) keeps it: the new deadline may be missed by as much as the one
-    /// before. A tolerance that was a share stays the time that it came to.
+    /// A sleep [with a tolerance](Self::with_tolerance) keeps the tolerance, which then counts for the new deadline. If
+    /// the tolerance was a share, the sleep keeps the time that the share came to.
     ///
     /// # Examples
     ///

@@ -15,14 +15,14 @@ use crate::wheel::{Nanos, Resolution};
 impl Sleep {
     /// Lets this be late, so that it fires together with others and costs less among very many: see [`Tolerance`].
     ///
-    /// A share is one of the time that is left, from now or, before the first poll, from when the sleep was made.
-    /// [`deadline`](Self::deadline) then tells the instant to which the deadline was rounded up, at which this is ready.
-    /// [`reset`](Self::reset) and [`reset_after`](Self::reset_after) keep the tolerance, as a time. A tolerance of zero
-    /// ends it. A deadline that has passed stays as it is.
+    /// A share is a part of the time that is left. That time counts from now, or before the first poll from when the
+    /// sleep was made. [`deadline`](Self::deadline) then tells the instant to which the deadline was rounded up, at
+    /// which this is ready. [`reset`](Self::reset) and [`reset_after`](Self::reset_after) keep the tolerance, as a
+    /// time. A tolerance of zero ends it. A deadline that has passed stays as it is.
     ///
     /// # Precision
-    /// Never early; late by less than the tolerance and the machine's wake-up time, or as told under
-    /// [precision](crate::TimingWheel#precision) if that is later.
+    /// Never early. Late by less than the tolerance plus the machine's wake-up time, or by as much as a timer without a
+    /// tolerance ([precision](crate::TimingWheel#precision)), whichever is more.
     ///
     /// # Panics
     /// Never.
@@ -53,8 +53,8 @@ impl Sleep {
         self
     }
 
-    /// Moves the deadline as [`reset`](Self::reset) does, to one that may be missed, with another tolerance than before. A
-    /// share is one of the time from now until `deadline`. Later resets keep the tolerance.
+    /// Moves the deadline as [`reset`](Self::reset) does, but with another tolerance than before. A share is a part of
+    /// the time from now until `deadline`. Later resets keep the tolerance.
     ///
     /// Moved later, a timer that had a tolerance before stays where it is in the wheel until that place comes up.
     pub fn reset_with_tolerance(self: Pin<&mut Self>, deadline: Instant, tolerance: Tolerance) {

@@ -11,7 +11,7 @@ macro_rules! access_to_stream_within {
                 self.$pinned.get_ref()
             }
 
-            /// The stream within. What is taken from it by this does not count as an item here.
+            /// The stream within. An item that you take through this reference does not count as an item here.
             #[must_use]
             pub fn get_mut(&mut self) -> &mut S {
                 self.$pinned.get_mut()

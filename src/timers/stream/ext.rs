@@ -14,18 +14,17 @@ use crate::timers::interval::Interval;
 pub trait StreamTimeExt: Stream {
     /// All items, and an error for each gap that is longer than `limit`. After an error the stream goes on.
     ///
-    /// The first gap begins with this call, each other one with an item. There is one error for a gap, however long
-    /// it is; for one that comes again and again see [`timeout_repeating_on`](Self::timeout_repeating_on), for one
-    /// that ends the stream [`idle_timeout_on`](Self::idle_timeout_on). An item that is ready comes first, also when
-    /// it is late. With a `limit` of more than [583 years](crate::Sleep::deadline) there are no errors.
+    /// The first gap begins with this call, each later gap with an item. A gap gives one error, however long it is. For
+    /// an error that comes again and again, see [`timeout_repeating_on`](Self::timeout_repeating_on); for an error that
+    /// ends the stream, see [`idle_timeout_on`](Self::idle_timeout_on). An item that is ready comes first, even if it
+    /// is late. With a `limit` of more than [583 years](crate::Sleep::deadline) there are no errors.
     ///
     /// # Precision
     /// As [`TimingWheel::sleep`].
     ///
     /// # Errors
-    /// [`Elapsed`](crate::Elapsed), as an item, if a gap is too long, if the wheel has ended, or if there is no place
-    /// for one more timer; [`Elapsed::reason`](crate::Elapsed::reason) tells which. The timer is tried again after
-    /// the next item.
+    /// [`Elapsed`](crate::Elapsed), as an item, if a gap is too long, or if the wheel has ended or is full;
+    /// [`Elapsed::reason`](crate::Elapsed::reason) tells which. The timer is tried again after the next item.
     ///
     /// # Panics
     /// Only if the stream within does.
@@ -65,9 +64,9 @@ pub trait StreamTimeExt: Stream {
 
     /// All items, until a gap is longer than `limit`: then one error, and the end.
     ///
-    /// For a connection that is to be closed when nothing has come for a while. The first gap begins with this call,
-    /// each other one with an item. An item that is ready comes first, also when it is late. After the error the
-    /// stream within is not polled any more; it is kept for [`into_inner`](IdleTimeout::into_inner), and
+    /// Use it for a connection that is closed when nothing has come for a while. The first gap begins with this call,
+    /// each later gap with an item. An item that is ready comes first, even if it is late. After the error the stream
+    /// within is not polled any more. It is kept: [`into_inner`](IdleTimeout::into_inner) returns it, and
     /// [`reset`](IdleTimeout::reset) lets it go on. With a `limit` of more than [583 years](crate::Sleep::deadline)
     /// there is no error.
     ///
@@ -75,8 +74,8 @@ pub trait StreamTimeExt: Stream {
     /// As [`TimingWheel::sleep`].
     ///
     /// # Errors
-    /// [`Elapsed`](crate::Elapsed), as the last item, if a gap is too long, if the wheel has ended, or if there is no
-    /// place for one more timer; [`Elapsed::reason`](crate::Elapsed::reason) tells which.
+    /// [`Elapsed`](crate::Elapsed), as the last item, if a gap is too long, or if the wheel has ended or is full;
+    /// [`Elapsed::reason`](crate::Elapsed::reason) tells which.
     ///
     /// # Panics
     /// Only if the stream within does.
@@ -112,19 +111,18 @@ pub trait StreamTimeExt: Stream {
 
     /// All items, and an error at each tick of `interval`, which starts again with each item.
     ///
-    /// So a gap gives an error for each period that it lasts. The first error is due at the interval's first tick,
-    /// which [`TimingWheel::interval`] puts at once and [`TimingWheel::interval_at`] where you want it. An item resets
-    /// the interval, as [`Interval::reset`] does. An item that is ready comes first, also when it is late. What becomes
-    /// of ticks during which nobody polled the stream is the interval's
-    /// [`MissedTickBehavior`](Interval::set_missed_tick_behavior).
+    /// So a gap gives an error for each period that it lasts. The first error is due at the first tick of the interval.
+    /// [`TimingWheel::interval`] ticks at once, [`TimingWheel::interval_at`] when you want. An item resets the
+    /// interval, as [`Interval::reset`] does. An item that is ready comes first, even if it is late. The interval's
+    /// [`MissedTickBehavior`](Interval::set_missed_tick_behavior) decides what becomes of ticks that nobody polled for.
     ///
     /// # Precision
     /// As [`TimingWheel::interval`].
     ///
     /// # Errors
-    /// [`Elapsed`](crate::Elapsed), as an item, at each tick; also if the wheel has ended or if there is no place for
-    /// one more timer, which [`Elapsed::reason`](crate::Elapsed::reason) tells. There is one such error for a gap, and
-    /// the interval is tried again after the next item.
+    /// [`Elapsed`](crate::Elapsed), as an item, at each tick. If the wheel has ended or is full,
+    /// [`Elapsed`](crate::Elapsed) with a [reason](crate::Elapsed::reason), once in a gap; the interval is tried again
+    /// after the next item.
     ///
     /// # Panics
     /// Only if the stream within does.
@@ -159,17 +157,17 @@ pub trait StreamTimeExt: Stream {
 
     /// All items, each of them at least `distance` after the one before.
     ///
-    /// The first item does not wait. The time counts from when an item was handed out; until it is over the stream
-    /// within is not polled. A `distance` of zero lets everything through. With one of more than
-    /// [583 years](crate::Sleep::deadline) the second item never comes.
+    /// The first item does not wait. The distance counts from the moment at which an item was handed out. Until it has
+    /// passed, the stream within is not polled. A `distance` of zero lets everything through. With a `distance` of more
+    /// than [583 years](crate::Sleep::deadline) the second item never comes.
     ///
     /// # Precision
     /// As [`TimingWheel::sleep`].
     ///
     /// # Panics
-    /// This call never panics. Polling the stream panics as awaiting a [`Sleep`](crate::Sleep) does, if an item has to
-    /// wait and the wheel has ended, or has no place for one more timer: an item has no room for an error, and without
-    /// a timer the stream could only stop, or let through what it is there to hold back. No item is lost by it.
+    /// This call never panics. Polling the stream panics, as awaiting a [`Sleep`](crate::Sleep) does, if an item has to
+    /// wait and the wheel has ended or is full. An item has no room for an error. Without a timer the stream could only
+    /// stop, or let items through too early. No item is lost by the panic.
     ///
     /// # Examples
     ///
@@ -198,9 +196,9 @@ pub trait StreamTimeExt: Stream {
     /// The items in chunks, each handed out when it has `max_size` items or when its first item is `duration` old,
     /// and the last at the end. No chunk is empty.
     ///
-    /// The time is looked at when the stream within has nothing more that is ready. A chunk starts with the memory that
-    /// the one before took, and grows from there. With a `duration` of more than [583 years](crate::Sleep::deadline)
-    /// only size and end count.
+    /// The adapter looks at the time only when the stream within has no item ready. A chunk starts with the memory that
+    /// the chunk before it took, and grows from there. With a `duration` of more than
+    /// [583 years](crate::Sleep::deadline) only the size and the end of the stream within end a chunk.
     ///
     /// # Precision
     /// As [`TimingWheel::sleep`].
@@ -210,8 +208,8 @@ pub trait StreamTimeExt: Stream {
     /// [`into_remainder`](ChunksTimeout::into_remainder) takes them out before.
     ///
     /// # Errors
-    /// None. If the wheel has ended, or has no place for one more timer, a chunk is handed out as soon as the stream
-    /// within has nothing more that is ready: it is smaller then, but not later than asked for, and no item is lost.
+    /// None. If the wheel has ended or is full, a chunk is handed out as soon as the stream within has nothing more
+    /// that is ready: it is smaller then, but not later than asked for, and no item is lost.
     ///
     /// # Panics
     /// If `max_size` is zero. Polling panics only if the stream within does.

@@ -60,8 +60,8 @@ impl<S: Stream> IdleTimeout<S> {
         self.project().timeout.reset(deadline);
     }
 
-    /// Moves the deadline of the current gap to `duration` from now, as [`reset`](Self::reset) does. One of more than
-    /// [583 years](crate::Sleep::deadline) never comes.
+    /// Moves the deadline of the current gap to `duration` from now, as [`reset`](Self::reset) does. A deadline more
+    /// than [583 years](crate::Sleep::deadline) ahead never comes.
     pub fn reset_after(self: Pin<&mut Self>, duration: Duration) {
         self.project().timeout.reset_after(duration);
     }

@@ -8,10 +8,10 @@ use tokio::time::Instant;
 
 use crate::timers::interval::Interval;
 
-/// The ticks of an [`Interval`], as a stream that does not end: of the instants at which they were due.
+/// The ticks of an [`Interval`] as an endless stream. Each item is the instant at which the tick was due.
 ///
 /// # Panics
-/// Polling it panics as [`Interval::tick`] does: if the wheel has ended, or has no place for one more timer.
+/// Polling it panics as [`Interval::tick`] does: if the wheel has ended or is full.
 ///
 /// # Examples
 ///

@@ -27,19 +27,21 @@
 //!
 //! # What they have in common
 //!
-//! - **One timer each.** An item postpones its deadline, and its entry stays in its bucket: as cheap as a
-//!   [`Sleep::reset`](crate::Sleep::reset) to a later deadline, and nothing is allocated. The timer is registered when the stream is
-//!   first pending, in the shard of the thread that made the adapter; so where many are made, make them in their tasks.
-//!   After an item has come, the timer may wake its task once for nothing.
-//! - **The inner stream is polled first**, then the time: what is ready at once never touches the wheel, and an item
-//!   that becomes ready together with a deadline wins.
+//! - **One timer for each adapter.** An item postpones the timer's deadline, and the timer's entry stays in its bucket.
+//!   That is as cheap as a [`Sleep::reset`](crate::Sleep::reset) to a later deadline, and nothing is allocated. The
+//!   timer is registered when the stream is first pending, in the shard of the thread that made the adapter. So make
+//!   each adapter in the task that polls it, if there are many. After an item has come, the timer may wake its task
+//!   once for nothing.
+//! - **The inner stream is polled first**, and only then the deadline. So an item that is ready at once never touches
+//!   the wheel, and an item that becomes ready together with a deadline wins.
 //! - **Cooperative budget**: an error or a tick spends a unit of it, as [`Sleep`](crate::Sleep) does. An item does not:
 //!   the stream that made it has spent one.
 //! - **Cancel safety**: any future that waits for the next item may be dropped, and nothing is lost. Dropping the
 //!   adapter drops the inner stream and removes the timer.
-//! - **The end** of the inner stream is the end; after that it is not polled again ([`FusedStream`]), except in [`Throttle`],
-//!   which is fused if the inner stream is. The ended stream is kept, so that `into_inner` can return it.
-//! - They are [`Send`], [`Sync`] and [`Unpin`] if the inner stream is, and, for [`ChunksTimeout`], its items are.
+//! - **The end**: when the inner stream ends, the adapter ends, and does not poll the inner stream again
+//!   ([`FusedStream`]). The exception is [`Throttle`], which is fused only if the inner stream is. The ended stream is
+//!   kept, so that `into_inner` can return it.
+//! - Adapters are [`Send`], [`Sync`] and [`Unpin`] if the inner stream is. For [`ChunksTimeout`] its items must be too.
 //!
 //! # Without a timer
 //!
@@ -61,11 +63,11 @@
 //! |---|---|---|
 //! | the error | [`Elapsed`](crate::Elapsed), as for a timeout of a future; tokio-stream has one of its own | it can say why, and one type is enough |
 //! | after the runtime's end | as the table above says; tokio-stream's all panic | there is an error to return, or nothing to lose |
-//! | limits that reach beyond what an `Instant` can hold | never come; some of tokio-stream's panic | the wheel counts them as for ever |
+//! | limits that reach beyond what an `Instant` can hold | never come; some of tokio-stream's panic | the wheel takes them for endless |
 //! | a stream within that spends the whole budget each time it is polled | cannot escape its limit | as with a timeout of a future |
 //! | the stream within, once it has ended | is kept; tokio-stream's drop it | so that `get_ref` and `into_inner` work at any time |
 //! | [`ChunksTimeout`] | starts with no memory; tokio-stream's takes that of `max_size` items for each chunk | a `max_size` may be there for safety only |
-//! | [`Throttle`]'s `size_hint` | that of the stream within | it holds |
+//! | [`Throttle`]'s `size_hint` | that of the stream within | it is right, because no item is lost |
 //! | `idle_timeout_on`, `set_limit`, `reset`, `reset_after`, `deadline`, `interval_mut` | exist | users ask for them |
 //! | [`FusedStream`], `get_ref`, `get_mut`, `get_pin_mut`, `into_inner` | for all | `select!` in a loop, and changing the stream within |
 //!

@@ -41,7 +41,7 @@ impl<S> Throttle<S> {
         &self.stream
     }
 
-    /// The stream within. What is taken from it by this is not throttled.
+    /// The stream within. An item that you take through this reference is not throttled.
     #[must_use]
     pub const fn get_mut(&mut self) -> &mut S {
         &mut self.stream

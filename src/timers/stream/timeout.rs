@@ -49,14 +49,14 @@ impl<S: Stream> Timeout<S> {
 
     /// Sets how long a gap may be, from the next item on. For the current gap see [`reset`](Self::reset).
     ///
-    /// Of an adapter that is not pinned: `Pin::new(&mut items).set_limit(limit)`, as with all that takes
+    /// If the adapter is not pinned, call `Pin::new(&mut items).set_limit(limit)`, as for each method that takes
     /// `Pin<&mut Self>`.
     pub fn set_limit(self: Pin<&mut Self>, limit: Duration) {
         self.project().countdown.set_duration(limit);
     }
 
-    /// The instant at which the error comes unless an item does before; `None` if that of the current gap has come, or
-    /// the stream within has ended.
+    /// The instant at which the error comes if no item comes before; `None` if the error of the current gap has come,
+    /// or if the stream within has ended.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.countdown.deadline().filter(|_| !self.stream.is_done())

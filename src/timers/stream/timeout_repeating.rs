@@ -37,7 +37,8 @@ impl<S: Stream> TimeoutRepeating<S> {
         &self.interval
     }
 
-    /// The interval, to set its period or to reset it. If an error has said that it cannot tick, it is tried again.
+    /// The interval, to set its period or to reset it. After an error that said that the interval cannot tick, this
+    /// call also lets the stream try the interval again.
     pub fn interval_mut(self: Pin<&mut Self>) -> &mut Interval {
         let this = self.project();
         *this.is_ticking = true;

@@ -52,7 +52,7 @@ impl<T> Job<T> {
         self.record.info().state
     }
 
-    /// When the job is due, while it is pending. Of a job that waited and could not run, when it was due.
+    /// When the job is due, while it is pending. For a job that waited and could not run: when it was due.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
         self.record.info().due
@@ -84,14 +84,14 @@ impl<T> Job<T> {
     }
 
     /// Lets the job be late, so that it begins together with others that are due at about the same time, and costs less
-    /// among very many: see [`Tolerance`]. A share is one of the time that is left, from now.
+    /// among very many: see [`Tolerance`]. A share is a part of the time that is left.
     ///
     /// [`due`](Self::due) then tells the instant to which the due time was rounded up. A [`reset`](Self::reset) keeps
     /// the tolerance. A job that has begun is not changed.
     ///
     /// # Precision
-    /// Never early; late by less than the tolerance and the machine's wake-up time, or as told under
-    /// [precision](crate::TimingWheel#precision) if that is later.
+    /// Never early. Late by less than the tolerance plus the machine's wake-up time, or by as much as a timer without a
+    /// tolerance ([precision](crate::TimingWheel#precision)), whichever is more.
     ///
     /// # Examples
     ///
@@ -116,15 +116,16 @@ impl<T> Job<T> {
         self
     }
 
-    /// Moves the job to `deadline` and returns whether that was in time: the job was pending, and runs then, once.
-    /// Otherwise the job has begun or is over, or begins now, and nothing has changed.
+    /// Moves the job to `deadline`, and returns whether that was in time. If so, the job was pending, and runs once, at
+    /// `deadline`. Otherwise nothing has changed: the job has begun, is over, or begins now.
     ///
     /// A job runs once. A job that is to be armed again after it has fired repeats: see
     /// [`OnReset`](crate::job::OnReset).
     ///
     /// A job that is moved later leaves its timer where it is in the wheel until that place comes up, so this is cheap
-    /// enough to be called for each message of a session. A job keeps its permit on a wheel with a bound. But if its
-    /// timer is just coming due the job needs another permit, and if there is none, this is too late.
+    /// enough to be called for each message of a session. A job keeps its permit on a wheel with a bound. There is one
+    /// exception: if the timer is just coming due, the job needs another permit. If there is none, the reset is too
+    /// late.
     ///
     /// # Precision
     /// As [`run_after`](crate::TimingWheel::run_after). A job that is moved to an instant that has passed is spawned
@@ -166,7 +167,7 @@ impl<T> Job<T> {
         self.record.cancel().is_changed
     }
 
-    /// Cancels the job if it is pending, aborts it if it runs, and returns whether it was one of the two: not if it was
+    /// Cancels the job if it is pending, and aborts it if it runs. Returns whether it did either: not if the job was
     /// over, or had been aborted before.
     ///
     /// An aborted job ends where it waits next: its task drops its future there, and the handle gives an error that

@@ -45,7 +45,7 @@ impl Repeating {
         self.job.state()
     }
 
-    /// When the next run is due, while none is going on. Of a job that waited and could not run, when it was due.
+    /// When the next run is due, while none is going on. For a job that waited and could not run: when it was due.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
         self.job.due()
@@ -58,11 +58,11 @@ impl Repeating {
         self.job.time_left()
     }
 
-    /// Moves the next run to `deadline` and returns whether it is due then: not if the job is over or is to end. The
-    /// schedule goes on from there.
+    /// Moves the next run to `deadline`, and returns whether the run is due then. It returns `false` if the job is
+    /// over, or was cancelled during the present run. The schedule goes on from `deadline`.
     ///
-    /// During a run this says when the run after it is due, also if the schedule has no further run. The schedule is
-    /// asked when that one has ended. Before a run it costs what [`Job::reset`] does.
+    /// During a run this moves the run that follows, even if the schedule has no further run. The schedule is asked
+    /// again when that following run has ended. Before a run this costs as much as [`Job::reset`].
     ///
     /// # Precision
     /// As [`Job::reset`].
@@ -93,8 +93,8 @@ impl Repeating {
         self.job.reset_after(after)
     }
 
-    /// Cancels the job and returns whether it will be cancelled by that: not if it is over, or was cancelled before. No
-    /// further run begins. A run that is going on goes on to its end. It is the last, and the handle then gives an error
+    /// Cancels the job, and returns whether this call did so: not if the job is over, or was cancelled before. No
+    /// further run begins. A run that is going on goes on to its end, and is the last. The handle then gives an error
     /// that [is cancelled](JobError::is_cancelled).
     ///
     /// # Panics
@@ -121,9 +121,10 @@ impl Repeating {
 
     /// Goes over to another schedule and returns whether that was in time: not if the job is over or is to end.
     ///
-    /// The new schedule begins now, as that of a new job does: this call asks it for the first run. A run that is going
-    /// on goes on. When it has ended, the old schedule is asked once more, but the new one's first run counts, also if
-    /// the old one has come to its end. The job keeps its permit on a wheel with a bound.
+    /// The new schedule begins now, as the schedule of a new job does: this call asks it for the first run. A run that
+    /// is going on goes on. When it has ended, the old schedule is asked once more, but its answer does not count, even
+    /// if it has no further run. The next run is the first run of the new schedule. The job keeps its permit on a wheel
+    /// with a bound.
     ///
     /// # Panics
     /// If the new schedule does when it is asked for the first run; the old one stays then. If the job is pending, and

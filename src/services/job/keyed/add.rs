@@ -20,14 +20,14 @@ use crate::services::job::work::{Once, Work};
 
 impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// Runs `future` after `delay` from now, as [`TimingWheel::run_after`](crate::TimingWheel::run_after) does.
-    /// Replaces the job with this key, and returns how it found that, as [`remove`](Self::remove) does.
+    /// Replaces the job with this key, and returns the state of the replaced job, as [`remove`](Self::remove) does.
     ///
     /// # Errors
     /// If the wheel has ended, if these jobs were [stopped](Self::stop), or if the wheel's
     /// [`max_pending`](crate::Builder::max_pending) timers are pending. The job that was to be replaced then stays.
     ///
-    /// On a full wheel a job takes the permit of the one that it replaces, if that is pending or repeats. A job whose only
-    /// run has begun has no permit to leave.
+    /// On a full wheel the new job takes over the permit of the replaced job, if that job is pending or repeats. A job
+    /// that runs once and has begun has no permit to hand over.
     ///
     /// # Panics
     /// If dropping what the replaced job runs panics; the new job stays.
@@ -63,7 +63,8 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
         self.run_once(key, self.when(instant), future)
     }
 
-    /// Runs what `make` makes every `period`, the first time at once: [`try_run_by`](Self::try_run_by) a [`FixedRate`].
+    /// Runs a new future from `make` at once, and then every `period`: [`try_run_by`](Self::try_run_by) with a
+    /// [`FixedRate`].
     ///
     /// # Errors
     /// As [`try_run_after`](Self::try_run_after).
@@ -84,8 +85,8 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
         self.run_at_rate(key, FixedRate::new(period), make)
     }
 
-    /// Runs what `make` makes every `period`, the first time at `start`, as [`try_run_every`](Self::try_run_every) does.
-    /// If `start` has passed, the first run begins at once.
+    /// Runs a new future from `make` at `start`, and then every `period`, as [`try_run_every`](Self::try_run_every)
+    /// does. If `start` has passed, the first run begins at once.
     ///
     /// # Errors
     /// As [`try_run_after`](Self::try_run_after).
@@ -107,9 +108,10 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
         self.run_at_rate(key, FixedRate::new(period).starting_at(start), make)
     }
 
-    /// Runs what `make` makes whenever `schedule` says, as [`TimingWheel::run_by`](crate::TimingWheel::run_by) does.
-    /// Replaces the job with this key, and returns how it found that, as [`remove`](Self::remove) does. If the schedule
-    /// has no run at all, such as [`times(0)`](Schedule::times), that job is removed and none is added.
+    /// Runs a new future from `make` whenever `schedule` says, as [`TimingWheel::run_by`](crate::TimingWheel::run_by)
+    /// does. Replaces the job with this key, and returns the state of the replaced job, as [`remove`](Self::remove)
+    /// does. If the schedule has no run at all, such as [`times(0)`](Schedule::times), that job is removed and none is
+    /// added.
     ///
     /// # Errors
     /// As [`try_run_after`](Self::try_run_after). The job keeps its permit until it is over.

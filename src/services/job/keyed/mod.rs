@@ -88,9 +88,9 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
 impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// An empty list of jobs for this wheel, whose keys are hashed by `hasher`, once in each call.
     ///
-    /// With a fast hasher, unlike [`RandomState`], somebody who chooses keys may choose many with the same hash, and make
-    /// each call slow. All bits of a hash count, the upper half for the lock that a key is under: they should differ
-    /// among keys. A clone of the hasher has to hash as the hasher does.
+    /// [`RandomState`] keeps an attacker who chooses keys from giving many keys the same hash, which would make each
+    /// call slow. A faster hasher may not. All bits of a hash count, and the upper half chooses the lock, so all bits
+    /// should differ among keys. A clone of the hasher has to hash as the hasher does.
     ///
     /// # Examples
     ///
@@ -138,12 +138,12 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
         }
     }
 
-    /// This handle of the jobs, through which jobs may be late, so that they begin together with others that are due at
-    /// about the same time, and cost less among very many: see [`Tolerance`].
+    /// Lets jobs be late if they are added or reset through the returned handle, so that they begin together with
+    /// others that are due at about the same time, and cost less among very many: see [`Tolerance`].
     ///
-    /// It counts for the jobs that are added by this handle and its later clones, and for the jobs that are
-    /// [reset](Self::reset) by them. A job that runs by a schedule of the user's has the tolerance of
-    /// [that](crate::job::Schedule::with_tolerance) instead.
+    /// The tolerance counts for jobs that are added through this handle and its later clones, and for jobs that are
+    /// [reset](Self::reset) through them. A job that runs by a schedule of your own has the tolerance of
+    /// [that schedule](crate::job::Schedule::with_tolerance) instead.
     ///
     /// # Examples
     ///

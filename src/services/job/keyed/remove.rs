@@ -8,8 +8,8 @@ use super::table::has_key;
 use crate::services::job::info::JobInfo;
 
 impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
-    /// Removes the job with this key and returns how it found it; `None` if there is none. The key may be given in any
-    /// borrowed form, as to a `HashMap`.
+    /// Removes the job with this key, and returns the state in which the job was; `None` if there is none. The key may
+    /// be given in any borrowed form, as to a `HashMap`.
     ///
     /// A job that was pending does not run any more, and this call drops what it would have run. A run that was going on
     /// goes on to its end, and is the last. The key is free at once: a new job under it does not wait for that run.

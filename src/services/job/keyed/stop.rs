@@ -12,9 +12,9 @@ use crate::services::job::info::{JobInfo, JobState};
 impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// Removes all jobs, takes no more, and returns the jobs that have not run to their end, in no particular order.
     ///
-    /// A job that was pending does not run any more. What it would have run is in the [`StoppedJob`], and dropped with
-    /// it. A run that was going on goes on to its end, and is the last. A job that could not run has lost its future
-    /// before.
+    /// A job that was pending does not run any more. What it would have run is in the [`StoppedJob`], and is dropped
+    /// with that. A run that was going on goes on to its end, and is the last. A job that could not run has no future
+    /// any more.
     ///
     /// Called again it does nothing and returns nothing.
     ///

@@ -13,11 +13,11 @@ pub use on_reset::OnReset;
 
 use crate::timers::tolerance::Tolerance;
 
-/// When the runs of a job are due. The form is that of Go's `timingwheel`: the next from the previous.
+/// When the runs of a job are due. As in Go's `timingwheel`, a schedule computes the next run from the previous one.
 ///
-/// [`FixedRate`], [`FixedDelay`] and [`OnReset`] are there. Any other schedule is an `impl`, or a closure from
-/// [`Previous`] to `Option<Instant>`. [`times`](Self::times) and [`until`](Self::until) end a schedule early.
-/// [`with_tolerance`](Self::with_tolerance) lets its runs be late.
+/// [`FixedRate`], [`FixedDelay`] and [`OnReset`] are built in. Any other schedule is an `impl` of this trait, or a
+/// closure from [`Previous`] to `Option<Instant>`. [`times`](Self::times) and [`until`](Self::until) end a schedule
+/// early. [`with_tolerance`](Self::with_tolerance) lets its runs be late.
 ///
 /// # Panics
 /// A `next` that panics ends its job, as a run that panics does. The first call is made by whoever makes the job, and
@@ -56,8 +56,8 @@ use crate::timers::tolerance::Tolerance;
 /// # }
 /// ```
 ///
-/// A calendar, of days that all have 24 hours here, in wall-clock time. The crate `timingwheel-calendar` has schedules
-/// for time zones and the days on which clocks are moved, which follow the wall clock also when it is set.
+/// A calendar in wall-clock time, in which every day has 24 hours. The crate `timingwheel-calendar` has schedules for
+/// time zones, and for the days on which clocks are moved. Those follow the wall clock even when somebody sets it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -87,8 +87,8 @@ use crate::timers::tolerance::Tolerance;
 pub trait Schedule: Send + 'static {
     /// When the next run is due, or `None` if there is none. An instant that has passed is due at once.
     ///
-    /// The job calls it when a run has ended, and once before the first run, with a [`Previous`] whose times are all
-    /// now.
+    /// The job calls this when a run has ended, and once before the first run. In that first call all times of
+    /// [`Previous`] are now.
     fn next(&mut self, previous: Previous) -> Option<Instant>;
 
     /// How late the next run may be. The default is `None`: as punctual as the wheel.
@@ -99,7 +99,7 @@ pub trait Schedule: Send + 'static {
         None
     }
 
-    /// Gives the schedule what moves the run that its job waits for. The default drops it.
+    /// Gives the schedule a [`PendingRun`], which can move the run that the job waits for. The default drops it.
     ///
     /// A schedule may learn something while its job waits, such as that the wall clock was set. Then it moves the run to
     /// another instant. This is called once for each job that gets the schedule, by whoever makes the job, after the
@@ -161,12 +161,11 @@ pub trait Schedule: Send + 'static {
     }
 
     /// This schedule with runs that may be late, so that they begin together with others that are due at about the same
-    /// time, and cost less among very many. A share is one of the time from the end of a run to the next.
+    /// time, and cost less among very many. A share is a part of the time from the end of a run to the next run.
     ///
     /// # Precision
-    /// Never early; late by less than the tolerance and the machine's wake-up time, or as told under
-    /// [precision](crate::TimingWheel#precision) if that is later.
-    /// See [`Tolerance`].
+    /// Never early. Late by less than the tolerance plus the machine's wake-up time, or by as much as a timer without a
+    /// tolerance ([precision](crate::TimingWheel#precision)), whichever is more. See [`Tolerance`].
     ///
     /// # Examples
     ///

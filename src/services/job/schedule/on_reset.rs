@@ -9,9 +9,9 @@ use crate::platform::clock::LONGEST;
 
 /// No run by itself: each run is the one that a [`reset`](crate::job::Repeating::reset) asks for.
 ///
-/// So a job that has fired is armed again, as Go's `AfterFunc` timers are by `Timer.Reset`: before its run, during it,
-/// and after it. The job has one timer. A reset moves the run that was asked for before, if that has not begun. The job
-/// is over when it is [cancelled](crate::job::Repeating::cancel).
+/// So each reset arms the job again: before a run, during it, or after it, as `Timer.Reset` does for the timers of Go's
+/// `AfterFunc`. The job has one timer. A reset moves the run that was asked for before, if that run has not begun. The
+/// job is over when it is [cancelled](crate::job::Repeating::cancel).
 ///
 /// Between its runs the job is pending, with a due time 30 years away.
 ///
