@@ -7,7 +7,8 @@ use slab::Slab;
 
 use super::key::Key;
 use super::leftovers::ROOM;
-use crate::wheel::{self, MAX_ENTRIES, Nanos};
+use super::timer::Timer;
+use crate::wheel::{MAX_ENTRIES, Nanos};
 
 /// The most items that a queue holds: as many as its timers have indices for, beside those of removed items.
 pub(super) const MAX_ITEMS: usize = MAX_ENTRIES - ROOM;
@@ -20,14 +21,6 @@ pub(super) struct Item<T> {
     pub(super) number: u64,
     /// Its entry among the timers, or none if it is among the due.
     pub(super) timer: Option<Timer>,
-}
-
-/// The entry of an item among the timers.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Timer {
-    pub(super) key: wheel::Key,
-    /// The entry's, which an item that was moved later does not tell of its own: it is put back when this has come.
-    pub(super) deadline: Nanos,
 }
 
 #[derive(Debug)]

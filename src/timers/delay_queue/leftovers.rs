@@ -3,7 +3,7 @@
 //! The next item at the same index takes its timer over. The others are taken out of the wheel together, because at random
 //! they lie anywhere in memory, and the processor fetches them at the same time.
 
-use super::items::Timer;
+use super::timer::Timer;
 use crate::wheel::Hierarchy;
 
 /// So many are taken out together, and one less may be left.

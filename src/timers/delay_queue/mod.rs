@@ -10,6 +10,7 @@ mod memory;
 #[cfg(test)]
 mod model_tests;
 mod poll;
+mod timer;
 mod wake_on_change;
 
 use std::fmt;

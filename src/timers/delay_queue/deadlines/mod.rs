@@ -16,9 +16,10 @@
 mod memory;
 
 use super::due::{Due, Place};
-use super::items::{Item, Items, Timer};
+use super::items::{Item, Items};
 use super::key::Key;
 use super::leftovers::Leftovers;
+use super::timer::Timer;
 use crate::wheel::{Hierarchy, Nanos, Progress, Resolution};
 
 /// How many slots the levels of the timers have.
