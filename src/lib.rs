@@ -25,13 +25,16 @@
 //!
 //! A timer never fires before its deadline, and fires within a tick after it. Add the delay that tokio's own timers
 //! would have on the same runtime: the time until a worker looks at its sockets, and until the task is polled. A tick
-//! is 1 ms, unless you [choose](Builder::tick) another. If 32 or more timers fire in each tick, the wheel is
-//! [busy](TimingWheel#precision), and they fire within two ticks of their deadlines. On a runtime that is otherwise
-//! idle, eight timers in a tick make the wheel busy.
+//! is 1 ms, unless you [choose](Builder::tick) another.
+//!
+//! A [busy](TimingWheel#precision) wheel is turned once in two ticks, so its timers fire within two ticks. A wheel is
+//! busy if 32 or more timers fire in each tick, or eight or more on a runtime that is idle between turns. A wheel with
+//! a tick of more than 1 ms is never busy, nor is one on a current-thread runtime.
 //!
 //! On Linux a timerfd in the runtime's own poller turns the wheel, with a precision of some 50 µs. It comes with the
 //! feature `timerfd`, which is on by default and needs tokio's `net` and the crate rustix. Elsewhere, and in a runtime
 //! without an I/O driver, one of tokio's timers turns the wheel. Timers are then late by a millisecond at the median.
+//! In a runtime that has neither, the watchdog's thread wakes a task for each turn.
 //!
 //! A timer that may be later than a tick can be given a [`Tolerance`]. It then costs less.
 //!
@@ -39,6 +42,8 @@
 //!
 //! - For a few timers. `tokio::time` is there already. A wheel has a driver task and, on Linux, a file descriptor. All
 //!   wheels of a process share one thread, the watchdog, which sleeps until a timer is overdue because a worker blocks.
+//!   A wheel of a single worker needs no watchdog.
+//! - Without tokio. Only [`wheel::Hierarchy`] needs no runtime.
 //!
 //! # In tests
 //!
@@ -98,7 +103,7 @@
     doc = "| bound and retry the requests of tower's services | [`tower`], a feature |"
 )]
 //!
-//! `DESIGN.md`, beside the sources, tells how the crate is built, and why.
+//! `DESIGN.md`, at the root of the repository and of the package, tells how the crate is built, and why.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

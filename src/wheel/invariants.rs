@@ -35,7 +35,7 @@ mod tests {
 
     use super::*;
     use crate::wheel::Resolution;
-    use crate::wheel::slab::Link;
+    use crate::wheel::entries::Link;
 
     /// With an entry at 25 and one at 1,000, on two levels.
     fn wheel() -> (Hierarchy<()>, [Key; 2]) {

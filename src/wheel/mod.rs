@@ -37,10 +37,10 @@
 
 // | file | what it has |
 // |---|---|
-// | `tick`, `grid`, `unit` | rounding: deadlines to ticks, and what may be late to wider grids of so many units |
+// | `tick` | rounding deadlines to ticks; `tolerance_grid`, `tolerance_unit`: to wider grids, where entries may be late |
 // | `levels` | the levels and their buckets; `level`: the arithmetic of one; overflow levels are made here |
 // | `bucket`, `bucket_queue` | the keys of one slot, and the delay queue of all buckets that are not empty |
-// | `slab`, `key`, `place` | the entries, how owners find them, and where they stand |
+// | `entries`, `key`, `place` | the entries, how owners find them, and where they stand |
 // | `cancelling`, `rescheduling`, `tolerant` | what is done to an entry before it is due |
 // | `advance` | moving the clock: what is due is handed out, the rest of a bucket moves down |
 // | `earliest`, `count_by_level` | what comes next, and how many entries stand where |
@@ -54,25 +54,25 @@ mod cancelling;
 mod count_by_level;
 pub(crate) mod divisor;
 mod earliest;
-pub(crate) mod grid;
+mod entries;
 mod invariants;
 mod key;
 mod levels;
 mod place;
 mod rescheduling;
-mod slab;
 pub(crate) mod tick;
+pub(crate) mod tolerance_grid;
+mod tolerance_unit;
 mod tolerant;
-mod unit;
 
+use entries::{Entries, Link};
 use levels::{Levels, Slot};
-use slab::{Entries, Link};
 
 pub(crate) use self::count_by_level::Census;
 
 pub use self::advance::Progress;
+pub(crate) use self::entries::MAX_ENTRIES;
 pub use self::key::Key;
-pub(crate) use self::slab::MAX_ENTRIES;
 pub use self::tick::{Nanos, Resolution};
 
 /// Timers with a payload, ordered by deadline to within a tick.

@@ -1,4 +1,4 @@
-//! Time as the wheel counts it, and how it is rounded to ticks. [`grid`](super::grid) rounds to wider grids.
+//! Time as the wheel counts it, and how it is rounded to ticks. [`tolerance_grid`](super::tolerance_grid) rounds to wider grids.
 //!
 //! ```text
 //!   tick 0           tick 1           tick 2
@@ -16,7 +16,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::wheel::divisor::Divisor;
-use crate::wheel::unit::{unit_for, whole_order};
+use crate::wheel::tolerance_unit::{unit_for, whole_order};
 
 /// A point in time: nanoseconds since the origin of a wheel. The owner of the wheel chooses the origin.
 ///

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::bucket::Kind;
+use super::entries::Link;
 use super::levels::RoundedSlot;
-use super::slab::Link;
 use super::{Hierarchy, Key, Nanos};
 
 impl<T> Hierarchy<T> {

@@ -1,8 +1,7 @@
 //! When the timer asks whoever waits, what has passed by then, and who has not answered: the rules of all limits.
 //!
 //! The limit for one direction counts from when its wait began, the idle limit from the last byte in either direction.
-//! The earlier of the two counts. Of each the timer asks at its half and at its end. A byte that passes begins the
-//! silence anew, and so the other direction is asked at half of the idle limit once more: it may have been dropped since.
+//! The earlier of the two counts. Of each the timer asks at its half and at its end.
 
 use std::time::Duration;
 
@@ -23,15 +22,6 @@ pub(super) enum Part {
 }
 
 impl Waits {
-    /// A silence begins at `now`. Whoever waits is asked again when half of it is over: the answer to a former silence no
-    /// longer counts.
-    pub(super) fn begin_silence(&mut self, now: Nanos) {
-        if let Limits::Apart { rest, marks, .. } = &mut self.limits {
-            rest.idle_since = now;
-            marks.iter_mut().for_each(|marks| marks.set(Marks::PAST_HALF_OF_IDLE, false));
-        }
-    }
-
     /// Somebody waits in this direction now.
     pub(super) fn note_halves(&mut self, direction: Direction, now: Nanos) {
         let of_own = self.own_at(direction, Part::Half) <= now;

@@ -6,6 +6,7 @@
 // | `options` | how a guard's limits are set and asked for |
 // | `io` | what passes through: the stream is asked, then its wait ends or goes on |
 // | `waits` | the waits of both directions, and the one timer that wakes whoever waits |
+// | `traffic` | what a byte that passes does: waits end, and silence begins anew |
 // | `deadlines` | when each limit passes, while traffic flows and in silence, and who has not answered |
 // | `changes` | what becomes of waits when a limit is set |
 // | `limits` | limits and marks in few bytes |
@@ -23,6 +24,7 @@ mod last_use_for_events;
 mod limits;
 mod make;
 mod options;
+mod traffic;
 mod waits;
 mod wakers;
 

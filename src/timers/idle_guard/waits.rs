@@ -39,35 +39,6 @@ impl Waits {
         Self { timer, since: [Nanos::MAX; 2], limits: Limits::NONE }
     }
 
-    /// The operation was ready. This is in the way of every byte, so it leaves the timer alone.
-    #[inline]
-    pub(super) fn end(&mut self, operation: Operation) {
-        let direction = operation.direction();
-        if operation == Operation::Flush && !self.limits.marks(direction).has(Marks::OF_FLUSH) {
-            return;
-        }
-        self.since[direction.index()] = Nanos::MAX;
-        if let Limits::Apart { .. } = self.limits {
-            self.note_traffic(direction);
-        }
-    }
-
-    #[inline(never)]
-    fn note_traffic(&mut self, direction: Direction) {
-        let other_waits = self.is_waiting(direction.other());
-        let Limits::Apart { rest, .. } = &mut self.limits else { return };
-        // Where nobody waits, the next wait begins anew.
-        let counts = rest.idle != Nanos::MAX && other_waits;
-        if !counts && rest.last_use.is_none() {
-            return;
-        }
-        let now = self.timer.now();
-        if let Some(last_use) = &rest.last_use {
-            last_use.note(direction, now);
-        }
-        self.begin_silence(now);
-    }
-
     /// The operation found the stream not ready. Ready with an error if it has waited for too long, or cannot be timed;
     /// the next one then starts anew.
     #[inline]

@@ -2,9 +2,9 @@
 
 use super::{Levels, Slot};
 use crate::wheel::bucket::Kind;
+use crate::wheel::entries::Link;
 use crate::wheel::key::Key;
 use crate::wheel::place::BucketId;
-use crate::wheel::slab::Link;
 use crate::wheel::tick::Nanos;
 
 impl Levels {

@@ -1,6 +1,6 @@
 //! The levels of entries with a tolerance. They wait for the end of their slot, and never move down.
 //!
-//! A deadline with a tolerance has been rounded up to a [grid](crate::wheel::grid::Grid), and neighbours have been rounded to
+//! A deadline with a tolerance has been rounded up to a [grid](crate::wheel::tolerance_grid::Grid), and neighbours have been rounded to
 //! the same deadline. So a bucket here has one deadline, the end of its slot. An entry goes to the finest level that reaches
 //! its deadline: the slots there are so narrow that nearly all rounded deadlines lie at the end of one.
 //!

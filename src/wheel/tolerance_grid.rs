@@ -2,7 +2,7 @@
 //!
 //! A grid has a point in each second, or in each 2, 4, 8 seconds and so on, or in each half, quarter and eighth of one: so
 //! a tolerance of a second, which is what people write, has a grid of a whole second. A point lies at the end of a second
-//! tick, the last one that ends by the exact time, because a busy wheel is turned only then. The [`unit`](super::unit) is
+//! tick, the last one that ends by the exact time, because a busy wheel is turned only then. The [`tolerance_unit`](super::tolerance_unit) is
 //! the finest of these grids.
 
 use std::time::Duration;

@@ -1,4 +1,7 @@
-//! The entries, which their owners find again by keys.
+//! The entries, by index.
+//!
+//! A key has the index of its entry, but nothing here compares keys. A key is stale unless it stands in the
+//! [bucket](super::bucket) that its entry names.
 //!
 //! Entries stand in pages, so that growing copies no more than one page and a page that empties after a storm gives
 //! its memory back.
