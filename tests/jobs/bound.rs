@@ -207,3 +207,40 @@ fn a_repeating_job_that_is_replaced_as_its_run_ends_on_a_full_wheel_was_running(
     assert_eq!(wheel.stats().refused, 0);
     jobs.stop();
 }
+
+/// Replaces the jobs with these keys when it is dropped.
+struct Replaces(Jobs<usize>, std::ops::Range<usize>);
+
+impl Drop for Replaces {
+    fn drop(&mut self) {
+        for key in self.1.clone() {
+            drop(self.0.try_run_after(key, DAY, async {}));
+        }
+    }
+}
+
+/// The shards of a wheel end one after the other. The end of one drops what replaces jobs of another.
+#[test]
+fn jobs_whose_replacement_the_end_of_the_wheel_refuses_learn_of_the_end() {
+    const THREADS: usize = 8;
+    let runtime = runtime(2);
+    let _within = runtime.enter();
+    // By each thread in turn, as replacements go to the shard of the thread that ends the wheel.
+    for _ in 0..THREADS {
+        let wheel = TimingWheel::builder().max_pending(100).shards(THREADS).build().unwrap();
+        let jobs = Jobs::new(&wheel);
+        // Each thread's are in a shard of its own.
+        for thread in 0..THREADS {
+            let replaces = Replaces(jobs.clone(), 0..THREADS);
+            let add = || {
+                jobs.try_run_after(thread, DAY, async {}).unwrap();
+                jobs.try_run_after(THREADS + thread, DAY, async move { drop(replaces) }).unwrap();
+            };
+            thread::scope(|scope| _ = scope.spawn(add));
+        }
+        thread::scope(|scope| _ = scope.spawn(|| wheel.shutdown()));
+        for key in 0..THREADS {
+            assert_eq!(jobs.get(&key).map(|info| info.state), Some(JobState::CouldNotRun), "{key}");
+        }
+    }
+}

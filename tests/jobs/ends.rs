@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use timingwheel::TimingWheel;
-use timingwheel::job::{JobState, Previous, Schedule};
+use timingwheel::job::{FixedDelay, JobState, Previous, Schedule};
 use tokio::sync::Notify;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
@@ -124,4 +124,24 @@ fn when_the_runtime_ends_repeating_jobs_end_and_say_why() {
         let error = tokio_test::block_on(async { timeout(HANG_GUARD, job).await });
         assert!(error.expect("it hangs").unwrap_err().reason().unwrap().is_shutdown());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_cancelled_between_two_runs_of_which_the_second_is_due_begins_no_further_run() {
+    let wheel = TimingWheel::new();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = runs.clone();
+    let job = wheel.run_by(FixedDelay::new(ms(0)), move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        async {}
+    });
+    // Its task has ended a run, and let this one run before it begins the next.
+    while runs.load(Ordering::Relaxed) < 3 {
+        yield_now().await;
+    }
+    let before = runs.load(Ordering::Relaxed);
+    assert!(job.cancel());
+    sleep(DAY).await;
+    assert_eq!(runs.load(Ordering::Relaxed), before);
+    assert!(job.await.unwrap_err().is_cancelled());
 }

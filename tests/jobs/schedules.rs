@@ -257,3 +257,27 @@ async fn a_schedule_moves_nothing_during_a_run_but_can_end_its_job() {
     assert_eq!((&mut job).await.unwrap(), 1);
     assert!(!run.end(), "it is over");
 }
+
+/// Tries to move and to end the run that it is given, before its job has been added.
+struct Hasty(Arc<Mutex<Vec<bool>>>);
+
+impl Schedule for Hasty {
+    fn next(&mut self, previous: Previous) -> Option<Instant> {
+        Some(previous.ended + ms(10))
+    }
+
+    fn attach(&mut self, run: PendingRun) {
+        self.0.lock().unwrap().extend([run.end(), run.reset(Instant::now() + DAY)]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_that_ends_or_moves_its_run_before_the_job_is_added_is_told_that_it_has_not() {
+    let (wheel, jobs) = (TimingWheel::new(), Jobs::new(&TimingWheel::new()));
+    let told: Arc<Mutex<Vec<bool>>> = Arc::default();
+    let runs = Runs::new();
+    let job = runs.job(&wheel, Hasty(told.clone()).times(1), &[0]);
+    jobs.try_run_by("key", Hasty(told.clone()), || async {}).unwrap();
+    assert_eq!(*told.lock().unwrap(), [false; 4]);
+    assert_eq!((job.await.unwrap(), runs.began()), (1, vec![10]));
+}

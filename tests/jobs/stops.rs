@@ -1,11 +1,11 @@
 //! What did not run is handed back.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use timingwheel::TimingWheel;
-use timingwheel::job::{JobState, Jobs};
-use tokio::time::sleep;
+use timingwheel::job::{FixedRate, JobState, Jobs, Previous, Schedule};
+use tokio::time::{Instant, sleep};
 
 use crate::{Bomb, DAY, ms, rate};
 
@@ -83,4 +83,29 @@ async fn a_pending_job_is_taken_back_and_a_running_one_is_not() {
     let job = wheel.run_after(ms(0), async { 7 });
     assert!(job.take().is_none());
     assert_eq!(job.await.unwrap(), 7);
+}
+
+/// A schedule that panics as it is dropped.
+struct Explosive(FixedRate, #[allow(dead_code, reason = "it is dropped")] Bomb);
+
+impl Schedule for Explosive {
+    fn next(&mut self, previous: Previous) -> Option<Instant> {
+        self.0.next(previous)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_that_panics_as_it_is_dropped_costs_nobody_the_run_that_is_handed_back() {
+    let jobs = Jobs::new(&TimingWheel::new());
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = runs.clone();
+    let make = move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        async {}
+    };
+    jobs.try_run_by("key", Explosive(rate(DAY), Bomb), make).unwrap();
+    for stopped in jobs.stop() {
+        stopped.into_future().expect("it was pending").await;
+    }
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
 }

@@ -2,13 +2,17 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use timingwheel::purgatory::WatchError;
 use timingwheel::{Purgatory, TimingWheel, Tolerance};
+use tokio::task::coop::unconstrained;
 use tokio::time::Instant;
 
 use crate::{DAY, Level, counts, ms, never, purgatory};
@@ -219,4 +223,37 @@ async fn with_a_tolerance_deadlines_are_shared_and_never_early() {
     assert_eq!((exact.await, begin.elapsed()), (Err(WatchError::Expired), ms(7)));
     assert_eq!(purgatory.watch([0], Duration::ZERO, never).await, Err(WatchError::Expired));
     assert_eq!(begin.elapsed(), ms(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_whose_keys_have_the_same_hash_counts_once_under_each() {
+    let (purgatory, level) = (purgatory(), Level::default());
+    let watch = purgatory.watch([1, 2, 1, 3, 2].map(Alike), DAY, level.at_least(1));
+    assert_eq!(counts(&purgatory), (3, 1));
+    level.tries();
+    for key in [1, 2, 3] {
+        assert_eq!(purgatory.watched_under(&Alike(key)), 1);
+        assert_eq!((purgatory.check(&Alike(key)), level.tries()), (0, 1));
+        assert_eq!(purgatory.check_in_tasks(&Alike(key)), 1);
+    }
+    assert_eq!(purgatory.watched_under(&Alike(4)), 0);
+    level.set(1);
+    assert_eq!((purgatory.check(&Alike(3)), counts(&purgatory)), (1, (0, 0)));
+    drop(watch);
+}
+
+/// A turn fires some thousands at a time. Whoever polls all of them finds those that are left due as well.
+#[tokio::test(start_paused = true)]
+async fn operations_that_expire_count_as_fired_also_if_their_task_is_there_before_the_turn() {
+    const MANY: u64 = 10_000;
+    let wheel = TimingWheel::new();
+    let purgatory: Purgatory<u64> = wheel.purgatory();
+    let mut watches: Vec<_> = (0..MANY).map(|n| purgatory.watch([n], ms(10), never)).collect();
+    unconstrained(poll_fn(|cx| {
+        watches.retain_mut(|watch| Pin::new(watch).poll(cx).is_pending());
+        if watches.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    }))
+    .await;
+    let stats = wheel.stats();
+    assert_eq!((stats.fired, stats.cancelled), (MANY, 0));
 }

@@ -23,16 +23,16 @@ impl PendingRun {
         Self(Arc::downgrade(&job))
     }
 
-    /// Moves the run to `deadline` and returns whether the job now waits for it. During a run, and when the job is
-    /// over, there is no run to move.
+    /// Moves the run to `deadline` and returns whether the job now waits for it. During a run, when the job is over, and
+    /// before it has been added, as within [`attach`](super::Schedule::attach), there is no run to move.
     ///
     /// The schedule is not asked now. When the moved run has ended, the schedule goes on from the new time.
     pub fn reset(&self, deadline: Instant) -> bool {
         self.0.upgrade().is_some_and(|job| job.move_run(deadline))
     }
 
-    /// Ends the job as if its schedule had no further run, and returns whether that was in time. A run that is going on
-    /// is the last.
+    /// Ends the job as if its schedule had no further run, and returns whether that was in time: not if the job is over, nor
+    /// before it has been added. A run that is going on is the last.
     pub fn end(&self) -> bool {
         self.0.upgrade().is_some_and(Movable::end_schedule)
     }

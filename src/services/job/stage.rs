@@ -21,11 +21,14 @@ pub(super) struct Inner<W: Work, T> {
 
 /// | stage | entry in the wheel | next |
 /// |---|---|---|
+/// | `New` | none | armed: `Pending`, or `Running` if it is due |
 /// | `Pending` | until the driver hands it out | woken: `Running`, or `CouldNotRun` if the wheel has ended; cancelled: `Over` or `Held` |
 /// | `Running` | none | by its task: `Over`, `CouldNotRun`, or `Pending` until it runs again |
 /// | `Held` | none | `Told`, once its work is given back or dropped |
 /// | `Over`, `CouldNotRun` | none | `Told`, once the handle has had the result |
 pub(super) enum Stage<W: Work> {
+    /// Before it is armed. Nobody knows of it but its schedule.
+    New,
     Pending {
         work: W,
         due: Nanos,
@@ -70,7 +73,7 @@ impl<W: Work, T: Waiter> Inner<W, T> {
 
     pub(super) fn state(&self) -> JobState {
         match &self.stage {
-            Stage::Pending { .. } => JobState::Pending,
+            Stage::New | Stage::Pending { .. } => JobState::Pending,
             Stage::Running { .. } => JobState::Running,
             Stage::Held(_) => JobState::Cancelled,
             Stage::Over(Ok(_)) => JobState::Done,

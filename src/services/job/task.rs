@@ -15,8 +15,9 @@ use crate::error::Error;
 
 /// Whom a task tells how its runs ended, and asks how the job goes on.
 pub(super) trait Account<W: Work>: Send + Sync + 'static {
-    /// A poll begins. Returns whether the run goes on; `task` is woken if that changes.
-    fn goes_on(&self, task: &Waker) -> bool;
+    /// A poll begins, of a run that has begun before or not. Returns whether the run goes on; `task` is woken if that
+    /// changes.
+    fn goes_on(&self, has_begun: bool, task: &Waker) -> bool;
 
     /// A run is over. Looks at what was asked meanwhile in the same moment as it ends the job or puts it back, so that
     /// nothing is lost.
@@ -61,7 +62,8 @@ impl<W: Work, A: Account<W>> Task<W, A> {
     fn poll_run(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<W::Output, JobError>>> {
         let mut this = self.project();
         let Some(account) = &this.account.0 else { return Poll::Ready(None) };
-        if !account.goes_on(cx.waker()) {
+        let has_begun = this.run.as_ref().get_ref().as_ref().is_some_and(W::has_begun);
+        if !account.goes_on(has_begun, cx.waker()) {
             // Before anybody is told.
             this.run.set(None);
         }

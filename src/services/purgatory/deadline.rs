@@ -66,10 +66,14 @@ impl Deadline {
         }
     }
 
-    /// Takes the entry out, or leaves it to be taken out or taken over later.
+    /// Takes the entry out, or leaves it to be taken out or taken over later. If the deadline has come it counts as fired.
     #[inline]
     pub(super) fn disarm(&self, key: Key) {
-        self.shard.discard(key, self.at, Some(WakerId::OF_NO_TASK));
+        if self.has_come() {
+            let _fired_or_ended = self.shard.finish(key, self.at);
+        } else {
+            self.shard.discard(key, self.at, Some(WakerId::OF_NO_TASK));
+        }
     }
 
     /// Whether the wheel has come to it. It may be about to wake the operation.

@@ -79,10 +79,16 @@ impl<K: Eq> Places<K> {
             return Self::Two([first.0, second.0].map(Place::new), [first.1, second.1]);
         };
         let mut all: Vec<_> = [first, second, third].into_iter().chain(keys).collect();
-        all.sort_unstable_by_key(|&(hash, _)| hash);
-        all.dedup();
-        let (places, keys): (Vec<_>, Vec<_>) =
-            all.into_iter().map(|(hash, key)| (Place::new(hash), key)).unzip();
+        all.sort_by_key(|&(hash, _)| hash);
+        let (mut places, mut keys) = (Vec::<Place>::with_capacity(all.len()), Vec::with_capacity(all.len()));
+        for (hash, key) in all {
+            // Different keys may have the same hash, and then stand in any order.
+            let alike = places.iter().rev().take_while(|place| place.hash == hash).count();
+            if !keys[keys.len() - alike..].contains(&key) {
+                places.push(Place::new(hash));
+                keys.push(key);
+            }
+        }
         Self::Many(places.into_boxed_slice(), keys.into_boxed_slice())
     }
 }
@@ -95,6 +101,12 @@ impl<K> Places<K> {
             Self::Two(places, _) => places,
             Self::Many(places, _) => places,
         }
+    }
+
+    /// The key under whose hash the operation stands with this number.
+    pub(super) fn key_at(&self, hash: u64, number: u64) -> Option<&K> {
+        let is_here = |place: &Place| place.hash() == hash && place.number() == Some(number);
+        self.keys().get(self.all().iter().position(is_here)?)
     }
 
     /// In the order of their places.

@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Arc;
 
 use super::links::{BATCH, Found, Links, Position};
-use super::listed::{Listed, Place, Places};
+use super::listed::{Listed, Places};
 use crate::platform::sync::{OwnLines, ShortLock, ShortLockGuard};
 
 /// So many that threads with different keys seldom meet, at 128 bytes each. A power of two.
@@ -100,24 +100,27 @@ impl<K> Lists<K> {
         K: Borrow<Q>,
     {
         let hash = self.hasher.hash_one(key);
-        // Different keys may have the same hash.
-        let mut f = |operation: Arc<dyn Listed<K>>| {
-            if operation.places().keys().iter().any(|own| own.borrow() == key) {
-                f(operation);
-            }
-        };
         let shard = self.lock(hash);
         let found = shard.links.find(hash);
         drop(shard);
+        // Different keys may have the same hash, also those of one operation.
         match found {
             Found::None => {}
-            Found::One(operation) => f(operation),
-            Found::Several => self.each_of(hash, f),
+            Found::One(operation) => {
+                if operation.places().keys().iter().any(|own| own.borrow() == key) {
+                    f(operation);
+                }
+            }
+            Found::Several => self.each_of(hash, |(number, operation)| {
+                if operation.places().key_at(hash, number).is_some_and(|own| own.borrow() == key) {
+                    f(operation);
+                }
+            }),
         }
     }
 
-    /// Calls `f` with each operation that stands under `hash` as this begins.
-    fn each_of(&self, hash: u64, mut f: impl FnMut(Arc<dyn Listed<K>>)) {
+    /// Calls `f` with each operation that stands under `hash` as this begins, and its number there.
+    fn each_of(&self, hash: u64, mut f: impl FnMut((u64, Arc<dyn Listed<K>>))) {
         let mut batch = [const { None }; BATCH];
         let mut rest = self.lock(hash).links.begin(hash, &mut batch);
         loop {
@@ -138,14 +141,9 @@ impl<K> Lists<K> {
     /// Calls `f` with the key of each place that is taken.
     pub(super) fn each_key(&self, mut f: impl FnMut(&K)) {
         for shard in &self.shards {
+            // It may have left meanwhile.
             Self::each_in(shard, |hash, number, operation| {
-                let is_here = |place: &Place| place.hash() == hash && place.number() == Some(number);
-                let places = operation.places();
-                // It may have left meanwhile.
-                let nth = places.all().iter().position(is_here);
-                if let Some(key) = nth.and_then(|nth| places.keys().get(nth)) {
-                    f(key);
-                }
+                operation.places().key_at(hash, number).into_iter().for_each(&mut f);
             });
         }
     }

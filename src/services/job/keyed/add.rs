@@ -2,7 +2,6 @@
 
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -188,9 +187,13 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
         let due = match record.arm(&self.wheel, when, work, handed_over.is_some()) {
             Ok(due) => due.map(|work| (record.clone(), work)),
             Err(refused) => {
+                // With a permit only the end of the wheel refuses a job. It ends the one that stays, too.
+                let stays = handed_over.as_ref().and_then(|_| entry.job().cloned());
                 drop(part);
-                // With a permit only the end of the wheel refuses a job. That tells the one that stays, too.
-                handed_over.flatten().into_iter().for_each(Waker::wake);
+                drop(handed_over);
+                if let Some(job) = stays {
+                    job.end_without_successor();
+                }
                 return Err(refused);
             }
         };

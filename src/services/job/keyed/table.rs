@@ -56,6 +56,7 @@ pub(super) trait Keyed<K>: Send + Sync {
     fn take_held(&self) -> Option<Unrun<()>>;
     fn drop_held(&self);
     fn hand_over_permit(&self) -> Option<Option<Waker>>;
+    fn end_without_successor(&self);
     /// To wait for the job's end, or the state in which it has ended.
     fn join(&self) -> Result<Joined, JobState>;
 }
@@ -102,6 +103,10 @@ impl<W: Work, K: Eq + Hash + Send + Sync + 'static> Keyed<K> for Record<W, Listi
 
     fn hand_over_permit(&self) -> Option<Option<Waker>> {
         Self::hand_over_permit(self)
+    }
+
+    fn end_without_successor(&self) {
+        Self::end_without_successor(self);
     }
 
     fn join(&self) -> Result<Joined, JobState> {

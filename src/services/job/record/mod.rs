@@ -51,7 +51,7 @@ type Guard<'a, W, O> = ShortLockGuard<'a, Inner<W, <O as Owner>::Waiter>>;
 impl<W: Work, O: Owner> Record<W, O> {
     /// For a job that is still to be [armed](Self::arm).
     pub(super) fn owned_by(owner: O, wheel: &TimingWheel) -> Arc<Self> {
-        Arc::new(Self::new(wheel, owner, Stage::running()))
+        Arc::new(Self::new(wheel, owner, Stage::New))
     }
 
     fn new(wheel: &TimingWheel, owner: O, stage: Stage<W>) -> Self {

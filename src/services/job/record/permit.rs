@@ -9,6 +9,7 @@ use std::task::Waker;
 
 use super::{Owner, Record};
 use crate::error::Error;
+use crate::services::job::error::JobError;
 use crate::services::job::kept_permit::KeptPermit;
 use crate::services::job::stage::Stage;
 use crate::services::job::when::When;
@@ -67,8 +68,9 @@ impl<W: Work, O: Owner> Record<W, O> {
         Ok(())
     }
 
-    /// For a caller who replaces this job, and cancels it right after: hands its permit over, if it has one. What woke
-    /// this job when it was due is to be woken if nothing comes of that, and to be dropped outside locks.
+    /// For a caller who replaces this job, and cancels it right after: hands its permit over, if it has one. What is returned
+    /// with it is to be dropped outside locks. If nothing comes of that, call
+    /// [`end_without_successor`](Self::end_without_successor).
     pub(in crate::services::job) fn hand_over_permit(&self) -> Option<Option<Waker>> {
         if !self.shard.is_bounded() {
             return None;
@@ -80,6 +82,22 @@ impl<W: Work, O: Owner> Record<W, O> {
         };
         let had_permit = inner.permit.hand_over();
         (had_permit || waker.is_some()).then_some(waker)
+    }
+
+    /// After the end of the wheel has refused the job that was to have the permit: takes the permit back. This job ends as
+    /// its wheel does if it is pending, because its entry is gone, and nobody else would tell it of the end.
+    pub(in crate::services::job) fn end_without_successor(&self) {
+        let mut inner = self.lock();
+        if inner.permit.is_handed_over() {
+            inner.permit.set_taken(true);
+        }
+        if let Stage::Pending { due, .. } = inner.stage {
+            let ended = self.end(inner, Err(JobError::because(Error::shutdown())), Some(due));
+            if !W::REPEATS {
+                self.shard.give_permit_back();
+            }
+            drop(ended);
+        }
     }
 }
 

@@ -15,10 +15,11 @@ use crate::services::job::work::{Next, Work};
 use crate::timers::tolerance::Slack;
 
 impl<W: Work, O: Owner> Account<W> for Record<W, O> {
-    fn goes_on(&self, task: &Waker) -> bool {
+    fn goes_on(&self, has_begun: bool, task: &Waker) -> bool {
         let mut inner = self.lock();
         let Stage::Running { order, task: known } = &mut inner.stage else { return true };
-        if matches!(order, Order::Abort) {
+        // Whoever cancels a job that repeats is told that no further run begins.
+        if matches!(order, Order::Abort) || (matches!(order, Order::Stop) && !has_begun) {
             return false;
         }
         // tokio's, and so neither cloned nor dropped by code of a user's.

@@ -70,7 +70,10 @@ impl<W: Work, O: Owner> Record<W, O> {
         self.keep_permit();
         if when.has_come() && wheel.is_on_this_runtime() {
             return match self.begin_without_entry(has_permit) {
-                Ok(()) => Ok(Some(work)),
+                Ok(()) => {
+                    self.lock().stage = Stage::running();
+                    Ok(Some(work))
+                }
                 Err(error) => Err((error, work)),
             };
         }

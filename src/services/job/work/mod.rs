@@ -34,6 +34,9 @@ pub(super) trait Work: Send + Sized + 'static {
     /// Calls no code of a user's: that is for the run's polls, in a task.
     fn run(self) -> Self::Run;
 
+    /// Whether a run that its task has not polled yet is one all the same: then it goes on when no further run is to begin.
+    fn has_begun(run: &Self::Run) -> bool;
+
     /// The next run, for a user who takes the work back.
     fn give_back(self) -> Unrun<Self::Output>;
 

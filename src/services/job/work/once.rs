@@ -30,6 +30,10 @@ where
         self.0.map(Step::Over)
     }
 
+    fn has_begun(_run: &Self::Run) -> bool {
+        true
+    }
+
     fn give_back(self) -> Unrun<F::Output> {
         Box::pin(self.0)
     }

@@ -8,6 +8,7 @@ use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
 use super::{Next, Step, Unrun, Work};
+use crate::platform::catch_panic::contained;
 use crate::platform::clock::Clock;
 use crate::services::job::kept_permit::PermitOfRepeating;
 use crate::services::job::pending_run::PendingRun;
@@ -97,8 +98,13 @@ where
         OneRun { future: None, job: Some((self, None)) }
     }
 
+    fn has_begun(run: &OneRun<F, R>) -> bool {
+        run.job.as_ref().is_none_or(|(_, started)| started.is_some())
+    }
+
     fn give_back(self) -> Unrun<u64> {
-        let Self { mut make, runs, .. } = self;
+        let Self { mut make, runs, schedule, .. } = self;
+        contained(move || drop(schedule));
         Box::pin(async move {
             make().await;
             runs + 1

@@ -9,7 +9,7 @@ fn walk(links: &mut Links<u32>, hash: u64, mut between: impl FnMut(&mut Links<u3
     let (mut all, mut batch) = (Vec::new(), [None; BATCH]);
     let mut rest = links.begin(hash, &mut batch);
     loop {
-        all.extend(batch.iter_mut().filter_map(Option::take));
+        all.extend(batch.iter_mut().filter_map(Option::take).map(|(_, item)| item));
         between(links);
         let Some(left) = rest else { break };
         rest = links.go_on(hash, left, &mut batch);

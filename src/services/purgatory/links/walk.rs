@@ -46,15 +46,15 @@ impl<T: Clone> Links<T> {
         }
     }
 
-    /// Begins to walk over a list: copies its first items. Returns what is left, if there may be more.
+    /// Begins to walk over a list: copies its first items with their numbers. Returns what is left, if there may be more.
     pub(in crate::services::purgatory) fn begin(
         &self,
         hash: u64,
-        batch: &mut [Option<T>; BATCH],
+        batch: &mut [Option<(u64, T)>; BATCH],
     ) -> Option<Rest> {
         match self.items(hash)? {
             Items::One(only) => {
-                batch[0] = Some(only.clone());
+                batch[0] = Some((FIRST, only.clone()));
                 None
             }
             Items::Row(row) => self.go_on(hash, Rest { from: FIRST, end: row.next() }, batch),
@@ -66,12 +66,12 @@ impl<T: Clone> Links<T> {
         &self,
         hash: u64,
         rest: Rest,
-        batch: &mut [Option<T>; BATCH],
+        batch: &mut [Option<(u64, T)>; BATCH],
     ) -> Option<Rest> {
         // An item that stands alone is newer than the walk.
         let Items::Row(row) = self.items(hash)? else { return None };
         let mut room = batch.iter_mut();
-        let copy = |_, item: &T| room.next().map(|copy| *copy = Some(item.clone())).is_some();
+        let copy = |number, item: &T| room.next().map(|copy| *copy = Some((number, item.clone()))).is_some();
         row.show(rest.from, rest.end, copy).map(|from| Rest { from, ..rest })
     }
 
