@@ -42,7 +42,7 @@
 //!
 //! - For a few timers. `tokio::time` is there already. A wheel has a driver task and, on Linux, a file descriptor. All
 //!   wheels of a process share one thread, the watchdog, which sleeps until a timer is overdue because a worker blocks.
-//!   A wheel of a single worker needs no watchdog.
+//!   A wheel of a single worker needs no watchdog, unless its runtime has neither an I/O driver nor timers.
 //! - Without tokio. Only [`wheel::Hierarchy`] needs no runtime.
 //!
 //! # In tests
@@ -51,8 +51,9 @@
 //! next timer, as it does to tokio's own, and `tokio::time::advance` fires the timers that it passes. You need not set
 //! anything.
 //!
-//! A wheel goes by the clock of the runtime on which it was made, so make one for each runtime. A wheel on a multi-thread
-//! runtime goes by the real clock, even if you use it within a runtime whose clock is paused.
+//! A wheel goes by the clock of the runtime on which it was made, so make one for each runtime. A thread outside every
+//! runtime sees the real clock: while the clock is paused, enter the runtime's handle there before you use the wheel. A
+//! wheel on a multi-thread runtime goes by the real clock, even if you use it within a runtime whose clock is paused.
 //!
 //! [paused]: https://docs.rs/tokio/1/tokio/time/fn.pause.html
 //!

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use timingwheel::TimingWheel;
 use tokio::io::AsyncReadExt;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{self, Instant, advance};
 use tokio_test::{assert_pending, assert_ready, task};
@@ -184,6 +185,16 @@ async fn a_cancelled_timer_does_not_move_the_clock() {
     assert_eq!(start.elapsed(), Duration::ZERO, "nothing is pending, so the clock has nowhere to go");
 }
 
+#[tokio::test]
+async fn a_timer_made_and_cancelled_after_a_pause_does_not_move_the_clock() {
+    let wheel = TimingWheel::new();
+    time::pause();
+    let start = Instant::now();
+    assert_pending!(task::spawn(wheel.sleep(3_600 * SECOND)).poll());
+    wait_for_another_thread().await;
+    assert_eq!(start.elapsed(), Duration::ZERO, "nothing is pending, so the clock has nowhere to go");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_timer_moved_later_moves_the_clock_to_its_new_deadline_only() {
     let wheel = TimingWheel::new();
@@ -277,8 +288,14 @@ async fn timers_of_several_shards_in_one_tick_fire_each_at_its_own_deadline() {
         assert_pending!(task::spawn(&mut sleep).poll());
         sleep
     };
-    for (at, sleep) in [12, 17].map(|at| (ms(at), thread::scope(|scope| scope.spawn(|| arm(ms(at))).join())))
-    {
+    // Outside the runtime they would see another clock.
+    let runtime = Handle::current();
+    let arm_elsewhere = |at| {
+        let _within = runtime.enter();
+        arm(at)
+    };
+    let on_a_thread = |at| thread::scope(|scope| scope.spawn(|| arm_elsewhere(at)).join());
+    for (at, sleep) in [12, 17].map(|at| (ms(at), on_a_thread(ms(at)))) {
         sleep.unwrap().await;
         assert_eq!(start.elapsed(), at);
     }

@@ -138,3 +138,20 @@ async fn a_tolerant_sleep_is_polled_again_by_its_task_and_by_another() {
     assert!(!first.is_woken() && second.is_woken());
     assert_eq!(wheel.stats().armed, 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_that_was_reset_to_a_later_time_that_has_passed_keeps_its_tolerance() {
+    let wheel = TimingWheel::new();
+    odd_time().await;
+    let mut sleep = pin!(wheel.sleep(secs(10)).with_tolerance(Tolerance::time(secs(4))));
+    sleep.as_mut().await;
+    advance(secs(20)).await;
+    // As whoever adds periods to the last deadline, after a stall.
+    let next = sleep.deadline() + secs(5);
+    sleep.as_mut().reset(next);
+    sleep.as_mut().await;
+    let exact = Instant::now() + secs(30);
+    sleep.as_mut().reset(exact);
+    let deadline = sleep.deadline();
+    assert!(deadline > exact && deadline < exact + secs(4));
+}

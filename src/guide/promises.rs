@@ -10,7 +10,7 @@
 //! # Late by less than a tick, or two on a busy wheel
 //!
 //! A timer fires at the end of the [tick](crate::Builder::tick) in which its deadline lies, or before. A timer that is
-//! alone in its tick fires at its deadline. One whose deadline has passed when it is made is ready at its first poll.
+//! alone in its tick fires at its deadline, unless a later one in that tick was cancelled. One whose deadline has passed when it is made is ready at its first poll.
 //!
 //! A busy wheel is turned only once in two ticks, which takes less CPU time. There a timer may be late by one tick more, even
 //! one that is alone in its tick. A turn that fires 32 timers makes the wheel busy. If the runtime is idle between turns,

@@ -185,8 +185,8 @@ impl Builder {
     ///
     /// # Panics
     /// Never, if panics unwind. If panics abort, this call aborts the process when its runtime has no I/O driver and
-    /// another runtime of the process has one: tokio reports a missing driver only by a panic. In such a program, turn
-    /// the feature `timerfd` off.
+    /// another runtime of the process has one, or when its runtime is a current-thread one without `enable_time`: tokio
+    /// reports a missing driver only by a panic. In such a program, turn the feature `timerfd` off, and enable time.
     pub fn build(self) -> Result<TimingWheel, BuildError> {
         let Self { tick, wheel_size, shards, max_pending, name } = self;
         if tick < MIN_TICK {

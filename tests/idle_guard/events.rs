@@ -5,7 +5,7 @@ use std::time::Duration;
 use timingwheel::TimingWheel;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::time::{Instant, sleep, timeout};
-use tokio_test::{assert_pending, assert_ready_ok, task::spawn};
+use tokio_test::{assert_pending, assert_ready, assert_ready_ok, task::spawn};
 
 use crate::by_hand::{ByHand, Op, poll};
 use crate::{DAY, ms};
@@ -97,6 +97,17 @@ async fn an_event_that_nobody_waited_for_comes_at_once_and_the_next_a_period_lat
     drop(stream);
     idle.next().await;
     assert_eq!(start.elapsed(), 2 * AFTER);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_whose_time_passed_before_anybody_waited_is_there_at_the_first_poll_and_is_not_late() {
+    let (_peer, stream) = duplex(4);
+    let wheel = TimingWheel::new();
+    let mut stream = wheel.idle_guard(stream);
+    let mut idle = stream.idle_events(AFTER);
+    tokio::time::advance(DAY).await;
+    assert_ready!(spawn(idle.next()).poll());
+    assert_eq!(wheel.stats().lateness.max(), None);
 }
 
 #[tokio::test(start_paused = true)]

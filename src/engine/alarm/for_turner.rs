@@ -18,14 +18,19 @@ impl Alarm {
     /// inserter. After this the turner has to check the shards once more. Returns whether the time has come already, so that
     /// no timer will call.
     pub(crate) fn arm(&self, at: Nanos, not_before: Nanos) -> bool {
-        let now = self.clock.now();
         self.not_before.store(not_before.0, Ordering::Relaxed);
-        let at = at.max(not_before);
-        self.arm_due(now, at, at.max(now))
+        self.arm_by(|now| {
+            let at = at.max(not_before);
+            (at, at.max(now))
+        })
     }
 
-    fn arm_due(&self, now: Nanos, at: Nanos, due: Nanos) -> bool {
+    /// Sets the alarm to when `at_and_due` tells of now, and since when the turn is due then.
+    fn arm_by(&self, at_and_due: impl FnOnce(Nanos) -> (Nanos, Nanos)) -> bool {
         let mut timers = lock(&self.timers);
+        // After the lock, for which this may have waited.
+        let now = self.clock.now();
+        let (at, due) = at_and_due(now);
         timers.brought_forward = false;
         let is_due = self.set(&mut timers, now, at, due);
         drop(timers);
@@ -40,8 +45,7 @@ impl Alarm {
     pub(crate) fn arm_rest(&self, due_since: Nanos) {
         // Where the clock can be paused, the driver's task does it: the task runs before the runtime parks.
         if !self.pausable && lock(&self.timers).has_timer_fd() {
-            let now = self.clock.now();
-            self.arm_due(now, now, due_since);
+            self.arm_by(|now| (now, due_since));
         } else {
             self.due.store(due_since.0, Ordering::Relaxed);
             // `armed` is still `AWAKE` since the turn began, so the task turns.

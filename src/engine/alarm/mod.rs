@@ -154,8 +154,9 @@ impl Alarm {
 
     #[cold]
     fn bring_forward(&self, expiration: Nanos) {
-        // On a paused clock the driver's task turns: it runs before the runtime parks, and so before the clock jumps.
-        if self.is_paused() {
+        // On a paused clock the driver's task turns: it runs before the runtime parks, and so before the clock jumps. The clock
+        // may have been paused since the last turn.
+        if self.refresh_paused() {
             return self.wake_to_turn();
         }
         if self.comes_soon_enough_for(expiration) {

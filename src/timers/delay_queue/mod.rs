@@ -242,8 +242,8 @@ impl<T> DelayQueue<T> {
     ///
     /// If a poll has found this item due, or due in the same tick, this looks at no other item. Otherwise it looks at
     /// each slot in use and at all items of the slot that begins first. It also looks at the items of each later slot
-    /// that begins before the earliest deadline seen so far. An item that was reset to later stands in the slot of an
-    /// earlier deadline until that deadline has come. To take out all items use [`drain`](Self::drain).
+    /// that begins before the earliest deadline seen so far. An item that was reset to later, or that was inserted after
+    /// another was removed, may stand in the slot of an earlier deadline until that deadline has come. To take out all items use [`drain`](Self::drain).
     #[must_use]
     pub fn peek(&self) -> Option<Key> {
         self.deadlines.peek()

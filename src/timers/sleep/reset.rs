@@ -80,7 +80,8 @@ impl Sleep {
         if self.state.has_grid() { self.move_to_grid(self.now(), to) } else { self.move_exactly(to) }
     }
 
-    /// As [`move_to`](Self::move_to), for whoever has just looked at the clock: neither this nor the next poll does.
+    /// As [`move_to`](Self::move_to), for whoever has just looked at the clock: neither this nor the next poll does, unless the
+    /// clock can be paused, and so may jump before that poll.
     pub(crate) fn move_to_at(&mut self, now: Nanos, to: Nanos) {
         if self.state.has_grid() { self.move_to_grid(now, to) } else { self.move_exactly_at(now, to) }
     }
@@ -96,7 +97,9 @@ impl Sleep {
         } else {
             self.postpone(to);
         }
-        if let State::Unregistered = self.state.unpack() {
+        if !self.shard.is_pausable()
+            && let State::Unregistered = self.state.unpack()
+        {
             self.state.set(State::MadeAt(now));
         }
     }
@@ -107,7 +110,7 @@ impl Sleep {
         self.deadline = to;
         match self.state.unpack() {
             State::Registered { key, .. } if self.shard.postpone(key, to) => {}
-            _ => self.state = State::Unregistered.pack(),
+            _ => self.state.set(State::Unregistered),
         }
     }
 

@@ -15,8 +15,9 @@ use crate::wheel::{Nanos, Resolution};
 impl Sleep {
     /// Lets this be late, so that it fires together with others and costs less among very many: see [`Tolerance`].
     ///
-    /// A share is a part of the time that is left. That time counts from now, or before the first poll from when the
-    /// sleep was made. [`deadline`](Self::deadline) then tells the instant to which the deadline was rounded up, at
+    /// A share is a part of the time that is left. That time counts from now. If this follows
+    /// [`sleep`](crate::TimingWheel::sleep) on a multi-thread runtime, it counts from when the sleep was made.
+    /// A smaller tolerance than the one before counts from the deadline that this has rounded to. [`deadline`](Self::deadline) then tells the instant to which the deadline was rounded up, at
     /// which this is ready. [`reset`](Self::reset) and [`reset_after`](Self::reset_after) keep the tolerance, as a
     /// time. A tolerance of zero ends it. A deadline that has passed stays as it is.
     ///
@@ -100,9 +101,6 @@ impl Sleep {
             // It stays as it is, also if it has come.
         } else if grid.is_some() {
             self.move_to_grid(now, deadline);
-        } else if self.shard.is_pausable() {
-            // The clock may jump before the next poll.
-            self.move_exactly(deadline);
         } else {
             self.move_exactly_at(now, deadline);
         }
