@@ -39,6 +39,7 @@
 //! | `0 0/15 9-17 ? * MON-FRI` | the same text: fixed times, as neither field begins with `*` | by its hours | by its hours |
 //! | `0 15 10 L * ?`, `L-3` | the same text | by its hour | by its hour |
 //! | `0 15 10 LW * ?`, `15W` | the same text | by its hour | by its hour |
+//! | `0 0 22-2 * * ?`, `NOV-FEB`, `FRI-MON`: ranges that go over the end | the same text; two ranges in `parse` | by its hours | by its hours |
 //! | `0 15 10 ? * 6L`: the last Friday | the same text; `FRIL` and `5#L` in `parse` | by its hour | by its hour |
 //! | `0 15 10 ? * 6#3`: the third Friday | the same text; `FRI#3` in `parse` | by its hour | by its hour |
 //! | a seventh field with years | leave it out, and [`Combine::between`](crate::Combine::between) | | |

@@ -48,8 +48,12 @@ impl Once {
     /// another instant.
     #[must_use]
     pub fn after_calendar_days(start: &Zoned, days: u32) -> InZone<Calendar> {
-        let then = start.datetime().saturating_add(i64::from(days.min(MOST_DAYS)).days());
-        Calendar::once(then).in_zone(start.time_zone().clone())
+        let zone = start.time_zone();
+        // Instants end before years do.
+        let end = zone.to_datetime(Timestamp::MAX);
+        let end = end.saturating_sub(i64::from(end.subsec_nanosecond()).nanoseconds());
+        let then = start.datetime().saturating_add(i64::from(days.min(MOST_DAYS)).days()).min(end);
+        Calendar::once(then).in_zone(zone.clone())
     }
 }
 

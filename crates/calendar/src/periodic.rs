@@ -72,6 +72,10 @@ impl Rule for Periodic {
         let periods = (last - anchor) / period + 1;
         Timestamp::from_nanosecond(anchor + periods * period).ok()
     }
+
+    fn is_interval(&self) -> bool {
+        true
+    }
 }
 
 impl fmt::Display for Periodic {

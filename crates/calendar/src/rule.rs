@@ -31,6 +31,15 @@ pub trait Rule {
     /// The rules of this crate never do.
     fn after(&self, last: Timestamp) -> Option<Timestamp>;
 
+    /// Whether it asks for a run every so often, and not for runs at certain times: a [`Periodic`](crate::Periodic), a
+    /// cron expression that [is an interval](crate::Cron::is_interval), and a [`Plan`](crate::Plan) whose parts all are.
+    ///
+    /// A schedule on a wheel asks for it when the clock is set back. An interval then goes by the new time, where other
+    /// rules wait until the instants are over that have run. The default is `false`.
+    fn is_interval(&self) -> bool {
+        false
+    }
+
     /// The instants after `last`, one by one.
     ///
     /// # Examples
@@ -57,17 +66,29 @@ impl<R: Rule + ?Sized> Rule for &R {
     fn after(&self, last: Timestamp) -> Option<Timestamp> {
         (**self).after(last)
     }
+
+    fn is_interval(&self) -> bool {
+        (**self).is_interval()
+    }
 }
 
 impl<R: Rule + ?Sized> Rule for Box<R> {
     fn after(&self, last: Timestamp) -> Option<Timestamp> {
         (**self).after(last)
     }
+
+    fn is_interval(&self) -> bool {
+        (**self).is_interval()
+    }
 }
 
 impl<R: Rule + ?Sized> Rule for std::sync::Arc<R> {
     fn after(&self, last: Timestamp) -> Option<Timestamp> {
         (**self).after(last)
+    }
+
+    fn is_interval(&self) -> bool {
+        (**self).is_interval()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The words of a plan's text, one after the other.
 
 use std::ops::Range;
+use std::str::FromStr;
 
 /// Words between spaces; a parenthesis is a word.
 pub(crate) struct Words<'a> {
@@ -46,12 +47,12 @@ impl<'a> Words<'a> {
         self.find().map(|place| &self.text[place])
     }
 
-    /// The next word.
-    pub(crate) fn next(&mut self) -> Result<&'a str, String> {
+    /// The next word, which is `what`.
+    pub(crate) fn next(&mut self, what: &str) -> Result<&'a str, String> {
         let Some(place) = self.find() else {
             let end = self.text.len();
             self.place = end..end;
-            return Err("it ends too soon".into());
+            return Err(format!("it ends too soon: {what} is missing"));
         };
         self.place = place.clone();
         Ok(&self.text[place])
@@ -67,16 +68,21 @@ impl<'a> Words<'a> {
         false
     }
 
-    /// What follows this word.
-    pub(crate) fn expect(&mut self, word: &str) -> Result<&'a str, String> {
+    /// What follows this word, which is `what`.
+    pub(crate) fn expect(&mut self, word: &str, what: &str) -> Result<&'a str, String> {
         self.must(word)?;
-        self.next()
+        self.next(what)
     }
 
     pub(crate) fn must(&mut self, word: &str) -> Result<(), String> {
-        match self.next()? {
+        match self.next(&format!("`{word}`"))? {
             found if found == word => Ok(()),
             found => Err(format!("{found} stands where `{word}` is expected")),
         }
     }
+}
+
+/// A number in digits, which Rust takes a `+` before.
+pub(crate) fn number<T: FromStr>(text: &str) -> Option<T> {
+    if text.starts_with('+') { None } else { text.parse().ok() }
 }

@@ -2,7 +2,7 @@
 
 use jiff::civil::{Date, Weekday, date, time};
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
+use jiff::{SignedDuration, Timestamp, Zoned};
 use timingwheel_calendar::{
     BusinessDays, Calendar, Combine, Cron, Gap, MonthDay, MonthEnd, Once, Periodic, Rule,
 };
@@ -77,6 +77,25 @@ fn business_days_go_round_the_weekend_and_the_users_holidays() {
 }
 
 #[test]
+fn weekdays_that_are_business_days_are_both() {
+    // Good Friday.
+    let firm = || BusinessDays::default().with_holidays([date(2026, 4, 3)]);
+    let fridays = Calendar::days(1, date(2026, 3, 28)).on_business_days(firm()).on([Weekday::Friday]);
+    assert_eq!(fridays, Calendar::days(1, date(2026, 3, 28)).on([Weekday::Friday]).on_business_days(firm()));
+    assert_eq!(fridays.describe(), "at 00:00 every day if it is a business day and Friday, from 2026-03-28");
+    assert_eq!(days(&in_utc(fridays), "2026-03-27T12:00:00Z", 2), ["2026-04-10", "2026-04-17"]);
+    let sundays = Calendar::days(1, date(2026, 1, 1)).on_business_days(firm()).on([Weekday::Sunday]);
+    assert_eq!(in_utc(sundays).after(at("2026-01-01T00:00:00Z")), None);
+    // Far apart, so that the first seven are all holidays.
+    let holidays =
+        (0..10).map(|week| date(2026, 1, 2).saturating_add(SignedDuration::from_hours(24 * 7 * week)));
+    let rule = Calendar::days(1, date(2026, 1, 1))
+        .on([Weekday::Friday])
+        .on_business_days(BusinessDays::default().with_holidays(holidays));
+    assert_eq!(days(&in_utc(rule), "2026-01-01T00:00:00Z", 1), ["2026-03-13"]);
+}
+
+#[test]
 fn a_weekend_may_be_other_days() {
     let business = BusinessDays::without([Weekday::Friday, Weekday::Saturday]);
     let rule =
@@ -144,6 +163,19 @@ fn once_after_thirty_days_is_not_once_after_720_hours() {
     assert_eq!(days.after(start.timestamp()), Some(at("2026-10-12T00:00:00Z")));
     assert_eq!(Once::after_calendar_days(&start, u32::MAX).after(Timestamp::MAX), None);
     assert_eq!(Once::after_hours(Timestamp::MAX, u32::MAX).after(Timestamp::MIN), Some(Timestamp::MAX));
+}
+
+#[test]
+fn what_is_beyond_the_end_of_time_is_at_its_end_in_every_zone() {
+    for zone in ["UTC", "Pacific/Kiritimati", "Pacific/Niue", "Asia/Kathmandu"] {
+        let start = at("9999-12-01T12:00:00.5Z").to_zoned(TimeZone::get(zone).unwrap());
+        for days in [30, 40, u32::MAX] {
+            let once = Once::after_calendar_days(&start, days).after(start.timestamp());
+            assert_eq!(once, Some(at("9999-12-30T22:00:00Z")), "{days} in {zone}");
+        }
+        let hours = Once::after_hours(start.timestamp(), u32::MAX).after(start.timestamp());
+        assert_eq!(hours, Some(Timestamp::MAX));
+    }
 }
 
 #[test]

@@ -7,8 +7,8 @@ fn printed(text: &str) -> String {
 }
 
 #[test]
-fn the_shortest_text_is_printed() {
-    for (text, shortest) in [
+fn equal_expressions_print_one_short_text() {
+    for (text, short) in [
         ("*/1 0-23 1-31 1-12 0-6", "* 0-23 1-31 * 0-6"),
         ("  0\t9 * * mon-fri ", "0 9 * * 1-5"),
         ("0 9 ? * 1,2,3,4,5", "0 9 * * 1-5"),
@@ -25,18 +25,20 @@ fn the_shortest_text_is_printed() {
         ("@Weekly", "0 0 * * 0"),
         ("@annually", "0 0 1 1 *"),
     ] {
-        assert_eq!(printed(text), shortest, "{text}");
-        assert_eq!(printed(shortest), shortest);
+        assert_eq!(printed(text), short, "{text}");
+        assert_eq!(printed(short), short);
     }
 }
 
 #[test]
-fn texts_that_mean_the_same_are_equal_and_others_are_not() {
+fn texts_with_the_same_numbers_and_stars_are_equal_and_others_are_not() {
     let cron = |text| Cron::parse(text).unwrap();
     assert_eq!(cron("@daily"), cron("0 0 0 ? JAN-DEC *"));
     assert_ne!(cron("*/30 * * * *"), cron("0,30 1 * * *"));
     // The same times on ordinary days, and others on those on which clocks change.
     assert_ne!(cron("*/30 1 * * *"), cron("0,30 1 * * *"));
+    // The same instants, but a `*` has a meaning of its own there.
+    assert_ne!(cron("0 0 * * *"), cron("0 0 1-31 * *"));
     // Either, and both.
     assert_ne!(cron("0 0 */2 * FRI"), cron("0 0 1-31/2 * FRI"));
     assert!(cron("*/30 1 * * *").is_interval() && !cron("0,30 1 * * *").is_interval());
@@ -54,10 +56,23 @@ fn quartz_counts_days_of_the_week_from_one() {
         ("0 0 12 1/5 * ? *", "0 12 1/5 * *"),
         ("0 15 10 LW * ?", "15 10 LW * *"),
         ("0 0 12 ? * MON-SUN", "0 12 * * 1-7"),
+        // Ranges that go over the end of their field.
+        ("0 0 12 ? * FRI-MON", "0 12 * * FRI-SUN,MON"),
+        ("0 0 12 ? * 6-2", "0 12 * * FRI-SUN,MON"),
+        ("0 0 22-2 ? * *", "0 22,23,0-2 * * *"),
+        ("0 0 22-3/2 ? * *", "0 22,0,2 * * *"),
+        ("0 58-1 9 ? * *", "58,59,0,1 9 * * *"),
+        ("50-10/20 0 9 ? * *", "50,10 0 9 * * *"),
+        ("0 0 9 1 NOV-FEB ?", "0 9 1 11,12,1,2 *"),
+        ("0 0 9 30-2 * ?", "0 9 30,31,1,2 * *"),
     ] {
         assert_eq!(Cron::parse_quartz(quartz).unwrap(), Cron::parse(vixie).unwrap(), "{quartz}");
     }
-    assert!(Cron::parse_quartz("0 0 12 ? * 0").unwrap_err().to_string().starts_with("0 is no day of week"));
+    let error = Cron::parse_quartz("0 0 12 ? * 0").unwrap_err().to_string();
+    assert!(error.starts_with("0 is no day of week"), "{error}");
+    assert!(error.contains("\nthe day of week takes 1 (Sunday) to 7 (Saturday) or SUN to SAT"), "{error}");
+    let error = Cron::parse_quartz(" ").unwrap_err().to_string();
+    assert!(error.starts_with("nothing stands here: it takes six fields"), "{error}");
     assert!(Cron::parse_quartz("0 0 12 ? * 2 2027").is_err());
     assert!(Cron::parse_quartz("0 12 ? * 2").is_err());
 }
@@ -87,6 +102,11 @@ fn an_error_says_what_is_wrong_and_points_at_it() {
         ("99 0 0 * * *", "99 is no second", "99"),
         ("0 9-25 * * *", "25 is no hour", "25"),
         ("0 17-9 * * *", "17-9 runs backwards: write 17-23,0-9", "17-9"),
+        ("0 0 * * 7-3", "7-3 runs backwards: write 0-3", "7-3"),
+        ("0 0 * * 7-0", "7-0 runs backwards: write 0", "7-0"),
+        ("0 0 * * FRI-MON", "FRI-MON runs backwards: write FRI-6,0-MON", "FRI-MON"),
+        ("0 7-0 * * *", "7-0 runs backwards: write 7-23,0-0", "7-0"),
+        ("0 0 L-+3 * *", "+3 is no number of days before the last: 1 to 30 are", "+3"),
         ("*/0 * * * *", "a step of 0 leads nowhere", "0"),
         ("*/x * * * *", "x is no step", "x"),
         ("1,,2 * * * *", "something is missing here", ","),
@@ -104,6 +124,17 @@ fn an_error_says_what_is_wrong_and_points_at_it() {
         ("-1 * * * *", "the minute is missing here", "-"),
     ] {
         assert_eq!(complaint(text), (problem.into(), marked.into()), "{text}");
+    }
+}
+
+#[test]
+fn what_is_advised_instead_of_a_range_that_runs_backwards_is_read() {
+    for text in
+        ["0 0 * * 7-3", "0 0 * * 7-0", "0 0 * * FRI-MON", "0 7-0 * * *", "0 0 1 NOV-FEB *", "0 0 30-2 * *"]
+    {
+        let (problem, marked) = complaint(text);
+        let (_, advice) = problem.split_once(": write ").unwrap();
+        assert!(Cron::parse(&text.replacen(&marked, advice, 1)).is_ok(), "{problem}");
     }
 }
 
@@ -175,6 +206,11 @@ fn a_sentence_says_what_an_expression_means() {
         ("0 9 * * FRI#L", "at 09:00 on the last Friday"),
         ("30 8 * JUN-AUG *", "at 08:30 every day, in June to August"),
         ("10 30 8 * * *", "at 08:30:10 every day"),
+        ("30 * * * * *", "at second 30 of every minute"),
+        ("10-20 * * * * *", "at seconds 10 to 20 of every minute"),
+        ("30 * 9 * * *", "at second 30 of every minute, in hour 9"),
+        ("30 * * * * MON", "at second 30 of every minute, on Monday"),
+        ("30 */2 * * * *", "at second 30, every 2 minutes"),
         ("*/7 * * * *", "at minutes 0, 7, 14, 21, 28, 35, 42, 49 and 56, every hour"),
     ] {
         assert_eq!(Cron::parse(text).unwrap().describe(), meaning, "{text}");

@@ -15,6 +15,7 @@ fn a_plan_is_read_as_it_is_printed() {
         "every 3 days from 2026-01-01 on MON,SUN at 09:00,17:30:15 until 2026-12-31 in UTC",
         "every 1 days from 2026-01-01 on business at 09:00 weekend FRI,SAT holidays 12-25,2026-04-03 in Asia/Dubai",
         "every 1 days from 2026-01-01 on business at 09:00 weekend none in Asia/Dubai",
+        "every 1 days from 2026-01-01 on business,MON,FRI at 09:00 in UTC",
         "every 2 weeks from 2026-01-05 on MON at 09:00 in UTC",
         "every 1 months from 2026-01-31 on clamp at 00:00 in UTC",
         "every 3 months from 2026-01-31 on leave-out,day#30/clamp,L-1,FRI#-1,business#2,near#15/leave-out at 00:00 in UTC",
@@ -62,20 +63,55 @@ fn plans_are_equal_if_they_are_made_in_the_same_way_of_equal_rules() {
 #[test]
 fn an_error_says_what_is_wrong_and_points_at_it() {
     for (text, problem, marked) in [
-        ("", "it ends too soon", ""),
+        ("", "it ends too soon: cron, every, once, any or a parenthesis is missing", ""),
         (
             "daily at 9",
             "a plan begins with cron, every, once, any or a parenthesis, and not with daily",
             "daily",
         ),
         ("cron 0 25 * * * in UTC", "25 is no hour", "25"),
-        ("cron 0 9 * * *", "it ends too soon", ""),
+        ("cron 0 9 * * *", "it ends too soon: `in` and a zone, as `in Europe/Berlin`, is missing", ""),
+        ("once", "it ends too soon: `at` is missing", ""),
+        ("every 2 days from", "it ends too soon: a date, as 2026-01-05, is missing", ""),
         ("cron 0 9 * * * in UTC tomorrow", "tomorrow follows the end of the plan", "tomorrow"),
         ("cron 0 9 * * * in UTC gap wide", "wide is none of after, shift, skip", "wide"),
+        ("every 0 days from 2026-01-01 in UTC", "every 0 days: it takes 1 to 4294967295", "0"),
+        ("every 0 hours from 2026-01-01T00:00:00Z", "every 0 hours: it takes 1 to 5124095576030431", "0"),
         (
-            "every 0 days from 2026-01-01 in UTC",
-            "every 0 days: it takes at least 1, and at most 100,000 years",
-            "2026-01-01",
+            "every 100001 years from 2026-01-01 on clamp in UTC",
+            "every 100001 years: it takes 1 to 100000",
+            "100001",
+        ),
+        ("every +2 weeks from 2026-01-05 in UTC", "+2 is no number of units, as 2 is", "+2"),
+        (
+            "every 1 days from 2026-01-05T09:00 in UTC",
+            "2026-01-05T09:00 is more than a date, as 2026-01-05: a time of the day is written `at 09:00`, a zone `in Europe/Berlin`",
+            "2026-01-05T09:00",
+        ),
+        (
+            "every 1 days from 2026-01-05 until 2026-01-05[UTC] in UTC",
+            "2026-01-05[UTC] is more than a date, as 2026-01-05: a time of the day is written `at 09:00`, a zone `in Europe/Berlin`",
+            "2026-01-05[UTC]",
+        ),
+        (
+            "every 1 days from 2026-01-05 at 2026-01-05T09:00 in UTC",
+            "2026-01-05T09:00 is more than a time of the day, as 09:00",
+            "2026-01-05T09:00",
+        ),
+        (
+            "every 1 days from 2026-01-05 on business holidays 2026-04-03T00:00 in UTC",
+            "2026-04-03T00:00 is no holiday: it takes a date, as 2026-04-03, or a month and a day, as 12-25",
+            "2026-04-03T00:00",
+        ),
+        (
+            "every 1 months from 2026-01-05 on FRI#+2 in UTC",
+            "FRI#+2 is no day of a month: clamp, leave-out, day#31/clamp, L-0, FRI#-1, business#-1, near#15/clamp are",
+            "FRI#+2",
+        ),
+        (
+            "(cron 0 9 * * * in UTC) from 2026-01-01T00:00:00Z times +5",
+            "+5 times: it takes 1 to 100000",
+            "+5",
         ),
         ("every 2 weeks from 2026-01-05 on FUN in UTC", "FUN is no weekday: MON to SUN are", "FUN"),
         (
@@ -85,12 +121,27 @@ fn an_error_says_what_is_wrong_and_points_at_it() {
         ),
         ("(cron 0 9 * * * in UTC) times 5", "from when are the times counted?", "5"),
         ("(cron 0 9 * * * in UTC) from 2026-01-01T00:00:00Z times 0", "0 times: it takes 1 to 100000", "0"),
-        ("(cron 0 9 * * * in UTC", "it ends too soon", ""),
+        ("(cron 0 9 * * * in UTC", "it ends too soon: `)` is missing", ""),
     ] {
         let error = text.parse::<Plan>().unwrap_err();
         assert_eq!(error.to_string().lines().next(), Some(problem), "{text}");
         assert_eq!(&text[error.place()], marked, "{text}: {error}");
     }
+}
+
+#[test]
+fn an_error_in_a_cron_expression_says_what_the_field_takes() {
+    let error = "cron 0 25 * * * in UTC".parse::<Plan>().unwrap_err().to_string();
+    let alone = Cron::parse("0 25 * * *").unwrap_err().to_string();
+    assert_eq!(error.lines().nth(3), alone.lines().nth(3));
+    assert_eq!(error.lines().count(), 4);
+}
+
+#[test]
+fn the_first_day_there_is_is_left_out_only_if_it_is_asked() {
+    let hours = Periodic::hours(1, Timestamp::MIN);
+    let rule = hours.except_days_of(Cron::parse("0 0 1 6 *").unwrap().in_zone(TimeZone::UTC), TimeZone::UTC);
+    assert_eq!(rule.after(Timestamp::MIN), hours.after(Timestamp::MIN));
 }
 
 #[test]

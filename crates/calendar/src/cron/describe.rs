@@ -41,7 +41,7 @@ impl Cron {
     #[must_use]
     pub fn describe(&self) -> String {
         let mut text = self.times();
-        let is_listed = text.starts_with("at ") && !text.contains(',');
+        let is_listed = self.has_few_times() && !text.contains(',');
         let days = self.which_days();
         let joint = if is_listed { " " } else { ", " };
         if !days.is_empty() {
@@ -56,10 +56,12 @@ impl Cron {
         text
     }
 
+    fn has_few_times(&self) -> bool {
+        self.hours.count_ones() * self.minutes.count_ones() * self.seconds.count_ones() <= LISTED
+    }
+
     fn times(&self) -> String {
-        let (hours, minutes, seconds) =
-            (self.hours.count_ones(), self.minutes.count_ones(), self.seconds.count_ones());
-        if hours * minutes * seconds <= LISTED {
+        if self.has_few_times() {
             let times = bits(self.hours).flat_map(|hour| {
                 of(self.minutes).flat_map(move |minute| {
                     of(self.seconds).map(move |second| i64::from((hour * 60 + minute) * 60 + second))
@@ -68,10 +70,12 @@ impl Cron {
             return format!("at {}", clock_times(times));
         }
         let mut parts = Vec::new();
-        if self.seconds != 1 {
-            parts.push(every(self.seconds, CronField::Second, "second"));
-        }
         let all_minutes = self.minutes == all(CronField::Minute);
+        if self.seconds != 1 {
+            let seconds = every(self.seconds, CronField::Second, "second");
+            let of_minutes = if all_minutes && seconds.starts_with("at") { " of every minute" } else { "" };
+            parts.push(seconds + of_minutes);
+        }
         if self.minutes == 1 && self.seconds == 1 {
             parts.push("on the hour".into());
         } else if !(all_minutes && self.seconds != 1) {

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::ops::Range;
 
-use super::field::CronField;
+use super::field::{CronField, Dialect};
 
 /// Why a text is no cron expression.
 ///
@@ -36,17 +36,25 @@ struct Inner {
     place: Range<usize>,
     field: Option<CronField>,
     problem: String,
+    dialect: Dialect,
 }
 
 impl CronError {
     #[cold]
     pub(super) fn new(
+        dialect: Dialect,
         expression: &str,
         place: Range<usize>,
         field: Option<CronField>,
         problem: impl Into<String>,
     ) -> Self {
-        Self(Box::new(Inner { expression: expression.into(), place, field, problem: problem.into() }))
+        Self(Box::new(Inner {
+            expression: expression.into(),
+            place,
+            field,
+            problem: problem.into(),
+            dialect,
+        }))
     }
 
     /// The text that was given.
@@ -66,20 +74,28 @@ impl CronError {
     pub fn field(&self) -> Option<CronField> {
         self.0.field
     }
+
+    /// What is wrong.
+    pub(crate) fn problem(&self) -> &str {
+        &self.0.problem
+    }
+
+    /// What may stand in the field.
+    pub(crate) fn hint(&self) -> Option<String> {
+        let Inner { field, dialect, .. } = &*self.0;
+        field.map(|field| format!("the {field} takes {}", field.takes(*dialect)))
+    }
 }
 
 impl fmt::Display for CronError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { expression, place, field, problem } = &*self.0;
+        let Inner { expression, place, problem, .. } = &*self.0;
         // A line is a line, whatever stands in it.
         let shown: String = expression.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let before = expression[..place.start].chars().count();
         let marks = expression[place.clone()].chars().count().max(1);
         write!(f, "{problem}\n  {shown}\n  {:before$}{:^<marks$}", "", "")?;
-        if let Some(field) = field {
-            write!(f, "\nthe {field} takes {}", field.takes())?;
-        }
-        Ok(())
+        self.hint().iter().try_for_each(|hint| write!(f, "\n{hint}"))
     }
 }
 

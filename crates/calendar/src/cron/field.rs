@@ -15,8 +15,17 @@ pub enum CronField {
     DayOfMonth,
     /// From 1 to 12, or `JAN` to `DEC`.
     Month,
-    /// From 0 to 7, both of which are Sunday, or `SUN` to `SAT`.
+    /// From 0 to 7, both of which are Sunday, or `SUN` to `SAT`. In Quartz's expressions from 1, Sunday, to 7, Saturday.
     DayOfWeek,
+}
+
+/// How texts are read that cron and Quartz disagree about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// 0 and 7 are Sunday.
+    Vixie,
+    /// 1 is Sunday, and 7 is Saturday. A range may go over the end of its field.
+    Quartz,
 }
 
 const MONTHS: [&str; 12] =
@@ -48,8 +57,12 @@ impl CronField {
     }
 
     /// What may stand there.
-    pub(crate) const fn takes(self) -> &'static str {
+    pub(super) const fn takes(self, dialect: Dialect) -> &'static str {
         match self {
+            Self::DayOfWeek if matches!(dialect, Dialect::Quartz) => {
+                "1 (Sunday) to 7 (Saturday) or SUN to SAT, `*`, `?`, ranges as MON-FRI, steps as */2, FRI#2 for the \
+                 second Friday, FRIL for the last, L for Saturday, lists of these as MON,THU"
+            }
             Self::Second | Self::Minute => {
                 "0 to 59, `*`, ranges as 10-20, steps as */15 or 5/15, lists of these as 0,30"
             }

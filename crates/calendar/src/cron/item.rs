@@ -4,14 +4,17 @@ use std::ops::Range;
 
 use super::days::Days;
 use super::error::CronError;
-use super::field::CronField;
-use super::parse::{Dialect, Words};
+use super::field::{CronField, Dialect};
+use super::parse::Words;
+use super::words::high;
 
 /// A part of a list.
 #[derive(Clone, Copy)]
 pub(super) enum Item {
     /// Every `step`th number of a range.
     Numbers { from: u32, to: u32, step: u32 },
+    /// Every `step`th number of a range that goes over the end of the field, which begins again at `least`.
+    Round { from: u32, to: u32, step: u32, least: u32, most: u32 },
     /// `L`, `L-3`.
     FromEnd(u32),
     /// `LW`.
@@ -33,6 +36,14 @@ impl Item {
                 let mut number = from;
                 while number <= to {
                     *mask |= 1 << number;
+                    number += step;
+                }
+            }
+            Self::Round { from, to, step, least, most } => {
+                let size = most - least + 1;
+                let mut number = from;
+                while number <= to + size {
+                    *mask |= 1 << (least + (number - least) % size);
                     number += step;
                 }
             }
@@ -89,8 +100,8 @@ impl Part<'_> {
         let (first, rest) = text.split_at_checked(1).unwrap_or((text, ""));
         if let (true, Some(before)) = (first.eq_ignore_ascii_case("L"), rest.strip_prefix('-')) {
             let place = place.start + 2..place.end;
-            return match before.parse() {
-                Ok(before @ 1..=30) => Ok(Some(Item::FromEnd(before))),
+            return match self.digits(before) {
+                Some(before @ 1..=30) => Ok(Some(Item::FromEnd(before))),
                 _ => {
                     Err(self
                         .error(place, format!("{before} is no number of days before the last: 1 to 30 are")))
@@ -165,6 +176,9 @@ impl Part<'_> {
             None => 1,
             Some((step, place)) => self.step(step, place, most)?,
         };
+        if to < from {
+            return Ok(Item::Round { from, to, step, least, most });
+        }
         Ok(Item::Numbers { from, to, step })
     }
 
@@ -179,15 +193,14 @@ impl Part<'_> {
         if ends_on_sunday {
             last = 7;
         }
-        if last < first {
-            let most = self.field.limits().1.min(if self.field == CronField::DayOfWeek { 6 } else { 59 });
-            let least = self.field.limits().0;
-            let problem = if self.words.dialect == Dialect::Vixie {
-                format!("{from}-{to} runs backwards: write {from}-{most},{least}-{to}")
-            } else {
-                format!("{from}-{to} runs backwards: write it as two ranges")
+        if last < first && self.words.dialect == Dialect::Vixie {
+            let (least, most) = (self.field.limits().0, high(self.field));
+            let instead = match (self.field, first, last) {
+                (CronField::DayOfWeek, 7, 0) => "0".into(),
+                (CronField::DayOfWeek, 7, _) => format!("0-{to}"),
+                _ => format!("{from}-{most},{least}-{to}"),
             };
-            return Err(self.error(place, problem));
+            return Err(self.error(place, format!("{from}-{to} runs backwards: write {instead}")));
         }
         Ok((first, last))
     }

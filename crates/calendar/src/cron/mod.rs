@@ -15,9 +15,9 @@ use std::str::FromStr;
 use days::Days;
 pub use error::CronError;
 pub use field::CronField;
+use field::Dialect;
 pub(crate) use field::WEEKDAYS;
 use jiff::tz::TimeZone;
-use parse::Dialect;
 pub(crate) use words::{clock_times, list, ordinal};
 
 use crate::wall::Wall;
@@ -25,8 +25,10 @@ use crate::zone::{InZone, WallTimes};
 
 /// A cron expression: times on the wall, to which a zone is still to come.
 ///
-/// It is a small value without memory of its own. Two expressions that mean the same are equal, and print the same
-/// text: [`Display`](std::fmt::Display) writes the shortest one, which [`parse`](Self::parse) reads.
+/// It is a small value without memory of its own. Two expressions are equal if their fields have the same numbers, and if
+/// the same fields of minutes, hours and days begin with `*`, which has a meaning of its own there. So `0 0 * * *` and
+/// `0 0 1-31 * *` are two, though their instants are the same. Equal ones print the same text:
+/// [`Display`](std::fmt::Display) writes a short one, which [`parse`](Self::parse) reads.
 ///
 /// # What it means
 ///
@@ -127,7 +129,8 @@ impl Cron {
     }
 
     /// Reads an expression as Quartz has them: six fields, or seven if the year is `*`, and days of the week from 1,
-    /// which is Sunday, to 7, which is Saturday. `L` alone as the day of the week is Saturday.
+    /// which is Sunday, to 7, which is Saturday. `L` alone as the day of the week is Saturday. A range may go over the end
+    /// of its field: `22-2`, `NOV-FEB`, `FRI-MON`.
     ///
     /// What it means is as here for all else: fixed times and intervals on the days on which clocks change, and days of
     /// month and week if both are given, which Quartz refuses.

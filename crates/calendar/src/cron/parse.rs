@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::days::Days;
 use super::error::CronError;
-use super::field::CronField;
+use super::field::{CronField, Dialect};
 use super::item::Item;
 use super::{Cron, Stars};
 
@@ -12,15 +12,6 @@ use super::{Cron, Stars};
 const LONGEST: usize = 1_000;
 /// How much of a longer one an error quotes.
 const QUOTED: usize = 60;
-
-/// How numbers are read that cron and Quartz disagree about.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dialect {
-    /// 0 and 7 are Sunday.
-    Vixie,
-    /// 1 is Sunday, and 7 is Saturday.
-    Quartz,
-}
 
 /// An expression, cut into words.
 pub(super) struct Words<'a> {
@@ -72,7 +63,7 @@ impl<'a> Words<'a> {
         field: Option<CronField>,
         problem: impl Into<String>,
     ) -> CronError {
-        CronError::new(self.text, place, field, problem)
+        CronError::new(self.dialect, self.text, place, field, problem)
     }
 }
 
@@ -80,7 +71,7 @@ pub(super) fn parse(text: &str, dialect: Dialect) -> Result<Cron, CronError> {
     if text.len() > LONGEST {
         let quoted: String = text.chars().take(QUOTED).collect();
         let problem = format!("an expression of {} bytes, and {LONGEST} are the most", text.len());
-        return Err(CronError::new(&quoted, quoted.len()..quoted.len(), None, problem));
+        return Err(CronError::new(dialect, &quoted, quoted.len()..quoted.len(), None, problem));
     }
     let words = Words::new(text, dialect);
     if text[words.places[0].0..].starts_with('@') {
@@ -96,7 +87,8 @@ pub(super) fn parse(text: &str, dialect: Dialect) -> Result<Cron, CronError> {
             None,
             "no years are taken: leave the field out, and limit the rule, as by `Combine::between`",
         )),
-        (0, _) => Err(words.error(0..0, None, "nothing stands here: it takes five fields, as 0 9 * * MON-FRI")),
+        (0, Dialect::Quartz) => Err(words.error(0..0, None, "nothing stands here: it takes six fields, as 0 0 9 ? * MON-FRI")),
+        (0, Dialect::Vixie) => Err(words.error(0..0, None, "nothing stands here: it takes five fields, as 0 9 * * MON-FRI")),
         (count, Dialect::Quartz) if count < 6 => {
             Err(words.error(end..end, None, format!("{count} fields: Quartz has six or seven, of which the first is the second")))
         }

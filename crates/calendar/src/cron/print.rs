@@ -1,4 +1,4 @@
-//! An expression as the shortest text that means it.
+//! An expression as a short text that is read as an equal one.
 
 use std::fmt;
 

@@ -1,7 +1,8 @@
 //! The time of day, and how it is noticed that somebody set it.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, Weak};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -10,7 +11,9 @@ use timingwheel::job::Previous;
 use tokio::time::Instant;
 
 use super::lock;
+use super::reading::Reading;
 use super::schedule::{Planned, WallSchedule};
+use super::watched::Watched;
 use crate::rule::Rule;
 
 /// How long nobody reads the clock, at the most, while a job waits for it.
@@ -72,9 +75,11 @@ enum Source {
 }
 
 struct Watch {
-    /// What was planned by what the clocks showed here.
-    reference: (Timestamp, Instant),
-    planned: Vec<Weak<Planned>>,
+    /// By what all was planned that waits.
+    reference: Reading,
+    planned: Watched<Planned>,
+    /// Whether some may be planned by what the clock showed before it was set.
+    has_outdated: bool,
     is_running: bool,
 }
 
@@ -103,15 +108,19 @@ impl WallClock {
     }
 
     fn with(wheel: &TimingWheel, source: Source) -> Self {
-        let now = source.now();
-        let watch = Watch { reference: (now, Instant::now()), planned: Vec::new(), is_running: false };
+        let reference = source.reading();
+        let watch = Watch { reference, planned: Watched::new(), has_outdated: false, is_running: false };
         Self(Arc::new(Shared { wheel: wheel.clone(), source, watch: Mutex::new(watch) }))
     }
 
     /// What it shows.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        self.0.source.now()
+        self.reading().shown
+    }
+
+    pub(super) fn reading(&self) -> Reading {
+        self.0.source.reading()
     }
 
     /// Sets a clock that was made by [`starting_at`](Self::starting_at), or on a paused clock: what is pending is
@@ -119,7 +128,8 @@ impl WallClock {
     pub fn set(&self, now: Timestamp) -> bool {
         let Source::Set(shown) = &self.0.source else { return false };
         *lock(shown) = (now, Instant::now());
-        self.0.plan_anew();
+        self.0.plan_anew(|_| true);
+        self.see_to_looks();
         true
     }
 
@@ -129,25 +139,26 @@ impl WallClock {
         WallSchedule::new(self.clone(), Box::new(rule))
     }
 
-    /// When the clock will show this, if nobody sets it. What is past is now, and what no [`Instant`] can hold is never.
-    pub(super) fn instant(&self, at: Timestamp) -> Instant {
-        /// What a wheel takes for never, and an [`Instant`] can hold.
-        const NEVER: Duration = Duration::from_secs(1_000 * 365 * 24 * 60 * 60);
-        let wait = Duration::try_from(at.duration_since(self.now())).unwrap_or_default();
-        let now = Instant::now();
-        now.checked_add(wait.min(NEVER)).unwrap_or(now)
-    }
-
     /// Has a schedule planned anew whenever the clock is set.
     pub(super) fn watch(&self, planned: &Arc<Planned>) {
         let mut watch = lock(&self.0.watch);
-        watch.planned.retain(|planned| planned.strong_count() > 0);
         if watch.planned.is_empty() {
-            watch.reference = (self.now(), Instant::now());
+            watch.reference = self.reading();
         }
-        watch.planned.push(Arc::downgrade(planned));
-        // One that is set by a call needs no looks.
-        let starts = !watch.is_running && !matches!(self.0.source, Source::Set(_));
+        watch.planned.add(planned);
+        drop(watch);
+        // Set since it was planned, and before it was among those that are told.
+        if self.reading().set_since(&planned.reading()).abs() > TOLERATED {
+            planned.is_outdated();
+            lock(&self.0.watch).has_outdated = true;
+        }
+        self.see_to_looks();
+    }
+
+    /// Has somebody look at the clock, if that is needed and nobody does, as where the wheel was full.
+    pub(super) fn see_to_looks(&self) {
+        let mut watch = lock(&self.0.watch);
+        let starts = !watch.is_running && self.0.needs_looks(&watch);
         watch.is_running |= starts;
         drop(watch);
         if starts {
@@ -163,11 +174,12 @@ impl WallClock {
         };
         let look = move || {
             if let Some(clock) = looking.upgrade() {
-                clock.look();
+                // The next look may find a function that does not panic.
+                contained(|| clock.look());
             }
             async {}
         };
-        // Where the wheel is full or has ended there is nobody to look; the next schedule tries again.
+        // Where the wheel is full or has ended there is nobody to look; the next run and the next schedule try again.
         if self.0.wheel.try_run_by(while_needed, look).is_err() {
             lock(&self.0.watch).is_running = false;
         }
@@ -175,44 +187,68 @@ impl WallClock {
 }
 
 impl Source {
-    fn now(&self) -> Timestamp {
-        match self {
+    fn reading(&self) -> Reading {
+        // Shown first: if this thread is kept from going on in between, a run is late by that, and not early.
+        let shown = match self {
             Self::System => Timestamp::now(),
             Self::Function(now) => now(),
-            Self::Set(shown) => {
-                let (shown, since) = *lock(shown);
-                let passed = SignedDuration::try_from(since.elapsed()).unwrap_or(SignedDuration::MAX);
-                shown.saturating_add(passed).unwrap_or(Timestamp::MAX)
+            Self::Set(set) => {
+                let (shown, since) = *lock(set);
+                let at = Instant::now();
+                let passed = SignedDuration::try_from(at - since).unwrap_or(SignedDuration::MAX);
+                let shown = shown.saturating_add(passed).unwrap_or(Timestamp::MAX);
+                return Reading { shown, at };
             }
-        }
+        };
+        Reading { shown, at: Instant::now() }
     }
 }
 
 impl Shared {
+    /// A clock that is set by a call needs looks only for those that could not be planned anew by it.
+    fn needs_looks(&self, watch: &Watch) -> bool {
+        let tells = matches!(self.source, Source::Set(_));
+        !watch.planned.is_empty() && (watch.has_outdated || !tells)
+    }
+
     fn is_needed(&self) -> bool {
         let mut watch = lock(&self.watch);
-        watch.planned.retain(|planned| planned.strong_count() > 0);
+        watch.planned.sweep();
         // Under the lock, so that whoever comes now starts it anew.
-        watch.is_running = !watch.planned.is_empty();
+        watch.is_running = self.needs_looks(&watch);
         watch.is_running
     }
 
     fn look(&self) {
-        let (shown, since) = lock(&self.watch).reference;
-        let passed = SignedDuration::try_from(since.elapsed()).unwrap_or(SignedDuration::MAX);
-        let differs = self.source.now().duration_since(shown) - passed;
-        if differs.abs() > TOLERATED {
-            self.plan_anew();
+        let (reference, has_outdated) = {
+            let watch = lock(&self.watch);
+            (watch.reference, watch.has_outdated)
+        };
+        if self.source.reading().set_since(&reference).abs() > TOLERATED {
+            self.plan_anew(|_| true);
+        } else if has_outdated {
+            self.plan_anew(Planned::needs_plan);
         }
     }
 
-    fn plan_anew(&self) {
+    fn plan_anew(&self, which: impl Fn(&Planned) -> bool) {
         let mut watch = lock(&self.watch);
-        watch.reference = (self.source.now(), Instant::now());
-        let planned: Vec<Arc<Planned>> = watch.planned.iter().filter_map(Weak::upgrade).collect();
+        watch.reference = self.source.reading();
+        watch.has_outdated = false;
+        let planned = watch.planned.there();
         drop(watch);
-        planned.iter().for_each(|planned| planned.plan_anew());
+        let mut has_outdated = false;
+        for planned in planned.iter().filter(|planned| which(planned)) {
+            // What one rule panics with is no reason to leave out the others.
+            contained(|| has_outdated |= !planned.plan_anew());
+        }
+        lock(&self.watch).has_outdated |= has_outdated;
     }
+}
+
+/// Runs code of a user's that may panic. What it panics with has been told by the panic hook.
+fn contained(run: impl FnOnce()) {
+    let _panic = catch_unwind(AssertUnwindSafe(run));
 }
 
 /// Whether tokio's clock stands while std's goes on.

@@ -1,9 +1,20 @@
 //! Rules as the schedules of jobs on a wheel, by the wall clock.
 
+// | file | what it has |
+// |---|---|
+// | `clock` | the wall clock, and the looks that notice that somebody set it |
+// | `reading` | what both clocks showed at a moment |
+// | `watched` | the schedules of a clock |
+// | `schedule` | a rule as a schedule of one job |
+// | `state` | which run comes next |
+// | `missed` | what becomes of runs whose time has passed |
+
 mod clock;
 mod missed;
+mod reading;
 mod schedule;
 mod state;
+mod watched;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

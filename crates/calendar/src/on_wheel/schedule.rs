@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use timingwheel::job::{PendingRun, Previous, Schedule};
 use tokio::time::Instant;
 
+use super::reading::Reading;
 use super::state::State;
 use super::{Missed, WallClock, lock};
 use crate::rule::Rule;
@@ -14,11 +15,17 @@ use crate::rule::Rule;
 /// A rule as a [`Schedule`] of one job, from [`WallClock::schedule`].
 ///
 /// Each run follows from the instant that was scheduled before, and not from when that run began or ended. When the clock
-/// is set, the pending run is computed anew. When it is set back, nothing runs twice, unless it is by more than three
-/// hours: such a clock was wrong before, and the rule begins anew.
+/// is set, the pending run is computed anew.
+///
+/// | the clock is set back | fixed times | [intervals](Rule::is_interval) |
+/// |---|---|---|
+/// | by up to three hours | nothing runs twice | if by more than a period, the rule goes by the new time at once; else nothing runs twice |
+/// | by more | it was wrong before, and the rule begins anew | the same |
+///
+/// An instant that did not run comes in any case, even if the clock had shown a later one.
 ///
 /// A job that is [reset](timingwheel::job::Repeating::reset) runs then, once, and the rule goes on as if it had run on
-/// time.
+/// time. If the clock is set while a job waits that was reset to a later time, its run is computed anew too.
 ///
 /// # Examples
 ///
@@ -60,18 +67,27 @@ pub struct WallSchedule(Arc<Planned>);
 /// What a schedule shares with its clock.
 pub(super) struct Planned {
     clock: WallClock,
-    state: Mutex<(State, Option<PendingRun>)>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    state: State,
+    /// `None` before there is a job.
+    run: Option<PendingRun>,
+    /// Whether the clock was set when the run could not be moved.
+    needs_plan: bool,
 }
 
 impl WallSchedule {
     pub(super) fn new(clock: WallClock, rule: Box<dyn Rule + Send>) -> Self {
-        let state = State::new(rule, clock.now());
-        Self(Arc::new(Planned { clock, state: Mutex::new((state, None)) }))
+        let state = State::new(rule, clock.reading());
+        let inner = Inner { state, run: None, needs_plan: false };
+        Self(Arc::new(Planned { clock, inner: Mutex::new(inner) }))
     }
 
     /// What becomes of runs that are missed; [`Missed::once`] unless it is set.
     pub fn with_missed(self, missed: Missed) -> Self {
-        lock(&self.0.state).0.missed = missed;
+        lock(&self.0.inner).state.missed = missed;
         self
     }
 
@@ -79,7 +95,7 @@ impl WallSchedule {
     /// taken for now.
     pub fn since(self, last: Timestamp) -> Self {
         let now = self.0.clock.now();
-        lock(&self.0.state).0.progress.last = last.min(now);
+        lock(&self.0.inner).state.has_run_until(last.min(now));
         self
     }
 
@@ -92,45 +108,71 @@ impl WallSchedule {
 
 impl Schedule for WallSchedule {
     fn next(&mut self, _previous: Previous) -> Option<Instant> {
-        let mut state = lock(&self.0.state);
-        state.0.has_run();
-        let planned = state.0.plan(self.0.clock.now())?;
-        drop(state);
-        Some(self.0.clock.instant(planned))
+        let mut inner = lock(&self.0.inner);
+        let now = self.0.clock.reading();
+        inner.state.has_run();
+        inner.needs_plan = false;
+        let planned = inner.state.plan(now)?;
+        let has_job = inner.run.is_some();
+        drop(inner);
+        if has_job {
+            self.0.clock.see_to_looks();
+        }
+        Some(now.instant(planned))
     }
 
     fn attach(&mut self, run: PendingRun) {
-        lock(&self.0.state).1 = Some(run);
+        lock(&self.0.inner).run = Some(run);
         self.0.clock.watch(&self.0);
     }
 }
 
 impl Planned {
-    /// The clock was set.
-    pub(super) fn plan_anew(&self) {
-        let mut locked = lock(&self.state);
-        let (state, Some(run)) = &mut *locked else { return };
+    /// The clock was set. Returns whether nothing is left to do: otherwise the run that comes next could not be moved, and
+    /// this is to be called again.
+    pub(super) fn plan_anew(&self) -> bool {
+        let mut locked = lock(&self.inner);
+        let Inner { state, run: Some(run), needs_plan } = &mut *locked else { return true };
         let before = state.progress;
-        match state.plan(self.clock.now()) {
-            Some(planned) if run.reset(self.clock.instant(planned)) => {}
-            // A run is going on, and what comes after it is planned when it has ended.
-            Some(_) => state.progress = before,
-            None => {
-                state.progress = before;
-                let run = run.clone();
-                // What the job runs is dropped by this, which may be code that asks for the state.
-                drop(locked);
-                run.end();
-            }
+        let now = self.clock.reading();
+        let next = state.plan(now);
+        let is_moved = next.is_some_and(|planned| run.reset(now.instant(planned)));
+        if !is_moved {
+            state.progress = before;
         }
+        // A run is going on, and what comes after it is planned when it has ended. Or it just has ended, and what comes
+        // next was planned by the old clock, but does not wait yet.
+        *needs_plan = next.is_some() && !is_moved;
+        if next.is_none() {
+            let run = run.clone();
+            // What the job runs is dropped by this, which may be code that asks for the state.
+            drop(locked);
+            run.end();
+            return true;
+        }
+        is_moved
+    }
+
+    /// By what the next run is planned.
+    pub(super) fn reading(&self) -> Reading {
+        lock(&self.inner).state.progress.reading
+    }
+
+    /// The clock was set before the run could be moved.
+    pub(super) fn is_outdated(&self) {
+        lock(&self.inner).needs_plan = true;
+    }
+
+    pub(super) fn needs_plan(&self) -> bool {
+        lock(&self.inner).needs_plan
     }
 }
 
 impl fmt::Debug for WallSchedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let progress = lock(&self.0.state).0.progress;
+        let progress = lock(&self.0.inner).state.progress;
         f.debug_struct("WallSchedule")
-            .field("last", &progress.last)
+            .field("last", &progress.done())
             .field("planned", &progress.planned)
             .finish_non_exhaustive()
     }
@@ -147,7 +189,7 @@ impl Scheduled {
     /// job is over.
     #[must_use]
     pub fn get(&self) -> Option<Timestamp> {
-        lock(&self.0.upgrade()?.state).0.progress.planned
+        lock(&self.0.upgrade()?.inner).state.progress.planned
     }
 }
 

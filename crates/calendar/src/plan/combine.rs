@@ -5,6 +5,7 @@ use jiff::tz::TimeZone;
 
 use super::except::{ExceptAt, ExceptDays};
 use super::limits::Limits;
+use super::search::Steps;
 use super::{Kind, Plan};
 
 /// Puts rules together to a [`Plan`]. All rules of this crate have these methods.
@@ -48,31 +49,36 @@ pub trait Combine: Into<Plan> {
         Plan(Kind::ExceptDays(Box::new(ExceptDays { rule: self.into(), days_of: other.into(), zone })))
     }
 
-    /// The instants of this rule, but for these.
+    /// The instants of this rule, but for these, and those that were left out before.
     #[must_use]
     fn except_at(self, instants: impl IntoIterator<Item = Timestamp>) -> Plan {
-        Plan(Kind::ExceptAt(Box::new(ExceptAt {
-            rule: self.into(),
-            instants: instants.into_iter().collect(),
-        })))
+        let (mut plan, mut instants) = (self.into(), instants.into_iter().peekable());
+        match &mut plan.0 {
+            _ if instants.peek().is_none() => plan,
+            Kind::ExceptAt(except) => {
+                except.instants.extend(instants);
+                plan
+            }
+            _ => Plan(Kind::ExceptAt(Box::new(ExceptAt { rule: plan, instants: instants.collect() }))),
+        }
     }
 
     /// The instants of this rule from one instant to another; both are included.
     #[must_use]
     fn between(self, from: Timestamp, until: Timestamp) -> Plan {
-        Plan(Kind::Limits(Box::new(Limits::new(self.into(), Some(from), Some(until), None))))
+        Plan(Kind::Limits(Box::new(Limits::new(self.into(), Some(from), Some(until)))))
     }
 
     /// The instants of this rule up to this one, which is included.
     #[must_use]
     fn until(self, until: Timestamp) -> Plan {
-        Plan(Kind::Limits(Box::new(Limits::new(self.into(), None, Some(until), None))))
+        Plan(Kind::Limits(Box::new(Limits::new(self.into(), None, Some(until)))))
     }
 
     /// So many instants of this rule, counted from `from`, which is included.
     ///
-    /// They are counted when the plan is made, or read: this takes as long as `n` calls of
-    /// [`after`](crate::Rule::after).
+    /// They are counted when the plan is made, or read: this takes as long as the search for `n` instants. A text that takes
+    /// more than about a second is refused, and so such a plan is not serialised.
     ///
     /// # Panics
     /// If `n` is 0 or more than [`MOST_TIMES`](Self::MOST_TIMES).
@@ -81,7 +87,9 @@ pub trait Combine: Into<Plan> {
     fn times(self, n: u32, from: Timestamp) -> Plan {
         let most = Self::MOST_TIMES;
         assert!((1..=most).contains(&n), "{n} times: it takes 1 to {most}");
-        Plan(Kind::Limits(Box::new(Limits::new(self.into(), Some(from), None, Some(n)))))
+        // Nothing takes so many steps as there are.
+        let limits = Limits::times(self.into(), from, n, &mut Steps::unlimited());
+        Plan(Kind::Limits(Box::new(limits.unwrap_or_else(|problem| panic!("{problem}")))))
     }
 
     /// The most that [`times`](Self::times) takes, so that no text takes long to read.

@@ -6,7 +6,8 @@ use std::ops::Range;
 
 /// Why a text is no plan.
 ///
-/// Its `Display` has three lines: what is wrong, the text, and a mark under the place.
+/// Its `Display` has three lines: what is wrong, the text, and a mark under the place. If a field of a cron expression is
+/// wrong, a fourth says what may stand there.
 ///
 /// # Examples
 ///
@@ -26,11 +27,17 @@ pub struct PlanError {
     text: String,
     place: Range<usize>,
     problem: String,
+    hint: Option<String>,
 }
 
 impl PlanError {
     pub(super) fn new(text: &str, place: Range<usize>, problem: String) -> Self {
-        Self { text: text.into(), place, problem }
+        Self { text: text.into(), place, problem, hint: None }
+    }
+
+    /// What may stand there.
+    pub(super) fn with_hint(self, hint: Option<String>) -> Self {
+        Self { hint, ..self }
     }
 
     /// Where in the text, in bytes. Empty at its end if something is missing there.
@@ -42,11 +49,12 @@ impl PlanError {
 
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { text, place, problem } = self;
+        let Self { text, place, problem, hint } = self;
         let shown: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let before = text[..place.start].chars().count();
         let marks = text[place.clone()].chars().count().max(1);
-        write!(f, "{problem}\n  {shown}\n  {:before$}{:^<marks$}", "", "")
+        write!(f, "{problem}\n  {shown}\n  {:before$}{:^<marks$}", "", "")?;
+        hint.iter().try_for_each(|hint| write!(f, "\n{hint}"))
     }
 }
 

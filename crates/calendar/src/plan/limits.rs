@@ -3,8 +3,10 @@
 use jiff::Timestamp;
 
 use super::Plan;
-use super::except::before;
-use crate::rule::Rule;
+use super::search::{Search, Steps, before};
+
+/// What it may take to count what all `times` of a text say. It is about a second at the most.
+pub(super) const MOST_STEPS: u64 = 16_000_000;
 
 /// A rule from an instant, to an instant, and so many times.
 #[derive(Clone, Debug)]
@@ -28,28 +30,34 @@ impl PartialEq for Limits {
 impl Eq for Limits {}
 
 impl Limits {
-    pub(super) fn new(
-        rule: Plan,
-        from: Option<Timestamp>,
-        until: Option<Timestamp>,
-        times: Option<u32>,
-    ) -> Self {
-        let mut limits = Self { rule, from, until, times, last: None };
-        if let Some(times) = times {
-            let start = from.map_or(Timestamp::MIN, before);
-            // A rule that has fewer ends by itself.
-            let before_last = usize::try_from(times - 1).unwrap_or(usize::MAX);
-            limits.last = limits.upcoming(start).nth(before_last);
-        }
-        limits
+    pub(super) const fn new(rule: Plan, from: Option<Timestamp>, until: Option<Timestamp>) -> Self {
+        Self { rule, from, until, times: None, last: None }
     }
-}
 
-impl Rule for Limits {
-    fn after(&self, last: Timestamp) -> Option<Timestamp> {
-        let last = self.from.map_or(last, |from| last.max(before(from)));
-        let found = self.rule.after(last)?;
-        let is_in_time = |end: Option<Timestamp>| end.is_none_or(|end| found <= end);
-        (is_in_time(self.until) && is_in_time(self.last)).then_some(found)
+    /// So many instants, at least one, from the first. It is an error if there are not steps enough to count them.
+    pub(super) fn times(rule: Plan, from: Timestamp, times: u32, steps: &mut Steps) -> Result<Self, String> {
+        let mut search = Search::new(&rule, before(from));
+        let mut last = before(from);
+        let mut left = times;
+        // A rule that has fewer ends by itself.
+        while left > 0 && let Some(found) = search.after(last, steps).map_err(|_| {
+            format!(
+                "{times} times: to count all times of a plan may take {MOST_STEPS} steps, and these are more"
+            )
+        })? {
+            (last, left) = (found, left - 1);
+        }
+        Ok(Self {
+            rule,
+            from: Some(from),
+            until: None,
+            times: Some(times),
+            last: (left == 0).then_some(last),
+        })
+    }
+
+    /// The last instant that may be one.
+    pub(super) fn end(&self) -> Option<Timestamp> {
+        self.until.into_iter().chain(self.last).min()
     }
 }

@@ -6,6 +6,7 @@ mod except;
 mod limits;
 mod parse;
 mod print;
+mod search;
 #[cfg(feature = "serde")]
 mod stored;
 
@@ -14,6 +15,7 @@ pub use error::PlanError;
 use except::{ExceptAt, ExceptDays};
 use jiff::Timestamp;
 use limits::Limits;
+use search::{Search, Steps};
 
 use crate::cron::Cron;
 use crate::once::Once;
@@ -33,6 +35,7 @@ use crate::zone::InZone;
 /// | `cron 0 9 * * 1-5 in Europe/Berlin` | [`Cron::in_zone`] |
 /// | `… gap skip overlap both` | [`InZone::with_gap`], [`InZone::with_overlap`] |
 /// | `every 2 weeks from 2026-01-05 on MON,FRI at 09:00 in UTC` | [`Calendar`] |
+/// | `every 1 days from 2026-01-05 on business,FRI at 09:00 in UTC` | [`Calendar::on_business_days`], [`Calendar::on`] |
 /// | `every 90 minutes from 2026-01-01T00:00:00Z` | [`Periodic`] |
 /// | `once at 2026-12-24T18:00:00Z` | [`Once`] |
 /// | `any (…) (…)` | [`Combine::or`] |
@@ -41,7 +44,8 @@ use crate::zone::InZone;
 /// | `(…) from 2026-01-01T00:00:00Z until 2027-01-01T00:00:00Z` | [`Combine::between`] |
 /// | `(…) from 2026-01-01T00:00:00Z times 5` | [`Combine::times`] |
 ///
-/// A zone that has no name, as one that was read from a file, cannot be read back; serialising it is an error.
+/// Not every plan can be read back: not one in a zone that has no name, as one that was read from a file, and not one
+/// whose text is longer or deeper than what is read. Serialising such a plan is an error.
 ///
 /// # Examples
 ///
@@ -99,10 +103,20 @@ impl Rule for Plan {
             Kind::Calendar(rule) => rule.after(last),
             Kind::Periodic(rule) => rule.after(last),
             Kind::Once(rule) => rule.after(last),
-            Kind::Any(plans) => plans.iter().filter_map(|plan| plan.after(last)).min(),
-            Kind::ExceptDays(rule) => rule.after(last),
-            Kind::ExceptAt(rule) => rule.after(last),
-            Kind::Limits(rule) => rule.after(last),
+            _ => Search::new(self, last).after(last, &mut Steps::unlimited()).ok().flatten(),
+        }
+    }
+
+    fn is_interval(&self) -> bool {
+        match &self.0 {
+            Kind::Cron(rule) => rule.is_interval(),
+            Kind::Calendar(rule) => rule.is_interval(),
+            Kind::Once(rule) => rule.is_interval(),
+            Kind::Periodic(rule) => rule.is_interval(),
+            Kind::Any(plans) => plans.iter().all(Rule::is_interval),
+            Kind::ExceptDays(rule) => rule.rule.is_interval(),
+            Kind::ExceptAt(rule) => rule.rule.is_interval(),
+            Kind::Limits(rule) => rule.rule.is_interval(),
         }
     }
 }

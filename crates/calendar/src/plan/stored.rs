@@ -13,12 +13,21 @@ use crate::rules::Calendar;
 use crate::zone::InZone;
 use crate::zone_name::NAMELESS;
 
-fn write<S: Serializer>(value: &impl Display, to: S) -> Result<S::Ok, S::Error> {
+/// Nothing is stored that is not read back as the same.
+fn write<T, S>(value: &T, to: S) -> Result<S::Ok, S::Error>
+where
+    T: Display + FromStr<Err: Display> + PartialEq,
+    S: Serializer,
+{
     let text = value.to_string();
     if text.contains(NAMELESS) {
         return Err(S::Error::custom("a rule in a zone without a name cannot be read back"));
     }
-    to.serialize_str(&text)
+    match text.parse::<T>() {
+        Ok(read) if read == *value => to.serialize_str(&text),
+        Ok(read) => Err(S::Error::custom(format!("a rule that would be read back as another, {read}"))),
+        Err(error) => Err(S::Error::custom(format!("a rule that could not be read back: {error}"))),
+    }
 }
 
 fn read<'de, T, D>(from: D) -> Result<T, D::Error>
@@ -57,7 +66,7 @@ impl<'de> Deserialize<'de> for Plan {
 
 impl<T> Serialize for InZone<T>
 where
-    Self: Display,
+    Self: Display + FromStr<Err: Display> + PartialEq,
 {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         write(self, to)

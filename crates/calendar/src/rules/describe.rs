@@ -23,7 +23,7 @@ impl Calendar {
     #[must_use]
     pub fn describe(&self) -> String {
         let times = clock_times(self.seconds_of_day.iter().copied());
-        if self.until == Some(self.anchor) && self.every == Every::Days(1, Filter::All) {
+        if self.until == Some(self.anchor) && self.every == Every::Days(1, Filter::ALL) {
             return format!("once, at {times} on {}", self.anchor);
         }
         let until = self.until.map(|last| format!(" until {last}")).unwrap_or_default();
@@ -32,13 +32,17 @@ impl Calendar {
 
     fn which_days(&self) -> String {
         match &self.every {
-            Every::Days(n, Filter::All) => every(*n, "day"),
-            Every::Days(n, Filter::Weekdays(mask)) => {
-                let weekdays = weekdays_of(*mask).map(name);
-                format!("{} if it is {}", every(*n, "day"), list(&weekdays.collect::<Vec<_>>(), "or"))
+            Every::Days(1, Filter { business_days: true, weekdays: 0x7f }) => "every business day".into(),
+            Every::Days(n, filter) => {
+                let weekdays = list(&weekdays_of(filter.weekdays).map(name).collect::<Vec<_>>(), "or");
+                let days = every(*n, "day");
+                match (filter.business_days, filter.has_weekdays()) {
+                    (false, false) => days,
+                    (false, true) => format!("{days} if it is {weekdays}"),
+                    (true, false) => format!("{days} if it is a business day"),
+                    (true, true) => format!("{days} if it is a business day and {weekdays}"),
+                }
             }
-            Every::Days(1, Filter::BusinessDays) => "every business day".into(),
-            Every::Days(n, Filter::BusinessDays) => format!("{} if it is a business day", every(*n, "day")),
             Every::Weeks(n, mask) => {
                 let weekdays = weekdays_of(*mask).map(name);
                 format!("on {} of {}", list(&weekdays.collect::<Vec<_>>(), "and"), every(*n, "week"))

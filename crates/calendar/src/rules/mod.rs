@@ -3,6 +3,7 @@
 // | file | what it has |
 // |---|---|
 // | this one | the rule, and what narrows it |
+// | `filter` | which of every n days count |
 // | `month_day` | which day of a month: the last business day too |
 // | `business_days` | which dates are business days |
 // | `next_on_the_wall` | the next time of the rule, without a zone |
@@ -10,11 +11,13 @@
 
 mod business_days;
 mod describe;
+mod filter;
 mod month_day;
 mod next_on_the_wall;
 pub(crate) mod text;
 
 pub use business_days::BusinessDays;
+use filter::Filter;
 use jiff::civil::{Date, DateTime, Time, Weekday};
 use jiff::tz::TimeZone;
 pub use month_day::{MonthDay, MonthEnd};
@@ -28,7 +31,7 @@ use crate::zone::{InZone, WallTimes};
 ///
 /// | every n | which days |
 /// |---|---|
-/// | [`days`](Self::days) | the anchor, and each nth after it; with [`on`](Self::on) those that fall on these weekdays |
+/// | [`days`](Self::days) | the anchor, and each nth after it; with [`on`](Self::on) those that fall on these weekdays, with [`on_business_days`](Self::on_business_days) business days |
 /// | [`weeks`](Self::weeks) | the anchor's weekday in each nth week; with [`on`](Self::on) these weekdays. Weeks begin on Monday |
 /// | [`months`](Self::months), [`years`](Self::years) | a [`MonthDay`] of each nth month, or of the anchor's month in each nth year |
 ///
@@ -78,13 +81,8 @@ enum Every {
     Months(u32, Vec<MonthDay>),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Filter {
-    All,
-    /// A bit for each weekday, of which 0 is Sunday.
-    Weekdays(u8),
-    BusinessDays,
-}
+/// The most that [`Calendar::years`] takes.
+pub(crate) const MOST_YEARS: u32 = 100_000;
 
 impl Calendar {
     fn new(every: Every, anchor: Date) -> Self {
@@ -105,7 +103,7 @@ impl Calendar {
     #[track_caller]
     pub fn days(n: u32, anchor: Date) -> Self {
         assert!(n > 0, "every 0 days: it takes at least 1");
-        Self::new(Every::Days(n, Filter::All), anchor)
+        Self::new(Every::Days(n, Filter::ALL), anchor)
     }
 
     /// Every `n` weeks, on the weekday of the anchor unless [`on`](Self::on) says otherwise.
@@ -151,7 +149,7 @@ impl Calendar {
     #[track_caller]
     pub fn years(n: u32, anchor: Date, day: impl Into<MonthDay>) -> Self {
         assert!(n > 0, "every 0 years: it takes at least 1");
-        assert!(n <= 100_000, "every {n} years: it takes at most 100,000");
+        assert!(n <= MOST_YEARS, "every {n} years: it takes at most {MOST_YEARS}");
         Self::new(Every::Months(12 * n, vec![checked(day.into())]), anchor)
     }
 
@@ -165,7 +163,8 @@ impl Calendar {
         once
     }
 
-    /// Only these weekdays. Of days, those that fall on them; of weeks, each of them, from the anchor on.
+    /// Only these weekdays. Of days, those that fall on them, and that are
+    /// [business days](Self::on_business_days) if that is asked too; of weeks, each of them, from the anchor on.
     ///
     /// # Panics
     /// If there is none, or if the rule is by months or years, whose days a [`MonthDay`] chooses.
@@ -175,7 +174,7 @@ impl Calendar {
         let mask = weekdays.into_iter().fold(0, |mask, weekday| mask | bit(weekday));
         assert!(mask != 0, "on no weekday: it takes at least one");
         match &mut self.every {
-            Every::Days(_, filter) => *filter = Filter::Weekdays(mask),
+            Every::Days(_, filter) => filter.weekdays = mask,
             Every::Weeks(_, weekdays) => *weekdays = mask,
             Every::Months(..) => {
                 panic!("weekdays of months: they are chosen by a MonthDay, as MonthDay::Weekday")
@@ -184,7 +183,7 @@ impl Calendar {
         self
     }
 
-    /// Only those days that are business days.
+    /// Only those days that are business days, of the [weekdays](Self::on) if there are such.
     ///
     /// # Panics
     /// If the rule is not by days.
@@ -194,7 +193,7 @@ impl Calendar {
         let Every::Days(_, filter) = &mut self.every else {
             panic!("business days are chosen from a rule by days, or by a MonthDay")
         };
-        *filter = Filter::BusinessDays;
+        filter.business_days = true;
         self.with_business_days(business_days)
     }
 

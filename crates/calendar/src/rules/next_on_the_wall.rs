@@ -1,5 +1,7 @@
 //! The next time on the wall of a calendar rule.
 
+use jiff::Timestamp;
+
 use super::{Calendar, Every, Filter};
 use crate::wall::{
     LAST_YEAR, Month, SECONDS_OF_A_DAY, Wall, date_of_day, days_since_1970, month_and_day, weekday_of_day,
@@ -20,6 +22,16 @@ impl Calendar {
         Some(Wall(found * SECONDS_OF_A_DAY + self.seconds_of_day.first()?))
     }
 
+    /// About how many days a search has looked at that began after `last`: as often as there are days to choose.
+    pub(crate) fn days_looked_at(&self, last: Timestamp, found: Option<Timestamp>) -> u64 {
+        let end = found.unwrap_or(Timestamp::MAX).as_second().div_euclid(SECONDS_OF_A_DAY);
+        let end = self.until.map_or(end, |until| end.min(days_since_1970(until)));
+        let begin = last.as_second().div_euclid(SECONDS_OF_A_DAY).max(days_since_1970(self.anchor));
+        let chosen = if let Every::Months(_, days) = &self.every { days.len() } else { 1 };
+        let days = u64::try_from(end - begin).unwrap_or(0);
+        days.saturating_mul(u64::try_from(chosen).unwrap_or(u64::MAX))
+    }
+
     /// The first day from this one on.
     fn first_day(&self, from: i64) -> Option<i64> {
         let anchor = days_since_1970(self.anchor);
@@ -37,18 +49,15 @@ impl Calendar {
     fn by_days(&self, n: i64, filter: Filter, from: i64, anchor: i64, last: i64) -> Option<i64> {
         let mut day = from + (anchor - from).rem_euclid(n);
         // Of seven in a row the weekdays repeat.
-        let mut tries = 0;
+        let (mut tries, mut has_weekday) = (0, false);
         while day <= last {
-            let is_it = match filter {
-                Filter::All => true,
-                Filter::Weekdays(weekdays) => weekdays >> weekday_of_day(day) & 1 != 0,
-                Filter::BusinessDays => self.business_days.contains(date_of_day(day)?),
-            };
-            if is_it {
+            let is_weekday = filter.weekdays >> weekday_of_day(day) & 1 != 0;
+            if is_weekday && (!filter.business_days || self.business_days.contains(date_of_day(day)?)) {
                 return Some(day);
             }
+            has_weekday |= is_weekday;
             tries += 1;
-            if tries == 7 && matches!(filter, Filter::Weekdays(_)) {
+            if tries == 7 && !has_weekday {
                 return None;
             }
             day += n;

@@ -5,8 +5,9 @@ use std::fmt;
 use jiff::civil::{Date, Time, Weekday};
 
 use super::business_days::is_in_some_year;
-use super::{BusinessDays, Calendar, Every, Filter, MonthDay, MonthEnd};
+use super::{BusinessDays, Calendar, Every, MOST_YEARS, MonthDay, MonthEnd};
 use crate::cron::WEEKDAYS;
+use crate::tokens::number;
 
 impl fmt::Display for Calendar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -14,15 +15,18 @@ impl fmt::Display for Calendar {
         match every {
             Every::Days(n, filter) => {
                 write!(f, "every {n} days from {anchor}")?;
-                match filter {
-                    Filter::All => {}
-                    Filter::Weekdays(mask) => write!(f, " on {}", weekday_list(*mask))?,
-                    Filter::BusinessDays => f.write_str(" on business")?,
+                let weekdays = weekday_list(filter.weekdays);
+                match (filter.business_days, filter.has_weekdays()) {
+                    (false, false) => {}
+                    (false, true) => write!(f, " on {weekdays}")?,
+                    (true, false) => f.write_str(" on business")?,
+                    (true, true) => write!(f, " on business,{weekdays}")?,
                 }
             }
             Every::Weeks(n, mask) => write!(f, "every {n} weeks from {anchor} on {}", weekday_list(*mask))?,
             Every::Months(n, days) => {
-                let (n, unit) = if n % 12 == 0 { (n / 12, "years") } else { (*n, "months") };
+                let is_years = n % 12 == 0 && n / 12 <= MOST_YEARS;
+                let (n, unit) = if is_years { (n / 12, "years") } else { (*n, "months") };
                 let days: Vec<String> = days.iter().map(|day| month_day(*day)).collect();
                 write!(f, "every {n} {unit} from {anchor} on {}", days.join(","))?;
             }
@@ -78,17 +82,26 @@ fn month_day(day: MonthDay) -> String {
     }
 }
 
-/// Words that follow each other by twos, as `from DATE`: what is wrong is told with the word.
+const A_DATE: &str = "a date, as 2026-01-05,";
+
+/// Words that follow each other by twos, as `from DATE`: what is wrong is told with the word. Of years there are at most
+/// [`MOST_YEARS`], and of all units at least one.
 pub(crate) fn parse(n: u32, unit: &str, words: &mut crate::tokens::Words<'_>) -> Result<Calendar, String> {
-    let anchor = words.expect("from")?.parse::<Date>().map_err(|error| error.to_string())?;
-    let on = if words.take("on") { Some(words.next()?) } else { None };
-    if n == 0 || unit == "years" && n > 100_000 {
-        return Err(format!("every {n} {unit}: it takes at least 1, and at most 100,000 years"));
-    }
+    let anchor = parse_date(words.expect("from", A_DATE)?)?;
+    let on = if words.take("on") { Some(words.next("which day, as MON or L-0,")?) } else { None };
     let mut rule = match (unit, on) {
         ("days", None) => Calendar::days(n, anchor),
-        ("days", Some("business")) => Calendar::days(n, anchor).on_business_days(BusinessDays::default()),
-        ("days", Some(on)) => Calendar::days(n, anchor).on(parse_weekdays(on)?),
+        ("days", Some(on)) => {
+            let rule = Calendar::days(n, anchor);
+            match on.strip_prefix("business") {
+                None => rule.on(parse_weekdays(on)?),
+                Some("") => rule.on_business_days(BusinessDays::default()),
+                Some(on) => {
+                    let on = on.strip_prefix(',').unwrap_or(on);
+                    rule.on_business_days(BusinessDays::default()).on(parse_weekdays(on)?)
+                }
+            }
+        }
         ("weeks", None) => Calendar::weeks(n, anchor),
         ("weeks", Some(on)) => Calendar::weeks(n, anchor).on(parse_weekdays(on)?),
         (_, None) => return Err(format!("every {n} {unit}: on which day, as `on clamp` or `on FRI#-1`?")),
@@ -104,15 +117,14 @@ pub(crate) fn parse(n: u32, unit: &str, words: &mut crate::tokens::Words<'_>) ->
         }
     };
     if words.take("at") {
-        let times =
-            words.next()?.split(',').map(|time| time.parse::<Time>().map_err(|error| error.to_string()));
+        let times = words.next("a time of the day, as 09:00,")?.split(',').map(parse_time);
         rule = rule.at_each(times.collect::<Result<Vec<_>, _>>()?);
     }
     if words.take("until") {
-        rule = rule.until(words.next()?.parse().map_err(|error: jiff::Error| error.to_string())?);
+        rule = rule.until(parse_date(words.next(A_DATE)?)?);
     }
     if words.take("weekend") {
-        rule.business_days.weekend = match words.next()? {
+        rule.business_days.weekend = match words.next("none, or weekdays, as SAT,SUN,")? {
             "none" => 0,
             weekend => {
                 parse_weekdays(weekend)?.into_iter().fold(0, |mask, weekday| mask | super::bit(weekday))
@@ -120,7 +132,7 @@ pub(crate) fn parse(n: u32, unit: &str, words: &mut crate::tokens::Words<'_>) ->
         };
     }
     if words.take("holidays") {
-        for holiday in words.next()?.split(',') {
+        for holiday in words.next("a holiday, as 12-25,")?.split(',') {
             add_holiday(&mut rule.business_days, holiday)?;
         }
     }
@@ -130,18 +142,38 @@ pub(crate) fn parse(n: u32, unit: &str, words: &mut crate::tokens::Words<'_>) ->
 fn add_holiday(days: &mut BusinessDays, text: &str) -> Result<(), String> {
     let wrong =
         || format!("{text} is no holiday: it takes a date, as 2026-04-03, or a month and a day, as 12-25");
-    if let Ok(date) = text.parse() {
+    if let Ok(date) = parse_date(text) {
         days.dates.insert(date);
         return Ok(());
     }
     let (month, day) = text.split_once('-').ok_or_else(wrong)?;
-    let part = |text: &str| text.parse::<i8>().ok().filter(|&number| number > 0).ok_or_else(wrong);
+    let part = |text: &str| number::<i8>(text).filter(|&number| number > 0).ok_or_else(wrong);
     let (month, day) = (part(month)?, part(day)?);
     if !is_in_some_year(month, day) {
         return Err(wrong());
     }
     days.yearly.insert((month, day));
     Ok(())
+}
+
+/// A date and nothing else: jiff takes a time and a zone too, and drops them.
+fn parse_date(text: &str) -> Result<Date, String> {
+    let date = text.parse().map_err(|error: jiff::Error| error.to_string())?;
+    if text.contains(|c: char| !c.is_ascii_digit() && !"+-".contains(c)) {
+        return Err(format!(
+            "{text} is more than a date, as 2026-01-05: a time of the day is written `at 09:00`, a zone `in Europe/Berlin`"
+        ));
+    }
+    Ok(date)
+}
+
+/// A time and nothing else: jiff takes a date and a zone too, and drops them.
+fn parse_time(text: &str) -> Result<Time, String> {
+    let time = text.parse().map_err(|error: jiff::Error| error.to_string())?;
+    if text.contains(|c: char| !c.is_ascii_digit() && !":.".contains(c)) {
+        return Err(format!("{text} is more than a time of the day, as 09:00"));
+    }
+    Ok(time)
 }
 
 fn parse_weekdays(text: &str) -> Result<Vec<Weekday>, String> {
@@ -166,17 +198,17 @@ fn parse_month_day(text: &str) -> Result<MonthDay, String> {
         _ => Err(wrong()),
     };
     if let Some(days) = text.strip_prefix("L-") {
-        return valid(MonthDay::BeforeLast(days.parse().map_err(|_| wrong())?));
+        return valid(MonthDay::BeforeLast(number(days).ok_or_else(wrong)?));
     }
-    let Some((kind, number)) = text.split_once('#') else { return end(text).map(MonthDay::OfAnchor) };
-    let day = match (kind, number.split_once('/')) {
-        ("day", Some((day, at_end))) => MonthDay::Number(day.parse().map_err(|_| wrong())?, end(at_end)?),
+    let Some((kind, nth)) = text.split_once('#') else { return end(text).map(MonthDay::OfAnchor) };
+    let day = match (kind, nth.split_once('/')) {
+        ("day", Some((day, at_end))) => MonthDay::Number(number(day).ok_or_else(wrong)?, end(at_end)?),
         ("near", Some((day, at_end))) => {
-            MonthDay::NearestBusinessDay(day.parse().map_err(|_| wrong())?, end(at_end)?)
+            MonthDay::NearestBusinessDay(number(day).ok_or_else(wrong)?, end(at_end)?)
         }
-        ("business", None) => MonthDay::BusinessDay(number.parse().map_err(|_| wrong())?),
+        ("business", None) => MonthDay::BusinessDay(number(nth).ok_or_else(wrong)?),
         (_, None) => {
-            MonthDay::Weekday(parse_weekday(kind).map_err(|_| wrong())?, number.parse().map_err(|_| wrong())?)
+            MonthDay::Weekday(parse_weekday(kind).map_err(|_| wrong())?, number(nth).ok_or_else(wrong)?)
         }
         _ => return Err(wrong()),
     };

@@ -162,4 +162,8 @@ impl<T: WallTimes> Rule for InZone<T> {
     fn after(&self, last: Timestamp) -> Option<Timestamp> {
         self.next_instant(last)
     }
+
+    fn is_interval(&self) -> bool {
+        self.times.is_interval()
+    }
 }

@@ -44,8 +44,8 @@ async fn a_clock_that_is_set_moves_what_is_pending() {
     assert_eq!(book.instants(), ["05 02:30", "07 02:30"]);
 }
 
-/// A clock that nobody can set by a call: it has to be looked at.
-fn looked_at(wheel: &TimingWheel, start: Timestamp) -> (WallClock, Arc<AtomicI64>) {
+/// A clock that nobody can set by a call: it has to be looked at. Also, by how many milliseconds it is ahead.
+pub(crate) fn looked_at(wheel: &TimingWheel, start: Timestamp) -> (WallClock, Arc<AtomicI64>) {
     let (begin, ahead) = (Instant::now(), Arc::new(AtomicI64::new(0)));
     let by = Arc::clone(&ahead);
     let now = move || {

@@ -1,7 +1,9 @@
 //! Rules as the schedules of jobs: by the wall clock, whoever sets it, on a paused clock of tokio's.
 
 mod clocks;
+mod looks;
 mod missed;
+mod set_back;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
