@@ -23,9 +23,9 @@
 //! | `CRON_TZ=Europe/Berlin` | [`in_zone`](crate::Cron::in_zone) | | |
 //! | cron was not running | [`Missed`](crate#what-there-is): one run for all, unless told otherwise; Vixie's cron leaves them out, anacron runs one | | |
 //!
-//! Vixie's cron takes a clock that goes forward by three hours or more for corrected, and leaves out what lay in between.
-//! Here a gap of a zone is a gap however long it is, while a clock that is set is the matter of
-//! [missed runs](crate#what-there-is).
+//! Vixie's cron treats a clock that goes forward by three hours or more as corrected, and leaves out the runs in
+//! between. Here a gap in a zone is always treated as a gap, however long it is. A clock that somebody sets is another
+//! case: it leads to [missed runs](crate#what-there-is).
 //!
 //! # Quartz
 //!
@@ -46,7 +46,7 @@
 //! | both fields of days given | refused by Quartz; as in Vixie's cron here | | |
 //! | `SimpleTrigger` by minutes or hours | [`Periodic`](crate::Periodic) | real time | real time |
 //! | `CalendarIntervalTrigger` by days, weeks, months, years | [`Calendar`](crate::Calendar); from the anchor, so the 31st does not become the 28th for good | once, at the end of the gap | once, at the first |
-//! | `preserveHourOfDayAcrossDaylightSavings` | always: that is what a zone is for | | |
+//! | `preserveHourOfDayAcrossDaylightSavings` | always on, for each rule in a zone | | |
 //! | `skipDayIfHourDoesNotExist` | [`Gap::Skip`](crate::Gap::Skip) | no run | once |
 //! | `DailyTimeIntervalTrigger` | [`Cron`](crate::Cron), or [`Calendar::at_each`](crate::Calendar::at_each) | by its hours | by its hours |
 //! | `HolidayCalendar`, `modifiedByCalendar` | [`BusinessDays`](crate::BusinessDays), [`Combine::except_days_of`](crate::Combine::except_days_of) | | |

@@ -29,7 +29,7 @@
 //! | once: at an instant, 30 calendar days later, 720 hours later | [`Once`] |
 //! | a rule by the clocks of a zone | [`InZone`] |
 //! | other behaviour for times that a clock change skips or repeats | [`Gap`], [`Overlap`] |
-//! | one rule or another, not on these days, until then, so many times | [`Combine`], [`Plan`] |
+//! | one rule or another, a rule except on some days, until an instant, or a number of times | [`Combine`], [`Plan`] |
 //! | a line of text for a store or a configuration | [`Plan`] |
 //! | a sentence for people, and the next five instants | [`InZone::describe_from`] |
 #![cfg_attr(
@@ -42,7 +42,7 @@
 //!
 //! - No store: the crate `timingwheel-durable` saves rules and runs them after a restart. A [`Plan`] is a line of text, and
 //!   each run is told its scheduled instant.
-//! - No calendar but the Gregorian one, and no list of holidays: those are the user's, as [`BusinessDays`].
+//! - No calendar but the Gregorian one, and no list of holidays: you give them, as [`BusinessDays`].
 //! - No source of zones: jiff reads the system's, or brings its own, as its features say. When a law changes the
 //!   clocks of a zone, rules for it are right once the process has the new data.
 //! - No leap seconds: POSIX time has none.

@@ -35,17 +35,17 @@ impl Once {
         Self(instant)
     }
 
-    /// So many hours of real time later. What is beyond the year 9999 is at its end.
+    /// At `hours` hours of real time after `start`, but not after the end of the year 9999.
     #[must_use]
     pub fn after_hours(start: Timestamp, hours: u32) -> Self {
         Self(start.saturating_add(SignedDuration::from_hours(hours.into())).unwrap_or(Timestamp::MAX))
     }
 
-    /// At the same time of the day so many days later, by the clocks of the zone of `start`. A fraction of a second
-    /// counts as a whole one; what is beyond the year 9999 is at its end.
+    /// At the same time of the day `days` days later, by the clocks of the zone of `start`, but not after the end of
+    /// the year 9999. A fraction of a second counts as a whole one.
     ///
-    /// It is a rule of the wall, and not an instant: if the zone's clocks are given other changes meanwhile, it is at
-    /// another instant.
+    /// This is a rule by the wall clock, and not a fixed instant. If the clock changes of the zone are redefined
+    /// meanwhile, the rule gives another instant.
     #[must_use]
     pub fn after_calendar_days(start: &Zoned, days: u32) -> InZone<Calendar> {
         let zone = start.time_zone();

@@ -8,8 +8,8 @@ use crate::rule::Rule;
 
 /// Every n seconds, minutes or hours from an instant: of real time, whatever clocks show.
 ///
-/// For every n days and more, by the clocks of a zone, there is [`Calendar`](crate::Calendar). A day of a zone has 23 or
-/// 25 hours at times, so 24 hours are not a day, and neither is taken for the other.
+/// For every n days, weeks, months or years, by the clocks of a zone, there is [`Calendar`](crate::Calendar). A day of
+/// a zone sometimes has 23 or 25 hours, so 24 hours are not the same as a day.
 ///
 /// # Examples
 ///

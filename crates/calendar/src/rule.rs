@@ -4,8 +4,8 @@ use jiff::Timestamp;
 
 /// When something is due, again and again: a pure function from an instant to the next.
 ///
-/// A rule reads no clock and keeps no state. Whoever asks remembers where they are: they pass the instant that was due
-/// last, and not the present time, so that none is left out.
+/// A rule reads no clock and keeps no state. The caller has to remember the last instant that was due, and to pass that
+/// instant instead of the present time. Then no instant is left out.
 ///
 /// # Examples
 ///

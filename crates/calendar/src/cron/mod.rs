@@ -23,7 +23,7 @@ pub(crate) use words::{clock_times, list, ordinal};
 use crate::wall::Wall;
 use crate::zone::{InZone, WallTimes};
 
-/// A cron expression: times on the wall, to which a zone is still to come.
+/// A cron expression: times that a wall clock shows, not yet in a time zone. [`in_zone`](Self::in_zone) adds the zone.
 ///
 /// It is a small value without memory of its own. Two expressions are equal if their fields have the same numbers, and if
 /// the same fields of minutes, hours and days begin with `*`, which has a meaning of its own there. So `0 0 * * *` and
@@ -60,13 +60,13 @@ use crate::zone::{InZone, WallTimes};
 /// | `@daily`, `@midnight` | `0 0 * * *` |
 /// | `@hourly` | `0 * * * *` |
 ///
-/// **Day of month and day of week**, as Vixie's cron has them: if both are given, a day may be in either: `0 0 13 * FRI`
-/// is each 13th and each Friday. If one of them begins with `*`, or is `?`, a day has to be in both: `0 0 */2 * FRI` is
-/// each Friday with an odd number, and in `0 0 * * FRI` all days are in the one.
+/// **Day of month and day of week**, as in Vixie's cron: if both are given, a day may match either: `0 0 13 * FRI` is
+/// each 13th and each Friday. If one of the two begins with `*`, or is `?`, a day has to match both: `0 0 */2 * FRI` is
+/// each Friday with an odd number. In `0 0 * * FRI` the `*` matches all days, so it is each Friday.
 ///
-/// **Fixed times and intervals**, as Vixie's cron has them: an expression whose minute or hour begins with `*` is an
-/// [interval](Self::is_interval), and any other asks for fixed times, lists and ranges among them. That matters on the
-/// days on which clocks change, of which [`InZone`] tells.
+/// **Fixed times and intervals**, as in Vixie's cron: an expression whose minute or hour begins with `*` is an
+/// [interval](Self::is_interval). Any other expression asks for fixed times, even if it has lists and ranges. The
+/// difference counts on the days on which clocks change: see [`InZone`].
 ///
 /// # Examples
 ///
@@ -122,8 +122,8 @@ impl Cron {
     /// Reads an expression of five or six fields, or a name as `@daily`.
     ///
     /// # Errors
-    /// If it is none. The error quotes it, points at the place, and says what may stand there. An expression that asks
-    /// for a day that never comes, as 30 February, is one; its rule has no instants.
+    /// If `text` is no cron expression. The error quotes the text, points at the place, and says what may stand there.
+    /// An expression for a day that never comes, such as 30 February, is no error; its rule has no instants.
     pub fn parse(text: &str) -> Result<Self, CronError> {
         parse::parse(text, Dialect::Vixie)
     }
@@ -132,8 +132,8 @@ impl Cron {
     /// which is Sunday, to 7, which is Saturday. `L` alone as the day of the week is Saturday. A range may go over the end
     /// of its field: `22-2`, `NOV-FEB`, `FRI-MON`.
     ///
-    /// What it means is as here for all else: fixed times and intervals on the days on which clocks change, and days of
-    /// month and week if both are given, which Quartz refuses.
+    /// Everything else means the same as in [`parse`](Self::parse): fixed times and intervals on the days on which
+    /// clocks change, and a day of month together with a day of week, which Quartz refuses.
     ///
     /// # Errors
     /// As [`parse`](Self::parse), and if it has years.

@@ -24,16 +24,17 @@ const TOLERATED: SignedDuration = SignedDuration::from_millis(100);
 
 /// The wall clock, by which rules run on a wheel.
 ///
-/// A wheel counts the time that passes, and knows nothing of a clock that is set, of its being slowed down or sped up by
-/// a time server, nor of the time for which the machine was suspended. So as long as a job waits by a schedule of this
-/// clock, one look a second compares the two. If they differ by more than 100 ms, all that is pending is computed anew.
-/// That is one timer for all jobs of a clock, so a program needs one clock, and clones it.
+/// A wheel counts the time that passes. It does not notice when a clock is set, when a time server slows a clock down
+/// or speeds it up, or how long the machine was suspended. So while a job waits by a schedule of this clock, the wall
+/// time is compared with the counted time once a second. If they differ by more than 100 ms, all pending runs are
+/// computed anew. One timer does this for all jobs of a clock, so make one clock for a program, and clone it.
 ///
-/// On a clock of tokio's that is paused when it is made, it follows that one, with nothing to set.
+/// A clock that is made while tokio's clock is paused follows tokio's clock, with nothing to set.
 ///
 /// # Precision
-/// As a job's on the wheel while nobody sets the clock. A job may run up to 100 ms early or late by a clock that is being
-/// slowed down or sped up, and up to a second by one that is set less than a second before.
+/// While nobody sets the clock, as for any job on the wheel. While a time server slows the clock down or speeds it up,
+/// a job may run up to 100 ms early or late by that clock. If the clock was set less than a second before, a job may be
+/// off by up to a second.
 ///
 /// # Examples
 ///
@@ -86,7 +87,8 @@ struct Watch {
 impl WallClock {
     /// The system's clock.
     ///
-    /// If tokio's clock is paused, this one goes on from now by that. [`set`](Self::set) sets it.
+    /// If tokio's clock is paused, this clock starts at the present time and then follows tokio's clock.
+    /// [`set`](Self::set) sets it.
     #[must_use]
     pub fn new(wheel: &TimingWheel) -> Self {
         if is_paused() {
@@ -123,8 +125,8 @@ impl WallClock {
         self.0.source.reading()
     }
 
-    /// Sets a clock that was made by [`starting_at`](Self::starting_at), or on a paused clock: what is pending is
-    /// computed anew by this call. Tells whether it is such a clock; no other is set.
+    /// Sets a clock that was made by [`starting_at`](Self::starting_at), or while tokio's clock was paused, and
+    /// computes pending runs anew. Returns whether this clock can be set; any other clock stays as it is.
     pub fn set(&self, now: Timestamp) -> bool {
         let Source::Set(shown) = &self.0.source else { return false };
         *lock(shown) = (now, Instant::now());

@@ -91,15 +91,15 @@ impl WallSchedule {
         self
     }
 
-    /// The instant that ran last, as a store has it: what has become due since then was missed. An instant to come is
-    /// taken for now.
+    /// The instant of the last run, as a store has it. All instants since then count as missed. An instant that is
+    /// still to come counts as now.
     pub fn since(self, last: Timestamp) -> Self {
         let now = self.0.clock.now();
         lock(&self.0.inner).state.has_run_until(last.min(now));
         self
     }
 
-    /// Tells runs of the job for which instant they are.
+    /// Returns a handle by which a run of the job learns for which instant it runs.
     #[must_use]
     pub fn scheduled(&self) -> Scheduled {
         Scheduled(Arc::downgrade(&self.0))

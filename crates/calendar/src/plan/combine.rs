@@ -27,7 +27,7 @@ use super::{Kind, Plan};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Combine: Into<Plan> {
-    /// The instants of either rule. One of both is one.
+    /// The instants of either rule. An instant that both have comes once.
     #[must_use]
     fn or(self, other: impl Into<Plan>) -> Plan {
         let mut plans = Vec::new();
@@ -40,10 +40,11 @@ pub trait Combine: Into<Plan> {
         Plan(Kind::Any(plans))
     }
 
-    /// The instants of this rule, but for the days on which the other has one, by the clocks of `zone`: as holidays.
+    /// The instants of this rule, except on the days on which the other rule has an instant, by the clocks of `zone`.
+    /// Use it for holidays.
     ///
-    /// Days, and not instants, so that a search can leave out a day at a time, and its length has a bound: the days until
-    /// the year 9999. For single instants there is [`except_at`](Self::except_at).
+    /// It leaves out whole days, so that a search can skip a day at a time, and has at most as many steps as there are
+    /// days until the year 9999. To leave out single instants use [`except_at`](Self::except_at).
     #[must_use]
     fn except_days_of(self, other: impl Into<Plan>, zone: TimeZone) -> Plan {
         Plan(Kind::ExceptDays(Box::new(ExceptDays { rule: self.into(), days_of: other.into(), zone })))
@@ -75,7 +76,7 @@ pub trait Combine: Into<Plan> {
         Plan(Kind::Limits(Box::new(Limits::new(self.into(), None, Some(until)))))
     }
 
-    /// So many instants of this rule, counted from `from`, which is included.
+    /// The first `n` instants of this rule from `from` on; `from` itself counts.
     ///
     /// They are counted when the plan is made, or read: this takes as long as the search for `n` instants. A text that takes
     /// more than about a second is refused, and so such a plan is not serialised.

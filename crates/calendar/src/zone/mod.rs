@@ -44,7 +44,7 @@ pub(crate) trait WallTimes {
 /// |---|---|---|
 /// | clocks go forward over a time | it runs once, at the first instant after the gap; two times in one gap are one run | no run: that time does not pass |
 /// | clocks go back over a time | it runs at the first of the two | it runs both times, in the order of real time |
-/// | whoever wants it otherwise | [`with_gap`](Self::with_gap), [`with_overlap`](Self::with_overlap) | the same |
+/// | to change this | [`with_gap`](Self::with_gap), [`with_overlap`](Self::with_overlap) | the same |
 ///
 /// That holds for gaps of any length: of half an hour (Lord Howe), at midnight (Santiago), and of a whole day (Apia in
 /// 2011: a run of the day that was left out is at the midnight after it). A change counts by what clocks show before
