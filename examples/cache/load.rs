@@ -149,7 +149,7 @@ async fn run(Settings { keys, ttl, short: _ }: Settings) -> Result<Vec<String>, 
         .of_these("lost before their time", lost, Some(0))
         .total("entries written, one for each miss", written)
         .part("expired", expired - left)
-        .part("replaced after they expired, before they were removed", replaced)
+        .part("replaced between expiry and removal", replaced)
         .part("removed by a client", removed)
         .part_expected("left at the end", left, 0)
         .total("most entries at one time", most_entries as u64)

@@ -29,7 +29,7 @@ pub(crate) fn print(books: &Books, limits: Limits, stats: &Stats) -> Result<Vec<
         .of_these("with work that is too slow", books.slow_done.get(), Some(0))
         .part("answered with 504", timed_out)
         .of_these("with work that is quick", books.quick_cut_off.get(), None)
-        .total("requests sent again, as the connection had been closed", asked_again)
+        .total("requests sent again: connection closed", asked_again)
         .total("connections", accepted)
         .part("of slow clients, closed by the server", slow)
         .part("of idle clients, closed by the server", idle)

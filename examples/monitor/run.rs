@@ -41,7 +41,9 @@ async fn run(Settings { tasks, seconds, port, .. }: Settings) -> Result<Vec<Stri
         .max_pending(bounds.pending + SPARE)
         .build()?;
 
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        .await
+        .map_err(|error| format!("cannot listen at {}:{port}: {error}", Ipv4Addr::LOCALHOST))?;
     let address = listener.local_addr()?;
     println!("{} tasks make calls for {seconds} s.", HumanCount(tasks as u64));
     println!("For people: http://{address}/, for Prometheus: /metrics, and /health\n");

@@ -20,6 +20,8 @@ use crate::{Broker, FOLLOWERS, Partition};
 /// With one in so many partitions, from the first, the last follower does not get on.
 const LAGGING: usize = 10;
 const FETCH_EVERY: Duration = Duration::from_millis(5);
+/// After the end. Each write expires long before.
+const LAST_ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
 /// A broker whose writes are acknowledged when all followers have them.
 #[derive(Parser)]
@@ -148,7 +150,8 @@ async fn run(settings: Settings) -> Result<Vec<String>, Box<dyn Error>> {
         sleep(Duration::from_millis(10)).await;
     }
     let mut all = Books::default();
-    for books in writes.join_all().await {
+    let answered = tokio::time::timeout(LAST_ANSWER_WITHIN, writes.join_all()).await;
+    for books in answered.map_err(|_| "a write was never answered")? {
         let Books { acknowledged, too_soon, cancelled, early, needless, late } = books?;
         all.acknowledged += acknowledged;
         all.too_soon += too_soon;
@@ -181,7 +184,8 @@ fn report(
 ) -> Result<Vec<String>, Box<dyn Error>> {
     let Books { acknowledged, too_soon, cancelled, early, needless, late } = books;
     let expired = late.len() as u64 + early + needless;
-    let completed = seen.followed.iter().map(|(_, completed)| completed).sum::<u64>().min(*acknowledged);
+    let by_fetches = seen.followed.iter().map(|(_, completed)| completed).sum::<u64>();
+    let completed = by_fetches.min(*acknowledged);
     // A machine that kept the followers from fetching for so long let other writes expire too.
     let was_held_up = seen.followed.iter().any(|(gap, _)| *gap > broker.timeout / 2);
     let mut lateness = Histogram::<u64>::new(3)?;
@@ -196,6 +200,7 @@ fn report(
         .part_expected("expired", expired, expired.max(1))
         // One that is just being tried is cancelled after that, and not counted by who cancels.
         .part_expected("cancelled", *cancelled, (*cancelled).max(seen.cancelled))
+        .expect("writes completed more than once", by_fetches - completed, 0)
         .expect("writes acknowledged without all copies", *too_soon, 0)
         .expect("writes expired too early", *early, 0)
         .expect("writes expired with no follower lagging", *needless, if was_held_up { *needless } else { 0 })

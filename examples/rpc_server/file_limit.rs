@@ -31,8 +31,8 @@ pub(crate) fn fit(mut settings: Settings) -> Result<Settings, String> {
     }
     if allowed < settings.connections {
         println!(
-            "that allows {} connections, not the {} asked for: each takes {FILES_PER_CONNECTION} files beside a \
-             reserve of {RESERVE}",
+            "that allows {} connections, not the {} asked for:\n\
+             each takes {FILES_PER_CONNECTION} files, beside a reserve of {RESERVE}",
             HumanCount(allowed),
             HumanCount(settings.connections)
         );

@@ -105,7 +105,8 @@ pub(crate) fn print(outcomes: &[Outcome]) {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    println!("\n{table}\n\nRows with a dash add up to the row above them. ratio: timing wheel / tokio::time");
+    let ratio = if outcomes.len() == 2 { " ratio: timing wheel / tokio::time" } else { "" };
+    println!("\n{table}\n\nRows with a dash add up to the row above them.{ratio}");
 }
 
 fn quotient(first: &Figure, second: &Figure) -> String {

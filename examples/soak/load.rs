@@ -58,7 +58,8 @@ const IN_TURN: [Kind; 7] = [
 
 pub(crate) fn kinds(workers: usize) -> impl Iterator<Item = Kind> {
     let quick_calls = std::iter::repeat_n(Kind::QuickCalls, QUICK_CALLS * workers);
-    ONCE.into_iter().chain(quick_calls).chain(IN_TURN.into_iter().cycle())
+    // Some of each kind, however few tasks there are.
+    ONCE.into_iter().chain(IN_TURN).chain(quick_calls).chain(IN_TURN.into_iter().cycle())
 }
 
 /// A task of the load.

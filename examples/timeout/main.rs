@@ -10,6 +10,7 @@
 //! work was left behind; but for the one case that shows what goes wrong: work in a task goes on when only the wait for
 //! it is cut off. If a case went otherwise the program says so, and exits with 1.
 
+use std::panic::resume_unwind;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -45,7 +46,10 @@ async fn in_a_task(
     let result = wheel.timeout(limit, tasks.join_next()).await;
     // Aborts it and waits until it is gone. Dropping the set aborts it too, but does not wait.
     tasks.shutdown().await;
-    result.map(drop)
+    match result? {
+        Some(Err(error)) if error.is_panic() => resume_unwind(error.into_panic()),
+        _ => Ok(()),
+    }
 }
 
 /// Awaits `call` with a limit, if the wheel has room for one more timer. Else it gets it back, and goes without.
