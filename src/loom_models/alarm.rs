@@ -1,4 +1,4 @@
-//! Turners that arm the next turn, against inserters and against each other.
+//! Turners that set the alarm for the next turn, against inserters and against each other.
 //!
 //! The invariant is the same in all models: once all threads are done, and the driver's task has been polled once more
 //! if it has been woken, the timers of the runtime's park are set for the earliest expiration, or for an earlier time. On a
@@ -51,7 +51,7 @@ fn arm_while_the_driver_goes_to_sleep(route: Route) -> &'static str {
     assert_not_overslept(&mut driver, &alarm, at(1))
 }
 
-/// Fails if the inserter checks `armed` before it publishes, if the driver checks the shards again before it arms or
+/// Fails if the inserter checks `next_turn` before it publishes, if the driver checks the shards again before it arms or
 /// not at all, and without either fence.
 #[test]
 fn a_timer_armed_as_the_driver_goes_to_sleep_sets_the_timers() {
@@ -96,7 +96,7 @@ fn of_two_timers_armed_as_the_driver_goes_to_sleep_the_earlier_counts() {
     check_most(OUTCOMES, || two_arm_while_the_driver_goes_to_sleep(Route::Task));
 }
 
-/// Fails if an inserter does not check `armed` again under the lock.
+/// Fails if an inserter does not check `next_turn` again under the lock.
 #[test]
 fn of_two_timers_armed_while_the_driver_sleeps_the_earlier_sets_the_timers() {
     check(["the driver sleeps"], || {
@@ -108,7 +108,7 @@ fn of_two_timers_armed_while_the_driver_sleeps_the_earlier_sets_the_timers() {
     });
 }
 
-/// Fails if the thread that takes the time out of `armed` does not wake the driver.
+/// Fails if the thread that takes the time out of `next_turn` does not wake the driver.
 #[test]
 fn of_two_timers_armed_while_the_driver_sleeps_either_wakes_it() {
     check(["the driver has been woken"], || {
@@ -209,7 +209,7 @@ fn a_timer_armed_as_a_turn_finds_the_wheel_busy_fires_by_the_earliest_time_that_
         let planned = loop {
             alarm.begin_turn();
             let first = shard.next_turn();
-            alarm.arm(first, allowed);
+            alarm.set_next_turn(first, allowed);
             if first <= shard.next_turn() {
                 break first;
             }

@@ -17,7 +17,7 @@ impl Alarm {
 
 impl Watched for Alarm {
     fn next_turn(&self) -> Option<Nanos> {
-        match self.armed.load(Ordering::Relaxed) {
+        match self.next_turn.load(Ordering::Relaxed) {
             AWAKE | u64::MAX => None,
             at => Some(Nanos(at)),
         }

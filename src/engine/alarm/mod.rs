@@ -1,27 +1,27 @@
 //! When the next turn is: the agreement between turners and inserters.
 //!
 //! A *turner* turns the wheel. An *inserter* arms a timer, or moves one. At the end of a turn the turner publishes the
-//! time of the next turn as `armed`, and sets the timers of the runtime's park to it. An inserter whose timer is due
-//! earlier lowers `armed`, and sets those timers to the earlier time. Neither may miss the other:
+//! time of the next turn as `next_turn`, and sets the timers of the runtime's park to it. An inserter whose timer is due
+//! earlier lowers `next_turn`, and sets those timers to the earlier time. Neither may miss the other:
 //!
 //! ```text
 //!   inserter                                    turner
-//!   1. publish the shard's next expiration      1. publish `armed`
-//!   2. check `armed`: lower it if it is later   2. check the shards again: turn if one is earlier
+//!   1. publish the shard's next expiration      1. publish `next_turn`
+//!   2. check `next_turn`: lower it if it is later   2. check the shards again: turn if one is earlier
 //! ```
 //!
 //! Between its two steps each has a sequentially consistent fence, so at least one of them sees what the other
-//! published. During a turn `armed` is [`AWAKE`], and inserters leave it alone, because the turner's step 2 is still to
+//! published. During a turn `next_turn` is [`AWAKE`], and inserters leave it alone, because the turner's step 2 is still to
 //! come. Two turns at the same time do no harm: each ends with step 2.
 //!
-//! | `armed` | who set it | what an inserter with an earlier expiration does |
+//! | `next_turn` | who set it | what an inserter with an earlier expiration does |
 //! |---|---|---|
 //! | [`AWAKE`] | a turner at the beginning of its turn, or a thread that woke the driver's task to turn | nothing |
 //! | a time | a turner at the end of its turn, or an inserter | sets the timers |
 //! | never | a turner with nothing to wait for | sets the timers |
 //!
-//! After a turn in which very many timers fired, no other turn is armed before a certain time (see `driver::pace`). An
-//! inserter with an earlier expiration leaves `armed` alone if it is that time, and otherwise lowers it to that time.
+//! After a turn in which very many timers fired, the alarm is set for no time before a certain one (see `driver::pace`). An
+//! inserter with an earlier expiration leaves `next_turn` alone if it is that time, and otherwise lowers it to that time.
 //!
 //! The first inserter after a turn sets the timers to exactly its time. The next one sets them to half of the remaining
 //! time. Otherwise each of many timers, each earlier than the last, would cost a system call. So they cost two, and one
@@ -30,7 +30,7 @@
 
 // | file | what it has |
 // |---|---|
-// | this one | when the next turn is armed, and since when it is due; what inserters do |
+// | this one | for when the alarm is set, and since when that turn is due; what inserters do |
 // | `for_turner` | what a turner does at the beginning and at the end of its turn |
 // | `park_timers`, `timer_fd` | the timers in the runtime's park that call a turner then |
 // | `for_watchdog` | what the watchdog knows of a wheel, and does to it |
@@ -61,7 +61,7 @@ use crate::platform::sync::{AtomicBool, AtomicU64, AtomicUsize, AtomicWaker, Mut
 use crate::telemetry::counters::Counters;
 use crate::wheel::tick::Nanos;
 
-/// The value of `armed` while a turn goes on or is about to begin. No expiration is less.
+/// The value of `next_turn` while a turn goes on or is about to begin. No expiration is less.
 const AWAKE: u64 = 0;
 
 /// How far ahead tokio's timer is set for a time that has passed: it calls in its next millisecond.
@@ -74,10 +74,10 @@ const CALLED: usize = 2;
 
 #[derive(Debug)]
 pub(crate) struct Alarm {
-    armed: AtomicU64,
+    next_turn: AtomicU64,
     /// Since when the next turn is due. A turn is not due before it was asked for. `u64::MAX` once a turn has begun.
     due: AtomicU64,
-    /// The earliest time for which the next turn may be armed. Zero unless the last turn found the wheel busy. To the models
+    /// The earliest time for which the alarm may be set. Zero unless the last turn found the wheel busy. To the models
     /// this is no atomic, because the largest would take many times as long, and only one of them has a busy wheel.
     not_before: StdAtomicU64,
     /// The driver's task.
@@ -100,7 +100,7 @@ pub(crate) struct Alarm {
 impl Alarm {
     pub(crate) fn new(clock: Clock, pausable: bool, shards: usize, counters: Counters) -> Self {
         Self {
-            armed: AtomicU64::new(AWAKE),
+            next_turn: AtomicU64::new(AWAKE),
             due: AtomicU64::new(u64::MAX),
             not_before: StdAtomicU64::new(0),
             driver: AtomicWaker::new(),
@@ -131,7 +131,7 @@ impl Alarm {
 
     /// Whether the clock was paused when a turner last checked.
     pub(crate) fn is_paused(&self) -> bool {
-        // Relaxed: a change that is seen late costs a wake-up, or leaves tokio's timer armed for too long.
+        // Relaxed: a change that is seen late costs a wake-up, or leaves tokio's timer set for too long.
         self.pausable && self.paused.load(Ordering::Relaxed)
     }
 
@@ -145,9 +145,9 @@ impl Alarm {
     /// For an inserter that has published `expiration` as its shard's next: asks for a turn by then. The caller must
     /// not hold the shard's lock.
     pub(crate) fn request(&self, expiration: Nanos) {
-        // The inserter published its expiration before this fence, and checks `armed` after it.
+        // The inserter published its expiration before this fence, and checks `next_turn` after it.
         fence(Ordering::SeqCst);
-        if expiration.0 < self.armed.load(Ordering::Relaxed) {
+        if expiration.0 < self.next_turn.load(Ordering::Relaxed) {
             self.bring_forward(expiration);
         }
     }
@@ -163,7 +163,7 @@ impl Alarm {
             return;
         }
         let mut timers = lock(&self.timers);
-        // `armed` is set to a time only under this lock.
+        // `next_turn` is set to a time only under this lock.
         if self.comes_soon_enough_for(expiration) {
             return;
         }
@@ -191,13 +191,13 @@ impl Alarm {
         }
     }
 
-    /// Whether the next turn goes on already, or is armed for an expiration or for the earliest time that is allowed.
+    /// Whether the next turn goes on already, or the alarm is set for an expiration or for the earliest time that is allowed.
     fn comes_soon_enough_for(&self, expiration: Nanos) -> bool {
         // If this thread reads either from before a turn, that turn's step 2 is still to come, and sees the expiration.
-        self.armed.load(Ordering::Relaxed) <= expiration.max(self.not_before()).0
+        self.next_turn.load(Ordering::Relaxed) <= expiration.max(self.not_before()).0
     }
 
-    /// The earliest time for which the next turn may be armed; zero unless the last turn found the wheel busy.
+    /// The earliest time for which the alarm may be set; zero unless the last turn found the wheel busy.
     pub(crate) fn not_before(&self) -> Nanos {
         Nanos(self.not_before.load(Ordering::Relaxed))
     }
@@ -206,7 +206,7 @@ impl Alarm {
     /// time has come already, so that no timer will call.
     fn set(&self, timers: &mut ParkTimers, now: Nanos, at: Nanos, due: Nanos) -> bool {
         self.due.store(due.0, Ordering::Relaxed);
-        self.replace_armed(at.0);
+        self.replace_next_turn(at.0);
         if !timers.has_tokio_timer() {
             return timers.set(&self.clock, now, at, self.is_paused());
         }
@@ -229,7 +229,7 @@ impl Alarm {
 
     /// For the driver's task: whether a turn goes on or is about to begin, so that the task has to turn.
     pub(crate) fn is_awake(&self) -> bool {
-        self.armed.load(Ordering::Relaxed) == AWAKE
+        self.next_turn.load(Ordering::Relaxed) == AWAKE
     }
 
     /// For the driver's task, before it checks anything else.
@@ -239,18 +239,18 @@ impl Alarm {
 
     /// Has the driver's task turn the wheel, unless a turn goes on or is about to begin.
     pub(crate) fn wake_to_turn(&self) {
-        let before = self.replace_armed(AWAKE);
+        let before = self.replace_next_turn(AWAKE);
         if before != AWAKE {
             self.driver.wake();
         }
     }
 
-    /// Sets `armed`, and returns what it was. This is a swap even where a store would do, because for the model checker
+    /// Sets `next_turn`, and returns what it was. This is a swap even where a store would do, because for the model checker
     /// a store has no order with the swaps that it overtakes.
-    fn replace_armed(&self, expiration: u64) -> u64 {
+    fn replace_next_turn(&self, expiration: u64) -> u64 {
         // Release and acquire: a thread that replaces a time, to wake the driver, finds the waker that was registered
-        // before that time was armed.
-        self.armed.swap(expiration, Ordering::AcqRel)
+        // before the alarm was set for that time.
+        self.next_turn.swap(expiration, Ordering::AcqRel)
     }
 
     /// For a shard that refuses a timer because the wheel is full. A lock of a job may be held here.
@@ -268,7 +268,7 @@ impl Alarm {
 impl Alarm {
     /// Whether the park's timers have the wheel turned by `expiration`, without the driver's task.
     pub(crate) fn is_set_for(&self, expiration: Nanos) -> bool {
-        let armed = self.armed.load(Ordering::Relaxed);
-        (AWAKE + 1..=expiration.0).contains(&armed) && lock(&self.timers).set_for == Nanos(armed)
+        let next_turn = self.next_turn.load(Ordering::Relaxed);
+        (AWAKE + 1..=expiration.0).contains(&next_turn) && lock(&self.timers).set_for == Nanos(next_turn)
     }
 }

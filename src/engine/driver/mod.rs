@@ -2,7 +2,7 @@
 //!
 //! **The runtime's park does.** When a worker parks, or polls the runtime's input between two tasks, it calls the
 //! wakers of timers that are due. One of these timers is the wheel's (see `alarm::park_timers`). Its waker turns the wheel
-//! at once: it hands out the timers that are due, wakes their tasks, and arms the next turn. The tasks that it wakes
+//! at once: it hands out the timers that are due, wakes their tasks, and sets the alarm for the next turn. The tasks that it wakes
 //! are only queued.
 //!
 //! | when | who turns |
@@ -17,7 +17,7 @@
 //! A turn ends when nothing is due any more, or when its budget is used up: 16 batches of up to 256 timers, or a
 //! millisecond. There is a turn for each tick in which a timer is due; for a busy wheel, one for two ticks (see [`pace`]).
 //!
-//! **The driver's task turns nothing as a rule.** It turns only if it was woken for that, which `armed` tells (see `alarm`),
+//! **The driver's task turns nothing as a rule.** It turns only if it was woken for that, which `next_turn` tells (see `alarm`),
 //! or if no handle is left. It is the only task of a wheel that you make; a runtime's own wheel has another, its keeper. It also
 //! notices when the last handle goes, see `shard::last_holder`. The runtime drops the task when the runtime ends, and the
 //! task then ends the wheel.
@@ -57,7 +57,7 @@ use crate::engine::alarm::Alarm;
 use crate::engine::watchdog::Role;
 use crate::platform::clock::Clock;
 use crate::wheel::{Nanos, Resolution};
-use turner::{Left, Turner};
+use turner::{LeftToDo, Turner};
 
 /// The driver's task. It is ready when the wheel has ended. If its runtime drops it before, it ends the wheel.
 #[derive(Debug)]
@@ -119,9 +119,9 @@ impl Future for DriverTask {
         // The watchdog's wake-up as a backup sets nothing: then it is the worker that turns, in its next park.
         if is_orphaned || turner.alarm.is_awake() {
             match turner.turn() {
-                Left::Nothing => {}
-                Left::Rest(due_since) => turner.alarm.arm_rest(due_since),
-                Left::End => return Poll::Ready(()),
+                LeftToDo::Nothing => {}
+                LeftToDo::Rest(due_since) => turner.alarm.set_for_rest(due_since),
+                LeftToDo::End => return Poll::Ready(()),
             }
         } else if turner.shards.have_ended() {
             return Poll::Ready(());

@@ -1,10 +1,10 @@
-//! One turn of a wheel: hands out the timers that are due, and arms the next turn.
+//! One turn of a wheel: hands out the timers that are due, and sets the alarm for the next turn.
 //!
 //! | time | is |
 //! |---|---|
-//! | `due`, of a turn | since when it should have been made: the time for which it was armed, or at which it was asked for |
+//! | `due`, of a turn | since when it should have been made: the time for which the alarm was set, or at which it was asked for |
 //! | `due_since`, of its timers | the same, or a tick earlier if the turn covers two ticks: timers may have waited since then |
-//! | `at`, of the next turn | when it is armed for, by the [plan](super::plan) of what the shards have to do |
+//! | `at`, of the next turn | for when the alarm is set, by the [plan](super::plan) of what the shards have to do |
 //! | `not_before`, of the next turn | before this nobody has it made, if the wheel is busy (see [`pace`](super::pace)) |
 
 use std::sync::Arc;
@@ -39,8 +39,8 @@ pub(super) struct Turner {
 
 /// What a turn left for its caller to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Left {
-    /// Nothing: the next turn is armed.
+pub(super) enum LeftToDo {
+    /// Nothing: the alarm is set for the next turn.
     Nothing,
     /// More is due than the budget allowed. It is due since this time.
     Rest(Nanos),
@@ -70,7 +70,7 @@ impl Turner {
         ParkTimers::of_current_runtime(self.alarm.is_pausable(), by_fd, by_tokio)
     }
 
-    pub(super) fn turn(&self) -> Left {
+    pub(super) fn turn(&self) -> LeftToDo {
         let alarm = &*self.alarm;
         alarm.counters().turned();
         // Taken out of the lock, because wakers are users' code, which must not run under it.
@@ -88,15 +88,15 @@ impl Turner {
             self.note_stall(due, now);
             let due_since = self.due_since(pace, due);
             match self.shards.turn(now, due_since, self.resolution, &mut budget, &mut expired) {
-                WheelTurn::Ended => break Left::End,
-                WheelTurn::More => break Left::Rest(due),
+                WheelTurn::Ended => break LeftToDo::End,
+                WheelTurn::More => break LeftToDo::Rest(due),
                 WheelTurn::Until(plan) => {
                     let not_before = self.not_before(pace, now, budget.fired, is_idle);
-                    let is_due = alarm.arm(plan.time(alarm, now), not_before);
-                    // `armed` is published before the shards are checked; see `alarm`. A timer that came meanwhile and
+                    let is_due = alarm.set_next_turn(plan.time(alarm, now), not_before);
+                    // `next_turn` is published before the shards are checked; see `alarm`. A timer that came meanwhile and
                     // is due in the same tick, but after `first`, can wait.
                     if !is_due && !self.shards.any_before(plan.first) {
-                        break Left::Nothing;
+                        break LeftToDo::Nothing;
                     }
                 }
             }
@@ -134,9 +134,9 @@ impl Turner {
     /// For the wakers that the runtime's park calls.
     pub(super) fn turn_in_park(&self) {
         match self.turn() {
-            Left::Nothing => {}
-            Left::Rest(due_since) => self.alarm.arm_rest(due_since),
-            Left::End => self.alarm.wake_to_check(),
+            LeftToDo::Nothing => {}
+            LeftToDo::Rest(due_since) => self.alarm.set_for_rest(due_since),
+            LeftToDo::End => self.alarm.wake_to_check(),
         }
         if self.alarm.is_orphaned() {
             self.alarm.wake_to_check();

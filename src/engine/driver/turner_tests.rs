@@ -5,7 +5,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::pace::TURNS_IN_TIME;
-use super::turner::Left;
+use super::turner::LeftToDo;
 use super::{DriverTask, Shards};
 use crate::engine::alarm::Alarm;
 use crate::engine::shard::Shard;
@@ -35,24 +35,24 @@ fn register(shard: &Shard, now: Nanos, deadlines: impl Iterator<Item = Nanos>) {
     }
 }
 
-/// The time that is armed after a turn which has handed out `fired` timers, and which leaves one that is due shortly before
+/// The time for which the alarm is set after a turn which has handed out `fired` timers, and which leaves one that is due shortly before
 /// the end of a pair of ticks; with this deadline and that end.
 ///
 /// Before that turn there are as many as tell that the runtime is idle, and the turn is late by `late`.
-fn armed_after_a_turn(fired: usize, late: Duration) -> (Nanos, Nanos, Nanos) {
+fn alarm_after_a_turn(fired: usize, late: Duration) -> (Nanos, Nanos, Nanos) {
     loop {
         let clock = Clock::start();
         let (shard, alarm, driver) = rig(clock, false);
         for _ in 0..TURNS_IN_TIME {
-            alarm.arm_rest(clock.now());
-            assert_eq!(driver.turner.turn(), Left::Nothing);
+            alarm.set_for_rest(clock.now());
+            assert_eq!(driver.turner.turn(), LeftToDo::Nothing);
         }
         let now = clock.now();
         let end = Nanos(now.after(TICK).0.next_multiple_of(2_000_000));
         let deadline = end.before(TICK / 10);
         register(&shard, now, std::iter::repeat_n(now.before(TICK), fired).chain([deadline]));
-        alarm.arm_rest(clock.now().before(late));
-        assert_eq!(driver.turner.turn(), Left::Nothing);
+        alarm.set_for_rest(clock.now().before(late));
+        assert_eq!(driver.turner.turn(), LeftToDo::Nothing);
         // Otherwise the test was held up.
         if clock.now() < deadline && end.before(TICK * 2) <= now {
             return (alarm.next_turn().expect("a timer is left"), deadline, end);
@@ -64,18 +64,18 @@ const LATE: Duration = Duration::from_millis(1);
 
 #[test]
 fn after_a_turn_that_has_handed_out_many_the_next_is_at_the_end_of_a_second_tick() {
-    let (armed, deadline, end) = armed_after_a_turn(32, LATE);
-    assert_eq!((armed, armed > deadline), (end, true));
-    let (armed, deadline, _) = armed_after_a_turn(31, LATE);
-    assert_eq!(armed, deadline);
+    let (alarm, deadline, end) = alarm_after_a_turn(32, LATE);
+    assert_eq!((alarm, alarm > deadline), (end, true));
+    let (alarm, deadline, _) = alarm_after_a_turn(31, LATE);
+    assert_eq!(alarm, deadline);
 }
 
 /// A turn of this test's may be late, as the test may lose its core.
 #[test]
 fn where_the_runtime_is_idle_between_turns_eight_are_many() {
     let is_at_end = |fired| {
-        let (armed, _, end) = armed_after_a_turn(fired, Duration::ZERO);
-        armed == end
+        let (alarm, _, end) = alarm_after_a_turn(fired, Duration::ZERO);
+        alarm == end
     };
     let begin = Instant::now();
     while !is_at_end(8) {
@@ -91,7 +91,7 @@ fn a_turn_that_leaves_a_rest_says_since_when_that_is_due_also_where_the_clock_ca
     let (shard, _, driver) = rig(clock, true);
     let now = clock.now();
     register(&shard, now, std::iter::repeat_n(now, 5_000));
-    let Left::Rest(due) = driver.turner.turn() else { panic!("it fires 4,096 at most") };
+    let LeftToDo::Rest(due) = driver.turner.turn() else { panic!("it fires 4,096 at most") };
     assert!(due >= now, "{due:?}");
 }
 
@@ -103,8 +103,8 @@ fn a_backlog_that_takes_several_turns_is_one_stall() {
     register(&shard, now, std::iter::repeat_n(now, 10_000));
     let mut due = now.before(Duration::from_millis(50));
     for _ in 0..2 {
-        alarm.arm_rest(due);
-        let Left::Rest(since) = driver.turner.turn() else { panic!("it fires 4,096 at most") };
+        alarm.set_for_rest(due);
+        let LeftToDo::Rest(since) = driver.turner.turn() else { panic!("it fires 4,096 at most") };
         due = since;
     }
     let mut stats = Stats::default();

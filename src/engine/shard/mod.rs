@@ -253,7 +253,7 @@ impl Shard {
 
     #[inline(never)]
     fn publish_earlier(&self, state: ShortLockGuard<'_, State>, next: Nanos) {
-        // The expiration is published before `armed` is checked; see `alarm`.
+        // The expiration is published before `next_turn` is checked; see `alarm`.
         self.published.set_next_expiration(Some(next));
         drop(state);
         self.alarm.request(next);

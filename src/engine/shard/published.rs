@@ -10,7 +10,7 @@ const ENDED: u64 = u64::MAX;
 #[derive(Debug)]
 pub(super) struct Published {
     /// The turner has nothing to do in this shard before this time. It may be too early, because cancelling does not
-    /// raise it. Relaxed everywhere: fences order it against `armed`, see `alarm`.
+    /// raise it. Relaxed everywhere: fences order it against `next_turn`, see `alarm`.
     next_expiration: AtomicU64,
     /// When the turner was here last. Deadlines up to this time have been reached.
     reached: AtomicU64,

@@ -13,7 +13,7 @@ use crate::wheel::tick::Nanos;
 pub(crate) struct Watch {
     id: u64,
     offset: Offset,
-    /// The watchdog's role, for threads that arm turns.
+    /// The watchdog's role, for threads that set alarms.
     role: AtomicU64,
 }
 

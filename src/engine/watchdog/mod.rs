@@ -7,7 +7,7 @@
 //!
 //! | who | does |
 //! |---|---|
-//! | a thread that arms a wheel's next turn | puts the next patrol off or brings it forward, unless it lies [`SOON`](patrol::SOON) to [`LATE`](patrol::LATE) after that turn |
+//! | a thread that sets a wheel's alarm | puts the next patrol off or brings it forward, unless it lies [`SOON`](patrol::SOON) to [`LATE`](patrol::LATE) after that turn |
 //! | the watchdog's thread, at the patrol | wakes the driver's task of each wheel whose turn is late by [`SOON`](patrol::SOON) or more |
 //!
 //! As long as wheels are turned in time, the patrol is put off before it comes, and the thread sleeps. The thread ends

@@ -177,7 +177,7 @@ impl Watchdog {
             }
             let delay = Duration::from_nanos(next_patrol.0.saturating_sub(self.now().0));
             timer.set((next_patrol < Nanos::MAX).then_some(delay));
-            // A thread that arms a turn meanwhile publishes the turn's time first, and reads `next_patrol` second. This
+            // A thread that sets an alarm meanwhile publishes the turn's time first, and reads `next_patrol` second. This
             // thread publishes `next_patrol` first, and reads the turns' times again second. So one of them sees the
             // other.
             fence(Ordering::SeqCst);

@@ -25,7 +25,7 @@ impl Wheel {
         self.wakes.load(Ordering::SeqCst)
     }
 
-    fn arm(&self, watchdog: &Watchdog, at: Nanos) {
+    fn set_alarm(&self, watchdog: &Watchdog, at: Nanos) {
         self.next_turn.store(at.0, Ordering::SeqCst);
         if !watchdog.patrols_in_time_for(at) {
             watchdog.move_patrol();
@@ -68,11 +68,11 @@ fn a_wheel_that_nobody_turns_is_woken_until_somebody_does() {
     let (watchdog, blocked, turned) = (watchdog(), Wheel::new(false), Wheel::new(true));
     add(watchdog, 1, &blocked, Role::Backup);
     add(watchdog, 2, &turned, Role::Backup);
-    turned.arm(watchdog, watchdog.now());
+    turned.set_alarm(watchdog, watchdog.now());
     wait_until(|| turned.wakes() == 1);
-    blocked.arm(watchdog, watchdog.now());
+    blocked.set_alarm(watchdog, watchdog.now());
     wait_until(|| blocked.wakes() >= 3);
-    blocked.arm(watchdog, Nanos::MAX);
+    blocked.set_alarm(watchdog, Nanos::MAX);
     assert_eq!(turned.wakes(), 1, "it was turned, and is not late any more");
 }
 
@@ -82,7 +82,7 @@ fn a_wheel_that_nobody_else_wakes_is_woken_for_each_turn_and_never_early() {
     add(watchdog, 1, &wheel, Role::OnlyWaker);
     for n in 1..=5 {
         let at = watchdog.now().after(Duration::from_millis(3));
-        wheel.arm(watchdog, at);
+        wheel.set_alarm(watchdog, at);
         wait_until(|| wheel.wakes() == n);
         assert!(watchdog.now() >= at);
     }
@@ -107,16 +107,16 @@ fn a_turn_in_time_puts_the_patrol_off_and_a_near_one_brings_it_forward() {
     add(watchdog, 2, &far, Role::Backup);
     let hour = watchdog.now().after(Duration::from_secs(3_600));
     let next_patrol = || Nanos(watchdog.next_patrol.load(Ordering::SeqCst));
-    far.arm(watchdog, hour.after(SOON));
+    far.set_alarm(watchdog, hour.after(SOON));
     assert_eq!(next_patrol(), hour.after(SOON + LATE));
-    near.arm(watchdog, hour);
+    near.set_alarm(watchdog, hour);
     assert_eq!(next_patrol(), hour.after(LATE));
-    near.arm(watchdog, hour.after(LATE - SOON));
+    near.set_alarm(watchdog, hour.after(LATE - SOON));
     assert_eq!(next_patrol(), hour.after(LATE), "it is near enough");
-    near.arm(watchdog, hour.after(LATE));
+    near.set_alarm(watchdog, hour.after(LATE));
     assert_eq!(next_patrol(), hour.after(SOON + LATE), "the other one is next");
-    near.arm(watchdog, Nanos::MAX);
-    far.arm(watchdog, Nanos::MAX);
+    near.set_alarm(watchdog, Nanos::MAX);
+    far.set_alarm(watchdog, Nanos::MAX);
     assert_eq!(next_patrol(), Nanos::MAX, "the thread sleeps");
 }
 
@@ -129,7 +129,7 @@ fn the_thread_ends_with_the_last_wheel_and_comes_back_with_another() {
         add(watchdog, 2 * round + 1, &wheels[1], Role::Backup);
         watchdog.forget(2 * round);
         assert!(watchdog.lock().timer.is_some());
-        wheels[1].arm(watchdog, watchdog.now());
+        wheels[1].set_alarm(watchdog, watchdog.now());
         wait_until(|| wheels[1].wakes() > 0);
         watchdog.forget(2 * round + 1);
         wait_until(|| watchdog.lock().timer.is_none());

@@ -102,7 +102,7 @@ impl Shard {
     /// Leaves the key in the batch. If the batch is full, clears all leftovers and takes this key's entry out too.
     pub(crate) fn leave_in_batch(&self, key: Key) {
         match self.leftovers.batch.push(key, || self.clock.now()) {
-            // `clear_by` is published before `armed` is checked; see `alarm`.
+            // `clear_by` is published before `next_turn` is checked; see `alarm`.
             Pushed::First(clear_by) => self.alarm.request(clear_by),
             Pushed::Joined => {}
             Pushed::Full => {
@@ -119,7 +119,7 @@ impl Shard {
     fn request_clearing(&self) {
         if self.leftovers.clear_by() == Nanos::MAX {
             let clear_by = self.leftovers.batch.clear_after(self.clock.now());
-            // `clear_by` is published before `armed` is checked; see `alarm`.
+            // `clear_by` is published before `next_turn` is checked; see `alarm`.
             self.alarm.request(clear_by);
         }
     }
