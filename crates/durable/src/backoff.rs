@@ -25,7 +25,8 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The first delay, then twice as long each time, up to the last.
+    /// The first delay, then twice as long each time, up to the last. [`Builder::start`](crate::Builder::start) refuses a last
+    /// delay below the first.
     #[must_use]
     pub const fn exponential(delays: RangeInclusive<Duration>) -> Self {
         Self { delays, jitter: 0.2, tries: 12 }
@@ -67,7 +68,18 @@ impl Backoff {
     pub fn delay(&self, attempt: u32) -> Duration {
         let doublings = attempt.saturating_sub(1).min(31);
         let delay = self.delays.start().saturating_mul(1 << doublings).min(*self.delays.end());
-        delay.mul_f64(1.0 - self.jitter * fastrand::f64())
+        let share = 1.0 - self.jitter * fastrand::f64();
+        // Seconds as a fraction may be rounded up, beyond the longest duration.
+        Duration::try_from_secs_f64(delay.as_secs_f64() * share).map_or(delay, |shorter| shorter.min(delay))
+    }
+
+    /// What is not allowed, in words.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let (first, last) = (self.delays.start(), self.delays.end());
+        if first <= last {
+            return Ok(());
+        }
+        Err(format!("the last delay of a back-off must be at least the first, got {first:?}..={last:?}"))
     }
 }
 
@@ -91,6 +103,14 @@ mod tests {
                 let delay = backoff.delay(attempt);
                 assert!(delay <= whole && delay >= whole / 2, "{delay:?} after attempt {attempt}");
             }
+        }
+    }
+
+    #[test]
+    fn the_longest_delay_is_one_as_any_other() {
+        for delay in [Duration::MAX, Duration::MAX - Duration::from_nanos(1), Duration::ZERO] {
+            assert_eq!(Backoff::fixed(delay).jitter(0.0).delay(1), delay);
+            assert!(Backoff::fixed(delay).jitter(1.0).delay(u32::MAX) <= delay);
         }
     }
 }

@@ -28,6 +28,9 @@ use crate::store::{ErasedStore, Store};
 /// How long an owner may be silent in a store that several processes share.
 const LEASE: Duration = Duration::from_secs(90);
 
+/// How long that may be at the most: what is reckoned from it fits into all clocks.
+const LONGEST_LEASE: Duration = Duration::from_secs(365 * 86_400);
+
 /// The handlers and settings of a [`Durable`], from [`Durable::builder`].
 #[must_use = "nothing begins before `start`"]
 pub struct Builder {
@@ -66,7 +69,8 @@ impl Builder {
     /// Calls `handler` for each timer of its kind that is due. It may be called for several at once, each in a task that
     /// does nothing else until the handler has ended.
     ///
-    /// Timers of kinds without a handler stay in the store, and are left alone.
+    /// Timers of kinds without a handler stay in the store, and are left alone. In a store that several instances share, all
+    /// instances that have handlers need the same ones. An instance without any is given no timers.
     ///
     /// # Examples
     ///
@@ -136,7 +140,9 @@ impl Builder {
     /// The time after which the other instances take over the timers of one that is silent, in a store that several share.
     ///
     /// An instance renews its lease each time that a third of it is over. In the last fifth of a lease that was not renewed
-    /// it begins no timers. At least a millisecond; choose seconds for a database under load. Unless it is set, 90 seconds.
+    /// it begins no timers. From a millisecond to 365 days; choose seconds for a database under load. Unless it is set, 90
+    /// seconds. With more than six minutes, a timer that another instance saves for more than two minutes from then may be late:
+    /// nobody hints at it, and the owner of its shard finds it when the lease is renewed.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.settings.lease = lease;
         self
@@ -162,7 +168,8 @@ impl Builder {
     /// Becomes the owner of the store, and begins: what was due while nobody was there is due now.
     ///
     /// # Errors
-    /// [`Error::Setting`] for two handlers of one kind, a back-off without a handler, and a setting of zero;
+    /// [`Error::Setting`] for two handlers of one kind, a back-off without a handler or with a last delay below the first,
+    /// and a setting that is not allowed;
     /// [`Error::Store`] if the store fails.
     ///
     /// # Panics
@@ -176,7 +183,9 @@ impl Builder {
             let handler = handlers.get_mut(kind).and_then(Arc::get_mut);
             let error =
                 || Error::Setting(format!("a back-off must be for a kind with a handler, got {kind:?}"));
-            handler.ok_or_else(error)?.backoff = backoff;
+            let handler = handler.ok_or_else(error)?;
+            backoff.check().map_err(Error::Setting)?;
+            handler.backoff = backoff;
         }
         let least = [("window", settings.window), ("concurrency", settings.concurrency)];
         for (name, value) in least {
@@ -188,12 +197,12 @@ impl Builder {
             let given = settings.horizon;
             return Err(Error::Setting(format!("the horizon must be at least 1 ms, got {given:?}")));
         }
-        if settings.lease < Duration::from_millis(1) {
+        if !(Duration::from_millis(1)..=LONGEST_LEASE).contains(&settings.lease) {
             let given = settings.lease;
-            return Err(Error::Setting(format!("the lease must be at least 1 ms, got {given:?}")));
+            return Err(Error::Setting(format!("the lease must be 1 ms to 365 days, got {given:?}")));
         }
         let clock = clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
-        let owner = store.clone().join(settings.lease).await?;
+        let owner = store.clone().join(settings.lease, !handlers.is_empty()).await?;
         let shared = Arc::new(Shared::new(clock, owner));
         shared.events.begins(wheel.name(), owner.epoch);
         let (runner, commands) = mpsc::unbounded_channel();

@@ -25,6 +25,8 @@ pub enum Error {
     Stopped,
     /// Another owner has the store now, and this one does nothing more.
     Lost,
+    /// A task of these durable timers has panicked, as by a clock or a store of yours. Start the program again.
+    Failed,
     /// A rule has no instant that is still to come.
     Never,
     /// A rule cannot be stored, because nothing can be read from its text: its zone has no name.
@@ -48,6 +50,9 @@ impl fmt::Display for Error {
             Self::Encode(error) => write!(f, "the payload could not be written as JSON: {error}"),
             Self::Stopped => f.write_str("durable timers were stopped here"),
             Self::Lost => f.write_str("another owner has the store of timers now"),
+            Self::Failed => {
+                f.write_str("a task of durable timers has panicked: the program has to start again")
+            }
             Self::Never => f.write_str("the rule has no instant that is still to come"),
             Self::Rule(rule) => write!(f, "a rule must have a zone with a name, got {rule}"),
             Self::Setting(what) => f.write_str(what),

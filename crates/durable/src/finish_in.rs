@@ -54,7 +54,8 @@ impl Run {
     async fn finish_of(&self, transaction: &Transaction<'_>, schema: &Schema) -> Result<(), PostgresError> {
         let within = &self.within;
         let attempt = (self.epoch, self.attempt);
-        finish(transaction, schema, attempt, within.timer, within.series.as_deref().cloned()).await?;
+        let series = within.series.as_deref().cloned();
+        finish(transaction, schema, attempt, within.timer, series, || within.clock.now()).await?;
         // It may be rolled back yet: then the result is stored as that of any other handler.
         within.is_finished.store(true, Ordering::Release);
         Ok(())

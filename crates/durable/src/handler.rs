@@ -13,6 +13,8 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use crate::backoff::Backoff;
+#[cfg(feature = "postgres")]
+use crate::clock::DueClock;
 use crate::id::TimerId;
 use crate::kind::Kind;
 #[cfg(feature = "postgres")]
@@ -69,6 +71,7 @@ pub struct Run {
 pub(crate) struct Within {
     pub(crate) timer: Near,
     pub(crate) series: Option<Box<Series>>,
+    pub(crate) clock: DueClock,
     /// Where the timer's table is, if the store is in PostgreSQL.
     pub(crate) schema: Option<Schema>,
     /// Whether it did.

@@ -10,7 +10,7 @@ use crate::stats::Stats;
 /// How far clocks may be apart.
 const CLOCKS: SignedDuration = SignedDuration::from_secs(1);
 
-/// How many looks may find nothing for each renewal: one belongs to it, and hints cause the others.
+/// How many looks may find nothing for each renewal, beside one a second: hints cause them.
 const EMPTY: u64 = 20;
 
 /// Looks at [`Stats`] again and again, as for a health check of an orchestrator, and tells what is wrong.
@@ -44,6 +44,8 @@ pub struct Health {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Symptom {
+    /// One of its tasks has panicked, as by a clock or a store of the user's.
+    Failed,
     /// Another owner has followed for good: nothing more begins here.
     Followed,
     /// So many calls of the store have failed since the last check, and none has succeeded. In a store that is shared only
@@ -59,7 +61,8 @@ pub enum Symptom {
     Fenced(u64),
     /// The clock by which timers are due is more than a second ahead of the instance's own, or behind it.
     Clock(SignedDuration),
-    /// So many looks have found nothing since the last check: more than 20 for each renewal.
+    /// So many looks have found nothing since the last check: more than 20 for each renewal, and one for each second between
+    /// two.
     EmptyScans(u64),
     /// Other instances have all shards: there are more instances than shards.
     NoShard,
@@ -68,6 +71,9 @@ pub enum Symptom {
 impl fmt::Display for Symptom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Failed => {
+                f.write_str("a task of durable timers has panicked: the program has to start again")
+            }
             Self::Followed => f.write_str("another owner has followed: nothing begins here any more"),
             Self::NotReached(calls) => write!(f, "the store is not reached: {calls} calls have failed"),
             Self::Failing(calls) => write!(f, "{calls} calls of the store have failed, and were made again"),
@@ -126,6 +132,7 @@ impl Health {
             grown(|stats| stats.loads + stats.save_batches + stats.done + stats.retried + stats.buried)
         };
         [
+            now.failed.then_some(Symptom::Failed),
             now.lost.then_some(Symptom::Followed),
             (failed > 0 && succeeded == 0).then_some(Symptom::NotReached(failed)),
             (failed > 0 && succeeded > 0).then_some(Symptom::Failing(failed)),
@@ -133,7 +140,8 @@ impl Health {
             (rejoined > 0).then_some(Symptom::Rejoined(rejoined)),
             (fenced > 0).then_some(Symptom::Fenced(fenced)),
             (now.clock_offset.abs() > CLOCKS).then_some(Symptom::Clock(now.clock_offset)),
-            (empty > EMPTY * (renewed + 1)).then_some(Symptom::EmptyScans(empty)),
+            (empty > (EMPTY + self.lease.as_secs() / 3) * (renewed + 1))
+                .then_some(Symptom::EmptyScans(empty)),
             (is_shared && now.shards.0 == 0 && now.shards.1 > 0).then_some(Symptom::NoShard),
         ]
         .into_iter()
@@ -170,6 +178,7 @@ mod tests {
     #[test]
     fn each_symptom_is_told_alone_and_what_is_within_bounds_is_none() {
         let second = SignedDuration::from_secs(1);
+        assert_eq!(check(|now| now.failed = true), [Symptom::Failed]);
         assert_eq!(check(|now| now.lost = true), [Symptom::Followed]);
         assert_eq!(check(|now| now.store_errors = 2), [Symptom::NotReached(2)]);
         assert_eq!(check(|now| (now.store_errors, now.renewals) = (2, 4)), [Symptom::Failing(2)]);
@@ -182,8 +191,8 @@ mod tests {
         for offset in [second * 2, -second * 2] {
             assert_eq!(check(|now| now.clock_offset = offset), [Symptom::Clock(offset)]);
         }
-        assert_eq!(check(|now| (now.empty_scans, now.renewals) = (80, 4)), []);
-        assert_eq!(check(|now| (now.empty_scans, now.renewals) = (81, 4)), [Symptom::EmptyScans(41)]);
+        assert_eq!(check(|now| (now.empty_scans, now.renewals) = (100, 4)), []);
+        assert_eq!(check(|now| (now.empty_scans, now.renewals) = (101, 4)), [Symptom::EmptyScans(61)]);
         assert_eq!(check(|now| now.shards = (0, 64)), [Symptom::NoShard]);
     }
 

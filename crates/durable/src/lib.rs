@@ -86,7 +86,7 @@
 // |---|---|
 // | `durable`, `builder`, `save`, `outcome`, `metrics`, `outside_store`, `finish_in` | what users call, and what they are answered |
 // | `runner`, `saver` | the two tasks, and `shared`, what they share with the handle |
-// | `handler`, `backoff`, `health`, `stats`, `clock`, `events`, `outside` | what the runner needs |
+// | `handler`, `backoff`, `health`, `stats`, `clock`, `events`, `outside`, `panics` | what the runner needs |
 // | `window`, `next_run` | pure: what is in memory, and when a series is due next |
 // | `memory`, `redb`, `postgres`, `conformance` | stores, and what tests them |
 // | `tables` | pure: what each call of a store means, over six ordered maps |
@@ -118,6 +118,7 @@ mod next_run;
 mod outcome;
 mod outside;
 mod outside_store;
+mod panics;
 #[cfg(feature = "postgres")]
 mod postgres;
 pub mod promises;

@@ -10,7 +10,7 @@
 //!
 //! | when | what happens |
 //! |---|---|
-//! | an instance joins | it has its share at once. What others have begun stays theirs until it ends |
+//! | an instance with handlers joins | it has its share at once. What others have begun stays theirs until it ends |
 //! | an instance stops | its shards go to the others, who are told |
 //! | an instance is silent for longer than its [lease](crate::Builder::lease) | its shards go to the others, and what it had begun is attempted again |
 //! | an instance was stopped past its lease, and goes on | its handlers are [told](crate::Run::lost), and it joins again |
@@ -26,10 +26,26 @@
 //!
 //! Timers that somebody else saves for the next moments are hinted at by `NOTIFY`. A hint that is lost, and a pooler through which
 //! nobody can [listen](crate::PostgresOptions::listen), cost time and no timer: each third of a lease an instance looks
-//! for what is new in its shards.
+//! for what is new in its shards. For timers that were due more than a minute before they were saved it looks once a minute.
 //!
-//! An instance with nothing to do makes a statement each third of its lease: two a minute with 90 seconds. A shorter
-//! lease is taken over sooner, and costs more statements.
+//! An instance with nothing to do makes a statement each third of its lease, and one a minute: three a minute with 90 seconds. A
+//! shorter lease is taken over sooner, and costs more statements.
+//!
+//! # Which instances have which handlers
+//!
+//! **All instances of a schema that have handlers need the same ones.** A timer is in the shard of one of them, and if that one
+//! has no handler for its kind, the timer waits: nobody else is given it. Programs with different handlers take a
+//! [schema](crate::PostgresOptions::schema) each. While a version with a new kind replaces another one, timers of that kind may
+//! wait until the last old instance has ended.
+//!
+//! A program that only saves, cancels and moves has two ways. It starts a [`Durable`](crate::Durable) without any handler: that
+//! gets no shards. Or it starts none, and calls `PostgresStore::save_in` or `timingwheel.save_timer`.
+//!
+//! Timers that nobody has a handler for are found so:
+//!
+//! ```sql
+//! select kind, count(*), min(due) from timingwheel.pending where due < now() - interval '5 minutes' group by kind;
+//! ```
 //!
 //! # In your transactions
 //!

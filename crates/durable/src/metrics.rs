@@ -26,7 +26,7 @@
 //!
 //! | name | kind, unit | of [`Stats`] |
 //! |---|---|---|
-//! | `timingwheel_durable_up` | gauge, 1 or 0 | neither `stopped` nor `lost` |
+//! | `timingwheel_durable_up` | gauge, 1 or 0 | neither `stopped` nor `lost` nor `failed` |
 //! | `timingwheel_durable_armed` | gauge | `armed` |
 //! | `timingwheel_durable_begun` | gauge | `begun` |
 //! | `timingwheel_durable_ahead_seconds` | gauge, seconds | `ahead` |
@@ -77,8 +77,8 @@ const PREFIX: &str = "timingwheel_durable";
 const LATENESS: &str = "timingwheel_durable_lateness_seconds";
 
 const GAUGES: [Gauge; 6] = [
-    ("up", Unit::Count, "1, or 0 if durable timers were stopped or followed.", |stats| {
-        f64::from(!stats.stopped && !stats.lost)
+    ("up", Unit::Count, "1, or 0 if durable timers were stopped or followed, or have panicked.", |stats| {
+        f64::from(!stats.stopped && !stats.lost && !stats.failed)
     }),
     ("armed", Unit::Count, "Timers in memory that have not begun.", |stats| stats.armed as f64),
     ("begun", Unit::Count, "Timers that have begun and not ended.", |stats| stats.begun as f64),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::panics::drop_panic;
 use crate::runner::Command;
 use crate::store::Near;
 
@@ -127,5 +128,7 @@ impl Far {
 
 fn contained(call: impl FnOnce()) {
     // The panic hook has reported it.
-    drop(catch_unwind(AssertUnwindSafe(call)));
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
+        drop_panic(panic);
+    }
 }

@@ -35,7 +35,8 @@
 //! # A cancel is answered right
 //!
 //! After [`Removed`](crate::Cancelled::Removed) no handler is called. [`Running`](crate::Cancelled::Running) is answered
-//! only where one was. So it is with moves.
+//! only where one was, or where another instance has begun the timer, and has not called its handler yet or is giving the timer
+//! back. So it is with moves.
 //!
 //! - `tests/proof/races/one.rs`: `a_cancel_is_answered_right_in_all_orders_with_load_begin_and_settle`,
 //!   `a_cancel_is_answered_right_in_all_orders_where_begin_comes_ahead_of_time`,
@@ -63,6 +64,8 @@
 //!   `what_a_process_dies_of_again_and_again_is_buried`
 //! - `tests/runner/handlers.rs`: `an_attempt_that_fails_is_made_again_and_buried_when_there_are_no_more`
 //! - `tests/proof/unheard.rs`: `a_begin_whose_answer_was_lost_is_no_attempt`
+//! - `tests/proof/too_late.rs`:
+//!   `calls_that_have_waited_for_longer_than_a_lease_are_made_if_it_was_renewed_meanwhile`
 //!
 //! # So it is with many instances
 //!
@@ -84,7 +87,27 @@
 //!   `a_timer_that_another_program_saves_for_a_moment_from_now_is_hinted_at`,
 //!   `without_hints_a_look_finds_what_another_program_saves`,
 //!   `an_instance_that_has_lost_its_lease_joins_again_and_its_handlers_are_told`
-//! - `tests/proof/shared.rs`: `what_an_instance_saves_after_it_has_joined_again_is_armed_at_once`,
+//! - `tests/postgres/shares.rs`: `an_instance_without_handlers_has_no_shards_and_its_timers_come_elsewhere`,
+//!   `a_renewal_looks_from_when_it_is_told_and_without_that_not_at_all`
+//! - `tests/postgres/locks.rs`:
+//!   `a_begin_whose_answer_was_lost_is_answered_again_after_the_shard_has_moved_and_while_a_row_is_locked`,
+//!   `an_instance_leaves_at_once_although_a_transaction_has_locked_what_it_has_begun`,
+//!   `an_open_cancel_of_timers_that_run_delays_their_results_and_no_others`,
+//!   `a_cancel_and_a_move_by_key_find_what_a_replacement_puts_there_meanwhile`
+//! - `tests/postgres/hints.rs`:
+//!   `what_transactions_save_at_the_same_time_is_found_although_one_of_them_tells`,
+//!   `what_transactions_save_at_the_same_time_is_found_although_hints_come_all_the_time`,
+//!   `what_an_instance_saves_before_it_knows_that_it_has_lost_the_shards_is_told_once_it_does`,
+//!   `two_instances_on_clones_of_one_store_hear_of_each_others_timers`
+//! - `tests/postgres/rights.rs`:
+//!   `a_program_that_only_saves_cancels_and_moves_needs_the_rights_that_are_listed_and_no_others`,
+//!   `an_instance_needs_the_rights_that_are_listed_and_no_others`
+//! - `tests/proof/locked.rs`: `a_timer_that_somebody_holds_is_begun_after_that_and_keeps_back_no_other`,
+//!   `a_begin_whose_answer_was_lost_is_asked_for_until_nobody_holds_the_timer`,
+//!   `an_end_whose_timer_somebody_holds_is_told_after_that_and_keeps_back_no_other`
+//! - `tests/proof/shared.rs`: `an_instance_that_hears_of_others_while_it_renews_renews_again_at_once`,
+//!   `what_others_have_saved_is_found_without_hints_and_what_was_due_long_ago_within_a_minute`,
+//!   `what_an_instance_saves_after_it_has_joined_again_is_armed_at_once`,
 //!   `with_a_scheduler_outside_hints_are_heard_as_without_one`,
 //!   `an_instance_that_has_the_store_alone_and_is_followed_while_it_runs_is_lost_for_good`,
 //!   `an_instance_whose_wheel_has_ended_renews_until_its_handlers_have_ended_and_hands_over`
@@ -99,6 +122,7 @@
 //!   `a_cancel_that_is_rolled_back_delays_its_timer_and_no_other`
 //! - `tests/postgres/schemas.rs`: `timers_of_two_schemas_in_one_database_have_nothing_to_do_with_each_other`,
 //!   `finish_in_for_a_timer_of_another_store_says_what_to_call`
+//! - `tests/postgres/user_transaction.rs`: `finish_in_plans_the_next_run_by_the_clock_that_the_timer_was_due_by`
 //!
 //! # A series goes on exactly once
 //!
@@ -110,6 +134,7 @@
 //!   `an_occurrence_that_fails_is_made_again_and_the_series_goes_on_over_what_is_buried`
 //! - `tests/runner/stops.rs`:
 //!   `after_a_month_off_all_comes_in_order_within_bounds_and_series_by_their_policies`
+//! - `tests/proof/too_late.rs`: `a_missed_run_whose_call_comes_too_late_is_made_after_that`
 //! - `tests/runner/series.rs`: `missed_runs_have_their_bound_also_where_each_first_attempt_fails`,
 //!   `a_series_that_gets_another_rule_during_its_last_run_goes_on_by_that`
 //! - `src/next_run.rs`: `missed_runs_follow_their_policy`, `a_clock_that_is_set_back_plans_no_instant_again`,
@@ -134,6 +159,7 @@
 //!
 //! - `tests/runner/stops.rs`: `a_stop_waits_for_what_runs_and_begins_nothing_more`,
 //!   `a_stop_gives_back_what_is_not_done_at_its_limit_and_the_attempt_counts`,
+//!   `a_stop_calls_no_handler_any_more_and_what_was_not_called_is_no_attempt`,
 //!   `a_stop_under_load_leaves_nothing_begun_and_loses_nothing`, `without_a_handle_what_runs_ends_and_nothing_more_begins`, `the_end_of_the_wheel_is_a_stop`
 //! - `tests/runner/together.rs`: `a_stop_at_its_limit_drops_handlers_that_have_waited_since_their_first_poll`,
 //!   `a_handler_that_blocks_its_thread_beyond_the_limit_of_a_stop_is_dropped_as_soon_as_it_waits`
@@ -157,7 +183,18 @@
 //! - `tests/runner/handlers.rs`: `a_kind_without_a_handler_is_left_alone_until_there_is_one`,
 //!   `a_payload_that_cannot_be_read_is_buried_with_its_bytes`
 //!
+//! # What goes wrong is told
+//!
+//! What the store can never take is refused alone, and a task that has panicked is seen.
+//!
+//! - `tests/postgres/limits.rs`: `a_key_that_is_too_long_is_refused_alone`
+//! - `tests/runner/windows.rs`: `saves_of_large_payloads_go_to_the_store_in_parts`
+//! - `tests/runner/panics.rs`: `after_a_panic_in_the_runner_saves_are_refused_and_the_health_says_so`,
+//!   `a_scheduler_outside_may_panic_with_what_panics_as_it_is_dropped`,
+//!   `settings_are_taken_up_to_their_bounds_and_refused_beyond_with_what_is_allowed`
+//!
 //! # The file has one owner
 //!
 //! - `tests/redb_file.rs`: `a_file_that_is_in_use_is_refused_with_the_name_of_its_owner`,
 //!   `a_file_of_a_newer_format_is_refused_and_left_as_it_is`
+//! - `src/redb/file.rs`: `a_file_that_is_gone_when_it_is_opened_again_is_not_made_anew`

@@ -40,7 +40,7 @@ impl<'a> Saving<'a> {
     /// A name by which the timer is cancelled and moved, such as `order-42`. No two timers that are stored or have begun
     /// have the same: the second is refused, unless it [replaces](Self::replace) the first.
     ///
-    /// Of a series it is the name.
+    /// Of a series it is the name. A store may bound how long it is.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
@@ -68,7 +68,8 @@ impl<'a> Saving<'a> {
     /// If this is dropped before it is ready, the timer may be stored or not. With a key it can be saved again.
     ///
     /// # Errors
-    /// [`Error::KeyTaken`], [`Error::Encode`], [`Error::Stopped`], [`Error::Lost`]; [`Error::Never`] and [`Error::Rule`] of a series;
+    /// [`Error::KeyTaken`], [`Error::Encode`], [`Error::Stopped`], [`Error::Lost`], [`Error::Failed`]; [`Error::Never`] and
+    /// [`Error::Rule`] of a series;
     /// [`Error::Store`], after which the timer is stored or not.
     pub async fn save(self) -> Result<TimerId, Error> {
         let Self { durable, mut due, kind, payload, key, plan, replaces } = self;

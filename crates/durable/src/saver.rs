@@ -7,17 +7,30 @@ use tokio::sync::{mpsc, oneshot};
 use crate::error::Error;
 use crate::id::TimerId;
 use crate::runner::Command;
-use crate::shared::Shared;
+use crate::shared::{Shared, Watched};
 use crate::store::{ErasedStore, Near, NewTimer, Saved};
 
 /// How many go out together at the most.
 const BATCH: usize = 4_096;
+
+/// How many bytes of payloads go out together at the most, unless one alone has more.
+const BATCH_BYTES: usize = 16 << 20;
 
 /// What it is told.
 pub(crate) enum ToSave {
     Save(Save),
     /// Nothing more comes. Who says so waits until all that came before is stored, and the store let go.
     Stop(oneshot::Sender<()>),
+}
+
+impl ToSave {
+    /// How many bytes of payload it has.
+    fn len(&self) -> usize {
+        match self {
+            Self::Save(save) => save.timer.payload.len(),
+            Self::Stop(_) => 0,
+        }
+    }
 }
 
 /// A timer on its way to the store, and who waits for it.
@@ -36,26 +49,32 @@ pub(crate) struct Saver {
 impl Saver {
     /// Until nobody can save any more.
     pub(crate) async fn run(mut self) {
+        let _watched = Watched(Arc::clone(&self.shared));
         let mut batch = Vec::new();
         let mut stops = Vec::new();
         while stops.is_empty() && self.saves.recv_many(&mut batch, BATCH).await > 0 {
-            let (mut ids, mut timers, mut replies) = (Vec::new(), Vec::new(), Vec::new());
-            for told in batch.drain(..) {
-                match told {
-                    ToSave::Save(Save { timer, reply }) => {
-                        ids.push(timer.id);
-                        timers.push(timer);
-                        replies.push(reply);
+            let mut told = batch.drain(..).peekable();
+            while told.peek().is_some() {
+                let (mut ids, mut timers, mut replies) = (Vec::new(), Vec::new(), Vec::new());
+                let mut bytes = 0;
+                while let Some(next) = told.next_if(|next| bytes == 0 || bytes + next.len() <= BATCH_BYTES) {
+                    bytes += next.len();
+                    match next {
+                        ToSave::Save(Save { timer, reply }) => {
+                            ids.push(timer.id);
+                            timers.push(timer);
+                            replies.push(reply);
+                        }
+                        ToSave::Stop(reply) => stops.push(reply),
                     }
-                    ToSave::Stop(reply) => stops.push(reply),
                 }
-            }
-            if timers.is_empty() {
-                continue;
-            }
-            match self.store.clone().save(timers).await {
-                Ok(answers) => self.saved(ids, answers, replies),
-                Err(error) => self.failed(&error, replies),
+                if timers.is_empty() {
+                    continue;
+                }
+                match self.store.clone().save(timers).await {
+                    Ok(answers) => self.saved(ids, answers, replies),
+                    Err(error) => self.failed(&error, replies),
+                }
             }
         }
         drop(self);

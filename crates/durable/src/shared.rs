@@ -23,8 +23,21 @@ pub(crate) struct Shared {
     is_stopped: AtomicBool,
     /// Another owner has followed.
     is_lost: AtomicBool,
+    /// One of the tasks has panicked.
+    is_failed: AtomicBool,
     /// How many cancels are under way.
     cancels: AtomicUsize,
+}
+
+/// Sees whether a task ends by a panic, as of a clock or a store of the user's. The panic hook has reported it.
+pub(crate) struct Watched(pub(crate) Arc<Shared>);
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.is_failed.store(true, Ordering::Release);
+        }
+    }
 }
 
 /// A cancel that is under way.
@@ -46,6 +59,7 @@ impl Shared {
             stats: Mutex::default(),
             is_stopped: AtomicBool::new(false),
             is_lost: AtomicBool::new(false),
+            is_failed: AtomicBool::new(false),
             cancels: AtomicUsize::new(0),
         }
     }
@@ -99,6 +113,10 @@ impl Shared {
 
     pub(crate) fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_failed(&self) -> bool {
+        self.is_failed.load(Ordering::Acquire)
     }
 
     /// Until the guard is dropped.

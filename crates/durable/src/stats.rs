@@ -53,7 +53,8 @@ pub struct Stats {
     pub ahead: Duration,
     /// Shards that were taken over from instances that were silent for too long.
     pub takeovers: u64,
-    /// How many shards this instance has, and how many there are. One that shares nothing has (0, 0).
+    /// How many shards this instance has, and how many there are. One that shares nothing, or
+    /// has no handlers, has (0, 0).
     pub shards: (u32, u32),
     /// Times that this instance has told the store that it lives.
     pub renewals: u64,
@@ -67,6 +68,8 @@ pub struct Stats {
     pub empty_scans: u64,
     /// Whether another owner has followed: then nothing more begins here.
     pub lost: bool,
+    /// Whether one of its tasks has panicked, as by a clock or a store of the user's: the program has to start again.
+    pub failed: bool,
     /// Whether it was stopped.
     pub stopped: bool,
 }

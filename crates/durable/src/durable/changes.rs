@@ -19,7 +19,7 @@ impl Durable {
     /// If this is dropped before it is ready, the timer may be removed or not.
     ///
     /// # Errors
-    /// [`Error::Store`], after which the timer is removed or not; [`Error::Stopped`]; [`Error::Lost`].
+    /// [`Error::Store`], after which the timer is removed or not; [`Error::Stopped`]; [`Error::Lost`]; [`Error::Failed`].
     pub async fn cancel(&self, which: impl Into<Which>) -> Result<Cancelled, Error> {
         self.check()?;
         let which = which.into();
@@ -54,7 +54,7 @@ impl Durable {
     /// If this is dropped before it is ready, the timer may be moved or not.
     ///
     /// # Errors
-    /// [`Error::Store`], after which the timer is moved or not; [`Error::Stopped`]; [`Error::Lost`].
+    /// [`Error::Store`], after which the timer is moved or not; [`Error::Stopped`]; [`Error::Lost`]; [`Error::Failed`].
     pub async fn reschedule(&self, which: impl Into<Which>, due: Timestamp) -> Result<Moved, Error> {
         let which = which.into();
         let mut unknown = None;
@@ -122,7 +122,7 @@ impl Durable {
     /// Attempts a buried timer again, now, with all its attempts before it.
     ///
     /// # Errors
-    /// [`Error::Store`], after which it is stored again or not; [`Error::Stopped`]; [`Error::Lost`].
+    /// [`Error::Store`], after which it is stored again or not; [`Error::Stopped`]; [`Error::Lost`]; [`Error::Failed`].
     pub async fn revive(&self, id: TimerId) -> Result<Taken, Error> {
         self.check()?;
         let now = self.now();
@@ -137,7 +137,7 @@ impl Durable {
     /// Deletes a buried timer.
     ///
     /// # Errors
-    /// [`Error::Store`], after which it is deleted or not; [`Error::Stopped`]; [`Error::Lost`].
+    /// [`Error::Store`], after which it is deleted or not; [`Error::Stopped`]; [`Error::Lost`]; [`Error::Failed`].
     pub async fn delete_buried(&self, id: TimerId) -> Result<Taken, Error> {
         self.check()?;
         Ok(self.0.store.clone().unbury(vec![id], None).await?.pop().unwrap_or(Taken::NotFound))

@@ -187,6 +187,7 @@ impl Durable {
     pub fn stats(&self) -> Stats {
         let mut stats = self.0.shared.stats().clone();
         stats.stopped |= self.0.shared.is_stopped();
+        stats.failed = self.0.shared.is_failed();
         stats
     }
 
@@ -199,6 +200,9 @@ impl Durable {
     /// Begins nothing more, waits for the handlers that run, for up to `limit`, and stores what they answer. Then those
     /// that still run are dropped, and what has not ended is given back to the store. Nothing runs any more when this is
     /// ready, but for handlers that [block their threads](Stopped::left_running).
+    ///
+    /// Where handlers block their threads or the store is slow, it is ready up to four seconds after the limit: let whatever
+    /// ends the process wait for longer than that.
     ///
     /// # Cancel safety
     /// If this is dropped before it is ready, it goes on by itself.
@@ -220,6 +224,8 @@ impl Durable {
             Err(Error::Stopped)
         } else if self.0.shared.is_lost() {
             Err(Error::Lost)
+        } else if self.0.shared.is_failed() {
+            Err(Error::Failed)
         } else {
             Ok(())
         }

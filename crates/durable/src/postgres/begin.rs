@@ -7,12 +7,8 @@ use super::convert::{attempts, epoch, get, stored};
 use super::{Inner, PostgresError, only};
 use crate::store::{Begun, Near, Owner, State, ToBegin};
 
-/// What became of those that were to be begun, and, if some stand there that somebody has locked, when the first is due.
-pub(super) async fn begin(
-    inner: &Inner,
-    owner: Owner,
-    ask: &ToBegin,
-) -> Result<(Vec<Begun>, Option<i64>), PostgresError> {
+/// What became of those that were to be begun.
+pub(super) async fn begin(inner: &Inner, owner: Owner, ask: &ToBegin) -> Result<Vec<Begun>, PostgresError> {
     let ToBegin { timers, kinds } = ask;
     let mut answers = vec![Begun::Gone; timers.len()];
     let epoch = epoch(owner.epoch);
@@ -30,7 +26,7 @@ pub(super) async fn begin(
         answers[place] = Begun::Yours(Box::new(stored(row, timers[place], state)?));
     }
     if rows.len() == timers.len() {
-        return Ok((answers, None));
+        return Ok(answers);
     }
     let statement = "select * from timingwheel.why_not($1, $2, $3, $4, $5)";
     let told = inner.connections.ask(statement, &parameters).await?;
@@ -38,9 +34,15 @@ pub(super) async fn begin(
     if !get::<bool>(row, "alive")? {
         // What was begun before it was one no more is its follower's now.
         answers.fill(Begun::Lost);
-        return Ok((answers, None));
+        return Ok(answers);
     }
-    Ok((answers, get(row, "locked")?))
+    for n in get::<Vec<i64>>(row, "standing")? {
+        let answer = usize::try_from(n - 1).ok().and_then(|place| answers.get_mut(place));
+        if let Some(answer @ Begun::Gone) = answer {
+            *answer = Begun::Locked;
+        }
+    }
+    Ok(answers)
 }
 
 /// Whether two of them are one: then they have to be begun one after the other.

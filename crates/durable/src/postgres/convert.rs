@@ -54,6 +54,23 @@ pub(super) fn text(what: &str, text: &str) -> Result<(), PostgresError> {
     Ok(())
 }
 
+/// How many bytes a key may have: far below what an entry of an index may.
+const LONGEST_KEY: usize = 1_024;
+
+/// A key as the database takes it.
+///
+/// # Errors
+/// If it has a character of zero, or is too long for the index.
+pub(super) fn key(key: Option<&str>) -> Result<(), PostgresError> {
+    let key = key.unwrap_or_default();
+    text("a key", key)?;
+    if key.len() > LONGEST_KEY {
+        let told = format!("a key must have at most {LONGEST_KEY} bytes, got {}", key.len());
+        return Err(PostgresError::Text(told));
+    }
+    Ok(())
+}
+
 /// What is for people to read is changed instead.
 pub(super) fn readable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")

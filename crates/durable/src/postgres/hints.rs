@@ -10,15 +10,19 @@ use tokio_postgres::types::Type;
 
 use super::Inner;
 use super::connections::Listening;
-use super::owned_shards::{is_soon, note_of};
-use crate::id::timestamp;
+use super::owned_shards::{SOON_MS, is_soon, note_of};
+use crate::id::{TimerId, timestamp};
 use crate::store::{Hint, Near, Owner};
 
 /// How long hints are gathered before they are told.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// When what was hinted at is looked for once more: some commits leave the hint to another one's.
+/// How long after any hint everything is looked for that may be due soon: some commits leave the hint to another one's, which
+/// may be of another time and of another shard, and come a moment before them.
 const ONCE_MORE: Duration = Duration::from_secs(1);
+
+/// How long before now that may be due.
+const GRACE_MS: i64 = 60_000;
 
 /// How long after a failure a connection is made again, at first and at the most.
 const RETRY: Duration = Duration::from_secs(1);
@@ -35,7 +39,8 @@ pub(super) struct Hints {
 struct Hears {
     listening: Option<Listening>,
     failures: u32,
-    once_more: Option<(Instant, i64, i64)>,
+    /// Neither put off nor narrowed by the hints that come before it.
+    once_more: Option<Instant>,
 }
 
 /// What is to be told: of each shard the first and the last that is due.
@@ -60,6 +65,11 @@ impl Inner {
         hint
     }
 
+    /// Its connection is closed.
+    pub(super) async fn hears_no_more(&self, owner: Owner) {
+        self.hints.heard.lock().await.remove(&owner.epoch);
+    }
+
     async fn hear(&self, owner: Owner, hears: &mut Hears) -> Option<Hint> {
         let Some((_, heard)) = &mut hears.listening else {
             if hears.failures > 0 {
@@ -81,14 +91,15 @@ impl Inner {
         };
         let first = match hears.once_more {
             None => heard.recv().await,
-            Some((at, from, to)) => {
-                match timeout(at.saturating_duration_since(Instant::now()), heard.recv()).await {
-                    Ok(told) => told,
-                    Err(_) => {
-                        hears.once_more = None;
-                        return Some(Hint::Saved(timestamp(from), timestamp(to)));
-                    }
-                }
+            Some(at) => {
+                let left = at.saturating_duration_since(Instant::now());
+                let told = if left.is_zero() { None } else { timeout(left, heard.recv()).await.ok() };
+                let Some(told) = told else {
+                    hears.once_more = None;
+                    let now = self.owned.now_ms(owner.epoch);
+                    return Some(Hint::Saved(timestamp(now - GRACE_MS), timestamp(now + SOON_MS)));
+                };
+                told
             }
         };
         let Some(first) = first else {
@@ -106,7 +117,8 @@ impl Inner {
                 .and_then(|(shard, due)| Some((shard.parse().ok()?, due.parse::<i64>().ok()?)))
             {
                 Some((shard, due)) => {
-                    let near = Near { due_ms: due, id: crate::id::TimerId { due_ms: due, unique: shard } };
+                    hears.once_more.get_or_insert_with(|| Instant::now() + ONCE_MORE);
+                    let near = Near { due_ms: due, id: TimerId { due_ms: due, unique: shard } };
                     if self.owned.has(owner.epoch, near) {
                         let (from, to) = range.unwrap_or((due, due));
                         range = Some((from.min(due), to.max(due)));
@@ -120,7 +132,6 @@ impl Inner {
             return Some(Hint::Shares);
         }
         let (from, to) = range?;
-        hears.once_more = Some((Instant::now() + ONCE_MORE, from, to));
         Some(Hint::Saved(timestamp(from), timestamp(to)))
     }
 
@@ -128,21 +139,17 @@ impl Inner {
     /// notification would hold a lock of the whole server.
     pub(super) fn note(self: &Arc<Self>, near: Near) {
         let due_in = near.due_ms.saturating_sub(Timestamp::now().as_millisecond());
-        if !is_soon(due_in) || self.owned.any_has(near) {
-            return;
+        if is_soon(due_in) && !self.owned.is_of_the_only_one(near) {
+            self.tell(near);
         }
-        self.tell(near);
     }
 
-    /// One stands there that somebody has locked: a look after a moment tells what has become of it.
-    pub(super) fn note_later(self: &Arc<Self>, near: Near) {
-        let inner = Arc::downgrade(self);
-        tokio::spawn(async move {
-            sleep(ONCE_MORE).await;
-            if let Some(inner) = inner.upgrade() {
-                inner.tell(near);
-            }
-        });
+    /// The instance has lost shards. What it has saved into them before it knew that, it has told nobody of: any hint makes
+    /// the others look.
+    pub(super) fn note_lost(self: &Arc<Self>, owner: Owner, lost: u64) {
+        let due_ms = self.owned.now_ms(owner.epoch);
+        let unique = u64::from(lost.trailing_zeros());
+        self.tell(Near { due_ms, id: TimerId { due_ms, unique } });
     }
 
     fn tell(self: &Arc<Self>, near: Near) {

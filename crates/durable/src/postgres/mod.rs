@@ -68,6 +68,8 @@ const LARGEST: usize = 64 << 20;
 ///
 /// # Examples
 ///
+/// A program that saves, cancels and moves. It has no handlers, so it has no shards: other programs run the timers.
+///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use timingwheel::TimingWheel;
@@ -142,7 +144,7 @@ impl Store for PostgresStore {
 
     fn check(timer: &NewTimer) -> Result<(), PostgresError> {
         convert::text("a kind", &timer.kind)?;
-        convert::text("a key", timer.key.as_deref().unwrap_or_default())?;
+        convert::key(timer.key.as_deref())?;
         convert::number(timer.id)?;
         if timer.payload.len() > LARGEST {
             let len = timer.payload.len();
@@ -153,7 +155,11 @@ impl Store for PostgresStore {
     }
 
     async fn join(&self, lease: Duration) -> Result<Owner, PostgresError> {
-        self.0.join(lease).await
+        self.0.join(lease, true).await
+    }
+
+    async fn join_without_handlers(&self, lease: Duration) -> Result<Owner, PostgresError> {
+        self.0.join(lease, false).await
     }
 
     async fn leave(&self, owner: Owner) -> Result<u64, PostgresError> {
@@ -185,17 +191,11 @@ impl Store for PostgresStore {
             let mut answers = Vec::with_capacity(ask.timers.len());
             for timer in ask.timers {
                 let ask = ToBegin { timers: vec![timer], kinds: Arc::clone(&ask.kinds) };
-                answers.append(&mut begin::begin(&self.0, owner, &ask).await?.0);
+                answers.append(&mut begin::begin(&self.0, owner, &ask).await?);
             }
             return Ok(answers);
         }
-        let (answers, locked) = begin::begin(&self.0, owner, &ask).await?;
-        if let Some(due) = locked
-            && let Some(near) = ask.timers.iter().find(|near| near.due_ms == due)
-        {
-            self.0.note_later(*near);
-        }
-        Ok(answers)
+        begin::begin(&self.0, owner, &ask).await
     }
 
     async fn settle(&self, owner: Owner, ends: Vec<Ended>) -> Result<Vec<Settled>, PostgresError> {
@@ -243,8 +243,8 @@ impl Store for PostgresStore {
         true
     }
 
-    async fn renew(&self, owner: Owner) -> Result<Renewed, PostgresError> {
-        self.0.renew(owner).await
+    async fn renew(&self, owner: Owner, from: Option<Timestamp>) -> Result<Renewed, PostgresError> {
+        self.0.renew(owner, from).await
     }
 
     async fn hint(&self, owner: Owner) -> Hint {

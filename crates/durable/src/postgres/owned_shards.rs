@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
+
 use super::batch::is_among;
 use super::convert::{SHARDS, shard};
 use crate::store::{Kinds, Near};
 
 /// What is due within so many milliseconds is given to a shard of the instance that saves it, if it knows its kind: then
 /// nobody has to be told. The rest is spread over all shards.
-const SOON_MS: i64 = 120_000;
+pub(super) const SOON_MS: i64 = 120_000;
 
 /// How a number is made up, from its end: the shard, the count, the epoch.
 const SHARD_BITS: u32 = 6;
@@ -20,6 +22,8 @@ const COUNT_BITS: u32 = 35;
 #[derive(Clone, Debug)]
 pub(super) struct Owned {
     pub(super) lease: Duration,
+    /// It has handlers.
+    pub(super) works: bool,
     /// A bit for each shard.
     pub(super) shards: u64,
     /// Those that the owner has handlers for, as it has told when it loaded.
@@ -32,7 +36,7 @@ impl Owned {
     /// When a statement that is sent now, and waited for so long, is of no use any more, by the clock of the database.
     fn valid_until_us(&self, timeout: Duration) -> Option<i64> {
         let (at, shown) = self.clock?;
-        let passed = i64::try_from((at.elapsed() + timeout).as_micros()).ok()?;
+        let passed = i64::try_from(at.elapsed().saturating_add(timeout).as_micros()).ok()?;
         shown.checked_add(passed)
     }
 }
@@ -42,8 +46,8 @@ impl Owned {
 pub(super) struct OwnedShards(RwLock<HashMap<u64, Owned>>);
 
 impl OwnedShards {
-    pub(super) fn insert(&self, epoch: u64, lease: Duration) {
-        let of_owner = Owned { lease, shards: 0, kinds: Arc::default(), clock: None };
+    pub(super) fn insert(&self, epoch: u64, lease: Duration, works: bool) {
+        let of_owner = Owned { lease, works, shards: 0, kinds: Arc::default(), clock: None };
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(epoch, of_owner);
     }
 
@@ -55,11 +59,10 @@ impl OwnedShards {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(&epoch).cloned()
     }
 
-    /// Tells whether they are others than before.
-    pub(super) fn set_shards(&self, epoch: u64, shards: u64) -> bool {
+    /// Tells which they were before.
+    pub(super) fn set_shards(&self, epoch: u64, shards: u64) -> Option<u64> {
         let mut owned = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let before = owned.get_mut(&epoch).map(|of_owner| std::mem::replace(&mut of_owner.shards, shards));
-        before != Some(shards)
+        owned.get_mut(&epoch).map(|of_owner| std::mem::replace(&mut of_owner.shards, shards))
     }
 
     /// The clock of the database has shown this a moment ago: so no statement is taken for valid that is not.
@@ -68,6 +71,15 @@ impl OwnedShards {
         if let Some(of_owner) = owned.get_mut(&epoch) {
             of_owner.clock = Some((Instant::now(), shown_us));
         }
+    }
+
+    /// What the clock of the database shows, as far as that is known here.
+    pub(super) fn now_ms(&self, epoch: u64) -> i64 {
+        let Some((at, shown_us)) = self.of(epoch).and_then(|of_owner| of_owner.clock) else {
+            return Timestamp::now().as_millisecond();
+        };
+        let passed = i64::try_from(at.elapsed().as_micros()).unwrap_or(i64::MAX);
+        shown_us.saturating_add(passed) / 1_000
     }
 
     /// See there.
@@ -88,10 +100,10 @@ impl OwnedShards {
         self.of(epoch).is_some_and(|of_owner| is_among(of_owner.shards, near))
     }
 
-    /// Whether an owner that joined here has it.
-    pub(super) fn any_has(&self, near: Near) -> bool {
+    /// Whether the owner has it that has joined here, and there is no other one: of several, each tells its own runner only.
+    pub(super) fn is_of_the_only_one(&self, near: Near) -> bool {
         let owned = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        owned.values().any(|of_owner| is_among(of_owner.shards, near))
+        owned.len() == 1 && owned.values().all(|of_owner| is_among(of_owner.shards, near))
     }
 
     /// A number of its own for the `count`th timer that the owner saves, with its shard at the end.
@@ -137,8 +149,8 @@ mod tests {
     #[test]
     fn what_is_due_soon_and_known_is_in_a_shard_of_the_instances_own_and_the_rest_is_spread() {
         let owned = OwnedShards::default();
-        owned.insert(7, Duration::from_secs(1));
-        assert!(owned.set_shards(7, 0b1010_0001) && !owned.set_shards(7, 0b1010_0001));
+        owned.insert(7, Duration::from_secs(1), true);
+        assert_eq!([1, 0b1010_0001].map(|shards| owned.set_shards(7, shards)), [Some(0), Some(1)]);
         let kinds: Kinds = Arc::new(BTreeSet::from(["known".to_owned()]));
         owned.set_kinds(7, &kinds);
         let shards = |due_in_ms, kind| -> HashSet<u64> {
@@ -148,7 +160,18 @@ mod tests {
         assert_eq!(shards(SOON_MS, "known").len(), 64);
         assert_eq!(shards(10, "unknown").len(), 64);
         let near = Near::from(TimerId { due_ms: 1, unique: owned.number(7, 9, 10, "known") });
-        assert!(owned.has(7, near) && owned.any_has(near) && !owned.has(8, near));
+        assert!(owned.has(7, near) && owned.is_of_the_only_one(near) && !owned.has(8, near));
+        owned.insert(8, Duration::from_secs(1), true);
+        assert!(!owned.is_of_the_only_one(near), "another one's runner does not hear of it");
+    }
+
+    #[test]
+    fn a_statement_that_may_take_for_ever_is_always_in_time() {
+        let owned = OwnedShards::default();
+        owned.insert(7, Duration::from_secs(1), true);
+        owned.set_clock(7, 1_000_000);
+        assert!(owned.valid_until_us(7, Duration::from_secs(1)).is_some_and(|until| until >= 2_000_000));
+        assert_eq!(owned.valid_until_us(7, Duration::MAX), None);
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use tokio_postgres::types::Type;
 
-use super::PostgresError;
 use super::batch::unknown;
 use super::connections::Connections;
 use super::convert::{get, near, number, text};
+use super::{PostgresError, convert};
 use crate::store::{NewTimer, Saved};
 
 /// New timers, a column each.
@@ -25,7 +25,7 @@ impl Columns {
     fn push(&mut self, place: usize, timer: NewTimer) -> Result<(), PostgresError> {
         let NewTimer { id, kind, payload, key, series, replaces } = timer;
         text("a kind", &kind)?;
-        text("a key", key.as_deref().unwrap_or_default())?;
+        convert::key(key.as_deref())?;
         self.places.push(place);
         self.dues.push(id.due_ms);
         self.numbers.push(number(id)?);

@@ -107,7 +107,7 @@ async fn settle_both(
             (due, number, first, attempt, ending, again, error, counts, next, series, planned, n) \
         cross join lateral timingwheel.settle_one( \
             timingwheel.in_time($1, $17), a.due, a.number, a.first, a.attempt, a.ending, a.again, a.error, a.counts, a.next, a.series, \
-            a.planned) s";
+            a.planned, false) s";
     let rows = inner
         .ask_in_time(
             owner,
@@ -146,6 +146,7 @@ async fn settle_both(
                 Settled::Done(Some(Near { due_ms: get(row, "due")?, id }))
             }
             Some(3) => Settled::Replanned(rule(row)?),
+            Some(4) => Settled::Locked,
             Some(other) => return Err(unknown("settle", other)),
         };
     }

@@ -6,7 +6,7 @@ use tokio_postgres::types::Type;
 
 use super::convert::{epoch, get, id, number, rule, text};
 use super::schema::Schema;
-use super::{PostgresError, PostgresStore, changes, only};
+use super::{PostgresError, PostgresStore, changes, convert, only};
 use crate::id::{TimerId, millis};
 use crate::kind::Kind;
 use crate::next_run;
@@ -21,7 +21,10 @@ const SAVE: &str = "with n as (select (1::bigint << 62) | (nextval('timingwheel.
 impl PostgresStore {
     /// Saves a timer in a transaction: it is there if that is committed, with all else that is done in it.
     ///
-    /// The instance that has the timer is told when the transaction is committed.
+    /// If it is due within two minutes, the instance that has the timer is told when the transaction is committed. Of
+    /// transactions that save at the same time only one tells, and all instances look a second after that for what the others
+    /// have saved. What is committed later still is found when the instance renews its [lease](crate::Builder::lease), at each
+    /// third of that. So keep transactions short that save what is due soon.
     ///
     /// # Examples
     ///
@@ -92,7 +95,7 @@ impl PostgresStore {
         due: Timestamp,
         payload: &K,
     ) -> Result<Result<TimerId, TimerId>, PostgresError> {
-        text("a key", key.unwrap_or_default())?;
+        convert::key(key)?;
         text("a kind", K::KIND)?;
         let payload = serde_json::to_vec(payload).map_err(PostgresError::Encode)?;
         let due_ms = millis(due);
@@ -112,8 +115,8 @@ impl PostgresStore {
 
     /// Cancels a timer in a transaction, by its id or its key: it is gone if that is committed.
     ///
-    /// Until then the timer's row is locked. Nobody begins the timer meanwhile, and the result of one that has begun waits:
-    /// keep such a transaction short. [`Removal::Running`] may be answered up to a tenth of a second before the handler is
+    /// Until then the timer's row is locked. Nobody begins the timer meanwhile, and the result of one that has begun waits, and
+    /// up to a second longer: keep such a transaction short. [`Removal::Running`] may be answered up to a tenth of a second before the handler is
     /// called.
     ///
     /// # Errors
@@ -131,22 +134,25 @@ impl PostgresStore {
     }
 }
 
-/// Ends an attempt in a transaction, and lets its series go on.
+/// Ends an attempt in a transaction, and lets its series go on, by the clock that its timer was due by.
 pub(crate) async fn finish(
     transaction: &Transaction<'_>,
     schema: &Schema,
     (owner, attempt): (u64, u32),
     timer: Near,
     mut series: Option<Series>,
+    now: impl Fn() -> Timestamp,
 ) -> Result<(), PostgresError> {
     let (epoch, number) = (epoch(owner), number(timer.id)?);
     let attempt = i32::try_from(attempt).unwrap_or(i32::MAX);
-    let statement = schema
-        .of("select * from timingwheel.settle_one($1, $2, $3, $4, $5, 0, null, null, true, $6, $7, $8)");
+    let statement = schema.of(
+        "select * from timingwheel.settle_one($1, $2, $3, $4, $5, 0, null, null, true, $6, $7, $8, true)",
+    );
     loop {
         let next = match &series {
-            Some(series) => next_run::next(series, timer.id.first_due(), Timestamp::now())
-                .map_err(PostgresError::Corrupt)?,
+            Some(series) => {
+                next_run::next(series, timer.id.first_due(), now()).map_err(PostgresError::Corrupt)?
+            }
             None => None,
         };
         let (due, text) = next.map(|Next { due, series }| (millis(due), series.to_string())).unzip();

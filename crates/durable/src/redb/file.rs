@@ -25,7 +25,7 @@ struct Open {
 
 impl File {
     pub(super) fn open(path: &Path, options: RedbOptions) -> Result<Self, RedbError> {
-        let open = open(path, &options)?;
+        let open = open(path, &options, true)?;
         Ok(Self { path: Some(path.to_owned()), options, open: RwLock::new(Some(open)) })
     }
 
@@ -91,7 +91,8 @@ impl File {
         }
         let mut current = self.open.write().unwrap_or_else(PoisonError::into_inner);
         if let (None, Some(path)) = (&*current, &self.path) {
-            *current = Some(open(path, &self.options)?);
+            // A file that is gone is no empty one.
+            *current = Some(open(path, &self.options, false)?);
         }
         Ok(())
     }
@@ -103,14 +104,16 @@ fn begin(database: &Database) -> Result<WriteTransaction, RedbError> {
     Ok(transaction)
 }
 
-fn open(path: &Path, options: &RedbOptions) -> Result<Open, RedbError> {
-    let database =
-        Database::builder().set_cache_size(options.cache).create(path).map_err(|error| match error {
-            DatabaseError::DatabaseAlreadyOpen => {
-                RedbError::InUse { path: path.to_owned(), owner: OwnerNote::read(path) }
-            }
-            error => RedbError::Open { path: path.to_owned(), error: Box::new(error.into()) },
-        })?;
+fn open(path: &Path, options: &RedbOptions, creates: bool) -> Result<Open, RedbError> {
+    let mut builder = Database::builder();
+    builder.set_cache_size(options.cache);
+    let opened = if creates { builder.create(path) } else { builder.open(path) };
+    let database = opened.map_err(|error| match error {
+        DatabaseError::DatabaseAlreadyOpen => {
+            RedbError::InUse { path: path.to_owned(), owner: OwnerNote::read(path) }
+        }
+        error => RedbError::Open { path: path.to_owned(), error: Box::new(error.into()) },
+    })?;
     check(&database)?;
     // Where it cannot be written, as on a full disk, nobody is told who has the file.
     Ok(Open { _note: OwnerNote::write(path).ok(), database })
@@ -136,4 +139,24 @@ fn check(database: &Database) -> Result<(), RedbError> {
         transaction.abort()?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_gone_when_it_is_opened_again_is_not_made_anew() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("timers.redb");
+        let file = File::open(&path, RedbOptions::default()).expect("a file");
+        // As after an error.
+        let close = || *file.open.write().expect("nobody panics") = None;
+        close();
+        file.read(|_| Ok(())).expect("it is there");
+        close();
+        std::fs::remove_file(&path).expect("a file");
+        let error = file.read(|_| Ok(())).expect_err("it is gone");
+        assert!(matches!(error, RedbError::Open { .. }) && !path.exists(), "{error}");
+    }
 }

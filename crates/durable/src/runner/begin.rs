@@ -33,7 +33,7 @@ impl Runner {
                 // One of which the end is on its way, and that was moved meanwhile; or a notice that came late.
                 Entry::Occupied(_) => self.blocked.insert(near),
                 Entry::Vacant(place) => {
-                    place.insert(Live::Beginning(Vec::new()));
+                    place.insert(Live::Beginning { takes: Vec::new(), may_have_begun: false });
                     nears.push(near);
                 }
             }
@@ -53,7 +53,8 @@ impl Runner {
             Err(error) => {
                 self.failed(&error);
                 for near in &nears {
-                    if let Some(Live::Beginning(takes)) = self.live.get_mut(&near.id()) {
+                    if let Some(Live::Beginning { takes, may_have_begun }) = self.live.get_mut(&near.id()) {
+                        *may_have_begun = true;
                         // The store may answer them, or fail.
                         takes.drain(..).for_each(|take| take.tell(TookBack::AskAgain));
                     }
@@ -83,8 +84,8 @@ impl Runner {
     }
 
     /// It is not there any more.
-    fn reply(&mut self, id: TimerId, told: TookBack) {
-        if let Some(Live::Beginning(takes)) = self.live.remove(&id) {
+    pub(super) fn reply(&mut self, id: TimerId, told: TookBack) {
+        if let Some(Live::Beginning { takes, .. }) = self.live.remove(&id) {
             takes.into_iter().for_each(|take| take.tell(told));
         }
         self.unblock(id);
@@ -105,15 +106,16 @@ impl Runner {
         let stored = match answer {
             Begun::Yours(stored) => stored,
             Begun::Gone => return self.reply(id, TookBack::AskAgain),
+            Begun::Locked => return self.put_off_begin(near),
             Begun::Lost => {
                 self.reply(id, TookBack::AskAgain);
                 return self.lose();
             }
         };
-        let Some(Live::Beginning(mut takes)) = self.live.remove(&id) else { return };
+        let Some(Live::Beginning { mut takes, may_have_begun }) = self.live.remove(&id) else { return };
         // As an owner that was followed by another one, also here.
         if !matches!(stored.state, State::Begun { epoch, .. } if epoch == self.owner.epoch) {
-            self.live.insert(id, Live::Beginning(takes));
+            self.live.insert(id, Live::Beginning { takes, may_have_begun });
             return self.reply(id, TookBack::AskAgain);
         }
         let Some(attempt) = self.attempt(&stored) else { return };
@@ -206,9 +208,9 @@ impl Runner {
     /// A cancel or a move came after `begin`.
     pub(super) fn take_back(&mut self, id: TimerId, take: TakeBack) {
         match self.live.remove(&id) {
-            Some(Live::Beginning(mut takes)) => {
+            Some(Live::Beginning { mut takes, may_have_begun }) => {
                 takes.push(take);
-                self.live.insert(id, Live::Beginning(takes));
+                self.live.insert(id, Live::Beginning { takes, may_have_begun });
             }
             Some(Live::Waiting { stored, key }) => {
                 self.waits.try_remove(&key);
@@ -271,13 +273,6 @@ impl Runner {
         let (id, series) = (attempt.timer.id(), attempt.series.as_deref().cloned());
         self.ends.push(Ended { timer: attempt.timer, attempt: attempt.number, series, end });
         self.live.insert(id, live(attempt));
-    }
-
-    /// What may have begun by a call that failed is found by the next owner, if it has.
-    pub(super) fn forget_what_may_have_begun(&mut self) {
-        for near in std::mem::take(&mut self.again) {
-            self.reply(near.id(), TookBack::AskAgain);
-        }
     }
 
     /// What has begun and not run is nothing of this owner's any more.

@@ -8,12 +8,13 @@ use std::time::Duration;
 use futures::FutureExt;
 use jiff::Timestamp;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::Instant;
 
+use super::lease::Lease;
 use super::live::{Attempt, Live};
 use super::{Command, Outcome, Runner};
 use crate::handler::{Handler, Lost, Run, Started};
 use crate::id::TimerId;
+use crate::panics::drop_panic;
 use crate::store::Stored;
 
 /// How many calls are handed over at once: the first are made while the runner goes on.
@@ -31,7 +32,7 @@ impl Runner {
         }
         self.calls.push(Call {
             teller: Teller { id, sender: self.sender.clone(), has_told: false },
-            good_until: self.good_until(),
+            lease: self.lease(),
             attempt: ToStart {
                 handler: attempt.handler.clone(),
                 stored,
@@ -42,6 +43,10 @@ impl Runner {
                 within: crate::handler::Within {
                     timer: attempt.timer,
                     series: attempt.series.clone(),
+                    clock: crate::clock::DueClock {
+                        clock: Arc::clone(&self.shared.clock),
+                        offset: self.shared.offset(),
+                    },
                     schema: self.settings.schema.clone(),
                     is_finished: Arc::clone(&attempt.is_finished),
                 },
@@ -64,8 +69,8 @@ impl Runner {
 /// A handler that is to be called. Very many are on their way, so it is small.
 pub(super) struct Call {
     teller: Teller,
-    /// Until when it may be called; `None` if nobody else may have the timer.
-    good_until: Option<Instant>,
+    /// By which it may be called; `None` if nobody else may have the timer.
+    lease: Option<Lease>,
     attempt: ToStart,
 }
 
@@ -83,9 +88,9 @@ struct ToStart {
 impl Call {
     /// Calls the handler, and tells how that has ended.
     pub(super) fn make(self) -> impl Future<Output = ()> {
-        let Self { mut teller, good_until, attempt } = self;
-        // The process may have stood still since it was begun.
-        let is_late = good_until.is_some_and(|until| Instant::now() >= until);
+        let Self { mut teller, lease, attempt } = self;
+        // The process may have stood still since it was begun, or joined again.
+        let is_late = lease.is_some_and(|lease| !lease.is_good() || attempt.lost.is_lost());
         // What reads the payload is the user's code, and so is what makes the future, what it does, and an error's text: all
         // that may panic.
         let started = (!is_late).then(|| {
@@ -105,6 +110,11 @@ impl Call {
             };
             teller.tell(outcome.unwrap_or_else(panicked));
         }
+    }
+
+    /// Does not call the handler.
+    pub(super) fn give_back(mut self) {
+        self.teller.tell(Outcome::TooLate);
     }
 }
 
@@ -153,9 +163,6 @@ fn panicked(panic: Box<dyn Any + Send>) -> Outcome {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let outcome = Outcome::Panicked(text.unwrap_or("of another type").to_owned());
-    // To drop it is the user's code, which may panic again: there is no end of it but to forget that.
-    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        std::mem::forget(again);
-    }
+    drop_panic(panic);
     outcome
 }

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 
 use foldhash::HashMap;
 use tokio::runtime::Handle;
 use tokio::task::{self, AbortHandle};
 
 use super::call_handler::Call;
-use super::let_others_run;
 
 /// Calls that wait for a task, and the tasks that make them.
 ///
@@ -59,6 +59,11 @@ impl Callers {
         while state.coming < wanted {
             self.spawn(&mut state);
         }
+    }
+
+    /// The calls that no task has taken yet. They are not made.
+    pub(super) fn take_out(&self) -> VecDeque<Call> {
+        std::mem::take(&mut self.state().calls)
     }
 
     /// Drops the handlers that run, and calls none any more.
@@ -132,4 +137,17 @@ impl Callers {
         state.coming += 1;
         true
     }
+}
+
+/// Goes to the end of the runtime's queue, where other threads find this task too: `yield_now` would keep it for this thread.
+pub(super) async fn let_others_run() {
+    let mut has_returned = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_returned, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }

@@ -32,7 +32,7 @@ pub(crate) enum Outcome {
     Panicked(String),
     /// The payload was not what the handler takes.
     Unreadable(String),
-    /// It was not called: others may have its timer.
+    /// It was not called: others may have its timer, or nothing is called any more.
     TooLate,
     /// It was dropped before it had ended.
     Dropped,

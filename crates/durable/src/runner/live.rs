@@ -15,8 +15,8 @@ use crate::store::{Near, Series, Stored};
 ///      +-----------+------ taken back --+
 /// ```
 pub(super) enum Live {
-    /// The store is asked. Who wants it back meanwhile waits.
-    Beginning(Vec<TakeBack>),
+    /// The store is asked. Who wants it back meanwhile waits. It may have begun by a call before, that failed.
+    Beginning { takes: Vec<TakeBack>, may_have_begun: bool },
     /// It has begun, ahead of its time.
     Waiting { stored: Box<Stored>, key: delay_queue::Key },
     /// Its handler has been called, or is about to be: nobody takes it back any more.

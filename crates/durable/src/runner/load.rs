@@ -166,6 +166,13 @@ impl Runner {
         }
     }
 
+    /// Puts a timer on the wheel until then, whenever it is due.
+    pub(super) fn arm_at(&mut self, near: Near, at: Instant) {
+        if !self.keys.contains_key(&near) && !self.ready.contains(&near) {
+            self.keys.insert(near, self.armed.insert_at(near, at));
+        }
+    }
+
     pub(super) fn disarm(&mut self, near: Near) {
         if let Some(key) = self.keys.remove(&near) {
             self.armed.try_remove(&key);
@@ -236,6 +243,12 @@ impl Runner {
             next = if waits { until } else { next.max(until) };
             if self.has_wheel_ended {
                 self.nap_until(until);
+            }
+        }
+        if let Some(at) = self.put_off.at() {
+            next = next.min(at);
+            if self.has_wheel_ended {
+                self.nap_until(at);
             }
         }
         if let Some(at) = self.next_renewal() {

@@ -6,9 +6,9 @@
 // | `poll`, `command` | taking in what has happened, and what it is told |
 // | `load` | loading, arming, and when to look next |
 // | `begin`, `call_handler`, `callers`, `settle` | the way of a timer that is due |
-// | `live`, `blocked` | what has begun, and what waits for it |
+// | `live`, `blocked`, `put_off` | what has begun, what waits for it, and what somebody else holds |
 // | `clocks` | the wall clock beside the monotonic one: a clock that was set |
-// | `renew`, `rejoin`, `scan_shared` | a store that instances share: the lease, its loss, what others have stored |
+// | `lease`, `renew`, `rejoin`, `scan_shared` | a store that instances share: the lease, its loss, what others have stored |
 // | `stop` | the end |
 
 mod begin;
@@ -17,9 +17,11 @@ mod call_handler;
 mod callers;
 mod clocks;
 mod command;
+mod lease;
 mod live;
 mod load;
 mod poll;
+mod put_off;
 mod rejoin;
 mod renew;
 mod scan_shared;
@@ -31,7 +33,6 @@ use std::future::poll_fn;
 use std::iter::Zip;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 use std::vec::IntoIter;
 
@@ -47,16 +48,17 @@ use crate::id::TimerId;
 use crate::outside::{CallBack, Far};
 #[cfg(feature = "postgres")]
 use crate::postgres::Schema;
-use crate::shared::Shared;
+use crate::shared::{Shared, Watched};
 use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Settled};
 use crate::window::Window;
 use blocked::Blocked;
 use call_handler::Call;
-use callers::Callers;
+use callers::{Callers, let_others_run};
 use clocks::Clocks;
 pub(crate) use command::{Command, Outcome, TakeBack, TookBack};
 use live::Live;
 use load::Looking;
+use put_off::PutOff;
 use renew::Share;
 pub(crate) use stop::GRACE;
 pub use stop::Stopped;
@@ -110,6 +112,7 @@ pub(crate) struct Runner {
     ready: BTreeSet<Near>,
     /// What was to begin by a call that failed: it may have begun. It is live.
     again: Vec<Near>,
+    put_off: PutOff,
     /// What has begun, and what is about to.
     live: HashMap<TimerId, Live>,
     /// What may have to begin when one of these has ended.
@@ -186,6 +189,7 @@ impl Runner {
             keys: HashMap::default(),
             ready: BTreeSet::new(),
             again: Vec::new(),
+            put_off: PutOff::default(),
             live: HashMap::default(),
             blocked: Blocked::default(),
             waits: wheel.delay_queue(),
@@ -213,6 +217,7 @@ impl Runner {
 
     /// Until it is stopped.
     pub(crate) async fn run(mut self) {
+        let _watched = Watched(Arc::clone(&self.shared));
         loop {
             self.step();
             self.tell();
@@ -232,6 +237,7 @@ impl Runner {
     fn step(&mut self) {
         self.look_now_and_then();
         self.renew();
+        self.take_up();
         if !self.is_paused() {
             self.settle();
             self.begin();
@@ -279,17 +285,4 @@ impl Runner {
         stats.ahead = self.clocks.ahead();
         stats.lost = self.is_lost();
     }
-}
-
-/// Goes to the end of the runtime's queue, where other threads find this task too: `yield_now` would keep it for this thread.
-async fn let_others_run() {
-    let mut has_returned = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut has_returned, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }

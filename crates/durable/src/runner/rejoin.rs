@@ -18,7 +18,7 @@ impl Runner {
     /// Others may have the timers. Tells whether the owner asks how it stands, and is not lost for good.
     pub(super) fn asks_how_it_stands(&mut self) -> bool {
         let Some(share) = &mut self.share else { return false };
-        share.good_until = None;
+        share.lease.set(None);
         share.renew_at = Instant::now();
         true
     }
@@ -49,9 +49,9 @@ impl Runner {
             self.was_fenced(&ended);
         }
         let Some(share) = &mut self.share else { return };
-        share.good_until = None;
+        share.lease.set(None);
         if self.stopping.is_none() {
-            share.joining = Some(self.store.clone().join(self.settings.lease));
+            share.joining = Some(self.store.clone().join(self.settings.lease, !self.handlers.is_empty()));
         } else {
             // Nothing is left but to tell what has ended.
             share.renew_at = Instant::now() + self.settings.lease;

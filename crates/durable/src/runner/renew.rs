@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 use super::Runner;
+use super::lease::Lease;
 use crate::error::Error;
 use crate::id::Place;
 use crate::store::{Answered, Hint, Owner, Renewed, Standing};
@@ -17,13 +18,14 @@ pub(super) const AGAIN: Duration = Duration::from_millis(250);
 
 /// What the runner has of a store that is shared.
 pub(super) struct Share {
-    /// When the call was made, by both clocks.
-    renewing: Option<(Instant, Timestamp, Answered<Renewed>)>,
+    /// When the call was made, by both clocks, and from when on it looks for what is first due.
+    renewing: Option<(Instant, Timestamp, Option<Timestamp>, Answered<Renewed>)>,
     pub(super) renew_at: Instant,
+    /// The renewal under way may not see what was hinted at meanwhile.
+    renews_again: bool,
     pub(super) joining: Option<Answered<Owner>>,
     pub(super) hinting: Option<BoxFuture<'static, Hint>>,
-    /// Until when timers are begun: a while before others may have them.
-    pub(super) good_until: Option<Instant>,
+    pub(super) lease: Lease,
     /// What is to be looked for, although it is within the window: from a place to a time.
     pub(super) scan: Option<Scan>,
     /// The load under way is one of those.
@@ -45,18 +47,20 @@ impl Share {
         Self {
             renewing: None,
             renew_at: now,
+            renews_again: false,
             joining: None,
             hinting: None,
-            good_until: None,
+            lease: Lease::default(),
             scan: None,
             is_scanning: false,
             scanned_from_first: now,
         }
     }
 
-    /// Whether timers may be begun now.
-    fn is_good(&self) -> bool {
-        self.good_until.is_some_and(|until| Instant::now() < until)
+    /// Others share out the timers anew.
+    pub(super) fn shares_have_changed(&mut self) {
+        self.renew_at = Instant::now();
+        self.renews_again = self.renewing.is_some();
     }
 
     pub(super) fn look_for(&mut self, scan: Scan) {
@@ -73,12 +77,12 @@ impl Share {
 impl Runner {
     /// Whether others, as far as is known here, have none of this owner's timers.
     pub(super) fn is_good(&self) -> bool {
-        self.share.as_ref().is_none_or(Share::is_good)
+        self.share.as_ref().is_none_or(|share| share.lease.is_good())
     }
 
-    /// Until when handlers may be called that are on their way; `None` if nobody else may have the timers.
-    pub(super) fn good_until(&self) -> Option<Instant> {
-        self.share.as_ref()?.good_until
+    /// By which handlers are called that are on their way; `None` if nobody else may have the timers.
+    pub(super) fn lease(&self) -> Option<Lease> {
+        self.share.as_ref().map(|share| share.lease.clone())
     }
 
     /// When the runner has to renew, whatever else there is. `None` once another owner has followed for good.
@@ -94,9 +98,10 @@ impl Runner {
             return;
         }
         let (now, wall) = (Instant::now(), self.shared.clock.now());
-        let renewing = self.store.clone().renew(self.owner);
+        let from = self.looks_as_it_renews();
+        let renewing = self.store.clone().renew(self.owner, from);
         if let Some(share) = &mut self.share {
-            share.renewing = Some((now, wall, renewing));
+            share.renewing = Some((now, wall, from, renewing));
         }
     }
 
@@ -104,11 +109,11 @@ impl Runner {
     pub(super) fn poll_share(&mut self, cx: &mut Context<'_>) -> bool {
         let mut has_happened = false;
         let Some(share) = &mut self.share else { return false };
-        if let Some((_, _, renewing)) = &mut share.renewing
+        if let Some((.., renewing)) = &mut share.renewing
             && let Poll::Ready(answer) = renewing.as_mut().poll(cx)
-            && let Some((asked, wall, _)) = share.renewing.take()
+            && let Some((asked, wall, from, _)) = share.renewing.take()
         {
-            self.renewed(asked, wall, answer);
+            self.renewed((asked, wall), from.is_some(), answer);
             has_happened = true;
         }
         let Some(share) = &mut self.share else { return false };
@@ -135,7 +140,12 @@ impl Runner {
         has_happened
     }
 
-    fn renewed(&mut self, asked: Instant, wall: Timestamp, answer: Result<Renewed, Error>) {
+    fn renewed(
+        &mut self,
+        (asked, wall): (Instant, Timestamp),
+        has_looked: bool,
+        answer: Result<Renewed, Error>,
+    ) {
         let renewed = match answer {
             Ok(renewed) => renewed,
             Err(error) => {
@@ -152,9 +162,10 @@ impl Runner {
             Standing::Same | Standing::Changed => {}
         }
         let Some(share) = &mut self.share else { return };
-        let margin = share.good_until.map(|until| until.saturating_duration_since(Instant::now()));
-        share.good_until = Some(asked + renewed.good_for);
-        share.renew_at = Instant::now() + renewed.again_in;
+        let margin = share.lease.until().map(|until| until.saturating_duration_since(Instant::now()));
+        share.lease.set(Some(asked + renewed.good_for));
+        let renews_again = std::mem::take(&mut share.renews_again);
+        share.renew_at = Instant::now() + if renews_again { Duration::ZERO } else { renewed.again_in };
         {
             let mut stats = self.shared.stats();
             stats.takeovers += u64::from(renewed.taken);
@@ -168,7 +179,7 @@ impl Runner {
         if renewed.standing == Standing::Changed {
             self.forget_what_is_near();
         } else {
-            self.look_for_what_others_saved(renewed.first_due);
+            self.look_for_what_others_saved(has_looked, renewed.first_due);
         }
     }
 

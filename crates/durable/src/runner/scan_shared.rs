@@ -20,7 +20,7 @@ impl Runner {
     pub(super) fn hinted(&mut self, hint: Hint) {
         let Some(share) = &mut self.share else { return };
         match hint {
-            Hint::Shares => share.renew_at = Instant::now(),
+            Hint::Shares => share.shares_have_changed(),
             Hint::Saved(from, to) => {
                 let from = from.as_millisecond().saturating_sub(1);
                 let after = Place { due_ms: from, unique: u64::MAX };
@@ -32,41 +32,60 @@ impl Runner {
         }
     }
 
-    /// Once for each renewal: from the beginning now and then, and mostly from what may be new.
-    pub(super) fn look_for_what_others_saved(&mut self, first_due: Option<Timestamp>) {
-        let is_idle = self.near() == 0 && self.live.is_empty();
+    /// From when on a renewal is to look for what is first due: then an instance with nothing to do makes one call, and not
+    /// two. One that has something to do looks by a call of its own, which its lease does not wait for.
+    pub(super) fn looks_as_it_renews(&self) -> Option<Timestamp> {
+        (self.is_idle() && !self.kinds.is_empty()).then(|| timestamp(self.mark()))
+    }
+
+    fn is_idle(&self) -> bool {
+        self.near() == 0 && self.live.is_empty()
+    }
+
+    /// From when on looks go, but for one a minute.
+    fn mark(&self) -> i64 {
+        self.clocks.wall().as_millisecond().saturating_sub(GRACE_MS)
+    }
+
+    /// Once for each renewal, which has looked for what is first due or not: from the beginning now and then, and mostly from
+    /// what may be new.
+    pub(super) fn look_for_what_others_saved(&mut self, has_looked: bool, first_due: Option<Timestamp>) {
         let next = self.window.next_due();
         let is_known = first_due.is_none_or(|due| next.is_some_and(|next| next <= due.as_millisecond()));
-        if is_idle && (is_known || self.window.is_loading()) {
-            return;
-        }
+        let is_found = has_looked && self.is_idle() && (is_known || self.window.is_loading());
         let oldest = self.keys.keys().chain(self.ready.first()).map(|near| near.due_ms).min();
-        let mark = self.clocks.wall().as_millisecond().saturating_sub(GRACE_MS);
+        let mark = self.mark();
         let mark = oldest.map_or(mark, |oldest| oldest.saturating_sub(1).min(mark));
         let Some(share) = &mut self.share else { return };
-        let mut after = Place { due_ms: mark, unique: u64::MAX };
-        if is_idle || share.scanned_from_first.elapsed() >= FROM_FIRST {
+        if share.scanned_from_first.elapsed() >= FROM_FIRST {
             share.scanned_from_first = Instant::now();
-            after = Place::FIRST;
+            share.look_for(Scan { after: Place::FIRST, until_ms: None });
+        } else if !is_found {
+            share.look_for(Scan { after: Place { due_ms: mark, unique: u64::MAX }, until_ms: None });
         }
-        share.look_for(Scan { after, until_ms: None });
     }
 
     /// What is to be asked for next, if something within the window is to be looked for.
     pub(super) fn scan(&mut self, now_ms: i64) -> Option<Ask> {
-        if !self.may_begin() || !self.is_good() || self.near() > self.settings.window.saturating_mul(2) {
+        if !self.may_begin()
+            || self.kinds.is_empty()
+            || !self.is_good()
+            || self.near() > self.settings.window.saturating_mul(2)
+        {
             return None;
         }
         let end = self.window.end();
         let share = self.share.as_mut()?;
         let scan = share.scan.take()?;
-        if scan.after >= end {
+        if scan.after >= end
+            && let Some(until) = scan.until_ms
+        {
             // It is beyond the window: the next load finds it, at its time.
-            if let Some(until) = scan.until_ms {
-                self.window.expect(until.min(scan.after.due_ms.saturating_add(1)));
-            }
+            self.window.expect(until.min(scan.after.due_ms.saturating_add(1)));
             return None;
         }
+        // The window of an instance with nothing to do ends long ago. Nobody has looked from there on.
+        let after = scan.after.min(end);
         if let Some(until) = scan.until_ms.filter(|until| *until > end.due_ms) {
             // The rest is beyond the window.
             self.window.expect(end.due_ms.saturating_add(1).min(until));
@@ -75,7 +94,7 @@ impl Runner {
         self.window.begin_scan();
         share.is_scanning = true;
         let (limit, kinds) = (self.settings.window, self.kinds.clone());
-        Some(Ask { after: scan.after, until: timestamp(until_ms), limit, kinds })
+        Some(Ask { after, until: timestamp(until_ms), limit, kinds })
     }
 
     /// A load has ended, with this many timers, of which some were not known.

@@ -70,7 +70,8 @@ impl Runner {
                 self.fail(&attempt, format!("panicked: {message}"))
             }
             Outcome::Unreadable(error) => self.bury(&attempt, format!("{UNREADABLE}: {error}")),
-            Outcome::TooLate => return self.give_back(attempt),
+            // Its series is as it was: this run has not been.
+            Outcome::TooLate => return self.give_back(Attempt { series: None, ..attempt }),
             // Aborted by `stop`: it is given back when the owner leaves.
             Outcome::Dropped if self.stopping.is_some() => {
                 if let Some(stopping) = &mut self.stopping {
@@ -160,7 +161,9 @@ impl Runner {
 
     fn has_settled(&mut self, ended: Ended, answer: Settled) {
         let id = ended.timer.id();
-        let was_unsure = !self.unsure.is_empty() && self.unsure.remove(&id);
+        // A call before may have stored it yet, also where this one found it locked.
+        let is_told = answer != Settled::Locked;
+        let was_unsure = is_told && !self.unsure.is_empty() && self.unsure.remove(&id);
         match answer {
             Settled::Done(next) => self.has_ended(&ended, next, true),
             // Its handler has ended it, in a transaction of its own.
@@ -172,6 +175,7 @@ impl Runner {
                 self.doubts.push(ended);
             }
             Settled::Lost => self.was_fenced(&ended),
+            Settled::Locked => self.put_off_end(ended),
             Settled::Replanned(series) => {
                 let Some(Live::Ending { attempt: before, was_called, took, others }) = self.live.remove(&id)
                 else {

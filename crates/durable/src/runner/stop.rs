@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
 use super::Runner;
+use super::call_handler::Call;
 use super::live::Live;
 
 /// How long aborted handlers, and a store that is slow, are waited for after the limit; and then, how long the store may
@@ -20,7 +21,7 @@ pub struct Stopped {
     /// Handlers that ended within the limit. Their results are stored, but for those that are counted as
     /// [`unsettled`](Self::unsettled) too.
     pub finished: u64,
-    /// Timers that had begun ahead of their time, and were given back before their handlers were called.
+    /// Timers that had begun, and were given back before their handlers were called: the attempt does not count.
     pub given_back: u64,
     /// Handlers that were dropped at the limit. Their timers are stored again, and the attempt counts.
     pub aborted: u64,
@@ -69,6 +70,8 @@ impl Runner {
             self.keys.clear();
             self.ready.clear();
             self.waits.clear();
+            // Each tells so, as a handler tells its end.
+            self.calls.drain(..).chain(self.callers.take_out()).for_each(Call::give_back);
             let waiting: Vec<_> = self
                 .live
                 .iter()
@@ -122,7 +125,7 @@ impl Runner {
             match live {
                 Live::Running { .. } => stopping.stopped.left_running += 1,
                 Live::Ending { .. } => stopping.stopped.unsettled += 1,
-                Live::Beginning(_) | Live::Waiting { .. } => {}
+                Live::Beginning { .. } | Live::Waiting { .. } => {}
             }
         }
         self.finish_joining().await;

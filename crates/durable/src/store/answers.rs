@@ -89,6 +89,9 @@ pub enum Begun {
     Yours(Box<Stored>),
     /// It has been cancelled, moved or settled, or is of another kind.
     Gone,
+    /// Nothing was done: somebody holds the timer for a moment, as a transaction that cancels it, or a call whose answer was
+    /// lost. It is asked for again after a second.
+    Locked,
     /// The owner is the owner no more.
     Lost,
 }
@@ -100,6 +103,9 @@ pub enum Settled {
     Done(Option<Near>),
     /// Nothing was done: the attempt is not the owner's any more.
     Lost,
+    /// Nothing was done: somebody holds the timer for a moment, as a transaction that cancels it. It is told again after a
+    /// second.
+    Locked,
     /// Nothing was done: the rule of the series is not that of [`Ended::series`](super::Ended::series), but this one.
     Replanned(Series),
 }

@@ -22,11 +22,11 @@ pub(crate) type Answered<T> = BoxFuture<'static, Result<T, Error>>;
 pub(crate) trait ErasedStore: Send + Sync {
     fn check(&self, timer: &NewTimer) -> Result<(), Error>;
     fn is_shared(&self) -> bool;
-    fn renew(self: Arc<Self>, owner: Owner) -> Answered<Renewed>;
+    fn renew(self: Arc<Self>, owner: Owner, from: Option<Timestamp>) -> Answered<Renewed>;
     fn hint(self: Arc<Self>, owner: Owner) -> BoxFuture<'static, Hint>;
     fn is_mine(&self, owner: Owner, timer: Near) -> bool;
     fn number(&self, owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64;
-    fn join(self: Arc<Self>, lease: Duration) -> Answered<Owner>;
+    fn join(self: Arc<Self>, lease: Duration, has_handlers: bool) -> Answered<Owner>;
     fn leave(self: Arc<Self>, owner: Owner) -> Answered<u64>;
     fn save(self: Arc<Self>, timers: Vec<NewTimer>) -> Answered<Vec<Saved>>;
     fn load(self: Arc<Self>, owner: Owner, ask: Ask) -> Answered<Loaded>;
@@ -48,6 +48,18 @@ macro_rules! erased {
 
             fn is_shared(&self) -> bool {
                 Store::is_shared(self)
+            }
+
+            fn join(self: Arc<Self>, lease: Duration, has_handlers: bool) -> Answered<Owner> {
+                async move {
+                    let joined = if has_handlers {
+                        Store::join(&*self, lease).await
+                    } else {
+                        Store::join_without_handlers(&*self, lease).await
+                    };
+                    joined.map_err(Error::store::<S>)
+                }
+                .boxed()
             }
 
             fn hint(self: Arc<Self>, owner: Owner) -> BoxFuture<'static, Hint> {
@@ -72,9 +84,8 @@ macro_rules! erased {
 }
 
 erased! {
-    join(lease: Duration) -> Owner;
     leave(owner: Owner) -> u64;
-    renew(owner: Owner) -> Renewed;
+    renew(owner: Owner, from: Option<Timestamp>) -> Renewed;
     save(timers: Vec<NewTimer>) -> Vec<Saved>;
     load(owner: Owner, ask: Ask) -> Loaded;
     begin(owner: Owner, ask: ToBegin) -> Vec<Begun>;

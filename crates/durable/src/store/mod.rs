@@ -71,6 +71,15 @@ pub trait Store: Send + Sync + 'static {
     /// time needs none.
     fn join(&self, lease: Duration) -> impl Future<Output = Result<Owner, Self::Error>> + Send;
 
+    /// As [`join`](Self::join), for an owner that has no handlers: it saves, cancels and moves, and a store that several
+    /// share gives it no timers.
+    fn join_without_handlers(
+        &self,
+        lease: Duration,
+    ) -> impl Future<Output = Result<Owner, Self::Error>> + Send {
+        self.join(lease)
+    }
+
     /// The owner begins nothing more: what it has begun and not settled is stored again, as if it had not been begun, but
     /// for its number of attempts. Tells how many those were.
     fn leave(&self, owner: Owner) -> impl Future<Output = Result<u64, Self::Error>> + Send;
@@ -134,8 +143,14 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// Tells that the owner lives, and how it stands. Only a store that [is shared](Self::is_shared) is asked.
-    fn renew(&self, owner: Owner) -> impl Future<Output = Result<Renewed, Self::Error>> + Send {
-        let _ = owner;
+    ///
+    /// With `from`, [`Renewed::first_due`] is asked for, of the timers that are due from then on.
+    fn renew(
+        &self,
+        owner: Owner,
+        from: Option<Timestamp>,
+    ) -> impl Future<Output = Result<Renewed, Self::Error>> + Send {
+        let _ = (owner, from);
         std::future::pending()
     }
 

@@ -15,11 +15,11 @@ pub struct Renewed {
     pub good_for: Duration,
     /// The clock by which timers of this store are due, when it answered. `None` if it is the instance's own.
     pub clock: Option<Timestamp>,
-    /// When the first of its timers is due that it has not begun.
+    /// When the first of its timers is due that it has not begun, if that was asked for.
     pub first_due: Option<Timestamp>,
     /// How many shards were taken from instances that were silent for too long.
     pub taken: u32,
-    /// How many shards it has, and how many there are.
+    /// How many shards it has, and how many there are. An owner without handlers has (0, 0).
     pub shards: (u32, u32),
 }
 

@@ -40,7 +40,7 @@ async fn instances_share_all_shards_evenly_as_they_join_leave_and_die() {
     for store in &stores {
         owners.push(store.join(LEASE).await.expect("a join"));
         for (store, owner) in stores.iter().zip(&owners) {
-            let renewed = store.renew(*owner).await.expect("a renewal");
+            let renewed = store.renew(*owner, None).await.expect("a renewal");
             let fair = 64 / u32::try_from(owners.len()).expect("few");
             assert!((fair..=fair + 1).contains(&renewed.shards.0), "{renewed:?} of {}", owners.len());
         }
@@ -64,10 +64,10 @@ async fn instances_share_all_shards_evenly_as_they_join_leave_and_die() {
     let sql = client(&url).await;
     let silent = "update timingwheel.instances set expires_at = now() - interval '1 second' where epoch = $1";
     sql.execute(silent, &[&(owners[0].epoch.cast_signed())]).await.expect("an update");
-    let renewed = stores[1].renew(owners[1]).await.expect("a renewal");
+    let renewed = stores[1].renew(owners[1], None).await.expect("a renewal");
     assert_eq!((renewed.standing, renewed.taken, renewed.shards), (Standing::Changed, 32, (64, 64)));
     assert_eq!(of(1).await, 64);
-    let lost = stores[0].renew(owners[0]).await.expect("a renewal");
+    let lost = stores[0].renew(owners[0], None).await.expect("a renewal");
     assert_eq!(lost.standing, Standing::Lost);
 }
 
@@ -111,7 +111,7 @@ async fn a_begin_of_who_has_lost_the_shard_or_the_lease_begins_nothing() {
     let sql = client(&url).await;
     let silent = "update timingwheel.instances set expires_at = now() - interval '1 second' where epoch = $1";
     sql.execute(silent, &[&(owner.epoch.cast_signed())]).await.expect("an update");
-    second.renew(other).await.expect("a renewal");
+    second.renew(other, None).await.expect("a renewal");
     let answers = first.begin(owner, ask).await.expect("a begin");
     assert!(answers.iter().all(|answer| *answer == Begun::Lost), "{answers:?}");
     assert_eq!(load(&second, other).await.len(), 64, "what the dead one had begun is attempted again");
@@ -174,8 +174,8 @@ async fn without_hints_a_look_finds_what_another_program_saves() {
     let one = builder(quiet, Duration::from_secs(3)).on(calls.handler()).start().await.expect("a start");
     until("it has its shards", async || one.stats().shards == (64, 64)).await;
     let sql = client(&url).await;
-    // Also one that was due long ago.
-    for (due, name) in [("- interval '1 day'", "old"), ("+ interval '100 ms'", "new")] {
+    // Also one that was due before.
+    for (due, name) in [("- interval '30 seconds'", "old"), ("+ interval '100 ms'", "new")] {
         let save = format!("select timingwheel.save_timer(now() {due}, 'tick', '{{\"name\": \"{name}\"}}')");
         sql.batch_execute(&save).await.expect("a save");
     }
@@ -233,7 +233,7 @@ async fn held(proxy: &crate::proxy::Proxy) {
     let options = options.timeout(Duration::from_secs(1));
     let held = PostgresStore::connect_with(options, tokio_postgres::NoTls).await.expect("a store");
     let owner = held.join(LEASE).await.expect("a join");
-    held.renew(owner).await.expect("a renewal");
+    held.renew(owner, None).await.expect("a renewal");
     held.save(of_each_shard()).await.expect("a save");
     let ask = ToBegin { timers: load(&held, owner).await, kinds: of_tick() };
     proxy.fault("hold");

@@ -4,16 +4,21 @@ mod child;
 mod clock;
 mod cluster;
 mod faults;
+mod hints;
 #[path = "../proof/history.rs"]
 mod history;
 mod instances;
+mod limits;
+mod locks;
 mod many;
 mod proof;
 mod proxy;
 mod races;
+mod rights;
 mod schemas;
 #[allow(dead_code, reason = "the benchmark and the example use the rest")]
 mod server;
+mod shares;
 mod sole;
 mod store;
 mod support;

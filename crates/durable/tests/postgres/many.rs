@@ -18,7 +18,7 @@ async fn a_begin_looks_each_timer_up_also_where_the_table_has_no_statistics() {
     let store = PostgresStore::connect_with(options, NoTls).await.expect("a store");
     let owner = store.join(Duration::from_secs(600)).await.expect("a join");
     let other = store.join(Duration::from_secs(600)).await.expect("a join");
-    store.renew(owner).await.expect("a renewal");
+    store.renew(owner, None).await.expect("a renewal");
     let sql = client(&url).await;
     let stored = "alter table timingwheel.timers set (autovacuum_enabled = off);
         insert into timingwheel.timers (shard, due_ms, number, first_ms, kind, payload)
@@ -40,7 +40,7 @@ async fn a_settle_looks_each_timer_up_also_where_statistics_say_that_nothing_has
     let options = PostgresOptions::new(&url).expect("an address").timeout(GUARD);
     let store = PostgresStore::connect_with(options, NoTls).await.expect("a store");
     let owner = store.join(Duration::from_secs(600)).await.expect("a join");
-    store.renew(owner).await.expect("a renewal");
+    store.renew(owner, None).await.expect("a renewal");
     let sql = client(&url).await;
     let stored = "alter table timingwheel.timers set (autovacuum_enabled = off);
         insert into timingwheel.timers (shard, due_ms, number, first_ms, kind, payload)

@@ -1,5 +1,7 @@
 //! Timers in transactions of the user's.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use timingwheel_durable::store::Removal;
@@ -114,6 +116,42 @@ async fn what_is_done_with_finish_in_is_done_once_also_if_the_instance_is_taken_
         assert_eq!(names.iter().filter(|done| *done == name).count(), 1, "{name}: {names:?}");
     }
     assert!(!names.contains(&"lost".to_owned()), "its transaction was refused: {names:?}");
+    one.stop(Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn finish_in_plans_the_next_run_by_the_clock_that_the_timer_was_due_by() {
+    let (url, ahead) = (database().await, Arc::new(AtomicI64::new(0)));
+    let (address, sets) = (url.clone(), Arc::clone(&ahead));
+    let handler = move |_: Tick, run: Run| {
+        let (address, sets) = (address.clone(), Arc::clone(&sets));
+        async move {
+            // Since the last renewal, and the next one is 200 seconds off.
+            sets.store(3_600_000, Ordering::Relaxed);
+            let mut sql = client(&address).await;
+            let transaction = sql.transaction().await?;
+            run.finish_in(&transaction).await?;
+            transaction.commit().await?;
+            Ok(Answer::Done)
+        }
+    };
+    let one = builder(store(&url).await, Duration::from_secs(600))
+        .clock(move || soon(ahead.load(Ordering::Relaxed)))
+        .on(handler)
+        .start()
+        .await
+        .expect("a start");
+    until("it has its shards", async || one.stats().shards == (64, 64)).await;
+    let minutely = timingwheel_calendar::Periodic::seconds(60, soon(-59_500));
+    let series = one.every("series", minutely, &Tick::new("series"));
+    let id = series.missed(timingwheel_durable::Missed::none()).save().await.expect("a series");
+    let mut next = id;
+    until("the next run is stored", async || {
+        next = one.list(Default::default()).await.expect("a list")[0].timer.id();
+        next != id
+    })
+    .await;
+    assert!(next.first_due() > soon(3_000_000), "{}", next.first_due());
     one.stop(Duration::from_secs(60)).await;
 }
 

@@ -91,7 +91,7 @@ macro_rules! hooked {
 hooked! {
     join(lease: Duration) -> Owner;
     leave(owner: Owner) -> u64;
-    renew(owner: Owner) -> Renewed;
+    renew(owner: Owner, from: Option<Timestamp>) -> Renewed;
     save(timers: Vec<NewTimer>) -> Vec<Saved>;
     load(owner: Owner, ask: Ask) -> Loaded;
     begin(owner: Owner, ask: ToBegin) -> Vec<Begun>;

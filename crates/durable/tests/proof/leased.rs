@@ -1,5 +1,6 @@
 //! A store that is shared, in memory: one instance at a time has all timers, as long as it renews.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use jiff::Timestamp;
 use timingwheel_durable::MemoryStore;
 use timingwheel_durable::store::{
     Ask, Begun, Counts, Ended, Hint, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed, Saved,
-    Settled, Standing, Store, Stored, Taken, ToBegin, Which,
+    Settled, Standing, State, Store, Stored, Taken, ToBegin, Which,
 };
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -18,16 +19,20 @@ pub(crate) struct Leased {
     memory: MemoryStore,
     /// Who is followed is so for good.
     is_sole: bool,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<Standings>>,
     hints: Arc<Hints>,
 }
 
-struct State {
+struct Standings {
     epoch: u64,
     lease: Duration,
     expires_at: Instant,
     renewals: u64,
+    /// How many of them were asked for what is first due.
+    looks: u64,
     left: Vec<u64>,
+    /// Somebody holds these.
+    locked: HashSet<u64>,
 }
 
 struct Hints {
@@ -39,12 +44,14 @@ struct Hints {
 impl Leased {
     pub(crate) fn new() -> Self {
         let (tell, told) = mpsc::unbounded_channel();
-        let state = State {
+        let state = Standings {
             epoch: 0,
             lease: Duration::ZERO,
             expires_at: Instant::now(),
             renewals: 0,
+            looks: 0,
             left: Vec::new(),
+            locked: HashSet::new(),
         };
         Self {
             memory: MemoryStore::new(),
@@ -58,7 +65,7 @@ impl Leased {
         Self { is_sole: true, ..Self::new() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Standings> {
         self.state.lock().unwrap()
     }
 
@@ -74,12 +81,25 @@ impl Leased {
         self.hints.tell.send(hint).unwrap();
     }
 
+    /// Somebody holds these timers, by their numbers, and no others.
+    pub(crate) fn lock(&self, numbers: impl IntoIterator<Item = u64>) {
+        self.state().locked = numbers.into_iter().collect();
+    }
+
+    fn is_locked(&self, timer: Near) -> bool {
+        self.state().locked.contains(&timer.id().unique())
+    }
+
     pub(crate) fn epoch(&self) -> u64 {
         self.state().epoch
     }
 
     pub(crate) fn renewals(&self) -> u64 {
         self.state().renewals
+    }
+
+    pub(crate) fn looks(&self) -> u64 {
+        self.state().looks
     }
 
     /// Who has left in order.
@@ -107,11 +127,17 @@ impl Store for Leased {
         true
     }
 
-    async fn renew(&self, owner: Owner) -> Result<Renewed, Self::Error> {
+    async fn renew(&self, owner: Owner, from: Option<Timestamp>) -> Result<Renewed, Self::Error> {
         if self.state().epoch == owner.epoch && Instant::now() >= self.state().expires_at {
             self.take_away().await;
         }
+        let all = Page { limit: usize::MAX, ..Page::default() };
+        let all = self.memory.list(all).await?;
+        let is_asked = |timer: &&Stored| from.is_some_and(|from| timer.timer.due() >= from);
+        let mut to_do = all.iter().filter(|timer| timer.state == State::Stored);
+        let first_due = to_do.find(is_asked).map(|timer| timer.timer.due());
         let mut state = self.state();
+        state.looks += u64::from(from.is_some());
         let standing = match state.epoch == owner.epoch {
             true => Standing::Same,
             false if self.is_sole => Standing::Followed,
@@ -126,7 +152,7 @@ impl Store for Leased {
             again_in: state.lease / 3,
             good_for: state.lease * 4 / 5,
             clock: None,
-            first_due: None,
+            first_due,
             taken: 0,
             shards: (1, 1),
         })
@@ -150,11 +176,26 @@ impl Store for Leased {
     }
 
     async fn begin(&self, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>, Self::Error> {
-        self.memory.begin(owner, ask).await
+        let ToBegin { timers, kinds } = ask;
+        let mut answers = Vec::new();
+        for timer in timers {
+            let ask = ToBegin { timers: vec![timer], kinds: kinds.clone() };
+            let is_locked = self.is_locked(timer);
+            let begun = if is_locked { vec![Begun::Locked] } else { self.memory.begin(owner, ask).await? };
+            answers.extend(begun);
+        }
+        Ok(answers)
     }
 
     async fn settle(&self, owner: Owner, ends: Vec<Ended>) -> Result<Vec<Settled>, Self::Error> {
-        self.memory.settle(owner, ends).await
+        let mut answers = Vec::new();
+        for end in ends {
+            let is_locked = self.is_locked(end.timer);
+            let settled =
+                if is_locked { vec![Settled::Locked] } else { self.memory.settle(owner, vec![end]).await? };
+            answers.extend(settled);
+        }
+        Ok(answers)
     }
 
     async fn cancel(&self, which: Vec<Which>) -> Result<Vec<Removal>, Self::Error> {

@@ -76,6 +76,7 @@ pub(crate) struct Rig<S = MemoryStore> {
     pub(crate) clock: Arc<SetClock>,
     pub(crate) script: Script,
     calls: Arc<AtomicU64>,
+    pub(crate) began: tokio::time::Instant,
 }
 
 pub(crate) fn secs(seconds: u64) -> Duration {
@@ -96,6 +97,7 @@ impl<S: Store + Clone> Rig<S> {
             clock: Arc::new(SetClock::starting_at(Timestamp::UNIX_EPOCH)),
             script: Script::default(),
             calls: Arc::default(),
+            began: tokio::time::Instant::now(),
         }
     }
 

@@ -75,6 +75,56 @@ async fn what_an_instance_saves_after_it_has_joined_again_is_armed_at_once() {
     assert_eq!(rig.calls(), 2, "and so is what was saved before");
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_hears_of_others_while_it_renews_renews_again_at_once() {
+    let rig = Rig::on(Leased::new());
+    let durable = rig.builder().lease(secs(36_000)).start().await.unwrap();
+    rig.wheel.sleep(secs(1)).await;
+    rig.script.next("renew", Step::After, What::Wait(500));
+    rig.store.hint(Hint::Shares);
+    rig.wheel.sleep(Duration::from_millis(100)).await;
+    assert!(rig.script.is_over(), "it renews");
+    rig.store.take_away().await;
+    rig.wheel.sleep(secs(1)).await;
+    assert_eq!((rig.store.renewals(), durable.stats().rejoined), (3, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_have_saved_is_found_without_hints_and_what_was_due_long_ago_within_a_minute() {
+    let rig = Rig::on(Leased::new());
+    let durable = rig.builder().lease(secs(30)).start().await.unwrap();
+    rig.wheel.sleep(secs(1)).await;
+    let save = async |unique, seconds| {
+        let timer = NewTimer {
+            id: TimerId::new(rig.at(seconds), unique),
+            kind: Tick::KIND.into(),
+            payload: b"0".into(),
+            key: None,
+            series: None,
+            replaces: false,
+        };
+        rig.store.save(vec![timer]).await.unwrap();
+    };
+    // Also while it has had nothing to do for long.
+    for (number, seconds) in (1..).zip([5, 20, 10_000, 10_015, 10_030, 10_045, 10_060]) {
+        rig.wheel.sleep_until(rig.began + secs(seconds)).await;
+        save(number, i64::try_from(seconds).unwrap() + 1).await;
+        rig.wheel.sleep(secs(11)).await;
+        assert_eq!(rig.calls(), number, "by the look of a renewal");
+    }
+    assert!(rig.store.looks() > 0);
+    save(8, -86_400).await;
+    rig.wheel.sleep(secs(61)).await;
+    assert_eq!(rig.calls(), 8);
+    // One that has something to do looks by calls of its own.
+    durable.after(secs(1), &Tick(500)).save().await.unwrap();
+    rig.wheel.sleep(secs(1)).await;
+    let (looks, loads) = (rig.store.looks(), durable.stats().loads);
+    rig.wheel.sleep(secs(400)).await;
+    assert_eq!(rig.store.looks(), looks, "its lease waits for none");
+    assert!(durable.stats().loads >= loads + 30, "{:?}", durable.stats());
+}
+
 /// A scheduler that forgets.
 struct Forgets;
 

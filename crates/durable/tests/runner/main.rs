@@ -5,6 +5,7 @@ mod handlers;
 mod moves;
 mod outside;
 mod owners;
+mod panics;
 mod series;
 mod stops;
 mod support;

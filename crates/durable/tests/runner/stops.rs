@@ -1,10 +1,12 @@
 //! The end.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use timingwheel_calendar::Cron;
-use timingwheel_durable::{Durable, Error, Missed};
+use timingwheel_durable::{Answer, Durable, Error, Missed};
 
 use crate::support::{Note, Rig, at, note, secs};
 
@@ -45,6 +47,42 @@ async fn a_stop_gives_back_what_is_not_done_at_its_limit_and_the_attempt_counts(
     let _next = rig.start().await;
     rig.sleep(1.0).await;
     assert_eq!(rig.book.calls().last().unwrap().run.attempt, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_calls_no_handler_any_more_and_what_was_not_called_is_no_attempt() {
+    const TIMERS: u64 = 200;
+    for limit in [0, 60] {
+        let rig = Rig::new();
+        let (first, mut called) = tokio::sync::mpsc::unbounded_channel();
+        let calls = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&calls);
+        let durable = Durable::builder(&rig.wheel, rig.store.clone())
+            .clock(rig.clock.clone())
+            .on(move |_: Note, _| {
+                counted.fetch_add(1, Ordering::Relaxed);
+                let _ = first.send(());
+                async { Ok(Answer::Done) }
+            })
+            .start()
+            .await
+            .unwrap();
+        for number in 0..TIMERS {
+            durable.at(at(1.0), &note(&number.to_string())).save().await.unwrap();
+        }
+        // All have begun by then, and few handlers were called.
+        called.recv().await.unwrap();
+        let stopped = durable.stop(secs(limit)).await;
+        let calls = calls.load(Ordering::Relaxed);
+        assert!(calls < TIMERS / 2, "{calls} of {TIMERS}");
+        assert_eq!((stopped.given_back, stopped.aborted), (TIMERS - calls, 0));
+        let next = rig.start().await;
+        rig.sleep(1.0).await;
+        let again = rig.book.calls();
+        assert_eq!(again.len() as u64, TIMERS - calls);
+        assert!(again.iter().all(|call| call.run.attempt == 1));
+        drop(next);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -111,3 +111,15 @@ async fn a_wheel_that_is_full_delays_little_and_ends_nothing() {
         assert!((due..due + 0.1).contains(&time), "due at {due}, called at {time}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn saves_of_large_payloads_go_to_the_store_in_parts() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    // Of five megabytes each: three are below sixteen.
+    let text = "x".repeat(5 << 20);
+    let saves = (0..12).map(|_| durable.at(at(1e6), &note(&text)).save());
+    let saved = futures::future::join_all(saves).await;
+    assert!(saved.iter().all(Result::is_ok), "{saved:?}");
+    assert_eq!(durable.stats().save_batches, 4);
+}

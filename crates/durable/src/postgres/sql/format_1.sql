@@ -24,7 +24,9 @@ create sequence timingwheel.numbers as bigint maxvalue 72057594037927935 cache 3
 create table timingwheel.instances (
     epoch bigint primary key,
     name text not null,
-    expires_at timestamptz not null
+    expires_at timestamptz not null,
+    -- It has handlers. One that only saves, cancels and moves has no shards.
+    works boolean not null default true
 ) with (fillfactor = 10);
 
 create table timingwheel.shards (
@@ -86,8 +88,8 @@ create view timingwheel.pending as
 
 -- Instances ------------------------------------------------------------------------------------------------------------
 
--- Shares the shards evenly, and moves as few as possible. Who calls it has locked the row of `format`. Without JIT, as all
--- of these functions: to compile the statement takes 0.6 seconds, and to run it a millisecond.
+-- Shares the shards evenly among those that work, and moves as few as possible. Who calls it has locked the row of `format`.
+-- Without JIT, as all of these functions: to compile the statement takes 0.6 seconds, and to run it a millisecond.
 create function timingwheel.share_out() returns int language plpgsql set jit = off as $$
 declare
     v_change record;
@@ -100,6 +102,7 @@ begin
                 64 / count(*) over ()
                     + (row_number() over (order by count(s.shard) desc, i.epoch) <= 64 % count(*) over ())::int as quota
             from timingwheel.instances i left join timingwheel.shards s on s.epoch = i.epoch
+            where i.works
             group by i.epoch
         ), ranked as (
             select shard, epoch, row_number() over (partition by epoch order by shard) as n
@@ -145,8 +148,9 @@ begin
 end $$;
 
 -- A new instance, which gets its share at once. `p_sole`: all others are instances no more.
-create function timingwheel.join_instance(p_lease_ms bigint, p_name text, p_sole boolean) returns bigint
-language plpgsql set jit = off as $$
+create function timingwheel.join_instance(
+    p_lease_ms bigint, p_name text, p_sole boolean, p_works boolean
+) returns bigint language plpgsql set jit = off as $$
 declare
     v_epoch bigint;
 begin
@@ -157,14 +161,15 @@ begin
     end if;
     perform timingwheel.remove_the_dead();
     insert into timingwheel.instances
-    values (v_epoch, p_name, clock_timestamp() + p_lease_ms * interval '1 millisecond');
+    values (v_epoch, p_name, clock_timestamp() + p_lease_ms * interval '1 millisecond', p_works);
     perform timingwheel.share_out();
     return v_epoch;
 end $$;
 
--- The heartbeat. It also finds who has none any more.
+-- The heartbeat. It also finds who has none any more. `first_due`: of what is due from `p_from` on, if that is asked for. From
+-- the beginning a look walks through all dead rows, where an old transaction is open, and the lease would wait for it.
 create function timingwheel.renew(
-    p_epoch bigint, p_lease_ms bigint,
+    p_epoch bigint, p_lease_ms bigint, p_from bigint,
     out alive boolean, out now_us bigint, out shards smallint[], out others_ms bigint, out taken int,
     out first_due bigint
 ) language plpgsql set jit = off set enable_seqscan = off as $$
@@ -177,7 +182,10 @@ begin
         return;
     end if;
     if exists (select from timingwheel.instances where expires_at < clock_timestamp())
-        or exists (select from timingwheel.shards where epoch is null)
+        or (
+            exists (select from timingwheel.shards where epoch is null)
+            and exists (select from timingwheel.instances where works)
+        )
     then
         perform from timingwheel.format for update;
         taken := timingwheel.remove_the_dead();
@@ -189,39 +197,58 @@ begin
         select (extract(epoch from min(expires_at) - clock_timestamp()) * 1000)::bigint
         from timingwheel.instances where epoch <> p_epoch
     );
-    first_due := (
-        select min(t.due_ms)
-        from unnest(shards) s cross join lateral (
-            select due_ms from timingwheel.timers
-            where shard = s and (begun_by is null or begun_by <> p_epoch)
-            order by shard, due_ms, number limit 1
-        ) t
-    );
+    if p_from is not null then
+        first_due := (
+            select min(t.due_ms)
+            from unnest(shards) s cross join lateral (
+                select due_ms from timingwheel.timers
+                where shard = s and due_ms >= p_from and (begun_by is null or begun_by <> p_epoch)
+                order by shard, due_ms, number limit 1
+            ) t
+        );
+    end if;
     now_us := (extract(epoch from clock_timestamp()) * 1000000)::bigint;
 end $$;
 
--- What the instance has begun is stored again, and its shards are the others'.
-create function timingwheel.leave(p_epoch bigint) returns bigint
-language plpgsql set jit = off set enable_seqscan = off as $$
+-- What the instance has begun is stored again; what was cancelled meanwhile is deleted. It begins nothing more. Rows that
+-- somebody has locked are left: once the instance has left, they count as stored. Looks through each shard in the order of
+-- the primary key, and up to a moment from now: nothing begins earlier than a moment before its time.
+create function timingwheel.give_back(p_epoch bigint) returns bigint
+language plpgsql set jit = off set enable_seqscan = off set enable_sort = off set enable_bitmapscan = off
+    set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_custom_plan as $$
 declare
     v_until bigint := (extract(epoch from clock_timestamp()) * 1000)::bigint + 60000;
-    v_ended bigint;
-    v_left bigint;
+    v_given_back bigint;
+begin
+    if not exists (select from timingwheel.instances where epoch = p_epoch) then
+        return 0;
+    end if;
+    with begun as (
+        select t.place, t.ending
+        from generate_series(0, 63) s cross join lateral (
+            select m.ctid as place, m.ending from timingwheel.timers m
+            where m.shard = s::smallint and m.due_ms <= v_until and m.begun_by = p_epoch
+            for update skip locked
+        ) t
+    ), ended as (
+        delete from timingwheel.timers t using begun b where t.ctid = b.place and b.ending returning 1
+    ), stored as (
+        update timingwheel.timers t set begun_by = null
+        from begun b where t.ctid = b.place and not b.ending
+        returning 1
+    )
+    select (select count(*) from ended) + (select count(*) from stored) into v_given_back;
+    return v_given_back;
+end $$;
+
+-- Its shards are the others'. This waits for no row of a timer: joins and renewals wait for this.
+create function timingwheel.leave(p_epoch bigint) returns void language plpgsql set jit = off as $$
 begin
     perform from timingwheel.format for update;
     delete from timingwheel.instances where epoch = p_epoch;
-    if not found then
-        return 0;
+    if found then
+        perform timingwheel.share_out();
     end if;
-    perform timingwheel.share_out();
-    -- Nothing begins earlier than a moment before its time.
-    delete from timingwheel.timers
-    where shard between 0 and 63 and due_ms <= v_until and begun_by = p_epoch and ending;
-    get diagnostics v_ended = row_count;
-    update timingwheel.timers set begun_by = null
-    where shard between 0 and 63 and due_ms <= v_until and begun_by = p_epoch;
-    get diagnostics v_left = row_count;
-    return v_ended + v_left;
 end $$;
 
 -- Plans are made for each call, from the size that the table has then: one that was made while it was empty is kept by a
@@ -350,7 +377,8 @@ begin
 end $$;
 
 -- Begins timers, each where it was loaded. The shards are locked, so that nobody gets them before this is done. A timer
--- that somebody has locked is left out.
+-- that somebody has locked is left out. What it has begun itself it is answered again, as the same attempt, whoever has the
+-- shard by now: the first answer may have been lost.
 create function timingwheel.begin_timers(
     p_epoch bigint, p_dues bigint[], p_numbers bigint[], p_firsts bigint[], p_kinds text[]
 ) returns table (
@@ -364,13 +392,18 @@ declare
     v_shards smallint[] := array(select distinct (number & 63)::smallint from unnest(p_numbers) as number);
     v_mine smallint[];
     v_alive bigint[];
+    v_is_one boolean := false;
 begin
     v_mine := array(
         select s.shard from timingwheel.shards s
         where s.shard = any(v_shards) and s.epoch = p_epoch
         order by s.shard for share
     );
-    -- What it has begun itself it is answered again, as the same attempt: the first answer may have been lost.
+    if cardinality(v_mine) < cardinality(v_shards) then
+        -- Of the other shards the row of the instance is the fence: nobody takes it for dead before this is done.
+        perform from timingwheel.instances where epoch = p_epoch for key share;
+        v_is_one := found;
+    end if;
     v_alive := array(select i.epoch from timingwheel.instances i where i.epoch <> p_epoch);
     return query
     with free as (
@@ -381,9 +414,9 @@ begin
             where m.shard = (a.number & 63)::smallint and m.due_ms = a.due and m.number = a.number
                 and m.first_ms = a.first and m.kind = any(p_kinds)
                 and (m.begun_by is null or m.begun_by <> all(v_alive))
+                and (m.shard = any(v_mine) or (v_is_one and m.begun_by = p_epoch))
             for update skip locked
         ) t
-        where (a.number & 63)::smallint = any(v_mine)
     )
     update timingwheel.timers t
     set begun_by = p_epoch, attempts = t.attempts + (t.begun_by is distinct from p_epoch)::int
@@ -392,26 +425,30 @@ begin
     returning f.n, t.kind, t.payload, t.key, t.series, t.attempts, t.failed, t.errors, t.ending;
 end $$;
 
--- For who could not begin all: whether the instance is one, and when the first of the timers is due that stand there and
--- nobody has begun, because their rows were locked.
+-- For who could not begin all: whether the instance is one, and which of the timers stand there all the same, for it to
+-- begin or begun by it. Those that were not begun were locked by somebody.
 create function timingwheel.why_not(
     p_epoch bigint, p_dues bigint[], p_numbers bigint[], p_firsts bigint[], p_kinds text[],
-    out alive boolean, out locked bigint
+    out alive boolean, out standing bigint[]
 ) language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
     set enable_bitmapscan = off set enable_material = off set plan_cache_mode = force_custom_plan as $$
+declare
+    v_others bigint[] := array(select epoch from timingwheel.instances where epoch <> p_epoch);
 begin
     alive := exists (select from timingwheel.instances where epoch = p_epoch);
-    locked := (
-        select min(t.due_ms)
-        from unnest(p_dues, p_numbers, p_firsts) as a (due, number, first)
+    standing := array(
+        select a.n
+        from unnest(p_dues, p_numbers, p_firsts) with ordinality as a (due, number, first, n)
         join timingwheel.timers t
             on t.shard = (a.number & 63)::smallint and t.due_ms = a.due and t.number = a.number
         join timingwheel.shards s on s.shard = t.shard
-        where t.first_ms = a.first and t.kind = any(p_kinds) and t.begun_by is null and s.epoch = p_epoch
+        where t.first_ms = a.first and t.kind = any(p_kinds)
+            and (t.begun_by = p_epoch or (s.epoch = p_epoch and (t.begun_by is null or t.begun_by <> all(v_others))))
     );
 end $$;
 
--- Deletes what is done and was no series. The fence: name, instance and attempt. Answers which.
+-- Deletes what is done and was no series. The fence: name, instance and attempt. Answers which. A timer that somebody has
+-- locked, as a cancel does, is left out: who calls this then asks `settle_one`.
 create function timingwheel.settle_done(
     p_epoch bigint, p_dues bigint[], p_numbers bigint[], p_firsts bigint[], p_attempts int[]
 ) returns setof bigint
@@ -424,8 +461,7 @@ begin
     end if;
     return query
     -- Each is looked up by its name. Where statistics say that nothing has begun, the planner would rather read the whole
-    -- table for what this instance has begun, and compare that with each timer of the batch. What another transaction changes
-    -- meanwhile, as a cancel does, is locked here and not deleted: who calls this then asks `settle_one`.
+    -- table for what this instance has begun, and compare that with each timer of the batch.
     with ours as (
         select a.n, t.place
         from unnest(p_dues, p_numbers, p_firsts, p_attempts) with ordinality as a (due, number, first, attempt, n)
@@ -434,17 +470,18 @@ begin
             where m.shard = (a.number & 63)::smallint and m.due_ms = a.due and m.number = a.number
                 and m.first_ms = a.first and m.begun_by = p_epoch and m.attempts = a.attempt
                 and (m.series is null or m.ending)
-            for update
+            for update skip locked
         ) t
     )
     delete from timingwheel.timers t using ours o where t.ctid = o.place returning o.n;
 end $$;
 
--- Ends one attempt, planned by this series. `p_end`: 0 done, 1 again, 2 bury, 3 cancelled. Answers: 0 not yours any more; 1 done; 2 done, and
--- this is stored because of it; 3 the series has another rule.
+-- Ends one attempt, planned by this series. `p_end`: 0 done, 1 again, 2 bury, 3 cancelled. Answers: 0 not yours any more; 1
+-- done; 2 done, and this is stored because of it; 3 the series has another rule; 4 somebody has locked the timer, and nothing
+-- was done. `p_waits`: it waits instead.
 create function timingwheel.settle_one(
     p_epoch bigint, p_due bigint, p_number bigint, p_first bigint, p_attempt int, p_end int, p_again bigint,
-    p_error text, p_counts boolean, p_next bigint, p_series text, p_planned text,
+    p_error text, p_counts boolean, p_next bigint, p_series text, p_planned text, p_waits boolean,
     out answer int, out due bigint, out first bigint, out rule text
 ) language plpgsql set jit = off set enable_seqscan = off as $$
 declare
@@ -455,12 +492,25 @@ declare
     v_is_planned boolean;
 begin
     answer := 0;
+    if p_waits then
+        perform from timingwheel.timers
+        where shard = v_shard and due_ms = p_due and number = p_number and first_ms = p_first
+        for update;
+    end if;
     select * into v_old from timingwheel.timers
     where shard = v_shard and due_ms = p_due and number = p_number and first_ms = p_first
         and begun_by = p_epoch and attempts = p_attempt
         and exists (select from timingwheel.instances where epoch = p_epoch)
-    for update;
+    for update skip locked;
     if not found then
+        if exists (
+            select from timingwheel.timers
+            where shard = v_shard and due_ms = p_due and number = p_number and first_ms = p_first
+                and begun_by = p_epoch and attempts = p_attempt
+                and exists (select from timingwheel.instances where epoch = p_epoch)
+        ) then
+            answer := 4;
+        end if;
         return;
     end if;
     v_is_planned := v_old.series is null
@@ -548,7 +598,11 @@ declare
     v_found timingwheel.timers;
 begin
     if p_key is not null then
-        select * into v_found from timingwheel.timers where key = p_key for update;
+        loop
+            select * into v_found from timingwheel.timers where key = p_key for update;
+            -- While the row was waited for, a save may have put another one in its place.
+            exit when found or not exists (select from timingwheel.timers where key = p_key);
+        end loop;
     else
         -- The last condition is always true: it leads to the two indices, and holds also for a row that moves meanwhile.
         select * into v_found from timingwheel.timers
@@ -673,7 +727,8 @@ create function timingwheel.id_text(p_first bigint, p_number bigint) returns tex
 $$;
 
 -- Tells the instances of a timer that is due soon. A commit that notifies holds a lock of the whole server until it is on
--- disk. So one transaction at a time does, and the others leave it to the look that an instance takes a moment after.
+-- disk. So one transaction at a time does, and the others leave it to the look that each instance takes a second after any
+-- hint, for all that is due within two minutes.
 create function timingwheel.hint(p_number bigint, p_due bigint) returns void language plpgsql as $$
 begin
     if p_due < (extract(epoch from clock_timestamp()) * 1000)::bigint + 120000
@@ -692,5 +747,6 @@ end $$;
 -- A program that only saves, cancels and moves:
 --     grant usage on schema timingwheel to app;
 --     grant select, insert, update, delete on timingwheel.timers to app;
+--     grant select on timingwheel.instances, timingwheel.format to app;
 --     grant usage on sequence timingwheel.numbers to app;
 -- Functions may be called by everybody who may use the schema, and have the rights of who calls them.

@@ -1,0 +1,11 @@
+//! What a panic leaves behind.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// To drop it is the user's code, which may panic again: there is no end of it but to forget that.
+pub(crate) fn drop_panic(panic: Box<dyn Any + Send>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(again);
+    }
+}
