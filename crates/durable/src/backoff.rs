@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// How long after an attempt that failed the next one is, and how many there are.
+/// How many attempts a timer has, and how long after a failed attempt the next one is made.
 ///
 /// [`Default`] is exponential from a second to an hour, with a jitter of 0.2, and 12 attempts: over some four hours.
 ///
@@ -38,7 +38,7 @@ impl Backoff {
         Self::exponential(delay..=delay)
     }
 
-    /// Each delay is shorter by a random share, up to this one: from 0 for none to 1. Unless it is set it is 0.2.
+    /// Shortens each delay by a random share, `share` at most: from 0, for no jitter, to 1. The default is 0.2.
     ///
     /// # Panics
     /// If it is not from 0 to 1.

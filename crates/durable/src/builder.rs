@@ -112,7 +112,7 @@ impl Builder {
         self
     }
 
-    /// How attempts of a kind are made again that have failed. Without it, [as a default](Backoff).
+    /// When failed attempts of a kind are made again. Without this, by the [default back-off](Backoff).
     pub fn retry<K: Kind>(mut self, backoff: Backoff) -> Self {
         self.backoffs.push((K::KIND, backoff));
         self
@@ -124,8 +124,7 @@ impl Builder {
         self
     }
 
-    /// How many timers that are to come are kept in memory, more or less: up to twice as many for a moment. Unless it is
-    /// set, 10,000.
+    /// About how many pending timers are kept in memory: for a moment up to twice as many. The default is 10,000.
     pub fn window(mut self, timers: usize) -> Self {
         self.settings.window = timers;
         self
@@ -148,18 +147,19 @@ impl Builder {
         self
     }
 
-    /// Hands far timers to a [scheduler outside](Outside), and waits for its call back instead of the time of the next one.
+    /// Hands far timers to a [scheduler outside](Outside), which calls back when they are near. So the store need not
+    /// be asked when the next far timer comes near.
     ///
-    /// A call back that was lost is found by a scan: the store is looked through for what is near once in `scan`, so a timer
-    /// is late by that at the most. The scan also finds timers that the scheduler never had: those that were stored before,
-    /// and those that another instance saved while they were far, or left behind. What another instance saves shortly
-    /// before it is due is hinted at, as without a scheduler.
+    /// A scan makes up for lost call backs: once in each `scan`, the store is asked for near timers, so a timer is late
+    /// by `scan` at the most. The scan also finds timers that the scheduler never had: those that were stored before,
+    /// and those that another instance saved as far ones, or left behind. If another instance saves a timer shortly
+    /// before it is due, a hint tells of it, as without a scheduler.
     pub fn outside(mut self, outside: impl Outside, scan: Duration) -> Self {
         self.outside = Some(Far::new(Arc::new(outside), scan));
         self
     }
 
-    /// Another clock than the [system's](SystemClock).
+    /// The clock by which timers are due, instead of the [system's](SystemClock).
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Arc::new(clock));
         self

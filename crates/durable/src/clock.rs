@@ -20,7 +20,8 @@ impl<F: Fn() -> Timestamp + Send + Sync + 'static> Clock for F {
     }
 }
 
-/// The system's clock. Made while tokio's clock is paused, it goes on from the present time as that does.
+/// The system's clock. If it is made while tokio's clock is paused, it starts at the present time and follows tokio's
+/// clock.
 #[derive(Debug)]
 pub struct SystemClock(Option<SetClock>);
 

@@ -15,10 +15,10 @@ impl Run {
     /// The timer is looked for in the [schema](crate::PostgresOptions::schema) of the store that called the handler.
     ///
     /// # Errors
-    /// [`PostgresError::Lost`] if the timer is not this attempt's any more: another instance has it, and the transaction
-    /// must be rolled back. [`PostgresError::Setting`] if the store that called the handler is no `PostgresStore`: use
-    /// [`PostgresStore::finish_in`] where it is a store of your own around one. Other errors leave a transaction that is
-    /// good for nothing but to be rolled back.
+    /// [`PostgresError::Lost`] if this attempt no longer has the timer: another instance has it, and the transaction
+    /// must be rolled back. [`PostgresError::Setting`] if the store that called the handler is no `PostgresStore`. If
+    /// that store is one of your own around a `PostgresStore`, use [`PostgresStore::finish_in`]. After any other error
+    /// the transaction can only be rolled back.
     ///
     /// # Examples
     ///

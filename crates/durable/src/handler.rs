@@ -29,7 +29,7 @@ pub enum Answer {
     Done,
     /// It is attempted again after this time. The attempt counts.
     Retry(Duration),
-    /// It is attempted again then. This attempt does not count.
+    /// It is attempted again at this time. The present attempt does not count.
     Snooze(Timestamp),
     /// It is put aside, with this reason, for people to look at.
     Bury(String),
@@ -47,7 +47,7 @@ pub type HandlerResult = Result<Answer, HandlerError>;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Run {
-    /// The timer. All attempts have the same, so it is the key by which what they do is made once only.
+    /// The timer. All attempts have the same id, so use it as the key that makes their effects happen only once.
     pub id: TimerId,
     /// The user's name for it.
     pub key: Option<String>,
@@ -86,20 +86,20 @@ impl Run {
     }
 }
 
-/// Tells a handler that its timer is not its owner's any more: another process has the store, and will attempt it again.
+/// Tells a handler that its timer now belongs to another owner, which will attempt it again.
 ///
-/// What the handler answers then changes nothing.
+/// The answer of the handler then changes nothing.
 #[derive(Clone)]
 pub struct Lost(pub(crate) watch::Receiver<bool>);
 
 impl Lost {
-    /// Whether it is so.
+    /// Whether the timer belongs to another owner now.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         *self.0.borrow()
     }
 
-    /// Ready when it is so; never, as long as it is not.
+    /// Waits until the timer belongs to another owner.
     ///
     /// # Cancel safety
     /// It can be dropped and called again.

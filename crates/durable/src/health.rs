@@ -53,9 +53,10 @@ pub enum Symptom {
     NotReached(u64),
     /// So many calls of the store have failed since the last check, and others have succeeded.
     Failing(u64),
-    /// When it was renewed last, so much was left of the time in which it may begin timers: less than a tenth of the lease.
+    /// At the last renewal only this much was left of the time in which the instance may begin timers: less than a
+    /// tenth of the lease.
     Margin(Duration),
-    /// It was taken for dead so many times since the last check, and was not.
+    /// So many times since the last check, the instance was taken for dead though it was alive.
     Rejoined(u64),
     /// So many results were refused since the last check, as they came too late.
     Fenced(u64),

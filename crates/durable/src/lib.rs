@@ -74,7 +74,7 @@
 //!
 //! | feature | brings |
 //! |---|---|
-//! | `redb`, on by default | `RedbStore`, the store in a file. It takes Rust 1.90 |
+//! | `redb`, on by default | `RedbStore`, the store in a file. It needs Rust 1.90 |
 //! | `metrics` | `metrics`: the statistics for whatever exporter of the crate `metrics` a program has |
 //! | `tracing` | events under the target `timingwheel_durable`: a timer is buried, an attempt is made again, the store fails (at most once a second), a clock was set, another owner has taken over, the timers of this process start or stop |
 //! | `postgres` | `PostgresStore`, which many instances share, and timers in your transactions |

@@ -4,9 +4,9 @@
 //!
 //! The timers are in 64 **shards**. Each shard belongs to one **instance**, a running program, named by its **epoch**: a
 //! number from a sequence of the database, which is never used again. An instance loads the timers of its shards ahead of
-//! their time, which writes nothing. Each later write names the epoch, and a begin holds a lock on the shard's row. So an
-//! instance that others have taken for dead, and that goes on, changes nothing: its begins are refused, and so are the
-//! results of attempts that others have begun since.
+//! their time, which writes nothing. Each later write names the epoch, and a begin holds a lock on the shard's row. So
+//! if the others have taken an instance for dead, and it goes on, it changes nothing: its begins are refused, and so
+//! are the results of attempts that others have begun since.
 //!
 //! | when | what happens |
 //! |---|---|
@@ -16,17 +16,17 @@
 //! | an instance was stopped past its lease, and goes on | its handlers are [told](crate::Run::lost), and it joins again |
 //! | the database is gone | handlers that run go on; nothing begins after four fifths of the lease; results wait |
 //!
-//! Whether an instance is silent, the clock of the database says. An instance counts its own lease by a clock that nobody
-//! sets, from the moment before it asked. Timers are due by the clock of the database, too:
-//! [`clock_offset`](crate::Stats::clock_offset) tells how far an instance is off.
+//! The clock of the database decides whether an instance is silent. For its own lease, an instance uses a clock that
+//! nobody sets, and counts from the moment before it asked the database for the lease. Timers are due by the clock of
+//! the database, too: [`clock_offset`](crate::Stats::clock_offset) tells how far the clock of an instance is off.
 //!
-//! A timer that is due within two minutes is put into a shard of the instance that saves it, if that instance has a handler
-//! for it. So it is on time, and nobody has to be told, but a program that saves such timers only in one instance has them
-//! handled there. Others are spread over all shards.
+//! A timer that is due within two minutes is put into a shard of the instance that saves it, if that instance has a
+//! handler for it. So the timer is on time, and no other instance has to be told. But if a program saves such timers in
+//! one instance only, that instance handles them all. All other timers are spread over all shards.
 //!
-//! Timers that somebody else saves for the next moments are hinted at by `NOTIFY`. A hint that is lost, and a pooler through which
-//! nobody can [listen](crate::PostgresOptions::listen), cost time and no timer: each third of a lease an instance looks
-//! for what is new in its shards. For timers that were due more than a minute before they were saved it looks once a minute.
+//! If another program or instance saves a timer for the next moments, the instance that has its shard gets a hint by
+//! `NOTIFY`. If a hint is lost, or a pooler lets nobody [listen](crate::PostgresOptions::listen), the timer may be
+//! late, but it is not lost: in each third of a lease an instance looks for new timers in its shards. For timers that were due more than a minute before they were saved it looks once a minute.
 //!
 //! An instance with nothing to do makes a statement each third of its lease, and one a minute: three a minute with 90 seconds. A
 //! shorter lease is taken over sooner, and costs more statements.
@@ -89,14 +89,14 @@
 //!
 //! | in [`Stats`](crate::Stats) | means |
 //! |---|---|
-//! | `lease_margin` near zero | the database answers so slowly that the instance is about to be taken for dead: a longer lease |
-//! | `rejoined` | the instance was taken for dead, and was not |
+//! | `lease_margin` near zero | the database answers so slowly that the instance is about to be taken for dead: set a longer lease |
+//! | `rejoined` | how many times the instance was taken for dead though it was alive |
 //! | `takeovers` | shards that were taken from instances that died |
 //! | `fenced` | results that came too late |
 //! | `clock_offset` above a second | the clock of the machine, or of the database, is wrong |
 //!
 //! # What it does not do
 //!
-//! - A handler that runs when its instance is stopped from outside goes on when that is continued. It is told, and its
-//!   result is refused, but what it does outside of the database it does.
-//! - More than 64 instances: those beyond have nothing to do until another one ends.
+//! - Stop handlers of an instance that is itself stopped from outside. When such an instance is continued, its handler
+//!   goes on too. The handler is told, and its result is refused, but its effects outside of the database still happen.
+//! - Use more than 64 instances: those beyond 64 have nothing to do until another instance ends.

@@ -13,7 +13,7 @@ use jiff::SignedDuration;
 /// | [`Missed::once`], unless told otherwise | one, however many were missed: that of the first |
 /// | [`Missed::each`] | each, the oldest first, up to a number; the rest is left out |
 /// | [`Missed::none`] | none |
-/// | [`none_older_than`](Self::none_older_than) | of these, those that are not older than that |
+/// | [`none_older_than`](Self::none_older_than) | as above, but only runs up to that age |
 ///
 /// There is always a bound: a rule by the minute that comes back after a year does not run half a million times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -13,16 +13,18 @@ use crate::store::Near;
 
 /// A scheduler outside: timers that are far are handed to it, and it calls back when they are near.
 ///
-/// The store has each timer until that is done, so the scheduler may forget, or call back twice, early, late, in any order,
-/// and of timers that are gone: what it does not call back about is found by the [scan](crate::Builder::outside).
+/// The store keeps each timer until its work is done. So the scheduler may forget a timer, or call back twice, early,
+/// late, in any order, or about a timer that is gone. The [scan](crate::Builder::outside) finds every timer that the
+/// scheduler does not call back about.
 ///
-/// Of use where the store is asked dearly, or where something else wakes the machine: it is then asked only as often as
-/// the scan is to be. [`OutsideStore`](crate::OutsideStore) is one, over any store.
+/// A scheduler outside is of use if asking the store is expensive, or if something else wakes the machine: the store is
+/// then asked only as often as the scan says. [`OutsideStore`](crate::OutsideStore) is such a scheduler, over any
+/// store.
 ///
 /// The calls come one after the other, and must not block. A panic in one is contained, and the timers of that call are
 /// left to the scan.
 pub trait Outside: Send + Sync + 'static {
-    /// Durable timers begin: this is how to call back. It comes before all other calls, and again at each start.
+    /// Called before all other methods, and again at each start. Use `call_back` for all later call backs.
     fn begins(&self, call_back: CallBack);
 
     /// These are far. Call back about each, [so long](CallBack::ahead) before it is due.
@@ -42,8 +44,8 @@ pub struct CallBack {
 }
 
 impl CallBack {
-    /// These are near, as they were [handed over](Outside::hand_over). Tells whether anybody hears it: after a stop nobody
-    /// does.
+    /// Reports that these timers, which were [handed over](Outside::hand_over), are near. Returns `false` if nobody
+    /// listens any more, as after a stop.
     pub fn near(&self, timers: Vec<Near>) -> bool {
         self.runner.send(Command::Near(timers)).is_ok()
     }

@@ -55,9 +55,9 @@
 //!
 //! # Twice only with cause
 //!
-//! A handler is called again for a timer only if the attempt before failed, asked for it, or ended with its process, or
-//! if another owner has followed; and then with a higher attempt. The result of an owner that was followed is refused,
-//! and its handlers are told.
+//! A handler is called again for a timer only if the attempt before failed, asked for another attempt, or ended with
+//! its process, or if another owner has taken over. The new attempt then has a higher number. Results of the former
+//! owner are refused, and its handlers are told.
 //!
 //! - `tests/proof/kills.rs`: `after_a_kill_at_each_step_none_is_lost_early_removed_or_doubled`
 //! - `tests/runner/owners.rs`: `a_handler_whose_timer_is_lost_is_told_and_its_result_is_refused`,
@@ -67,7 +67,7 @@
 //! - `tests/proof/too_late.rs`:
 //!   `calls_that_have_waited_for_longer_than_a_lease_are_made_if_it_was_renewed_meanwhile`
 //!
-//! # So it is with many instances
+//! # The same holds for many instances
 //!
 //! On one PostgreSQL, whichever of them are killed, stopped past their lease and continued, or cut off.
 //!

@@ -46,7 +46,7 @@ impl<'a> Saving<'a> {
         self
     }
 
-    /// If a timer has the key that has not begun, it makes way for this one.
+    /// Lets this timer replace the timer that has the key, if that timer has not begun.
     pub fn replace(mut self) -> Self {
         self.replaces = true;
         self

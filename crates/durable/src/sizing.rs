@@ -1,4 +1,4 @@
-//! What a PostgreSQL takes that has timers in it: processors, log, files, and when one schema is not enough. Feature
+//! What timers take of a PostgreSQL database: processors, log, files, and when one schema is not enough. Feature
 //! `postgres`.
 //!
 //! What is **measured** comes from `cargo bench -p timingwheel-durable --features postgres --bench postgres`: 200,000 timers
@@ -19,9 +19,9 @@
 //! | timers a second that vacuum clears of their dead rows, one process | 2,997,909 |
 //! | timers a second, four instances beside the database on those two cores | 97,233 |
 //!
-//! A key adds an entry to a second index, and a payload its length, to the log twice: when it is saved, and when the row is
-//! written again by the begin. A timer that is moved, tried again or saved alone costs more: each commit takes a sync of the
-//! disk, which the saves of all tasks that wait at a time share.
+//! A key adds an entry to a second index. A payload adds its length to the log twice: when it is saved, and when a
+//! begin writes the row again. A timer that is moved, tried again or saved alone costs more: each commit needs a sync
+//! of the disk. Saves of tasks that wait at the same time share one.
 //!
 //! # Timers a second
 //!
@@ -34,8 +34,8 @@
 //! | 10,000 | 0.2 | 1 | 7.7 MB/s, 662 GB a day |
 //! | 100,000 | 1.7 | 4 | 77 MB/s, 6.6 TB a day |
 //!
-//! So 100,000 a second are a matter of the log first: of the disk that it is written to, of the network to standbys, and of
-//! what keeps it for recovery. Nothing was measured at that rate.
+//! So at 100,000 a second the log is the first limit: the disk that it is written to, the network to standbys, and the
+//! place that keeps it for recovery. Nothing was measured at that rate.
 //!
 //! # Timers that are stored
 //!
@@ -56,17 +56,19 @@
 //! | 100 million | 28 GB | 5.2 GB |
 //! | a billion | 280 GB | 52 GB |
 //!
-//! A look reads the first rows of each shard by the index, however many lie behind them. So what is far takes disk and
-//! hardly any memory. Vacuum is what it takes time for: each run reads the whole index once. The tables ask for it when a
-//! fiftieth of the rows is dead. With a billion stored that is 20 million timers that have ended: at 100,000 a second,
-//! each 200 s, and to read 52 GB in 200 s takes 260 MB/s. Nothing was measured with more than two million stored.
+//! A look reads the first rows of each shard by the index, however many rows lie behind them. Far timers therefore take
+//! disk, and hardly any memory. But they make vacuum slow, because each run of vacuum reads the whole index once. The
+//! tables ask for a vacuum when a fiftieth of the rows is dead. With a billion stored, a fiftieth is 20 million ended
+//! timers. At 100,000 a second that comes every 200 s, and reading 52 GB in 200 s takes 260 MB/s. Nothing was measured
+//! with more than two million stored.
 //!
 //! # What to partition, and when
 //!
-//! The table itself cannot be partitioned: a key is unique over all of it, and a partitioned table has no such index. What is
-//! divided is the timers, by a hash of the business key, over several **schemas**
-//! ([`PostgresOptions::schema`](crate::PostgresOptions::schema)), in one database or in several, each with instances
-//! of its own. A timer stays where it was saved. Do so when one of these holds, and as many times as it takes:
+//! The table itself cannot be partitioned: a key is unique over all of it, and a partitioned table has no such index.
+//! Instead divide the timers, by a hash of the business key, over several **schemas**
+//! ([`PostgresOptions::schema`](crate::PostgresOptions::schema)), in one database or in several. Each schema has
+//! instances of its own. A timer stays where it was saved. Divide when one of these signs holds, into as many schemas
+//! as it takes:
 //!
 //! | sign | then |
 //! |---|---|

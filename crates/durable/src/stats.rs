@@ -49,7 +49,7 @@ pub struct Stats {
     pub clock_set: u64,
     /// How late handlers were called, by the wall clock.
     pub lateness: Histogram,
-    /// How far ahead of their time timers are begun now, as that takes so long.
+    /// How far ahead of their due times timers are begun now, because a begin takes that long.
     pub ahead: Duration,
     /// Shards that were taken over from instances that were silent for too long.
     pub takeovers: u64,
@@ -58,7 +58,8 @@ pub struct Stats {
     pub shards: (u32, u32),
     /// Times that this instance has told the store that it lives.
     pub renewals: u64,
-    /// How much was left, when it did so last, of the time in which it may begin timers. At zero it waits.
+    /// How much was left of the time in which this instance may begin timers, when it last renewed its lease. At zero
+    /// it begins none.
     pub lease_margin: Duration,
     /// Times that this instance was silent for too long, and joined again.
     pub rejoined: u64,

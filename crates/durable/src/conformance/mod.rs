@@ -1,7 +1,8 @@
 //! Tests that a store keeps what [`Store`] promises. Feature `conformance`.
 //!
-//! [`conformance!`](crate::conformance!) makes tests of a function that makes a place for timers, and tells how to open
-//! it, again and again. What is in it has to outlive each store that was opened, and nothing else.
+//! [`conformance!`](crate::conformance!) makes the tests. You give it a function that makes an empty place for timers,
+//! and returns how to open a store there, again and again. The timers in a place must outlive each store that was
+//! opened there, but not the place.
 //!
 //! ```
 //! use timingwheel_durable::MemoryStore;
@@ -31,7 +32,7 @@ pub use random::random_calls_are_answered_as_by_a_plain_model;
 
 use crate::store::Store;
 
-/// Where timers are stored: opened again and again, by who has dropped the store before.
+/// A place where timers are stored. A test opens it again and again, each time after it has dropped the former store.
 pub trait Place {
     /// What is opened.
     type Store: Store;

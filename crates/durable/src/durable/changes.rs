@@ -11,7 +11,7 @@ use crate::runner::{Command, TakeBack, TookBack};
 use crate::store::{Answered, End, Move, Near, Removal, Taken, Which};
 
 impl Durable {
-    /// Cancels a timer, by its id or its key. It wins until the handler is called.
+    /// Cancels a timer, by its id or its key. This succeeds until the handler is called.
     ///
     /// A series ends with it.
     ///
@@ -46,7 +46,8 @@ impl Durable {
         }
     }
 
-    /// Moves a timer to another time, earlier or later, by its id or its key. It wins until the handler is called.
+    /// Moves a timer to another time, earlier or later, by its id or its key. This succeeds until the handler is
+    /// called.
     ///
     /// A series goes on from its plan after that, as if this occurrence had come at its time.
     ///
@@ -119,7 +120,7 @@ impl Durable {
         }
     }
 
-    /// Attempts a buried timer again, now, with all its attempts before it.
+    /// Attempts a buried timer again, now. Its attempts are counted from 1 again.
     ///
     /// # Errors
     /// [`Error::Store`], after which it is stored again or not; [`Error::Stopped`]; [`Error::Lost`]; [`Error::Failed`].

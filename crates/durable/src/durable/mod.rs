@@ -25,8 +25,9 @@ use crate::store::{Counts, ErasedStore, Page, Store, Stored};
 
 /// Timers that outlive the process: saved in a store, handed to handlers when they are due.
 ///
-/// Cloning is cheap, and clones are the same. When the last one is dropped nothing more begins, what runs is waited for,
-/// and its results are stored; [`stop`](Self::stop) does that too, with a limit, and tells what became of them.
+/// Cloning is cheap, and clones are the same. When the last clone is dropped, no more timers begin. Handlers that run
+/// are waited for, and their results are stored. [`stop`](Self::stop) does the same, within a limit, and tells what
+/// became of the timers.
 ///
 /// # Promises
 /// - What is saved is handed to a handler at its time, also if the process is killed in between, **at least once**: an
@@ -102,7 +103,7 @@ impl Durable {
         Saving::once(self, due, payload)
     }
 
-    /// A timer that is due so much later, by the wall clock. What is beyond the year 9999 is at its end.
+    /// A timer that is due `delay` from now, by the wall clock, but not after the end of the year 9999.
     pub fn after<K: Kind>(&self, delay: Duration, payload: &K) -> Saving<'_> {
         let delay = SignedDuration::try_from(delay).unwrap_or(SignedDuration::MAX);
         self.at(self.now().saturating_add(delay).unwrap_or(Timestamp::MAX), payload)
@@ -110,8 +111,8 @@ impl Durable {
 
     /// A series: timers that are due by a rule of `timingwheel-calendar`, one after the other, under one name.
     ///
-    /// To save it again changes nothing, so a program saves its series each time that it starts. With another rule,
-    /// policy or payload it goes on by these.
+    /// To save it again changes nothing, so a program can save its series each time that it starts. If the rule, the
+    /// policy or the payload is another one, the series goes on by the new one.
     ///
     /// # Examples
     ///

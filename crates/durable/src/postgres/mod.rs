@@ -63,8 +63,8 @@ const LARGEST: usize = 64 << 20;
 /// The timers are in 64 shards, each of which one instance owns: see [the page about it](crate::many_instances). An instance
 /// that is silent for longer than its [lease](crate::Builder::lease) loses its shards to the others.
 ///
-/// A call is durable when it has answered, as far as the database's `synchronous_commit` makes it so. Each is one
-/// statement, without a prepared one, so a pooler may stand between.
+/// A call that has answered is durable, as far as the database's `synchronous_commit` makes it so. Each call is one
+/// statement, which is not prepared, so a pooler may stand between the program and the database.
 ///
 /// # Examples
 ///

@@ -73,7 +73,7 @@ impl PostgresOptions {
         self
     }
 
-    /// The instance has all timers, and whoever had them before has none from that moment: for a program that runs once.
+    /// Gives this instance all timers, and takes them from any former owner: for a program that runs in one instance.
     #[must_use]
     pub fn sole(mut self) -> Self {
         self.is_sole = true;

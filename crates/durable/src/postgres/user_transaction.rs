@@ -46,7 +46,7 @@ impl PostgresStore {
     /// ```
     ///
     /// # Errors
-    /// [`PostgresError`]. The transaction then is good for nothing but to be rolled back.
+    /// [`PostgresError`]. After it the transaction can only be rolled back.
     pub async fn save_in<K: Kind>(
         &self,
         transaction: &Transaction<'_>,
@@ -120,7 +120,7 @@ impl PostgresStore {
     /// called.
     ///
     /// # Errors
-    /// [`PostgresError`]. The transaction then is good for nothing but to be rolled back.
+    /// [`PostgresError`]. After it the transaction can only be rolled back.
     pub async fn cancel_in(
         &self,
         transaction: &Transaction<'_>,

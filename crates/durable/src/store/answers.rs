@@ -70,12 +70,12 @@ pub struct Loaded {
     pub end: Place,
     /// When the first timer after that is due, of whatever kind; `None` if there is none.
     pub next_due: Option<Timestamp>,
-    /// The owner is the owner no more. The rest is empty.
+    /// Whether the caller is no longer the owner. If so, all other fields are empty.
     pub lost: bool,
 }
 
 impl Loaded {
-    /// The answer to who is the owner no more.
+    /// The answer to a caller that is no longer the owner.
     #[must_use]
     pub const fn lost() -> Self {
         Self { timers: Vec::new(), end: Place::FIRST, next_due: None, lost: true }
@@ -92,7 +92,7 @@ pub enum Begun {
     /// Nothing was done: somebody holds the timer for a moment, as a transaction that cancels it, or a call whose answer was
     /// lost. It is asked for again after a second.
     Locked,
-    /// The owner is the owner no more.
+    /// The caller is no longer the owner.
     Lost,
 }
 
@@ -115,8 +115,9 @@ pub enum Settled {
 pub enum Removal {
     /// The timer is gone. No handler will be given it.
     Removed(Near),
-    /// The present owner has begun the timer, by this attempt, and its handler may run. When the attempt ends, nothing follows: no other
-    /// attempt, and no other occurrence of its series. Only if the process dies before that it is attempted again.
+    /// The present owner has begun the timer, by this attempt, and its handler may run. When the attempt ends, nothing
+    /// follows: no other attempt, and no other occurrence of the series. There is one exception: if the process dies
+    /// before the attempt ends, the timer is attempted again.
     Running(TimerId, u32),
     /// There is no such timer: it has ended, was removed before, or never was.
     NotFound,

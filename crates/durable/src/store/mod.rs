@@ -21,9 +21,9 @@ pub use questions::{Ask, End, Ended, Kinds, NewTimer, Next, Page, ToBegin, Which
 pub use series::{Series, SeriesError};
 pub use sharing::{Hint, Renewed, Standing};
 
-/// Whose the timers are: the number of a process's time with the store, from a counter in the store.
+/// An owner of timers: a process from its [`join`](Store::join) on, with a number from a counter in the store.
 ///
-/// It is never used again. Results of an owner that another one has followed are refused.
+/// The number is never used again. Once another owner has followed, the results of the former owner are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
     /// Counts up with each [`Store::join`].
@@ -122,8 +122,8 @@ pub trait Store: Send + Sync + 'static {
         due: Timestamp,
     ) -> impl Future<Output = Result<Move, Self::Error>> + Send;
 
-    /// Takes timers out of those that are [buried](Buried): to be stored again, due at this time and with all attempts
-    /// before them, or, without a time, to be deleted.
+    /// Takes timers out of those that are [buried](Buried). With a time they are stored again, due at that time, and
+    /// their attempts are counted from 1 again. Without a time they are deleted.
     fn unbury(
         &self,
         ids: Vec<TimerId>,

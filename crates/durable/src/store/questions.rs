@@ -86,9 +86,9 @@ pub struct Ended {
     pub attempt: u32,
     /// The series by which the end was planned, as it stands after this attempt; `None` for a timer without one.
     ///
-    /// If the stored series has another rule by now, an end that goes on from it, [`End::Done`] or [`End::Bury`], is
-    /// answered [`Settled::Replanned`](super::Settled::Replanned), whether there is a next occurrence or not. Otherwise
-    /// [`End::Again`] stores this one with the timer.
+    /// If the stored series has another rule by now, [`End::Done`] and [`End::Bury`] are answered
+    /// [`Settled::Replanned`](super::Settled::Replanned), whether there is a next occurrence or not. If it has the same
+    /// rule, [`End::Again`] stores this series with the timer.
     pub series: Option<Series>,
     /// What becomes of the timer.
     pub end: End,
