@@ -84,7 +84,7 @@
 //
 // | file | what it has |
 // |---|---|
-// | `durable`, `builder`, `save`, `outcome`, `metrics`, `outside_store`, `finish_in` | what users call, and what they are answered |
+// | `durable`, `builder`, `save`, `outcome`, `metrics`, `outside_store`, `finish_in_transaction` | what users call, and what they are answered |
 // | `runner`, `saver` | the two tasks, and `shared`, what they share with the handle |
 // | `handler`, `backoff`, `health`, `stats`, `clock`, `events`, `outside`, `panics` | what the runner needs |
 // | `window`, `next_run` | pure: what is in memory, and when a series is due next |
@@ -103,7 +103,7 @@ mod durable;
 mod error;
 mod events;
 #[cfg(feature = "postgres")]
-mod finish_in;
+mod finish_in_transaction;
 mod handler;
 mod health;
 mod id;

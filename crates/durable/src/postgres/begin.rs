@@ -1,4 +1,4 @@
-//! The call that begins timers, decided by `begin_timers` in `sql/format_1.sql`.
+//! The call that begins timers, decided by `begin_timers` in `sql/tables_and_functions_1.sql`.
 
 use tokio_postgres::types::Type;
 

@@ -11,7 +11,7 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Row, Socket};
 
-use super::schema::Schema;
+use super::schema_name::Schema;
 use super::{PostgresError, PostgresOptions};
 
 /// A parameter, with its type: so no statement has to be prepared, and a pooler may change the connection after each.

@@ -1,5 +1,5 @@
 //! The calls by which an instance joins the others, stays one of them, and leaves. `share_out` and `renew` in
-//! `sql/format_1.sql` decide who owns which shard, and who takes over from the dead.
+//! `sql/tables_and_functions_1.sql` decide who owns which shard, and who takes over from the dead.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The store in PostgreSQL, which several instances share.
 
-// What a call decides is written in SQL, in `sql/format_1.sql`. The files here ask and take the answers:
+// What a call decides is written in SQL, in `sql/tables_and_functions_1.sql`. The files here ask and take the answers:
 //
 // | file | what it has |
 // |---|---|
@@ -12,7 +12,7 @@
 // | `user_transaction` | saving, cancelling and ending in a transaction of the user's |
 // | `connections`, `in_time` | connections that are kept, and statements that do nothing if they come too late |
 // | `convert`, `batch` | timers as parameters and as rows, one and many |
-// | `tables`, `schema`, `options`, `error` | the tables, their schema, what a store is told, what goes wrong |
+// | `migrate`, `schema_name`, `options`, `error` | making the tables or bringing them up to date, the name of their schema, what a store is told, what goes wrong |
 
 mod batch;
 mod begin;
@@ -23,13 +23,13 @@ mod error;
 mod hints;
 mod in_time;
 mod membership;
+mod migrate;
 mod options;
 mod owned_shards;
 mod reads;
 mod save;
-mod schema;
+mod schema_name;
 mod settle;
-mod tables;
 mod user_transaction;
 
 use std::fmt;
@@ -51,7 +51,7 @@ pub use error::PostgresError;
 use hints::Hints;
 pub use options::PostgresOptions;
 use owned_shards::OwnedShards;
-pub(crate) use schema::Schema;
+pub(crate) use schema_name::Schema;
 pub(crate) use user_transaction::finish;
 
 /// How many bytes a payload may have: 64 MiB.
@@ -112,7 +112,7 @@ impl PostgresStore {
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
         let connections = Connections::new(&options, tls)?;
-        let prepared = timeout(options.timeout, tables::prepare(&connections, options.creates)).await;
+        let prepared = timeout(options.timeout, migrate::prepare(&connections, options.creates)).await;
         prepared.unwrap_or(Err(PostgresError::TimedOut(options.timeout)))?;
         let (owned, hints) = (OwnedShards::default(), Hints::default());
         Ok(Self(Arc::new(Inner { connections, options, owned, hints })))
@@ -122,7 +122,7 @@ impl PostgresStore {
     /// [`PostgresOptions::tables`].
     #[must_use]
     pub const fn tables() -> &'static str {
-        tables::FIRST
+        migrate::FIRST
     }
 
     pub(crate) fn schema(&self) -> &Schema {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio_postgres::Config;
 
-use super::schema::Schema;
-use super::{PostgresError, tables};
+use super::schema_name::Schema;
+use super::{PostgresError, migrate};
 
 /// Settings of a [`PostgresStore`](super::PostgresStore).
 #[derive(Clone, Debug)]
@@ -112,6 +112,6 @@ impl PostgresOptions {
     /// The file that creates the tables, for this schema: see [`PostgresStore::tables`](super::PostgresStore::tables).
     #[must_use]
     pub fn tables(&self) -> String {
-        self.schema.of(tables::FIRST).into_owned()
+        self.schema.of(migrate::FIRST).into_owned()
     }
 }

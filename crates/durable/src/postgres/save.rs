@@ -1,4 +1,4 @@
-//! The call that saves timers, one statement: see `sql/format_1.sql` for what it means.
+//! The call that saves timers, one statement: see `sql/tables_and_functions_1.sql` for what it means.
 
 use tokio_postgres::types::Type;
 

@@ -1,4 +1,4 @@
-//! The call that ends attempts. `settle_done` and `settle_one` in `sql/format_1.sql` decide which are refused.
+//! The call that ends attempts. `settle_done` and `settle_one` in `sql/tables_and_functions_1.sql` decide which are refused.
 
 use tokio_postgres::types::Type;
 

@@ -5,7 +5,7 @@ use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
 use super::convert::{epoch, get, id, number, rule, text};
-use super::schema::Schema;
+use super::schema_name::Schema;
 use super::{PostgresError, PostgresStore, changes, convert, only};
 use crate::id::{TimerId, millis};
 use crate::kind::Kind;

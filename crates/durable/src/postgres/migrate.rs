@@ -9,7 +9,7 @@ pub(super) const KNOWN: i32 = 1;
 /// One for each format, in order.
 const MIGRATIONS: [&str; 1] = [FIRST];
 
-pub(super) const FIRST: &str = include_str!("sql/format_1.sql");
+pub(super) const FIRST: &str = include_str!("sql/tables_and_functions_1.sql");
 
 /// Brings the tables to the newest format that this version knows; a newer one is left as it is, if it works with this
 /// version.

@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn no_statement_of_the_tables_names_the_usual_schema_where_there_is_another() {
         let schema = Schema::new("other".to_owned()).expect("a name");
-        let tables = schema.of(super::super::tables::FIRST);
+        let tables = schema.of(super::super::migrate::FIRST);
         let statements = tables.lines().filter(|line| !line.trim_start().starts_with("--"));
         let left: Vec<&str> = statements.filter(|line| line.contains(USUAL)).collect();
         assert_eq!(left, [""; 0]);
