@@ -8,7 +8,7 @@ use std::{error, fmt, io};
 pub use build::BuildError;
 pub(crate) use refused_future::GivenBack;
 
-use crate::wheel::tick::Nanos;
+use crate::wheel::Nanos;
 
 /// Why a timer cannot run: its wheel has ended, or is full.
 ///

@@ -9,7 +9,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::engine::alarm::Alarm;
 use crate::engine::bound::Bound;
-use crate::engine::driver::{CannotDrive, DriverTask, Shards};
+use crate::engine::driver::{CannotDrive, DrivenShards, DriverTask};
 use crate::engine::shard::Shard;
 use crate::error::BuildError;
 use crate::handle::profile::Profile;
@@ -223,7 +223,7 @@ impl Builder {
             })
             .collect();
 
-        let driven = Arc::new(Shards::new(&shards));
+        let driven = Arc::new(DrivenShards::new(&shards));
         let driver = DriverTask::new(driven.clone(), alarm.clone(), clock, resolution);
         driver.begin(workers).map_err(|cannot| match cannot {
             CannotDrive::NoTimers => BuildError::NoTimers,

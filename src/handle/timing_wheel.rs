@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::runtime::{Handle, Id};
 
 use crate::engine::alarm::Alarm;
-use crate::engine::driver::Shards;
+use crate::engine::driver::DrivenShards;
 use crate::engine::shard::Shard;
 use crate::platform::shard_of_thread::shard_of_this_thread;
 use crate::telemetry::stats::Stats;
-use crate::wheel::tick::Nanos;
+use crate::wheel::Nanos;
 
 /// Levels of two slots each need so many to reach from the shortest tick to the last.
 const MAX_LEVELS: usize = 64;
@@ -62,7 +62,7 @@ pub struct TimingWheel {
 
 struct Wheel {
     shards: Box<[Arc<Shard>]>,
-    driven: Arc<Shards>,
+    driven: Arc<DrivenShards>,
     alarm: Arc<Alarm>,
     /// The driver's runtime. Not a handle, which would keep the runtime's files open.
     runtime: Option<Id>,
@@ -80,7 +80,7 @@ impl Drop for Wheel {
 impl TimingWheel {
     pub(crate) fn from_parts(
         shards: Box<[Arc<Shard>]>,
-        driven: Arc<Shards>,
+        driven: Arc<DrivenShards>,
         alarm: Arc<Alarm>,
         runtime: Option<Id>,
     ) -> Self {

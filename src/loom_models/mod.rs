@@ -49,7 +49,7 @@ use std::time::Duration;
 
 use crate::engine::alarm::Alarm;
 use crate::engine::bound::Bound;
-use crate::engine::driver::{DriverTask, Shards};
+use crate::engine::driver::{DrivenShards, DriverTask};
 use crate::engine::shard::{Shard, ShardTurn};
 use crate::platform::clock::Clock;
 use crate::telemetry::counters::Counters;
@@ -91,7 +91,7 @@ enum Route {
 /// The parts of a wheel.
 struct Parts {
     shards: Box<[Arc<Shard>]>,
-    driven: Arc<Shards>,
+    driven: Arc<DrivenShards>,
     alarm: Arc<Alarm>,
     driver: PolledDriver,
 }
@@ -102,7 +102,7 @@ impl Parts {
         let alarm =
             Arc::new(Alarm::new(clock, matches!(route, Route::Task), shards, Counters::of("model".into())));
         let shards: Box<[_]> = (0..shards).map(|_| shard_of(alarm.clone(), clock, None)).collect();
-        let driven = Arc::new(Shards::new(&shards));
+        let driven = Arc::new(DrivenShards::new(&shards));
         let driver = DriverTask::new(driven.clone(), alarm.clone(), clock, resolution());
         Self { shards, driven, alarm, driver: PolledDriver { driver, waker: CountingWaker::new() } }
     }

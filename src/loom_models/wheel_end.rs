@@ -7,7 +7,7 @@ use std::task::{Poll, Waker};
 use super::checker::{check, thread};
 use super::{CountingWaker, Parts, PolledDriver, Route, at, register, shard, turn};
 use crate::engine::bound::Bound;
-use crate::engine::driver::Shards;
+use crate::engine::driver::DrivenShards;
 use crate::handle::timing_wheel::TimingWheel;
 
 /// Fails if the end is noted after the timers have been taken out, with the lock released in between; if a thread that
@@ -18,7 +18,7 @@ fn a_timer_registered_as_the_wheel_ends_is_refused_or_woken() {
         let bound = Arc::new(Bound::new(1));
         let (shard, waker) = (shard(Some(bound.clone())), CountingWaker::new());
         let end = thread::spawn({
-            let driven = Shards::new(from_ref(&shard));
+            let driven = DrivenShards::new(from_ref(&shard));
             move || driven.end()
         });
         let registered = shard.register(at(0), at(1), waker.clone().into());
@@ -51,7 +51,7 @@ fn a_timer_that_fires_as_the_wheel_ends_is_woken_once() {
             waker
         });
         let end = thread::spawn({
-            let driven = Shards::new(from_ref(&shard));
+            let driven = DrivenShards::new(from_ref(&shard));
             move || driven.end()
         });
         turn(&shard, at(3), 1);

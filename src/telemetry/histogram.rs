@@ -12,7 +12,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::wheel::tick::Nanos;
+use crate::wheel::Nanos;
 
 /// The number of buckets in an octave, as a power of two.
 const OCTAVE_BITS: u32 = 4;

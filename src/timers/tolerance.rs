@@ -2,8 +2,8 @@
 
 use std::{error, fmt, time::Duration};
 
-use crate::wheel::tick::{Nanos, Resolution};
 use crate::wheel::tolerance_grid::Grid;
+use crate::wheel::{Nanos, Resolution};
 
 /// How late a timer may be: by a time, or by a share of its delay.
 ///

@@ -1,8 +1,7 @@
 //! Moving the clock: handing out entries that are due, and moving others down.
 
 use super::bucket::Kind;
-use super::bucket_queue::Queued;
-use super::levels::tolerant_end;
+use super::levels::{Queued, tolerant_end};
 use super::{Hierarchy, Key, Nanos};
 
 /// How many entries are read before any of them is handed out or moved, with their payloads if they are to be handed out.

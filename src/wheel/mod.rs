@@ -37,27 +37,27 @@
 
 // | file | what it has |
 // |---|---|
-// | `tick` | rounding deadlines to ticks; `tolerance_grid`, `tolerance_unit`: to wider grids, where entries may be late |
-// | `levels` | the levels and their buckets; `level`: the arithmetic of one; overflow levels are made here |
-// | `bucket`, `bucket_queue` | the keys of one slot, and the delay queue of all buckets that are not empty |
+// | `nanos`, `tick` | time, and rounding it to ticks; `tolerance_grid`, `tolerance_unit`: to wider grids, where entries may be late |
+// | `levels` | the levels and their buckets; `level`: the arithmetic of one; `bucket_queue`: the delay queue of all buckets that are not empty; overflow levels are made here |
+// | `bucket` | the keys of one slot |
 // | `entries`, `key`, `place` | the entries, how owners find them, and where they stand |
 // | `cancelling`, `rescheduling`, `tolerant` | what is done to an entry before it is due |
 // | `advance` | moving the clock: what is due is handed out, the rest of a bucket moves down |
-// | `earliest`, `count_by_level` | what comes next, and how many entries stand where |
+// | `earliest_entry`, `count_by_level` | what comes next, and how many entries stand where |
 // | `divisor` | division by a tick of any length |
 // | `invariants` | what holds at all times, for tests |
 
 mod advance;
 mod bucket;
-mod bucket_queue;
 mod cancelling;
 mod count_by_level;
 pub(crate) mod divisor;
-mod earliest;
+mod earliest_entry;
 mod entries;
 mod invariants;
 mod key;
 mod levels;
+mod nanos;
 mod place;
 mod rescheduling;
 pub(crate) mod tick;
@@ -73,7 +73,8 @@ pub(crate) use self::count_by_level::Census;
 pub use self::advance::Progress;
 pub(crate) use self::entries::MAX_ENTRIES;
 pub use self::key::Key;
-pub use self::tick::{Nanos, Resolution};
+pub use self::nanos::Nanos;
+pub use self::tick::Resolution;
 
 /// Timers with a payload, ordered by deadline to within a tick.
 ///

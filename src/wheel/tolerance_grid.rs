@@ -7,7 +7,8 @@
 
 use std::time::Duration;
 
-use crate::wheel::tick::{Nanos, Resolution};
+use crate::wheel::nanos::Nanos;
+use crate::wheel::tick::Resolution;
 
 /// A grid of points in time. A deadline with a tolerance is rounded up to a point of a grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use super::{Alarm, ParkTimers};
 use crate::platform::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, lock};
-use crate::wheel::tick::Nanos;
+use crate::wheel::Nanos;
 
 #[derive(Debug)]
 pub(super) struct EndFlags {

@@ -2,7 +2,7 @@
 
 use super::{AWAKE, Alarm};
 use crate::platform::sync::{Ordering, fence, lock};
-use crate::wheel::tick::Nanos;
+use crate::wheel::Nanos;
 
 impl Alarm {
     /// For a turner, before it turns the shards: tells inserters that a turn begins. Returns since when the turn is

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{AWAKE, Alarm};
 use crate::engine::watchdog::{Role, Watched};
 use crate::platform::sync::Ordering;
-use crate::wheel::tick::Nanos;
+use crate::wheel::Nanos;
 
 impl Alarm {
     /// Has the watchdog watch the wheel from now on.

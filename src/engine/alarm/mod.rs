@@ -59,7 +59,7 @@ use crate::engine::watchdog::Watch;
 use crate::platform::clock::Clock;
 use crate::platform::sync::{AtomicBool, AtomicU64, AtomicUsize, AtomicWaker, Mutex, Ordering, fence, lock};
 use crate::telemetry::counters::Counters;
-use crate::wheel::tick::Nanos;
+use crate::wheel::Nanos;
 
 /// The value of `next_turn` while a turn goes on or is about to begin. No expiration is less.
 const AWAKE: u64 = 0;

@@ -21,7 +21,7 @@ use tokio::time::{Sleep, sleep_until};
 use super::timer_fd::TimerFd;
 use crate::platform::catch_panic::without_a_message;
 use crate::platform::clock::Clock;
-use crate::wheel::tick::Nanos;
+use crate::wheel::Nanos;
 
 /// The timers of one wheel.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::DriverTask;
 use super::budget::BATCH;
-use super::shards::Shards;
+use super::driven_shards::DrivenShards;
 use super::wake_all::wake_all;
 use crate::engine::shard::only_threads_hold;
 use crate::wheel::Progress;
@@ -42,7 +42,7 @@ impl Drop for DriverTask {
     }
 }
 
-impl Shards {
+impl DrivenShards {
     /// Once no handle is left: whether no timer is either.
     pub(super) fn are_unused(&self) -> bool {
         self.all.iter().all(only_threads_hold)

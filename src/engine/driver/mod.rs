@@ -27,17 +27,17 @@
 // | this one | the driver's task |
 // | `turner` | one turn, as the park's wakers and the task make it; stalls are noticed here |
 // | `budget` | how much one turn may do |
-// | `shards` | a turn of all shards |
+// | `driven_shards` | a turn of all shards |
 // | `plan` | when to turn next |
 // | `pace` | when a wheel is busy, and is turned once in two ticks |
 // | `wake_all` | waking what was handed out |
 // | `end` | the end of a wheel: by its runtime, its last handle, or `shutdown` |
 
 mod budget;
+mod driven_shards;
 mod end;
 mod pace;
 mod plan;
-mod shards;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod turner;
@@ -51,7 +51,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-pub(crate) use shards::Shards;
+pub(crate) use driven_shards::DrivenShards;
 
 use crate::engine::alarm::Alarm;
 use crate::engine::watchdog::Role;
@@ -77,7 +77,12 @@ pub(crate) enum CannotDrive {
 }
 
 impl DriverTask {
-    pub(crate) fn new(shards: Arc<Shards>, alarm: Arc<Alarm>, clock: Clock, resolution: Resolution) -> Self {
+    pub(crate) fn new(
+        shards: Arc<DrivenShards>,
+        alarm: Arc<Alarm>,
+        clock: Clock,
+        resolution: Resolution,
+    ) -> Self {
         Self { turner: Arc::new(Turner::new(shards, alarm, clock, resolution)), recheck: None }
     }
 

@@ -1,8 +1,8 @@
 //! The driver turns once for all expirations that the shards have in one tick.
 
 use super::budget::Budget;
+use super::driven_shards::WheelTurn;
 use super::plan::Plan;
-use super::shards::WheelTurn;
 use super::*;
 
 use std::sync::{Mutex, mpsc};
@@ -39,10 +39,10 @@ impl Wake for Note {
     }
 }
 
-/// Shards whose time the test sets.
+/// DrivenShards whose time the test sets.
 struct Rig {
     shards: Vec<Arc<Shard>>,
-    driven: Arc<Shards>,
+    driven: Arc<DrivenShards>,
     alarm: Arc<Alarm>,
     clock: Clock,
     fired: Fired,
@@ -58,7 +58,7 @@ impl Rig {
             Arc::new(Shard::new(place, Hierarchy::new(resolution(), SLOTS), clock, alarm.clone(), None))
         };
         let shards: Vec<_> = (0..deadlines.len()).map(shard).collect();
-        let driven = Arc::new(Shards::new(&shards));
+        let driven = Arc::new(DrivenShards::new(&shards));
         let rig = Self { driven, shards, alarm, clock, fired: Fired::default() };
         for (shard, deadlines) in rig.shards.iter().zip(deadlines) {
             for &deadline in [IN_TICK_0].iter().chain(deadlines) {
@@ -87,7 +87,7 @@ impl Rig {
     }
 }
 
-fn plan_after_turn(driven: &Shards, now: Nanos, resolution: Resolution) -> Plan {
+fn plan_after_turn(driven: &DrivenShards, now: Nanos, resolution: Resolution) -> Plan {
     match driven.turn(now, now, resolution, &mut Budget::of_a_turn(true), &mut Vec::new()) {
         WheelTurn::Until(plan) => plan,
         turned => panic!("{turned:?}"),
@@ -164,7 +164,7 @@ fn what_was_dropped_elsewhere_does_not_wait_for_the_end_of_a_long_tick() {
     let dropped = register(&shards[0], 7_200);
     register(&shards[1], 3_600);
     shards[0].leave_in_batch(dropped);
-    let driven = Shards::new(&shards);
+    let driven = DrivenShards::new(&shards);
     let at = plan_after_turn(&driven, Nanos::ZERO, day).at;
     assert!(at <= now.after(Duration::from_secs(60)), "it is taken out {at:?}, an hour later");
 }

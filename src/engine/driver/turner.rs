@@ -13,8 +13,8 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use super::budget::Budget;
+use super::driven_shards::{DrivenShards, WheelTurn};
 use super::pace::{Pace, TurnsInTime};
-use super::shards::{Shards, WheelTurn};
 use crate::engine::alarm::{Alarm, ParkTimers};
 use crate::platform::clock::Clock;
 use crate::platform::sync::{Mutex, lock};
@@ -26,7 +26,7 @@ const STALL: Duration = Duration::from_millis(10);
 /// What all turners of a wheel share. They are the wakers below, which the runtime's park calls, and the driver's task.
 #[derive(Debug)]
 pub(super) struct Turner {
-    pub(super) shards: Arc<Shards>,
+    pub(super) shards: Arc<DrivenShards>,
     pub(super) alarm: Arc<Alarm>,
     pub(super) clock: Clock,
     resolution: Resolution,
@@ -49,7 +49,12 @@ pub(super) enum LeftToDo {
 }
 
 impl Turner {
-    pub(super) fn new(shards: Arc<Shards>, alarm: Arc<Alarm>, clock: Clock, resolution: Resolution) -> Self {
+    pub(super) fn new(
+        shards: Arc<DrivenShards>,
+        alarm: Arc<Alarm>,
+        clock: Clock,
+        resolution: Resolution,
+    ) -> Self {
         let stalled_since = AtomicU64::new(u64::MAX);
         let turns_in_time = TurnsInTime::default();
         Self {

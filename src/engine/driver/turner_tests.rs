@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::pace::TURNS_IN_TIME;
 use super::turner::LeftToDo;
-use super::{DriverTask, Shards};
+use super::{DrivenShards, DriverTask};
 use crate::engine::alarm::Alarm;
 use crate::engine::shard::Shard;
 use crate::engine::watchdog::Watched;
@@ -23,7 +23,7 @@ fn rig(clock: Clock, is_pausable: bool) -> (Arc<Shard>, Arc<Alarm>, DriverTask) 
     let resolution = Resolution::new(TICK).expect("not zero");
     let alarm = Arc::new(Alarm::new(clock, is_pausable, 1, Counters::of("rig".into())));
     let shard = Arc::new(Shard::new((0, 1), Hierarchy::new(resolution, 64), clock, alarm.clone(), None));
-    let shards = Arc::new(Shards::new(std::slice::from_ref(&shard)));
+    let shards = Arc::new(DrivenShards::new(std::slice::from_ref(&shard)));
     (shard, alarm.clone(), DriverTask::new(shards, alarm, clock, resolution))
 }
 

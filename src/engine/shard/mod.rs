@@ -10,11 +10,10 @@
 // | `leftovers` | what becomes of the entries of dropped timers |
 // | `turn` | a turner's side: handing out what is due |
 // | `end` | the end of a shard, and what its timers find then |
-// | `published`, `count` | what can be read without the lock, and what is counted under it |
+// | `published`, `stats` | what can be read without the lock, and what this shard adds to the statistics |
 // | `last_holder`, `permits` | who keeps a wheel from ending; permits that a job keeps |
 
 mod cancelling;
-mod count;
 mod end;
 mod last_holder;
 mod leftovers;
@@ -23,6 +22,7 @@ mod model_tests;
 mod permits;
 mod published;
 mod rescheduling;
+mod stats;
 #[cfg(all(test, not(loom)))]
 mod test_shards;
 mod tolerant;

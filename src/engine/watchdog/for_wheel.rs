@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use super::patrol::{Entry, Offset, WATCHDOG};
 use super::{Role, Watched};
-use crate::wheel::tick::Nanos;
+use crate::wheel::Nanos;
 
 /// What a wheel holds so that the watchdog can watch it.
 #[derive(Debug)]

@@ -33,7 +33,7 @@ mod patrol_timer;
 
 use std::fmt;
 
-use crate::wheel::tick::Nanos;
+use crate::wheel::Nanos;
 pub(crate) use for_wheel::Watch;
 
 /// What the watchdog is to a wheel.

@@ -11,7 +11,7 @@ use std::{io, thread};
 
 use super::patrol_timer::PatrolTimer;
 use super::{Role, Watched};
-use crate::wheel::tick::Nanos;
+use crate::wheel::Nanos;
 
 /// A turn that is late by this much makes the watchdog wake the wheel, if it patrols then.
 pub(super) const SOON: Duration = Duration::from_millis(2);

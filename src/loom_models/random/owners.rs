@@ -10,7 +10,7 @@ use shuttle::rand::{Rng, thread_rng};
 use super::super::checker::{check_most, thread};
 use super::super::{at, bring_forward, shard, turn};
 use crate::engine::bound::Bound;
-use crate::engine::driver::Shards;
+use crate::engine::driver::DrivenShards;
 use crate::engine::shard::Shard;
 use crate::platform::waker_id::WakerId;
 use crate::wheel::Key;
@@ -183,7 +183,7 @@ fn owners_at_work() -> &'static str {
     let ends = thread_rng().gen_bool(0.5);
     if ends {
         watch.is_ending.store(true, Ordering::Relaxed);
-        Shards::new(from_ref(&shard)).end();
+        DrivenShards::new(from_ref(&shard)).end();
     }
     let timers: Vec<_> = owners.into_iter().flat_map(|owner| owner.join().unwrap()).collect();
     driver.join().unwrap();

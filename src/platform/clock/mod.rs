@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::wheel::tick::Nanos;
+use crate::wheel::Nanos;
 use origin::Origin;
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);

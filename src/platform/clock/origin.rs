@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::wheel::tick::Nanos;
+use crate::wheel::Nanos;
 
 const NANOS_IN_A_SECOND: u64 = 1_000_000_000;
 

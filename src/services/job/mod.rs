@@ -66,7 +66,7 @@
 // | `work` | what a job does, as a trait: once, or again and again |
 // | `schedule` | when the next run is due |
 // | `pending_run` | what a schedule moves its job's pending run with |
-// | `kept_permit` | whether a permit stays with a job |
+// | `permit_state` | whether a permit stays with a job |
 // | `waiter` | whoever waits for a job's end |
 // | `joining` | the tasks that await one job by its key |
 // | `when` | when a job is due, beside the time at which that was asked |
@@ -77,9 +77,9 @@ mod error;
 mod handle;
 mod info;
 mod joining;
-mod kept_permit;
 mod keyed;
 mod pending_run;
+mod permit_state;
 mod record;
 mod run_once;
 mod run_repeatedly;

@@ -12,7 +12,7 @@ use super::waits::Waits;
 use super::wakers::Wakers;
 use crate::platform::catch_panic::contained;
 use crate::timers::tolerance::{Slack, Tolerance};
-use crate::wheel::tick::Nanos;
+use crate::wheel::Nanos;
 
 const fn to_duration(limit: Nanos) -> Option<Duration> {
     match limit {

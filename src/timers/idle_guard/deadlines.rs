@@ -9,7 +9,7 @@ use super::direction::Direction;
 use super::limits::{Limits, Marks};
 use super::waits::Waits;
 use crate::error::Elapsed;
-use crate::wheel::tick::Nanos;
+use crate::wheel::Nanos;
 
 /// Within this time a task that the timer has woken polls, even on a busy machine. A later poll is another wait's.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(1);

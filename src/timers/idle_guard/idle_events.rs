@@ -11,7 +11,7 @@ use super::direction::Direction;
 use super::last_use_for_events::LastUse;
 use crate::error::Error;
 use crate::timers::sleep::Sleep;
-use crate::wheel::tick::Nanos;
+use crate::wheel::Nanos;
 
 impl<S> IdleGuard<S> {
     /// Tells, again and again, when no byte has passed in either direction for `after`. No operation fails then.

@@ -2,7 +2,7 @@
 
 use super::direction::Direction;
 use crate::platform::sync::{AtomicU64, Ordering};
-use crate::wheel::tick::Nanos;
+use crate::wheel::Nanos;
 
 /// Written by a guard, read by whoever asks it when the stream is idle.
 #[derive(Debug)]

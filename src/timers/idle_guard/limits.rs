@@ -6,7 +6,7 @@ use super::direction::Direction;
 use super::last_use_for_events::LastUse;
 use super::wakers::Wakers;
 use crate::timers::tolerance::Slack;
-use crate::wheel::tick::Nanos;
+use crate::wheel::Nanos;
 
 /// Most guards have one limit, for reads, for writes or for both, and are used by one task. What others need beside that
 /// stands apart.

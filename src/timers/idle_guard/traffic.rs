@@ -7,7 +7,7 @@
 use super::direction::{Direction, Operation};
 use super::limits::{Limits, Marks};
 use super::waits::Waits;
-use crate::wheel::tick::Nanos;
+use crate::wheel::Nanos;
 
 impl Waits {
     /// The operation was ready. This is in the way of every byte, so it leaves the timer alone.

@@ -23,7 +23,7 @@ use crate::error::{Elapsed, Error};
 use crate::platform::catch_panic::contained;
 use crate::timers::sleep::Sleep;
 use crate::timers::tolerance::Slack;
-use crate::wheel::tick::Nanos;
+use crate::wheel::Nanos;
 
 #[derive(Debug)]
 pub(super) struct Waits {

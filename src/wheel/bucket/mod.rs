@@ -4,7 +4,7 @@
 mod tests;
 
 use super::key::Key;
-use crate::wheel::tick::Nanos;
+use crate::wheel::nanos::Nanos;
 
 /// Room for this many entries stays with an emptied bucket, so that a warm wheel does not allocate.
 const KEPT_CAPACITY: usize = 64;

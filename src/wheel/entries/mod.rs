@@ -15,7 +15,7 @@ use slab::{Slab, VacantEntry};
 
 use super::key::Key;
 use super::place::Place;
-use crate::wheel::tick::Nanos;
+use crate::wheel::nanos::Nanos;
 
 /// Entries in one page. A power of two, so that an index splits into page and offset by shifting.
 const PAGE_LEN: usize = 1 << PAGE_BITS;

@@ -2,7 +2,7 @@
 //! due, or when an insertion finds that nothing stands in between.
 
 use super::Levels;
-use crate::wheel::tick::Nanos;
+use crate::wheel::nanos::Nanos;
 
 /// How many emptied buckets one insertion takes out of the queue to move the clock on. If there are more, the clock stays
 /// behind, so that no insertion takes the time of all.

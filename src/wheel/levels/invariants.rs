@@ -3,8 +3,8 @@
 use super::{Levels, tolerant};
 use crate::wheel::bucket::Kind;
 use crate::wheel::key::Key;
+use crate::wheel::nanos::Nanos;
 use crate::wheel::place::{BucketId, Place};
-use crate::wheel::tick::Nanos;
 
 impl Levels {
     /// The time at which each bucket in the queue that holds something is to be drained.

@@ -1,5 +1,6 @@
 //! The levels, their buckets, the delay queue that the buckets share, and the clock by which they are laid out.
 
+mod bucket_queue;
 mod clock;
 mod invariants;
 mod key_counts;
@@ -9,10 +10,12 @@ mod rescheduling;
 mod tolerant;
 
 use super::bucket::{Bucket, Kind};
-use super::bucket_queue::{BucketQueue, Queued};
 use super::key::Key;
 use super::place::{BucketId, Place};
-use crate::wheel::tick::{Nanos, Resolution, Tick};
+use crate::wheel::nanos::Nanos;
+use crate::wheel::tick::{Resolution, Tick};
+use bucket_queue::BucketQueue;
+pub(super) use bucket_queue::Queued;
 use level::Level;
 use tolerant::TolerantLevels;
 pub(super) use tolerant::{RoundedSlot, end as tolerant_end};

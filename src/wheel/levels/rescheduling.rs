@@ -4,8 +4,8 @@ use super::{Levels, Slot};
 use crate::wheel::bucket::Kind;
 use crate::wheel::entries::Link;
 use crate::wheel::key::Key;
+use crate::wheel::nanos::Nanos;
 use crate::wheel::place::BucketId;
-use crate::wheel::tick::Nanos;
 
 impl Levels {
     /// A key has got a later deadline. If it lies within the tick of a bucket of level 0, the bucket waits for it. Otherwise

@@ -19,12 +19,12 @@
 //! The geometry is that of Linux's timer wheel (Thomas Gleixner, 2016), whose levels are 8 times as wide as those
 //! below.
 
+use super::bucket_queue::Queued;
 use super::{Levels, Slot};
 use crate::wheel::bucket::Kind;
-use crate::wheel::bucket_queue::Queued;
 use crate::wheel::key::Key;
+use crate::wheel::nanos::Nanos;
 use crate::wheel::place::{BucketId, Place};
-use crate::wheel::tick::Nanos;
 
 /// How many slots each tolerant level has.
 pub(super) const SLOTS: u32 = 64;

@@ -6,14 +6,14 @@
 // | `reading` | what both clocks showed at a moment |
 // | `watched` | the schedules of a clock |
 // | `schedule` | a rule as a schedule of one job |
-// | `state` | which run comes next |
+// | `next_run` | which run comes next |
 // | `missed` | what becomes of runs whose time has passed |
 
 mod clock;
 mod missed;
+mod next_run;
 mod reading;
 mod schedule;
-mod state;
 mod watched;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

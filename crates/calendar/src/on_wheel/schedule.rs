@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use timingwheel::job::{PendingRun, Previous, Schedule};
 use tokio::time::Instant;
 
+use super::next_run::NextRun;
 use super::reading::Reading;
-use super::state::State;
 use super::{Missed, WallClock, lock};
 use crate::rule::Rule;
 
@@ -71,7 +71,7 @@ pub(super) struct Planned {
 }
 
 struct Inner {
-    state: State,
+    state: NextRun,
     /// `None` before there is a job.
     run: Option<PendingRun>,
     /// Whether the clock was set when the run could not be moved.
@@ -80,7 +80,7 @@ struct Inner {
 
 impl WallSchedule {
     pub(super) fn new(clock: WallClock, rule: Box<dyn Rule + Send>) -> Self {
-        let state = State::new(rule, clock.reading());
+        let state = NextRun::new(rule, clock.reading());
         let inner = Inner { state, run: None, needs_plan: false };
         Self(Arc::new(Planned { clock, inner: Mutex::new(inner) }))
     }

@@ -31,7 +31,7 @@ impl Runner {
         {
             match self.live.entry(near.id()) {
                 // One of which the end is on its way, and that was moved meanwhile; or a notice that came late.
-                Entry::Occupied(_) => self.blocked.insert(near),
+                Entry::Occupied(_) => self.behind_live.insert(near),
                 Entry::Vacant(place) => {
                     place.insert(Live::Beginning { takes: Vec::new(), may_have_begun: false });
                     nears.push(near);
@@ -93,7 +93,7 @@ impl Runner {
 
     /// A timer is live no more: what stood behind it goes on.
     pub(super) fn unblock(&mut self, id: TimerId) {
-        for near in self.blocked.take(id) {
+        for near in self.behind_live.take(id) {
             if self.may_begin() {
                 self.arm(near);
             }

@@ -6,13 +6,13 @@
 // | `poll`, `command` | taking in what has happened, and what it is told |
 // | `load` | loading, arming, and when to look next |
 // | `begin`, `call_handler`, `callers`, `settle` | the way of a timer that is due |
-// | `live`, `blocked`, `put_off` | what has begun, what waits for it, and what somebody else holds |
+// | `live`, `behind_live`, `put_off` | what has begun, what waits for it, and what somebody else holds |
 // | `clocks` | the wall clock beside the monotonic one: a clock that was set |
 // | `lease`, `renew`, `rejoin`, `scan_shared` | a store that instances share: the lease, its loss, what others have stored |
 // | `stop` | the end |
 
 mod begin;
-mod blocked;
+mod behind_live;
 mod call_handler;
 mod callers;
 mod clocks;
@@ -51,7 +51,7 @@ use crate::postgres::Schema;
 use crate::shared::{Shared, Watched};
 use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Settled};
 use crate::window::Window;
-use blocked::Blocked;
+use behind_live::BehindLive;
 use call_handler::Call;
 use callers::{Callers, let_others_run};
 use clocks::Clocks;
@@ -116,7 +116,7 @@ pub(crate) struct Runner {
     /// What has begun, and what is about to.
     live: HashMap<TimerId, Live>,
     /// What may have to begin when one of these has ended.
-    blocked: Blocked,
+    behind_live: BehindLive,
     /// Of what is live, those that wait out the last moment before their time.
     waits: DelayQueue<TimerId>,
     /// Ends that are to be settled.
@@ -191,7 +191,7 @@ impl Runner {
             again: Vec::new(),
             put_off: PutOff::default(),
             live: HashMap::default(),
-            blocked: Blocked::default(),
+            behind_live: BehindLive::default(),
             waits: wheel.delay_queue(),
             ends: Vec::new(),
             unsure: HashSet::new(),

@@ -7,7 +7,7 @@ use crate::platform::catch_panic::contained;
 use crate::services::job::error::JobError;
 use crate::services::job::handle::Found;
 use crate::services::job::info::JobState;
-use crate::services::job::kept_permit::KeptPermit;
+use crate::services::job::permit_state::KeptPermit;
 use crate::services::job::stage::{Ended, Order, Stage};
 use crate::services::job::work::{Unrun, Work};
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use super::error::JobError;
 use super::info::{JobInfo, JobState};
-use super::kept_permit::KeptPermit;
+use super::permit_state::KeptPermit;
 use super::stage::{Ended, Inner, Stage};
 use super::waiter::{Awaiting, Waiter};
 use super::work::Work;

@@ -10,7 +10,7 @@ use std::task::Waker;
 use super::{Owner, Record};
 use crate::error::Error;
 use crate::services::job::error::JobError;
-use crate::services::job::kept_permit::KeptPermit;
+use crate::services::job::permit_state::KeptPermit;
 use crate::services::job::stage::Stage;
 use crate::services::job::when::When;
 use crate::services::job::work::Work;

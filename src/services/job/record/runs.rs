@@ -7,7 +7,7 @@ use std::task::Waker;
 use super::{Owner, Record};
 use crate::error::Error;
 use crate::services::job::error::JobError;
-use crate::services::job::kept_permit::KeptPermit;
+use crate::services::job::permit_state::KeptPermit;
 use crate::services::job::stage::{Order, Stage};
 use crate::services::job::task::{Account, GoOn};
 use crate::services::job::when::When;

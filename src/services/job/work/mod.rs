@@ -10,8 +10,8 @@ use tokio::time::Instant;
 pub(super) use once::Once;
 pub(super) use repeat::Repeat;
 
-use super::kept_permit::KeptPermit;
 use super::pending_run::PendingRun;
+use super::permit_state::KeptPermit;
 use super::schedule::Schedule;
 use crate::timers::tolerance::Slack;
 use crate::wheel::{Nanos, Resolution};

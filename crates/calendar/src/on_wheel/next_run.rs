@@ -18,7 +18,7 @@ const LATE: SignedDuration = SignedDuration::from_secs(1);
 const FINEST: SignedDuration = SignedDuration::from_secs(1);
 
 /// Where a schedule stands.
-pub(super) struct State {
+pub(super) struct NextRun {
     rule: Box<dyn Rule + Send>,
     pub(super) missed: Missed,
     pub(super) progress: Progress,
@@ -39,7 +39,7 @@ pub(super) struct Progress {
     pub(super) reading: Reading,
 }
 
-impl State {
+impl NextRun {
     pub(super) fn new(rule: Box<dyn Rule + Send>, reading: Reading) -> Self {
         let progress =
             Progress { ran: None, passed: reading.shown, planned: None, catching_up: None, reading };

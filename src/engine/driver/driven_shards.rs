@@ -12,7 +12,7 @@ use crate::wheel::{Nanos, Resolution};
 
 /// The shards to be turned. This keeps no shard alive: the driver ends when nothing else holds one.
 #[derive(Debug)]
-pub(crate) struct Shards {
+pub(crate) struct DrivenShards {
     pub(super) all: Box<[Weak<Shard>]>,
     /// The number of the shard with which the next turn begins: the one after the shard in which a budget last ran out.
     first: AtomicUsize,
@@ -29,7 +29,7 @@ pub(super) enum WheelTurn {
     Ended,
 }
 
-impl Shards {
+impl DrivenShards {
     pub(crate) fn new(shards: &[Arc<Shard>]) -> Self {
         Self { all: shards.iter().map(Arc::downgrade).collect(), first: AtomicUsize::new(0) }
     }

@@ -8,9 +8,9 @@ use crate::store::Near;
 /// Notices of timers that have begun already. They may have to begin when these have ended, as a timer may that was moved
 /// meanwhile.
 #[derive(Debug, Default)]
-pub(super) struct Blocked(HashMap<TimerId, BTreeSet<Near>>);
+pub(super) struct BehindLive(HashMap<TimerId, BTreeSet<Near>>);
 
-impl Blocked {
+impl BehindLive {
     /// Each notice once: one comes with each save under the key of a timer that runs.
     pub(super) fn insert(&mut self, near: Near) {
         self.0.entry(near.id()).or_default().insert(near);
@@ -32,14 +32,14 @@ mod tests {
     fn what_stands_behind_a_timer_stands_there_once_however_often_it_comes() {
         let id = TimerId::new(timestamp(1), 7);
         let (first, moved) = (Near::from(id), Near::new(id, timestamp(5)));
-        let mut blocked = Blocked::default();
+        let mut behind_live = BehindLive::default();
         for _ in 0..1_000 {
-            blocked.insert(first);
-            blocked.insert(moved);
+            behind_live.insert(first);
+            behind_live.insert(moved);
         }
-        assert_eq!(blocked.0[&id].len(), 2);
-        assert_eq!(blocked.take(TimerId::new(timestamp(1), 8)), BTreeSet::new());
-        assert_eq!(blocked.take(id), BTreeSet::from([first, moved]));
-        assert!(blocked.0.is_empty());
+        assert_eq!(behind_live.0[&id].len(), 2);
+        assert_eq!(behind_live.take(TimerId::new(timestamp(1), 8)), BTreeSet::new());
+        assert_eq!(behind_live.take(id), BTreeSet::from([first, moved]));
+        assert!(behind_live.0.is_empty());
     }
 }

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::place::BucketId;
-use crate::wheel::tick::Nanos;
+use crate::wheel::nanos::Nanos;
+use crate::wheel::place::BucketId;
 
 /// A bucket in the queue, as one number, so that two instructions compare two: the time at which it begins, and below that
 /// the complement of its own number.
@@ -12,7 +12,7 @@ use crate::wheel::tick::Nanos;
 /// If two buckets begin together, the coarser comes first, because its entries may belong into the finer one. The coarser
 /// bucket has the greater number, hence the complement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Queued(u128);
+pub(in crate::wheel) struct Queued(u128);
 
 impl Queued {
     const fn new(beginning: Nanos, bucket: BucketId) -> Self {
@@ -21,13 +21,13 @@ impl Queued {
 
     #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "shifted right by as much as is lost")]
-    pub(super) const fn beginning(self) -> Nanos {
+    pub(in crate::wheel) const fn beginning(self) -> Nanos {
         Nanos((self.0 >> 64) as u64)
     }
 
     #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "the upper part is the beginning")]
-    pub(super) const fn bucket(self) -> BucketId {
+    pub(in crate::wheel) const fn bucket(self) -> BucketId {
         BucketId(!(self.0 as u32))
     }
 }
