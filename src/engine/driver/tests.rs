@@ -39,7 +39,7 @@ impl Wake for Note {
     }
 }
 
-/// DrivenShards whose time the test sets.
+/// Shards whose time the test sets.
 struct Rig {
     shards: Vec<Arc<Shard>>,
     driven: Arc<DrivenShards>,
