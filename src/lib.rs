@@ -34,7 +34,7 @@
 //! On Linux a timerfd in the runtime's own poller turns the wheel, with a precision of some 50 µs. It comes with the
 //! feature `timerfd`, which is on by default and needs tokio's `net` and the crate rustix. Elsewhere, and in a runtime
 //! without an I/O driver, one of tokio's timers turns the wheel. Timers are then late by a millisecond at the median.
-//! In a runtime that has neither, the watchdog's thread wakes a task for each turn.
+//! In a multi-thread runtime with neither an I/O driver nor timers, the watchdog's thread wakes a task for each turn.
 //!
 //! A timer that may be later than a tick can be given a [`Tolerance`]. It then costs less.
 //!

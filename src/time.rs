@@ -1,8 +1,8 @@
 //! A drop-in replacement for `tokio::time`, on a wheel: change `use tokio::time` to `use timingwheel::time`.
 //!
 //! The functions here work on a wheel that belongs to the current runtime. It is made with the default settings when it is
-//! first needed, and ends with the runtime. Call [`set_wheel`] before that to use other settings. [`wheel`] returns its
-//! handle.
+//! first needed, and ends with the runtime. To use other settings, call [`set_wheel`] before anything else here.
+//! [`wheel`] returns its handle.
 //!
 //! ```
 //! use timingwheel::time::{self, Duration};
@@ -14,11 +14,12 @@
 //! # }
 //! ```
 //!
-//! Any duration may be given. As with tokio, `sleep`, the period of an interval and the resets of an interval are capped at
-//! 30 years. A timeout, or an item of a [`DelayQueue`], of more than [583 years](Sleep::deadline) never comes. The methods
-//! of a [`TimingWheel`] have only the limit of 583 years, with two exceptions. [`Interval::reset_after`] is capped at 30
-//! years. Jobs by [`FixedRate`](crate::job::FixedRate), as those of [`TimingWheel::run_every`], and by
-//! [`FixedDelay`](crate::job::FixedDelay) use 30 years if an [`Instant`] cannot hold the time of the next run.
+//! Any duration may be given, but the period of an interval must not be zero. As with tokio, `sleep`, the period of an
+//! interval and the resets of an interval are capped at 30 years. A timeout, or an item of a [`DelayQueue`], of more than
+//! [583 years](Sleep::deadline) never comes. The methods of a [`TimingWheel`] have only the limit of 583 years, with two
+//! exceptions. [`Interval::reset_after`] is capped at 30 years. If an [`Instant`] cannot hold the time of the next run,
+//! jobs by [`FixedRate`](crate::job::FixedRate), as those of [`TimingWheel::run_every`], and by
+//! [`FixedDelay`](crate::job::FixedDelay) have that run in 30 years instead.
 //!
 //! What replaces what, how to switch, and all that differs: [`migration`](crate::migration).
 

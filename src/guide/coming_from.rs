@@ -14,7 +14,7 @@
 //! | `maxPendingTimeouts`, `RejectedExecutionException` | [`max_pending`](crate::Builder::max_pending), [`try_run_after`](crate::TimingWheel::try_run_after), which gives the future back |
 //! | `pendingTimeouts()` | [`pending`](crate::TimingWheel::pending), [`stats`](crate::TimingWheel::stats) |
 //! | `stop()`, which returns what did not run | [`Jobs::stop`](crate::job::Jobs::stop), with keys and futures; [`shutdown`](crate::TimingWheel::shutdown) wakes all futures |
-//! | a thread that ticks from the first timeout on | nothing runs while nothing is due |
+//! | a thread that ticks from the first timeout on | no thread ticks |
 //! | a cancelled timeout stays until the thread's next tick | a cancelled job is gone at once, with its memory |
 //!
 //! | `IdleStateHandler` and its kin | here |
@@ -45,7 +45,7 @@
 //! | `AfterFunc(d, f)` | [`run_after(d, async { f() })`](crate::TimingWheel::run_after) |
 //! | `Timer.Stop()`, which returns whether it was in time | [`Job::cancel`](crate::job::Job::cancel) |
 //! | `ScheduleFunc(scheduler, f)`, with `Next(prev)` | [`run_by(schedule, f)`](crate::TimingWheel::run_by), [`Schedule`](crate::job::Schedule) |
-//! | `Timer.Reset(d)` | [`Sleep::reset_after`](crate::Sleep::reset_after); for `AfterFunc`'s timer before it has fired, [`Job::reset_after`](crate::job::Job::reset_after); also after that, [`Repeating::reset_after`](crate::job::Repeating::reset_after) of a job that runs [`OnReset`](crate::job::OnReset) |
+//! | `Timer.Reset(d)` | [`Sleep::reset_after`](crate::Sleep::reset_after). For `AfterFunc`'s timer: [`Job::reset_after`](crate::job::Job::reset_after) until it has fired; to reset it after that too, [`Repeating::reset_after`](crate::job::Repeating::reset_after) of a job that runs [`OnReset`](crate::job::OnReset) |
 //! | `context.WithTimeout` | [`timeout`](crate::TimingWheel::timeout), which drops the work when time is up |
 //! | `time.Ticker` | [`interval`](crate::TimingWheel::interval) |
 //!
@@ -70,8 +70,8 @@
 //! | `rescheduleJob` | [`Jobs::set_schedule`](crate::job::Jobs::set_schedule), [`Jobs::reset`](crate::job::Jobs::reset) |
 //! | `SimpleTrigger` with a repeat count, an end | [`FixedRate`](crate::job::FixedRate), [`Times`](crate::job::Times), [`Until`](crate::job::Until) |
 //! | cron expressions, `CronTrigger` | `Cron` of the crate `timingwheel-calendar`, in `crates/calendar`, whose `parse_quartz` reads Quartz's expressions. Its page `coming_from` shows each kind of expression, and what it does on the two days of the year on which clocks change |
-//! | `CalendarIntervalTrigger`, `HolidayCalendar` | `Calendar` and `BusinessDays` there |
-//! | misfire instructions | [`MissedTickBehavior`](crate::time::MissedTickBehavior); of calendars, `Missed` there |
+//! | `CalendarIntervalTrigger`, `HolidayCalendar` | `Calendar` and `BusinessDays` of `timingwheel-calendar` |
+//! | misfire instructions | [`MissedTickBehavior`](crate::time::MissedTickBehavior); for rules of `timingwheel-calendar`, its `Missed` |
 //! | `ScheduledExecutorService::scheduleAtFixedRate`, `scheduleWithFixedDelay` | [`run_every`](crate::TimingWheel::run_every), [`run_by`](crate::TimingWheel::run_by) with a [`FixedDelay`](crate::job::FixedDelay); the initial delay by [`starting_after`](crate::job::FixedRate::starting_after) |
 //! | `getDelay`, `cancel(true)` | [`time_left`](crate::job::Job::time_left), [`abort`](crate::job::Job::abort) |
 //! | a job store | `Durable` of the crate `timingwheel-durable`, in `crates/durable`, whose page `coming_from` has Sidekiq, Celery and `RocketMQ` too |

@@ -28,8 +28,8 @@
 //!
 //! # What tests may notice
 //!
-//! - **Timers are less late.** tokio's timers come up to two milliseconds after their deadlines, a wheel's less than a
-//!   tick, or two where many fire. So a test that checks the age of something at the ticks of an [`Interval`] may find
+//! - **Timers are less late.** tokio's timers come up to two milliseconds after their deadlines. A wheel's timers
+//!   come less than a tick after them, or less than two ticks where many fire. So a test that checks the age of something at the ticks of an [`Interval`] may find
 //!   it a little too young. bb8's reaper is an example. With tokio, a connection made just after one interval tick was
 //!   old enough at a later one, because timers were late. On a wheel the connection is slightly too young at that tick,
 //!   and is reaped at the next. Make such a test wait a little longer than the age.
@@ -110,8 +110,8 @@
 //!
 //! ## Linux's slack
 //!
-//! Linux's timer wheel lets each timer be late by up to 12.5 % of its delay. Its other timers may be late by the slack that
-//! `prctl(PR_SET_TIMERSLACK)` sets for a thread. Here a timer is exact unless it has a [`Tolerance`](crate::Tolerance):
+//! Linux's timer wheel lets each timer be late by up to 12.5 % of its delay. Linux's other timers may be late by the
+//! slack that `prctl(PR_SET_TIMERSLACK)` sets for a thread. Here a timer is exact unless it has a [`Tolerance`](crate::Tolerance):
 //! `Tolerance::share(0.125)` replaces the former, `Tolerance::time(slack)` the latter.
 //!
 #![cfg_attr(
@@ -343,7 +343,7 @@
 //!
 //! | item | here | because |
 //! |---|---|---|
-//! | deadlines | are kept to the nanosecond; tokio's wait for the end of their millisecond, so that a sleep of zero takes up to one | precision is the purpose of a wheel. On a clock that starts paused this shows only between whole milliseconds. If `pause` stops the clock later, in the middle of tokio's millisecond, an idle runtime jumps beyond the deadline of the next timer. All other timers that are due by then fire in the same jump; tokio fires them in its next millisecond |
+//! | deadlines | are kept to the nanosecond; tokio's wait for the end of their millisecond, so that a sleep of zero takes up to one | precision is the purpose of a wheel. On a clock that starts paused, this shows only for deadlines that are not at a whole millisecond. If `pause` stops the clock later, in the middle of tokio's millisecond, an idle runtime jumps beyond the deadline of the next timer. All other timers that are due by then fire in the same jump; tokio fires them in its next millisecond |
 //! | timers due at the same instant | wake in an order of their own | neither promises an order; timers that were made in a row with the same delay wake in that order in both |
 //! | overdue tasks, when a paused clock is moved on again | may run before the task that moved the clock; with tokio after it | the wheel's driver is a task among others |
 //! | [`Sleep`], [`Timeout`] | are [`Unpin`] (`Timeout` if its future is) | nothing points at them |

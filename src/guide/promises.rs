@@ -10,7 +10,9 @@
 //! # Late by less than a tick, or two on a busy wheel
 //!
 //! A timer fires at the end of the [tick](crate::Builder::tick) in which its deadline lies, or before. A timer that is
-//! alone in its tick fires at its deadline, unless a later one in that tick was cancelled. One whose deadline has passed when it is made is ready at its first poll.
+//! alone in its tick fires at its deadline. But if another timer, with a later deadline in that tick, was cancelled, the
+//! first may fire as late as at that later deadline. A timer whose deadline has passed when it is made is ready at its
+//! first poll.
 //!
 //! A busy wheel is turned only once in two ticks, which takes less CPU time. There a timer may be late by one tick more, even
 //! one that is alone in its tick. A turn that fires 32 timers makes the wheel busy. If the runtime is idle between turns,
@@ -46,7 +48,7 @@
 //!
 //! # A dropped timer is gone
 //!
-//! A dropped timer counts as cancelled at once, and wakes nobody. As a rule its entry and its waker go with it.
+//! A dropped timer counts as cancelled at once, and wakes nobody. Its entry and its waker go with it, or soon after.
 //!
 //! Up to 14 dropped timers in each shard keep their entries and wakers, for at most a second. New timers take over some
 //! of them, and the others are taken out together. With a [bound](crate::Builder::max_pending), and where the clock can
@@ -71,13 +73,13 @@
 //! # A bound is a bound
 //!
 //! With [`max_pending`](crate::Builder::max_pending) there are never more timers pending than the bound, on any number
-//! of threads. No permit is lost. Whoever is refused learns it, by an error or a panic.
+//! of threads. When a timer ends, its place is free again. Whoever is refused learns it, by an error or a panic.
 //!
 //! # The end is told
 //!
 //! A wheel ends by [`shutdown`](crate::TimingWheel::shutdown), with its runtime, or with the last of its handles and
 //! futures. Everything that is pending is then woken. Every operation that can return an error returns one. A sleep
-//! panics with the reason, unless its deadline has come. Nothing waits for ever, and no task is left. The watchdog's
+//! panics with the reason, unless its deadline has come. No timer waits for ever, and none of the wheel's own tasks is left. The watchdog's
 //! thread ends with the last wheel of the process.
 //!
 //! A runtime that nobody runs has not ended, so neither has its wheel: see [what is not

@@ -26,9 +26,9 @@
 //!
 //! # Over which time
 //!
-//! Counts begin when the wheel is made. So one bad hour stays in [`Stats::lateness`](crate::Stats::lateness) for good,
-//! and a good year hides a bad hour. A check that is made again and again should look at what happened since the last
-//! one:
+//! Counts begin when the wheel is made. So an hour that was bad long ago stays in
+//! [`Stats::lateness`](crate::Stats::lateness) for good, and after a good year a new bad hour hardly shows in it. A
+//! check that is made again and again should look at what happened since the last one:
 //!
 //! ```
 //! # use timingwheel::{Stats, TimingWheel, monitor::{Limits, Unhealthy}};

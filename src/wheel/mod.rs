@@ -10,8 +10,8 @@
 //!
 //! A bucket holds the entries of a slot. All levels share one delay queue, which has every non-empty bucket, ordered by
 //! the time at which the bucket begins. So the clock does not tick: it jumps from one such bucket to the next. When a
-//! bucket of an overflow level comes up, its entries cascade to finer levels. When a bucket of level 0 comes up, its
-//! entries are handed out.
+//! bucket of an overflow level begins, its entries cascade to finer levels. When the last deadline in a bucket of
+//! level 0 comes, the bucket's entries are handed out.
 //!
 //! With 3 slots a level and a tick of 1, three deadlines travel like this (`3]` is a bucket with the
 //! deadlines up to and including 3):
@@ -28,8 +28,8 @@
 //!  now 13                                                 c is handed out
 //! ```
 //!
-//! Entries that may be late stand on [levels of their own](Hierarchy::insert_tolerant). They are handed out when their slot
-//! ends, and never move down.
+//! Entries that may be late by four ticks or more, and by at least a 12th of their delay, stand on
+//! [levels of their own](Hierarchy::insert_tolerant). They are handed out when their slot ends, and never move down.
 //!
 //! The scheme comes from Varghese and Lauck, *Hashed and Hierarchical Timing Wheels* (1987), and the delay queue from
 //! Kafka's purgatory. Two things differ from Kafka's. Deadlines round up, so no entry is early. And a bucket of level 0

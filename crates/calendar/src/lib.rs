@@ -17,7 +17,7 @@
 //! ```
 //!
 //! A rule is a pure function from an instant to the next, [`Rule::after`]: no clock, no task, no state. It is a value
-//! that is compared, printed, read back and, with the feature `serde`, stored.
+//! that is compared, printed, read back, stored as text and, with the feature `serde`, serialized.
 //!
 //! # What there is
 //!

@@ -42,8 +42,9 @@
 //! # How it goes
 //!
 //! A timer is **stored**, then **armed** when it is near, on the wheel of this process, and **begun** when it is due: the
-//! store records this before the handler is called. Until it is begun, you can cancel or move it. If a crash cuts an attempt
-//! short, the next start makes it again, with a higher number. Handlers are called **at least once**: what they do
+//! store records this before the handler is called. You can cancel or move it until its handler is called, or until
+//! another instance has begun it. If a crash cuts an attempt short, the next start makes it again, with a higher number.
+//! Handlers are called **at least once**: what they do
 //! outside should be done once for each [`Run::id`]. [`promises`] lists what holds, and the tests of it.
 //!
 //! # What there is

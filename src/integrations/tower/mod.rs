@@ -2,7 +2,8 @@
 //!
 //! The names are tower's, and take a wheel besides: `tower::timeout::TimeoutLayer::new(duration)` becomes
 //! `timingwheel::tower::TimeoutLayer::new(wheel, duration)`. A request that runs out of time is answered with tower's
-//! own [`Elapsed`](::tower::timeout::error::Elapsed), so existing error handlers keep working.
+//! own [`Elapsed`](::tower::timeout::error::Elapsed), so existing error handlers keep working. A layer takes any wheel.
+//! That of the current runtime is [`time::wheel()`](crate::time::wheel).
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -31,9 +32,8 @@
 //! comes; any other is answered with [`timingwheel::Error`](crate::Error), which says why. It is not
 //! [`Elapsed`](::tower::timeout::error::Elapsed): the request had time left.
 //!
-//! A retry policy must not try again after that error, `error.is::<timingwheel::Error>()`: there is no wheel to wait
-//! on, and the sleep between retries would panic. For the wheel of the current runtime pass
-//! [`time::wheel()`](crate::time::wheel).
+//! A retry policy must not try again after that error, `error.is::<timingwheel::Error>()`: the wheel takes no timer, so
+//! the sleep between retries would panic.
 //!
 //! # Retries
 //!

@@ -43,7 +43,7 @@
 //!
 //! | what happens | the job | its handle |
 //! |---|---|---|
-//! | the handle is dropped | goes on | is gone, unless it was made to [cancel on drop](Job::cancel_on_drop) |
+//! | the handle is dropped | goes on, unless the handle was made to [cancel on drop](Job::cancel_on_drop) | is gone |
 //! | [`Job::cancel`] while the job is pending | is dropped at once, memory too | [`JobError::is_cancelled`] |
 //! | [`Job::take`] while the job is pending | is over; the caller has its future | [`JobError::is_cancelled`] |
 //! | [`Job::cancel`] later | goes on | has the job's result |

@@ -2,9 +2,9 @@
 //!
 //! A server often cannot answer at once. It acknowledges a write when enough replicas have it, and answers a read when there
 //! is something to read. The request that makes the difference knows which partition it has changed, but not who waits for
-//! it. So an operation is *watched* under one or more keys, with a condition and a deadline. Code that changes what a
-//! key stands for *checks* that key: this tries the conditions of the operations under it. Each operation completes or
-//! fails exactly once, whatever happens first:
+//! it. So an operation is *watched* under keys, as a rule one or more, with a condition and a deadline. Code that changes
+//! what a key stands for *checks* that key: this tries the conditions of the operations under it. Each operation
+//! completes or fails exactly once, whatever happens first:
 //!
 //! | what happens | the future returns |
 //! |---|---|
@@ -18,7 +18,7 @@
 //! # Where code runs
 //!
 //! Conditions run in the caller of `watch` or `check`. At the deadline a condition runs a last time, in the task that
-//! awaits the future. Do not hold a lock that conditions take while you check. If you have to hold one, call
+//! awaits the future. While you check, do not hold a lock that conditions take. If you have to hold one, call
 //! [`check_in_tasks`](Purgatory::check_in_tasks), which leaves the conditions to the tasks that await them. Your code
 //! after `.await` runs in the task too. So none of your code runs on the wheel's driver, and a check completes any
 //! number of operations without running what they do next.

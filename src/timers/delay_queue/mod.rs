@@ -47,8 +47,8 @@ use crate::wheel::Nanos;
 ///
 /// # Precision
 ///
-/// No item comes early. Items are as late as a [`Sleep`] is: see [precision](crate::TimingWheel#precision). A queue
-/// that is used under several clocks, of which some are paused, goes by the one that is furthest ahead.
+/// No item comes early. Items are as late as a [`Sleep`] is: see [precision](crate::TimingWheel#precision). If the
+/// threads that use a queue see several clocks, some of them paused, the queue goes by the one furthest ahead.
 ///
 /// # Cancel safety
 ///

@@ -45,12 +45,13 @@ pin_project! {
     /// | [idle](Self::with_idle_limit) | how long a read or a write waits while no byte passes in either direction | only while both directions are silent |
     ///
     /// A wait begins when an operation finds the stream not ready. It ends when one in the same direction is ready. So the
-    /// time in which nobody reads does not count, because the peer is not to blame for it. A large buffer may take any time to
-    /// write as long as the peer takes some of it within each limit.
+    /// time between a read that was ready and the next does not count, because the peer is not to blame for it. A large
+    /// buffer may take any time to write as long as the peer takes some of it within each limit.
     ///
-    /// A ping that is written does not prolong the wait for its answer. So use the read limit to find a dead peer. Use
-    /// the idle limit for streams that may be quiet in one direction for long, as in a proxy. `copy_bidirectional`
-    /// always reads both sides, so a read limit would cut a long download: the client sends nothing meanwhile.
+    /// With a read limit, a ping that is written does not prolong the wait for its answer. So use that limit to find a
+    /// dead peer. Use the idle limit for streams that may be quiet in one direction for long, as in a proxy.
+    /// `copy_bidirectional` always reads both sides, so a read limit would cut a long download: the client sends nothing
+    /// meanwhile.
     ///
     /// To act on silence rather than to fail, for instance to send a heartbeat, use [`idle_events`](Self::idle_events).
     ///
@@ -73,11 +74,11 @@ pin_project! {
     /// When a limit has passed, the operation that waits returns an [`io::Error`](std::io::Error) of kind
     /// [`TimedOut`](std::io::ErrorKind::TimedOut) with an [`Elapsed`](crate::Elapsed) in it, whose text tells which
     /// limit and how long that is. The stream is left as it is, and the next operation starts anew. If reader and writer
-    /// are two tasks, the idle limit fails one; the other's wait begins anew.
+    /// are two tasks, the idle limit ends the wait of only one of them with an error; the other's wait begins anew.
     ///
     /// If the wheel has ended or is full, an operation that has to wait returns an error of
     /// kind [`Other`](std::io::ErrorKind::Other) with an [`Elapsed`](crate::Elapsed) that has a
-    /// [`reason`](crate::Elapsed::reason). Without a limit it waits all the same.
+    /// [`reason`](crate::Elapsed::reason). An operation that has no limit waits even then.
     ///
     /// # Cancel safety
     /// That of the stream's own operations.

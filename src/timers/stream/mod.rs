@@ -33,7 +33,7 @@
 //!   each adapter in the task that polls it, if there are many. After an item has come, the timer may wake its task
 //!   once for nothing.
 //! - **The inner stream is polled first**, and only then the deadline. So an item that is ready at once never touches
-//!   the wheel, and an item that becomes ready together with a deadline wins.
+//!   the wheel, and an item that becomes ready together with a deadline wins. [`Throttle`] polls its deadline first.
 //! - **Cooperative budget**: an error or a tick spends a unit of it, as [`Sleep`](crate::Sleep) does. An item does not:
 //!   the stream that made it has spent one.
 //! - **Cancel safety**: any future that waits for the next item may be dropped, and nothing is lost. Dropping the
@@ -62,14 +62,14 @@
 //! | item | here | because |
 //! |---|---|---|
 //! | the error | [`Elapsed`](crate::Elapsed), as for a timeout of a future; tokio-stream has one of its own | it can say why, and one type is enough |
-//! | after the runtime's end | as the table above says; tokio-stream's all panic | there is an error to return, or nothing to lose |
+//! | after the runtime's end | as the table above says; tokio-stream's all panic | an error can be returned, or no item would be lost |
 //! | limits that reach beyond what an `Instant` can hold | never come; some of tokio-stream's panic | the wheel takes them for endless |
 //! | a stream within that spends the whole budget each time it is polled | cannot escape its limit | as with a timeout of a future |
 //! | the stream within, once it has ended | is kept; tokio-stream's drop it | so that `get_ref` and `into_inner` work at any time |
 //! | [`ChunksTimeout`] | starts with no memory; tokio-stream's takes that of `max_size` items for each chunk | a `max_size` may be there for safety only |
 //! | [`Throttle`]'s `size_hint` | that of the stream within | it is right, because no item is lost |
 //! | `idle_timeout_on`, `set_limit`, `reset`, `reset_after`, `deadline`, `interval_mut` | exist | users ask for them |
-//! | [`FusedStream`], `get_ref`, `get_mut`, `get_pin_mut`, `into_inner` | for all | `select!` in a loop, and changing the stream within |
+//! | [`FusedStream`], `get_ref`, `get_mut`, `get_pin_mut`, `into_inner` | for all; [`Throttle`] is a [`FusedStream`] only if the stream within is | `select!` in a loop, and changing the stream within |
 //!
 //! [`FusedStream`]: futures::stream::FusedStream
 

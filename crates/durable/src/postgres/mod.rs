@@ -57,7 +57,7 @@ pub(crate) use user_transaction::finish;
 /// How many bytes a payload may have: 64 MiB.
 const LARGEST: usize = 64 << 20;
 
-/// A store in a PostgreSQL database, from version 12 on, which any number of instances share: programs that run handlers, on one
+/// A store in a PostgreSQL database, from version 12 on, which any number of instances share: running programs, on one
 /// machine or many. Clones are the same store.
 ///
 /// The timers are in 64 shards, each of which one instance owns: see [the page about it](crate::many_instances). An instance
