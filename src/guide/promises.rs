@@ -94,8 +94,8 @@
 //!
 //! # A job runs, or it is told why not
 //!
-//! A [job](crate::job) is cancelled in time, or it runs: never both, and never neither. A job that is moved in time
-//! runs at its new time, and not earlier. The driver runs no code of a job. When the wheel or its runtime ends, or the
+//! Unless its wheel ends, a [job](crate::job) is cancelled in time, or it runs: never both, and never neither. A job that
+//! is moved in time runs at its new time, and not earlier. The driver runs no code of a job. When the wheel or its runtime ends, or the
 //! jobs are stopped, every job that did not run is reported, with its key. A stop of jobs hands back their futures. A
 //! panic ends its own job and no other. A fixed rate does not drift.
 //!
