@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use timingwheel::TimingWheel;
 use tokio::io::AsyncReadExt;
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{self, Instant, advance};
 use tokio_test::{assert_pending, assert_ready, task};
@@ -274,29 +273,5 @@ fn two_runtimes_with_a_wheel_each_have_clocks_of_their_own() {
             idle_wheel.sleep(ms(1)).await;
             assert_eq!(idle_start.elapsed(), ms(1) * round);
         });
-    }
-}
-
-/// On workers there is one turn for both.
-#[tokio::test(start_paused = true)]
-async fn timers_of_several_shards_in_one_tick_fire_each_at_its_own_deadline() {
-    // More than there are threads, so that each has a shard.
-    let wheel = TimingWheel::builder().tick(ms(10)).shards(64).build().unwrap();
-    let start = Instant::now();
-    let arm = |at| {
-        let mut sleep = wheel.sleep_until(start + at);
-        assert_pending!(task::spawn(&mut sleep).poll());
-        sleep
-    };
-    // Outside the runtime they would see another clock.
-    let runtime = Handle::current();
-    let arm_elsewhere = |at| {
-        let _within = runtime.enter();
-        arm(at)
-    };
-    let on_a_thread = |at| thread::scope(|scope| scope.spawn(|| arm_elsewhere(at)).join());
-    for (at, sleep) in [12, 17].map(|at| (ms(at), on_a_thread(ms(at)))) {
-        sleep.unwrap().await;
-        assert_eq!(start.elapsed(), at);
     }
 }

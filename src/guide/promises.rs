@@ -73,7 +73,7 @@
 //! # A bound is a bound
 //!
 //! With [`max_pending`](crate::Builder::max_pending) there are never more timers pending than the bound, on any number
-//! of threads. When a timer ends, its place is free again. Whoever is refused learns it, by an error or a panic.
+//! of threads. A timer's permit is free again when the timer ends. Whoever is refused learns it, by an error or a panic.
 //!
 //! # The end is told
 //!

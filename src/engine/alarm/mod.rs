@@ -155,8 +155,8 @@ impl Alarm {
     #[cold]
     fn bring_forward(&self, expiration: Nanos) {
         // On a paused clock the driver's task turns: it runs before the runtime parks, and so before the clock jumps. The clock
-        // may have been paused since the last turn.
-        if self.refresh_paused() {
+        // may have been paused since the last turn. A thread outside the runtime sees another clock, hence the order.
+        if self.is_paused() || self.refresh_paused() {
             return self.wake_to_turn();
         }
         if self.comes_soon_enough_for(expiration) {

@@ -17,7 +17,7 @@ impl Sleep {
     ///
     /// A share is a part of the time that is left. That time counts from now. If this follows
     /// [`sleep`](crate::TimingWheel::sleep) on a multi-thread runtime, it counts from when the sleep was made.
-    /// A smaller tolerance than the one before counts from the deadline that this has rounded to. [`deadline`](Self::deadline) then tells the instant to which the deadline was rounded up, at
+    /// A second call counts from the deadline to which the first one rounded. [`deadline`](Self::deadline) then tells the instant to which the deadline was rounded up, at
     /// which this is ready. [`reset`](Self::reset) and [`reset_after`](Self::reset_after) keep the tolerance, as a
     /// time. A tolerance of zero ends it. A deadline that has passed stays as it is.
     ///
