@@ -16,10 +16,11 @@ impl Sleep {
     /// Lets this be late, so that it fires together with others and costs less among very many: see [`Tolerance`].
     ///
     /// A share is a part of the time that is left. That time counts from now. If this follows
-    /// [`sleep`](crate::TimingWheel::sleep) on a multi-thread runtime, it counts from when the sleep was made.
-    /// A second call counts from the deadline to which the first one rounded. [`deadline`](Self::deadline) then tells the instant to which the deadline was rounded up, at
-    /// which this is ready. [`reset`](Self::reset) and [`reset_after`](Self::reset_after) keep the tolerance, as a
-    /// time. A tolerance of zero ends it. A deadline that has passed stays as it is.
+    /// [`sleep`](crate::TimingWheel::sleep) on a multi-thread runtime, it counts from when the sleep was made. A second
+    /// call counts from the deadline to which the first one rounded. [`deadline`](Self::deadline) then tells the
+    /// instant to which the deadline was rounded up, at which this is ready. [`reset`](Self::reset) and
+    /// [`reset_after`](Self::reset_after) keep the tolerance, as a time. A tolerance of zero ends it. A deadline that
+    /// has passed stays as it is.
     ///
     /// # Precision
     /// Never early. Late by less than the tolerance plus the machine's wake-up time, or by as much as a timer without a
