@@ -30,17 +30,24 @@ impl Joining {
         Joined { tasks: self.0.get_or_insert_with(new).clone(), place: None }
     }
 
+    #[inline]
     fn tell_once(&mut self, state: JobState) {
-        let Some(tasks) = self.0.take() else { return };
-        let before = mem::replace(&mut *tasks.lock(), Tasks::Told(state));
-        let Tasks::Waiting(wakers) = before else { return };
-        for (_, waker) in wakers {
-            contained(|| waker.wake());
+        if let Some(tasks) = self.0.take() {
+            tell_all(&tasks, state);
         }
     }
 }
 
+fn tell_all(tasks: &ShortLock<Tasks>, state: JobState) {
+    let before = mem::replace(&mut *tasks.lock(), Tasks::Told(state));
+    let Tasks::Waiting(wakers) = before else { return };
+    for (_, waker) in wakers {
+        contained(|| waker.wake());
+    }
+}
+
 impl Waiter for Joining {
+    #[inline]
     fn tell(mut self, state: JobState) {
         self.tell_once(state);
     }
@@ -48,6 +55,7 @@ impl Waiter for Joining {
 
 impl Drop for Joining {
     /// The record of the job is gone without an end, as its wheel is.
+    #[inline]
     fn drop(&mut self) {
         self.tell_once(JobState::CouldNotRun);
     }

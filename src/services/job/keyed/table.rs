@@ -14,7 +14,7 @@ use std::task::Waker;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use crate::platform::sync::{Mutex, MutexGuard, lock};
+use crate::platform::sync::{ShortLock, ShortLockGuard};
 use crate::services::job::handle::Found;
 use crate::services::job::info::{JobInfo, JobState};
 use crate::services::job::joining::{Joined, Joining};
@@ -27,7 +27,7 @@ use crate::services::job::work::{Unrun, Work};
 const PARTS: usize = 64;
 
 pub(super) struct Table<K> {
-    parts: [Mutex<Part<K>>; PARTS],
+    parts: [ShortLock<Part<K>>; PARTS],
 }
 
 pub(super) struct Part<K> {
@@ -136,19 +136,19 @@ impl<K: Eq + Hash + Send + Sync + 'static> Owner for Listing<K> {
 
 impl<K: Eq + Hash> Table<K> {
     pub(super) fn new() -> Self {
-        let part = |_| Mutex::new(Part { jobs: HashTable::new(), is_stopped: false });
+        let part = |_| ShortLock::new(Part { jobs: HashTable::new(), is_stopped: false });
         Self { parts: std::array::from_fn(part) }
     }
 
     /// The part in which a key with this hash is, if it is in any.
-    pub(super) fn part(&self, hash: u64) -> MutexGuard<'_, Part<K>> {
+    pub(super) fn part(&self, hash: u64) -> ShortLockGuard<'_, Part<K>> {
         // Not by the bits that the part itself goes by: its lowest and highest ones.
         let number = (hash >> 32) % PARTS as u64;
-        lock(&self.parts[usize::try_from(number).expect("less than the number of parts")])
+        self.parts[usize::try_from(number).expect("less than the number of parts")].lock()
     }
 
-    pub(super) fn parts(&self) -> impl Iterator<Item = MutexGuard<'_, Part<K>>> {
-        self.parts.iter().map(lock)
+    pub(super) fn parts(&self) -> impl Iterator<Item = ShortLockGuard<'_, Part<K>>> {
+        self.parts.iter().map(ShortLock::lock)
     }
 }
 
