@@ -11,6 +11,7 @@
 //! and one that all share and nobody checks.
 
 mod by_key;
+mod crowd;
 mod direct;
 mod heap_purgatory;
 mod nothing;
@@ -19,6 +20,7 @@ mod replay;
 mod report;
 mod schedule;
 mod search;
+mod senders;
 mod sleeps;
 
 use std::time::Duration;

@@ -32,6 +32,35 @@
 //! operations under that key, and skips its own. A condition should check a key only when it has changed something: two
 //! conditions that check each other on every try never come to rest.
 //!
+//! # When a map is enough
+//!
+//! A client of an RPC protocol waits for the response that has its request's number. There is one key and one value, and
+//! no condition to try. A map of senders does that, with a [timeout](crate::TimingWheel::timeout) round each receiver, and
+//! in less time than a purgatory takes:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! use std::collections::HashMap;
+//! use std::sync::Mutex;
+//! use std::time::Duration;
+//! use timingwheel::TimingWheel;
+//! use tokio::sync::oneshot;
+//!
+//! let (wheel, waiting) = (TimingWheel::new(), Mutex::new(HashMap::new()));
+//! let (sender, receiver) = oneshot::channel();
+//! waiting.lock().unwrap().insert(7, sender);
+//! let response = wheel.timeout(Duration::from_secs(9), receiver);
+//!
+//! // Whoever reads the connection finds who waits for number 7.
+//! let sender = waiting.lock().unwrap().remove(&7).unwrap();
+//! sender.send("pong").unwrap();
+//! assert_eq!(response.await, Ok(Ok("pong")));
+//! # }
+//! ```
+//!
+//! After a timeout the sender is still in the map: remove it there.
+//!
 //! # Coming from Kafka
 //!
 //! | `DelayedOperationPurgatory` | here |
