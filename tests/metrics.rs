@@ -177,6 +177,32 @@ async fn bounds_lie_between_the_buckets_that_values_are_told_by() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn counters_go_on_in_a_wheel_that_takes_the_place_of_one_that_has_ended() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    // All that was counted since the last look.
+    let refused = || -> u64 {
+        let metrics = snapshotter.snapshot().into_vec().into_iter();
+        let counts = metrics.filter(|(key, ..)| key.key().name() == "timingwheel_refused_total");
+        counts.map(|(.., value)| if let DebugValue::Counter(count) = value { count } else { 0 }).sum()
+    };
+    ::metrics::with_local_recorder(&recorder, || {
+        let mut told = Vec::new();
+        for floods in [&[500, 500][..], &[300, 0, 300]] {
+            let wheel = TimingWheel::builder().name("rpc").max_pending(0).build().expect("a wheel");
+            let metrics = WheelMetrics::new(&wheel);
+            for &refusals in floods {
+                (0..refusals).for_each(|_| drop(wheel.try_sleep(HOUR)));
+                metrics.record();
+                told.push(refused());
+            }
+            wheel.shutdown();
+        }
+        assert_eq!(told, [500, 500, 300, 0, 300]);
+    });
+}
+
+#[tokio::test(start_paused = true)]
 async fn wheels_without_a_name_are_told_apart() {
     let wheels = [TimingWheel::new(), TimingWheel::new()];
     assert_ne!(wheels[0].name(), wheels[1].name());

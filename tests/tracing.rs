@@ -145,10 +145,12 @@ async fn refusals_are_told_but_not_each_of_a_flood() {
     assert_eq!(notes.take(), ["WARN a timing wheel is full and refuses a timer: refused=1 wheel=\"rpc\""]);
     for _ in 0..1_000 {
         assert!(wheel.try_sleep(HOUR).is_err());
+        // The driver hears of each by itself.
+        yield_now().await;
     }
-    yield_now().await;
-    // One more if the machine takes a second for these.
-    assert!(notes.take().len() <= 1);
+    // One more for each second that the machine takes for these.
+    let told = notes.take().len();
+    assert!(told < 100, "{told} of 1,000 are told");
     assert_eq!(wheel.stats().refused, 1_001);
 }
 

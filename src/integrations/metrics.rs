@@ -32,7 +32,8 @@
 //! # What there is
 //!
 //! Each metric has the label `wheel`, which is the wheel's [name](crate::Builder::name). Give each wheel a name of its
-//! own. Otherwise the gauges and counters of two wheels overwrite each other, and their histograms are added up.
+//! own. Otherwise the gauges of two wheels overwrite each other, and their counters and histograms are added up. That is
+//! what a counter should do where a wheel takes the place of one that has ended: it goes on.
 //!
 //! | name | kind, unit | of [`Stats`] |
 //! |---|---|---|
@@ -143,21 +144,16 @@ pub fn describe() {
     );
 }
 
-/// Hands a wheel's statistics to the recorder, and remembers which part of the histograms it has handed over.
+/// Hands a wheel's statistics to the recorder, and remembers which part of them it has handed over.
 ///
-/// Make one for each wheel, and keep it as long as the exporter. It holds a handle of the wheel. So the wheel does not
+/// Make one for each wheel, and keep it as long as the exporter: a second one of the same wheel counts everything once
+/// more. Install the recorder first: what is recorded without one is lost. It holds a handle of the wheel. So the wheel does not
 /// end before this is dropped, unless somebody shuts the wheel down.
 #[derive(Debug)]
 pub struct WheelMetrics {
     wheel: TimingWheel,
-    told: Mutex<Told>,
-}
-
-/// The histograms as they were told last.
-#[derive(Debug, Default)]
-struct Told {
-    lateness: Histogram,
-    lock_holds: Histogram,
+    /// The statistics as they were told last.
+    told: Mutex<Stats>,
 }
 
 impl WheelMetrics {
@@ -167,8 +163,8 @@ impl WheelMetrics {
         Self { wheel: wheel.clone(), told: Mutex::default() }
     }
 
-    /// Hands the statistics to the recorder: gauges and counters as they are now, and what came to the histograms since
-    /// the last call.
+    /// Hands the statistics to the recorder: gauges as they are now, and what came to counters and histograms since the
+    /// last call.
     ///
     /// Locks each shard for a moment, one after the other, as [`TimingWheel::stats`] does; the recorder is called after
     /// that. Calls at the same time wait for each other.
@@ -180,15 +176,16 @@ impl WheelMetrics {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let stats = self.wheel.stats();
         let wheel = || ("wheel", self.wheel.name().to_owned());
-        record_counts(&stats, wheel);
-        let Stats { lateness, lock_holds, .. } = stats;
-        record_since(&histogram!("timingwheel_lateness_seconds", &[wheel()]), &lateness, &told.lateness);
-        record_since(&histogram!("timingwheel_lock_hold_seconds", &[wheel()]), &lock_holds, &told.lock_holds);
-        *told = Told { lateness, lock_holds };
+        let since = stats.since(&told);
+        record_state(&stats, wheel);
+        record_counts(&since, wheel);
+        record_durations(&histogram!("timingwheel_lateness_seconds", &[wheel()]), &since.lateness);
+        record_durations(&histogram!("timingwheel_lock_hold_seconds", &[wheel()]), &since.lock_holds);
+        *told = stats;
     }
 }
 
-fn record_counts(stats: &Stats, label: impl Fn() -> (&'static str, String)) {
+fn record_state(stats: &Stats, label: impl Fn() -> (&'static str, String)) {
     gauge!("timingwheel_up", &[label()]).set(if stats.ended { 0.0 } else { 1.0 });
     gauge!("timingwheel_overdue_seconds", &[label()]).set(stats.overdue);
     gauge!("timingwheel_pending", &[label()]).set(stats.pending as f64);
@@ -197,20 +194,24 @@ fn record_counts(stats: &Stats, label: impl Fn() -> (&'static str, String)) {
         gauge!("timingwheel_pending_by_level", &labels).set(pending as f64);
     }
     gauge!("timingwheel_pending_tolerant", &[label()]).set(stats.pending_tolerant as f64);
-    counter!("timingwheel_armed_total", &[label()]).absolute(stats.armed);
-    counter!("timingwheel_fired_total", &[label()]).absolute(stats.fired);
-    counter!("timingwheel_cancelled_total", &[label()]).absolute(stats.cancelled);
-    counter!("timingwheel_cascaded_total", &[label()]).absolute(stats.cascaded);
-    counter!("timingwheel_turns_total", &[label()]).absolute(stats.turns);
-    counter!("timingwheel_refused_total", &[label()]).absolute(stats.refused);
-    counter!("timingwheel_stalls_total", &[label()]).absolute(stats.stalls);
-    counter!("timingwheel_wakers_panicked_total", &[label()]).absolute(stats.wakers_panicked);
-    counter!("timingwheel_jobs_panicked_total", &[label()]).absolute(stats.jobs_panicked);
 }
 
-/// Tells what came to a histogram since `told`.
-fn record_since(metric: &::metrics::Histogram, now: &Histogram, told: &Histogram) {
-    for (durations, count) in now.since(told).buckets() {
+/// What happened since it was told last. Not how often in all: a recorder keeps the greatest that it is told, so that of a
+/// new wheel under an old name nothing would be seen until it has done more than the one before.
+fn record_counts(since: &Stats, label: impl Fn() -> (&'static str, String)) {
+    counter!("timingwheel_armed_total", &[label()]).increment(since.armed);
+    counter!("timingwheel_fired_total", &[label()]).increment(since.fired);
+    counter!("timingwheel_cancelled_total", &[label()]).increment(since.cancelled);
+    counter!("timingwheel_cascaded_total", &[label()]).increment(since.cascaded);
+    counter!("timingwheel_turns_total", &[label()]).increment(since.turns);
+    counter!("timingwheel_refused_total", &[label()]).increment(since.refused);
+    counter!("timingwheel_stalls_total", &[label()]).increment(since.stalls);
+    counter!("timingwheel_wakers_panicked_total", &[label()]).increment(since.wakers_panicked);
+    counter!("timingwheel_jobs_panicked_total", &[label()]).increment(since.jobs_panicked);
+}
+
+fn record_durations(metric: &::metrics::Histogram, since: &Histogram) {
+    for (durations, count) in since.buckets() {
         // More than 32 bits hold do not come between two calls.
         metric.record_many(durations.end().as_secs_f64(), usize::try_from(count).unwrap_or(usize::MAX));
     }
