@@ -1,32 +1,96 @@
-//! A purgatory as Kafka's was before it had a timing wheel: on a heap, purged by count.
+//! A purgatory as Kafka's was before it had a timing wheel: on a heap, purged by count. Either nobody is told of an
+//! operation's end, which is only counted, or a task is, as a server has to be that is to answer.
 
 use std::cmp::Ordering as Order;
 use std::collections::{BinaryHeap, HashMap};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 
 use timingwheel::wheel::Nanos;
+use tokio::sync::oneshot;
 
 use super::TIMEOUT;
 use super::operations::SHARED;
 use super::replay::{Outcome, Watch};
+use super::sleeps::Woken;
 
 /// After so many requests what has ended is taken out, as Kafka's old purgatory did by default.
 pub(super) const PURGE_INTERVAL: u32 = 10_000;
 
-struct Operation {
-    condition: Mutex<Box<dyn FnMut() -> bool + Send>>,
-    has_ended: AtomicBool,
+/// Who is told of an operation's end.
+pub(super) trait Told: Send + Sync + 'static {
+    type Listener: Send;
+
+    /// For a task that listens from now on.
+    fn new(waker: &Waker) -> (Self, Self::Listener)
+    where
+        Self: Sized;
+
+    fn tell(&self, is_complete: bool);
+
+    /// The task is woken, and looks.
+    fn assert_told(listener: Self::Listener, is_complete: bool, waker: &Waker);
 }
 
-impl Operation {
+impl Told for () {
+    type Listener = ();
+
+    fn new(_waker: &Waker) -> ((), ()) {
+        ((), ())
+    }
+
+    fn tell(&self, _is_complete: bool) {}
+
+    fn assert_told((): (), _is_complete: bool, _waker: &Waker) {}
+}
+
+/// A task that waits for what is sent, as one does by hand.
+pub(super) type ATask = Mutex<Option<oneshot::Sender<bool>>>;
+
+impl Told for ATask {
+    type Listener = oneshot::Receiver<bool>;
+
+    fn new(waker: &Waker) -> (Self, Self::Listener) {
+        let (sender, mut receiver) = oneshot::channel();
+        assert!(
+            Pin::new(&mut receiver).poll(&mut Context::from_waker(waker)).is_pending(),
+            "nothing was sent"
+        );
+        (Self::new(Some(sender)), receiver)
+    }
+
+    fn tell(&self, is_complete: bool) {
+        let sender = self.lock().expect("no panic under it").take();
+        sender.expect("it ends once").send(is_complete).expect("the task listens");
+    }
+
+    fn assert_told(mut listener: Self::Listener, is_complete: bool, waker: &Waker) {
+        let told = Pin::new(&mut listener).poll(&mut Context::from_waker(waker));
+        assert_eq!(told, Poll::Ready(Ok(is_complete)));
+    }
+}
+
+struct Operation<T> {
+    condition: Mutex<Box<dyn FnMut() -> bool + Send>>,
+    has_ended: AtomicBool,
+    request: u32,
+    told: T,
+}
+
+impl<T: Told> Operation<T> {
     fn check(&self) -> bool {
-        self.is_pending() && (self.condition.lock().expect("no condition panics"))() && self.end()
+        self.is_pending() && (self.condition.lock().expect("no condition panics"))() && self.end(true)
     }
 
     /// Whether this ends it.
-    fn end(&self) -> bool {
-        !self.has_ended.swap(true, Ordering::AcqRel)
+    fn end(&self, is_complete: bool) -> bool {
+        let is_first = !self.has_ended.swap(true, Ordering::AcqRel);
+        if is_first {
+            self.told.tell(is_complete);
+        }
+        is_first
     }
 
     fn is_pending(&self) -> bool {
@@ -35,41 +99,49 @@ impl Operation {
 }
 
 /// In a heap the greatest comes first: the one with the earliest deadline.
-struct Delayed {
+struct Delayed<T> {
     deadline: Nanos,
-    operation: Arc<Operation>,
+    operation: Arc<Operation<T>>,
 }
 
-impl Ord for Delayed {
+impl<T> Ord for Delayed<T> {
     fn cmp(&self, other: &Self) -> Order {
         other.deadline.cmp(&self.deadline)
     }
 }
 
-impl PartialOrd for Delayed {
+impl<T> PartialOrd for Delayed<T> {
     fn partial_cmp(&self, other: &Self) -> Option<Order> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Delayed {
+impl<T> PartialEq for Delayed<T> {
     fn eq(&self, other: &Self) -> bool {
         self.deadline == other.deadline
     }
 }
 
-impl Eq for Delayed {}
+impl<T> Eq for Delayed<T> {}
 
-pub(super) struct HeapPurgatory {
-    delayed: Mutex<BinaryHeap<Delayed>>,
-    watched: Mutex<HashMap<u32, Vec<Arc<Operation>>>>,
+pub(super) struct HeapPurgatory<T: Told> {
+    delayed: Mutex<BinaryHeap<Delayed<T>>>,
+    watched: Mutex<HashMap<u32, Vec<Arc<Operation<T>>>>>,
     /// What conditions look at, for each request.
     are_complete: Arc<[AtomicBool]>,
+    /// In a ring, as the futures of our purgatory stand.
+    listeners: Vec<Option<T::Listener>>,
+    waker: Waker,
     arrived: u32,
     outcome: Outcome,
 }
 
-impl HeapPurgatory {
+/// Whose end nobody is told of.
+pub(super) type Untold = HeapPurgatory<()>;
+/// Each with a task that waits for its end.
+pub(super) type ToldByTask = HeapPurgatory<ATask>;
+
+impl<T: Told> HeapPurgatory<T> {
     fn purge(&self) {
         let mut watched = self.watched.lock().expect("no panic under it");
         watched.retain(|_, operations| {
@@ -78,14 +150,21 @@ impl HeapPurgatory {
         });
         self.delayed.lock().expect("no panic under it").retain(|delayed| delayed.operation.is_pending());
     }
+
+    fn listener(&mut self, request: u32) -> &mut Option<T::Listener> {
+        let size = self.listeners.len();
+        &mut self.listeners[request as usize % size]
+    }
 }
 
-impl Watch for HeapPurgatory {
+impl<T: Told> Watch for HeapPurgatory<T> {
     fn new(requests: usize, pending: usize) -> Self {
         Self {
             delayed: Mutex::new(BinaryHeap::with_capacity(pending)),
             watched: Mutex::default(),
             are_complete: (0..requests).map(|_| AtomicBool::new(false)).collect(),
+            listeners: (0..pending).map(|_| None).collect(),
+            waker: Arc::<Woken>::default().into(),
             arrived: 0,
             outcome: Outcome::default(),
         }
@@ -94,8 +173,13 @@ impl Watch for HeapPurgatory {
     fn arrive(&mut self, now: Nanos) {
         let (request, are_complete) = (self.arrived, self.are_complete.clone());
         let condition = Box::new(move || are_complete[request as usize].load(Ordering::Relaxed));
-        let operation =
-            Arc::new(Operation { condition: Mutex::new(condition), has_ended: AtomicBool::new(false) });
+        let (told, listener) = T::new(&self.waker);
+        let operation = Arc::new(Operation {
+            condition: Mutex::new(condition),
+            has_ended: AtomicBool::new(false),
+            request,
+            told,
+        });
         assert!(!operation.check(), "it is complete later");
         for key in [request, SHARED] {
             let mut watched = self.watched.lock().expect("no panic under it");
@@ -104,6 +188,7 @@ impl Watch for HeapPurgatory {
         assert!(!operation.check(), "it is complete later");
         let delayed = Delayed { deadline: now.after(TIMEOUT), operation };
         self.delayed.lock().expect("no panic under it").push(delayed);
+        assert!(self.listener(request).replace(listener).is_none(), "no place is free");
         self.arrived += 1;
         if self.arrived.is_multiple_of(PURGE_INTERVAL) {
             self.purge();
@@ -112,20 +197,30 @@ impl Watch for HeapPurgatory {
 
     fn complete(&mut self, request: u32, _now: Nanos) {
         self.are_complete[request as usize].store(true, Ordering::Relaxed);
-        let mut watched = self.watched.lock().expect("no panic under it");
+        let operations = self.watched.lock().expect("no panic under it").remove(&request);
         // A request has its key for itself, so nothing else is under it.
-        for operation in watched.remove(&request).unwrap_or_default() {
-            self.outcome.completed += usize::from(operation.check());
+        for operation in operations.unwrap_or_default() {
+            if operation.check() {
+                self.outcome.completed += 1;
+                let listener = self.listener(request).take().expect("it was not told before");
+                T::assert_told(listener, true, &self.waker);
+            }
         }
     }
 
     async fn turn(&mut self, now: Nanos) {
+        let mut due = Vec::new();
         let mut delayed = self.delayed.lock().expect("no panic under it");
-        while let Some(first) = delayed.peek()
-            && first.deadline <= now
-        {
-            let first = delayed.pop().expect("it was just seen");
-            self.outcome.timed_out += usize::from(first.operation.end());
+        while delayed.peek().is_some_and(|first| first.deadline <= now) {
+            due.extend(delayed.pop());
+        }
+        drop(delayed);
+        for Delayed { operation, .. } in due {
+            if operation.end(false) {
+                self.outcome.timed_out += 1;
+                let listener = self.listener(operation.request).take().expect("it was not told before");
+                T::assert_told(listener, false, &self.waker);
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use timingwheel::TimingWheel;
 use tokio::runtime::Runtime;
 
 use super::direct::Direct;
-use super::heap_purgatory::{HeapPurgatory, PURGE_INTERVAL};
+use super::heap_purgatory::{PURGE_INTERVAL, ToldByTask, Untold};
 use super::nothing::Nothing;
 use super::operations::Operations;
 use super::replay::BACKLOG;
@@ -24,48 +24,50 @@ struct Subject {
     name: &'static str,
     runtime: fn() -> Runtime,
     search: fn(Scale, &Runtime, Latency) -> Found,
-    /// For one of ours: the name of what it competes with.
-    rival: Option<&'static str>,
+    /// For one of ours: the names of what it competes with.
+    rivals: &'static [&'static str],
 }
 
 const HEAP: &str = "a heap with removal at once";
 const SLEEP: &str = "tokio::time::Sleep";
-const PURGATORY: &str = "a whole purgatory on a heap, as Kafka's old one";
+const COUNTING: &str = "a whole purgatory on a heap, as Kafka's old one, that only counts";
+const TELLING: &str = "the same, with a oneshot channel to a task for each operation";
 
 const SUBJECTS: &[Subject] = &[
     Subject {
         name: "a heap with lazy removal, as in Kafka's old purgatory",
         runtime,
         search: search::<Direct<LazyHeap>>,
-        rival: None,
+        rivals: &[],
     },
-    Subject { name: HEAP, runtime, search: search::<Direct<IndexedHeap>>, rival: None },
+    Subject { name: HEAP, runtime, search: search::<Direct<IndexedHeap>>, rivals: &[] },
     Subject {
         name: "timingwheel::wheel::Hierarchy, 20 slots",
         runtime,
         search: search::<Direct<OurWheel<SLOTS>>>,
-        rival: Some(HEAP),
+        rivals: &[HEAP],
     },
     Subject {
         name: "timingwheel::Sleep, 20 slots",
         runtime,
         search: search::<Sleeps<TimingWheel>>,
-        rival: Some(SLEEP),
+        rivals: &[SLEEP],
     },
-    Subject { name: SLEEP, runtime, search: search::<Sleeps<Tokio>>, rival: None },
+    Subject { name: SLEEP, runtime, search: search::<Sleeps<Tokio>>, rivals: &[] },
     #[cfg(tokio_unstable)]
     Subject {
         name: "tokio::time::Sleep, alternative timer",
         runtime: crate::rivals::host::alternative_runtime,
         search: search::<Sleeps<Tokio>>,
-        rival: None,
+        rivals: &[],
     },
-    Subject { name: PURGATORY, runtime, search: search::<HeapPurgatory>, rival: None },
+    Subject { name: COUNTING, runtime, search: search::<Untold>, rivals: &[] },
+    Subject { name: TELLING, runtime, search: search::<ToldByTask>, rivals: &[] },
     Subject {
         name: "timingwheel::Purgatory, 20 slots",
         runtime,
         search: search::<Operations>,
-        rival: Some(PURGATORY),
+        rivals: &[COUNTING, TELLING],
     },
 ];
 
@@ -97,12 +99,17 @@ pub(super) fn run(scale: Scale) -> Findings {
             chart = chart.series(subject.name, points);
         }
         findings.charts.push(chart);
-        duels.extend(SUBJECTS.iter().zip(&rates).filter_map(|(subject, ours)| {
-            let rival = subject.rival?;
-            let place = SUBJECTS.iter().position(|other| other.name == rival).expect("a rival is a subject");
+        let rate_of = |name| {
+            let place = SUBJECTS.iter().position(|other| other.name == name).expect("a rival is a subject");
+            rates[place]
+        };
+        for subject in SUBJECTS {
             let what = format!("requests a second, {}, {}", latency.name, subject.name);
-            Some(Duel::of_rates(what, Unit::Count, (*ours)?, (rival, rates[place]?)))
-        }));
+            duels.extend(subject.rivals.iter().filter_map(|&rival| {
+                let ours = rate_of(subject.name)?;
+                Some(Duel::of_rates(&what, Unit::Count, ours, (rival, rate_of(rival)?)))
+            }));
+        }
     }
     let [first, second] = LATENCIES.map(|latency| latency.name);
     let header = [
@@ -144,10 +151,12 @@ fn notes(scale: Scale, table: Table) -> Table {
              them when the thread yields.",
         )
         .note(format!(
-            "The last two are whole purgatories. A request is an operation with a condition of its own, watched under \
+            "The last three are whole purgatories. A request is an operation with a condition of its own, watched under \
              two keys: its own, which is checked when it is complete, and one that all share, which nobody checks. The \
              one on a heap, under a mutex as its lists are, leaves what is complete where it is until {} requests have \
-             come, and then looks through all of it; ours takes it out at once, and wakes a task.",
+             come, and then looks through all of it; ours takes it out at once, and wakes a task. On the heap nobody is \
+             told of an end, which is only counted, or else a task is by a oneshot channel, as one would write that by \
+             hand for a server that has to answer.",
             Unit::Count.show(f64::from(PURGE_INTERVAL))
         ))
         .note(
