@@ -1,7 +1,8 @@
 //! The places of jobs on a wheel with a bound: a job that repeats keeps its own until it is over, one that replaces
 //! another takes the place of that, and every place is free again in the end.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use timingwheel::job::{JobState, Jobs, Previous, Schedule};
@@ -10,6 +11,9 @@ use tokio::time::sleep;
 
 use crate::runs::Runs;
 use crate::{DAY, ms, rate, runtime, state};
+
+/// So many that threads seldom share one.
+const SHARDS: usize = 8;
 
 fn bounded(max_pending: usize) -> TimingWheel {
     TimingWheel::builder().max_pending(max_pending).build().unwrap()
@@ -44,22 +48,22 @@ fn a_repeating_job_loses_its_place_to_nobody_who_waits_for_it_to_be_free() {
     let _within = runtime.enter();
     let wheel = bounded(2);
     let job = wheel.run_by(rate(ms(1)).times(RUNS), || async {});
-    let (is_done, taken) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let taken = AtomicUsize::new(0);
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                while !is_done.load(Ordering::Relaxed) {
+                while !job.state().is_over() {
                     if let Ok(_place) = wheel.try_sleep(DAY) {
-                        assert_eq!(taken.fetch_add(1, Ordering::Relaxed), 0, "the job's place was free");
+                        let is_alone = taken.fetch_add(1, Ordering::Relaxed) == 0;
+                        // Only when the job is over there are two places.
+                        assert!(is_alone || job.state().is_over(), "the job's place was free");
                         taken.fetch_sub(1, Ordering::Relaxed);
                     }
                 }
             });
         }
-        let runs = runtime.block_on(job);
-        is_done.store(true, Ordering::Relaxed);
-        assert_eq!(runs.unwrap(), RUNS);
     });
+    assert_eq!(runtime.block_on(job).unwrap(), RUNS);
     assert_eq!(free(&wheel), 2);
 }
 
@@ -222,25 +226,72 @@ impl Drop for Replaces {
 /// The shards of a wheel end one after the other. The end of one drops what replaces jobs of another.
 #[test]
 fn jobs_whose_replacement_the_end_of_the_wheel_refuses_learn_of_the_end() {
-    const THREADS: usize = 8;
     let runtime = runtime(2);
     let _within = runtime.enter();
     // By each thread in turn, as replacements go to the shard of the thread that ends the wheel.
-    for _ in 0..THREADS {
-        let wheel = TimingWheel::builder().max_pending(100).shards(THREADS).build().unwrap();
+    for _ in 0..SHARDS {
+        let wheel = TimingWheel::builder().max_pending(100).shards(SHARDS).build().unwrap();
         let jobs = Jobs::new(&wheel);
         // Each thread's are in a shard of its own.
-        for thread in 0..THREADS {
-            let replaces = Replaces(jobs.clone(), 0..THREADS);
+        for thread in 0..SHARDS {
+            let replaces = Replaces(jobs.clone(), 0..SHARDS);
             let add = || {
                 jobs.try_run_after(thread, DAY, async {}).unwrap();
-                jobs.try_run_after(THREADS + thread, DAY, async move { drop(replaces) }).unwrap();
+                jobs.try_run_after(SHARDS + thread, DAY, async move { drop(replaces) }).unwrap();
             };
             thread::scope(|scope| _ = scope.spawn(add));
         }
         thread::scope(|scope| _ = scope.spawn(|| wheel.shutdown()));
-        for key in 0..THREADS {
+        for key in 0..SHARDS {
             assert_eq!(jobs.get(&key).map(|info| info.state), Some(JobState::CouldNotRun), "{key}");
         }
+    }
+}
+
+/// Replaces all jobs when it is dropped, and notes how many places there are then, free or taken.
+struct CountsPlaces(TimingWheel, Jobs<usize>, Replace, Arc<Mutex<Vec<usize>>>);
+
+/// Adds a job or replaces it, and returns whether that was refused.
+type Replace = fn(&Jobs<usize>, usize) -> bool;
+
+impl Drop for CountsPlaces {
+    fn drop(&mut self) {
+        let Self(wheel, jobs, replace, places) = self;
+        (0..SHARDS).for_each(|key| assert!(replace(jobs, key), "the wheel ends"));
+        let taken = wheel.pending();
+        // By threads of all shards, of which some have not ended yet.
+        for _ in 0..SHARDS {
+            let free = thread::scope(|scope| scope.spawn(|| free(wheel)).join().unwrap());
+            places.lock().unwrap().extend((free > 0).then_some(taken + free));
+        }
+    }
+}
+
+/// The shards end one after the other, and the bound counts for those that have not ended.
+#[test]
+fn a_job_whose_replacement_the_end_of_the_wheel_refuses_leaves_its_place_once() {
+    const PLACES: usize = 50;
+    let runtime = runtime(2);
+    let _within = runtime.enter();
+    let once: Replace = |jobs, key| jobs.try_run_after(key, DAY, async {}).is_err();
+    let again: Replace = |jobs, key| jobs.try_run_by(key, rate(DAY), || async {}).is_err();
+    for replace in [once, again] {
+        let places = Arc::default();
+        for _ in 0..SHARDS {
+            let wheel = TimingWheel::builder().max_pending(PLACES).shards(SHARDS).build().unwrap();
+            let jobs = Jobs::new(&wheel);
+            for key in 0..SHARDS {
+                thread::scope(|scope| _ = scope.spawn(|| assert!(!replace(&jobs, key))));
+            }
+            let counts = CountsPlaces(wheel.clone(), jobs.clone(), replace, Arc::clone(&places));
+            // In the shard of the thread that ends the wheel.
+            let end = || {
+                jobs.try_run_after(SHARDS, DAY, async move { drop(counts) }).unwrap();
+                wheel.shutdown();
+            };
+            thread::scope(|scope| _ = scope.spawn(end));
+        }
+        let places = places.lock().unwrap();
+        assert!(!places.is_empty() && places.iter().all(|&places| places == PLACES), "{places:?}");
     }
 }

@@ -111,3 +111,22 @@ fn a_backlog_that_takes_several_turns_is_one_stall() {
     alarm.counters().copy_to(&mut stats);
     assert_eq!(stats.stalls, 1);
 }
+
+/// The timerfd calls the park of any worker. tokio's timer would call later, and a wheel may have no timer.
+#[test]
+fn a_timer_fd_has_the_rest_of_a_turn_handed_out_on_a_real_clock_and_otherwise_the_drivers_task() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let _within = runtime.enter();
+    for (is_pausable, has_timers) in [(false, true), (false, false), (true, true)] {
+        let clock = Clock::start();
+        let (_shard, alarm, driver) = rig(clock, is_pausable);
+        let timers = driver.turner.timers();
+        let by_timer_fd = has_timers && timers.has_timer_fd() && !is_pausable;
+        if has_timers {
+            alarm.set_timers(timers);
+        }
+        alarm.set_for_rest(clock.now());
+        // Until the task has turned.
+        assert_eq!(alarm.is_awake(), !by_timer_fd, "{is_pausable} {has_timers}");
+    }
+}

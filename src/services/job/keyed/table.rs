@@ -216,3 +216,21 @@ impl<K> KeyEntry<'_, K> {
 pub(super) fn has_key<K: Borrow<Q>, Q: Eq + ?Sized>(key: &Q) -> impl Fn(&Job<K>) -> bool {
     move |job| key == job.key().borrow()
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_spread_over_all_parts_and_within_a_part_by_other_bits() {
+        let table: Table<()> = Table::new();
+        let parts = |hash_of: fn(u64) -> u64| -> HashSet<*const Part<()>> {
+            (0..PARTS as u64).map(|n| std::ptr::from_ref(&*table.part(hash_of(n)))).collect()
+        };
+        assert_eq!(parts(|n| n << 32).len(), PARTS);
+        // By these a part finds a key's place.
+        assert_eq!((parts(|n| n).len(), parts(|n| n << 57).len()), (1, 1));
+    }
+}
