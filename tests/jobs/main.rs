@@ -13,6 +13,7 @@ mod keys_faults;
 mod keys_schedules;
 mod later;
 mod orders;
+mod replans;
 mod resets;
 mod runs;
 mod schedules;

@@ -94,5 +94,5 @@ pub use error::{JobError, TryRunError};
 pub use handle::{Job, Repeating};
 pub use info::{JobInfo, JobState};
 pub use keyed::{Jobs, Join, StoppedJob};
-pub use pending_run::PendingRun;
+pub use pending_run::{PendingRun, Replanned};
 pub use schedule::{FixedDelay, FixedRate, OnReset, Previous, Schedule, Times, Tolerant, Until};

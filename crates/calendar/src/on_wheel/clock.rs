@@ -27,7 +27,8 @@ const TOLERATED: SignedDuration = SignedDuration::from_millis(100);
 /// A wheel counts the time that passes. It does not notice when a clock is set, when a time server slows a clock down
 /// or speeds it up, or how long the machine was suspended. So while a job waits by a schedule of this clock, the wall
 /// time is compared with the counted time once a second. If they differ by more than 100 ms, all pending runs are
-/// computed anew. One timer does this for all jobs of a clock, so make one clock for a program, and clone it.
+/// computed anew, except those that a user has [reset](timingwheel::job::Repeating::reset). One timer does this for all
+/// jobs of a clock, so make one clock for a program, and clone it.
 ///
 /// A clock that is made while tokio's clock is paused follows tokio's clock, with nothing to set.
 ///

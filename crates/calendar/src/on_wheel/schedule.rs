@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 
 use jiff::Timestamp;
-use timingwheel::job::{PendingRun, Previous, Schedule};
+use timingwheel::job::{PendingRun, Previous, Replanned, Schedule};
 use tokio::time::Instant;
 
 use super::next_run::NextRun;
@@ -25,7 +25,8 @@ use crate::rule::Rule;
 /// An instant that did not run comes in any case, even if the clock had shown a later one.
 ///
 /// A job that is [reset](timingwheel::job::Repeating::reset) runs then, once, and the rule goes on as if it had run on
-/// time. If the clock is set while a job waits that was reset to a later time, its run is computed anew too.
+/// time. That run stays where the reset has put it if the clock is set before it, even past the rule's end. The run after
+/// it is by the clock again.
 ///
 /// # Examples
 ///
@@ -133,24 +134,32 @@ impl Planned {
     pub(super) fn plan_anew(&self) -> bool {
         let mut locked = lock(&self.inner);
         let Inner { state, run: Some(run), needs_plan } = &mut *locked else { return true };
-        let before = state.progress;
-        let now = self.clock.reading();
-        let next = state.plan(now);
-        let is_moved = next.is_some_and(|planned| run.reset(now.instant(planned)));
-        if !is_moved {
+        let (before, now) = (state.progress, self.clock.reading());
+        let next = state.plan(now).map(|planned| now.instant(planned));
+        *needs_plan = false;
+        let replanned = if next.is_some() {
+            let replanned = run.replan(next);
+            if replanned != Replanned::Done {
+                state.progress = before;
+            }
+            replanned
+        } else {
             state.progress = before;
-        }
-        // A run is going on, and what comes after it is planned when it has ended. Or it just has ended, and what comes
-        // next was planned by the old clock, but does not wait yet.
-        *needs_plan = next.is_some() && !is_moved;
-        if next.is_none() {
             let run = run.clone();
             // What the job runs is dropped by this, which may be code that asks for the state.
             drop(locked);
-            run.end();
+            let replanned = run.replan(None);
+            locked = lock(&self.inner);
+            replanned
+        };
+        // A run that the user has moved is left alone, and what comes after it is planned when it has ended.
+        if replanned != Replanned::NotPending {
             return true;
         }
-        is_moved
+        // A run is going on, and what comes after it is planned when it has ended. Or it just has ended, and what comes
+        // next was planned by the old clock, but does not wait yet.
+        locked.needs_plan = true;
+        false
     }
 
     /// By what the next run is planned.

@@ -3,6 +3,7 @@
 mod clocks;
 mod looks;
 mod missed;
+mod resets;
 mod set_back;
 
 use std::sync::{Arc, Mutex};

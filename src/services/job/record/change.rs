@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{Owner, Record};
+use super::{Guard, Owner, Record};
 use crate::error::Error;
 use crate::services::job::error::JobError;
-use crate::services::job::pending_run::{Movable, PendingRun};
+use crate::services::job::pending_run::{Movable, PendingRun, Replanned};
 use crate::services::job::permit_state::KeptPermit;
 use crate::services::job::schedule::{Previous, Schedule};
 use crate::services::job::stage::{Inner, Order, Stage};
 use crate::services::job::when::When;
-use crate::services::job::work::Work;
+use crate::services::job::work::{SetBy, Work};
 use crate::timers::tolerance::Slack;
 use crate::wheel::{Key, Nanos};
 
@@ -25,51 +25,60 @@ impl<W: Work, O: Owner> Record<W, O> {
         if self.lock().state().is_over() {
             return false;
         }
-        let (clock, resolution) = (self.shard.clock(), self.shard.resolution());
-        let changed = W::change_to(schedule, clock.now_as_instant(), resolution, || PendingRun::of(self));
-        let Some(mut change) = changed else { return false };
+        let Some(change) = self.change_to(schedule) else { return false };
         let mut inner = self.lock();
-        let Inner { stage, permit, .. } = &mut *inner;
-        match stage {
+        match &mut inner.stage {
             Stage::Running { order: order @ (Order::None | Order::Move(_) | Order::Change(_)), .. } => {
                 let before = mem::replace(order, Order::Change(change));
                 drop(inner);
                 drop(before);
                 true
             }
-            Stage::Pending { work, due, key } => {
-                let (from, entry) = (*due, *key);
-                let next = work.change(&mut change);
-                let to = next.as_ref().ok().copied();
-                let slack = work.slack().unwrap_or(Slack::None);
-                let moved = match next {
-                    Ok(to) => self
-                        .move_to(permit, entry, from, When { due: to, now: clock.now(), slack })
-                        .map_err(|error| Err(JobError::because(error))),
-                    Err(output) => Err(Ok(output)),
-                };
-                match moved {
-                    Ok(moved) => {
-                        work.note_wait(moved.0);
-                        (*due, *key) = moved;
-                        drop(inner);
-                        drop(change);
-                        true
-                    }
-                    Err(result) => {
-                        let is_in_time = result.is_ok();
-                        // Its permit went with the entry, unless the driver has that.
-                        let waker = self.shard.cancel(entry, from);
-                        if waker.is_some() {
-                            inner.permit.leave();
-                        }
-                        let ended = self.end(inner, result, to);
-                        drop((waker, ended, change));
-                        is_in_time
-                    }
-                }
-            }
+            Stage::Pending { .. } => self.change_pending(inner, change),
             _ => false,
+        }
+    }
+
+    /// Asks a schedule for its first run, if the job is one that has a schedule.
+    fn change_to(self: &Arc<Self>, schedule: Box<dyn Schedule>) -> Option<W::Change> {
+        let (now, resolution) = (self.shard.clock().now_as_instant(), self.shard.resolution());
+        W::change_to(schedule, now, resolution, || PendingRun::of(self))
+    }
+
+    /// Makes a change of a job that has been found pending. Tells whether the job waits by it, or is over by it.
+    fn change_pending(self: &Arc<Self>, mut inner: Guard<'_, W, O>, mut change: W::Change) -> bool {
+        let Inner { stage: Stage::Pending { work, due, key }, permit, .. } = &mut *inner else {
+            return false;
+        };
+        let (from, entry) = (*due, *key);
+        let next = work.change(&mut change);
+        let to = next.as_ref().ok().copied();
+        let slack = work.slack().unwrap_or(Slack::None);
+        let moved = match next {
+            Ok(to) => self
+                .move_to(permit, entry, from, When { due: to, now: self.shard.clock().now(), slack })
+                .map_err(|error| Err(JobError::because(error))),
+            Err(output) => Err(Ok(output)),
+        };
+        match moved {
+            Ok(moved) => {
+                work.note_wait(moved.0);
+                (*due, *key) = moved;
+                drop(inner);
+                drop(change);
+                true
+            }
+            Err(result) => {
+                let is_in_time = result.is_ok();
+                // Its permit went with the entry, unless the driver has that.
+                let waker = self.shard.cancel(entry, from);
+                if waker.is_some() {
+                    inner.permit.leave();
+                }
+                let ended = self.end(inner, result, to);
+                drop((waker, ended, change));
+                is_in_time
+            }
         }
     }
 
@@ -82,7 +91,7 @@ impl<W: Work, O: Owner> Record<W, O> {
                 Order::Change(change) => W::change_first(change, self.shard.clock().instant(when.due)),
                 Order::Stop | Order::Abort => return false,
             },
-            Stage::Pending { .. } => return self.reset_pending(&mut inner, when),
+            Stage::Pending { .. } => return self.reset_pending(&mut inner, when, SetBy::User),
             _ => return false,
         }
         true
@@ -94,12 +103,12 @@ impl<W: Work, O: Owner> Record<W, O> {
         if let Stage::Pending { due, .. } = inner.stage {
             let when = When { due, now: self.shard.clock().now(), slack };
             if !when.has_come() {
-                self.reset_pending(&mut inner, when);
+                self.reset_pending(&mut inner, when, SetBy::User);
             }
         }
     }
 
-    fn reset_pending(self: &Arc<Self>, inner: &mut Inner<W, O::Waiter>, when: When) -> bool {
+    fn reset_pending(self: &Arc<Self>, inner: &mut Inner<W, O::Waiter>, when: When, by: SetBy) -> bool {
         let Inner { stage: Stage::Pending { work, due, key }, permit, .. } = inner else { return false };
         let when = when.within(work.slack().unwrap_or(when.slack));
         // If there is no permit for another entry, the driver is on its way with the old one, which counts then.
@@ -107,7 +116,7 @@ impl<W: Work, O: Owner> Record<W, O> {
         (*due, *key) = moved;
         // A schedule goes on from the time that was asked for, also if the run may be a little late.
         let is_rounded = when.rounded(self.shard.resolution()) == Some(moved.0);
-        work.note_due(if is_rounded { when.due } else { moved.0 });
+        work.note_due(if is_rounded { when.due } else { moved.0 }, by);
         work.note_wait(moved.0);
         true
     }
@@ -135,7 +144,26 @@ impl<W: Work, O: Owner> Record<W, O> {
 impl<W: Work, O: Owner> Movable for Record<W, O> {
     fn move_run(self: Arc<Self>, deadline: Instant) -> bool {
         let when = When::at(deadline, self.shard.clock());
-        self.reset_pending(&mut self.lock(), when)
+        self.reset_pending(&mut self.lock(), when, SetBy::Schedule)
+    }
+
+    fn replan(self: Arc<Self>, next: Option<Instant>) -> Replanned {
+        let when = next.map(|deadline| When::at(deadline, self.shard.clock()));
+        // Prepared outside the lock, as it is dropped there.
+        let end = if when.is_none() { self.change_to(Box::new(|_: Previous| None)) } else { None };
+        // Held from the look to the move: no reset of the user's comes in between and is undone.
+        let mut inner = self.lock();
+        match &inner.stage {
+            Stage::Pending { work, .. } if work.set_by() == SetBy::User => return Replanned::MovedByUser,
+            Stage::Pending { .. } => {}
+            _ => return Replanned::NotPending,
+        }
+        let is_done = match (when, end) {
+            (Some(when), _) => self.reset_pending(&mut inner, when, SetBy::Schedule),
+            (None, Some(end)) => self.change_pending(inner, end),
+            (None, None) => false,
+        };
+        if is_done { Replanned::Done } else { Replanned::NotPending }
     }
 
     fn end_schedule(self: Arc<Self>) -> bool {

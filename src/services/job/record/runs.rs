@@ -11,7 +11,7 @@ use crate::services::job::permit_state::KeptPermit;
 use crate::services::job::stage::{Order, Stage};
 use crate::services::job::task::{Account, GoOn};
 use crate::services::job::when::When;
-use crate::services::job::work::{Next, Work};
+use crate::services::job::work::{Next, SetBy, Work};
 use crate::timers::tolerance::Slack;
 
 impl<W: Work, O: Owner> Account<W> for Record<W, O> {
@@ -48,7 +48,7 @@ impl<W: Work, O: Owner> Account<W> for Record<W, O> {
         };
         let next = match order {
             Order::Move(due) => {
-                work.note_due(due);
+                work.note_due(due, SetBy::User);
                 Ok(due)
             }
             _ => next,

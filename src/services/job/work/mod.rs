@@ -16,6 +16,15 @@ use super::schedule::Schedule;
 use crate::timers::tolerance::Slack;
 use crate::wheel::{Nanos, Resolution};
 
+/// Who has said when a run is due.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum SetBy {
+    /// The schedule, when it was asked, or later through a [`PendingRun`].
+    Schedule,
+    /// The job's user, through a handle.
+    User,
+}
+
 /// What a job does, while it waits for its time.
 pub(super) trait Work: Send + Sized + 'static {
     /// Whether the job may run more than once. Then it keeps its permit on a wheel with a bound until it is over.
@@ -55,14 +64,17 @@ pub(super) trait Work: Send + Sized + 'static {
         run: impl FnOnce() -> PendingRun,
     ) -> Option<Self::Change>;
 
-    /// Sets the first run of a change.
+    /// Sets the first run of a change, for the job's user.
     fn change_first(change: &mut Self::Change, first: Instant);
 
     /// For a job that is about to wait for its first run: what moves that and the ones to come.
     fn attach(&mut self, run: impl FnOnce() -> PendingRun);
 
     /// The next run has been moved to `due`.
-    fn note_due(&mut self, due: Nanos);
+    fn note_due(&mut self, due: Nanos, by: SetBy);
+
+    /// Who has said when the next run is due.
+    fn set_by(&self) -> SetBy;
 
     /// The job waits for its next run until `until`, which is when that is due, or a little later.
     fn note_wait(&mut self, until: Nanos);

@@ -6,7 +6,7 @@ use futures::FutureExt;
 use futures::future::Map;
 use tokio::time::Instant;
 
-use super::{Next, Step, Unrun, Work};
+use super::{Next, SetBy, Step, Unrun, Work};
 use crate::services::job::pending_run::PendingRun;
 use crate::services::job::schedule::Schedule;
 use crate::timers::tolerance::Slack;
@@ -62,7 +62,12 @@ where
 
     fn attach(&mut self, _run: impl FnOnce() -> PendingRun) {}
 
-    fn note_due(&mut self, _due: Nanos) {}
+    fn note_due(&mut self, _due: Nanos, _by: SetBy) {}
+
+    /// It has no schedule.
+    fn set_by(&self) -> SetBy {
+        SetBy::User
+    }
 
     fn note_wait(&mut self, _until: Nanos) {}
 }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
-use super::{Next, Step, Unrun, Work};
+use super::{Next, SetBy, Step, Unrun, Work};
 use crate::platform::catch_panic::contained;
 use crate::platform::clock::Clock;
 use crate::services::job::pending_run::PendingRun;
@@ -23,6 +23,7 @@ pub(in crate::services::job) struct Repeat<F> {
     pub(in crate::services::job) make: F,
     /// When the next run is due, or the one that is going on was.
     pub(in crate::services::job) due: Instant,
+    set_by: SetBy,
     /// Until when the job waits for that run: a little longer, if it may be late.
     waits_until: Instant,
     /// How many runs have ended.
@@ -37,6 +38,7 @@ pub(in crate::services::job) struct Change {
     schedule: Box<dyn Schedule>,
     slack: Slack,
     first: Option<Instant>,
+    first_set_by: SetBy,
 }
 
 /// How late the next run of this schedule may be.
@@ -54,13 +56,14 @@ impl<F> Repeat<F> {
     ) -> Result<Self, F> {
         let Some(due) = schedule.next(Previous::at(clock.now_as_instant())) else { return Err(make) };
         let slack = slack_of(&*schedule, resolution);
-        Ok(Self { schedule, make, due, waits_until: due, runs: 0, slack, clock, resolution })
+        let set_by = SetBy::Schedule;
+        Ok(Self { schedule, make, due, set_by, waits_until: due, runs: 0, slack, clock, resolution })
     }
 
     /// When the next run is due, which is at `instant`, or how many there were.
-    fn due_at(&mut self, instant: Option<Instant>) -> Result<Nanos, u64> {
+    fn due_at(&mut self, instant: Option<Instant>, by: SetBy) -> Result<Nanos, u64> {
         let due = instant.ok_or(self.runs)?;
-        (self.due, self.waits_until) = (due, due);
+        (self.due, self.waits_until, self.set_by) = (due, due, by);
         Ok(self.clock.nanos(due))
     }
 }
@@ -77,7 +80,7 @@ where
         let missed = late > missed_after(self.resolution.tick());
         let next = self.schedule.next(Previous { due: self.due, started, ended: Instant::now(), missed });
         self.slack = slack_of(&*self.schedule, self.resolution);
-        let next = self.due_at(next);
+        let next = self.due_at(next, SetBy::Schedule);
         Step::Again(self, next)
     }
 }
@@ -118,7 +121,7 @@ where
     fn change(&mut self, change: &mut Change) -> Next<Self> {
         mem::swap(&mut self.schedule, &mut change.schedule);
         self.slack = change.slack;
-        self.due_at(change.first)
+        self.due_at(change.first, change.first_set_by)
     }
 
     fn change_to(
@@ -130,20 +133,25 @@ where
         let first = schedule.next(Previous::at(now));
         let slack = slack_of(&*schedule, resolution);
         schedule.attach(run());
-        Some(Change { schedule, slack, first })
+        Some(Change { schedule, slack, first, first_set_by: SetBy::Schedule })
     }
 
     fn change_first(change: &mut Change, first: Instant) {
-        change.first = Some(first);
+        (change.first, change.first_set_by) = (Some(first), SetBy::User);
     }
 
     fn attach(&mut self, run: impl FnOnce() -> PendingRun) {
         self.schedule.attach(run());
     }
 
-    fn note_due(&mut self, due: Nanos) {
+    fn note_due(&mut self, due: Nanos, by: SetBy) {
         self.due = self.clock.instant(due);
         self.waits_until = self.due;
+        self.set_by = by;
+    }
+
+    fn set_by(&self) -> SetBy {
+        self.set_by
     }
 
     fn note_wait(&mut self, until: Nanos) {
