@@ -145,14 +145,15 @@
 //!
 //! ## quinn
 //!
-//! Give this runtime to `quinn::Endpoint::new`. The timers of its connections then run on the wheel.
+//! Give this runtime to `quinn::Endpoint::new`. The timers of its connections then run on the wheel, or on tokio's while
+//! the wheel is full and after its end.
 //!
 //! ```text
 //! use std::future::Future;
 //! use std::net::UdpSocket;
 //! use std::pin::Pin;
 //! use std::sync::Arc;
-//! use std::task::{Context, Poll};
+//! use std::task::{Context, Poll, ready};
 //! use std::{io, time::Instant};
 //!
 //! use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
@@ -164,7 +165,7 @@
 //!
 //! impl Runtime for OnWheel {
 //!     fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
-//!         Box::pin(Timer(self.0.sleep_until(at.into())))
+//!         Box::pin(Timer { sleep: self.0.sleep_until(at.into()), by_tokio: None })
 //!     }
 //!
 //!     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
@@ -181,15 +182,28 @@
 //! }
 //!
 //! #[derive(Debug)]
-//! struct Timer(Sleep);
+//! struct Timer {
+//!     sleep: Sleep,
+//!     /// Where the wheel has ended or is full. quinn polls under a lock that its streams take too, so this must not panic.
+//!     by_tokio: Option<Pin<Box<tokio::time::Sleep>>>,
+//! }
 //!
 //! impl AsyncTimer for Timer {
 //!     fn reset(mut self: Pin<&mut Self>, at: Instant) {
-//!         Pin::new(&mut self.0).reset(at.into());
+//!         self.by_tokio = None;
+//!         Pin::new(&mut self.sleep).reset(at.into());
 //!     }
 //!
 //!     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-//!         Pin::new(&mut self.0).poll(cx)
+//!         let Self { sleep, by_tokio } = &mut *self;
+//!         if by_tokio.is_none()
+//!             && let Ok(()) = ready!(sleep.poll_try_wait(cx))
+//!         {
+//!             return Poll::Ready(());
+//!         }
+//!         let deadline = sleep.deadline();
+//!         let by_tokio = by_tokio.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+//!         Future::poll(by_tokio.as_mut(), cx)
 //!     }
 //! }
 //! ```
@@ -216,15 +230,16 @@
 //!
 //! ## axum
 //!
-//! `axum::serve` takes no timer, so serve connections with hyper-util. This needs the feature `hyper`.
+//! `axum::serve` takes no timer, so serve connections with hyper. This needs the feature `hyper`. It serves HTTP/1 and its
+//! upgrades, such as those to the WebSocket protocol. hyper-util's `auto` serves HTTP/2 too, but waits without a limit for the first bytes, by
+//! which it tells the two apart.
 //!
 //! ```text
-//! use std::error::Error;
 //! use std::time::Duration;
 //!
 //! use axum::Router;
-//! use hyper_util::rt::{TokioExecutor, TokioIo};
-//! use hyper_util::server::conn::auto;
+//! use hyper::server::conn::http1;
+//! use hyper_util::rt::TokioIo;
 //! use hyper_util::service::TowerToHyperService;
 //! use timingwheel::TimingWheel;
 //! use tokio::io::{AsyncRead, AsyncWrite};
@@ -237,17 +252,22 @@
 //!     wheel: &TimingWheel,
 //!     app: Router,
 //!     connection: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-//! ) -> Result<(), Box<dyn Error + Send + Sync>> {
-//!     let mut server = auto::Builder::new(TokioExecutor::new()).http1_only();
-//!     server.http1().timer(wheel.clone()).header_read_timeout(Duration::from_secs(10));
-//!     server.serve_connection(TokioIo::new(connection), TowerToHyperService::new(app)).await
+//! ) -> hyper::Result<()> {
+//!     http1::Builder::new()
+//!         .timer(wheel.clone())
+//!         .header_read_timeout(Duration::from_secs(10))
+//!         .serve_connection(TokioIo::new(connection), TowerToHyperService::new(app))
+//!         .with_upgrades()
+//!         .await
 //! }
 //! ```
 //!
 //! ## tonic
 //!
 //! `tonic::transport::Server` takes no timer, so serve connections with hyper. This needs the feature `hyper`. A call's
-//! deadline goes around the call: `wheel.timeout(d, client.method(request))`.
+//! deadline goes around the call: `wheel.timeout(d, client.method(request))`. tonic's own server also ends a handler when the
+//! time is up that the client gave in the header `grpc-timeout`. This one does not: put the wheel's timeout round what the
+//! handler awaits.
 //!
 //! ```text
 //! use std::time::Duration;

@@ -168,7 +168,8 @@ impl TimingWheel {
     /// | [`DelayQueue`](crate::time::DelayQueue) | keeps its items, and panics if they have to wait; [`poll_try_expired`](crate::time::DelayQueue::poll_try_expired) returns an [`Error`](crate::Error) |
     /// | [`Watch`](crate::purgatory::Watch) | [`WatchError::CouldNotRun`](crate::purgatory::WatchError::CouldNotRun), if its condition does not hold |
     /// | streams | [what their page says](crate::stream#without-a-timer) |
-    /// | a sleep of hyper's, a back-off of tower's | panics |
+    /// | a sleep of hyper's | waits by tokio's timer |
+    /// | a back-off of tower's | panics |
     /// | the response of tower's layer | an [`Error`](crate::Error), if the response within is not ready |
     ///
     /// For a delay of zero, the functions differ on an ended wheel: `sleep` is ready at once, while `try_sleep` and

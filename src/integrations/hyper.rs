@@ -54,15 +54,24 @@
 //!
 //! As [`TimingWheel::sleep`]. `now` is tokio's clock, so hyper follows it when a test pauses it.
 //!
+//! # Where the wheel has ended or is full
+//!
+//! hyper's sleeps cannot return an error. So where the wheel has ended or is full, a sleep waits by one of tokio's timers
+//! instead, with tokio's precision, until it is ready or moved. hyper's limits, its pings and the pool's searches go on.
+//! A sleep that hyper moves asks the wheel again, so a wheel that was full for a moment gets its timers back.
+//!
+//! tokio's timers do not count as pending, so [`max_pending`](crate::Builder::max_pending) does not bound what hyper takes.
+//! Bound its connections. [`Stats::refused`](crate::Stats::refused) counts how often the wheel was full.
+//!
 //! # Panics
 //!
-//! hyper's sleeps cannot return an error. So if the wheel ends or is full, they panic in the task that polls them. That
-//! closes the connection. With HTTP/2, handlers that read its request bodies panic too. So shut a wheel down only after
-//! the connections have closed. If you set [`max_pending`](crate::Builder::max_pending), allow more than one timer for
-//! each connection. A sleep that is ready instead of panicking would be worse: hyper-util's pool would look for idle
-//! connections without a pause.
+//! Only if that timer of tokio's cannot run: outside of a runtime, or on one without `enable_time`. The panic is tokio's, in
+//! the task that polls the sleep. It closes the connection. With HTTP/2, tasks that read its bodies panic too. hyper-util's
+//! pool then keeps idle connections for ever, because it does not begin its search again. So give such a runtime a wheel
+//! without a bound, and shut that down only after the connections have closed.
 
 use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use ::hyper::rt::{self, Timer};
@@ -73,15 +82,16 @@ use crate::timers::sleep::Sleep;
 /// See [`timingwheel::hyper`](crate::hyper). Where this trait is in scope, `wheel.sleep(d)` still calls the method of
 /// [`TimingWheel`] itself.
 impl Timer for TimingWheel {
-    /// A [`Sleep`] in a box, as [`TimingWheel::sleep`] makes it.
+    /// A sleep in a box, as [`TimingWheel::sleep`] makes it, but [without panics of the wheel's](crate::hyper#panics).
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
         // The inherent method, as in the next one: those come before a trait's.
-        Box::pin(self.sleep(duration))
+        Box::pin(HyperSleep::from(self.sleep(duration)))
     }
 
-    /// A [`Sleep`] in a box, as [`TimingWheel::sleep_until`] makes it.
+    /// A sleep in a box, as [`TimingWheel::sleep_until`] makes it, but [without panics of the
+    /// wheel's](crate::hyper#panics).
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(self.sleep_until(deadline.into()))
+        Box::pin(HyperSleep::from(self.sleep_until(deadline.into())))
     }
 
     /// The time by the wheel's clock: tokio's, which tests can pause.
@@ -89,14 +99,49 @@ impl Timer for TimingWheel {
         self.shard().clock().now_as_instant().into_std()
     }
 
-    /// Moves a [`Sleep`] of any wheel, as [`Sleep::reset`] does. A sleep of another timer is replaced by a sleep of
-    /// this wheel.
+    /// Moves a sleep of any wheel, as [`Sleep::reset`] does. A sleep of another timer is replaced by a sleep of this wheel.
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
-        match sleep.as_mut().downcast_mut_pin::<Sleep>() {
-            Some(ours) => ours.reset(new_deadline.into()),
+        match sleep.as_mut().downcast_mut_pin::<HyperSleep>() {
+            Some(mut ours) => ours.reset(new_deadline.into()),
             None => *sleep = Timer::sleep_until(self, new_deadline),
         }
     }
 }
 
+/// A sleep that waits by tokio's timer where the wheel cannot run it.
+struct HyperSleep {
+    sleep: Sleep,
+    /// Until it is ready, or until hyper moves the deadline.
+    by_tokio: Option<Pin<Box<tokio::time::Sleep>>>,
+}
+
+impl HyperSleep {
+    fn reset(&mut self, deadline: tokio::time::Instant) {
+        self.by_tokio = None;
+        Pin::new(&mut self.sleep).reset(deadline);
+    }
+}
+
+impl From<Sleep> for HyperSleep {
+    fn from(sleep: Sleep) -> Self {
+        Self { sleep, by_tokio: None }
+    }
+}
+
+impl Future for HyperSleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { sleep, by_tokio } = &mut *self;
+        if by_tokio.is_none() && ready!(sleep.poll_in_budget(cx)).is_ok() {
+            return Poll::Ready(());
+        }
+        let deadline = sleep.deadline();
+        by_tokio.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline))).as_mut().poll(cx)
+    }
+}
+
+impl rt::Sleep for HyperSleep {}
+
+/// For timers of the user's own, as those that give sleeps a tolerance.
 impl rt::Sleep for Sleep {}

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::{BUFFER, HOUR, SECOND, answer, assert_nothing_pending, panic_of, rest};
+use crate::{BUFFER, HOUR, SECOND, answer, assert_nothing_pending, rest};
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: here\r\n\r\n";
 
@@ -135,24 +135,37 @@ async fn a_client_that_leaves_takes_its_timer_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_the_wheel_ends_what_waits_on_it() {
+async fn a_connection_outlives_its_wheel_and_keeps_its_limit() {
     let wheel = TimingWheel::new();
-    let (mut client, served) = serve(&on(&wheel));
+    let (mut client, served) = serve(on(&wheel).header_read_timeout(10 * SECOND));
     ask(&mut client, REQUEST).await;
+    let response = Instant::now();
+    sleep(9 * SECOND).await;
     assert_eq!(wheel.shutdown(), 1);
-    let words = panic_of(served).await;
-    assert!(words.contains("the timing wheel has ended"), "{words}");
     assert_eq!(rest(&mut client).await, b"");
+    assert_eq!(response.elapsed(), 10 * SECOND, "the limit that ran as the wheel ended");
+    assert!(served.await.unwrap().unwrap_err().is_timeout());
+
+    let (mut client, served) = serve(on(&wheel).header_read_timeout(10 * SECOND));
+    ask(&mut client, REQUEST).await;
+    let response = Instant::now();
+    assert_eq!(rest(&mut client).await, b"");
+    assert_eq!(response.elapsed(), 10 * SECOND, "one of a later connection");
+    assert!(served.await.unwrap().unwrap_err().is_timeout());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wheel_with_no_place_left_ends_the_connection_that_asks_for_one_more() {
+async fn a_connection_for_which_the_wheel_has_no_place_keeps_its_limit() {
     let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
     let (mut first, _served) = serve(&on(&wheel));
     ask(&mut first, REQUEST).await;
-    let (mut second, refused) = serve(&on(&wheel));
-    let words = panic_of(refused).await;
-    assert!(words.contains("its max_pending is 1"), "{words}");
+    let (mut second, served) = serve(on(&wheel).header_read_timeout(10 * SECOND));
+    ask(&mut second, REQUEST).await;
+    let response = Instant::now();
+    assert_eq!((wheel.pending(), wheel.stats().armed), (1, 1));
+    assert!(wheel.stats().refused > 0);
     assert_eq!(rest(&mut second).await, b"");
+    assert_eq!(response.elapsed(), 10 * SECOND);
+    assert!(served.await.unwrap().unwrap_err().is_timeout());
     ask(&mut first, REQUEST).await;
 }

@@ -11,11 +11,10 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use timingwheel::TimingWheel;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
-use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use crate::{BUFFER, SECOND, answer, assert_nothing_pending, panic_of};
+use crate::{BUFFER, SECOND, answer, assert_nothing_pending};
 
 const INTERVAL: std::time::Duration = SECOND.saturating_mul(10);
 const PATIENCE: std::time::Duration = SECOND.saturating_mul(4);
@@ -118,33 +117,38 @@ async fn a_client_that_answers_pings_stays_connected_and_has_one_timer() {
     assert_nothing_pending(&wheel);
 }
 
-/// hyper polls its sleep under a lock, which the panic poisons. Handlers that read bodies take that too.
+/// hyper polls its sleep under a lock. A panic would poison that, and tasks that read bodies take it too.
 #[tokio::test(start_paused = true)]
-async fn the_end_of_the_wheel_ends_connection_and_handlers_but_not_the_process() {
+async fn the_end_of_the_wheel_ends_neither_connections_nor_pings_nor_what_reads_bodies() {
     let wheel = TimingWheel::new();
     let (client_stream, stream) = tokio::io::duplex(BUFFER);
-    let (tell, told) = oneshot::channel();
-    let tell = std::sync::Mutex::new(Some(tell));
-    let handler = service_fn(move |request: Request<Incoming>| {
-        // Tells by being dropped that the handler has ended, however it has.
-        let tell: oneshot::Sender<()> = tell.lock().unwrap().take().unwrap();
-        async move {
-            let _tell = tell;
-            request.into_body().collect().await.map(|body| Response::new(Full::new(body.to_bytes())))
-        }
+    let handler = service_fn(async |request: Request<Incoming>| {
+        request.into_body().collect().await.map(|body| Response::new(Full::new(body.to_bytes())))
     });
     let served = tokio::spawn(server(&wheel).serve_connection(TokioIo::new(stream), handler));
     let (mut requests, connection) =
         client::Builder::new(TokioExecutor::new()).handshake(TokioIo::new(client_stream)).await.unwrap();
     let connection = tokio::spawn(connection);
-    let (_upload, body) = http_body_util::channel::Channel::<Bytes>::new(1);
+    let (mut upload, body) = http_body_util::channel::Channel::<Bytes>::new(1);
     let response = tokio::spawn(requests.send_request(Request::new(body)));
+    let (mut dead, given_up) = serve(&wheel);
+    dead.write_all(&[PREFACE, SETTINGS].concat()).await.unwrap();
     sleep(SECOND).await;
 
-    assert_eq!(wheel.shutdown(), 1);
-    let words = panic_of(served).await;
-    assert!(words.contains("the timing wheel has ended"), "{words}");
-    assert!(told.await.is_err());
-    assert!(response.await.unwrap().is_err());
-    let _ = connection.await.unwrap();
+    assert_eq!(wheel.shutdown(), 2);
+    let start = Instant::now();
+    assert_eq!(
+        pings(&mut dead, start).await,
+        [INTERVAL - SECOND, INTERVAL - SECOND + PATIENCE],
+        "the limits that ran as the wheel ended"
+    );
+    assert_ping_timeout(&given_up.await.unwrap().unwrap_err());
+    sleep(10 * INTERVAL).await;
+    upload.send_data(Bytes::from_static(b"uploaded")).await.unwrap();
+    drop(upload);
+    let response = response.await.unwrap().unwrap();
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "uploaded");
+    drop(requests);
+    connection.await.unwrap().unwrap();
+    served.await.unwrap().unwrap();
 }

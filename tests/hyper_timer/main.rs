@@ -6,7 +6,6 @@ mod http2;
 mod pool;
 mod timer;
 
-use std::any::Any;
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -15,7 +14,6 @@ use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response};
 use timingwheel::TimingWheel;
 use tokio::io::{AsyncReadExt, DuplexStream};
-use tokio::task::JoinHandle;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -35,13 +33,6 @@ async fn rest(stream: &mut DuplexStream) -> Vec<u8> {
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).await.unwrap();
     rest
-}
-
-/// The words of the panic with which a connection's task ends.
-async fn panic_of<T>(task: JoinHandle<T>) -> String {
-    let Err(error) = task.await else { panic!("it has not panicked") };
-    let words: Box<dyn Any + Send> = error.into_panic();
-    *words.downcast().expect("a panic with words")
 }
 
 fn assert_nothing_pending(wheel: &TimingWheel) {
