@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use timingwheel::TimingWheel;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -77,6 +77,8 @@ async fn run(settings: &Settings) -> Result<Vec<String>, BoxError> {
         .await
         .map_err(|_elapsed| format!("the run has not ended after {longest:?}: {}", books.in_words()))??;
     progress.abort();
+    // The bar is cleared as the task is dropped, before the table comes.
+    let _aborted = progress.await;
     report::print(&books, limits, &wheel.stats())
 }
 
@@ -84,6 +86,7 @@ async fn show_progress(length: Duration, books: Arc<Books>) {
     let style = ProgressStyle::with_template("{wide_bar} {msg}").expect("a correct template");
     // Milliseconds of at most an hour.
     let bar = ProgressBar::new(u64::try_from(length.as_millis()).unwrap_or(u64::MAX)).with_style(style);
+    let bar = bar.with_finish(ProgressFinish::AndClear);
     let mut ticks = interval(SHOW_EVERY);
     loop {
         ticks.tick().await;

@@ -162,7 +162,7 @@ async fn a_sleep_whose_wheel_ends_is_ready_at_its_deadline() {
 fn a_sleep_may_outlive_the_runtime_of_its_wheel_on_another() {
     let runtime = || runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let (first, second) = (runtime(), runtime());
-    let (start, mut sleep) = first.block_on(async {
+    let (start, sleep) = first.block_on(async {
         let mut sleep = task::spawn(Timer::sleep(&TimingWheel::new(), Duration::from_millis(20)));
         let start = Instant::now();
         assert_pending!(sleep.poll());

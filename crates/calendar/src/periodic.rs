@@ -47,6 +47,7 @@ impl Periodic {
     #[must_use]
     #[track_caller]
     pub fn minutes(n: u32, anchor: Timestamp) -> Self {
+        assert!(n > 0, "every 0 minutes: it takes at least 1");
         Self::seconds(u64::from(n) * 60, anchor)
     }
 
@@ -57,6 +58,7 @@ impl Periodic {
     #[must_use]
     #[track_caller]
     pub fn hours(n: u32, anchor: Timestamp) -> Self {
+        assert!(n > 0, "every 0 hours: it takes at least 1");
         Self::seconds(u64::from(n) * 3_600, anchor)
     }
 }
