@@ -170,7 +170,7 @@ impl Builder {
     /// # Errors
     /// [`Error::Setting`] for two handlers of one kind, a back-off without a handler or with a last delay below the first,
     /// and a setting that is not allowed;
-    /// [`Error::Store`] if the store fails.
+    /// [`Error::Store`] if the store fails; [`Error::Stopped`] if the wheel has ended, before the store is asked.
     ///
     /// # Panics
     /// If it is not called within a tokio runtime.
@@ -200,6 +200,9 @@ impl Builder {
         if !(Duration::from_millis(1)..=LONGEST_LEASE).contains(&settings.lease) {
             let given = settings.lease;
             return Err(Error::Setting(format!("the lease must be 1 ms to 365 days, got {given:?}")));
+        }
+        if wheel.is_ended() {
+            return Err(Error::Stopped);
         }
         let clock = clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let owner = store.clone().join(settings.lease, !handlers.is_empty()).await?;

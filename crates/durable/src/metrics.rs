@@ -21,8 +21,8 @@
 //!
 //! # What there is
 //!
-//! Each has the label `wheel`, the name of the wheel. Give each `Durable` a wheel with a name of its own: gauges and
-//! counters of two under one name overwrite each other.
+//! Each has the label `wheel`, the name of the wheel. Give each `Durable` a wheel with a name of its own: gauges of two
+//! under one name overwrite each other, and counters are added up. So those of one that takes the place of another go on.
 //!
 //! | name | kind, unit | of [`Stats`] |
 //! |---|---|---|
@@ -61,7 +61,6 @@
 use std::sync::{Mutex, PoisonError};
 
 use ::metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
-use timingwheel::monitor::Histogram;
 
 use crate::durable::Durable;
 use crate::stats::Stats;
@@ -146,15 +145,16 @@ pub fn describe() {
     describe_histogram!(LATENESS, Unit::Seconds, text);
 }
 
-/// What hands the statistics of a [`Durable`] to the recorder. It remembers how much of the histogram it has told.
+/// What hands the statistics of a [`Durable`] to the recorder. It remembers how much of them it has told.
 ///
-/// Make one for each `Durable`, and keep it as long as the exporter. It holds a handle: so the last one is not dropped
+/// Make one for each `Durable`, and keep it as long as the exporter: a second one counts everything once more. Install the
+/// recorder first: what is recorded without one is lost. It holds a handle: so the last one is not dropped
 /// before it is, and only [`stop`](Durable::stop) ends the timers.
 #[derive(Debug)]
 pub struct DurableMetrics {
     durable: Durable,
-    /// The histogram as it was told last.
-    told: Mutex<Histogram>,
+    /// The statistics as they were told last.
+    told: Mutex<Stats>,
 }
 
 impl DurableMetrics {
@@ -164,7 +164,7 @@ impl DurableMetrics {
         Self { durable: durable.clone(), told: Mutex::default() }
     }
 
-    /// Hands the statistics to the recorder: gauges and counters as they are now, and what came to the histogram since the
+    /// Hands the statistics to the recorder: gauges as they are now, and what came to counters and the histogram since the
     /// last call. Calls at the same time wait for each other.
     ///
     /// # Panics
@@ -178,14 +178,15 @@ impl DurableMetrics {
             gauge!(gauge_name(name), &label()).set(value(&stats));
         }
         for (name, _, count) in COUNTERS {
-            counter!(counter_name(name), &label()).absolute(count(&stats));
+            // Not the total, of which a recorder keeps the greatest: that may be of one that has ended.
+            counter!(counter_name(name), &label()).increment(count(&stats).saturating_sub(count(&told)));
         }
         let metric = histogram!(LATENESS, &label());
-        for (durations, count) in stats.lateness.since(&told).buckets() {
+        for (durations, count) in stats.lateness.since(&told.lateness).buckets() {
             // More than 32 bits hold do not come between two calls.
             metric.record_many(durations.end().as_secs_f64(), usize::try_from(count).unwrap_or(usize::MAX));
         }
-        *told = stats.lateness;
+        *told = stats;
     }
 }
 

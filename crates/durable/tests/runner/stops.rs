@@ -108,6 +108,7 @@ async fn the_end_of_the_wheel_is_a_stop() {
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert!(durable.stats().stopped);
     assert!(matches!(durable.at(at(9.0), &note("late")).save().await, Err(Error::Stopped)));
+    assert!(matches!(rig.builder().start().await, Err(Error::Stopped)), "on a wheel that has ended");
     let wheel = timingwheel::TimingWheel::new();
     let next = Durable::builder(&wheel, rig.store.clone()).start().await.unwrap();
     assert_eq!(next.count().await.unwrap().stored, 1);
