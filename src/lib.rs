@@ -96,6 +96,7 @@
 //! | count timers | [`TimingWheel::pending`], [`stats`](TimingWheel::stats) |
 //! | watch a wheel in production | [`monitor`], [`TimingWheel::health`] |
 //! | a timer queue for an event loop of your own | [`wheel::Hierarchy`] |
+//! | have a library take its timers from a wheel | [`recipes`] |
 //! | know what you may rely on | [`promises`] |
 #![cfg_attr(feature = "metrics", doc = "| export metrics | [`metrics`], a feature |")]
 #![cfg_attr(feature = "hyper", doc = "| serve or ask by HTTP with hyper | [`hyper`], a feature |")]
@@ -125,7 +126,7 @@ pub mod wheel;
 mod loom_models;
 
 pub use error::{BuildError, Elapsed, Error, TryTimeoutError};
-pub use guide::{coming_from, migration, promises};
+pub use guide::{coming_from, migration, promises, recipes};
 pub use handle::builder::Builder;
 pub use handle::profile::Profile;
 pub use handle::timing_wheel::TimingWheel;

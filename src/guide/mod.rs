@@ -1,5 +1,6 @@
-//! Pages without code: how to switch, and what to rely on.
+//! Pages without code: how to switch, what to rely on, and how libraries take a wheel.
 
 pub mod coming_from;
 pub mod migration;
 pub mod promises;
+pub mod recipes;

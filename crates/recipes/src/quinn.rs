@@ -61,7 +61,13 @@ impl AsyncTimer for Timer {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    use std::net::{Ipv4Addr, SocketAddr};
     use std::time::Duration;
+
+    use quinn::rustls::RootCertStore;
+    use quinn::rustls::pki_types::PrivatePkcs8KeyDer;
+    use quinn::{ClientConfig, Connection, ConnectionError, Endpoint, EndpointConfig, ServerConfig};
+    use quinn::{RecvStream, SendStream};
 
     use super::*;
 
@@ -98,5 +104,111 @@ mod tests {
         assert_eq!(runtime.0.shutdown(), 1);
         poll_fn(|cx| timer.as_mut().poll(cx)).await;
         assert_eq!(runtime.now() - start, 3 * second, "it has ended");
+    }
+
+    /// After as long without a packet, both sides close a connection: quinn's default.
+    const IDLE: Duration = Duration::from_secs(30);
+
+    /// An endpoint whose timers are this wheel's, and who may connect to it.
+    fn endpoint(wheel: &TimingWheel) -> (Endpoint, SocketAddr, ClientConfig) {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+        let (certificate, key) = (made.cert.der().clone(), made.signing_key.serialize_der());
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate.clone()).expect("a root");
+        let client = ClientConfig::with_root_certificates(Arc::new(roots)).expect("a client");
+        let key = PrivatePkcs8KeyDer::from(key).into();
+        let server = ServerConfig::with_single_cert(vec![certificate], key).expect("a server");
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let address = socket.local_addr().expect("bound");
+        let runtime = Arc::new(OnWheel(wheel.clone()));
+        let endpoint = Endpoint::new(EndpointConfig::default(), Some(server), socket, runtime);
+        (endpoint.expect("an endpoint"), address, client)
+    }
+
+    /// A server that sends back each byte of each stream. Its tasks hold streams, whose drop takes a connection's lock.
+    fn echo(wheel: &TimingWheel) -> (SocketAddr, ClientConfig) {
+        let (server, address, client) = endpoint(wheel);
+        tokio::spawn(async move {
+            while let Some(incoming) = server.accept().await {
+                tokio::spawn(async move {
+                    let connection = incoming.await.expect("a handshake");
+                    while let Ok((mut send, mut recv)) = connection.accept_bi().await {
+                        tokio::spawn(async move {
+                            let mut byte = [0];
+                            while recv.read_exact(&mut byte).await.is_ok() {
+                                send.write_all(&byte).await.expect("it is sent");
+                            }
+                        });
+                    }
+                });
+            }
+        });
+        (address, client)
+    }
+
+    async fn connect(client: &Endpoint, server: &(SocketAddr, ClientConfig)) -> Connection {
+        let (address, config) = server.clone();
+        client.connect_with(config, address, "localhost").expect("it can").await.expect("a connection")
+    }
+
+    async fn ask((send, recv): &mut (SendStream, RecvStream)) {
+        let mut answer = [0];
+        send.write_all(b"?").await.expect("it is sent");
+        let answered = tokio::time::timeout(IDLE, recv.read_exact(&mut answer)).await;
+        answered.expect("in time").expect("an answer");
+    }
+
+    /// Waits until both sides close the connection, and asserts that they do so in time.
+    async fn assert_idles(connection: Connection) {
+        let start = tokio::time::Instant::now();
+        assert_eq!(connection.closed().await, ConnectionError::TimedOut);
+        let waited = start.elapsed();
+        assert!(waited > IDLE * 9 / 10 && waited < IDLE * 2, "{waited:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn timers_of_a_servers_and_a_clients_connections_run_on_the_wheel() {
+        let [ours, theirs] = [TimingWheel::new(), TimingWheel::new()];
+        let (server, (client, ..)) = (echo(&theirs), endpoint(&ours));
+        let connection = connect(&client, &server).await;
+        let mut stream = connection.open_bi().await.expect("a stream");
+        ask(&mut stream).await;
+        for wheel in [&ours, &theirs] {
+            assert_eq!(wheel.pending(), 1, "each has one connection");
+        }
+        assert_idles(connection).await;
+        tokio::time::sleep(IDLE).await;
+        for wheel in [&ours, &theirs] {
+            let stats = wheel.stats();
+            assert!(stats.fired > 0 && stats.pending == 0, "{stats:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_outlive_their_wheel_and_still_end_when_idle() {
+        let wheel = TimingWheel::new();
+        let (server, (client, ..)) = (echo(&wheel), endpoint(&wheel));
+        let before = connect(&client, &server).await;
+        let mut stream = before.open_bi().await.expect("a stream");
+        ask(&mut stream).await;
+        assert_eq!(wheel.shutdown(), 2);
+        ask(&mut stream).await;
+        let after = connect(&client, &server).await;
+        ask(&mut after.open_bi().await.expect("a stream")).await;
+        tokio::join!(assert_idles(before), assert_idles(after));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_work_on_a_wheel_that_is_full() {
+        let wheel = TimingWheel::builder().max_pending(1).build().expect("a wheel");
+        let (server, (client, ..)) = (echo(&wheel), endpoint(&wheel));
+        let [first, second] = [connect(&client, &server).await, connect(&client, &server).await];
+        let mut streams =
+            [first.open_bi().await.expect("a stream"), second.open_bi().await.expect("a stream")];
+        for stream in &mut streams {
+            ask(stream).await;
+        }
+        assert!(wheel.stats().refused > 0 && wheel.pending() <= 1, "{:?}", wheel.stats());
+        tokio::join!(assert_idles(first), assert_idles(second));
     }
 }

@@ -1,4 +1,4 @@
-//! The migration page shows each recipe as it is compiled here.
+//! The page of recipes shows each recipe as it is compiled here.
 
 use std::fs;
 use std::path::Path;
@@ -31,8 +31,8 @@ fn recipe(source: &str) -> String {
 }
 
 #[test]
-fn the_migration_page_shows_every_recipe_as_it_is_compiled() {
-    let shown = blocks(&read("../../src/guide/migration.rs"));
+fn the_page_shows_every_recipe_as_it_is_compiled() {
+    let shown = blocks(&read("../../src/guide/recipes.rs"));
     let mut names: Vec<_> = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
         .expect("a folder")
         .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
