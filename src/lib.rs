@@ -79,15 +79,13 @@
 //! | write a timeout at the end of a chain of calls | [`FutureTimeExt`] |
 //! | bound a stream's gaps, throttle it, collect its items | [`stream`] |
 //! | wait again and again | [`TimingWheel::interval`], [`interval_at`](TimingWheel::interval_at) |
-//! | run something later, in a task of its own | [`TimingWheel::run_after`], [`run_at`](TimingWheel::run_at), [`job`] |
-//! | run it by a schedule | [`TimingWheel::run_every`], [`run_every_at`](TimingWheel::run_every_at), [`run_by`](TimingWheel::run_by), [`job::Schedule`] |
-//! | give jobs keys, await them, list them and stop them | [`job::Jobs`] |
+//! | run something later or by a schedule, by keys, and wait for its end | the crate `timingwheel-jobs` |
 //! | bound how long a connection may be silent | [`TimingWheel::idle_guard`] |
-//! | give something more time | [`Sleep::reset`], [`Timeout::reset`], [`Job::reset`](job::Job::reset), [`Jobs::reset`](job::Jobs::reset) |
+//! | give something more time | [`Sleep::reset`], [`Timeout::reset`] |
 //! | let timers be late, so that very many cost less | [`Tolerance`] |
 //! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`try_timeout`](TimingWheel::try_timeout), [`Sleep::try_wait`], [`Interval::try_tick`] |
 //! | keep many items in one task, each until its time | [`time::DelayQueue`], [`TimingWheel::delay_queue`] |
-//! | wait for a condition or a deadline, as in Kafka's purgatory | [`TimingWheel::purgatory`] |
+//! | wait for a condition or a deadline, as in Kafka's purgatory | the crate `timingwheel-purgatory` |
 //! | poll many timers in one task | [`Sleep::poll_try_wait`] |
 //! | switch from `tokio::time` by changing a `use` | [`time`], [`migration`] |
 //! | switch from Netty's, Kafka's, Go's, Linux's, Quartz's or game engines' timers | [`coming_from`] |
@@ -116,7 +114,6 @@ mod handle;
 mod integrations;
 pub mod monitor;
 mod platform;
-mod services;
 mod telemetry;
 pub mod time;
 mod timers;
@@ -136,8 +133,6 @@ pub use integrations::hyper;
 pub use integrations::metrics;
 #[cfg(feature = "tower")]
 pub use integrations::tower;
-pub use services::purgatory::Purgatory;
-pub use services::{job, purgatory};
 pub use telemetry::stats::Stats;
 pub use timers::future_ext::FutureTimeExt;
 pub use timers::idle_guard::IdleGuard;

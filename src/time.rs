@@ -16,10 +16,8 @@
 //!
 //! Any duration may be given, but the period of an interval must not be zero. As with tokio, `sleep`, the period of an
 //! interval and the resets of an interval are capped at 30 years. A timeout, or an item of a [`DelayQueue`], of more than
-//! [583 years](Sleep::deadline) never comes. The methods of a [`TimingWheel`] have only the limit of 583 years, with two
-//! exceptions. [`Interval::reset_after`] is capped at 30 years. If an [`Instant`] cannot hold the time of the next run,
-//! jobs by [`FixedRate`](crate::job::FixedRate), as those of [`TimingWheel::run_every`], and by
-//! [`FixedDelay`](crate::job::FixedDelay) have that run in 30 years instead.
+//! [583 years](Sleep::deadline) never comes. The methods of a [`TimingWheel`] have only the limit of 583 years, with one
+//! exception: [`Interval::reset_after`] is capped at 30 years.
 //!
 //! What replaces what, how to switch, and all that differs: [`migration`](crate::migration).
 

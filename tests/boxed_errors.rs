@@ -6,7 +6,6 @@ use std::error::Error;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel::job::{FixedRate, Jobs};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -19,25 +18,6 @@ async fn unshared() {
     cell.set(2);
 }
 
-fn run(wheel: &TimingWheel) -> Result<(), Boxed> {
-    wheel.try_run_after(DAY, unshared())?;
-    Ok(())
-}
-
-fn run_by(wheel: &TimingWheel) -> Result<(), Boxed> {
-    let cell = Cell::new(1);
-    wheel.try_run_by(FixedRate::new(DAY), move || {
-        cell.set(2);
-        unshared()
-    })?;
-    Ok(())
-}
-
-fn run_by_key(wheel: &TimingWheel) -> Result<(), Boxed> {
-    Jobs::new(wheel).try_run_after("key", DAY, unshared())?;
-    Ok(())
-}
-
 fn timeout(wheel: &TimingWheel) -> Result<(), Boxed> {
     let _timeout = wheel.try_timeout(DAY, unshared())?;
     Ok(())
@@ -46,8 +26,6 @@ fn timeout(wheel: &TimingWheel) -> Result<(), Boxed> {
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_becomes_a_boxed_error_that_says_why() {
     let wheel = TimingWheel::builder().max_pending(0).build().unwrap();
-    for refused in [run, run_by, run_by_key, timeout] {
-        let text = refused(&wheel).unwrap_err().to_string();
-        assert_eq!(text, "the timing wheel refused one more timer: 0 are pending, and its max_pending is 0");
-    }
+    let text = timeout(&wheel).unwrap_err().to_string();
+    assert_eq!(text, "the timing wheel refused one more timer: 0 are pending, and its max_pending is 0");
 }

@@ -255,8 +255,6 @@ async fn what_is_refused_becomes_an_error_by_a_question_mark() {
     fn arm(wheel: &TimingWheel) -> Result<(), timingwheel::Error> {
         // Which can be sent, and not shared.
         let future: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async {});
-        drop(wheel.try_run_after(DAY, future)?);
-        let future: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async {});
         drop(wheel.try_timeout(DAY, future)?);
         Ok(())
     }

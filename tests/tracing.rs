@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use timingwheel::job::{JobState, Jobs};
 use timingwheel::{Sleep, TimingWheel};
 use tokio::runtime::Builder;
 use tokio::task::yield_now;
@@ -152,50 +150,6 @@ async fn refusals_are_told_but_not_each_of_a_flood() {
     let told = notes.take().len();
     assert!(told < 100, "{told} of 1,000 are told");
     assert_eq!(wheel.stats().refused, 1_001);
-}
-
-/// Runs this on a paused clock, unless it waits for a lock for ever.
-fn unless_it_locks_itself_out<F: Future<Output = ()> + 'static>(test: impl FnOnce() -> F + Send + 'static) {
-    let (done, is_done) = channel();
-    thread::spawn(move || {
-        let runtime =
-            Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
-        runtime.block_on(test());
-        done.send(())
-    });
-    is_done.recv_timeout(Duration::from_secs(30)).expect("no panic, and no lock that is waited for");
-}
-
-#[test]
-fn a_subscriber_may_use_the_jobs_of_which_one_is_refused() {
-    unless_it_locks_itself_out(|| async {
-        let wheel = TimingWheel::builder().max_pending(0).build().expect("a wheel");
-        let jobs = Jobs::new(&wheel);
-        let (heard, hears) = channel();
-        let asked = (wheel.clone(), jobs.clone());
-        let _guard = set_default(Hears(move |_: &Event<'_>| {
-            let (wheel, jobs) = &asked;
-            heard.send((wheel.stats().refused, jobs.get(&7), jobs.len(), jobs.remove(&7))).expect("heard");
-        }));
-        assert!(jobs.try_run_after(7, HOUR, async {}).is_err());
-        yield_now().await;
-        assert_eq!(hears.try_recv(), Ok((1, None, 0, None)));
-    });
-}
-
-#[test]
-fn a_subscriber_may_use_a_job_that_was_refused() {
-    unless_it_locks_itself_out(|| async {
-        let wheel = TimingWheel::builder().max_pending(0).build().expect("a wheel");
-        let job = Arc::new(wheel.run_every(Duration::from_millis(1), || async {}));
-        let (heard, hears) = channel();
-        let asked = job.clone();
-        let _guard = set_default(Hears(move |_: &Event<'_>| {
-            heard.send((asked.cancel(), asked.state())).expect("heard");
-        }));
-        yield_now().await;
-        assert_eq!(hears.try_recv(), Ok((false, JobState::CouldNotRun)));
-    });
 }
 
 struct Panics;

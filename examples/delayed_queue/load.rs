@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Parser;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use timingwheel::TimingWheel;
-use timingwheel::job::Jobs;
+use timingwheel_jobs::Jobs;
 use tokio::time::{Instant, sleep};
 
 use crate::Queue;
@@ -103,7 +103,7 @@ async fn run(Settings { messages, delay, short: _ }: Settings) -> Result<Vec<Str
         bar.set_position(messages - queue.jobs.len() as u64);
         sleep(Duration::from_millis(10)).await;
     }
-    let left = queue.jobs.stop().len() as u64;
+    let left = queue.jobs.shutdown(longest).await.not_begun.len() as u64;
     bar.finish_and_clear();
 
     let [delivered, failed, early] =
@@ -123,7 +123,7 @@ async fn run(Settings { messages, delay, short: _ }: Settings) -> Result<Vec<Str
         .expect("tries before their time", early, 0)
         .total("most timers pending at one time", most_pending)
         .expect("timers left in the wheel", wheel.pending() as u64, 0)
-        .expect("jobs that panicked", wheel.stats().jobs_panicked, 0);
+        .expect("jobs that panicked", queue.jobs.panicked(), 0);
     Ok(ledger.print())
 }
 

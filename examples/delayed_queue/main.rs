@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use timingwheel::Error;
-use timingwheel::job::{JobState, Jobs};
+use timingwheel_jobs::{JobState, Jobs};
 use tokio::time::Instant;
 
 use load::{Message, consume};

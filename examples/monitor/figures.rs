@@ -155,11 +155,5 @@ fn checks(stats: &Stats, bounds: Bounds, exceeded: &[Exceeded]) -> Vec<Check> {
             0,
             ok(|it| matches!(it, Exceeded::WakersPanicked { .. })),
         ),
-        count(
-            "jobs that panicked",
-            stats.jobs_panicked,
-            0,
-            ok(|it| matches!(it, Exceeded::JobsPanicked { .. })),
-        ),
     ]
 }

@@ -54,6 +54,5 @@ impl Bounds {
             .overdue(self.overdue)
             .refused(0)
             .wakers_panicked(0)
-            .jobs_panicked(0)
     }
 }

@@ -9,7 +9,7 @@ use clap::Parser;
 use hdrhistogram::Histogram;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use timingwheel::TimingWheel;
-use timingwheel::purgatory::WatchError;
+use timingwheel_purgatory::{Purgatory, WatchError};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -126,7 +126,7 @@ async fn run(settings: Settings) -> Result<Vec<String>, Box<dyn Error>> {
     let wheel = TimingWheel::new();
     let broker = Arc::new(Broker {
         partitions: (0..partitions).map(|_| Partition::default()).collect(),
-        purgatory: wheel.purgatory(),
+        purgatory: Purgatory::new(&wheel),
         timeout,
     });
     let start = Instant::now();

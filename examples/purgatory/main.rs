@@ -16,8 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use timingwheel::Purgatory;
-use timingwheel::purgatory::WatchError;
+use timingwheel_purgatory::{Purgatory, WatchError};
 
 const FOLLOWERS: usize = 2;
 

@@ -26,7 +26,6 @@ enum Kind {
     AtCapacity,
     Full { max_pending: usize },
     Invalid,
-    Stopped,
 }
 
 impl Error {
@@ -53,15 +52,10 @@ impl Error {
         Self { kind: Kind::Full { max_pending } }
     }
 
-    /// The error of [`Jobs`](crate::job::Jobs) that were stopped.
-    pub(crate) const fn stopped() -> Self {
-        Self { kind: Kind::Stopped }
-    }
-
-    /// Whether the wheel has ended, by `shutdown` or with its runtime, or the [`Jobs`](crate::job::Jobs) were stopped.
+    /// Whether the wheel has ended, by `shutdown` or with its runtime.
     #[must_use]
     pub const fn is_shutdown(&self) -> bool {
-        matches!(self.kind, Kind::Shutdown | Kind::Stopped)
+        matches!(self.kind, Kind::Shutdown)
     }
 
     /// Whether as many timers were pending as the wheel's `max_pending` allows.
@@ -85,7 +79,6 @@ impl fmt::Display for Error {
             }
             Kind::AtCapacity => f.write_str("the timing wheel refused one more timer: it is full"),
             Kind::Invalid => f.write_str("the timing wheel refused a timer: its duration is out of range"),
-            Kind::Stopped => f.write_str("the jobs were stopped, and take no more"),
             Kind::Full { max_pending } => write!(
                 f,
                 "the timing wheel refused one more timer: {max_pending} are pending, and its max_pending \

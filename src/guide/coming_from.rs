@@ -1,21 +1,22 @@
 //! Coming from another timer: what replaces what.
 //!
-//! For `tokio::time`, tokio-util and tokio-stream see the page [`migration`](crate::migration).
+//! For `tokio::time`, tokio-util and tokio-stream see the page [`migration`](crate::migration). `run_after` and its kin, `Job`
+//! and `Jobs` are those of the crate `timingwheel-jobs`, in `crates/jobs`.
 //!
 //! # Netty
 //!
 //! | `HashedWheelTimer` | here |
 //! |---|---|
-//! | `newTimeout(task, delay)` | [`run_after(delay, future)`](crate::TimingWheel::run_after) |
-//! | `Timeout::cancel`, which returns whether it was in time | [`Job::cancel`](crate::job::Job::cancel) |
-//! | `isExpired`, `isCancelled` | [`Job::state`](crate::job::Job::state) |
+//! | `newTimeout(task, delay)` | `run_after(delay, future)` |
+//! | `Timeout::cancel`, which returns whether it was in time | `Job::cancel` |
+//! | `isExpired`, `isCancelled` | `Job::state` |
 //! | a slow task holds up all others | each job is a task of its own |
-//! | a task that throws is logged | [`JobError`](crate::job::JobError) in its handle, and [`Stats::jobs_panicked`](crate::Stats::jobs_panicked) |
-//! | `maxPendingTimeouts`, `RejectedExecutionException` | [`max_pending`](crate::Builder::max_pending), [`try_run_after`](crate::TimingWheel::try_run_after), which gives the future back |
+//! | a task that throws is logged | `JobError` in its handle, and `Jobs::panicked` |
+//! | `maxPendingTimeouts`, `RejectedExecutionException` | [`max_pending`](crate::Builder::max_pending), `try_run_after`, which gives the future back |
 //! | `pendingTimeouts()` | [`pending`](crate::TimingWheel::pending), [`stats`](crate::TimingWheel::stats) |
-//! | `stop()`, which returns what did not run | [`Jobs::stop`](crate::job::Jobs::stop), with keys and futures; [`shutdown`](crate::TimingWheel::shutdown) wakes all futures |
+//! | `stop()`, which returns what did not run | `Jobs::shutdown`, with keys and futures; [`shutdown`](crate::TimingWheel::shutdown) wakes all futures |
 //! | a thread that ticks from the first timeout on | no thread ticks |
-//! | a cancelled timeout stays until the thread's next tick | a cancelled job is gone at once, with its memory |
+//! | a cancelled timeout stays until the thread's next tick | what a cancelled job would run is dropped at once |
 //!
 //! | `IdleStateHandler` and its kin | here |
 //! |---|---|
@@ -34,7 +35,7 @@
 //! | `SystemTimer`, `TimingWheel` with overflow wheels | [`TimingWheel`](crate::TimingWheel); [`wheel::Hierarchy`](crate::wheel::Hierarchy) alone |
 //! | `DelayQueue` of buckets | one queue for the buckets of all levels, in the hierarchy |
 //! | deadlines are cut down to ticks, so timers are early by up to a tick | deadlines round up, so no timer is early |
-//! | `DelayedOperationPurgatory` | [`purgatory`](crate::purgatory#coming-from-kafka) |
+//! | `DelayedOperationPurgatory` | the crate `timingwheel-purgatory`, whose first page has a table for it |
 //!
 //! Examples: `purgatory`, `rpc_server`.
 //!
@@ -42,10 +43,10 @@
 //!
 //! | `time`, and the package `RussellLuo/timingwheel` | here |
 //! |---|---|
-//! | `AfterFunc(d, f)` | [`run_after(d, async { f() })`](crate::TimingWheel::run_after) |
-//! | `Timer.Stop()`, which returns whether it was in time | [`Job::cancel`](crate::job::Job::cancel) |
-//! | `ScheduleFunc(scheduler, f)`, with `Next(prev)` | [`run_by(schedule, f)`](crate::TimingWheel::run_by), [`Schedule`](crate::job::Schedule) |
-//! | `Timer.Reset(d)` | [`Sleep::reset_after`](crate::Sleep::reset_after). For `AfterFunc`'s timer: [`Job::reset_after`](crate::job::Job::reset_after) until it has fired; to reset it after that too, [`Repeating::reset_after`](crate::job::Repeating::reset_after) of a job that runs [`OnReset`](crate::job::OnReset) |
+//! | `AfterFunc(d, f)` | `run_after(d, async { f() })` |
+//! | `Timer.Stop()`, which returns whether it was in time | `Job::cancel` |
+//! | `ScheduleFunc(scheduler, f)`, with `Next(prev)` | `run_by(schedule, f)`, `Schedule` |
+//! | `Timer.Reset(d)` | [`Sleep::reset_after`](crate::Sleep::reset_after). For `AfterFunc`'s timer: `Job::reset_after` until it has fired; after that too, `Jobs::try_run_after` by a key |
 //! | `context.WithTimeout` | [`timeout`](crate::TimingWheel::timeout), which drops the work when time is up |
 //! | `time.Ticker` | [`interval`](crate::TimingWheel::interval) |
 //!
@@ -66,14 +67,14 @@
 //!
 //! | there | here |
 //! |---|---|
-//! | `JobKey`, `scheduleJob`, `deleteJob`, `checkExists` | [`Jobs`](crate::job::Jobs): add, replace, remove, look up, list, count |
-//! | `rescheduleJob` | [`Jobs::set_schedule`](crate::job::Jobs::set_schedule), [`Jobs::reset`](crate::job::Jobs::reset) |
-//! | `SimpleTrigger` with a repeat count, an end | [`FixedRate`](crate::job::FixedRate), [`Times`](crate::job::Times), [`Until`](crate::job::Until) |
+//! | `JobKey`, `scheduleJob`, `deleteJob`, `checkExists` | `Jobs`: add, replace, remove, look up, list, count |
+//! | `rescheduleJob` | `Jobs::set_schedule`, `Jobs::reset` |
+//! | `SimpleTrigger` with a repeat count, an end | `FixedRate`, its `times` and `until` |
 //! | cron expressions, `CronTrigger` | `Cron` of the crate `timingwheel-calendar`, in `crates/calendar`, whose `parse_quartz` reads Quartz's expressions. Its page `coming_from` shows each kind of expression, and what it does on the two days of the year on which clocks change |
 //! | `CalendarIntervalTrigger`, `HolidayCalendar` | `Calendar` and `BusinessDays` of `timingwheel-calendar` |
 //! | misfire instructions | [`MissedTickBehavior`](crate::time::MissedTickBehavior); for rules of `timingwheel-calendar`, its `Missed` |
-//! | `ScheduledExecutorService::scheduleAtFixedRate`, `scheduleWithFixedDelay` | [`run_every`](crate::TimingWheel::run_every), [`run_by`](crate::TimingWheel::run_by) with a [`FixedDelay`](crate::job::FixedDelay); the initial delay by [`starting_after`](crate::job::FixedRate::starting_after) |
-//! | `getDelay`, `cancel(true)` | [`time_left`](crate::job::Job::time_left), [`abort`](crate::job::Job::abort) |
+//! | `ScheduledExecutorService::scheduleAtFixedRate`, `scheduleWithFixedDelay` | `run_every`, `run_by` with a `FixedDelay`; the initial delay by `starting_after` |
+//! | `getDelay`, `cancel(true)` | `time_left`, `abort` |
 //! | a job store | `Durable` of the crate `timingwheel-durable`, in `crates/durable`, whose page `coming_from` has Sidekiq, Celery and `RocketMQ` too |
 //!
 //! Examples: `delayed_queue`, and those of `crates/calendar`.

@@ -83,7 +83,7 @@
 //! tokio functions that you do not replace take and return tokio's types. Make values of those types with
 //! `tokio::time`, by its full path.
 //!
-//! For Kafka's `DelayedOperationPurgatory` see [the purgatory's page](crate::purgatory#coming-from-kafka).
+//! For Kafka's `DelayedOperationPurgatory` see the crate `timingwheel-purgatory`.
 //!
 //! ## tokio-util's `DelayQueue`
 //!

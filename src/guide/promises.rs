@@ -4,7 +4,7 @@
 //!
 //! # Never early
 //!
-//! No sleep, timeout, tick, item, job or operation is due before its deadline. Deadlines are kept to the nanosecond, by
+//! No sleep, timeout, tick or item is due before its deadline. Deadlines are kept to the nanosecond, by
 //! the clock of the wheel's runtime. This holds for any tick, any load, and any order in which timers are made and moved.
 //!
 //! # Late by less than a tick, or two on a busy wheel
@@ -86,20 +86,6 @@
 //! A runtime that nobody runs has not ended, so neither has its wheel: see [what is not
 //! promised](#what-is-not-promised).
 //!
-//! # An operation has one end
-//!
-//! An operation in a [purgatory](crate::purgatory) completes, expires, is cancelled, or learns that the wheel has
-//! ended: exactly one of these, even if nobody polls it. No change that is checked is missed. Nobody waits while
-//! another thread tries a condition. An operation that has ended stands in no list. The output of a condition goes to
-//! the future. If the future is gone, the output is given back, or dropped at once.
-//!
-//! # A job runs, or it is told why not
-//!
-//! Unless its wheel ends, a [job](crate::job) is cancelled in time, or it runs: never both, and never neither. A job that
-//! is moved in time runs at its new time, and not earlier. The driver runs no code of a job. When the wheel or its runtime ends, or the
-//! jobs are stopped, every job that did not run is reported, with its key. A stop of jobs hands back their futures. A
-//! panic ends its own job and no other. A fixed rate does not drift.
-//!
 //! # Wakers may do anything
 //!
 //! The wheel clones, wakes and drops wakers while it holds no lock, so a waker may do anything to the wheel. If one
@@ -111,7 +97,6 @@
 //!
 //! - [`TimingWheel::new`], if the wheel cannot be built,
 //! - awaiting a sleep or a tick whose wheel has ended or is full,
-//! - polling a job's handle or a watch after it was ready,
 //! - a call that runs or drops code of yours which panics,
 //! - a period or a chunk size of zero,
 //! - in the core, a number of slots beyond the limits, and a batch of zero.

@@ -97,7 +97,7 @@ impl TimingWheel {
     /// How many timers are pending: registered, and neither fired nor dropped since.
     ///
     /// A future registers its timer when it is first polled. With a [bound](crate::Builder::max_pending) the `try_`
-    /// methods register it at once. A [job](crate::job) counts from the call that makes it.
+    /// methods register it at once.
     ///
     /// This locks each shard for a moment, one after the other.
     #[must_use]
@@ -152,9 +152,6 @@ impl TimingWheel {
 
     /// Ends the wheel, and returns how many timers were pending.
     ///
-    /// Futures of jobs that have not begun are dropped. To get them back, call [`Jobs::stop`](crate::job::Jobs::stop) or
-    /// [`Job::take`](crate::job::Job::take) before.
-    ///
     /// Every pending future is woken. It then does the following, as do futures that are made later:
     ///
     /// | future | if its deadline has not come |
@@ -163,18 +160,14 @@ impl TimingWheel {
     /// | [`Sleep::try_wait`](crate::Sleep::try_wait), [`Sleep::poll_try_wait`](crate::Sleep::poll_try_wait), what begins with `try_` | an [`Error`](crate::Error) |
     /// | [`Timeout`](crate::Timeout) | [`Elapsed`](crate::Elapsed) with a [reason](crate::Elapsed::reason), if the future within is not ready |
     /// | [`IdleGuard`](crate::IdleGuard) | an `io::Error` of kind `Other` from each operation that has to wait and has a limit |
-    /// | [`Job`](crate::job::Job), [`Repeating`](crate::job::Repeating) | a [`JobError`](crate::job::JobError) with a reason, unless a run is going on |
-    /// | [`Jobs`](crate::job::Jobs) | keep what did not run, as [`CouldNotRun`](crate::job::JobState::CouldNotRun); a new job is refused with a [`TryRunError`](crate::job::TryRunError), which gives the future or closure back |
     /// | [`DelayQueue`](crate::time::DelayQueue) | keeps its items, and panics if they have to wait; [`poll_try_expired`](crate::time::DelayQueue::poll_try_expired) returns an [`Error`](crate::Error) |
-    /// | [`Watch`](crate::purgatory::Watch) | [`WatchError::CouldNotRun`](crate::purgatory::WatchError::CouldNotRun), if its condition does not hold |
     /// | streams | [what their page says](crate::stream#without-a-timer) |
     /// | a sleep of hyper's | waits by tokio's timer |
     /// | a back-off of tower's | panics |
     /// | the response of tower's layer | an [`Error`](crate::Error), if the response within is not ready |
     ///
-    /// For a delay of zero, the functions differ on an ended wheel: `sleep` is ready at once, while `try_sleep` and
-    /// `run_after` refuse. A full wheel takes all three, because a timer that is already due needs no permit. There is
-    /// one exception: a job that is made outside the wheel's runtime needs a permit, because it goes through the wheel.
+    /// For a delay of zero, the functions differ on an ended wheel: `sleep` is ready at once, while `try_sleep`
+    /// refuses. A full wheel takes both, because a timer that is already due needs no permit.
     ///
     /// A second call does nothing and returns 0.
     ///
@@ -213,6 +206,25 @@ impl TimingWheel {
 
     /// Whether this thread is within the driver's runtime. Ask this only of a wheel that has not ended, because another
     /// runtime may get the id of one that is gone.
+    /// The runtime on which the wheel was made, and whose workers turn it.
+    ///
+    /// A timer's waker is called there, or by whoever ends the wheel. What is built on timers sees by this whether a thread
+    /// may spawn a task beside the wheel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let wheel = timingwheel::TimingWheel::new();
+    /// assert_eq!(wheel.runtime_id(), Some(tokio::runtime::Handle::current().id()));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn runtime_id(&self) -> Option<Id> {
+        self.wheel.runtime
+    }
+
     pub(crate) fn is_on_this_runtime(&self) -> bool {
         let here = Handle::try_current().ok().map(|runtime| runtime.id());
         here.is_some() && here == self.wheel.runtime

@@ -50,7 +50,6 @@
 //! | `timingwheel_refused_total` | counter | `refused` |
 //! | `timingwheel_stalls_total` | counter | `stalls` |
 //! | `timingwheel_wakers_panicked_total` | counter | `wakers_panicked` |
-//! | `timingwheel_jobs_panicked_total` | counter | `jobs_panicked` |
 //! | `timingwheel_lateness_seconds` | histogram, seconds | `lateness` |
 //! | `timingwheel_lock_hold_seconds` | histogram, seconds | `lock_holds` |
 //!
@@ -131,7 +130,6 @@ pub fn describe() {
         "Times that a turn was more than 10 ms late, once for each backlog."
     );
     describe_counter!("timingwheel_wakers_panicked_total", Unit::Count, "Wakers that panicked.");
-    describe_counter!("timingwheel_jobs_panicked_total", Unit::Count, "Jobs that panicked.");
     describe_histogram!(
         "timingwheel_lateness_seconds",
         Unit::Seconds,
@@ -207,7 +205,6 @@ fn record_counts(since: &Stats, label: impl Fn() -> (&'static str, String)) {
     counter!("timingwheel_refused_total", &[label()]).increment(since.refused);
     counter!("timingwheel_stalls_total", &[label()]).increment(since.stalls);
     counter!("timingwheel_wakers_panicked_total", &[label()]).increment(since.wakers_panicked);
-    counter!("timingwheel_jobs_panicked_total", &[label()]).increment(since.jobs_panicked);
 }
 
 fn record_durations(metric: &::metrics::Histogram, since: &Histogram) {

@@ -8,7 +8,6 @@
 //! | `last_holder` | threads that keep a reference to a shard |
 //! | `wheel_end` | the end of a wheel, against timers and the driver |
 //! | `sleep` | polling a `Sleep` |
-//! | `purgatory` | watched operations |
 //! | `random` | larger models |
 //!
 //! ```text
@@ -35,7 +34,6 @@ mod checker;
 mod firing;
 mod last_holder;
 mod leftovers;
-mod purgatory;
 #[cfg(shuttle)]
 mod random;
 mod sleep;

@@ -40,8 +40,7 @@ impl TimingWheel {
 impl Limits {
     /// All limits that are exceeded.
     fn exceeded_by<'a>(&'a self, stats: &'a Stats) -> impl Iterator<Item = Exceeded> + 'a {
-        let Self { pending, lateness, lock_hold, overdue, refused, stalls, wakers_panicked, jobs_panicked } =
-            self;
+        let Self { pending, lateness, lock_hold, overdue, refused, stalls, wakers_panicked } = self;
         // A value in the same bucket as the limit may be within it.
         let above = |told: Option<Duration>, limit| told.filter(|&told| told > told_of(limit));
         let ended = stats.ended.then_some(Exceeded::Ended);
@@ -62,9 +61,7 @@ impl Limits {
         let stalls = stalls.map(|limit| Exceeded::Stalls { stalls: stats.stalls, limit });
         let wakers = wakers_panicked.filter(|&limit| stats.wakers_panicked > limit);
         let wakers = wakers.map(|limit| Exceeded::WakersPanicked { panicked: stats.wakers_panicked, limit });
-        let jobs = jobs_panicked.filter(|&limit| stats.jobs_panicked > limit);
-        let jobs = jobs.map(|limit| Exceeded::JobsPanicked { panicked: stats.jobs_panicked, limit });
-        let one_each = [ended, overdue, pending, lock_hold, refused, stalls, wakers, jobs];
+        let one_each = [ended, overdue, pending, lock_hold, refused, stalls, wakers];
         one_each.into_iter().flatten().chain(lateness)
     }
 }

@@ -37,7 +37,6 @@ pub struct Limits {
     pub(super) refused: Option<u64>,
     pub(super) stalls: Option<u64>,
     pub(super) wakers_panicked: Option<u64>,
-    pub(super) jobs_panicked: Option<u64>,
 }
 
 impl Limits {
@@ -51,7 +50,6 @@ impl Limits {
             refused: None,
             stalls: None,
             wakers_panicked: None,
-            jobs_panicked: None,
         }
     }
 
@@ -110,12 +108,6 @@ impl Limits {
     /// The limit for [`Stats::wakers_panicked`](crate::Stats::wakers_panicked).
     pub const fn wakers_panicked(mut self, wakers: u64) -> Self {
         self.wakers_panicked = Some(wakers);
-        self
-    }
-
-    /// The limit for [`Stats::jobs_panicked`](crate::Stats::jobs_panicked).
-    pub const fn jobs_panicked(mut self, jobs: u64) -> Self {
-        self.jobs_panicked = Some(jobs);
         self
     }
 }

@@ -93,13 +93,6 @@ pub enum Exceeded {
         /// How many may panic.
         limit: u64,
     },
-    /// Too many jobs panicked.
-    JobsPanicked {
-        /// How many jobs panicked.
-        panicked: u64,
-        /// How many may panic.
-        limit: u64,
-    },
 }
 
 impl fmt::Display for Exceeded {
@@ -128,9 +121,6 @@ impl fmt::Display for Exceeded {
             }
             Self::WakersPanicked { panicked, limit } => {
                 write!(f, "{panicked} wakers panicked, the limit is {limit}")
-            }
-            Self::JobsPanicked { panicked, limit } => {
-                write!(f, "{panicked} jobs panicked, the limit is {limit}")
             }
         }
     }

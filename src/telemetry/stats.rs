@@ -35,8 +35,6 @@ pub struct Stats {
     pub cascaded: u64,
     /// How many times the wheel was turned, whether a timer was due or not.
     pub turns: u64,
-    /// How many [jobs](crate::job) panicked.
-    pub jobs_panicked: u64,
     /// How long after its deadline each timer was fired by a turn of the wheel. This is the wait for the end of the tick,
     /// and the time until the runtime looked at its sockets and timers.
     ///
@@ -57,7 +55,7 @@ pub struct Stats {
     pub stalls: u64,
     /// How many wakers panicked when their timers fired, or when the end of the wheel woke them. The panic hook has
     /// reported each. Other wakers are not counted: those woken by a reset to a deadline that has passed, whose caller gets
-    /// the panic, and those woken by a job or an operation that is over.
+    /// the panic.
     pub wakers_panicked: u64,
     /// How far the wheel is behind, beyond the lateness that it [promises](crate::TimingWheel#precision). Zero, unless the
     /// runtime is held up or more timers are due than one turn fires.
@@ -104,7 +102,6 @@ impl Stats {
             lock_holds: self.lock_holds.since(&earlier.lock_holds),
             refused: self.refused.saturating_sub(earlier.refused),
             stalls: self.stalls.saturating_sub(earlier.stalls),
-            jobs_panicked: self.jobs_panicked.saturating_sub(earlier.jobs_panicked),
             wakers_panicked: self.wakers_panicked.saturating_sub(earlier.wakers_panicked),
             overdue: self.overdue,
             ended: self.ended,

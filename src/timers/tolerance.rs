@@ -20,9 +20,6 @@ use crate::wheel::{Nanos, Resolution};
 /// | [`Interval::with_tolerance`](crate::Interval::with_tolerance) | for each tick; a share is a part of the period |
 /// | [`stream::Timeout::with_tolerance`](crate::stream::Timeout::with_tolerance), [`IdleTimeout`](crate::stream::IdleTimeout::with_tolerance), [`ChunksTimeout`](crate::stream::ChunksTimeout::with_tolerance), [`Throttle`](crate::stream::Throttle::with_tolerance) | for each gap or chunk; a share is a part of its time |
 /// | [`DelayQueue::with_tolerance`](crate::time::DelayQueue::with_tolerance) | for each item, as a time |
-/// | [`Job::with_tolerance`](crate::job::Job::with_tolerance), [`Jobs::with_tolerance`](crate::job::Jobs::with_tolerance) | for the job's time, and for those of later resets; a share is a part of each new delay |
-/// | [`Schedule::with_tolerance`](crate::job::Schedule::with_tolerance) | for each run; a share is a part of the time until the run |
-/// | [`Purgatory::with_tolerance`](crate::Purgatory::with_tolerance) | for each operation; a share is a part of its time |
 ///
 /// # Precision
 /// Never early. Late by less than the tolerance plus the machine's wake-up time, or by as much as a timer without a

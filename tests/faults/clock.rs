@@ -2,7 +2,6 @@
 
 use std::pin::Pin;
 
-use timingwheel::job::{FixedDelay, FixedRate};
 use tokio::time::advance;
 use tokio_test::assert_ready_ok;
 
@@ -112,12 +111,9 @@ fn a_wheel_of_a_runtime_with_workers_goes_by_the_real_clock_wherever_its_timers_
             let before = std::time::Instant::now();
             let mut sleep = wheel.sleep(DAY / 2);
             let mut interval = wheel.interval(DAY / 2);
-            let job = wheel.run_after(DAY / 2, async {});
-            let repeating = wheel.run_by(FixedRate::new(DAY).starting_after(DAY / 2), || async {});
-            assert!(repeating.set_schedule(FixedDelay::new(DAY).starting_after(DAY / 2)));
             let after = std::time::Instant::now();
-            let due = [sleep.deadline(), job.due().unwrap(), repeating.due().unwrap()].map(Instant::into_std);
-            assert!(due.iter().all(|&due| (before + DAY / 2..=after + DAY / 2).contains(&due)), "{due:?}");
+            let due = sleep.deadline().into_std();
+            assert!((before + DAY / 2..=after + DAY / 2).contains(&due), "{due:?}");
             let mut cx = Context::from_waker(Waker::noop());
             let first = assert_ready_ok!(interval.poll_try_tick(&mut cx)).into_std();
             assert!((before..=after).contains(&first), "{interval:?}");

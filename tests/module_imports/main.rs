@@ -16,13 +16,12 @@ use cycle::cycle;
 use tree::{Imports, Tree};
 
 /// Each imports only those after it.
-const WINGS: [&str; 13] = [
+const WINGS: [&str; 12] = [
     "loom_models",
     "guide",
     "integrations",
     "monitor",
     "time",
-    "services",
     "timers",
     "handle",
     "engine",

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel::job::{JobState, Jobs};
+use timingwheel_jobs::{JobState, Jobs};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::coop::unconstrained;
 use tokio::task::{AbortHandle, yield_now};
@@ -97,10 +97,10 @@ enum Work {
 pub(super) fn table(scale: Scale) -> Table {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
     let wheel = runtime.block_on(async { TimingWheel::new() });
-    let header = ["add and remove", "timingwheel::job::Jobs", "by hand", "ours / by hand", "target"];
+    let header = ["add and remove", "timingwheel_jobs::Jobs", "by hand", "ours / by hand", "target"];
     let mut table = Table::new("Jobs under keys beside a map of tasks that sleep", header).ratio(
         "ours / by hand",
-        "timingwheel::job::Jobs",
+        "timingwheel_jobs::Jobs",
         "by hand",
     );
     let (ours, by_hand) = (Ours { jobs: Jobs::new(&wheel), wheel }, ByHand::default());

@@ -7,8 +7,8 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use timingwheel::job::{JobState, Jobs};
 use timingwheel::{Sleep, Stats, TimingWheel};
+use timingwheel_jobs::{JobState, Jobs, JobsExt};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::coop::unconstrained;
 

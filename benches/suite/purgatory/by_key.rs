@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use timingwheel::{Purgatory, TimingWheel};
+use timingwheel::TimingWheel;
+use timingwheel_purgatory::Purgatory;
 use tokio::runtime::{Builder, Runtime};
 
 use super::crowd::{Crowd, Waiting, limit, with_waker};
@@ -24,7 +25,7 @@ struct Ours {
 }
 
 impl Waiting for Ours {
-    type Future = timingwheel::purgatory::Watch<u64>;
+    type Future = timingwheel_purgatory::Watch<u64>;
 
     fn watch(&mut self, key: u64) -> Self::Future {
         let come = self.come.clone();
@@ -103,11 +104,11 @@ pub(super) fn run(scale: Scale) -> Findings {
     let purgatory = table(
         scale,
         "A purgatory beside a map of senders",
-        "timingwheel::Purgatory",
+        "timingwheel_purgatory",
         "Each operation has a key of its own. It is watched, polled, and completed by a check of its key; then it is \
          polled again. By hand that is a mutex round std's map of oneshot senders, with tokio's timeout round each \
          receiver.",
-        |wheel| Ours { purgatory: wheel.purgatory(), come: Arc::new(AtomicU64::new(u64::MAX)) },
+        |wheel| Ours { purgatory: Purgatory::new(wheel), come: Arc::new(AtomicU64::new(u64::MAX)) },
     );
     let senders = table(
         scale,

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use timingwheel::purgatory::{Watch as Operation, WatchError};
+use timingwheel::TimingWheel;
 use timingwheel::wheel::Nanos;
-use timingwheel::{Purgatory, TimingWheel};
+use timingwheel_purgatory::{Purgatory, Watch as Operation, WatchError};
 use tokio::task::yield_now;
 
 use super::TIMEOUT;
@@ -48,7 +48,7 @@ impl Watch for Operations {
     fn new(requests: usize, pending: usize) -> Self {
         let woken = Arc::new(Woken::default());
         Self {
-            purgatory: <TimingWheel as Asked>::start().purgatory(),
+            purgatory: Purgatory::new(&<TimingWheel as Asked>::start()),
             are_complete: (0..requests).map(|_| AtomicBool::new(false)).collect(),
             ring: (0..pending).map(|_| None).collect(),
             oldest: 0,

@@ -64,7 +64,7 @@ const SUBJECTS: &[Subject] = &[
     Subject { name: COUNTING, runtime, search: search::<Untold>, rivals: &[] },
     Subject { name: TELLING, runtime, search: search::<ToldByTask>, rivals: &[] },
     Subject {
-        name: "timingwheel::Purgatory, 20 slots",
+        name: "timingwheel_purgatory, 20 slots",
         runtime,
         search: search::<Operations>,
         rivals: &[COUNTING, TELLING],

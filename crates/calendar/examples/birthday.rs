@@ -13,8 +13,8 @@ use std::time::Duration;
 use jiff::civil::{date, time};
 use jiff::tz::TimeZone;
 use timingwheel::TimingWheel;
-use timingwheel::job::Jobs;
 use timingwheel_calendar::{Calendar, InZone, MonthEnd, Plan, WallClock};
+use timingwheel_jobs::Jobs;
 
 const DAY: Duration = Duration::from_secs(86_400);
 

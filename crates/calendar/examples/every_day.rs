@@ -14,8 +14,8 @@ use jiff::civil::time;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use timingwheel::TimingWheel;
-use timingwheel::job::Repeating;
 use timingwheel_calendar::{Cron, CronError, WallClock};
+use timingwheel_jobs::{JobsExt, Repeating};
 
 /// Runs what `good_morning` makes every day at nine, by the clocks of `zone`. In production `clock` is
 /// `WallClock::new(&wheel)`.

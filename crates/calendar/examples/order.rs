@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use jiff::Zoned;
 use timingwheel::TimingWheel;
-use timingwheel::job::Jobs;
 use timingwheel_calendar::{Once, WallClock};
+use timingwheel_jobs::Jobs;
 
 const DAY: Duration = Duration::from_secs(86_400);
 

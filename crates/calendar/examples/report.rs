@@ -14,8 +14,8 @@ use jiff::civil::{date, time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use timingwheel::TimingWheel;
-use timingwheel::job::Repeating;
 use timingwheel_calendar::{BusinessDays, Calendar, InZone, Missed, MonthDay, Plan, PlanError, WallClock};
+use timingwheel_jobs::{JobsExt, Repeating};
 
 const DAY: Duration = Duration::from_secs(86_400);
 

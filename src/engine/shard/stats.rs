@@ -2,7 +2,6 @@
 
 use super::Shard;
 use super::leftovers::count_in;
-use crate::platform::sync::Ordering;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::stats::Stats;
 use crate::wheel::Census;
@@ -12,11 +11,6 @@ use crate::wheel::Census;
 const BUCKETS: usize = 1024;
 
 impl Shard {
-    /// Counts one job of this shard that panicked.
-    pub(crate) fn count_panic(&self) {
-        self.panics.fetch_add(1, Ordering::Relaxed);
-    }
-
     /// What turns count.
     pub(crate) fn counters(&self) -> &Counters {
         self.alarm.counters()
@@ -36,7 +30,6 @@ impl Shard {
         stats.armed += state.armed;
         stats.fired += state.fired;
         stats.cascaded += state.hierarchy.cascaded();
-        stats.jobs_panicked += self.panics.load(Ordering::Relaxed);
         // The leftovers are read once for all counts, because other threads discard timers meanwhile. So the levels add
         // up to `pending`, as long as one hold of the lock counts all buckets.
         let mut left = self.leftovers.with_keys(|keys| {

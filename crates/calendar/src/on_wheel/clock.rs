@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use timingwheel::TimingWheel;
-use timingwheel::job::Previous;
+use timingwheel_jobs::{JobsExt, Previous};
 use tokio::time::Instant;
 
 use super::lock;
@@ -27,7 +27,7 @@ const TOLERATED: SignedDuration = SignedDuration::from_millis(100);
 /// A wheel counts the time that passes. It does not notice when a clock is set, when a time server slows a clock down
 /// or speeds it up, or how long the machine was suspended. So while a job waits by a schedule of this clock, the wall
 /// time is compared with the counted time once a second. If they differ by more than 100 ms, all pending runs are
-/// computed anew, except those that a user has [reset](timingwheel::job::Repeating::reset). One timer does this for all
+/// computed anew, except those that a user has [reset](timingwheel_jobs::Repeating::reset). One timer does this for all
 /// jobs of a clock, so make one clock for a program, and clone it.
 ///
 /// A clock that is made while tokio's clock is paused follows tokio's clock, with nothing to set.
@@ -44,7 +44,7 @@ const TOLERATED: SignedDuration = SignedDuration::from_millis(100);
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use jiff::tz::TimeZone;
 /// use timingwheel::TimingWheel;
-/// use timingwheel::job::{Jobs, Schedule};
+/// use timingwheel_jobs::{Jobs, JobsExt, Schedule};
 /// use timingwheel_calendar::{Cron, WallClock};
 ///
 /// let wheel = TimingWheel::new();
@@ -136,8 +136,8 @@ impl WallClock {
         true
     }
 
-    /// A schedule by this rule, for [`run_by`](TimingWheel::run_by) of a wheel, or of
-    /// [`Jobs`](timingwheel::job::Jobs). The first run is after now.
+    /// A schedule by this rule, for [`run_by`](JobsExt::run_by) of a wheel, or of
+    /// [`Jobs`](timingwheel_jobs::Jobs). The first run is after now.
     pub fn schedule(&self, rule: impl Rule + Send + 'static) -> WallSchedule {
         WallSchedule::new(self.clone(), Box::new(rule))
     }

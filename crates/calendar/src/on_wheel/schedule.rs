@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 
 use jiff::Timestamp;
-use timingwheel::job::{PendingRun, Previous, Replanned, Schedule};
+use timingwheel_jobs::{PendingRun, Previous, Replanned, Schedule};
 use tokio::time::Instant;
 
 use super::next_run::NextRun;
@@ -24,7 +24,7 @@ use crate::rule::Rule;
 ///
 /// An instant that did not run comes in any case, even if the clock had shown a later one.
 ///
-/// A job that is [reset](timingwheel::job::Repeating::reset) runs then, once, and the rule goes on as if it had run on
+/// A job that is [reset](timingwheel_jobs::Repeating::reset) runs then, once, and the rule goes on as if it had run on
 /// time. That run stays where the reset has put it if the clock is set before it, even past the rule's end. The run after
 /// it is by the clock again.
 ///
@@ -40,6 +40,7 @@ use crate::rule::Rule;
 ///
 /// use jiff::{Timestamp, tz::TimeZone};
 /// use timingwheel::TimingWheel;
+/// use timingwheel_jobs::JobsExt;
 /// use timingwheel_calendar::{Cron, Missed, WallClock};
 ///
 /// let wheel = TimingWheel::new();

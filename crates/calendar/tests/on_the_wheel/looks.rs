@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use timingwheel::TimingWheel;
-use timingwheel::job::{PendingRun, Previous, Schedule};
 use timingwheel_calendar::{Rule, WallClock, WallSchedule};
+use timingwheel_jobs::{JobsExt, PendingRun, Previous, Schedule};
 use tokio::time::Instant;
 
 use crate::clocks::looked_at;

@@ -12,10 +12,10 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use timingwheel::TimingWheel;
-use timingwheel::job::{JobState, Jobs, Schedule};
 use timingwheel_calendar::{
     Combine, Cron, InZone, Missed, Once, Periodic, Rule, Scheduled, WallClock, WallSchedule,
 };
+use timingwheel_jobs::{JobState, Jobs, JobsExt, Schedule};
 use tokio::time::Instant;
 
 fn at(text: &str) -> Timestamp {
@@ -57,7 +57,7 @@ fn run(
     wheel: &TimingWheel,
     clock: &WallClock,
     schedule: WallSchedule,
-) -> (timingwheel::job::Repeating, Book) {
+) -> (timingwheel_jobs::Repeating, Book) {
     let (book, scheduled) = (Book::default(), schedule.scheduled());
     let (notes, shows) = (book.clone(), clock.clone());
     let job = wheel.run_by(schedule, move || {

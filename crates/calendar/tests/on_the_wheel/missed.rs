@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use timingwheel::TimingWheel;
 use timingwheel_calendar::{Missed, WallClock};
+use timingwheel_jobs::JobsExt;
 
 use crate::{at, daily, hours, run};
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use timingwheel::TimingWheel;
-use timingwheel::job::{JobState, Jobs, Schedule};
 use timingwheel_calendar::{Combine, Missed, Scheduled, WallClock};
+use timingwheel_jobs::{JobState, Jobs, JobsExt, Schedule};
 use tokio::time::Instant;
 
 use crate::clocks::looked_at;

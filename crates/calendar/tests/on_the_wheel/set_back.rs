@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel::job::JobState;
 use timingwheel_calendar::{Combine, Missed, Periodic, WallClock};
+use timingwheel_jobs::{JobState, JobsExt};
 
 use crate::{at, daily, hours, run};
 

@@ -1,0 +1,210 @@
+//! Why a job has no output, and why one was refused.
+
+use std::any::Any;
+use std::sync::{Mutex, PoisonError};
+use std::{error, fmt};
+
+use timingwheel::{Error, TimingWheel};
+
+use crate::info::JobState;
+
+/// Why a job has no output: it was cancelled or aborted, it panicked, or it could not run.
+///
+/// If it could not run, its text, [`source`](error::Error::source) and [`reason`](Self::reason) say why.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use timingwheel::TimingWheel;
+/// use timingwheel_jobs::{JobError, JobsExt};
+///
+/// let wheel = TimingWheel::new();
+/// let job = wheel.run_after(Duration::from_secs(1), async { panic!("no milk") });
+/// let error: JobError = job.await.unwrap_err();
+/// assert_eq!(error.to_string(), "the job panicked: no milk");
+/// assert_eq!(*error.into_panic().unwrap().downcast::<&str>().unwrap(), "no milk");
+///
+/// let full = TimingWheel::builder().name("rpc").max_pending(0).build().unwrap();
+/// let error = full.run_after(Duration::from_secs(1), async {}).await.unwrap_err();
+/// assert_eq!(error.to_string(), r#"the job could not run: the wheel "rpc" is full (max_pending = 0)"#);
+/// # }
+/// ```
+pub struct JobError {
+    kind: Kind,
+}
+
+enum Kind {
+    Cancelled,
+    /// Nobody waits for the lock. It makes a payload that can be sent one that can be shared, as errors are expected to
+    /// be.
+    Panicked(Mutex<Box<dyn Any + Send>>),
+    CouldNotRun(Error, String),
+}
+
+/// Why a wheel refuses a job, in one line.
+fn refusal(error: Error, wheel: &TimingWheel) -> String {
+    match wheel.max_pending() {
+        Some(max) if error.is_at_capacity() => {
+            format!("the job could not run: the wheel {:?} is full (max_pending = {max})", wheel.name())
+        }
+        _ => could_not_run(error),
+    }
+}
+
+fn could_not_run(error: Error) -> String {
+    format!("the job could not run: {error}")
+}
+
+impl JobError {
+    pub(crate) const fn cancelled() -> Self {
+        Self { kind: Kind::Cancelled }
+    }
+
+    pub(crate) const fn panicked(panic: Box<dyn Any + Send>) -> Self {
+        Self { kind: Kind::Panicked(Mutex::new(panic)) }
+    }
+
+    pub(crate) fn could_not_run(error: Error) -> Self {
+        Self { kind: Kind::CouldNotRun(error, could_not_run(error)) }
+    }
+
+    pub(crate) fn refused(error: Error, wheel: &TimingWheel) -> Self {
+        Self { kind: Kind::CouldNotRun(error, refusal(error, wheel)) }
+    }
+
+    pub(crate) const fn state(&self) -> JobState {
+        match self.kind {
+            Kind::Cancelled => JobState::Cancelled,
+            Kind::Panicked(_) => JobState::Panicked,
+            Kind::CouldNotRun(..) => JobState::CouldNotRun,
+        }
+    }
+
+    /// Whether the job was cancelled or aborted.
+    #[must_use]
+    pub const fn is_cancelled(&self) -> bool {
+        matches!(self.kind, Kind::Cancelled)
+    }
+
+    /// Whether the job panicked.
+    #[must_use]
+    pub const fn is_panic(&self) -> bool {
+        matches!(self.kind, Kind::Panicked(_))
+    }
+
+    /// Why the job could not run, or not to its end: the wheel or its runtime has ended, or the wheel was full.
+    #[must_use]
+    pub const fn reason(&self) -> Option<Error> {
+        match self.kind {
+            Kind::CouldNotRun(reason, _) => Some(reason),
+            Kind::Cancelled | Kind::Panicked(_) => None,
+        }
+    }
+
+    /// What the job's panic carried, for `std::panic::resume_unwind`.
+    ///
+    /// # Errors
+    /// The error itself, if it is not that of a panic.
+    pub fn into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
+        match self.kind {
+            Kind::Panicked(panic) => Ok(panic.into_inner().unwrap_or_else(PoisonError::into_inner)),
+            kind => Err(Self { kind }),
+        }
+    }
+}
+
+impl fmt::Display for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            Kind::Cancelled => f.write_str("the job was cancelled"),
+            Kind::Panicked(panic) => {
+                let panic = panic.lock().unwrap_or_else(PoisonError::into_inner);
+                let text = panic.downcast_ref::<&str>().copied();
+                match text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)) {
+                    Some(text) => write!(f, "the job panicked: {text}"),
+                    None => f.write_str("the job panicked"),
+                }
+            }
+            Kind::CouldNotRun(_, text) => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Debug for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JobError({self})")
+    }
+}
+
+impl error::Error for JobError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match &self.kind {
+            Kind::CouldNotRun(reason, _) => Some(reason),
+            Kind::Cancelled | Kind::Panicked(_) => None,
+        }
+    }
+}
+
+/// A job was refused. This error has what was to run.
+///
+/// Its text is that of [`JobError`]. The error can be shared between threads, because what is to run can be sent. So `?`
+/// turns it into a `Box<dyn Error + Send + Sync>`.
+pub struct TryRunError<F> {
+    error: Error,
+    text: String,
+    /// Nobody waits for the lock. It makes what can be sent something that can be shared.
+    job: Mutex<F>,
+}
+
+impl<F> TryRunError<F> {
+    pub(crate) fn new(refused: Refused, job: F, wheel: &TimingWheel) -> Self {
+        let (error, text) = match refused {
+            Refused::ByWheel(error) => (error, refusal(error, wheel)),
+            Refused::ShutDown => (Error::shutdown(), "the jobs were shut down, and take no more".to_owned()),
+        };
+        Self { error, text, job: Mutex::new(job) }
+    }
+
+    /// Why the job was refused. Jobs that were [shut down](crate::Jobs::shutdown) refuse as a wheel that has ended does.
+    #[must_use]
+    pub const fn error(&self) -> Error {
+        self.error
+    }
+
+    /// The future, or the closure that makes futures, as it was given.
+    #[must_use]
+    pub fn into_inner(self) -> F {
+        self.job.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who refuses a job.
+#[derive(Clone, Copy)]
+pub(crate) enum Refused {
+    ByWheel(Error),
+    ShutDown,
+}
+
+impl<F> fmt::Debug for TryRunError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TryRunError").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<F> fmt::Display for TryRunError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl<F> error::Error for TryRunError<F> {}
+
+/// Without what was to run, for `?` in functions that return an [`Error`].
+impl<F> From<TryRunError<F>> for Error {
+    fn from(refused: TryRunError<F>) -> Self {
+        refused.error
+    }
+}

@@ -1,0 +1,469 @@
+//! The handles of jobs.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures::future::FusedFuture;
+use timingwheel::{TimingWheel, Tolerance};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::error::JobError;
+use crate::info::JobState;
+use crate::now;
+use crate::record::{AnySlot, Cancel, Gives, Record};
+use crate::schedule::{Schedule, after_now};
+
+/// A job that runs once, from [`TimingWheel::run_after`](crate::JobsExt::run_after) and its kin.
+///
+/// As a future it is ready when the job is over, with the job's output. It may be awaited in any runtime or executor,
+/// as `&mut job` too: it is `Unpin`. It spends a unit of tokio's cooperative budget, as a `JoinHandle` does. Dropping
+/// the handle does not cancel the job, unless it was made to [cancel on drop](Self::cancel_on_drop).
+///
+/// # Cancel safety
+/// A dropped wait by `&mut job` loses nothing.
+///
+/// # Errors
+/// As a future: if the job was cancelled or aborted, panicked, or could not run.
+///
+/// # Panics
+/// If the handle is polled again after it was ready.
+pub struct Job<T> {
+    wheel: TimingWheel,
+    record: Arc<Record<dyn Gives<T>>>,
+    /// Gone once it was told.
+    result: Option<oneshot::Receiver<Result<T, JobError>>>,
+    /// How late the job may be: here, so that a job takes no memory for it.
+    tolerance: Option<Tolerance>,
+    cancel_on_drop: bool,
+}
+
+impl<T> Job<T> {
+    pub(crate) fn new(
+        wheel: &TimingWheel,
+        record: Arc<Record<dyn Gives<T>>>,
+        result: oneshot::Receiver<Result<T, JobError>>,
+    ) -> Self {
+        Self { wheel: wheel.clone(), record, result: Some(result), tolerance: None, cancel_on_drop: false }
+    }
+
+    /// Whether the job is over: neither pending nor running. Its result may still be to be awaited.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.state().is_over()
+    }
+
+    /// Where the job stands.
+    #[must_use]
+    pub fn state(&self) -> JobState {
+        self.record.info().state
+    }
+
+    /// When the job is due, while it is pending. For a job that waited and could not run: when it was due.
+    #[must_use]
+    pub fn due(&self) -> Option<Instant> {
+        self.record.info().due
+    }
+
+    /// How long from now until the job is due, while it is pending: zero if it is about to begin, `None` if it has
+    /// begun or is over.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::JobsExt;
+    ///
+    /// let job = TimingWheel::new().run_after(Duration::from_secs(60), async {});
+    /// tokio::time::advance(Duration::from_secs(15)).await;
+    /// assert_eq!(job.time_left(), Some(Duration::from_secs(45)));
+    /// job.cancel();
+    /// assert_eq!(job.time_left(), None);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn time_left(&self) -> Option<Duration> {
+        let info = self.record.info();
+        let due = info.due.filter(|_| info.state == JobState::Pending)?;
+        Some(due.saturating_duration_since(now(&self.wheel)))
+    }
+
+    /// Lets the job be late, so that it begins together with others that are due at about the same time, and costs less
+    /// among very many: see [`Tolerance`]. A share is a part of the time that is left.
+    ///
+    /// [`due`](Self::due) then tells the instant to which the due time was rounded up. A [`reset`](Self::reset) keeps
+    /// the tolerance. A job that has begun is not changed.
+    ///
+    /// # Precision
+    /// Never early. Late by less than the tolerance plus the machine's wake-up time, or by as much as a timer without a
+    /// tolerance ([precision](TimingWheel#precision)), whichever is more.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::{TimingWheel, Tolerance};
+    /// use timingwheel_jobs::JobsExt;
+    /// use tokio::time::Instant;
+    ///
+    /// let minute = Duration::from_secs(60);
+    /// let start = Instant::now();
+    /// let job = TimingWheel::new().run_after(minute, async { Instant::now() });
+    /// let ran = job.with_tolerance(Tolerance::time(Duration::from_secs(5))).await.unwrap();
+    /// assert!(ran >= start + minute);
+    /// assert!(ran < start + minute + Duration::from_secs(5));
+    /// # }
+    /// ```
+    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
+        self.tolerance = Some(tolerance);
+        self.record.let_be_late(tolerance);
+        self
+    }
+
+    /// Moves the job to `deadline`, and returns whether that was in time. If so, the job was pending, and runs once, at
+    /// `deadline`. Otherwise nothing has changed: the job has begun, is over, or begins now.
+    ///
+    /// A job runs once. To arm it again after it has fired, add another under the same key: see [`Jobs`](crate::Jobs).
+    ///
+    /// A job that is moved later leaves its timer where it is in the wheel until that place comes up, so this is cheap
+    /// enough to be called for each message of a session. A job keeps its permit on a wheel with a bound. There is one
+    /// exception: if the timer is just coming due, the job needs another permit. If there is none, the reset is too
+    /// late.
+    ///
+    /// # Precision
+    /// As [`run_after`](crate::JobsExt::run_after). A job that is moved to an instant that has passed is spawned
+    /// at once if the caller is on the wheel's runtime, and otherwise after a millisecond.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::JobsExt;
+    /// use tokio::time::Instant;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let start = Instant::now();
+    /// let mut job = wheel.run_after(Duration::from_secs(60), async { Instant::now() });
+    /// assert!(job.reset(start + Duration::from_secs(90)));
+    /// assert_eq!((&mut job).await.unwrap(), start + Duration::from_secs(90));
+    /// assert!(!job.reset(start + Duration::from_secs(120)), "it has run");
+    /// # }
+    /// ```
+    pub fn reset(&self, deadline: Instant) -> bool {
+        self.record.reset(deadline, self.tolerance)
+    }
+
+    /// Moves the job to `after` from now, as [`reset`](Self::reset) does. With more than
+    /// [583 years](timingwheel::Sleep::deadline) it never runs.
+    pub fn reset_after(&self, after: Duration) -> bool {
+        self.record.reset(after_now(&self.wheel, after), self.tolerance)
+    }
+
+    /// Cancels the job and returns whether that was in time. Then the job never runs, and this call drops its future. A
+    /// job that has begun goes on.
+    ///
+    /// # Panics
+    /// If dropping the job's future does.
+    pub fn cancel(&self) -> bool {
+        self.record.cancel(Cancel::Pending).1
+    }
+
+    /// Cancels the job if it is pending, and aborts it if it runs. Returns whether it did either: not if the job was
+    /// over, or had been aborted before.
+    ///
+    /// An aborted job ends where it waits next: its task drops its future there, and the handle gives an error that
+    /// [is cancelled](JobError::is_cancelled). A job whose last poll is going on comes to its end.
+    ///
+    /// # Panics
+    /// If the job is pending, and dropping its future panics.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::JobsExt;
+    ///
+    /// let job = TimingWheel::new().run_after(Duration::from_secs(1), std::future::pending::<()>());
+    /// tokio::time::sleep(Duration::from_secs(2)).await;
+    /// assert!(!job.cancel(), "it has begun");
+    /// assert!(job.abort());
+    /// assert!(job.await.unwrap_err().is_cancelled());
+    /// # }
+    /// ```
+    pub fn abort(&self) -> bool {
+        self.record.cancel(Cancel::Abort).1
+    }
+
+    /// Cancels the job and gives its future back if that was in time; `None` if the job has begun or is over.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::JobsExt;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let flush = wheel.run_after(Duration::from_secs(60), async { "flushed" });
+    /// // The program ends before that: flush now.
+    /// if let Some(future) = flush.take() {
+    ///     assert_eq!(future.await, "flushed");
+    /// }
+    /// assert!(flush.await.unwrap_err().is_cancelled());
+    /// # }
+    /// ```
+    #[must_use = "the future is dropped otherwise, as by `cancel`"]
+    pub fn take(&self) -> Option<Pin<Box<dyn Future<Output = T> + Send>>> {
+        if self.record.cancel(Cancel::KeepPending).1 { self.record.slot.give_back() } else { None }
+    }
+
+    /// Cancels the job when this handle is dropped, if that is in time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::JobsExt;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let job = wheel.run_after(Duration::from_secs(1), async { unreachable!() }).cancel_on_drop();
+    /// assert_eq!(wheel.pending(), 1);
+    /// drop(job);
+    /// assert_eq!(wheel.pending(), 0);
+    /// # }
+    /// ```
+    #[must_use = "the job is cancelled when this is dropped"]
+    pub const fn cancel_on_drop(mut self) -> Self {
+        self.cancel_on_drop = true;
+        self
+    }
+}
+
+impl<T> Future for Job<T> {
+    type Output = Result<T, JobError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(result) = &mut self.result else {
+            panic!("a job's handle was polled that has given its result")
+        };
+        // Without a result the job was cancelled or could not run, which the record knows.
+        let result = ready!(Pin::new(result).poll(cx)).unwrap_or_else(|_| Err(self.record.error()));
+        self.result = None;
+        Poll::Ready(result)
+    }
+}
+
+impl<T> FusedFuture for Job<T> {
+    /// Whether it has given its result.
+    fn is_terminated(&self) -> bool {
+        self.result.is_none()
+    }
+}
+
+impl<T> Drop for Job<T> {
+    fn drop(&mut self) {
+        if self.cancel_on_drop {
+            self.record.cancel(Cancel::Pending);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Job<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { wheel: _, record, result: _, tolerance: _, cancel_on_drop } = self;
+        let info = record.info();
+        f.debug_struct("Job")
+            .field("state", &info.state)
+            .field("due", &info.due)
+            .field("cancel_on_drop", cancel_on_drop)
+            .finish()
+    }
+}
+
+/// A job that runs again and again, from [`TimingWheel::run_by`](crate::JobsExt::run_by) and its kin.
+///
+/// As a future it is ready when the schedule has come to its end, with the number of runs. Dropping the handle does not
+/// cancel the job, unless it was made to [cancel on drop](Self::cancel_on_drop).
+///
+/// # Cancel safety
+/// A dropped wait by `&mut job` loses nothing.
+///
+/// # Errors
+/// As a future: if the job was cancelled or aborted, if a run or the schedule panicked, or if the job could not run to
+/// its end.
+///
+/// # Panics
+/// If the handle is polled again after it was ready.
+pub struct Repeating(Job<u64>);
+
+impl Repeating {
+    pub(crate) const fn new(job: Job<u64>) -> Self {
+        Self(job)
+    }
+
+    /// Where the job stands: running during a run, and pending before and between runs.
+    #[must_use]
+    pub fn state(&self) -> JobState {
+        self.0.state()
+    }
+
+    /// Whether the job is over: neither pending nor running.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    /// How often the wheel was full when a run had ended: see [`JobInfo::refusals`](crate::JobInfo::refusals).
+    #[must_use]
+    pub fn refusals(&self) -> u64 {
+        self.0.record.info().refusals
+    }
+
+    /// When the next run is due, while none is going on. For a job that waited and could not run: when it was due.
+    #[must_use]
+    pub fn due(&self) -> Option<Instant> {
+        self.0.due()
+    }
+
+    /// How long from now until the next run is due, while none is going on: zero if it is about to begin, `None` during
+    /// a run and when the job is over.
+    #[must_use]
+    pub fn time_left(&self) -> Option<Duration> {
+        self.0.time_left()
+    }
+
+    /// Moves the next run to `deadline`, and returns whether the run is due then. It returns `false` if the job is
+    /// over, or was cancelled during the present run. The schedule goes on from `deadline`.
+    ///
+    /// During a run this moves the run that follows, even if the schedule has no further run. The schedule is asked
+    /// again when that following run has ended. Before a run this costs as much as [`Job::reset`].
+    ///
+    /// # Precision
+    /// As [`Job::reset`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::JobsExt;
+    /// use tokio::time::Instant;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let start = Instant::now();
+    /// let job = wheel.run_every_at(start + Duration::from_secs(60), Duration::from_secs(60), || async {});
+    /// assert!(job.reset(start + Duration::from_secs(5)));
+    /// tokio::time::sleep(Duration::from_secs(6)).await;
+    /// assert_eq!(job.due(), Some(start + Duration::from_secs(65)));
+    /// # }
+    /// ```
+    pub fn reset(&self, deadline: Instant) -> bool {
+        self.0.reset(deadline)
+    }
+
+    /// Moves the next run to `after` from now, as [`reset`](Self::reset) does.
+    pub fn reset_after(&self, after: Duration) -> bool {
+        self.0.reset_after(after)
+    }
+
+    /// Cancels the job, and returns whether this call did so: not if the job is over, or was cancelled before. No
+    /// further run begins. A run that is going on goes on to its end, and is the last. The handle then gives an error
+    /// that [is cancelled](JobError::is_cancelled).
+    ///
+    /// # Panics
+    /// If dropping what the job runs does.
+    pub fn cancel(&self) -> bool {
+        self.0.cancel()
+    }
+
+    /// Cancels the job, aborts a run that is going on, and returns whether this has changed anything. See
+    /// [`Job::abort`].
+    ///
+    /// # Panics
+    /// If the job is pending, and dropping what it runs panics.
+    pub fn abort(&self) -> bool {
+        self.0.abort()
+    }
+
+    /// Cancels the job when this handle is dropped.
+    #[must_use = "the job is cancelled when this is dropped"]
+    pub fn cancel_on_drop(self) -> Self {
+        Self(self.0.cancel_on_drop())
+    }
+
+    /// Goes over to another schedule and returns whether that was in time: not if the job is over or is to end.
+    ///
+    /// The new schedule begins now, as the schedule of a new job does: this call asks it for the first run. A run that
+    /// is going on goes on. When it has ended, the old schedule is asked once more, but its answer does not count, even
+    /// if it has no further run. The next run is the first run of the new schedule.
+    ///
+    /// # Panics
+    /// If the new schedule does when it is asked for the first run; the old one stays then. If the job is pending, and
+    /// dropping the old schedule panics.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::{JobsExt, FixedRate, Schedule};
+    /// use tokio::time::Instant;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let start = Instant::now();
+    /// let hour = Duration::from_secs(3_600);
+    /// let job = wheel.run_every_at(start + hour, hour, || async {});
+    /// assert!(job.set_schedule(FixedRate::new(Duration::from_secs(1)).times(5)));
+    /// assert_eq!(job.await.unwrap(), 5);
+    /// assert_eq!(start.elapsed(), Duration::from_secs(4));
+    /// # }
+    /// ```
+    pub fn set_schedule(&self, schedule: impl Schedule) -> bool {
+        let job: Arc<Record<dyn AnySlot>> = self.0.record.clone();
+        job.set_schedule(Box::new(schedule))
+    }
+}
+
+impl Future for Repeating {
+    type Output = Result<u64, JobError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx)
+    }
+}
+
+impl FusedFuture for Repeating {
+    /// Whether it has given its result.
+    fn is_terminated(&self) -> bool {
+        self.0.is_terminated()
+    }
+}
+
+impl fmt::Debug for Repeating {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Repeating").field(&self.0).finish()
+    }
+}

@@ -1,0 +1,124 @@
+//! Where a job stands, and its end for whoever waits for that.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+/// Where a job stands, from [`Job::state`](crate::Job::state).
+///
+/// | state | next |
+/// |---|---|
+/// | `Pending` | `Running` when it is due, `Cancelled`, or `CouldNotRun` |
+/// | `Running` | `Done`, `Panicked`, `Cancelled` or `CouldNotRun`; a repeating job may also become `Pending` again |
+/// | the others | none: the job is over |
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum JobState {
+    /// The job waits for its time.
+    Pending,
+    /// The job's task has been spawned.
+    Running,
+    /// The job has run to its end. A repeating job has come to the end of its schedule.
+    Done,
+    /// The job panicked.
+    Panicked,
+    /// The job was cancelled before it began, or before its next run, or it was aborted.
+    Cancelled,
+    /// The job could not run, or not to its end. [`JobError::reason`](crate::JobError::reason) says why.
+    CouldNotRun,
+}
+
+impl JobState {
+    /// Whether the job is neither pending nor running, and never will be again.
+    #[must_use]
+    pub const fn is_over(self) -> bool {
+        !matches!(self, Self::Pending | Self::Running)
+    }
+}
+
+/// What [`Jobs`](crate::Jobs) tell of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JobInfo {
+    /// Where the job stands, or stood when it was replaced, removed or shut down.
+    pub state: JobState,
+    /// When the job is due while it is pending, or was when it was replaced, removed or shut down. For a job that waited
+    /// and could not run: when it was due.
+    pub due: Option<Instant>,
+    /// How often the wheel was full when a run of the job had ended. tokio's timer has kept the time of the next run then.
+    pub refusals: u64,
+}
+
+impl JobInfo {
+    /// How long from now until the job is due: zero if that time has passed, `None` if [`due`](Self::due) is.
+    ///
+    /// Looks at tokio's clock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::Jobs;
+    ///
+    /// let jobs = Jobs::new(&TimingWheel::new());
+    /// jobs.try_run_after("order 7", Duration::from_secs(60), async {})?;
+    /// tokio::time::advance(Duration::from_secs(15)).await;
+    /// assert_eq!(jobs.get("order 7").unwrap().time_left(), Some(Duration::from_secs(45)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn time_left(&self) -> Option<Duration> {
+        self.due.map(|due| due.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// The end of a job, from [`Jobs::join`](crate::Jobs::join). It is ready with the job's last [state](JobState), also after
+/// it was ready before.
+///
+/// A job that was replaced, removed or shut down while it was pending is [`Cancelled`](JobState::Cancelled). Of a job that
+/// was running then, this waits for the end of the run.
+///
+/// It does not keep the job's future, and may be awaited in any runtime or executor.
+///
+/// # Cancel safety
+/// A dropped wait by `&mut join` loses nothing.
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct Join(pub(crate) End);
+
+/// How far a [`Join`] knows.
+pub(crate) enum End {
+    Waits(oneshot::Receiver<JobState>),
+    Told(JobState),
+}
+
+impl Future for Join {
+    type Output = JobState;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<JobState> {
+        let state = match &mut self.0 {
+            End::Told(state) => return Poll::Ready(*state),
+            // Without an answer the record is gone, as its wheel is.
+            End::Waits(told) => std::task::ready!(Pin::new(told).poll(cx)).unwrap_or(JobState::CouldNotRun),
+        };
+        self.0 = End::Told(state);
+        Poll::Ready(state)
+    }
+}
+
+impl fmt::Debug for Join {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.0 {
+            End::Told(state) => Some(state),
+            End::Waits(_) => None,
+        };
+        f.debug_struct("Join").field("state", &state).finish_non_exhaustive()
+    }
+}

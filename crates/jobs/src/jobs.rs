@@ -1,0 +1,892 @@
+//! Jobs that are addressed by keys, and the table behind them.
+//!
+//! The table has parts, each with a lock of its own, so that threads seldom wait for each other, nor long while a part
+//! grows. No user's code runs under these locks: a key is hashed before, and compared after, with what was found under its
+//! hash. Who changes a part after that looks whether that is still what stands there, and begins anew otherwise.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::future::poll_fn;
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::mem;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures::future::{Either, join_all, select};
+use hashbrown::HashTable;
+use timingwheel::{Error, TimingWheel, Tolerance};
+use tokio::time::Instant;
+
+use crate::error::{Refused, TryRunError};
+use crate::info::{JobInfo, JobState, Join};
+use crate::record::{AnySlot, Cancel, Keyed, Plan, Record, Slot, When};
+use crate::schedule::{Answer, FixedRate, Schedule, after_now};
+use crate::task::{Once, Repeat, Work};
+use crate::{contained, lock};
+
+/// Jobs that are addressed by keys of the user's: added, replaced, removed, awaited, looked up, listed and counted.
+///
+/// A clone stands for the same jobs. They run as all [jobs](crate) do, on the runtime of their wheel. When the last
+/// clone is dropped, the jobs still run. [`shutdown`](Self::shutdown) ends them all, and hands back those that have not begun.
+///
+/// A job that is over leaves the list, with one exception: a job that could not run, because the wheel or its runtime
+/// has ended, stays with the state [`JobState::CouldNotRun`] until it is removed or
+/// replaced, so that nothing is lost unseen. A run that panics ends its job;
+/// [`panicked`](Self::panicked) counts it.
+///
+/// # Panics
+/// Each method panics where the `Hash`, `Eq` or `Borrow` of a key does. All of them may call methods of these jobs. If an `Eq`
+/// panics while a job is added, that job is dropped, and nothing else has changed.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use timingwheel::TimingWheel;
+/// use timingwheel_jobs::{FixedRate, JobState, Jobs, Schedule};
+///
+/// const MINUTE: Duration = Duration::from_secs(60);
+///
+/// let jobs = Jobs::new(&TimingWheel::new());
+/// jobs.try_run_after("order 7", 30 * MINUTE, async { /* Cancel the unpaid order. */ })?;
+/// let thrice = FixedRate::new(MINUTE).starting_after(MINUTE).times(3);
+/// jobs.try_run_by("reminder", thrice, || async { /* Remind the buyer. */ })?;
+///
+/// // The buyer asks for more time: the new job replaces the old one.
+/// let replaced = jobs.try_run_after("order 7", 60 * MINUTE, async {})?.unwrap();
+/// assert_eq!(replaced.state, JobState::Pending);
+/// assert_eq!(jobs.len(), 2);
+///
+/// tokio::time::sleep(5 * MINUTE).await;
+/// assert!(jobs.get(&"reminder").is_none(), "it has run three times");
+///
+/// // The order is paid.
+/// assert_eq!(jobs.remove(&"order 7").unwrap().state, JobState::Pending);
+/// assert!(jobs.is_empty());
+/// # Ok(())
+/// # }
+/// ```
+pub struct Jobs<K, S = RandomState> {
+    wheel: TimingWheel,
+    table: Arc<Table<K>>,
+    /// Here, so that nothing of a job's knows its type.
+    hasher: S,
+    tolerance: Option<Tolerance>,
+}
+
+impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
+    /// An empty list of jobs for this wheel.
+    #[must_use]
+    pub fn new(wheel: &TimingWheel) -> Self {
+        Self::with_hasher(wheel, RandomState::new())
+    }
+}
+
+impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
+    /// An empty list of jobs for this wheel, whose keys are hashed by `hasher`, once in each call.
+    ///
+    /// [`RandomState`] keeps an attacker who chooses keys from giving many keys the same hash, which would make each
+    /// call slow. A faster hasher may not. All bits of a hash count, and the upper half chooses the lock, so all bits
+    /// should differ among keys. A clone of the hasher has to hash as the hasher does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::hash::{BuildHasherDefault, Hasher};
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::Jobs;
+    ///
+    /// /// For numbers of our own.
+    /// #[derive(Default)]
+    /// struct Fast(u64);
+    ///
+    /// impl Hasher for Fast {
+    ///     fn write(&mut self, bytes: &[u8]) {
+    ///         bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    ///     }
+    ///
+    ///     fn write_u64(&mut self, number: u64) {
+    ///         let product = u128::from(self.0 ^ number) * 0x9E37_79B9_7F4A_7C15;
+    ///         self.0 = (product >> 64) as u64 ^ product as u64;
+    ///     }
+    ///
+    ///     fn finish(&self) -> u64 {
+    ///         self.0
+    ///     }
+    /// }
+    ///
+    /// let jobs = Jobs::with_hasher(&TimingWheel::new(), BuildHasherDefault::<Fast>::default());
+    /// jobs.try_run_after(7_u64, Duration::from_secs(60), async {})?;
+    /// assert!(jobs.remove(&7).is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_hasher(wheel: &TimingWheel, hasher: S) -> Self {
+        Self { wheel: wheel.clone(), table: Arc::new(Table::new()), hasher, tolerance: None }
+    }
+
+    /// Lets jobs be late if they are added or reset through the returned handle, so that they begin together with
+    /// others that are due at about the same time, and cost less among very many: see [`Tolerance`].
+    ///
+    /// The tolerance counts for jobs that are added through this handle and its later clones, and for jobs that are
+    /// [reset](Self::reset) through them. A job that runs by a schedule of your own has the tolerance of
+    /// [that schedule](crate::Schedule::with_tolerance) instead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use timingwheel_jobs::Jobs;
+    /// use timingwheel::{TimingWheel, Tolerance};
+    ///
+    /// const IDLE: Duration = Duration::from_secs(60);
+    ///
+    /// let sessions = Jobs::new(&TimingWheel::new()).with_tolerance(Tolerance::share(0.125));
+    /// sessions.try_run_after("alice", IDLE, async { /* Close the session. */ })?;
+    /// let left = sessions.get("alice").unwrap().time_left().unwrap();
+    /// assert!(left >= IDLE && left < IDLE + IDLE / 8);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
+        self.tolerance = Some(tolerance);
+        self
+    }
+
+    /// What hashes the keys.
+    #[must_use]
+    pub const fn hasher(&self) -> &S {
+        &self.hasher
+    }
+
+    /// Runs `future` after `delay` from now, as [`TimingWheel::run_after`](crate::JobsExt::run_after) does.
+    /// Replaces the job with this key, and returns the state of the replaced job, as [`remove`](Self::remove) does.
+    ///
+    /// # Errors
+    /// If the wheel has ended, if these jobs were [shut down](Self::shutdown), or if the wheel's
+    /// [`max_pending`](timingwheel::Builder::max_pending) timers are pending. The job that was to be replaced then stays. A job
+    /// that is due at once on the wheel's own runtime needs no timer, so a full wheel takes it.
+    ///
+    /// # Panics
+    /// If dropping what the replaced job runs panics; the new job stays.
+    pub fn try_run_after<F>(
+        &self,
+        key: K,
+        delay: Duration,
+        future: F,
+    ) -> Result<Option<JobInfo>, TryRunError<F>>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.add(key, When::After(delay), Once::new(future, None), None)
+            .map_err(|(refused, once)| TryRunError::new(refused, once.into_inner(), &self.wheel))
+    }
+
+    /// Runs `future` at `instant`, as [`try_run_after`](Self::try_run_after) does. If that has passed, the job
+    /// runs at once.
+    ///
+    /// # Errors
+    /// As [`try_run_after`](Self::try_run_after).
+    ///
+    /// # Panics
+    /// As [`try_run_after`](Self::try_run_after).
+    pub fn try_run_at<F>(
+        &self,
+        key: K,
+        instant: Instant,
+        future: F,
+    ) -> Result<Option<JobInfo>, TryRunError<F>>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.add(key, When::At(instant), Once::new(future, None), None)
+            .map_err(|(refused, once)| TryRunError::new(refused, once.into_inner(), &self.wheel))
+    }
+
+    /// Runs a new future from `make` at once, and then every `period`: [`try_run_by`](Self::try_run_by) with a
+    /// [`FixedRate`].
+    ///
+    /// # Errors
+    /// As [`try_run_after`](Self::try_run_after).
+    ///
+    /// # Panics
+    /// If `period` is zero, and as [`try_run_after`](Self::try_run_after).
+    #[track_caller]
+    pub fn try_run_every<F, R>(
+        &self,
+        key: K,
+        period: Duration,
+        make: F,
+    ) -> Result<Option<JobInfo>, TryRunError<F>>
+    where
+        F: FnMut() -> R + Send + 'static,
+        R: Future<Output: Answer> + Send + 'static,
+    {
+        self.run_at_rate(key, FixedRate::new(period), make)
+    }
+
+    /// Runs a new future from `make` at `start`, and then every `period`, as [`try_run_every`](Self::try_run_every)
+    /// does. If `start` has passed, the first run begins at once.
+    ///
+    /// # Errors
+    /// As [`try_run_after`](Self::try_run_after).
+    ///
+    /// # Panics
+    /// If `period` is zero, and as [`try_run_after`](Self::try_run_after).
+    #[track_caller]
+    pub fn try_run_every_at<F, R>(
+        &self,
+        key: K,
+        start: Instant,
+        period: Duration,
+        make: F,
+    ) -> Result<Option<JobInfo>, TryRunError<F>>
+    where
+        F: FnMut() -> R + Send + 'static,
+        R: Future<Output: Answer> + Send + 'static,
+    {
+        self.run_at_rate(key, FixedRate::new(period).starting_at(start), make)
+    }
+
+    /// Runs a new future from `make` whenever `schedule` says, as [`TimingWheel::run_by`](crate::JobsExt::run_by)
+    /// does. Replaces the job with this key, and returns the state of the replaced job, as [`remove`](Self::remove)
+    /// does. If the schedule has no run at all, such as [`times(0)`](Schedule::times), that job is removed and none is
+    /// added.
+    ///
+    /// # Errors
+    /// As [`try_run_after`](Self::try_run_after).
+    ///
+    /// # Panics
+    /// If the schedule does when it is asked for the first run; the job with this key stays. If the schedule has no run,
+    /// and dropping it or `make` panics. And as [`try_run_after`](Self::try_run_after).
+    pub fn try_run_by<F, R>(
+        &self,
+        key: K,
+        schedule: impl Schedule,
+        make: F,
+    ) -> Result<Option<JobInfo>, TryRunError<F>>
+    where
+        F: FnMut() -> R + Send + 'static,
+        R: Future<Output: Answer> + Send + 'static,
+    {
+        let refuse = |refused, make| Err(TryRunError::new(refused, make, &self.wheel));
+        if let Some((plan, first)) = Plan::new(&self.wheel, Box::new(schedule)) {
+            return match self.add(key, When::At(first), Repeat::new(make, None), Some(plan)) {
+                Ok(replaced) => Ok(replaced),
+                Err((refused, work)) => refuse(refused, work.into_inner()),
+            };
+        }
+        if self.wheel.is_ended() {
+            return refuse(Refused::ByWheel(Error::shutdown()), make);
+        }
+        if self.table.is_shut_down() {
+            return refuse(Refused::ShutDown, make);
+        }
+        Ok(self.remove(&key))
+    }
+
+    /// By a schedule of ours, which has the tolerance of this handle.
+    #[track_caller]
+    fn run_at_rate<F, R>(&self, key: K, rate: FixedRate, make: F) -> Result<Option<JobInfo>, TryRunError<F>>
+    where
+        F: FnMut() -> R + Send + 'static,
+        R: Future<Output: Answer> + Send + 'static,
+    {
+        match self.tolerance {
+            Some(tolerance) => self.try_run_by(key, rate.with_tolerance(tolerance), make),
+            None => self.try_run_by(key, rate, make),
+        }
+    }
+
+    fn add<W: Work>(
+        &self,
+        key: K,
+        when: When,
+        work: W,
+        plan: Option<Box<Plan>>,
+    ) -> Result<Option<JobInfo>, (Refused, W)> {
+        let hash = self.hasher.hash_one(&key);
+        let record = Record::new(&self.wheel, key, (hash, Arc::downgrade(&self.table)), work);
+        let refuse = |record: &Record<Slot<K, W>>, refused| {
+            Err((refused, record.slot.take().expect("it was not begun")))
+        };
+        // Armed before it is listed: what is refused leaves the list as it was. It runs only when it has begun.
+        let armed = match record.arm(&self.wheel, when, self.tolerance, plan) {
+            Ok(armed) => armed,
+            Err(error) => return refuse(&record, Refused::ByWheel(error)),
+        };
+        match self.table.list(hash, record.clone()) {
+            Err(refused) => {
+                drop(armed);
+                refuse(&record, refused)
+            }
+            Ok(replaced) => {
+                record.begin(armed);
+                Ok(replaced.map(|job| job.cancel(Cancel::Pending).0))
+            }
+        }
+    }
+
+    /// Removes the job with this key, and returns the state in which the job was; `None` if there is none. The key may
+    /// be given in any borrowed form, as to a `HashMap`.
+    ///
+    /// A job that was pending does not run any more, and this call drops what it would have run. A run that was going on
+    /// goes on to its end, and is the last. The key is free at once: a new job under it does not wait for that run.
+    ///
+    /// # Panics
+    /// If dropping what the job runs panics; the job is removed then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::{JobState, Jobs};
+    /// use tokio::time::sleep;
+    ///
+    /// let jobs = Jobs::new(&TimingWheel::new());
+    /// jobs.try_run_every(7, Duration::from_secs(10), || sleep(Duration::from_secs(5)))?;
+    /// sleep(Duration::from_secs(12)).await;
+    /// assert_eq!(jobs.remove(&7).unwrap().state, JobState::Running);
+    /// assert!(jobs.remove(&7).is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn remove<Q>(&self, key: &Q) -> Option<JobInfo>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.take(key).map(|job| job.cancel(Cancel::Pending).0)
+    }
+
+    /// Removes the job with this key as [`remove`](Self::remove) does, and ends a run that is going on, where it waits
+    /// next: see [`Job::abort`](crate::Job::abort).
+    ///
+    /// # Panics
+    /// As [`remove`](Self::remove).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::{JobState, Jobs};
+    ///
+    /// let jobs = Jobs::new(&TimingWheel::new());
+    /// jobs.try_run_after("stuck", Duration::ZERO, std::future::pending())?;
+    /// let end = jobs.join("stuck").unwrap();
+    /// assert_eq!(jobs.abort("stuck").unwrap().state, JobState::Running);
+    /// assert_eq!(end.await, JobState::Cancelled);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn abort<Q>(&self, key: &Q) -> Option<JobInfo>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.take(key).map(|job| job.cancel(Cancel::Abort).0)
+    }
+
+    /// Where the job with this key stands now; `None` if there is none. The key may be given in any borrowed form, as to
+    /// a `HashMap`.
+    #[must_use]
+    pub fn get<Q>(&self, key: &Q) -> Option<JobInfo>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.find(key).map(|job| job.info())
+    }
+
+    /// To wait for the end of the job that has this key now; `None` if there is none. The key may be given in any
+    /// borrowed form, as to a `HashMap`.
+    ///
+    /// Any number of tasks may wait for the same job. A job that takes the key later is another.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::{JobState, Jobs};
+    ///
+    /// let jobs = Jobs::new(&TimingWheel::new());
+    /// jobs.try_run_after("order 7", Duration::from_secs(60), async {})?;
+    /// let end = jobs.join("order 7").unwrap();
+    /// assert_eq!(end.await, JobState::Done);
+    /// assert!(jobs.join("order 7").is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn join<Q>(&self, key: &Q) -> Option<Join>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.find(key).map(|job| job.join())
+    }
+
+    /// Moves the job with this key to `deadline` and returns whether that was in time: there is a job, it was pending, and
+    /// runs then. Otherwise nothing has changed. A job that repeats has its next run moved, as
+    /// [`Repeating::reset`](crate::Repeating::reset) does, also during a run. The key may be given in any borrowed
+    /// form, as to a `HashMap`.
+    ///
+    /// This costs what [`Job::reset`](crate::Job::reset) does, and a lookup: cheap enough to be called for each
+    /// message of a session, and cheaper than replacing the job.
+    ///
+    /// # Precision
+    /// As [`Job::reset`](crate::Job::reset).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::Jobs;
+    ///
+    /// const IDLE: Duration = Duration::from_secs(60);
+    ///
+    /// let sessions = Jobs::new(&TimingWheel::new());
+    /// sessions.try_run_after("alice", IDLE, async { /* Close the session. */ })?;
+    /// for _message in 0..10 {
+    ///     tokio::time::sleep(IDLE / 2).await;
+    ///     assert!(sessions.reset_after("alice", IDLE), "it is still open");
+    /// }
+    /// tokio::time::sleep(2 * IDLE).await;
+    /// assert!(!sessions.reset_after("alice", IDLE), "it was closed");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn reset<Q>(&self, key: &Q, deadline: Instant) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.find(key).is_some_and(|job| job.reset(deadline, self.tolerance))
+    }
+
+    /// Moves the job with this key to `after` from now, as [`reset`](Self::reset) does. With more than
+    /// [583 years](timingwheel::Sleep::deadline) the job never runs.
+    pub fn reset_after<Q>(&self, key: &Q, after: Duration) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.reset(key, after_now(&self.wheel, after))
+    }
+
+    /// Lets the job with this key go over to another schedule, as
+    /// [`Repeating::set_schedule`](crate::Repeating::set_schedule) does, and returns whether that was in time: there
+    /// is a job, it repeats, and it is not over. Otherwise `schedule` is dropped without being asked. The key may be
+    /// given in any borrowed form, as to a `HashMap`.
+    ///
+    /// If the new schedule has no run, the job leaves the list.
+    ///
+    /// # Panics
+    /// If the new schedule does when it is asked for the first run; the old one stays then. If the job is pending, and
+    /// dropping the old schedule panics. If this is not in time, and dropping the new schedule panics.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::{FixedRate, Jobs};
+    ///
+    /// let jobs = Jobs::new(&TimingWheel::new());
+    /// jobs.try_run_every("poll", Duration::from_secs(60), || async {})?;
+    /// assert!(jobs.set_schedule("poll", FixedRate::new(Duration::from_secs(5))));
+    /// assert!(!jobs.set_schedule("push", FixedRate::new(Duration::from_secs(5))), "there is none");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_schedule<Q>(&self, key: &Q, schedule: impl Schedule) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        let Some(job) = self.find(key) else { return false };
+        let job: Arc<Record<dyn AnySlot>> = job;
+        job.set_schedule(Box::new(schedule))
+    }
+
+    /// All keys, in no particular order, and where their jobs stand now.
+    ///
+    /// Locks the parts of the list one after the other, and looks at each job.
+    #[must_use]
+    pub fn list(&self) -> Vec<(K, JobInfo)>
+    where
+        K: Clone,
+    {
+        self.table.all().iter().map(|job| (job.slot.key().clone(), job.info())).collect()
+    }
+
+    /// How many keys there are.
+    ///
+    /// Locks the parts of the list one after the other.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.parts.iter().map(|part| lock(part).jobs.len()).sum()
+    }
+
+    /// Whether there are no keys.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many of the jobs wait for their time.
+    ///
+    /// Locks the parts of the list one after the other, and looks at each job.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.table.all().iter().filter(|job| job.info().state == JobState::Pending).count()
+    }
+
+    /// How many of the jobs have panicked so far.
+    #[must_use]
+    pub fn panicked(&self) -> u64 {
+        self.table.panicked.load(Ordering::Relaxed)
+    }
+
+    /// Gives back the memory that a larger number of jobs has left in the list.
+    ///
+    /// Locks the parts of the list one after the other.
+    pub fn shrink_to_fit(&self) {
+        for part in &self.table.parts {
+            lock(part).jobs.shrink_to_fit(|listed| listed.hash);
+        }
+    }
+
+    /// Ends all jobs: nothing new begins, and what runs is waited for, for at most `limit`, and then aborted. Returns how
+    /// many runs have come to their end, how many were aborted, and the jobs that have not begun, with their futures.
+    ///
+    /// From the first poll on no job is taken any more, what waits does not run, and a run that is going on is its job's
+    /// last. A job that could not run counts among those that have not begun; it has no future any more. An aborted run ends
+    /// where it waits next; this does not wait for that. Called again, or by two tasks, it waits for what still runs.
+    ///
+    /// The wheel goes on. It keeps the limit, or tokio's timer does if the wheel has ended or is full.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, what runs goes on to its end, and the jobs that had not begun are dropped.
+    ///
+    /// # Panics
+    /// If the wheel has ended or is full, and tokio's timers are not enabled on the runtime of the caller.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::Jobs;
+    /// use tokio::time::sleep;
+    ///
+    /// let jobs = Jobs::new(&TimingWheel::new());
+    /// jobs.try_run_after("now", Duration::ZERO, sleep(Duration::from_secs(2)))?;
+    /// jobs.try_run_after("stuck", Duration::ZERO, std::future::pending())?;
+    /// jobs.try_run_after("invoice", Duration::from_secs(60), async { /* Send it. */ })?;
+    /// sleep(Duration::from_secs(1)).await;
+    ///
+    /// let ended = jobs.shutdown(Duration::from_secs(5)).await;
+    /// assert_eq!((ended.finished, ended.aborted), (1, 1));
+    /// for job in ended.not_begun {
+    ///     let (key, info, future) = job.into_parts();
+    ///     println!("{key} was due in {:?}", info.time_left());
+    ///     // Send it now.
+    ///     if let Some(future) = future {
+    ///         future.await;
+    ///     }
+    /// }
+    /// let refused = jobs.try_run_after("invoice", Duration::from_secs(60), async {}).unwrap_err();
+    /// assert_eq!(refused.to_string(), "the jobs were shut down, and take no more");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn shutdown(&self, limit: Duration) -> Ended<K> {
+        let (mut running, mut joins, mut not_begun) = (Vec::new(), Vec::new(), Vec::new());
+        for part in &self.table.parts {
+            lock(part).is_shut_down = true;
+        }
+        for job in self.table.all() {
+            let (info, _) = job.cancel(Cancel::KeepWork);
+            match info.state {
+                JobState::Running => {
+                    joins.push(job.join());
+                    running.push(job);
+                }
+                JobState::Pending | JobState::CouldNotRun => {
+                    self.table.take_at(self.hasher.hash_one(job.slot.key()), address(&job));
+                    not_begun.push(StoppedJob { job, info });
+                }
+                // One that ended just now is no loss.
+                JobState::Done | JobState::Panicked | JobState::Cancelled => {}
+            }
+        }
+        let count = running.len();
+        if let Either::Right(_) = select(join_all(joins), pin!(self.wait(limit))).await {
+            running.retain(|job| job.cancel(Cancel::Abort).1);
+        } else {
+            running.clear();
+        }
+        Ended { finished: count - running.len(), aborted: running.len(), not_begun }
+    }
+
+    async fn wait(&self, limit: Duration) {
+        let start = Instant::now();
+        let mut sleep = self.wheel.sleep(limit);
+        if poll_fn(|cx| sleep.poll_try_wait(cx)).await.is_err() {
+            tokio::time::sleep(limit.saturating_sub(start.elapsed())).await;
+        }
+    }
+
+    /// The job with this key.
+    fn find<Q>(&self, key: &Q) -> Option<Listed<K>>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.table.find(self.hasher.hash_one(key), key)
+    }
+
+    /// Takes the job with this key out of the list.
+    fn take<Q>(&self, key: &Q) -> Option<Listed<K>>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        let hash = self.hasher.hash_one(key);
+        loop {
+            let job = self.table.find(hash, key)?;
+            if self.table.take_at(hash, address(&job)).is_some() {
+                return Some(job);
+            }
+        }
+    }
+}
+
+impl<K, S: Clone> Clone for Jobs<K, S> {
+    fn clone(&self) -> Self {
+        let Self { wheel, table, hasher, tolerance } = self;
+        Self { wheel: wheel.clone(), table: table.clone(), hasher: hasher.clone(), tolerance: *tolerance }
+    }
+}
+
+impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> fmt::Debug for Jobs<K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Jobs").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// How jobs ended, from [`Jobs::shutdown`].
+#[derive(Debug)]
+#[must_use = "it has the futures that have not begun"]
+#[non_exhaustive]
+pub struct Ended<K> {
+    /// How many runs were going on, and have come to their end.
+    pub finished: usize,
+    /// How many runs were aborted, because the limit was over.
+    pub aborted: usize,
+    /// The jobs that have not begun, in no particular order.
+    pub not_begun: Vec<StoppedJob<K>>,
+}
+
+/// A job that had not begun when it was ended, from [`Jobs::shutdown`].
+///
+/// # Panics
+/// Never as it is dropped. If dropping what the job would have run panics, the panic hook reports it.
+pub struct StoppedJob<K> {
+    job: Listed<K>,
+    info: JobInfo,
+}
+
+impl<K> StoppedJob<K> {
+    /// The job's key.
+    #[must_use]
+    pub fn key(&self) -> &K {
+        self.job.slot.key()
+    }
+
+    /// How [`Jobs::shutdown`] found the job.
+    #[must_use]
+    pub const fn info(&self) -> JobInfo {
+        self.info
+    }
+
+    /// What the job would have run next: the future of a job that runs once, or one run of a job that repeats. It has not
+    /// been polled. `None` if the job [could not run](JobState::CouldNotRun).
+    #[must_use]
+    pub fn into_future(self) -> Option<Unrun> {
+        self.job.slot.give_back()
+    }
+
+    /// Key, state and future together.
+    #[must_use]
+    pub fn into_parts(self) -> (K, JobInfo, Option<Unrun>)
+    where
+        K: Clone,
+    {
+        (self.key().clone(), self.info, self.into_future())
+    }
+}
+
+/// A future of a job that has not run.
+type Unrun = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl<K> Drop for StoppedJob<K> {
+    fn drop(&mut self) {
+        contained(|| self.job.slot.clear(JobState::Cancelled));
+    }
+}
+
+impl<K: fmt::Debug> fmt::Debug for StoppedJob<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoppedJob")
+            .field("key", self.key())
+            .field("info", &self.info)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A job in the table.
+type Listed<K> = Arc<Record<dyn Keyed<K>>>;
+
+/// So few that an empty table is small.
+const PARTS: usize = 64;
+
+pub(crate) struct Table<K> {
+    parts: [Mutex<Part<K>>; PARTS],
+    panicked: AtomicU64,
+}
+
+struct Part<K> {
+    /// Several jobs may have the same hash.
+    jobs: HashTable<Entry<K>>,
+    is_shut_down: bool,
+}
+
+struct Entry<K> {
+    hash: u64,
+    job: Listed<K>,
+}
+
+/// By which a job is known without its key.
+fn address<S: ?Sized>(job: &Arc<Record<S>>) -> *const () {
+    Arc::as_ptr(job).cast()
+}
+
+impl<K> Part<K> {
+    fn under(&self, hash: u64) -> impl Iterator<Item = &Listed<K>> {
+        self.jobs.iter_hash(hash).filter(move |entry| entry.hash == hash).map(|entry| &entry.job)
+    }
+}
+
+impl<K> Table<K> {
+    fn new() -> Self {
+        let part = |_| Mutex::new(Part { jobs: HashTable::new(), is_shut_down: false });
+        Self { parts: std::array::from_fn(part), panicked: AtomicU64::new(0) }
+    }
+
+    /// The part in which a key with this hash is, if it is in any.
+    fn part(&self, hash: u64) -> MutexGuard<'_, Part<K>> {
+        // Not by the bits that the part itself goes by: its lowest and highest ones.
+        let number = (hash >> 32) % PARTS as u64;
+        lock(&self.parts[usize::try_from(number).expect("less than the number of parts")])
+    }
+
+    fn is_shut_down(&self) -> bool {
+        lock(&self.parts[0]).is_shut_down
+    }
+
+    fn all(&self) -> Vec<Listed<K>> {
+        let mut all = Vec::new();
+        for part in &self.parts {
+            all.extend(lock(part).jobs.iter().map(|entry| entry.job.clone()));
+        }
+        all
+    }
+
+    fn take_at(&self, hash: u64, job: *const ()) -> Option<Listed<K>> {
+        let mut part = self.part(hash);
+        let found = part.jobs.find_entry(hash, |entry| address(&entry.job) == job).ok()?;
+        Some(found.remove().0.job)
+    }
+
+    /// A job is over: it leaves the list, unless it could not run, so that nothing is lost unseen.
+    pub(crate) fn over(&self, hash: u64, job: *const (), state: JobState) {
+        if state == JobState::Panicked {
+            self.panicked.fetch_add(1, Ordering::Relaxed);
+        }
+        if state != JobState::CouldNotRun {
+            let job = self.take_at(hash, job);
+            drop(job);
+        }
+    }
+}
+
+impl<K> Table<K> {
+    fn find<Q: Eq + ?Sized>(&self, hash: u64, key: &Q) -> Option<Listed<K>>
+    where
+        K: Borrow<Q>,
+    {
+        let part = self.part(hash);
+        let mut under = part.under(hash);
+        let first = under.next()?.clone();
+        let more: Vec<_> = under.cloned().collect();
+        drop(part);
+        [first].into_iter().chain(more).find(|job| job.slot.key().borrow() == key)
+    }
+
+    /// Lists a job, and returns the one that had its key.
+    fn list(&self, hash: u64, job: Listed<K>) -> Result<Option<Listed<K>>, Refused>
+    where
+        K: Eq,
+    {
+        let (mut seen, mut same) = (Vec::<Listed<K>>::new(), None::<Listed<K>>);
+        loop {
+            let mut part = self.part(hash);
+            if part.is_shut_down {
+                return Err(Refused::ShutDown);
+            }
+            if part.under(hash).map(address).eq(seen.iter().map(address)) {
+                if let Some(same) = &same
+                    && let Some(entry) = part.jobs.find_mut(hash, |entry| Arc::ptr_eq(&entry.job, same))
+                {
+                    return Ok(Some(mem::replace(&mut entry.job, job)));
+                }
+                part.jobs.insert_unique(hash, Entry { hash, job }, |entry| entry.hash);
+                return Ok(None);
+            }
+            let now = part.under(hash).cloned().collect();
+            drop(part);
+            let before = mem::replace(&mut seen, now);
+            drop(before);
+            same = seen.iter().find(|other| other.slot.key() == job.slot.key()).cloned();
+        }
+    }
+}

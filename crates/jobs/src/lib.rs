@@ -1,0 +1,105 @@
+//! Jobs on a [timing wheel](timingwheel): code that runs later, in a task of its own.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! use std::time::Duration;
+//! use timingwheel::TimingWheel;
+//! use timingwheel_jobs::JobsExt;
+//!
+//! let wheel = TimingWheel::new();
+//! let reminder = wheel.run_after(Duration::from_secs(60), async { "remember the milk" });
+//! let farewell = wheel.run_after(Duration::from_secs(90), async { "bye" });
+//!
+//! assert!(farewell.cancel(), "it has not begun");
+//! assert_eq!(reminder.await.unwrap(), "remember the milk");
+//! # }
+//! ```
+//!
+//! Until a job is due, it is an entry in the wheel and a piece of memory that holds its future. It is no task. When the
+//! job is due, the driver spawns the future as a task on the wheel's runtime, wherever the job was made. So no code of a
+//! job runs on the driver, and a job that is slow or panics neither delays nor loses another.
+//!
+//! # Again and again
+//!
+//! [`run_every`](JobsExt::run_every) and [`run_by`](JobsExt::run_by)
+//! run the futures of a closure, one after the other, by a [`Schedule`]. After each run the schedule says when the next
+//! is due: at a [`FixedRate`], after a [`FixedDelay`], ever more slowly by a [`Backoff`], or by a `Schedule` of your own. A run may
+//! [decide](NextRun) that itself. The first
+//! run of a `FixedRate` or a `FixedDelay` begins at once, unless you give it a start.
+//!
+//! A job has one run at a time. If a run takes longer than the period, the next begins when it has ended. The schedule
+//! decides what becomes of the runs that were missed by then. A fixed rate treats them as an [`Interval`](timingwheel::Interval)
+//! does, with tokio's [`MissedTickBehavior`](tokio::time::MissedTickBehavior).
+//!
+//! # By keys
+//!
+//! [`Jobs`] address jobs by keys of yours: to replace, remove, move, await, look up, list, count and stop them.
+//!
+//! # Later than asked
+//!
+//! A job may be given a [`Tolerance`](timingwheel::Tolerance), so that it begins together with others:
+//! [`Job::with_tolerance`], [`Schedule::with_tolerance`], [`Jobs::with_tolerance`].
+//!
+//! # Its end
+//!
+//! | what happens | the job | its handle |
+//! |---|---|---|
+//! | the handle is dropped | goes on, unless the handle was made to [cancel on drop](Job::cancel_on_drop) | is gone |
+//! | [`Job::cancel`] while the job is pending | is dropped at once; its record within a second | [`JobError::is_cancelled`] |
+//! | [`Job::take`] while the job is pending | is over; the caller has its future | [`JobError::is_cancelled`] |
+//! | [`Job::cancel`] later | goes on | has the job's result |
+//! | [`Job::abort`] during a run | is dropped where it waits next | [`JobError::is_cancelled`] |
+//! | [`Repeating::cancel`] during a run | goes on to the end of the run | [`JobError::is_cancelled`] |
+//! | the schedule has no further run | is over | has the number of runs |
+//! | the job panics | is over; the panic hook has reported it, [`Jobs::panicked`] counts it | [`JobError::is_panic`], with what the panic carried |
+//! | the wheel's last handle is dropped | goes on, and the wheel with it | has the job's result |
+//! | the wheel is [shut down](timingwheel::TimingWheel::shutdown) | is dropped if it is pending; goes on to the end of its run otherwise | [`JobError::reason`], or the job's result |
+//! | [`Jobs::shutdown`] | goes on to the end of its run, until the limit; what has not begun is handed back | [`JobError::is_cancelled`], or the job's result |
+//! | the wheel is full when a run has ended | waits by tokio's timer, and [counts](JobInfo::refusals) it | |
+//! | the runtime is shut down | is dropped, pending or running | [`JobError::reason`] |
+
+mod error;
+mod handle;
+mod info;
+mod jobs;
+mod on_wheel;
+mod record;
+mod schedule;
+mod task;
+
+pub use error::{JobError, TryRunError};
+pub use handle::{Job, Repeating};
+pub use info::{JobInfo, JobState, Join};
+pub use jobs::{Ended, Jobs, StoppedJob};
+pub use on_wheel::JobsExt;
+pub use schedule::{
+    Adjusted, Answer, Backoff, FixedDelay, FixedRate, NextRun, PendingRun, Previous, Replanned, Schedule,
+};
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use timingwheel::TimingWheel;
+use tokio::time::Instant;
+
+/// Runs code of a user's that may panic. The panic hook has told of that.
+fn contained(run: impl FnOnce()) {
+    let _panic = catch_unwind(AssertUnwindSafe(run));
+}
+
+/// The time by the wheel's clock, also for a thread that is within a runtime with a paused one.
+fn now(wheel: &TimingWheel) -> Instant {
+    wheel.sleep(Duration::ZERO).deadline()
+}
+
+/// No code that may panic runs under a lock of ours.
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs the README's code.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -1,0 +1,342 @@
+//! What makes jobs: the methods that a wheel gets by [`JobsExt`].
+
+use std::future::Ready;
+use std::sync::Weak;
+use std::time::Duration;
+
+use timingwheel::{Error, TimingWheel};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::error::{JobError, Refused, TryRunError};
+use crate::handle::{Job, Repeating};
+use crate::info::JobState;
+use crate::record::{Plan, Record, Slot, When};
+use crate::schedule::{Answer, FixedRate, Schedule};
+use crate::task::{Once, Repeat};
+
+/// Jobs of a [`TimingWheel`]: code that runs later, in a task of its own.
+///
+/// Import it to call its methods on a wheel. The [crate's page](crate) tells what becomes of a job.
+pub trait JobsExt {
+    #[doc(hidden)]
+    fn wheel(&self) -> &TimingWheel;
+
+    /// Runs `future` after `delay` from now, in a task of its own on the wheel's runtime. With a `delay` of more than
+    /// [583 years](timingwheel::Sleep::deadline) the job never runs.
+    ///
+    /// For a closure, `async move { f() }`.
+    ///
+    /// # Precision
+    /// The task is spawned when a [`sleep`](TimingWheel::sleep) would be ready: never early, and as late as
+    /// [precision](TimingWheel#precision) says. A job that is due already is spawned at once if the caller is on the wheel's
+    /// runtime. For a caller elsewhere it is spawned after a tick, or after a millisecond if that is shorter.
+    ///
+    /// # Errors
+    /// This call returns none. If the wheel has ended, or if its [`max_pending`](timingwheel::Builder::max_pending) timers are
+    /// pending, `future` is dropped, and the handle says so when it is awaited. Where nobody keeps the handle, use
+    /// [`try_run_after`](Self::try_run_after), which returns an error with the future.
+    ///
+    /// # Panics
+    /// If the job is refused, and dropping `future` panics.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::{JobsExt, JobState};
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let mut job = wheel.run_after(Duration::from_secs(10), async { 6 * 7 });
+    /// assert_eq!(job.state(), JobState::Pending);
+    /// assert_eq!((&mut job).await.unwrap(), 42);
+    /// assert_eq!(job.state(), JobState::Done);
+    /// assert!(!job.cancel(), "too late");
+    /// # }
+    /// ```
+    fn run_after<F>(&self, delay: Duration, future: F) -> Job<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        run_once(self.wheel(), When::After(delay), future)
+    }
+
+    /// Runs `future` at `instant`, as [`run_after`](Self::run_after) does. If that has passed, the job runs at once.
+    fn run_at<F>(&self, instant: Instant, future: F) -> Job<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        run_once(self.wheel(), When::At(instant), future)
+    }
+
+    /// As [`run_after`](Self::run_after), but returns an error at once, with `future` in it, if the job cannot run.
+    ///
+    /// # Errors
+    /// If the wheel has ended, or if its [`max_pending`](timingwheel::Builder::max_pending) timers are pending.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::JobsExt;
+    ///
+    /// let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+    /// let delay = Duration::from_secs(1);
+    /// let _first = wheel.try_run_after(delay, async { "first" }).unwrap();
+    /// let refused = wheel.try_run_after(delay, async { "second" }).unwrap_err();
+    /// assert_eq!(
+    ///     refused.to_string(),
+    ///     format!("the job could not run: the wheel {:?} is full (max_pending = 1)", wheel.name())
+    /// );
+    /// assert_eq!(refused.into_inner().await, "second");
+    /// # }
+    /// ```
+    fn try_run_after<F>(&self, delay: Duration, future: F) -> Result<Job<F::Output>, TryRunError<F>>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        try_run_once(self.wheel(), When::After(delay), future)
+    }
+
+    /// As [`run_at`](Self::run_at), but returns an error at once, with `future` in it, if the job cannot run.
+    ///
+    /// # Errors
+    /// As [`try_run_after`](Self::try_run_after).
+    fn try_run_at<F>(&self, instant: Instant, future: F) -> Result<Job<F::Output>, TryRunError<F>>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        try_run_once(self.wheel(), When::At(instant), future)
+    }
+
+    /// Runs a new future from `make` at once, and then every `period`: [`run_by`](Self::run_by) with a [`FixedRate`].
+    ///
+    /// # Errors
+    /// As [`run_by`](Self::run_by).
+    ///
+    /// # Panics
+    /// If `period` is zero. If the job is refused, and dropping `make` does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::JobsExt;
+    /// use tokio::{sync::mpsc, time::Instant};
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let start = Instant::now();
+    /// let (sender, mut beats) = mpsc::unbounded_channel();
+    /// let heartbeat = wheel.run_every(Duration::from_secs(10), move || {
+    ///     let _ = sender.send(Instant::now() - start);
+    ///     async {}
+    /// });
+    /// assert_eq!(beats.recv().await, Some(Duration::ZERO));
+    /// assert_eq!(beats.recv().await, Some(Duration::from_secs(10)));
+    /// heartbeat.cancel();
+    /// # }
+    /// ```
+    #[track_caller]
+    fn run_every<F, R>(&self, period: Duration, make: F) -> Repeating
+    where
+        F: FnMut() -> R + Send + 'static,
+        R: Future<Output: Answer> + Send + 'static,
+    {
+        self.run_by(FixedRate::new(period), make)
+    }
+
+    /// Runs a new future from `make` at `start`, and then every `period`, as [`run_every`](Self::run_every) does. If
+    /// `start` has passed, the first run begins at once.
+    ///
+    /// # Errors
+    /// As [`run_by`](Self::run_by).
+    ///
+    /// # Panics
+    /// As [`run_every`](Self::run_every).
+    ///
+    /// # Examples
+    ///
+    /// A job that begins a period from now:
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::JobsExt;
+    /// use tokio::time::Instant;
+    ///
+    /// let period = Duration::from_secs(10);
+    /// let job = TimingWheel::new().run_every_at(Instant::now() + period, period, || async {});
+    /// assert_eq!(job.time_left(), Some(period));
+    /// # }
+    /// ```
+    #[track_caller]
+    fn run_every_at<F, R>(&self, start: Instant, period: Duration, make: F) -> Repeating
+    where
+        F: FnMut() -> R + Send + 'static,
+        R: Future<Output: Answer> + Send + 'static,
+    {
+        self.run_by(FixedRate::new(period).starting_at(start), make)
+    }
+
+    /// Runs a new future from `make` whenever `schedule` says, each in a task of its own on the wheel's runtime.
+    ///
+    /// There is one run at a time. When a run has ended, the schedule is asked when the next is due. If that time has
+    /// passed, the next run begins at once: the schedule decides what becomes of missed runs. A run that panics ends
+    /// the job. To go on after a panic, let the run spawn its work as a task, and await that task.
+    ///
+    /// # Precision
+    /// Each run as [`run_after`](Self::run_after).
+    ///
+    /// # Errors
+    /// As [`run_after`](Self::run_after). Between runs a job is not refused: if the wheel is full when a run has ended, tokio's
+    /// timer keeps the time of the next run, and [`Repeating::refusals`] counts that. The job tries to get a timer of the wheel
+    /// again after that run. On a runtime without tokio's timers the job ends with a panic then.
+    ///
+    /// # Panics
+    /// If the schedule panics when it is asked for the first run. If the job is refused or has no run, and dropping
+    /// `make` or `schedule` panics.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::{JobsExt, Previous, Schedule};
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let every_second = |previous: Previous| Some(previous.due + Duration::from_secs(1));
+    /// let runs = wheel.run_by(every_second.times(10), || async {}).await.unwrap();
+    /// assert_eq!(runs, 10);
+    /// # }
+    /// ```
+    fn run_by<F, R>(&self, schedule: impl Schedule, make: F) -> Repeating
+    where
+        F: FnMut() -> R + Send + 'static,
+        R: Future<Output: Answer> + Send + 'static,
+    {
+        let wheel = self.wheel();
+        self.try_run_by(schedule, make).unwrap_or_else(|refused| {
+            Repeating::new(over(wheel, Err(JobError::refused(refused.error(), wheel))))
+        })
+    }
+
+    /// As [`run_every`](Self::run_every), but returns an error at once, with `make` in it, if the job cannot run.
+    ///
+    /// # Errors
+    /// As [`try_run_by`](Self::try_run_by).
+    ///
+    /// # Panics
+    /// If `period` is zero.
+    #[track_caller]
+    fn try_run_every<F, R>(&self, period: Duration, make: F) -> Result<Repeating, TryRunError<F>>
+    where
+        F: FnMut() -> R + Send + 'static,
+        R: Future<Output: Answer> + Send + 'static,
+    {
+        self.try_run_by(FixedRate::new(period), make)
+    }
+
+    /// As [`run_every_at`](Self::run_every_at), but returns an error at once, with `make` in it, if the job cannot run.
+    ///
+    /// # Errors
+    /// As [`try_run_by`](Self::try_run_by).
+    ///
+    /// # Panics
+    /// If `period` is zero.
+    #[track_caller]
+    fn try_run_every_at<F, R>(
+        &self,
+        start: Instant,
+        period: Duration,
+        make: F,
+    ) -> Result<Repeating, TryRunError<F>>
+    where
+        F: FnMut() -> R + Send + 'static,
+        R: Future<Output: Answer> + Send + 'static,
+    {
+        self.try_run_by(FixedRate::new(period).starting_at(start), make)
+    }
+
+    /// As [`run_by`](Self::run_by), but returns an error at once, with `make` in it, if the job cannot run.
+    ///
+    /// # Errors
+    /// If the wheel has ended, or if its [`max_pending`](timingwheel::Builder::max_pending) timers are pending.
+    ///
+    /// # Panics
+    /// As [`run_by`](Self::run_by).
+    fn try_run_by<F, R>(&self, schedule: impl Schedule, make: F) -> Result<Repeating, TryRunError<F>>
+    where
+        F: FnMut() -> R + Send + 'static,
+        R: Future<Output: Answer> + Send + 'static,
+    {
+        let wheel = self.wheel();
+        let Some((plan, first)) = Plan::new(wheel, Box::new(schedule)) else {
+            if wheel.is_ended() {
+                return Err(TryRunError::new(Refused::ByWheel(Error::shutdown()), make, wheel));
+            }
+            return Ok(Repeating::new(over(wheel, Ok(0))));
+        };
+        let (tell, told) = oneshot::channel();
+        let record = Record::new(wheel, (), (0, Weak::new()), Repeat::new(make, Some(tell)));
+        match record.arm(wheel, When::At(first), None, Some(plan)) {
+            Ok(armed) => record.clone().begin(armed),
+            Err(error) => {
+                let make = record.slot.take().expect("it was not begun").into_inner();
+                return Err(TryRunError::new(Refused::ByWheel(error), make, wheel));
+            }
+        }
+        Ok(Repeating::new(Job::new(wheel, record, told)))
+    }
+}
+
+impl JobsExt for TimingWheel {
+    fn wheel(&self) -> &TimingWheel {
+        self
+    }
+}
+
+fn try_run_once<F>(wheel: &TimingWheel, when: When, future: F) -> Result<Job<F::Output>, TryRunError<F>>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    let (tell, told) = oneshot::channel();
+    let record = Record::new(wheel, (), (0, Weak::new()), Once::new(future, Some(tell)));
+    match record.arm(wheel, when, None, None) {
+        Ok(armed) => record.clone().begin(armed),
+        Err(error) => {
+            let future = record.slot.take().expect("it was not begun").into_inner();
+            return Err(TryRunError::new(Refused::ByWheel(error), future, wheel));
+        }
+    }
+    Ok(Job::new(wheel, record, told))
+}
+
+fn run_once<F>(wheel: &TimingWheel, when: When, future: F) -> Job<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    try_run_once(wheel, when, future)
+        .unwrap_or_else(|refused| over(wheel, Err(JobError::refused(refused.error(), wheel))))
+}
+
+/// A job that is over before it began.
+fn over<T: Send + 'static>(wheel: &TimingWheel, result: Result<T, JobError>) -> Job<T> {
+    let state = result.as_ref().map_or_else(JobError::state, |_| JobState::Done);
+    let record = Record::<Slot<(), Once<Ready<T>>>>::over(wheel, (), state);
+    let (tell, told) = oneshot::channel();
+    _ = tell.send(result);
+    Job::new(wheel, record, told)
+}

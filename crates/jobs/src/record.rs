@@ -1,0 +1,821 @@
+//! What the wheel, the task and the handles of one job share.
+//!
+//! A record has one lock, round its [`State`]. No code of a user's runs under it, nor is a timer touched: arming, moving
+//! or dropping one may drop wakers of strangers. So whoever touches the timer takes it in hand, and others leave word:
+//!
+//! | stage | who has the timer | what would run | next |
+//! |---|---|---|---|
+//! | `InHand` | the thread that arms, moves or polls it | in the slot | `Waits`, `Runs` or `Over`, by that thread; `Over`, by a cancel |
+//! | `Waits` | the record | in the slot | `InHand`, by the wheel or a reset; `Over`, by a cancel |
+//! | `Runs` | nobody: there is none | in the task | `InHand` or `Over`, by the task |
+//! | `Over` | nobody | gone, or in the slot for a [`StoppedJob`](crate::StoppedJob) | none |
+//!
+//! The wheel's waker for a job is the record itself. It runs none of the job: it spawns the task.
+
+use std::mem;
+use std::pin::Pin;
+use std::ptr;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use timingwheel::{Error, Sleep, TimingWheel, Tolerance};
+use tokio::runtime::{Handle, Id};
+use tokio::sync::oneshot;
+use tokio::task::coop::{Unconstrained, unconstrained};
+use tokio::time::Instant;
+
+use crate::error::JobError;
+use crate::info::{End, JobInfo, JobState, Join};
+use crate::jobs::Table;
+use crate::schedule::{PendingRun, Previous, Replanned, Schedule};
+use crate::task::{Task, Unrun, Work};
+use crate::{contained, lock, now};
+
+/// A job. `S` is a [`Slot`], or what a handle knows of one.
+pub(crate) struct Record<S: ?Sized> {
+    /// The wheel's, on which the job runs.
+    runtime: Option<Id>,
+    state: Mutex<State>,
+    pub(crate) slot: S,
+}
+
+/// The part of a record that knows the job's types.
+pub(crate) struct Slot<K, W> {
+    pub(crate) key: K,
+    pub(crate) hash: u64,
+    /// Weak: a job that could not run stays listed, and must not keep the list.
+    pub(crate) table: Weak<Table<K>>,
+    /// What the job runs, while it waits.
+    work: Mutex<Option<W>>,
+}
+
+/// What every record can do with its slot. User code runs in these, so never under a lock.
+pub(crate) trait AnySlot: Send + Sync {
+    /// Drops what the job would run; if the job is done by that, its handle is told.
+    fn clear(&self, state: JobState);
+    /// The job, which is at this address, is over.
+    fn over(&self, job: *const (), state: JobState);
+}
+
+/// A slot whose next run has this output.
+pub(crate) trait Gives<T>: AnySlot {
+    fn give_back(&self) -> Option<Unrun<T>>;
+}
+
+/// A slot that is found by its key.
+pub(crate) trait Keyed<K>: AnySlot {
+    fn key(&self) -> &K;
+    fn give_back(&self) -> Option<Unrun<()>>;
+}
+
+impl<K, W> Slot<K, W> {
+    pub(crate) fn take(&self) -> Option<W> {
+        lock(&self.work).take()
+    }
+}
+
+impl<K: Send + Sync + 'static, W: Work> AnySlot for Slot<K, W> {
+    fn clear(&self, state: JobState) {
+        match self.take() {
+            Some(work) if state == JobState::Done => work.finish(),
+            work => drop(work),
+        }
+    }
+
+    fn over(&self, job: *const (), state: JobState) {
+        if let Some(table) = self.table.upgrade() {
+            table.over(self.hash, job, state);
+        }
+    }
+}
+
+impl<K: Send + Sync + 'static, W: Work> Gives<W::Output> for Slot<K, W> {
+    fn give_back(&self) -> Option<Unrun<W::Output>> {
+        Some(self.take()?.give_back())
+    }
+}
+
+impl<K: Send + Sync + 'static, W: Work> Keyed<K> for Slot<K, W> {
+    fn key(&self) -> &K {
+        &self.key
+    }
+
+    fn give_back(&self) -> Option<Unrun<()>> {
+        let run = self.take()?.give_back();
+        Some(Box::pin(async { drop(run.await) }))
+    }
+}
+
+struct State {
+    stage: Stage,
+    /// When the next run is due, or the one that is going on was.
+    due: Instant,
+    /// Of a job that repeats, until it is over.
+    plan: Option<Box<Plan>>,
+    joins: Vec<oneshot::Sender<JobState>>,
+}
+
+enum Stage {
+    InHand(Word),
+    Waits(Hand),
+    Runs {
+        order: Order,
+        /// The task's, once it has begun this run.
+        task: Option<Waker>,
+    },
+    Over {
+        state: JobState,
+        error: Option<Error>,
+        /// When it was due, if it waited for that.
+        due: Option<Instant>,
+    },
+}
+
+/// What others ask of the thread that has the timer in hand.
+#[derive(Default)]
+struct Word {
+    is_woken: bool,
+    to: Option<(Instant, Option<Tolerance>)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    None,
+    /// This run is the last.
+    Stop,
+    /// This run ends where it next waits, and is the last.
+    Abort,
+}
+
+/// How a job ends for somebody who cancels it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cancel {
+    Pending,
+    /// And what it would run stays in the slot.
+    KeepWork,
+    /// As that, and a run that is going on is left alone.
+    KeepPending,
+    /// Also a run that is going on.
+    Abort,
+}
+
+/// Who has said when a run is due.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SetBy {
+    Schedule,
+    User,
+}
+
+/// What a job that repeats knows of its runs to come.
+pub(crate) struct Plan {
+    wheel: TimingWheel,
+    /// `None` while the task asks it.
+    schedule: Option<Box<dyn Schedule>>,
+    tolerance: Option<Tolerance>,
+    set_by: SetBy,
+    /// What was said during a run about the next one.
+    said: Said,
+    /// The schedule was changed during a run.
+    is_changed: bool,
+    /// Until when the job waits: a little longer than until it is due, if it may be late.
+    waits_until: Instant,
+    refusals: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Said {
+    Nothing,
+    Due(Instant, SetBy),
+    NoRun,
+}
+
+impl Plan {
+    /// A plan and its first run. `None` if the schedule has not even one.
+    pub(crate) fn new(wheel: &TimingWheel, mut schedule: Box<dyn Schedule>) -> Option<(Box<Self>, Instant)> {
+        let first = schedule.next(Previous::at(now(wheel)))?;
+        let plan = Self {
+            wheel: wheel.clone(),
+            tolerance: schedule.tolerance(),
+            schedule: Some(schedule),
+            set_by: SetBy::Schedule,
+            said: Said::Nothing,
+            is_changed: false,
+            waits_until: first,
+            refusals: 0,
+        };
+        Some((Box::new(plan), first))
+    }
+
+    fn attach(&mut self, run: PendingRun) {
+        if let Some(schedule) = &mut self.schedule {
+            schedule.attach(run);
+        }
+    }
+}
+
+/// A timer, and the waker that it wakes.
+pub(crate) struct Hand {
+    sleep: Sleep,
+    /// tokio's timer, where the wheel was full when a run had ended.
+    instead: Option<Pin<Box<Unconstrained<tokio::time::Sleep>>>>,
+    may_be_late: bool,
+    waker: Waker,
+}
+
+type Polled = Poll<Result<(), Error>>;
+
+impl Hand {
+    fn new(sleep: Sleep, tolerance: Option<Tolerance>, waker: Waker) -> Self {
+        let sleep = match tolerance {
+            Some(tolerance) => sleep.with_tolerance(tolerance),
+            None => sleep,
+        };
+        Self { sleep, instead: None, may_be_late: tolerance.is_some(), waker }
+    }
+
+    fn poll(&mut self) -> Polled {
+        let mut cx = Context::from_waker(&self.waker);
+        match &mut self.instead {
+            Some(timer) => timer.as_mut().poll(&mut cx).map(Ok),
+            None => self.sleep.poll_try_wait(&mut cx),
+        }
+    }
+
+    /// Moves the timer. If the wheel is full, and the timer is coming due and would need a new place, it stays: then the
+    /// wheel is about to wake the job.
+    fn move_to(&mut self, to: Instant, tolerance: Option<Tolerance>) -> (Polled, bool) {
+        let before = self.sleep.deadline();
+        self.set(to, tolerance);
+        let polled = self.sleep.poll_try_wait(&mut Context::from_waker(&self.waker));
+        if matches!(polled, Poll::Ready(Err(error)) if error.is_at_capacity()) {
+            self.set(before, None);
+            return (Poll::Pending, false);
+        }
+        self.instead = None;
+        (polled, true)
+    }
+
+    fn set(&mut self, to: Instant, tolerance: Option<Tolerance>) {
+        let sleep = Pin::new(&mut self.sleep);
+        match tolerance {
+            Some(tolerance) => sleep.reset_with_tolerance(to, tolerance),
+            // A plain reset would keep the tolerance.
+            None if self.may_be_late => sleep.reset_with_tolerance(to, Tolerance::time(Duration::ZERO)),
+            None => sleep.reset(to),
+        }
+        self.may_be_late = tolerance.is_some();
+    }
+
+    /// For a job that is due where only the wheel can spawn it: lets the wheel wake it as soon as it can.
+    fn soon(&mut self) -> Polled {
+        // The wheel's clock may be ahead of this thread's, where tests pause it.
+        let mut wait = Duration::from_millis(1);
+        loop {
+            Pin::new(&mut self.sleep).reset_after(wait);
+            let polled = self.sleep.poll_try_wait(&mut Context::from_waker(&self.waker));
+            if !matches!(polled, Poll::Ready(Ok(()))) {
+                return polled;
+            }
+            wait *= 2;
+        }
+    }
+
+    /// Waits until `due` by tokio's timer.
+    fn wait_without_wheel(&mut self, due: Instant) -> Polled {
+        self.instead = Some(Box::pin(unconstrained(tokio::time::sleep_until(due))));
+        self.poll()
+    }
+}
+
+/// When a job is due.
+#[derive(Clone, Copy)]
+pub(crate) enum When {
+    After(Duration),
+    At(Instant),
+}
+
+/// What a schedule has answered.
+pub(crate) struct Asked {
+    next: Option<Instant>,
+    tolerance: Option<Tolerance>,
+    schedule: Box<dyn Schedule>,
+}
+
+/// How the task goes on after a run.
+pub(crate) enum GoOn<W> {
+    /// With the next run, which is due.
+    Now(W),
+    /// Not: the job waits, with its work, or was ended by others.
+    Later,
+    /// Not: it has come to its end, or could not go on.
+    Over(W, Result<(), JobError>),
+}
+
+type Guard<'a> = MutexGuard<'a, State>;
+
+impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
+    /// A job that is still to be [armed](Self::arm). Nobody can change it before.
+    pub(crate) fn new(
+        wheel: &TimingWheel,
+        key: K,
+        (hash, table): (u64, Weak<Table<K>>),
+        work: W,
+    ) -> Arc<Self> {
+        let state = State {
+            stage: Stage::InHand(Word::default()),
+            due: Instant::now(),
+            plan: None,
+            joins: Vec::new(),
+        };
+        Arc::new(Self {
+            runtime: wheel.runtime_id(),
+            state: Mutex::new(state),
+            slot: Slot { key, hash, table, work: Mutex::new(Some(work)) },
+        })
+    }
+
+    /// A job that is over before it began.
+    pub(crate) fn over(wheel: &TimingWheel, key: K, state: JobState) -> Arc<Self> {
+        let stage = Stage::Over { state, error: None, due: None };
+        let state = State { stage, due: Instant::now(), plan: None, joins: Vec::new() };
+        let slot = Slot { key, hash: 0, table: Weak::new(), work: Mutex::new(None) };
+        Arc::new(Self { runtime: wheel.runtime_id(), state: Mutex::new(state), slot })
+    }
+
+    /// Puts a new job into the wheel. It does not run before it is [settled](Self::begin).
+    pub(crate) fn arm(
+        self: &Arc<Self>,
+        wheel: &TimingWheel,
+        when: When,
+        tolerance: Option<Tolerance>,
+        mut plan: Option<Box<Plan>>,
+    ) -> Result<(Hand, Polled), Error> {
+        let tolerance = match &mut plan {
+            Some(plan) => {
+                plan.attach(PendingRun::of(self));
+                plan.tolerance
+            }
+            None => tolerance,
+        };
+        let sleep = match when {
+            When::After(delay) => wheel.sleep(delay),
+            When::At(instant) => wheel.sleep_until(instant),
+        };
+        let due = if plan.is_some() { Some(sleep.deadline()) } else { None };
+        let mut hand = Hand::new(sleep, tolerance, Waker::from(self.clone()));
+        let polled = hand.poll();
+        if let Poll::Ready(Err(error)) = polled {
+            return Err(error);
+        }
+        if polled.is_ready() && wheel.is_ended() {
+            return Err(Error::shutdown());
+        }
+        let mut state = self.lock();
+        state.due = due.unwrap_or_else(|| hand.sleep.deadline());
+        state.plan = plan;
+        if let Some(plan) = &mut state.plan {
+            plan.waits_until = hand.sleep.deadline();
+        }
+        drop(state);
+        Ok((hand, polled))
+    }
+
+    /// Lets a job that was armed wait, or run if it is due.
+    pub(crate) fn begin(self: Arc<Self>, (hand, polled): (Hand, Polled)) {
+        if self.settle(hand, polled, true) {
+            self.spawn();
+        }
+    }
+
+    fn spawn(self: Arc<Self>) {
+        if let Some(work) = self.slot.take() {
+            tokio::spawn(Task::new(self, work));
+        }
+    }
+
+    /// Asks the schedule what comes after a run, unless the job was given another during the run. Calls `next`, which is
+    /// a user's code, without the lock.
+    pub(crate) fn ask(
+        &self,
+        started: Instant,
+        next: impl FnOnce(&mut dyn Schedule, Previous) -> Option<Instant>,
+    ) -> Option<Asked> {
+        let mut state = self.lock();
+        let due = state.due;
+        let plan = state.plan.as_mut().filter(|plan| !plan.is_changed)?;
+        let late = started.saturating_duration_since(plan.waits_until);
+        let missed = late > MISSED_AFTER.max(plan.wheel.tick());
+        let mut schedule = plan.schedule.take()?;
+        drop(state);
+        let next = next(&mut *schedule, Previous { due, started, ended: Instant::now(), missed });
+        Some(Asked { next, tolerance: schedule.tolerance(), schedule })
+    }
+
+    /// Goes on after a run of a job that repeats: as its user or a new schedule has said during the run, or else as the
+    /// schedule has answered.
+    pub(crate) fn go_on(self: &Arc<Self>, work: W, answer: Option<Asked>) -> GoOn<W> {
+        let (mut next, mut set_by, mut outdated) = (None, SetBy::Schedule, None);
+        let mut state = self.lock();
+        let State { stage, plan: Some(plan), due, .. } = &mut *state else { return GoOn::Later };
+        let Stage::Runs { order, .. } = *stage else { return GoOn::Later };
+        if let Some(answer) = answer {
+            next = answer.next;
+            if plan.is_changed {
+                outdated = Some(answer.schedule);
+            } else {
+                (plan.schedule, plan.tolerance) = (Some(answer.schedule), answer.tolerance);
+            }
+        }
+        match mem::replace(&mut plan.said, Said::Nothing) {
+            Said::Nothing => {}
+            Said::Due(at, by) => (next, set_by) = (Some(at), by),
+            Said::NoRun => next = None,
+        }
+        plan.is_changed = false;
+        let result = match next {
+            _ if order != Order::None => GoOn::Over(work, Err(JobError::cancelled())),
+            None => GoOn::Over(work, Ok(())),
+            Some(_) if plan.wheel.is_ended() => {
+                GoOn::Over(work, Err(JobError::could_not_run(Error::shutdown())))
+            }
+            Some(next) => {
+                (*due, plan.waits_until, plan.set_by) = (next, next, set_by);
+                if next <= Instant::now() {
+                    *stage = Stage::Runs { order: Order::None, task: None };
+                    GoOn::Now(work)
+                } else {
+                    *stage = Stage::InHand(Word::default());
+                    let (wheel, tolerance) = (plan.wheel.clone(), plan.tolerance);
+                    *lock(&self.slot.work) = Some(work);
+                    drop(state);
+                    self.wait(&wheel, next, tolerance);
+                    GoOn::Later
+                }
+            }
+        };
+        drop(outdated);
+        result
+    }
+
+    /// Puts a job back into the wheel. If that is full, tokio's timer wakes the job.
+    fn wait(self: &Arc<Self>, wheel: &TimingWheel, due: Instant, tolerance: Option<Tolerance>) {
+        let mut hand = Hand::new(wheel.sleep_until(due), tolerance, Waker::from(self.clone()));
+        let mut polled = hand.poll();
+        let is_refused = matches!(polled, Poll::Ready(Err(error)) if error.is_at_capacity());
+        if let Some(plan) = &mut self.lock().plan {
+            plan.waits_until = hand.sleep.deadline();
+            plan.refusals += u64::from(is_refused);
+        }
+        if is_refused {
+            polled = hand.wait_without_wheel(due);
+        }
+        self.clone().begin((hand, polled));
+    }
+}
+
+/// How late a run is, at least, that counts as missed: as the tick of an interval.
+const MISSED_AFTER: Duration = Duration::from_millis(5);
+
+/// By the wheel: the job is due, or the wheel has ended.
+impl<K: Send + Sync + 'static, W: Work> Wake for Record<Slot<K, W>> {
+    fn wake(self: Arc<Self>) {
+        let mut state = self.lock();
+        let mut hand = match mem::replace(&mut state.stage, Stage::InHand(Word::default())) {
+            Stage::Waits(hand) => hand,
+            mut stage => {
+                if let Stage::InHand(word) = &mut stage {
+                    word.is_woken = true;
+                }
+                state.stage = stage;
+                return;
+            }
+        };
+        drop(state);
+        let polled = hand.poll();
+        self.begin((hand, polled));
+    }
+}
+
+impl<S: AnySlot + ?Sized> Record<S> {
+    fn lock(&self) -> Guard<'_> {
+        lock(&self.state)
+    }
+
+    /// Puts the timer down, after what others have asked for meanwhile. Tells whether the caller is to spawn the task; if
+    /// the caller cannot, the record's own waker sees to that.
+    fn settle(&self, mut hand: Hand, mut polled: Polled, can_spawn: bool) -> bool {
+        loop {
+            let mut state = self.lock();
+            let Stage::InHand(word) = &mut state.stage else {
+                // Cancelled meanwhile. What the hand has is dropped without the lock.
+                drop(state);
+                return false;
+            };
+            let word = mem::take(word);
+            match polled {
+                _ if word.to.is_some() => {
+                    drop(state);
+                    if let Some((to, tolerance)) = word.to {
+                        polled = self.move_in_hand(&mut hand, to, tolerance).0;
+                    }
+                }
+                Poll::Pending if word.is_woken => {
+                    drop(state);
+                    polled = hand.poll();
+                }
+                Poll::Pending => {
+                    state.stage = Stage::Waits(hand);
+                    return false;
+                }
+                Poll::Ready(Err(error)) => {
+                    self.end(state, JobState::CouldNotRun, Some(error), true);
+                    return false;
+                }
+                Poll::Ready(Ok(())) if !can_spawn => {
+                    let waker = hand.waker.clone();
+                    state.stage = Stage::Waits(hand);
+                    drop(state);
+                    waker.wake();
+                    return false;
+                }
+                Poll::Ready(Ok(())) if Handle::try_current().ok().map(|here| here.id()) == self.runtime => {
+                    state.stage = Stage::Runs { order: Order::None, task: None };
+                    drop(state);
+                    return true;
+                }
+                Poll::Ready(Ok(())) => {
+                    drop(state);
+                    polled = hand.soon();
+                }
+            }
+        }
+    }
+
+    /// Moves a timer that the caller has in hand, and notes until when the job waits.
+    fn move_in_hand(&self, hand: &mut Hand, to: Instant, tolerance: Option<Tolerance>) -> (Polled, bool) {
+        let before = hand.sleep.deadline();
+        let (polled, is_moved) = hand.move_to(to, tolerance);
+        let mut state = self.lock();
+        // Unless somebody has asked for another time since.
+        if !matches!(&state.stage, Stage::InHand(word) if word.to.is_none()) {
+            return (polled, is_moved);
+        }
+        if !is_moved {
+            state.due = before;
+        }
+        match &mut state.plan {
+            Some(plan) => plan.waits_until = hand.sleep.deadline(),
+            None => state.due = hand.sleep.deadline(),
+        }
+        if polled.is_ready() {
+            // A run that is moved to the past has missed nothing.
+            state.due = state.due.max(Instant::now());
+        }
+        (polled, is_moved)
+    }
+
+    /// Ends a job, and drops what it would have run, unless that is to stay in the slot.
+    fn end(&self, mut state: Guard<'_>, over: JobState, error: Option<Error>, clears: bool) {
+        let due = (state.is_pending() && error.is_some()).then_some(state.due);
+        let stage = mem::replace(&mut state.stage, Stage::Over { state: over, error, due });
+        let (plan, joins) = (state.plan.take(), mem::take(&mut state.joins));
+        drop(state);
+        for join in joins {
+            contained(|| _ = join.send(over));
+        }
+        self.slot.over(ptr::from_ref(self).cast(), over);
+        drop(stage);
+        if clears {
+            // Last, as it may panic; the plan, which has the schedule, is dropped all the same.
+            self.slot.clear(over);
+            drop(plan);
+        } else {
+            contained(|| drop(plan));
+        }
+    }
+
+    pub(crate) fn info(&self) -> JobInfo {
+        self.lock().info()
+    }
+
+    /// Why the job has no output.
+    pub(crate) fn error(&self) -> JobError {
+        match self.lock().stage {
+            Stage::Over { error: Some(error), .. } => JobError::could_not_run(error),
+            _ => JobError::cancelled(),
+        }
+    }
+
+    pub(crate) fn join(&self) -> Join {
+        let mut state = self.lock();
+        if let Stage::Over { state, .. } = state.stage {
+            return Join(End::Told(state));
+        }
+        // Those of tasks that do not wait any more.
+        if state.joins.len() == state.joins.capacity() {
+            state.joins.retain(|join| !join.is_closed());
+        }
+        let (tell, told) = oneshot::channel();
+        state.joins.push(tell);
+        Join(End::Waits(told))
+    }
+
+    /// Ends a job as `how` says. Returns how it was found, and whether this has made a difference.
+    pub(crate) fn cancel(&self, how: Cancel) -> (JobInfo, bool) {
+        let mut state = self.lock();
+        let (info, repeats) = (state.info(), state.plan.is_some());
+        let is_changed = match &mut state.stage {
+            Stage::Waits(_) | Stage::InHand(_) => {
+                let clears = matches!(how, Cancel::Pending | Cancel::Abort);
+                self.end(state, JobState::Cancelled, None, clears);
+                true
+            }
+            Stage::Runs { order, task } if how == Cancel::Abort && *order != Order::Abort => {
+                *order = Order::Abort;
+                let task = task.take();
+                drop(state);
+                if let Some(task) = task {
+                    task.wake();
+                }
+                true
+            }
+            Stage::Runs { order: order @ Order::None, .. } if repeats && how != Cancel::KeepPending => {
+                *order = Order::Stop;
+                true
+            }
+            Stage::Runs { .. } | Stage::Over { .. } => false,
+        };
+        (info, is_changed)
+    }
+
+    /// Moves the run that waits, by a schedule, and tells whether it waits for that time then.
+    pub(crate) fn move_run(&self, to: Instant) -> bool {
+        let its = |state: &State| Some((to, state.plan.as_ref()?.tolerance));
+        self.reset_if(SetBy::Schedule, its) == Some(true)
+    }
+
+    /// Moves the next run, for a user, and tells whether it is due then.
+    pub(crate) fn reset(&self, to: Instant, tolerance: Option<Tolerance>) -> bool {
+        self.reset_if(SetBy::User, |_| Some((to, tolerance))) == Some(true)
+    }
+
+    /// Lets a pending job be late.
+    pub(crate) fn let_be_late(&self, tolerance: Tolerance) {
+        let now = Instant::now();
+        let late = |state: &State| (state.due > now).then_some((state.due, Some(tolerance)));
+        self.reset_if(SetBy::User, late);
+    }
+
+    /// Moves a pending run to where `to` says, under one hold of the lock with what that looks at; or notes it for the run
+    /// after one that is going on, if a user asks for that. `None` if there is nothing to move.
+    fn reset_if(
+        &self,
+        by: SetBy,
+        to: impl FnOnce(&State) -> Option<(Instant, Option<Tolerance>)>,
+    ) -> Option<bool> {
+        let mut guard = self.lock();
+        let (to, tolerance) = to(&guard)?;
+        let state = &mut *guard;
+        let tolerance = state.plan.as_ref().map_or(tolerance, |plan| plan.tolerance);
+        match (&mut state.stage, &mut state.plan) {
+            (Stage::Runs { order: Order::None, .. }, Some(plan)) if by == SetBy::User => {
+                plan.said = Said::Due(to, by);
+                return Some(true);
+            }
+            (Stage::Runs { .. } | Stage::Over { .. }, _) => return None,
+            (Stage::InHand(_) | Stage::Waits(_), None) => state.due = to,
+            (Stage::InHand(_) | Stage::Waits(_), Some(plan)) => {
+                (state.due, plan.set_by, plan.waits_until) = (to, by, to);
+            }
+        }
+        let mut hand = match mem::replace(&mut state.stage, Stage::InHand(Word::default())) {
+            Stage::Waits(hand) => hand,
+            mut stage => {
+                if let Stage::InHand(word) = &mut stage {
+                    word.to = Some((to, tolerance));
+                }
+                state.stage = stage;
+                return Some(true);
+            }
+        };
+        drop(guard);
+        let (polled, is_moved) = self.move_in_hand(&mut hand, to, tolerance);
+        self.settle(hand, polled, false);
+        // The wheel may have ended.
+        Some(is_moved && !matches!(self.lock().stage, Stage::Over { error: Some(_), .. }))
+    }
+
+    /// Changes the schedule's answer, unless the user has moved the run.
+    pub(crate) fn replan(&self, next: Option<Instant>) -> Replanned {
+        let mut otherwise = Replanned::NotPending;
+        let mut is_the_schedules = |state: &State| {
+            let plan = state.plan.as_ref().filter(|_| state.is_pending())?;
+            if plan.set_by == SetBy::User {
+                otherwise = Replanned::MovedByUser;
+                return None;
+            }
+            Some(plan.tolerance)
+        };
+        let is_done = match next {
+            Some(next) => self.reset_if(SetBy::Schedule, |state| Some((next, is_the_schedules(state)?))),
+            None => {
+                let state = self.lock();
+                let ends = is_the_schedules(&state).is_some();
+                ends.then(|| self.end(state, JobState::Done, None, true)).map(|()| true)
+            }
+        };
+        match is_done {
+            Some(true) => Replanned::Done,
+            Some(false) => Replanned::NotPending,
+            None => otherwise,
+        }
+    }
+
+    /// Ends a job as its schedule would: a run that is going on is the last.
+    pub(crate) fn end_schedule(&self) -> bool {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        match (&state.stage, &mut state.plan) {
+            (Stage::Runs { order: Order::None, .. }, Some(plan)) => {
+                plan.said = Said::NoRun;
+                true
+            }
+            (Stage::InHand(_) | Stage::Waits(_), Some(_)) => {
+                self.end(guard, JobState::Done, None, true);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A poll of the task begins. Tells whether its run goes on; `task` is woken if that changes.
+    pub(crate) fn goes_on(&self, task: &Waker) -> bool {
+        let mut state = self.lock();
+        let Stage::Runs { order, task: known } = &mut state.stage else { return false };
+        // Whoever cancels a job that repeats is told that no further run begins.
+        if *order == Order::Abort || (*order == Order::Stop && known.is_none()) {
+            return false;
+        }
+        // tokio's, and so neither cloned nor dropped by code of a user's.
+        if !known.as_ref().is_some_and(|known| known.will_wake(task)) {
+            *known = Some(task.clone());
+        }
+        true
+    }
+
+    /// The task is at its end.
+    pub(crate) fn finish(&self, over: JobState, error: Option<Error>) {
+        let state = self.lock();
+        if matches!(state.stage, Stage::Runs { .. }) {
+            self.end(state, over, error, true);
+        }
+    }
+}
+
+impl Record<dyn AnySlot> {
+    /// Goes over to another schedule, which is asked for its first run, and tells whether that was in time.
+    pub(crate) fn set_schedule(self: &Arc<Self>, mut schedule: Box<dyn Schedule>) -> bool {
+        let Some(wheel) = self.lock().plan.as_ref().map(|plan| plan.wheel.clone()) else { return false };
+        let first = schedule.next(Previous::at(now(&wheel)));
+        let tolerance = schedule.tolerance();
+        schedule.attach(PendingRun::of_any(self));
+        let mut state = self.lock();
+        let is_running = matches!(state.stage, Stage::Runs { order: Order::None, .. });
+        if !is_running && !state.is_pending() {
+            return false;
+        }
+        let Some(plan) = &mut state.plan else { return false };
+        let before = plan.schedule.replace(schedule);
+        plan.tolerance = tolerance;
+        if is_running {
+            plan.is_changed = true;
+            plan.said = first.map_or(Said::NoRun, |first| Said::Due(first, SetBy::Schedule));
+        }
+        drop(state);
+        let is_in_time = is_running
+            || match first {
+                Some(first) => self.move_run(first),
+                None => self.end_schedule(),
+            };
+        drop(before);
+        is_in_time
+    }
+}
+
+impl State {
+    const fn is_pending(&self) -> bool {
+        matches!(self.stage, Stage::InHand(_) | Stage::Waits(_))
+    }
+
+    fn info(&self) -> JobInfo {
+        let (state, due) = match self.stage {
+            Stage::InHand(_) | Stage::Waits(_) => {
+                (JobState::Pending, Some(self.plan.as_ref().map_or(self.due, |plan| plan.waits_until)))
+            }
+            Stage::Runs { .. } => (JobState::Running, None),
+            Stage::Over { state, due, .. } => (state, due),
+        };
+        JobInfo { state, due, refusals: self.plan.as_ref().map_or(0, |plan| plan.refusals) }
+    }
+}

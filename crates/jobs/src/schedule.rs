@@ -1,0 +1,744 @@
+//! When a job runs: one method, from the run before to the next.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use timingwheel::{TimingWheel, Tolerance};
+use tokio::time::{Instant, MissedTickBehavior};
+
+use crate::record::{AnySlot, Record};
+
+/// When the runs of a job are due. As in Go's `timingwheel`, a schedule computes the next run from the previous one.
+///
+/// [`FixedRate`], [`FixedDelay`] and [`Backoff`] are built in. Any other schedule is an `impl` of this trait, or a
+/// closure from [`Previous`] to `Option<Instant>`. [`times`](Self::times) and [`until`](Self::until) end a schedule
+/// early. [`with_tolerance`](Self::with_tolerance) lets its runs be late.
+///
+/// # Panics
+/// A `next` that panics ends its job, as a run that panics does. The first call is made by whoever makes the job, and
+/// panics there. The same holds for `tolerance`.
+///
+/// # Examples
+///
+/// A calendar in wall-clock time, in which every day has 24 hours. The crate `timingwheel-calendar` has schedules for
+/// time zones, and for the days on which clocks are moved. Those follow the wall clock even when somebody sets it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use std::time::{Duration, SystemTime, UNIX_EPOCH};
+/// use timingwheel::TimingWheel;
+/// use timingwheel_jobs::{JobsExt, Previous, Schedule};
+/// use tokio::time::Instant;
+///
+/// /// Every day at 9 o'clock UTC.
+/// fn at_nine(previous: Previous) -> Option<Instant> {
+///     const DAY: u64 = 24 * 60 * 60;
+///     const NINE: u64 = 9 * 60 * 60;
+///     // The wall clock is read anew for each run, so it may have been set meanwhile.
+///     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
+///     let until_nine = DAY - (now + DAY - NINE) % DAY;
+///     Some(previous.ended + Duration::from_secs(until_nine))
+/// }
+///
+/// let wheel = TimingWheel::new();
+/// let reports = wheel.run_by(at_nine.until(Instant::now() + Duration::from_secs(30 * 86_400)), || async {
+///     // Send the report.
+/// });
+/// assert!(reports.await.unwrap() >= 29);
+/// # }
+/// ```
+pub trait Schedule: Send + 'static {
+    /// When the next run is due, or `None` if there is none. An instant that has passed is due at once.
+    ///
+    /// The job calls this when a run has ended, and once before the first run. In that first call all times of
+    /// [`Previous`] are now.
+    fn next(&mut self, previous: Previous) -> Option<Instant>;
+
+    /// How late the next run may be. The default is `None`: as punctual as the wheel.
+    ///
+    /// The job asks for it after each call of [`next`](Self::next). [`Previous::due`] stays what `next` said, so a fixed
+    /// rate with a tolerance does not drift.
+    fn tolerance(&self) -> Option<Tolerance> {
+        None
+    }
+
+    /// Gives the schedule a [`PendingRun`], which can move the run that the job waits for. The default drops it.
+    ///
+    /// A schedule may learn something while its job waits, such as that the wall clock was set. Then it moves the run to
+    /// another instant: by [`PendingRun::replan`], unless the job's user has moved it, or by [`PendingRun::reset`] in any
+    /// case. This is called once for each job that gets the schedule, by whoever makes the job, after the first call of
+    /// [`next`](Self::next) and before the job waits.
+    ///
+    /// # Panics
+    /// A panic reaches whoever makes the job.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::sync::{Arc, Mutex};
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::{JobsExt, PendingRun, Previous, Schedule};
+    /// use tokio::time::Instant;
+    ///
+    /// /// Every hour, or as soon as somebody asks for it.
+    /// struct Hourly(Arc<Mutex<Option<PendingRun>>>);
+    ///
+    /// impl Schedule for Hourly {
+    ///     fn next(&mut self, previous: Previous) -> Option<Instant> {
+    ///         Some(previous.ended + Duration::from_secs(3_600))
+    ///     }
+    ///
+    ///     fn attach(&mut self, run: PendingRun) {
+    ///         *self.0.lock().unwrap() = Some(run);
+    ///     }
+    /// }
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let (start, asked) = (Instant::now(), Arc::default());
+    /// let job = wheel.run_by(Hourly(Arc::clone(&asked)).times(1), || async {});
+    /// asked.lock().unwrap().as_ref().unwrap().reset(start + Duration::from_secs(5));
+    /// assert_eq!(job.await.unwrap(), 1);
+    /// assert_eq!(start.elapsed(), Duration::from_secs(5));
+    /// # }
+    /// ```
+    fn attach(&mut self, run: PendingRun) {
+        drop(run);
+    }
+
+    /// This schedule for at most `runs` runs.
+    fn times(self, runs: u64) -> Adjusted<Self>
+    where
+        Self: Sized,
+    {
+        Adjusted { left: Some(runs), ..Adjusted::new(self) }
+    }
+
+    /// This schedule for the runs that are due by `end`.
+    fn until(self, end: Instant) -> Adjusted<Self>
+    where
+        Self: Sized,
+    {
+        Adjusted { end: Some(end), ..Adjusted::new(self) }
+    }
+
+    /// This schedule with runs that may be late, so that they begin together with others that are due at about the same
+    /// time, and cost less among very many. A share is a part of the time from the end of a run to the next run.
+    ///
+    /// # Precision
+    /// Never early. Late by less than the tolerance plus the machine's wake-up time, or by as much as a timer without a
+    /// tolerance ([precision](TimingWheel#precision)), whichever is more. See [`Tolerance`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel_jobs::{JobsExt, FixedRate, Schedule};
+    /// use timingwheel::{TimingWheel, Tolerance};
+    /// use tokio::time::Instant;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let start = Instant::now();
+    /// let minutely = FixedRate::new(Duration::from_secs(60)).with_tolerance(Tolerance::share(0.125));
+    /// assert_eq!(wheel.run_by(minutely.times(61), || async {}).await.unwrap(), 61);
+    /// let late = start.elapsed() - Duration::from_secs(3_600);
+    /// assert!(late < Duration::from_secs(60) / 8, "it does not add up");
+    /// # }
+    /// ```
+    fn with_tolerance(self, tolerance: Tolerance) -> Adjusted<Self>
+    where
+        Self: Sized,
+    {
+        Adjusted { tolerance: Some(tolerance), ..Adjusted::new(self) }
+    }
+
+    /// This schedule with each run later by chance, by less than `most`, so that jobs which were made together do not all
+    /// run together. The schedule goes on from the times without that, so a fixed rate does not drift.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::{FixedRate, JobsExt, Schedule};
+    /// use tokio::time::Instant;
+    ///
+    /// let (start, minute) = (Instant::now(), Duration::from_secs(60));
+    /// let minutely = FixedRate::new(minute).with_jitter(Duration::from_secs(10));
+    /// TimingWheel::new().run_by(minutely.times(61), || async {}).await.unwrap();
+    /// assert!(start.elapsed() >= 60 * minute && start.elapsed() < 60 * minute + Duration::from_secs(10));
+    /// # }
+    /// ```
+    fn with_jitter(self, most: Duration) -> Adjusted<Self>
+    where
+        Self: Sized,
+    {
+        Adjusted { jitter: most, ..Adjusted::new(self) }
+    }
+}
+
+/// The run before the one that a [`Schedule`] is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Previous {
+    /// When it was due.
+    pub due: Instant,
+    /// When it began.
+    pub started: Instant,
+    /// When it ended: now.
+    pub ended: Instant,
+    /// Whether it began so late that an [`Interval`](timingwheel::Interval) would call its tick missed: more than 5 ms after
+    /// it was due, or more than a tick of the wheel if that is longer. A [tolerance](Schedule::tolerance) comes on top.
+    pub missed: bool,
+}
+
+impl Previous {
+    /// A run that was due, began and ended at `instant`. A schedule begins with it, and its tests need it.
+    #[must_use]
+    pub const fn at(instant: Instant) -> Self {
+        Self { due: instant, started: instant, ended: instant, missed: false }
+    }
+}
+
+impl<F: FnMut(Previous) -> Option<Instant> + Send + 'static> Schedule for F {
+    fn next(&mut self, previous: Previous) -> Option<Instant> {
+        self(previous)
+    }
+}
+
+impl Schedule for Box<dyn Schedule> {
+    fn next(&mut self, previous: Previous) -> Option<Instant> {
+        (**self).next(previous)
+    }
+
+    fn tolerance(&self) -> Option<Tolerance> {
+        (**self).tolerance()
+    }
+
+    fn attach(&mut self, run: PendingRun) {
+        (**self).attach(run);
+    }
+}
+
+/// The instant `delay` from now by the wheel's clock, or one that never comes.
+pub(crate) fn after_now(wheel: &TimingWheel, delay: Duration) -> Instant {
+    wheel.sleep(delay).deadline()
+}
+
+/// 30 years: a time that an [`Instant`] cannot hold is so much later, as tokio has it.
+const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
+/// A schedule with limits, tolerance or jitter, from [`Schedule::times`] and its kin.
+#[derive(Clone, Debug)]
+pub struct Adjusted<S> {
+    schedule: S,
+    left: Option<u64>,
+    end: Option<Instant>,
+    tolerance: Option<Tolerance>,
+    jitter: Duration,
+    /// What the schedule has said, and when the run was due for that with jitter.
+    said: Option<(Instant, Instant)>,
+}
+
+impl<S> Adjusted<S> {
+    const fn new(schedule: S) -> Self {
+        Self { schedule, left: None, end: None, tolerance: None, jitter: Duration::ZERO, said: None }
+    }
+}
+
+impl<S: Schedule> Schedule for Adjusted<S> {
+    fn next(&mut self, mut previous: Previous) -> Option<Instant> {
+        if let Some(left) = &mut self.left {
+            *left = left.checked_sub(1)?;
+        }
+        // Unless the run was moved.
+        if let Some((said, due)) = self.said.take()
+            && due == previous.due
+        {
+            previous.due = said;
+        }
+        let next = self.schedule.next(previous)?;
+        if self.end.is_some_and(|end| next > end) {
+            return None;
+        }
+        if self.jitter.is_zero() {
+            return Some(next);
+        }
+        let due = later(next, self.jitter.mul_f64(fastrand::f64()));
+        self.said = Some((next, due));
+        Some(due)
+    }
+
+    fn tolerance(&self) -> Option<Tolerance> {
+        self.tolerance.or_else(|| self.schedule.tolerance())
+    }
+
+    fn attach(&mut self, run: PendingRun) {
+        self.schedule.attach(run);
+    }
+}
+
+/// Tries that follow each other ever more slowly: after each run the wait grows by a factor, up to a cap. The first run is
+/// due at once, unless a [delay](Self::starting_after) is given.
+///
+/// To end the tries, let the run answer [`NextRun::Never`] when it has worked, or set a number with
+/// [`times`](Schedule::times).
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use timingwheel::TimingWheel;
+/// use timingwheel_jobs::{Backoff, JobsExt, NextRun};
+/// use tokio::time::Instant;
+///
+/// let (start, mut tries) = (Instant::now(), 0);
+/// let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(4));
+/// let job = TimingWheel::new().run_by(backoff, move || {
+///     tries += 1;
+///     async move { if tries == 5 { NextRun::Never } else { NextRun::BySchedule } }
+/// });
+/// assert_eq!(job.await.unwrap(), 5);
+/// assert_eq!(start.elapsed(), Duration::from_secs(1 + 2 + 4 + 4));
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    wait: Duration,
+    cap: Duration,
+    factor: f64,
+    first: Option<Duration>,
+    has_jitter: bool,
+}
+
+impl Backoff {
+    /// Waits `wait` after the first run, and twice as long after each run as after the one before, up to `cap`.
+    #[must_use]
+    pub const fn new(wait: Duration, cap: Duration) -> Self {
+        Self { wait, cap, factor: 2.0, first: Some(Duration::ZERO), has_jitter: false }
+    }
+
+    /// By how much the wait grows after each run; 2 unless it is set.
+    ///
+    /// # Panics
+    /// If `factor` is less than 1, or not finite.
+    #[must_use]
+    #[track_caller]
+    pub fn with_factor(mut self, factor: f64) -> Self {
+        let is_valid = factor.is_finite() && factor >= 1.0;
+        assert!(is_valid, "the factor of a back-off must be finite and at least 1, got {factor}");
+        self.factor = factor;
+        self
+    }
+
+    /// Full jitter: each wait is chosen by chance from zero to what it would be, also where it is capped. So of many that
+    /// fail together no two keep trying together.
+    #[must_use]
+    pub const fn with_full_jitter(mut self) -> Self {
+        self.has_jitter = true;
+        self
+    }
+
+    /// The first run is due `delay` after the job is made, or after it goes over to this schedule.
+    #[must_use]
+    pub const fn starting_after(mut self, delay: Duration) -> Self {
+        self.first = Some(delay);
+        self
+    }
+}
+
+impl Schedule for Backoff {
+    fn next(&mut self, previous: Previous) -> Option<Instant> {
+        if let Some(first) = self.first.take() {
+            return Some(later(previous.ended, first));
+        }
+        let wait = self.wait.min(self.cap);
+        // What no duration can hold is above every cap.
+        let grown = Duration::try_from_secs_f64(self.wait.as_secs_f64() * self.factor);
+        self.wait = grown.unwrap_or(Duration::MAX).min(self.cap);
+        Some(later(previous.ended, if self.has_jitter { wait.mul_f64(fastrand::f64()) } else { wait }))
+    }
+}
+
+/// When a job runs again, as the run that has ended decides: what the future of a job that repeats may return.
+///
+/// `()` stands for [`BySchedule`](Self::BySchedule). What the job's user has asked for during the run, by a reset or
+/// another schedule, comes first.
+///
+/// # Examples
+///
+/// A token that is refreshed every hour, or 5 s after a failure:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use timingwheel::TimingWheel;
+/// use timingwheel_jobs::{JobsExt, NextRun};
+///
+/// # let mut tries = 0;
+/// # let mut refresh = move || { tries += 1; let ok = tries > 1; async move { if ok { Ok(()) } else { Err(()) } } };
+/// let job = TimingWheel::new().run_every(Duration::from_secs(3_600), move || {
+///     let refreshed = refresh();
+///     async move {
+///         match refreshed.await {
+///             Ok(()) => NextRun::BySchedule,
+///             Err(()) => NextRun::After(Duration::from_secs(5)),
+///         }
+///     }
+/// });
+/// tokio::time::sleep(Duration::from_secs(1)).await;
+/// assert_eq!(job.time_left(), Some(Duration::from_secs(4)));
+/// tokio::time::sleep(Duration::from_secs(5)).await;
+/// assert_eq!(job.time_left(), Some(Duration::from_secs(3_599)));
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NextRun {
+    /// When the schedule says.
+    #[default]
+    BySchedule,
+    /// So long after the end of this run. The schedule is not asked, and goes on from the new run.
+    After(Duration),
+    /// At this instant, or at once if that has passed. The schedule is not asked, and goes on from the new run.
+    At(Instant),
+    /// Not: the job is done.
+    Never,
+}
+
+impl NextRun {
+    pub(crate) fn or_by(self, schedule: &mut dyn Schedule, previous: Previous) -> Option<Instant> {
+        match self {
+            Self::BySchedule => schedule.next(previous),
+            Self::After(delay) => Some(later(previous.ended, delay)),
+            Self::At(instant) => Some(instant),
+            Self::Never => None,
+        }
+    }
+}
+
+/// What the futures of a job that repeats return: `()`, or a [`NextRun`]; or nothing, as they never return.
+pub trait Answer {
+    /// When the job runs again.
+    fn next_run(self) -> NextRun;
+}
+
+impl Answer for NextRun {
+    fn next_run(self) -> NextRun {
+        self
+    }
+}
+
+impl Answer for () {
+    fn next_run(self) -> NextRun {
+        NextRun::BySchedule
+    }
+}
+
+/// The type of a future that only panics, which has no name of its own yet.
+type Never = <fn() -> ! as Returns>::Output;
+
+/// Names what a function returns.
+#[doc(hidden)]
+pub trait Returns {
+    #[doc(hidden)]
+    type Output;
+}
+
+impl<O> Returns for fn() -> O {
+    type Output = O;
+}
+
+impl Answer for Never {
+    fn next_run(self) -> NextRun {
+        self
+    }
+}
+
+/// When the first run is due.
+#[derive(Clone, Copy, Debug)]
+enum First {
+    At(Instant),
+    After(Duration),
+}
+
+impl First {
+    /// At once.
+    const NOW: Self = Self::After(Duration::ZERO);
+
+    fn due(self, now: Instant) -> Instant {
+        match self {
+            Self::At(instant) => instant,
+            Self::After(delay) => later(now, delay),
+        }
+    }
+}
+
+/// A run every period, counted from when the runs are due: it does not drift. The first run is due at once, or
+/// [at an instant](Self::starting_at), or [after a delay](Self::starting_after).
+///
+/// If a run takes longer than the period, the next begins when it has ended. Missed runs are made up for, put off or
+/// left out, as the ticks of an [`Interval`](timingwheel::Interval).
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use timingwheel::TimingWheel;
+/// use timingwheel_jobs::{JobsExt, FixedRate, Schedule};
+/// use tokio::time::{Instant, MissedTickBehavior};
+///
+/// let wheel = TimingWheel::new();
+/// let start = Instant::now();
+/// let rate = FixedRate::new(Duration::from_secs(10)).with_missed_tick_behavior(MissedTickBehavior::Skip);
+/// let samples = wheel.run_by(rate.times(3), || async { /* Take a sample. */ });
+/// assert_eq!(samples.await.unwrap(), 3);
+/// assert_eq!(start.elapsed(), Duration::from_secs(20));
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct FixedRate {
+    period: Duration,
+    first: Option<First>,
+    missed_tick_behavior: MissedTickBehavior,
+}
+
+impl FixedRate {
+    /// A run every `period`, the first at once. If a period leads beyond what an [`Instant`] can hold, the next run is
+    /// due in 30 years.
+    ///
+    /// # Panics
+    /// If `period` is zero.
+    #[must_use]
+    #[track_caller]
+    pub fn new(period: Duration) -> Self {
+        assert!(!period.is_zero(), "the period of a fixed rate must be at least 1ns, got {period:?}");
+        Self { period, first: Some(First::NOW), missed_tick_behavior: MissedTickBehavior::default() }
+    }
+
+    /// The first run is due at `instant`.
+    #[must_use]
+    pub const fn starting_at(mut self, instant: Instant) -> Self {
+        self.first = Some(First::At(instant));
+        self
+    }
+
+    /// The first run is due `delay` after the job is made, or after it goes over to this schedule.
+    #[must_use]
+    pub const fn starting_after(mut self, delay: Duration) -> Self {
+        self.first = Some(First::After(delay));
+        self
+    }
+
+    /// What happens to missed runs. The default is [`MissedTickBehavior::Burst`].
+    #[must_use]
+    pub const fn with_missed_tick_behavior(mut self, behavior: MissedTickBehavior) -> Self {
+        self.missed_tick_behavior = behavior;
+        self
+    }
+}
+
+impl Schedule for FixedRate {
+    fn next(&mut self, previous: Previous) -> Option<Instant> {
+        let Previous { due, started, ended, missed } = previous;
+        if let Some(first) = self.first.take() {
+            return Some(first.due(ended));
+        }
+        match self.missed_tick_behavior {
+            MissedTickBehavior::Delay if missed => Some(later(started, self.period)),
+            MissedTickBehavior::Skip if missed => {
+                let since = started.saturating_duration_since(due).as_nanos() % self.period.as_nanos();
+                // Less than what has passed, which 64 bits hold for centuries.
+                let since = Duration::from_nanos(u64::try_from(since).unwrap_or(u64::MAX));
+                Some(later(started, self.period.saturating_sub(since)))
+            }
+            _ => Some(later(due, self.period)),
+        }
+    }
+}
+
+/// An instant that an [`Instant`] cannot hold is 30 years later, as tokio has it.
+fn later(instant: Instant, delay: Duration) -> Instant {
+    instant.checked_add(delay).unwrap_or_else(|| instant + LONGEST)
+}
+
+/// A run a fixed time after the end of the run before. The first run is due at once, or
+/// [at an instant](Self::starting_at), or [after a delay](Self::starting_after).
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use timingwheel::TimingWheel;
+/// use timingwheel_jobs::{JobsExt, FixedDelay, Schedule};
+/// use tokio::time::{Instant, sleep};
+///
+/// let wheel = TimingWheel::new();
+/// let start = Instant::now();
+/// let rest = FixedDelay::new(Duration::from_secs(10));
+/// let work = wheel.run_by(rest.times(2), || sleep(Duration::from_secs(3)));
+/// work.await.unwrap();
+/// assert_eq!(start.elapsed(), Duration::from_secs(3 + 10 + 3));
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct FixedDelay {
+    delay: Duration,
+    first: Option<First>,
+}
+
+impl FixedDelay {
+    /// A run `delay` after the end of the run before, the first at once. If a delay leads beyond what an [`Instant`] can
+    /// hold, the next run is due in 30 years. With a delay of zero each run follows the one before at once; the task
+    /// yields in between, so that others run.
+    ///
+    /// # Panics
+    /// Never.
+    #[must_use]
+    pub const fn new(delay: Duration) -> Self {
+        Self { delay, first: Some(First::NOW) }
+    }
+
+    /// The first run is due at `instant`.
+    #[must_use]
+    pub const fn starting_at(mut self, instant: Instant) -> Self {
+        self.first = Some(First::At(instant));
+        self
+    }
+
+    /// The first run is due `delay` after the job is made, or after it goes over to this schedule.
+    #[must_use]
+    pub const fn starting_after(mut self, delay: Duration) -> Self {
+        self.first = Some(First::After(delay));
+        self
+    }
+}
+
+impl Schedule for FixedDelay {
+    fn next(&mut self, previous: Previous) -> Option<Instant> {
+        match self.first.take() {
+            Some(first) => Some(first.due(previous.ended)),
+            None => Some(later(previous.ended, self.delay)),
+        }
+    }
+}
+
+/// The run that a repeating job waits for, from [`Schedule::attach`].
+///
+/// It does not keep the job alive. A clone stands for the same run.
+#[derive(Clone)]
+pub struct PendingRun(Weak<Record<dyn AnySlot>>);
+
+impl PendingRun {
+    pub(crate) fn of<S: AnySlot + 'static>(job: &Arc<Record<S>>) -> Self {
+        let job: Arc<Record<dyn AnySlot>> = job.clone();
+        Self::of_any(&job)
+    }
+
+    pub(crate) fn of_any(job: &Arc<Record<dyn AnySlot>>) -> Self {
+        Self(Arc::downgrade(job))
+    }
+
+    /// Moves the run to `deadline` and returns whether the job now waits for it. During a run, when the job is over, and
+    /// before it has been added, as within [`attach`](Schedule::attach), there is no run to move.
+    ///
+    /// The schedule is not asked now. When the moved run has ended, the schedule goes on from the new time. A run that the
+    /// job's user has moved is moved all the same; [`replan`](Self::replan) leaves it alone.
+    pub fn reset(&self, deadline: Instant) -> bool {
+        self.0.upgrade().is_some_and(|job| job.move_run(deadline))
+    }
+
+    /// Changes the schedule's last answer to `next`: moves the run there, or ends the job if `next` is `None`, unless the
+    /// job's user has moved the run. Returns what has become of it.
+    ///
+    /// A user moves a run by [`Repeating::reset`](crate::Repeating::reset), [`Jobs::reset`](crate::Jobs::reset), or their
+    /// forms that take a duration, before the run or during the one before it. Such a run is the user's until it begins,
+    /// unless [`reset`](Self::reset) moves it, or the job gets another schedule. Whoever comes first, no reset of the
+    /// user's is lost: the look and the move are one step.
+    ///
+    /// # Panics
+    /// If this ends the job, and dropping what the job runs or its schedule panics.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::sync::{Arc, OnceLock};
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::{JobsExt, PendingRun, Previous, Replanned, Schedule};
+    /// use tokio::time::Instant;
+    ///
+    /// /// Every hour, until it learns something else.
+    /// struct Hourly(Arc<OnceLock<PendingRun>>);
+    ///
+    /// impl Schedule for Hourly {
+    ///     fn next(&mut self, previous: Previous) -> Option<Instant> {
+    ///         Some(previous.ended + Duration::from_secs(3_600))
+    ///     }
+    ///
+    ///     fn attach(&mut self, run: PendingRun) {
+    ///         _ = self.0.set(run);
+    ///     }
+    /// }
+    ///
+    /// let attached = Arc::new(OnceLock::new());
+    /// let job = TimingWheel::new().run_by(Hourly(attached.clone()), || async {});
+    /// let run = attached.get().unwrap();
+    ///
+    /// let soon = Instant::now() + Duration::from_secs(60);
+    /// assert_eq!(run.replan(Some(soon)), Replanned::Done);
+    /// assert_eq!(job.due(), Some(soon));
+    ///
+    /// // The user moves the run.
+    /// let sooner = Instant::now() + Duration::from_secs(5);
+    /// assert!(job.reset(sooner));
+    /// assert_eq!(run.replan(Some(soon)), Replanned::MovedByUser);
+    /// assert_eq!(job.due(), Some(sooner));
+    /// # }
+    /// ```
+    pub fn replan(&self, next: Option<Instant>) -> Replanned {
+        self.0.upgrade().map_or(Replanned::NotPending, |job| job.replan(next))
+    }
+
+    /// Ends the job as if its schedule had no further run, and returns whether that was in time: not if the job is over, nor
+    /// before it has been added. A run that is going on is the last. This ends the job also if its user has moved the next
+    /// run; [`replan`](Self::replan) does not.
+    pub fn end(&self) -> bool {
+        self.0.upgrade().is_some_and(|job| job.end_schedule())
+    }
+}
+
+impl fmt::Debug for PendingRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingRun").finish_non_exhaustive()
+    }
+}
+
+/// What has become of a [`PendingRun::replan`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Replanned {
+    /// The job waits for the new instant, or is over as there is none.
+    Done,
+    /// The job's user has moved the run. It stays where it is.
+    MovedByUser,
+    /// Nothing has changed, as there is no run to move: one is going on or about to begin, the job is over, or it has not
+    /// been added yet.
+    NotPending,
+}

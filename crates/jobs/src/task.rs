@@ -1,0 +1,283 @@
+//! The task of a job, and what it runs: a future, or those of a closure, one after the other.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+use timingwheel::Error;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::contained;
+use crate::error::JobError;
+use crate::info::JobState;
+use crate::record::{GoOn, Record, Slot};
+use crate::schedule::{Answer, NextRun};
+
+/// A future that has not run.
+pub(crate) type Unrun<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Whoever awaits the output of a job, if anybody can.
+pub(crate) type Tell<T> = Option<oneshot::Sender<Result<T, JobError>>>;
+
+/// What a job does.
+pub(crate) trait Work: Send + Sized + 'static {
+    type Output: Send + 'static;
+
+    /// Polls a run, which is begun if there is none.
+    fn poll_run(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ran<Self::Output>>;
+
+    /// Drops the run.
+    fn drop_run(self: Pin<&mut Self>);
+
+    /// The work without a run, to wait for the next.
+    fn take(self: Pin<&mut Self>) -> Option<Self>;
+
+    fn tell(self: Pin<&mut Self>, result: Result<Self::Output, JobError>);
+
+    /// Tells the output of a job that has no further run.
+    fn finish(self);
+
+    /// The next run, for a user who takes the work back.
+    fn give_back(self) -> Unrun<Self::Output>;
+}
+
+/// What a run has come to.
+pub(crate) enum Ran<T> {
+    Over(T),
+    Again(NextRun),
+}
+
+fn send<T>(tell: &mut Tell<T>, result: Result<T, JobError>) {
+    if let Some(tell) = tell.take() {
+        _ = tell.send(result);
+    }
+}
+
+pin_project! {
+    /// A future that runs once.
+    pub(crate) struct Once<F: Future> {
+        #[pin]
+        future: Option<F>,
+        tell: Tell<F::Output>,
+    }
+}
+
+impl<F: Future> Once<F> {
+    pub(crate) const fn new(future: F, tell: Tell<F::Output>) -> Self {
+        Self { future: Some(future), tell }
+    }
+
+    pub(crate) fn into_inner(self) -> F {
+        self.future.expect("it has not run")
+    }
+}
+
+impl<F: Future<Output: Send> + Send + 'static> Work for Once<F> {
+    type Output = F::Output;
+
+    fn poll_run(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ran<F::Output>> {
+        let mut future = self.project().future;
+        let output = ready!(future.as_mut().as_pin_mut().expect("it is polled until it is ready").poll(cx));
+        future.set(None);
+        Poll::Ready(Ran::Over(output))
+    }
+
+    fn drop_run(self: Pin<&mut Self>) {
+        self.project().future.set(None);
+    }
+
+    fn take(self: Pin<&mut Self>) -> Option<Self> {
+        None
+    }
+
+    fn tell(self: Pin<&mut Self>, result: Result<F::Output, JobError>) {
+        send(self.project().tell, result);
+    }
+
+    fn finish(self) {}
+
+    fn give_back(self) -> Unrun<F::Output> {
+        Box::pin(self.into_inner())
+    }
+}
+
+pin_project! {
+    /// A closure whose futures run one after the other.
+    pub(crate) struct Repeat<F, R> {
+        make: Option<F>,
+        #[pin]
+        run: Option<R>,
+        runs: u64,
+        tell: Tell<u64>,
+    }
+}
+
+impl<F, R> Repeat<F, R> {
+    pub(crate) const fn new(make: F, tell: Tell<u64>) -> Self {
+        Self { make: Some(make), run: None, runs: 0, tell }
+    }
+
+    pub(crate) fn into_inner(self) -> F {
+        self.make.expect("it has not run")
+    }
+}
+
+impl<F, R> Work for Repeat<F, R>
+where
+    F: FnMut() -> R + Send + 'static,
+    R: Future<Output: Answer> + Send + 'static,
+{
+    type Output = u64;
+
+    fn poll_run(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ran<u64>> {
+        let mut this = self.project();
+        if this.run.is_none() {
+            let make = this.make.as_mut().expect("taken only between runs");
+            this.run.set(Some(make()));
+        }
+        let Some(run) = this.run.as_mut().as_pin_mut() else { return Poll::Pending };
+        let next = ready!(run.poll(cx)).next_run();
+        // What it held is free before the next run is due.
+        this.run.set(None);
+        *this.runs += 1;
+        Poll::Ready(Ran::Again(next))
+    }
+
+    fn drop_run(self: Pin<&mut Self>) {
+        self.project().run.set(None);
+    }
+
+    fn take(self: Pin<&mut Self>) -> Option<Self> {
+        let this = self.project();
+        Some(Self { make: Some(this.make.take()?), run: None, runs: *this.runs, tell: this.tell.take() })
+    }
+
+    fn tell(self: Pin<&mut Self>, result: Result<u64, JobError>) {
+        send(self.project().tell, result);
+    }
+
+    fn finish(mut self) {
+        send(&mut self.tell, Ok(self.runs));
+    }
+
+    fn give_back(self) -> Unrun<u64> {
+        let runs = self.runs + 1;
+        let mut make = self.into_inner();
+        Box::pin(async move {
+            make().await;
+            runs
+        })
+    }
+}
+
+pin_project! {
+    /// A run of a job, and those that are due when it is over.
+    pub(crate) struct Task<K, W>
+    where
+        K: Send,
+        K: Sync,
+        K: 'static,
+        W: Work,
+    {
+        record: Arc<Record<Slot<K, W>>>,
+        #[pin]
+        work: Option<W>,
+        started: Option<Instant>,
+    }
+
+    impl<K, W> PinnedDrop for Task<K, W>
+    where
+        K: Send,
+        K: Sync,
+        K: 'static,
+        W: Work,
+    {
+        /// Before its end, as where the runtime is shut down.
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            if let Some(mut work) = this.work.as_mut().as_pin_mut() {
+                contained(|| work.as_mut().drop_run());
+                this.record.finish(JobState::CouldNotRun, Some(Error::shutdown()));
+            }
+        }
+    }
+}
+
+impl<K: Send + Sync + 'static, W: Work> Task<K, W> {
+    pub(crate) const fn new(record: Arc<Record<Slot<K, W>>>, work: W) -> Self {
+        Self { record, work: Some(work), started: None }
+    }
+
+    /// What the job has come to; or nothing, if it waits again or others have ended it.
+    fn poll_runs(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<W::Output, JobError>>> {
+        let mut this = self.project();
+        let Some(mut work) = this.work.as_mut().as_pin_mut() else { return Poll::Ready(None) };
+        if !this.record.goes_on(cx.waker()) {
+            // Before anybody is told.
+            work.drop_run();
+            return Poll::Ready(Some(Err(JobError::cancelled())));
+        }
+        let started = *this.started.get_or_insert_with(Instant::now);
+        let next = match ready!(work.as_mut().poll_run(cx)) {
+            Ran::Over(output) => return Poll::Ready(Some(Ok(output))),
+            Ran::Again(next) => next,
+        };
+        let answer = this.record.ask(started, |schedule, previous| next.or_by(schedule, previous));
+        let Some(rest) = work.take() else { return Poll::Ready(None) };
+        match this.record.go_on(rest, answer) {
+            GoOn::Now(rest) => {
+                this.work.set(Some(rest));
+                *this.started = None;
+                // Others first.
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            GoOn::Later => {
+                this.work.set(None);
+                Poll::Ready(None)
+            }
+            GoOn::Over(rest, Ok(())) => {
+                this.work.set(None);
+                this.record.finish(JobState::Done, None);
+                rest.finish();
+                Poll::Ready(None)
+            }
+            GoOn::Over(rest, Err(error)) => {
+                this.work.set(Some(rest));
+                Poll::Ready(Some(Err(error)))
+            }
+        }
+    }
+}
+
+impl<K: Send + Sync + 'static, W: Work> Future for Task<K, W> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // What a panic leaves of the run is never polled again.
+        let polled: Result<_, Box<dyn Any + Send>> =
+            catch_unwind(AssertUnwindSafe(|| self.as_mut().poll_runs(cx)));
+        let result = match polled {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(result)) => result,
+            Err(panic) => Some(Err(JobError::panicked(panic))),
+        };
+        let mut this = self.project();
+        if let Some(result) = result {
+            let (state, error) = match &result {
+                Ok(_) => (JobState::Done, None),
+                Err(error) => (error.state(), error.reason()),
+            };
+            this.record.finish(state, error);
+            if let Some(work) = this.work.as_mut().as_pin_mut() {
+                work.tell(result);
+            }
+        }
+        contained(|| this.work.set(None));
+        Poll::Ready(())
+    }
+}

@@ -1,0 +1,137 @@
+//! Jobs whose run is ended before it comes to its end.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use timingwheel::TimingWheel;
+use timingwheel_jobs::{FixedRate, JobState, Jobs, JobsExt, Repeating};
+use tokio::task::yield_now;
+use tokio::time::{sleep, timeout};
+
+use crate::{Bomb, DAY, HANG_GUARD, ms, runtime};
+
+#[tokio::test(start_paused = true)]
+async fn an_aborted_run_ends_where_it_waits_and_its_future_is_dropped_before_the_handle_is_told() {
+    let wheel = TimingWheel::new();
+    let held = Arc::new(());
+    let owned = held.clone();
+    let job = wheel.run_after(ms(1), async move {
+        sleep(DAY).await;
+        drop(owned);
+    });
+    sleep(ms(5)).await;
+    assert_eq!(job.state(), JobState::Running);
+    assert!(job.abort());
+    assert!(!job.abort(), "it was aborted before");
+    assert!(job.await.unwrap_err().is_cancelled());
+    assert_eq!(Arc::strong_count(&held), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abort_of_what_waits_is_a_cancel_and_of_what_is_over_too_late() {
+    let wheel = TimingWheel::new();
+    let job = wheel.run_after(DAY, async {});
+    assert!(job.abort());
+    assert_eq!((job.state(), wheel.pending()), (JobState::Cancelled, 0));
+    assert!(!job.abort());
+    let mut job = wheel.run_after(ms(1), async { 7 });
+    sleep(ms(5)).await;
+    assert!(!job.abort());
+    assert_eq!((&mut job).await.unwrap(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_aborted_before_its_first_poll_runs_nothing() {
+    let wheel = TimingWheel::new();
+    let job = wheel.run_after(ms(0), async { unreachable!("it was aborted") });
+    assert_eq!(job.state(), JobState::Running);
+    assert!(job.abort());
+    let error: timingwheel_jobs::JobError = job.await.map(|(): ()| ()).unwrap_err();
+    assert!(error.is_cancelled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeating_job_that_is_aborted_has_no_further_run_and_gives_its_place_back() {
+    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+    let job = wheel.run_every(ms(10), || sleep(DAY));
+    sleep(ms(5)).await;
+    assert!(job.cancel(), "after this run");
+    assert!(job.abort(), "now");
+    assert!(!job.cancel() && !job.reset_after(ms(1)) && !job.set_schedule(FixedRate::new(ms(1))));
+    assert!(job.await.unwrap_err().is_cancelled());
+    assert!(wheel.try_sleep(DAY).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_aborts_itself_ends_at_its_next_wait() {
+    let (wheel, slot) = (TimingWheel::new(), Arc::new(std::sync::Mutex::new(None::<Repeating>)));
+    let own = slot.clone();
+    let job = wheel.run_by(FixedRate::new(ms(10)).starting_after(ms(10)), move || {
+        let own = own.clone();
+        async move {
+            assert!(own.lock().unwrap().as_ref().unwrap().abort());
+            yield_now().await;
+            unreachable!("it was aborted");
+        }
+    });
+    *slot.lock().unwrap() = Some(job);
+    sleep(ms(20)).await;
+    let job = slot.lock().unwrap().take().unwrap();
+    assert!(job.await.unwrap_err().is_cancelled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_panics_as_it_is_dropped_by_an_abort_is_told_of() {
+    let wheel = TimingWheel::new();
+    let bomb = Bomb;
+    let job = wheel.run_after(ms(1), async move {
+        pending::<()>().await;
+        drop(bomb);
+    });
+    sleep(ms(5)).await;
+    assert!(job.abort());
+    assert!(job.await.unwrap_err().is_panic());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_is_aborted_by_its_key() {
+    let jobs = Jobs::new(&TimingWheel::new());
+    jobs.try_run_after(7, ms(1), pending()).unwrap();
+    jobs.try_run_after(8, DAY, async {}).unwrap();
+    sleep(ms(5)).await;
+    let ends = [7, 8].map(|key| jobs.join(&key).unwrap());
+    assert_eq!(jobs.abort(&7).unwrap().state, JobState::Running);
+    assert_eq!(jobs.abort(&8).unwrap().state, JobState::Pending);
+    assert!(jobs.abort(&8).is_none() && jobs.is_empty());
+    for end in ends {
+        assert_eq!(end.await, JobState::Cancelled);
+    }
+}
+
+/// Each run that is aborted at some moment ends, or had come to its end: none hangs.
+#[test]
+fn aborts_among_threads_end_each_job_one_way_or_the_other() {
+    const JOBS: usize = 3_000;
+    let runtime = runtime(2);
+    let _within = runtime.enter();
+    let wheel = TimingWheel::new();
+    let ran = Arc::new(AtomicUsize::new(0));
+    let mut cancelled = 0;
+    for _ in 0..JOBS {
+        let count = ran.clone();
+        let job = wheel.run_after(ms(0), async move {
+            for _ in 0..fastrand::u8(0..4) {
+                yield_now().await;
+            }
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        for _ in 0..fastrand::u8(0..200) {
+            std::hint::spin_loop();
+        }
+        job.abort();
+        let result = runtime.block_on(async { timeout(HANG_GUARD, job).await.expect("it hangs") });
+        cancelled += usize::from(result.is_err_and(|error| error.is_cancelled()));
+    }
+    assert_eq!(ran.load(Ordering::Relaxed) + cancelled, JOBS);
+}

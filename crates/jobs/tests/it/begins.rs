@@ -1,0 +1,89 @@
+//! When repeating jobs begin, and the forms that refuse them.
+
+use timingwheel::TimingWheel;
+use timingwheel_jobs::{FixedDelay, FixedRate, JobState, Jobs, JobsExt, Schedule};
+use tokio::time::sleep;
+
+use crate::runs::Runs;
+use crate::{DAY, ms};
+
+#[tokio::test(start_paused = true)]
+async fn what_repeats_begins_at_once_or_at_its_start() {
+    let wheel = TimingWheel::new();
+    let jobs = Jobs::new(&wheel);
+    let notes: [Runs; 9] = std::array::from_fn(|_| Runs::new());
+    let note = |number: usize| {
+        let runs = notes[number].clone();
+        move || {
+            runs.note();
+            async {}
+        }
+    };
+    let (start, period) = (notes[0].start + ms(7), ms(10));
+    let handles = [
+        wheel.run_every(period, note(0)),
+        wheel.run_every_at(start, period, note(1)),
+        wheel.try_run_every(period, note(2)).unwrap(),
+        wheel.try_run_every_at(start, period, note(3)).unwrap(),
+        wheel.run_by(FixedDelay::new(period), note(4)),
+        wheel.run_by(FixedDelay::new(period).starting_at(start), note(5)),
+        wheel.run_by(FixedRate::new(period).starting_after(ms(7)), note(6)),
+    ];
+    jobs.try_run_every("at once", period, note(7)).unwrap();
+    jobs.try_run_every_at("later", start, period, note(8)).unwrap();
+    assert_eq!(handles[0].state(), JobState::Running);
+    sleep(ms(25)).await;
+    let (at_once, later) = (vec![0, 10, 20], vec![7, 17]);
+    let begins: Vec<bool> = notes.iter().map(|runs| runs.began() == at_once).collect();
+    assert_eq!(begins, [true, false, true, false, true, false, false, true, false]);
+    assert!(notes.iter().all(|runs| runs.began() == at_once || runs.began() == later));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_has_passed_is_now_and_the_rate_counts_from_it() {
+    let runs = Runs::new();
+    sleep(ms(13)).await;
+    let note = runs.clone();
+    let job = TimingWheel::new().run_every_at(runs.start, ms(10), move || {
+        note.note();
+        async {}
+    });
+    sleep(ms(20)).await;
+    assert_eq!(runs.began(), [13, 13, 20, 30], "a burst, as of an interval");
+    drop(job);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_wheel_refuses_what_would_run_every_period_and_gives_it_back() {
+    let wheel = TimingWheel::builder().max_pending(0).build().unwrap();
+    let start = tokio::time::Instant::now() + DAY;
+    let refused = wheel.try_run_every_at(start, ms(10), || async {}).unwrap_err();
+    assert!(refused.error().is_at_capacity());
+    refused.into_inner()().await;
+    let jobs = Jobs::new(&wheel);
+    // What is due at once needs no place for its first run.
+    assert!(jobs.try_run_every(7, ms(10), || async {}).is_ok());
+    assert!(wheel.try_run_every(ms(10), || async {}).is_ok());
+    assert!(jobs.try_run_every_at(7, start, ms(10), || async {}).unwrap_err().error().is_at_capacity());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_says_how_long_it_has_to_wait() {
+    let wheel = TimingWheel::new();
+    let (once, runs) = (wheel.run_after(ms(30), async { sleep(ms(5)).await }), Runs::new());
+    let again = runs.job(&wheel, FixedRate::new(ms(20)).times(2), &[5]);
+    let jobs = Jobs::new(&wheel);
+    jobs.try_run_after(7, ms(30), async {}).unwrap();
+    sleep(ms(2)).await;
+    assert_eq!((once.time_left(), again.time_left()), (Some(ms(28)), None));
+    assert_eq!(jobs.get(&7).unwrap().time_left(), Some(ms(28)));
+    sleep(ms(8)).await;
+    assert_eq!(again.time_left(), Some(ms(10)));
+    sleep(ms(22)).await;
+    assert_eq!((once.state(), once.time_left()), (JobState::Running, None));
+    let lost = wheel.run_after(ms(30), async {});
+    sleep(ms(10)).await;
+    wheel.shutdown();
+    assert_eq!((lost.state(), lost.time_left()), (JobState::CouldNotRun, None));
+    assert!(lost.due().is_some());
+}

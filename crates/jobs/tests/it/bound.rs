@@ -1,0 +1,114 @@
+//! The places of jobs on a wheel with a bound: a job that repeats keeps its own until it is over, one that replaces
+//! another takes the place of that, and every place is free again in the end.
+
+use std::thread;
+
+use timingwheel::{Sleep, TimingWheel};
+use timingwheel_jobs::{JobState, Jobs, JobsExt, Previous, Schedule};
+use tokio::time::sleep;
+
+use crate::runs::Runs;
+use crate::{DAY, ms, rate, runtime, state};
+
+fn bounded(max_pending: usize) -> TimingWheel {
+    TimingWheel::builder().max_pending(max_pending).build().unwrap()
+}
+
+/// Takes all places that are free.
+fn fill(wheel: &TimingWheel) -> Vec<Sleep> {
+    std::iter::from_fn(|| wheel.try_sleep(DAY).ok()).collect()
+}
+
+/// How many places are free.
+fn free(wheel: &TimingWheel) -> usize {
+    fill(wheel).len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wheel_that_is_full_when_a_run_has_ended_does_not_end_the_job_and_the_handle_tells() {
+    let wheel = bounded(1);
+    let runs = Runs::new();
+    let job = runs.job(&wheel, rate(ms(10)), &[5, 5]);
+    sleep(ms(12)).await;
+    let other = fill(&wheel);
+    assert_eq!(other.len(), 1, "a job that runs has no place");
+    sleep(ms(20)).await;
+    assert_eq!((runs.began(), job.refusals()), (vec![10, 20, 30], 3));
+    // What waits without a place is moved, and takes one if there is one.
+    sleep(ms(5)).await;
+    assert!(!job.reset(runs.start + ms(45)), "there is no place for that");
+    assert_eq!((job.due(), wheel.pending()), (Some(runs.start + ms(40)), 1));
+    drop(other);
+    assert!(job.reset(runs.start + ms(50)));
+    assert_eq!((job.due(), free(&wheel)), (Some(runs.start + ms(50)), 0));
+    sleep(ms(16)).await;
+    assert_eq!(runs.began(), [10, 20, 30, 50]);
+    assert!(job.cancel());
+    assert_eq!(job.await.unwrap_err().to_string(), "the job was cancelled");
+    assert_eq!(free(&wheel), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_waits_takes_one_place_and_gives_it_back_however_it_ends() {
+    let wheel = bounded(1);
+    let run = |times| wheel.try_run_by(rate(ms(10)).times(times), || sleep(ms(5))).unwrap();
+    run(3).await.unwrap();
+    assert!(run(3).cancel());
+    let panics = wheel.try_run_by(rate(ms(10)), || async { panic!("as asked") }).unwrap();
+    assert!(panics.await.unwrap_err().is_panic());
+    assert!(run(3).set_schedule(|_: Previous| None));
+    assert_eq!((free(&wheel), wheel.pending()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_only_run_has_begun_has_no_place_for_another() {
+    let wheel = bounded(1);
+    let jobs = Jobs::new(&wheel);
+    jobs.try_run_after("key", ms(1), sleep(DAY)).unwrap();
+    sleep(ms(2)).await;
+    let _others = fill(&wheel);
+    assert!(jobs.try_run_after("key", ms(1), async {}).unwrap_err().error().is_at_capacity());
+    assert_eq!(state(jobs.get("key")), Some(JobState::Running));
+}
+
+/// Threads add, replace, remove, move and change jobs of all kinds, which run meanwhile.
+#[test]
+fn no_place_is_lost_or_made_up_among_threads() {
+    const PLACES: usize = 8;
+    let runtime = runtime(2);
+    let _within = runtime.enter();
+    // What is pending in one shard is counted in one moment.
+    let wheel = TimingWheel::builder().shards(1).max_pending(PLACES).build().unwrap();
+    let jobs = Jobs::new(&wheel);
+    thread::scope(|scope| {
+        for seed in 0..2 {
+            let (wheel, jobs, runtime) = (&wheel, &jobs, &runtime);
+            scope.spawn(move || {
+                let _within = runtime.enter();
+                let mut random = fastrand::Rng::with_seed(seed);
+                for _ in 0..20_000 {
+                    let (key, delay) =
+                        (random.u8(0..12), std::time::Duration::from_micros(random.u64(0..3_000)));
+                    let period = delay.max(ms(1));
+                    match random.u8(0..6) {
+                        0 | 1 => drop(jobs.try_run_after(key, delay, async {})),
+                        2 => drop(jobs.try_run_by(key, rate(period).times(3), || async {})),
+                        3 => drop(jobs.remove(&key)),
+                        4 => _ = jobs.reset_after(&key, delay),
+                        _ => _ = jobs.set_schedule(&key, rate(period).times(2)),
+                    }
+                    assert!(wheel.pending() <= PLACES);
+                }
+            });
+        }
+    });
+    runtime.block_on(async {
+        let is_at_rest = async {
+            while !jobs.is_empty() {
+                sleep(ms(1)).await;
+            }
+        };
+        tokio::time::timeout(crate::HANG_GUARD, is_at_rest).await.expect("a job hangs");
+    });
+    assert_eq!(free(&wheel), PLACES);
+}

@@ -1,0 +1,241 @@
+//! What goes wrong round jobs that run once: panics, the end of the wheel and of its runtime, and cancels that race
+//! with the start. And what keeps it from others: tasks of their own.
+
+use std::collections::HashSet;
+use std::future::pending;
+use std::hint::black_box;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::task::{Context, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+use timingwheel::TimingWheel;
+use timingwheel_jobs::{JobState, Jobs, JobsExt, Schedule};
+use tokio::runtime::{Builder, Handle};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_test::{assert_pending, task};
+
+use crate::{Bomb, DAY, HANG_GUARD, ms, rate, runtime};
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_reaches_the_handle_with_what_it_carried_and_no_other_job() {
+    let wheel = TimingWheel::new();
+    let before = wheel.run_after(ms(5), async { 1 });
+    let job = wheel.run_after(ms(5), async { panic!("number {}", black_box(5)) });
+    let after = wheel.run_after(ms(5), async { 2 });
+    let error: timingwheel_jobs::JobError = job.await.unwrap_err();
+    assert!(error.is_panic() && !error.is_cancelled());
+    assert_eq!(error.to_string(), "the job panicked: number 5");
+    assert_eq!(*error.into_panic().unwrap().downcast::<String>().unwrap(), "number 5");
+    assert_eq!((before.await.unwrap(), after.await.unwrap()), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_that_carries_no_text_is_told_as_well() {
+    let wheel = TimingWheel::new();
+    let error = wheel.run_after(ms(5), async { resume_unwind(Box::new(7_u8)) }).await.unwrap_err();
+    assert_eq!(error.to_string(), "the job panicked");
+    assert_eq!(*error.into_panic().unwrap().downcast::<u8>().unwrap(), 7);
+    let cancelled = wheel.run_after(ms(5), async {});
+    cancelled.cancel();
+    assert!(cancelled.await.unwrap_err().into_panic().unwrap_err().is_cancelled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_output_a_panic_and_a_future_that_panic_when_dropped_harm_no_other_job() {
+    let wheel = TimingWheel::new();
+    drop(wheel.run_after(ms(1), async { Bomb }));
+    drop(wheel.run_after(ms(2), async { std::panic::panic_any(Bomb) }));
+    let bomb = Bomb;
+    let cancelled = wheel.run_after(ms(3), async move { drop(bomb) });
+    let dropped = catch_unwind(AssertUnwindSafe(|| cancelled.cancel()));
+    assert!(dropped.is_err());
+    assert_eq!((cancelled.state(), wheel.pending()), (JobState::Cancelled, 2));
+    wheel.run_after(ms(4), async {}).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_a_shutdown_pending_jobs_end_and_say_why_and_running_ones_go_on() {
+    let wheel = TimingWheel::new();
+    let owned = Arc::new(());
+    let held = owned.clone();
+    let mut waits = task::spawn(wheel.run_after(DAY, async move { drop(held) }));
+    assert_pending!(waits.poll());
+    let runs = wheel.run_after(ms(5), async { sleep(ms(10)).await });
+    sleep(ms(6)).await;
+    assert_eq!(runs.state(), JobState::Running);
+    assert_eq!(wheel.shutdown(), 1);
+    assert_eq!(Arc::strong_count(&owned), 1, "the future of what never runs is dropped");
+    assert!(waits.is_woken());
+    assert_eq!(waits.state(), JobState::CouldNotRun);
+    assert!(waits.await.unwrap_err().reason().unwrap().is_shutdown());
+    runs.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_made_after_a_shutdown_are_refused() {
+    let wheel = TimingWheel::new();
+    wheel.shutdown();
+    for delay in [Duration::ZERO, ms(1), Duration::MAX] {
+        let refused = wheel.try_run_after(delay, async { "whole" }).unwrap_err();
+        assert!(refused.error().is_shutdown());
+        assert_eq!(refused.into_inner().await, "whole");
+        let error = wheel.run_after(delay, async {}).await.unwrap_err();
+        assert!(error.reason().unwrap().is_shutdown());
+    }
+}
+
+#[test]
+fn when_the_runtime_ends_pending_and_running_jobs_end_and_say_why() {
+    for workers in [0, 2] {
+        let runtime = runtime(workers);
+        let wheel = runtime.block_on(async { TimingWheel::new() });
+        let pending_job = wheel.run_after(DAY, async {});
+        let running = wheel.run_after(ms(1), pending::<()>());
+        let owned = Arc::new(());
+        let held = owned.clone();
+        let detached = wheel.run_after(DAY, async move { drop(held) });
+        drop(detached);
+        runtime.block_on(async {
+            while running.state() != JobState::Running {
+                yield_now().await;
+            }
+        });
+        drop(runtime);
+        assert_eq!(Arc::strong_count(&owned), 1);
+        for job in [pending_job, running] {
+            assert_eq!(job.state(), JobState::CouldNotRun);
+            let error = tokio_test::block_on(job).unwrap_err();
+            assert!(error.reason().unwrap().is_shutdown());
+        }
+        assert!(wheel.try_run_after(Duration::ZERO, async {}).unwrap_err().error().is_shutdown());
+    }
+}
+
+#[test]
+fn when_the_runtime_ends_whoever_awaits_a_job_elsewhere_does_not_hang() {
+    for workers in [0, 2] {
+        let (ours, other) = (runtime(workers), runtime(2));
+        let wheel = ours.block_on(async { TimingWheel::new() });
+        let jobs: Vec<_> = (0..1_000).map(|_| other.spawn(wheel.run_after(DAY, async {}))).collect();
+        ours.shutdown_background();
+        other.block_on(async {
+            for job in jobs {
+                let job = timeout(HANG_GUARD, job).await.expect("it hangs").unwrap();
+                assert!(job.unwrap_err().reason().unwrap().is_shutdown());
+            }
+        });
+    }
+}
+
+#[test]
+fn a_job_keeps_its_wheel_until_it_has_run_and_the_driver_ends_after_it() {
+    for workers in [0, 2] {
+        runtime(workers).block_on(async {
+            let wheel = TimingWheel::new();
+            let runs = Arc::new(AtomicUsize::new(0));
+            let run = runs.clone();
+            drop(wheel.run_after(ms(5), async move { run.fetch_add(1, Ordering::Relaxed) }));
+            drop(wheel);
+            let start = std::time::Instant::now();
+            while Handle::current().metrics().num_alive_tasks() > 0 {
+                assert!(start.elapsed() < HANG_GUARD, "the driver goes on");
+                yield_now().await;
+            }
+            assert_eq!(runs.load(Ordering::Relaxed), 1);
+        });
+    }
+}
+
+/// Cancels each job round the moment at which it comes due: some in time, some not.
+#[test]
+fn a_cancel_that_races_with_the_start_is_in_time_or_the_job_runs_and_never_both_or_neither() {
+    const JOBS: usize = 2_000;
+    let runtime = runtime(2);
+    let tick = Duration::from_micros(50);
+    let wheel = runtime.block_on(async { TimingWheel::builder().tick(tick).build().unwrap() });
+    let ran = Arc::new(AtomicUsize::new(0));
+    let mut in_time = 0;
+    for n in 0..JOBS {
+        let run = ran.clone();
+        let job = wheel.run_after(2 * tick, async move { run.fetch_add(1, Ordering::Relaxed) });
+        let at = job.due().map(|due| due + Duration::from_micros(n as u64 % 150));
+        while at.is_some_and(|at| Instant::now() < at) {
+            std::hint::spin_loop();
+        }
+        let is_in_time = job.cancel();
+        in_time += usize::from(is_in_time);
+        let result = runtime.block_on(async { timeout(HANG_GUARD, job).await.expect("it hangs") });
+        assert_eq!(result.is_err_and(|error| error.is_cancelled()), is_in_time);
+    }
+    let ran = ran.load(Ordering::Relaxed);
+    assert!(ran > 0 && in_time > 0, "{in_time} cancelled, {ran} ran: one side has always won");
+    assert_eq!(ran + in_time, JOBS);
+    assert_eq!(wheel.pending(), 0);
+}
+
+#[test]
+fn on_a_thread_without_the_wheels_paused_clock_jobs_are_made_and_moved() {
+    let builder = &mut Builder::new_current_thread();
+    let runtime = builder.enable_all().start_paused(true).build().unwrap();
+    let wheel = runtime.block_on(async {
+        let wheel = TimingWheel::new();
+        wheel.sleep(Duration::from_secs(3_600)).await;
+        wheel
+    });
+    let (tell, told) = channel();
+    let moved = wheel.run_by(rate(DAY), || async {});
+    thread::spawn(move || {
+        let jobs = Jobs::new(&wheel);
+        jobs.try_run_after(7, ms(1), async {}).unwrap();
+        assert!(moved.set_schedule(rate(ms(1)).times(1)));
+        tell.send((wheel.run_after(ms(1), async { 7 }), moved)).unwrap();
+    });
+    let (made, moved) = told.recv_timeout(HANG_GUARD).expect("it waits for a clock that stands elsewhere");
+    runtime.block_on(async {
+        assert_eq!(made.await.unwrap(), 7);
+        assert_eq!(moved.await.unwrap(), 1);
+    });
+}
+
+/// Panics when it is dropped, as a waker may.
+struct PanicsWhenDropped;
+
+impl Wake for PanicsWhenDropped {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        panic!("as asked");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waker_that_panics_as_the_handle_is_dropped_does_not_keep_its_job() {
+    let wheel = TimingWheel::new();
+    let mut job = wheel.run_after(DAY, async {}).cancel_on_drop();
+    let waker = Waker::from(Arc::new(PanicsWhenDropped));
+    assert_pending!(Pin::new(&mut job).poll(&mut Context::from_waker(&waker)));
+    // The job has the last.
+    drop(waker);
+    drop(catch_unwind(AssertUnwindSafe(|| drop(job))));
+    assert_eq!(wheel.pending(), 0);
+}
+
+/// Not on the driver, which others would wait for.
+#[tokio::test(start_paused = true)]
+async fn each_job_runs_in_a_task_of_its_own() {
+    let wheel = TimingWheel::new();
+    let jobs = [0, 5, 5, 10].map(|delay| wheel.run_after(ms(delay), async { tokio::task::try_id() }));
+    let mut tasks = HashSet::new();
+    for job in jobs {
+        let task = job.await.unwrap().expect("it runs in a task");
+        assert!(tasks.insert(task), "two ran in one task");
+    }
+}

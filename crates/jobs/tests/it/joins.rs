@@ -1,0 +1,103 @@
+//! Awaiting jobs by their keys.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use futures::future::join_all;
+use timingwheel::TimingWheel;
+use timingwheel_jobs::{JobState, Jobs, Join, Schedule};
+use tokio::time::{sleep, timeout};
+
+use crate::{DAY, HANG_GUARD, ms, rate, runtime};
+
+fn poll(join: &mut Join, waker: &Waker) -> Poll<JobState> {
+    pin!(join).poll(&mut Context::from_waker(waker))
+}
+
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("as asked");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waker_that_panics_keeps_nobody_else_from_being_woken() {
+    let jobs = Jobs::new(&TimingWheel::new());
+    jobs.try_run_after(7, ms(10), async {}).unwrap();
+    let join = jobs.join(&7).unwrap();
+    let mut waits = [(); 2].map(|()| jobs.join(&7).unwrap());
+    let waiting = tokio::spawn(join);
+    tokio::task::yield_now().await;
+    for panics in &mut waits {
+        assert!(poll(panics, &Arc::new(Panics).into()).is_pending());
+    }
+    let others = [(); 3].map(|()| tokio::spawn(jobs.join(&7).unwrap()));
+    for wait in others.into_iter().chain([waiting]) {
+        assert_eq!(timeout(HANG_GUARD, wait).await.expect("it hangs").unwrap(), JobState::Done);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_of_many_tasks_is_told_how_the_job_ended() {
+    let jobs = Jobs::new(&TimingWheel::new());
+    jobs.try_run_after("done", ms(10), async {}).unwrap();
+    jobs.try_run_by("again", rate(ms(10)).times(3), || async {}).unwrap();
+    jobs.try_run_after("panics", ms(10), async { panic!("as asked") }).unwrap();
+    jobs.try_run_after("removed", DAY, async {}).unwrap();
+    let ends = ["done", "again", "panics", "removed"]
+        .map(|key| [0, 1, 2].map(|_| tokio::spawn(jobs.join(key).unwrap())));
+    assert!(jobs.join("none").is_none());
+    // A wait that is dropped takes no other along.
+    assert!(timeout(ms(1), jobs.join("done").unwrap()).await.is_err());
+    jobs.remove("removed").unwrap();
+    let expected = [JobState::Done, JobState::Done, JobState::Panicked, JobState::Cancelled];
+    for (ends, expected) in ends.into_iter().zip(expected) {
+        assert!(join_all(ends).await.into_iter().all(|state| state.unwrap() == expected), "{expected:?}");
+    }
+    assert!(jobs.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_is_for_the_job_that_had_the_key_and_not_for_the_next() {
+    let jobs = Jobs::new(&TimingWheel::new());
+    jobs.try_run_after(7, ms(10), async { sleep(ms(20)).await }).unwrap();
+    let waiting = jobs.join(&7).unwrap();
+    jobs.try_run_after(7, DAY, async {}).unwrap();
+    assert_eq!(waiting.await, JobState::Cancelled);
+
+    jobs.try_run_after(7, ms(10), async { sleep(ms(20)).await }).unwrap();
+    sleep(ms(15)).await;
+    let mut running = jobs.join(&7).unwrap();
+    jobs.try_run_after(7, DAY, async {}).unwrap();
+    assert!(timeout(ms(10), &mut running).await.is_err(), "its run goes on");
+    assert_eq!((&mut running).await, JobState::Done);
+    assert_eq!(running.await, JobState::Done, "also a second time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_awaits_a_job_learns_of_the_wheels_end() {
+    let wheel = TimingWheel::new();
+    let jobs = Jobs::new(&wheel);
+    jobs.try_run_after(7, DAY, async {}).unwrap();
+    let join = jobs.join(&7).unwrap();
+    wheel.shutdown();
+    assert_eq!(join.await, JobState::CouldNotRun);
+    assert_eq!(jobs.join(&7).unwrap().await, JobState::CouldNotRun, "it stays in the list");
+}
+
+#[test]
+fn whoever_awaits_a_job_elsewhere_learns_of_its_runtimes_end() {
+    let runtime = runtime(2);
+    let jobs = runtime.block_on(async { Jobs::new(&TimingWheel::new()) });
+    jobs.try_run_after(7, DAY, async {}).unwrap();
+    jobs.try_run_after(8, ms(0), std::future::pending()).unwrap();
+    let joins = [7, 8].map(|key| jobs.join(&key).unwrap());
+    drop(runtime);
+    for join in joins {
+        let state = tokio_test::block_on(async { timeout(HANG_GUARD, join).await });
+        assert_eq!(state.expect("it hangs"), JobState::CouldNotRun);
+    }
+}

@@ -1,0 +1,244 @@
+//! Jobs by keys: keys and jobs whose code does what it should not, threads that meet, and wheels and tables that are
+//! gone.
+
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use timingwheel::TimingWheel;
+use timingwheel_jobs::{JobInfo, JobState, Jobs, Previous};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{Bomb, DAY, HANG_GUARD, ms, runtime, state, stop};
+
+#[test]
+fn keys_of_what_could_not_run_go_with_the_last_that_has_the_jobs() {
+    let key = Arc::new(7);
+    let alive = Arc::downgrade(&key);
+    let runtime = runtime(0);
+    let jobs = runtime.block_on(async { Jobs::new(&TimingWheel::new()) });
+    jobs.try_run_after(key, DAY, async {}).unwrap();
+    drop(runtime);
+    assert_eq!((jobs.len(), alive.strong_count()), (1, 1));
+    drop(jobs);
+    assert_eq!(alive.strong_count(), 0);
+}
+
+static COUNTED: OnceLock<Jobs<CountsWhenCloned>> = OnceLock::new();
+
+#[derive(PartialEq, Eq, Hash)]
+struct CountsWhenCloned;
+
+impl Clone for CountsWhenCloned {
+    fn clone(&self) -> Self {
+        assert_eq!(COUNTED.get().map(Jobs::len), Some(1));
+        Self
+    }
+}
+
+#[tokio::test]
+async fn keys_may_look_at_the_jobs_while_they_are_listed() {
+    let jobs = COUNTED.get_or_init(|| Jobs::new(&TimingWheel::new()));
+    jobs.try_run_after(CountsWhenCloned, DAY, async {}).unwrap();
+    let (listed, lists) = channel();
+    thread::spawn(move || listed.send(COUNTED.get().map(|jobs| jobs.list().len())));
+    assert_eq!(lists.recv_timeout(HANG_GUARD), Ok(Some(1)), "it waits for itself");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_panics_as_it_is_dropped_is_told_of_by_a_stop_as_well() {
+    let jobs = Jobs::new(&TimingWheel::new());
+    for key in 0..3 {
+        let bomb = Bomb;
+        jobs.try_run_after(key, DAY, async move { drop(bomb) }).unwrap();
+    }
+    assert_eq!(jobs.shutdown(ms(0)).await.not_begun.len(), 3);
+}
+
+#[test]
+fn when_the_wheel_or_its_runtime_ends_the_keys_of_what_did_not_run_are_kept() {
+    for by_shutdown in [true, false] {
+        let runtime = runtime(2);
+        let wheel = runtime.block_on(async { TimingWheel::new() });
+        let jobs = Jobs::new(&wheel);
+        for key in 0..100 {
+            jobs.try_run_after(key, DAY, async {}).unwrap();
+        }
+        jobs.try_run_after(100, Duration::ZERO, std::future::pending()).unwrap();
+        runtime.block_on(async {
+            while state(jobs.get(&100)) != Some(JobState::Running) {
+                yield_now().await;
+            }
+        });
+        if by_shutdown {
+            assert_eq!(wheel.shutdown(), 100);
+        }
+        drop(runtime);
+        assert_eq!((jobs.len(), jobs.pending()), (101, 0));
+        let info = jobs.get(&7).unwrap();
+        assert_eq!(info.state, JobState::CouldNotRun);
+        assert!(info.due.is_some_and(|due| due > Instant::now() + DAY / 2), "when it was to run is known");
+        assert!(jobs.try_run_after(7, DAY, async {}).unwrap_err().error().is_shutdown());
+        assert_eq!(state(jobs.remove(&7)), Some(JobState::CouldNotRun));
+        let stopped = stop(&jobs);
+        assert_eq!(stopped.len(), 100);
+        assert!(stopped.iter().all(|job| job.info().state == JobState::CouldNotRun));
+    }
+}
+
+/// Threads add, replace and remove the same keys while the jobs come due: each job that was taken runs, or somebody is
+/// told that it was pending.
+#[test]
+fn among_threads_each_job_runs_or_is_told_of_and_never_both_or_neither() {
+    const OPERATIONS: usize = 5_000;
+    let runtime = runtime(2);
+    let tick = Duration::from_micros(50);
+    let wheel = runtime.block_on(async { TimingWheel::builder().tick(tick).build().unwrap() });
+    let jobs = Jobs::new(&wheel);
+    let (ran, told, added) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0), AtomicUsize::new(0));
+    let tell = |info: Option<JobInfo>| {
+        let is_pending = state(info) == Some(JobState::Pending);
+        told.fetch_add(usize::from(is_pending), Ordering::Relaxed);
+    };
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..OPERATIONS {
+                    let key = fastrand::u64(..50);
+                    if fastrand::bool() {
+                        tell(jobs.remove(&key));
+                        continue;
+                    }
+                    let run = ran.clone();
+                    let run = async move {
+                        run.fetch_add(1, Ordering::Relaxed);
+                    };
+                    tell(jobs.try_run_after(key, tick * fastrand::u32(..8), run).unwrap());
+                    added.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    stop(&jobs).into_iter().for_each(|job| tell(Some(job.info())));
+    let (told, added) = (told.into_inner(), added.into_inner());
+    runtime.block_on(async {
+        let all = async {
+            while ran.load(Ordering::Relaxed) + told < added {
+                sleep(ms(1)).await;
+            }
+        };
+        timeout(HANG_GUARD, all).await.expect("a job was lost");
+    });
+    assert_eq!(ran.load(Ordering::Relaxed) + told, added);
+    assert!(told > 0 && told < added, "{added} added, {told} of them taken back: one side has always won");
+    assert_eq!((jobs.len(), wheel.pending()), (0, 0));
+}
+
+/// Counts how often keys are hashed.
+#[derive(Clone)]
+struct CountsHashes(Arc<AtomicUsize>, u32);
+
+impl PartialEq for CountsHashes {
+    fn eq(&self, other: &Self) -> bool {
+        self.1 == other.1
+    }
+}
+
+impl Eq for CountsHashes {}
+
+impl Hash for CountsHashes {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        self.1.hash(state);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_call_hashes_its_key_once_however_many_there_are() {
+    const KEYS: u32 = 10_000;
+    let hashed = Arc::new(AtomicUsize::new(0));
+    let key = |number| CountsHashes(hashed.clone(), number);
+    let hashed_since = || hashed.swap(0, Ordering::Relaxed);
+    let jobs = Jobs::new(&TimingWheel::new());
+    for number in 0..KEYS {
+        jobs.try_run_after(key(number), DAY, async {}).unwrap();
+    }
+    assert_eq!(hashed_since(), KEYS as usize);
+    assert!(jobs.try_run_after(key(7), DAY, async {}).unwrap().is_some());
+    assert!(jobs.get(&key(7)).is_some());
+    assert!(jobs.remove(&key(7)).is_some());
+    assert_eq!(hashed_since(), 3);
+    assert_eq!((jobs.list().len(), jobs.len(), hashed_since()), (9_999, 9_999, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_without_a_first_run_is_refused_as_others_are() {
+    let wheel = TimingWheel::new();
+    let (jobs, stopped) = (Jobs::new(&wheel), Jobs::new(&wheel));
+    _ = stopped.shutdown(ms(0)).await;
+    let refused = stopped.try_run_by(7, |_: Previous| None, || async {}).unwrap_err();
+    assert_eq!(refused.to_string(), "the jobs were shut down, and take no more");
+    wheel.shutdown();
+    assert!(jobs.try_run_by(7, |_: Previous| None, || async {}).unwrap_err().error().is_shutdown());
+}
+
+/// Panics once when it is compared, if told to.
+struct PanicsWhenCompared;
+
+static PANICS: AtomicBool = AtomicBool::new(false);
+
+impl PartialEq for PanicsWhenCompared {
+    fn eq(&self, _: &Self) -> bool {
+        assert!(!PANICS.swap(false, Ordering::Relaxed), "as asked");
+        true
+    }
+}
+
+impl Eq for PanicsWhenCompared {}
+
+impl Hash for PanicsWhenCompared {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+/// Asks for the number of jobs when it is dropped.
+struct ComesBack(Jobs<PanicsWhenCompared>);
+
+impl Drop for ComesBack {
+    fn drop(&mut self) {
+        assert_eq!(self.0.len(), 1);
+    }
+}
+
+#[test]
+fn keys_that_cannot_be_compared_keep_no_lock_begin_no_job_and_leave_none_listed() {
+    let (tell, told) = channel();
+    thread::spawn(move || {
+        runtime(0).block_on(async {
+            let wheel = TimingWheel::new();
+            let jobs = Jobs::new(&wheel);
+            jobs.try_run_after(PanicsWhenCompared, ms(50), async {}).unwrap();
+            for delay in [Duration::ZERO, DAY] {
+                PANICS.store(true, Ordering::Relaxed);
+                let comes_back = ComesBack(jobs.clone());
+                let future = async move { drop(comes_back) };
+                let refused = catch_unwind(AssertUnwindSafe(|| {
+                    jobs.try_run_after(PanicsWhenCompared, delay, future).is_ok()
+                }));
+                assert!(refused.is_err());
+                assert_eq!((wheel.pending(), jobs.pending()), (1, 1), "it has begun, and nobody has it");
+            }
+            // One that is over leaves the list without comparing keys.
+            PANICS.store(true, Ordering::Relaxed);
+            while !jobs.is_empty() {
+                sleep(ms(1)).await;
+            }
+            tell.send(PANICS.swap(false, Ordering::Relaxed)).unwrap();
+        });
+    });
+    assert_eq!(told.recv_timeout(HANG_GUARD), Ok(true), "a job waits for its own lock, or stays listed");
+}

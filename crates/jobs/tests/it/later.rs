@@ -1,0 +1,298 @@
+//! Jobs that run once: `run_after`, `run_at`, their `try_` forms and their handle.
+
+use std::error::Error;
+use std::future::{pending, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use futures::future::FusedFuture;
+use timingwheel::TimingWheel;
+use timingwheel_jobs::{Job, JobState, JobsExt, Schedule};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::task::yield_now;
+use tokio::time::{Instant, advance, sleep};
+use tokio_test::{assert_pending, assert_ready, task};
+
+use crate::{DAY, ms, rate};
+
+/// Lets what is ready run.
+async fn settle() {
+    for _ in 0..5 {
+        yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_runs_at_its_time_and_hands_its_output_to_whoever_awaits_it() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    let after = wheel.run_after(ms(250), async move { start.elapsed() });
+    let at = wheel.run_at(start + ms(300), async move { start.elapsed() });
+    assert_eq!((after.state(), after.due()), (JobState::Pending, Some(start + ms(250))));
+    assert_eq!(wheel.pending(), 2);
+    assert_eq!(after.await.unwrap(), ms(250));
+    assert_eq!(at.await.unwrap(), ms(300));
+    assert_eq!(start.elapsed(), ms(300));
+    assert_eq!(wheel.pending(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_state_is_pending_then_running_then_done() {
+    let wheel = TimingWheel::new();
+    let (go_on, wait) = oneshot::channel();
+    let mut job = task::spawn(wheel.run_after(ms(10), async { wait.await.unwrap() }));
+    assert_eq!(job.state(), JobState::Pending);
+    assert_pending!(job.poll());
+    advance(ms(9)).await;
+    settle().await;
+    assert_eq!(job.state(), JobState::Pending);
+    advance(ms(1)).await;
+    settle().await;
+    assert_eq!((job.state(), job.due()), (JobState::Running, None));
+    assert!(!job.is_woken());
+    go_on.send("went on").unwrap();
+    settle().await;
+    assert_eq!(job.state(), JobState::Done);
+    assert!(job.is_woken());
+    assert_eq!(assert_ready!(job.poll()).unwrap(), "went on");
+    assert_eq!(job.state(), JobState::Done);
+    assert!(job.state().is_over());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_in_time_says_so_and_the_job_never_runs() {
+    let wheel = TimingWheel::new();
+    let job = wheel.run_after(ms(10), async { unreachable!("it was cancelled") });
+    let mut job = task::spawn(job);
+    assert_pending!(job.poll());
+    advance(ms(9)).await;
+    assert!(job.cancel());
+    assert_eq!((job.state(), wheel.pending()), (JobState::Cancelled, 0));
+    assert!(job.is_woken());
+    assert!(!job.cancel(), "it was not this one that cancelled it");
+    let error = assert_ready!(job.poll()).unwrap_err();
+    assert!(error.is_cancelled() && !error.is_panic() && error.reason().is_none());
+    assert_eq!(
+        (error.to_string(), format!("{error:?}")),
+        ("the job was cancelled".into(), "JobError(the job was cancelled)".into())
+    );
+    sleep(DAY).await;
+    assert_eq!(wheel.stats().cancelled, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_of_what_runs_or_is_done_says_that_it_is_too_late_and_changes_nothing() {
+    let wheel = TimingWheel::new();
+    let (go_on, wait) = oneshot::channel();
+    let job = wheel.run_after(ms(10), async { wait.await.unwrap() });
+    sleep(ms(10)).await;
+    settle().await;
+    assert!(!job.cancel());
+    assert_eq!(job.state(), JobState::Running);
+    go_on.send(1).unwrap();
+    settle().await;
+    assert!(!job.cancel());
+    assert_eq!(job.await.unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_jobs_future_is_dropped_by_the_cancel() {
+    let wheel = TimingWheel::new();
+    let owned = Arc::new(());
+    let held = owned.clone();
+    let job = wheel.run_after(DAY, async move { drop(held) });
+    assert_eq!(Arc::strong_count(&owned), 2);
+    assert!(job.cancel());
+    assert_eq!(Arc::strong_count(&owned), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_handle_cancels_only_if_asked() {
+    let wheel = TimingWheel::new();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let run = || {
+        let runs = runs.clone();
+        async move { runs.fetch_add(1, Ordering::Relaxed) }
+    };
+    drop(wheel.run_after(ms(10), run()));
+    drop(wheel.run_after(ms(10), run()).cancel_on_drop());
+    assert_eq!(wheel.pending(), 1);
+    sleep(ms(11)).await;
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_due_runs_at_once_without_moving_the_clock() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    wheel.run_after(Duration::ZERO, async {}).await.unwrap();
+    wheel.run_at(start - DAY, async {}).await.unwrap();
+    // In a job that has just come due, too: the driver has been at this very moment.
+    let inner = wheel.clone();
+    let job = wheel
+        .run_after(ms(5), async move { inner.run_after(Duration::ZERO, async { Instant::now() }).await });
+    assert_eq!(job.await.unwrap().unwrap(), start + ms(5));
+    assert_eq!(wheel.stats().armed, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_beyond_the_end_of_time_are_pending_for_ever() {
+    let wheel = TimingWheel::new();
+    let job = wheel.run_after(Duration::MAX, async {});
+    let century = wheel.run_after(DAY * 36_525, async {});
+    sleep(DAY * 36_524).await;
+    assert_eq!((job.state(), century.state()), (JobState::Pending, JobState::Pending));
+    century.await.unwrap();
+    assert_eq!(job.state(), JobState::Pending);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_jobs_each_run_at_their_own_time() {
+    let wheel = TimingWheel::builder().shards(3).build().unwrap();
+    let start = Instant::now();
+    let jobs: Vec<Job<Duration>> =
+        (1..=1_000).map(|n| wheel.run_after(ms(n * n % 997), async move { start.elapsed() })).collect();
+    for (n, job) in (1..).zip(jobs) {
+        assert_eq!(job.await.unwrap(), ms(n * n % 997));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_never_ends_delays_no_other() {
+    let wheel = TimingWheel::new();
+    let stuck = wheel.run_after(ms(5), pending::<()>());
+    let start = Instant::now();
+    wheel.run_after(ms(5), async {}).await.unwrap();
+    wheel.run_after(ms(5), async {}).await.unwrap();
+    assert_eq!((start.elapsed(), stuck.state()), (ms(10), JobState::Running));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_can_make_await_and_cancel_jobs() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    let inner = wheel.clone();
+    let job = wheel.run_after(ms(1), async move {
+        let never = inner.run_after(DAY, async {});
+        let next = inner.run_after(ms(1), async { 7 });
+        assert!(never.cancel());
+        next.await.unwrap()
+    });
+    assert_eq!((job.await.unwrap(), start.elapsed()), (7, ms(2)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_task_that_polled_last_is_the_one_that_is_woken() {
+    let wheel = TimingWheel::new();
+    let mut job = wheel.run_after(ms(5), async {});
+    let (mut first, mut second) = (task::spawn(()), task::spawn(()));
+    assert_pending!(first.enter(|cx, _| Pin::new(&mut job).poll(cx)));
+    assert_pending!(second.enter(|cx, _| Pin::new(&mut job).poll(cx)));
+    sleep(ms(6)).await;
+    assert_eq!((first.is_woken(), second.is_woken()), (false, true));
+    assert!(matches!(second.enter(|cx, _| Pin::new(&mut job).poll(cx)), Poll::Ready(Ok(()))));
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "a job's handle was polled that has given its result")]
+async fn a_job_polled_again_after_its_result_panics() {
+    let mut job = TimingWheel::new().run_after(ms(1), async {});
+    (&mut job).await.unwrap();
+    let _ = job.await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn over_the_bound_a_job_is_refused_and_its_future_given_back() {
+    let wheel = TimingWheel::builder().max_pending(2).build().unwrap();
+    let jobs = [(); 2].map(|()| wheel.try_run_after(DAY, async { 0 }).unwrap());
+    assert_eq!(wheel.pending(), 2);
+    let refused = wheel.try_run_after(DAY, async { "whole" }).unwrap_err();
+    assert!(refused.error().is_at_capacity());
+    let text = format!("the job could not run: the wheel {:?} is full (max_pending = 2)", wheel.name());
+    assert_eq!(refused.to_string(), text);
+    assert_eq!(refused.into_inner().await, "whole");
+    assert!(wheel.try_run_at(Instant::now() + DAY, async {}).unwrap_err().error().is_at_capacity());
+    let job = wheel.run_after(DAY, async {});
+    assert_eq!(job.state(), JobState::CouldNotRun);
+    let error = job.await.unwrap_err();
+    assert!(error.reason().unwrap().is_at_capacity());
+    assert_eq!(error.to_string(), text);
+    assert!(error.source().unwrap().is::<timingwheel::Error>());
+    assert_eq!(format!("{error:?}"), format!("JobError({text})"));
+    // What is due needs no place, and what is cancelled gives its own back.
+    wheel.run_after(Duration::ZERO, async {}).await.unwrap();
+    assert!(jobs[0].cancel());
+    assert!(wheel.try_run_after(DAY, async {}).is_ok());
+}
+
+#[test]
+fn jobs_run_on_the_wheels_runtime_wherever_they_are_made() {
+    let multi =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (ours, other) = (multi(), multi());
+    let wheel = ours.block_on(async { TimingWheel::new() });
+    let id = ours.handle().id();
+    let runtime_of = |delay| wheel.run_after(delay, async { Handle::current().id() });
+    for delay in [Duration::ZERO, ms(2)] {
+        // Outside of any runtime, within another, and within its own.
+        let job = runtime_of(delay);
+        assert_eq!(tokio_test::block_on(job).unwrap(), id);
+        assert_eq!(other.block_on(async { runtime_of(delay).await }).unwrap(), id);
+        assert_eq!(ours.block_on(async { runtime_of(delay).await }).unwrap(), id);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handle_that_was_awaited_and_is_dropped_leaves_nothing_of_who_awaited_it() {
+    struct Waiter;
+    impl Wake for Waiter {
+        fn wake(self: Arc<Self>) {}
+    }
+    let wheel = TimingWheel::new();
+    let mut job = wheel.run_after(DAY, async {});
+    let waiter = Arc::new(Waiter);
+    let waker = Waker::from(waiter.clone());
+    assert_pending!(Pin::new(&mut job).poll(&mut Context::from_waker(&waker)));
+    drop((job, waker));
+    assert_eq!((Arc::strong_count(&waiter), wheel.pending()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_that_are_over_spend_the_budget_of_the_task_that_awaits_them() {
+    let wheel = TimingWheel::new();
+    let jobs: Vec<Job<()>> = (0..1_000).map(|_| wheel.run_after(Duration::ZERO, async {})).collect();
+    sleep(ms(1)).await;
+    // In a task of tokio's, where there is a budget.
+    let polls = tokio::spawn(async move {
+        let mut all = pin!(async {
+            for job in jobs {
+                job.await.unwrap();
+            }
+        });
+        let mut polls = 0;
+        poll_fn(|cx| {
+            polls += 1;
+            all.as_mut().poll(cx)
+        })
+        .await;
+        polls
+    });
+    assert!(polls.await.unwrap() > 1, "it kept the worker for a thousand jobs");
+}
+
+#[tokio::test(start_paused = true)]
+async fn handles_are_terminated_when_they_have_given_their_results() {
+    let wheel = TimingWheel::new();
+    let mut once = wheel.run_after(ms(10), async {});
+    let mut repeating = wheel.run_by(rate(ms(10)).times(3), || async {});
+    sleep(ms(50)).await;
+    assert!(once.state().is_over() && !once.is_terminated());
+    assert!(repeating.state().is_over() && !repeating.is_terminated());
+    (&mut once).await.unwrap();
+    (&mut repeating).await.unwrap();
+    assert!(once.is_terminated() && repeating.is_terminated());
+}

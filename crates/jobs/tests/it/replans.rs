@@ -1,0 +1,176 @@
+//! Schedules that change their answer while their job waits, and users who have moved the run before.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use timingwheel::TimingWheel;
+use timingwheel_jobs::{JobState, Jobs, JobsExt, PendingRun, Previous, Replanned, Schedule};
+use tokio::time::{Instant, sleep};
+
+use crate::runs::Runs;
+use crate::{Bomb, DAY, ms, rate, runtime};
+
+/// Every 100 ms, and tells what changes that.
+#[derive(Clone, Default)]
+struct Changeable(Arc<Mutex<Option<PendingRun>>>);
+
+impl Changeable {
+    fn run(&self) -> PendingRun {
+        self.0.lock().unwrap().clone().expect("it has a job")
+    }
+}
+
+impl Schedule for Changeable {
+    fn next(&mut self, previous: Previous) -> Option<Instant> {
+        Some(previous.ended + ms(100))
+    }
+
+    fn attach(&mut self, run: PendingRun) {
+        *self.0.lock().unwrap() = Some(run);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_its_user_has_moved_stays_there_and_the_next_is_the_schedules_again() {
+    let (wheel, runs, schedule) = (TimingWheel::new(), Runs::new(), Changeable::default());
+    let at = |millis| Some(runs.start + ms(millis));
+    let job = runs.job(&wheel, schedule.clone(), &[]);
+    assert_eq!((schedule.run().replan(at(50)), job.due()), (Replanned::Done, at(50)));
+    // Later, earlier, and to where it is.
+    for (reset, replanned) in [(70, 60), (20, 60), (20, 20)] {
+        assert!(job.reset(runs.start + ms(reset)));
+        assert_eq!(schedule.run().replan(at(replanned)), Replanned::MovedByUser);
+        assert_eq!(job.due(), at(reset));
+    }
+    sleep(ms(25)).await;
+    assert_eq!((runs.began(), job.due()), (vec![20], at(120)));
+    assert_eq!((schedule.run().replan(at(30)), job.due()), (Replanned::Done, at(30)));
+    sleep(ms(10)).await;
+    assert_eq!(runs.began(), [20, 30]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_moved_by_its_key_stays_there() {
+    let (wheel, schedule, start) = (TimingWheel::new(), Changeable::default(), Instant::now());
+    let jobs = Jobs::new(&wheel);
+    jobs.try_run_by("key", schedule.clone().times(9), || async {}).unwrap();
+    assert!(jobs.reset_after("key", ms(70)));
+    assert_eq!(schedule.run().replan(Some(start + ms(50))), Replanned::MovedByUser);
+    assert_eq!(jobs.get("key").unwrap().due, Some(start + ms(70)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_moved_during_the_one_before_stays_there() {
+    let (wheel, runs, schedule) = (TimingWheel::new(), Runs::new(), Changeable::default());
+    let at = |millis| Some(runs.start + ms(millis));
+    let job = runs.job(&wheel, schedule.clone(), &[20]);
+    sleep(ms(110)).await;
+    assert!(job.reset(runs.start + ms(170)));
+    assert_eq!(schedule.run().replan(at(150)), Replanned::NotPending, "it is running");
+    sleep(ms(15)).await;
+    assert_eq!((schedule.run().replan(at(150)), job.due()), (Replanned::MovedByUser, at(170)));
+
+    // The first run of another schedule, which has been asked for it before.
+    let job = runs.job(&wheel, rate(ms(10)), &[20]);
+    sleep(ms(15)).await;
+    let other = Changeable::default();
+    assert!(job.set_schedule(other.clone()) && job.reset(runs.start + ms(190)));
+    sleep(ms(20)).await;
+    assert_eq!((other.run().replan(at(180)), job.due()), (Replanned::MovedByUser, at(190)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_takes_a_run_back_by_a_reset_and_another_one_by_beginning() {
+    let (wheel, runs, schedule) = (TimingWheel::new(), Runs::new(), Changeable::default());
+    let at = |millis| Some(runs.start + ms(millis));
+    let job = runs.job(&wheel, schedule.clone(), &[]);
+    assert!(job.reset(runs.start + ms(70)));
+    assert!(schedule.run().reset(runs.start + ms(60)));
+    assert_eq!((schedule.run().replan(at(50)), job.due()), (Replanned::Done, at(50)));
+
+    assert!(job.reset(runs.start + ms(70)));
+    let other = Changeable::default();
+    assert!(job.set_schedule(other.clone()));
+    assert_eq!((other.run().replan(at(40)), job.due()), (Replanned::Done, at(40)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_without_a_further_run_ends_its_job_but_not_before_the_run_that_its_user_has_moved() {
+    let (wheel, runs, schedule) = (TimingWheel::new(), Runs::new(), Changeable::default());
+    let job = runs.job(&wheel, schedule.clone(), &[10]);
+    assert!(job.reset(runs.start + ms(20)));
+    assert_eq!(schedule.run().replan(None), Replanned::MovedByUser);
+    sleep(ms(25)).await;
+    assert_eq!((runs.began(), job.state()), (vec![20], JobState::Running));
+    let run = schedule.run();
+    assert_eq!(run.replan(None), Replanned::NotPending);
+    sleep(ms(10)).await;
+    assert_eq!((job.state(), wheel.pending()), (JobState::Pending, 1));
+    assert_eq!(run.replan(None), Replanned::Done);
+    assert_eq!((job.state(), wheel.pending()), (JobState::Done, 0));
+    for next in [None, Some(Instant::now())] {
+        assert_eq!(run.replan(next), Replanned::NotPending, "it is over");
+    }
+    assert_eq!(job.await.unwrap(), 1);
+}
+
+/// Replans the run that it is given, before its job has been added.
+struct Hasty;
+
+impl Schedule for Hasty {
+    fn next(&mut self, previous: Previous) -> Option<Instant> {
+        Some(previous.ended + ms(10))
+    }
+
+    fn attach(&mut self, run: PendingRun) {
+        for next in [None, Some(Instant::now() + DAY)] {
+            assert_eq!(run.replan(next), Replanned::NotPending);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_replanned_before_its_job_is_added_comes_as_the_schedule_said() {
+    let runs = Runs::new();
+    assert_eq!(runs.job(&TimingWheel::new(), Hasty.times(1), &[]).await.unwrap(), 1);
+    assert_eq!(runs.began(), [10]);
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "the bomb")]
+async fn what_a_job_runs_that_panics_when_dropped_panics_in_who_ends_it() {
+    let (wheel, schedule, bomb) = (TimingWheel::new(), Changeable::default(), Bomb);
+    let _job = wheel.run_by(schedule.clone(), move || {
+        let _owned = &bomb;
+        async {}
+    });
+    let _ended = schedule.run().replan(None);
+}
+
+#[test]
+fn a_reset_among_threads_is_not_undone_by_a_replan() {
+    let runtime = runtime(2);
+    let _within = runtime.enter();
+    let (wheel, schedule) = (TimingWheel::new(), Changeable::default());
+    let job = wheel.run_by(schedule.clone(), || async {});
+    let (run, is_done) = (schedule.run(), AtomicBool::new(false));
+    let (schedules, users) = (Instant::now() + DAY, Instant::now() + 2 * DAY);
+    assert!(run.reset(schedules));
+    let undone = thread::scope(|scope| {
+        scope.spawn(|| {
+            let run = schedule.run();
+            while !is_done.load(Ordering::Relaxed) {
+                assert_ne!(run.replan(Some(schedules)), Replanned::NotPending);
+            }
+        });
+        let undone = (0..200_000).find(|_| {
+            // The schedule's once more, so that there is a race.
+            assert!(run.reset(schedules) && job.reset(users));
+            (0..4).any(|_| job.due() != Some(users))
+        });
+        is_done.store(true, Ordering::Relaxed);
+        undone
+    });
+    assert_eq!(undone, None);
+}

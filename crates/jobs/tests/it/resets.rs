@@ -1,0 +1,272 @@
+//! Jobs that are moved to another time while they wait for theirs.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake};
+use std::thread;
+use std::time::Duration;
+
+use timingwheel::{Sleep, TimingWheel};
+use timingwheel_jobs::{Job, JobState, Jobs, JobsExt, Schedule};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::runs::Runs;
+use crate::{DAY, HANG_GUARD, ms, rate, runtime, state};
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_moved_runs_at_its_new_time_and_only_then() {
+    let wheel = TimingWheel::new();
+    let runs = Runs::new();
+    let start = runs.start;
+    let job = |at| {
+        let runs = runs.clone();
+        wheel.run_at(at, async move { runs.note() })
+    };
+    let later = job(start + ms(10));
+    let sooner = job(start + DAY);
+    let far = job(start + ms(20));
+    sleep(ms(5)).await;
+    assert!(later.reset(start + ms(40)) && sooner.reset_after(ms(25)) && far.reset_after(Duration::MAX));
+    assert_eq!((later.due(), sooner.due(), wheel.pending()), (Some(start + ms(40)), Some(start + ms(30)), 3));
+    // The last word counts.
+    assert!(later.reset_after(DAY) && later.reset(start + ms(50)));
+    sleep(DAY).await;
+    assert_eq!((runs.began(), wheel.pending()), (vec![30, 50], 1));
+    // To a time that has passed: at once, but for a tick.
+    assert!(far.reset(start));
+    far.await.unwrap();
+    assert!(start.elapsed() <= DAY + ms(5) + ms(2));
+    assert_eq!(runs.began().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reset_to_the_past_lets_the_job_run_at_once() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    let job = wheel.run_after(ms(200), async { Instant::now() });
+    assert!(job.reset(start));
+    assert_eq!((job.state(), wheel.pending()), (JobState::Running, 0));
+    assert!(!job.reset(start), "it has begun");
+    assert_eq!(job.await.unwrap(), start);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeating_job_that_is_moved_to_the_past_has_missed_nothing() {
+    let wheel = TimingWheel::new();
+    let long_ago = Instant::now();
+    sleep(ms(1_000)).await;
+    let runs = Runs::new();
+    let noted = runs.clone();
+    let job = wheel.run_by(rate(ms(100)), move || {
+        let runs = noted.clone();
+        async move { runs.note() }
+    });
+    sleep(ms(10)).await;
+    assert!(job.reset(long_ago));
+    sleep(ms(150)).await;
+    // At once, and then again after each period.
+    assert_eq!(runs.began(), [10, 110]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reset_that_is_too_late_says_so_and_changes_nothing() {
+    let wheel = TimingWheel::builder().max_pending(2).build().unwrap();
+    let mut slow = wheel.run_after(ms(10), async { sleep(ms(10)).await });
+    let cancelled = wheel.run_after(ms(10), async {});
+    let refused = wheel.run_after(ms(10), async {});
+    assert!(cancelled.cancel());
+    let is_moved = |job: &Job<()>| job.reset_after(ms(100)) || job.reset(Instant::now() + ms(100));
+    assert!(!is_moved(&cancelled) && !is_moved(&refused));
+    sleep(ms(15)).await;
+    assert_eq!(slow.state(), JobState::Running);
+    assert!(!is_moved(&slow));
+    let start = Instant::now();
+    (&mut slow).await.unwrap();
+    assert_eq!(start.elapsed(), ms(5));
+    assert!(!is_moved(&slow));
+    assert!(cancelled.await.unwrap_err().is_cancelled());
+    assert_eq!((refused.state(), wheel.pending()), (JobState::CouldNotRun, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_is_moved_by_its_key() {
+    let wheel = TimingWheel::new();
+    let (jobs, runs) = (Jobs::<String>::new(&wheel), Runs::new());
+    for key in ["moved", "other"] {
+        let runs = runs.clone();
+        jobs.try_run_after(key.to_owned(), ms(10), async move { runs.note() }).unwrap();
+    }
+    assert!(jobs.reset_after("moved", ms(40)) && jobs.reset("moved", runs.start + ms(30)));
+    assert!(!jobs.reset_after("nobody", ms(40)));
+    assert_eq!(jobs.get("moved").unwrap().due, Some(runs.start + ms(30)));
+    assert_eq!((jobs.len(), wheel.pending(), wheel.stats().armed), (2, 2, 2));
+    sleep(ms(20)).await;
+    assert!(!jobs.reset_after("other", ms(40)), "it has run");
+    sleep(DAY).await;
+    assert_eq!((runs.began(), jobs.len()), (vec![10, 30], 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_not_run_is_not_moved_and_stays_listed() {
+    let wheel = TimingWheel::new();
+    let jobs = Jobs::new(&wheel);
+    jobs.try_run_after(7, ms(10), async {}).unwrap();
+    wheel.shutdown();
+    assert!(!jobs.reset_after(&7, ms(40)));
+    assert_eq!(state(jobs.get(&7)), Some(JobState::CouldNotRun));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_job_that_repeats_the_next_run_is_moved_and_the_schedule_goes_on_from_there() {
+    let wheel = TimingWheel::new();
+    let (jobs, runs) = (Jobs::new(&wheel), Runs::new());
+    let job = runs.job(&wheel, rate(ms(10)).times(4), &[0, 5]);
+    sleep(ms(5)).await;
+    assert!(job.reset(runs.start + ms(17)));
+    assert_eq!(job.due(), Some(runs.start + ms(17)));
+    sleep(ms(25)).await;
+    assert_eq!((job.state(), runs.began()), (JobState::Running, vec![17, 27]));
+    sleep(ms(4)).await;
+    assert!(job.reset_after(ms(1)));
+    assert_eq!(job.await.unwrap(), 4);
+    assert_eq!(runs.began(), [17, 27, 35, 45]);
+
+    let runs = Runs::new();
+    let note = runs.clone();
+    jobs.try_run_by(7, rate(ms(10)).times(2), move || {
+        note.note();
+        async {}
+    })
+    .unwrap();
+    assert!(jobs.reset_after(&7, ms(15)));
+    sleep(DAY).await;
+    assert_eq!((runs.began(), jobs.len()), (vec![15, 25], 0));
+}
+
+/// Fills the wheel with so many timers when it is woken, and then moves a job.
+struct Moves {
+    wheel: TimingWheel,
+    fill: usize,
+    job: Mutex<Option<Job<()>>>,
+    sleeps: Mutex<Vec<Sleep>>,
+    is_moved: AtomicBool,
+}
+
+impl Wake for Moves {
+    fn wake(self: Arc<Self>) {
+        let fill = (0..self.fill).map(|_| self.wheel.try_sleep(2 * DAY).unwrap());
+        self.sleeps.lock().unwrap().extend(fill);
+        let is_moved = self.job.lock().unwrap().as_ref().unwrap().reset_after(DAY);
+        self.is_moved.store(is_moved, Ordering::Relaxed);
+    }
+}
+
+/// The driver takes a sleep and a job out of the wheel, wakes the sleep, by which the wheel is filled so far and the job
+/// is moved, and then the job. Tells whether that was in time, and when the job ran.
+async fn moved_on_the_way(fill: usize) -> (bool, Vec<u128>) {
+    let wheel = TimingWheel::builder().shards(1).max_pending(2).build().unwrap();
+    let runs = Runs::new();
+    let moves = Arc::new(Moves {
+        wheel: wheel.clone(),
+        fill,
+        job: Mutex::new(None),
+        sleeps: Mutex::new(Vec::new()),
+        is_moved: AtomicBool::new(false),
+    });
+    let mut first = wheel.sleep(ms(10));
+    assert!(first.poll_try_wait(&mut Context::from_waker(&moves.clone().into())).is_pending());
+    let note = runs.clone();
+    *moves.job.lock().unwrap() = Some(wheel.run_after(ms(10), async move { note.note() }));
+    sleep(DAY + ms(20)).await;
+    let job = moves.job.lock().unwrap().take().unwrap();
+    assert_eq!(job.state(), JobState::Done);
+    (moves.is_moved.load(Ordering::Relaxed), runs.began())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_moved_while_the_driver_is_on_its_way_to_it_does_not_run_too_early() {
+    assert_eq!(moved_on_the_way(1).await, (true, vec![(DAY + ms(10)).as_millis()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_cannot_be_moved_because_the_driver_is_on_its_way_and_the_wheel_is_full_runs_at_its_old_time()
+ {
+    assert_eq!(moved_on_the_way(2).await, (false, vec![10]));
+}
+
+#[test]
+fn a_job_that_is_moved_keeps_its_place_on_a_wheel_that_is_full() {
+    let runtime = runtime(2);
+    let _within = runtime.enter();
+    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+    let job = wheel.run_after(DAY, async {});
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                assert!(wheel.try_sleep(DAY).is_err(), "the place was free for a moment");
+            }
+        });
+        // Sooner and later.
+        for delay in [DAY / 2, DAY].into_iter().cycle().take(20_000) {
+            assert!(job.reset_after(delay));
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!((job.state(), wheel.pending()), (JobState::Pending, 1));
+}
+
+/// Moves each job round the moment at which it comes due, by its handle and by its key: some in time, some not.
+#[test]
+fn a_reset_that_races_with_the_start_moves_the_job_or_lets_it_run_and_never_both_or_neither() {
+    const JOBS: usize = 2_000;
+    let runtime = runtime(2);
+    let tick = Duration::from_micros(50);
+    let wheel = runtime.block_on(async { TimingWheel::builder().tick(tick).build().unwrap() });
+    let keyed = Jobs::new(&wheel);
+    let ran: Arc<[AtomicUsize]> = (0..2 * JOBS).map(|_| AtomicUsize::new(0)).collect();
+    let run = |n: usize| {
+        let ran = ran.clone();
+        async move { _ = ran[n].fetch_add(1, Ordering::Relaxed) }
+    };
+    let (mut by_handle, mut by_key, mut begun) = (Vec::new(), Vec::new(), Vec::new());
+    for n in 0..JOBS {
+        let job = wheel.run_after(2 * tick, run(n));
+        let key = JOBS + n;
+        keyed.try_run_after(key, 2 * tick, run(key)).unwrap();
+        let at = job.due().map(|due| due + Duration::from_micros(n as u64 % 150));
+        while at.is_some_and(|at| Instant::now() < at) {
+            std::hint::spin_loop();
+        }
+        if job.reset_after(DAY) {
+            by_handle.push((n, job));
+        } else {
+            begun.push(n);
+        }
+        if keyed.reset_after(&key, DAY) { by_key.push(key) } else { begun.push(key) }
+    }
+    let wait_for = |jobs: &[usize]| {
+        let start = Instant::now();
+        while jobs.iter().any(|&n| ran[n].load(Ordering::Relaxed) == 0) {
+            assert!(start.elapsed() < HANG_GUARD, "a job has neither run nor been moved");
+            thread::yield_now();
+        }
+    };
+    wait_for(&begun);
+    let moved: Vec<usize> = by_handle.iter().map(|&(n, _)| n).chain(by_key.iter().copied()).collect();
+    assert!(!moved.is_empty() && !begun.is_empty(), "{} moved: one side has always won", moved.len());
+    assert!(
+        moved.iter().all(|&n| ran[n].load(Ordering::Relaxed) == 0),
+        "it was moved, and runs at its old time"
+    );
+    assert_eq!((wheel.pending(), keyed.len()), (moved.len(), by_key.len()));
+
+    assert!(by_handle.iter().all(|(_, job)| job.reset_after(ms(1))));
+    assert!(by_key.iter().all(|key| keyed.reset_after(key, ms(1))));
+    wait_for(&moved);
+    for (_, job) in by_handle {
+        runtime.block_on(async { timeout(HANG_GUARD, job).await.expect("it hangs").expect("it runs") });
+    }
+    assert!(ran.iter().all(|ran| ran.load(Ordering::Relaxed) == 1));
+    assert_eq!(wheel.pending(), 0);
+}

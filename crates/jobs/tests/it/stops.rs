@@ -1,0 +1,114 @@
+//! What did not run is handed back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use timingwheel::TimingWheel;
+use timingwheel_jobs::{FixedRate, JobState, Jobs, JobsExt, Previous, Schedule};
+use tokio::time::{Instant, sleep};
+
+use crate::{Bomb, DAY, ms, rate};
+
+/// Not to be cloned.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Key(u8);
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_hands_back_the_futures_of_what_was_pending() {
+    let wheel = TimingWheel::new();
+    let (jobs, ran) = (Jobs::new(&wheel), Arc::new(AtomicU64::new(0)));
+    let count = ran.clone();
+    let add = move |number: u64| {
+        let ran = count.clone();
+        async move {
+            sleep(ms(1)).await;
+            ran.fetch_add(number, Ordering::Relaxed);
+        }
+    };
+    jobs.try_run_after(Key(1), DAY, add(1)).unwrap();
+    let again = add.clone();
+    jobs.try_run_by(Key(2), rate(ms(10)), move || again(10)).unwrap();
+    jobs.try_run_after(Key(3), ms(1), sleep(DAY)).unwrap();
+    sleep(ms(15)).await;
+    assert_eq!(ran.load(Ordering::Relaxed), 10);
+    let ended = jobs.shutdown(ms(0)).await;
+    assert_eq!((ended.finished, ended.aborted), (0, 1));
+    tokio::task::yield_now().await;
+    let mut stopped = ended.not_begun;
+    assert_eq!((jobs.len(), wheel.pending()), (0, 0));
+    stopped.sort_by_key(|job| job.key().0);
+    let states: Vec<_> = stopped.iter().map(|job| (job.key().0, job.info().state)).collect();
+    assert_eq!(states, [(1, JobState::Pending), (2, JobState::Pending)]);
+    assert_eq!(stopped[1].info().time_left(), Some(ms(5)));
+    let futures: Vec<_> = stopped.into_iter().map(timingwheel_jobs::StoppedJob::into_future).collect();
+    assert_eq!(futures.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true]);
+    for future in futures.into_iter().flatten() {
+        future.await;
+    }
+    assert_eq!(ran.load(Ordering::Relaxed), 21, "the repeating job ran once more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_takes_is_dropped_with_the_account_of_it() {
+    let jobs = Jobs::new(&TimingWheel::new());
+    let owned = Arc::new(());
+    let held = owned.clone();
+    jobs.try_run_after(7, DAY, async move { drop(held) }).unwrap();
+    let join = jobs.join(&7).unwrap();
+    let stopped = jobs.shutdown(ms(0)).await.not_begun;
+    assert_eq!(join.await, JobState::Cancelled);
+    assert_eq!(Arc::strong_count(&owned), 2);
+    drop(stopped);
+    assert_eq!(Arc::strong_count(&owned), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn futures_that_panic_as_they_are_dropped_harm_no_account() {
+    let jobs = Jobs::new(&TimingWheel::new());
+    for key in 0..3 {
+        let bomb = Bomb;
+        jobs.try_run_after(key, DAY, async move { drop(bomb) }).unwrap();
+    }
+    let stopped = jobs.shutdown(ms(0)).await.not_begun;
+    assert_eq!(stopped.len(), 3);
+    drop(stopped);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pending_job_is_taken_back_and_a_running_one_is_not() {
+    let wheel = TimingWheel::new();
+    let job = wheel.run_after(DAY, async { 7 });
+    let future = job.take().unwrap();
+    assert_eq!((job.state(), wheel.pending()), (JobState::Cancelled, 0));
+    assert!(job.take().is_none());
+    assert_eq!(future.await, 7);
+    assert!(job.await.unwrap_err().is_cancelled());
+    let job = wheel.run_after(ms(0), async { 7 });
+    assert!(job.take().is_none());
+    assert_eq!(job.await.unwrap(), 7);
+}
+
+/// A schedule that panics as it is dropped.
+struct Explosive(FixedRate, #[allow(dead_code, reason = "it is dropped")] Bomb);
+
+impl Schedule for Explosive {
+    fn next(&mut self, previous: Previous) -> Option<Instant> {
+        self.0.next(previous)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_that_panics_as_it_is_dropped_costs_nobody_the_run_that_is_handed_back() {
+    let jobs = Jobs::new(&TimingWheel::new());
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = runs.clone();
+    let make = move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        async {}
+    };
+    jobs.try_run_by("key", Explosive(rate(DAY), Bomb), make).unwrap();
+    for stopped in jobs.shutdown(ms(0)).await.not_begun {
+        stopped.into_future().expect("it was pending").await;
+    }
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+}

@@ -1,0 +1,78 @@
+//! Wakers of dropped timers, which whoever arms a timer may drop: jobs, which arm under locks, must not.
+
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Wake, Waker};
+use std::thread;
+
+use timingwheel::TimingWheel;
+use timingwheel_jobs::Jobs;
+use tokio::runtime::Runtime;
+
+use crate::{DAY, HANG_GUARD, ms, rate, runtime};
+
+/// Asks for a job as it is dropped.
+struct Asks(Weak<Jobs<u32>>);
+
+impl Wake for Asks {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for Asks {
+    fn drop(&mut self) {
+        _ = self.0.upgrade().map(|jobs| jobs.get(&1));
+    }
+}
+
+/// Leaves such a waker for the next timer in its shard.
+fn abandon(wheel: &TimingWheel, jobs: &Arc<Jobs<u32>>) {
+    let waker: Waker = Arc::new(Asks(Arc::downgrade(jobs))).into();
+    let mut sleep = wheel.sleep(DAY);
+    assert!(sleep.poll_try_wait(&mut Context::from_waker(&waker)).is_pending());
+}
+
+/// With one shard, so that all use the same.
+fn jobs_on_workers() -> (Runtime, TimingWheel, Arc<Jobs<u32>>) {
+    let runtime = runtime(2);
+    let context = runtime.enter();
+    let wheel = TimingWheel::builder().shards(1).build().unwrap();
+    let jobs = Arc::new(Jobs::new(&wheel));
+    drop(context);
+    (runtime, wheel, jobs)
+}
+
+#[test]
+fn a_job_that_is_added_after_a_timer_was_dropped_does_not_wait_for_itself() {
+    let (runtime, wheel, jobs) = jobs_on_workers();
+    let (added, is_added) = channel();
+    // A thread that hangs is left alone.
+    thread::spawn(move || {
+        abandon(&wheel, &jobs);
+        jobs.try_run_after(1, DAY, async {}).unwrap();
+        added.send(()).unwrap();
+    });
+    let added = is_added.recv_timeout(HANG_GUARD);
+    runtime.shutdown_background();
+    assert_eq!(added, Ok(()), "it waits for itself");
+}
+
+#[test]
+fn a_job_that_drops_timers_runs_again() {
+    let (runtime, wheel, jobs) = jobs_on_workers();
+    let (ran, has_run) = channel();
+    jobs.try_run_by(1, rate(ms(5)), {
+        let jobs = jobs.clone();
+        move || {
+            let (wheel, jobs, ran) = (wheel.clone(), jobs.clone(), ran.clone());
+            async move {
+                abandon(&wheel, &jobs);
+                // Nobody listens after a few.
+                _ = ran.send(());
+            }
+        }
+    })
+    .unwrap();
+    let runs = (0..5).take_while(|_| has_run.recv_timeout(HANG_GUARD).is_ok()).count();
+    runtime.shutdown_background();
+    assert_eq!(runs, 5, "it waits for itself");
+}

@@ -1,0 +1,515 @@
+//! The handle, and what completes and ends operations.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+use timingwheel::{Sleep, TimingWheel, Tolerance};
+use tokio::time::Instant;
+
+use crate::contained;
+use crate::error::WatchError;
+use crate::lists::{Listed, Lists};
+use crate::operation::{Operation, Tried};
+use crate::watch::{Watch, result};
+
+/// Operations that wait for a condition under keys, with their deadlines on a wheel. The [crate's
+/// page](crate) tells what it is for. A purgatory may hold operations of different kinds: each has its own condition and its
+/// own type of output.
+///
+/// Cloning is cheap, and clones are the same purgatory. The lists of its keys are spread over shards, so that threads
+/// which use different keys seldom meet. Once the last handle is gone nobody can check: operations then wait for their
+/// deadlines.
+///
+/// # Cost
+/// An operation that is complete at once allocates nothing and touches neither lists nor wheel. Any other takes one block
+/// of memory, or two if it has more than one key, and a timer. It joins the list of each key, and leaves it when it
+/// ends, without a look at other operations of the list. A check tries every operation under its key, so choose keys that
+/// few wait for.
+///
+/// The idea, and the verbs, are those of Kafka's `DelayedOperationPurgatory`.
+pub struct Purgatory<K> {
+    wheel: TimingWheel,
+    lists: Arc<Lists<K>>,
+    tolerance: Option<Tolerance>,
+}
+
+impl<K> Purgatory<K> {
+    /// A purgatory whose operations have their deadlines on this wheel.
+    ///
+    /// # Panics
+    /// Never.
+    ///
+    /// # Examples
+    ///
+    /// A write that is acknowledged when a follower has it:
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::sync::{Arc, atomic::{AtomicU64, Ordering}};
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_purgatory::Purgatory;
+    ///
+    /// let purgatory = Purgatory::new(&TimingWheel::new());
+    /// let replicated = Arc::new(AtomicU64::new(0));
+    ///
+    /// let seen = replicated.clone();
+    /// let acknowledged = purgatory.watch(["orders-0"], Duration::from_secs(30), move || {
+    ///     Some(seen.load(Ordering::Relaxed)).filter(|&offset| offset >= 7)
+    /// });
+    ///
+    /// // The follower fetches.
+    /// replicated.store(9, Ordering::Relaxed);
+    /// assert_eq!(purgatory.check("orders-0"), 1);
+    ///
+    /// assert_eq!(acknowledged.await, Ok(9));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn new(wheel: &TimingWheel) -> Self {
+        Self { wheel: wheel.clone(), lists: Arc::new(Lists::new()), tolerance: None }
+    }
+
+    /// Lets deadlines be late, so that very many operations cost less: see [`Tolerance`]. A share is a part of the
+    /// delay.
+    ///
+    /// This holds for what this handle and later clones of it watch from now on. [`Watch::deadline`] tells the instant to
+    /// which a deadline was rounded up.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::{TimingWheel, Tolerance};
+    /// use timingwheel_purgatory::{Purgatory, WatchError};
+    /// use tokio::time::Instant;
+    ///
+    /// let purgatory = Purgatory::new(&TimingWheel::new()).with_tolerance(Tolerance::time(Duration::from_secs(1)));
+    /// let (start, minute) = (Instant::now(), Duration::from_secs(60));
+    /// let never = purgatory.watch(["key"], minute, || None::<()>);
+    /// assert_eq!(never.await, Err(WatchError::Expired));
+    /// assert!((minute..minute + Duration::from_secs(1)).contains(&start.elapsed()));
+    /// # }
+    /// ```
+    #[must_use = "this handle has the tolerance, and not those that it was cloned from"]
+    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
+        self.tolerance = Some(tolerance);
+        self
+    }
+
+    /// How many places in lists are taken: for each pending operation one for each of its keys, or one if it has none.
+    ///
+    /// Exact when nothing happens meanwhile. Locks each shard for a moment, one after the other.
+    #[must_use]
+    pub fn watched(&self) -> usize {
+        self.lists.counts().0
+    }
+
+    /// How many operations are pending: neither complete nor expired, cancelled or dropped.
+    ///
+    /// Exact when nothing happens meanwhile. An operation that was polled before its deadline counts until it is polled
+    /// after it. Locks each shard for a moment, one after the other.
+    #[must_use]
+    pub fn delayed(&self) -> usize {
+        self.lists.counts().1
+    }
+}
+
+impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
+    /// Tries `condition` at once, and if it does not hold, watches the operation under `keys` for at most `delay` from
+    /// now.
+    ///
+    /// The condition returns what the operation completes with, or `None` as long as it does not hold. It is tried again
+    /// once the operation is in its lists, so that no check in between is missed, at each check, and when the deadline has
+    /// come. Once it has returned something it is dropped.
+    ///
+    /// A key that is named twice counts once. Without a key the condition is tried again only at the deadline. With a
+    /// `delay` of more than [583 years](timingwheel::Sleep::deadline) the operation never expires.
+    ///
+    /// An operation that nobody polls expires all the same, and leaves its lists.
+    ///
+    /// # Precision
+    /// As [`sleep`](TimingWheel::sleep). If a thread is trying the condition when the deadline comes, the operation waits
+    /// for that.
+    ///
+    /// # Cancel safety
+    /// The operation is watched until the future is ready or dropped. Dropping the future takes the operation out of
+    /// the lists, and drops its condition and its timer. If another thread is trying the condition just then, that try
+    /// ends first. If that try completes the operation, its output is dropped, or goes where [`Watch::give_back`] says.
+    /// The block of memory, with the keys, may stay for up to a second, as that of a dropped
+    /// [`sleep`](TimingWheel::sleep).
+    ///
+    /// # Errors
+    /// [`WatchError`] tells why the operation did not complete. On a wheel that is full, which has
+    /// [`max_pending`](timingwheel::Builder::max_pending) timers, an operation that is not complete at once ends at once, with
+    /// [`WatchError::CouldNotRun`] and the wheel's error: no condition waits without a deadline. One whose deadline has passed
+    /// needs no timer, and expires.
+    ///
+    /// # Panics
+    /// If `condition` panics in this call, or if counting, hashing or comparing the keys panics. If `condition` panics
+    /// later, in a check, the task that awaits the future gets the panic, and the check goes on with other operations.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_purgatory::{Purgatory, WatchError};
+    ///
+    /// let purgatory = Purgatory::new(&TimingWheel::new());
+    /// let at_once = purgatory.watch(["a", "b"], Duration::ZERO, || Some("holds"));
+    /// assert_eq!(at_once.await, Ok("holds"));
+    ///
+    /// let never = purgatory.watch(["a", "b"], Duration::from_secs(1), || None::<()>);
+    /// assert_eq!((purgatory.watched(), purgatory.delayed()), (2, 1));
+    /// assert_eq!(never.await, Err(WatchError::Expired));
+    /// assert_eq!((purgatory.watched(), purgatory.delayed()), (0, 0));
+    /// # }
+    /// ```
+    pub fn watch<T, F>(&self, keys: impl IntoIterator<Item = K>, delay: Duration, condition: F) -> Watch<T>
+    where
+        T: Send + 'static,
+        F: FnMut() -> Option<T> + Send + 'static,
+    {
+        self.watch_by(keys, self.wheel.sleep(delay), condition)
+    }
+
+    /// As [`watch`](Self::watch), until `deadline` at the latest.
+    pub fn watch_until<T, F>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        deadline: Instant,
+        condition: F,
+    ) -> Watch<T>
+    where
+        T: Send + 'static,
+        F: FnMut() -> Option<T> + Send + 'static,
+    {
+        self.watch_by(keys, self.wheel.sleep_until(deadline), condition)
+    }
+
+    fn watch_by<T, F>(&self, keys: impl IntoIterator<Item = K>, sleep: Sleep, mut condition: F) -> Watch<T>
+    where
+        T: Send + 'static,
+        F: FnMut() -> Option<T> + Send + 'static,
+    {
+        let sleep = match self.tolerance {
+            Some(tolerance) => sleep.with_tolerance(tolerance),
+            None => sleep,
+        };
+        if let Some(output) = condition() {
+            return Watch::ended(Ok(output));
+        }
+        let operation = Arc::new(Operation::new(self.lists.clone(), self.lists.places(keys)));
+        match operation.start(condition, sleep) {
+            Tried::Waits => Watch::watched(operation),
+            Tried::Completed | Tried::Ended => {
+                let outcome = operation.take_outcome().expect("nobody else has the future");
+                Watch::ended(result(outcome))
+            }
+        }
+    }
+
+    /// Tries the operations that are watched under `key`, in the order in which they were watched, and returns how many
+    /// of them this call completed.
+    ///
+    /// Call this after you have changed something that the conditions look at: each is tried after the change. If
+    /// another thread is
+    /// trying an operation, that thread tries it once more, and this call does not count it. After 16 tries in a row,
+    /// because other threads check all the time, the thread leaves the operation to its task, as
+    /// [`check_in_tasks`](Self::check_in_tasks) does. Operations that are added meanwhile try themselves.
+    ///
+    /// # Panics
+    /// Only if hashing or comparing keys does. A condition that panics is dropped, and whoever awaits the operation gets
+    /// the panic. A waker that panics harms nobody else.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::sync::{Arc, Mutex};
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_purgatory::Purgatory;
+    ///
+    /// let purgatory = Purgatory::new(&TimingWheel::new());
+    /// let queue = Arc::new(Mutex::new(Vec::new()));
+    /// let take = || {
+    ///     let queue = queue.clone();
+    ///     move || queue.lock().unwrap().pop()
+    /// };
+    /// let [first, second] = [(); 2].map(|()| purgatory.watch(["queue"], Duration::from_secs(9), take()));
+    ///
+    /// queue.lock().unwrap().push("message");
+    /// assert_eq!(purgatory.check("queue"), 1);
+    /// assert_eq!(first.await, Ok("message"));
+    /// assert!(second.await.is_err());
+    /// # }
+    /// ```
+    pub fn check<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> usize
+    where
+        K: Borrow<Q>,
+    {
+        let mut completed = 0;
+        self.lists.each_under(key, |operation| {
+            completed += usize::from(operation.check());
+            contained(move || drop(operation));
+        });
+        completed
+    }
+
+    /// Has the operations that are watched under `key` tried in the tasks that await them, and returns how many they are.
+    ///
+    /// No condition runs in this call. So unlike [`check`](Self::check) it may be called by a thread that holds a lock
+    /// which conditions take. It wakes all these tasks, also those whose conditions do not hold. An operation that nobody
+    /// has polled yet is tried at the first poll, or at its deadline.
+    ///
+    /// # Panics
+    /// As [`check`](Self::check).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::sync::{Arc, Mutex};
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_purgatory::Purgatory;
+    ///
+    /// let purgatory = Purgatory::new(&TimingWheel::new());
+    /// let group = Arc::new(Mutex::new(0));
+    /// let members = group.clone();
+    /// let joined = purgatory.watch(["group"], Duration::from_secs(9), move || {
+    ///     Some(*members.lock().unwrap()).filter(|&members| members == 3)
+    /// });
+    ///
+    /// let mut members = group.lock().unwrap();
+    /// *members = 3;
+    /// assert_eq!(purgatory.check_in_tasks("group"), 1);
+    /// drop(members);
+    /// assert_eq!(joined.await, Ok(3));
+    /// # }
+    /// ```
+    pub fn check_in_tasks<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> usize
+    where
+        K: Borrow<Q>,
+    {
+        let mut told = 0;
+        self.lists.each_under(key, |operation| {
+            told += usize::from(operation.check_in_task());
+            contained(move || drop(operation));
+        });
+        told
+    }
+
+    /// Cancels the operations that are watched under `key`, whatever other keys they have, and returns how many this call
+    /// cancelled. Their conditions are not tried again.
+    ///
+    /// If another thread is trying a condition, the operation completes if the condition holds, and is cancelled
+    /// otherwise. It is not counted.
+    ///
+    /// # Panics
+    /// As [`check`](Self::check).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_purgatory::{Purgatory, WatchError};
+    ///
+    /// let purgatory = Purgatory::new(&TimingWheel::new());
+    /// let fetch = purgatory.watch([3, 4], Duration::from_secs(9), || None::<()>);
+    /// assert_eq!(purgatory.cancel(&4), 1);
+    /// assert_eq!(fetch.await, Err(WatchError::Cancelled));
+    /// # }
+    /// ```
+    pub fn cancel<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> usize
+    where
+        K: Borrow<Q>,
+    {
+        let mut cancelled = 0;
+        self.lists.each_under(key, |operation| Self::cancel_one(operation, &mut cancelled));
+        cancelled
+    }
+
+    /// As [`cancel`](Self::cancel), and returns what it has cancelled: the keys of each operation, the first to be
+    /// watched first.
+    ///
+    /// # Panics
+    /// As [`check`](Self::check).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_purgatory::Purgatory;
+    ///
+    /// let purgatory = Purgatory::new(&TimingWheel::new());
+    /// let _fetch = purgatory.watch([("topic", 3), ("client", 7)], Duration::from_secs(9), || None::<()>);
+    /// let cancelled = purgatory.cancel_and_list(&("topic", 3));
+    /// let clients = cancelled[0].keys().filter(|key| key.0 == "client");
+    /// assert_eq!(clients.collect::<Vec<_>>(), [&("client", 7)]);
+    /// # }
+    /// ```
+    pub fn cancel_and_list<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Vec<Cancelled<K>>
+    where
+        K: Borrow<Q>,
+    {
+        let mut cancelled = Vec::new();
+        self.lists.each_under(key, |operation| {
+            if operation.end(WatchError::Cancelled) {
+                cancelled.push(Cancelled { operation });
+            } else {
+                contained(move || drop(operation));
+            }
+        });
+        cancelled
+    }
+
+    /// Cancels all operations, and returns how many this call cancelled, as [`cancel`](Self::cancel) does. An operation
+    /// that is watched later is tried, and cancelled if its condition does not hold. The wheel goes on.
+    ///
+    /// The end of the wheel ends the operations too, and wakes their tasks.
+    ///
+    /// # Panics
+    /// Never.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_purgatory::{Purgatory, WatchError};
+    ///
+    /// let purgatory = Purgatory::new(&TimingWheel::new());
+    /// let watch = |key| purgatory.watch([key], Duration::from_secs(9), || None::<()>);
+    /// let pending = [watch(1), watch(2)];
+    /// assert_eq!(purgatory.shutdown(), 2);
+    /// assert_eq!(watch(3).await, Err(WatchError::Cancelled));
+    /// # drop(pending);
+    /// # }
+    /// ```
+    pub fn shutdown(&self) -> usize {
+        let mut cancelled = 0;
+        self.lists.close(|operation| Self::cancel_one(operation, &mut cancelled));
+        cancelled
+    }
+
+    fn cancel_one(operation: Arc<dyn Listed<K>>, cancelled: &mut usize) {
+        *cancelled += usize::from(operation.end(WatchError::Cancelled));
+        contained(move || drop(operation));
+    }
+
+    /// How many pending operations are watched under `key`.
+    ///
+    /// Exact when nothing happens meanwhile. Looks at each of them.
+    ///
+    /// # Panics
+    /// Only if hashing or comparing keys does.
+    #[must_use]
+    pub fn watched_under<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> usize
+    where
+        K: Borrow<Q>,
+    {
+        let mut count = 0;
+        self.lists.each_under(key, |operation| {
+            count += 1;
+            contained(move || drop(operation));
+        });
+        count
+    }
+
+    /// All keys under which operations are pending, and how many under each.
+    ///
+    /// Exact when nothing happens meanwhile. Looks at every operation; a lock is held while its part is copied.
+    ///
+    /// # Panics
+    /// Only if cloning, hashing or comparing keys does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::{collections::HashMap, time::Duration};
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_purgatory::Purgatory;
+    ///
+    /// let purgatory = Purgatory::new(&TimingWheel::new());
+    /// let day = Duration::from_secs(24 * 60 * 60);
+    /// let _watches = [["a", "b"], ["b", "c"]].map(|keys| purgatory.watch(keys, day, || None::<()>));
+    /// assert_eq!(purgatory.keys(), HashMap::from([("a", 1), ("b", 2), ("c", 1)]));
+    /// assert_eq!(purgatory.watched_under("b"), 2);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn keys(&self) -> HashMap<K, usize>
+    where
+        K: Clone,
+    {
+        let mut keys = HashMap::new();
+        self.lists.each_key(|key| match keys.get_mut(key) {
+            Some(count) => *count += 1,
+            None => _ = keys.insert(key.clone(), 1),
+        });
+        keys
+    }
+}
+
+impl<K> Clone for Purgatory<K> {
+    fn clone(&self) -> Self {
+        Self { wheel: self.wheel.clone(), lists: self.lists.clone(), tolerance: self.tolerance }
+    }
+}
+
+impl<K> fmt::Debug for Purgatory<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { wheel, lists, tolerance } = self;
+        f.debug_struct("Purgatory")
+            .field("wheel", wheel)
+            .field("tolerance", tolerance)
+            .field("watched", &lists.counts().0)
+            .field("delayed", &lists.counts().1)
+            .finish()
+    }
+}
+
+/// An operation that was cancelled, from [`Purgatory::cancel_and_list`](crate::Purgatory::cancel_and_list).
+///
+/// It holds the keys of the operation. The condition is gone, and whoever awaits the operation learns that it was
+/// cancelled.
+pub struct Cancelled<K> {
+    operation: Arc<dyn Listed<K>>,
+}
+
+impl<K> Cancelled<K> {
+    /// The keys under which the operation was watched, each once, in no order.
+    pub fn keys(&self) -> impl Iterator<Item = &K> {
+        self.operation.places().keys()
+    }
+}
+
+impl<K: fmt::Debug> fmt::Debug for Cancelled<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Cancelled").field(&self.keys().collect::<Vec<_>>()).finish()
+    }
+}

@@ -1,0 +1,204 @@
+//! The future of a watched operation, and where its output goes when the future is gone.
+
+use std::fmt;
+use std::mem;
+use std::panic::resume_unwind;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use futures::future::FusedFuture;
+use tokio::task::coop;
+use tokio::time::Instant;
+
+use crate::contained;
+use crate::error::WatchError;
+use crate::operation::{Awaited, Outcome};
+
+/// The future of [`Purgatory::watch`](crate::Purgatory::watch): what the operation completes with, or why it did not.
+///
+/// The operation is watched as long as its future is there, polled or not. Dropping the future takes the operation out of
+/// every list and its timer out of the wheel. It is `Unpin`, and may be polled on any thread, in any runtime or executor.
+///
+/// # Cancel safety
+/// A check may complete the operation before its future is polled. A future that is dropped in between, as by
+/// `select!`, drops what the condition returned. Where that must not be lost, such as an item that the condition has
+/// taken from a queue, say with [`give_back`](Self::give_back) where it goes. Dropping `&mut watch` loses nothing.
+///
+/// # Panics
+/// If it is polled again after it was ready. If the condition panics: in that poll, or in the next one after the check
+/// that tried the condition.
+#[must_use = "dropping it withdraws the operation"]
+pub struct Watch<T> {
+    state: State<T>,
+    give_back: Option<GiveBack<T>>,
+}
+
+enum State<T> {
+    /// Before anybody polled.
+    Ended(Result<T, WatchError>),
+    Watched(Arc<dyn Awaited<T>>),
+    /// The outcome was returned.
+    Returned,
+}
+
+/// Nothing points into it.
+impl<T> Unpin for Watch<T> {}
+
+impl<T> Watch<T> {
+    pub(crate) const fn ended(result: Result<T, WatchError>) -> Self {
+        Self { state: State::Ended(result), give_back: None }
+    }
+
+    pub(crate) fn watched(operation: Arc<dyn Awaited<T>>) -> Self {
+        Self { state: State::Watched(operation), give_back: None }
+    }
+
+    fn poll_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, WatchError>> {
+        if let State::Watched(operation) = &self.state {
+            let Some(outcome) = operation.poll(cx.waker()) else { return Poll::Pending };
+            self.state = State::Returned;
+            return Poll::Ready(result(outcome));
+        }
+        match mem::replace(&mut self.state, State::Returned) {
+            State::Ended(result) => Poll::Ready(result),
+            _ => panic!("a `Watch` was polled after it was ready"),
+        }
+    }
+}
+
+/// # Panics
+/// With the panic of the condition.
+pub(crate) fn result<T>(outcome: Outcome<T>) -> Result<T, WatchError> {
+    match outcome {
+        Outcome::Completed(output) => Ok(output),
+        Outcome::Unmet(why) => Err(why),
+        Outcome::Panicked(panic) => resume_unwind(*panic),
+    }
+}
+
+impl<T> Watch<T> {
+    /// Has `code` take what the operation completes with, if this future is dropped before it returns that.
+    ///
+    /// This way an item that the condition has taken out of a queue can be put back, and the queue's key be checked for
+    /// operations that still wait. `code` is called at most once. Whoever drops the future calls it; or, if another thread
+    /// is trying the condition then, that thread does, should the condition hold. No lock of the purgatory is held. A
+    /// second call of this method replaces the code. If `code` panics, the panic hook reports it, and nothing else happens.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::sync::{Arc, Mutex};
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_purgatory::Purgatory;
+    ///
+    /// let purgatory = Purgatory::new(&TimingWheel::new());
+    /// let queue = Arc::new(Mutex::new(Vec::new()));
+    /// let pop = {
+    ///     let queue = queue.clone();
+    ///     move || queue.lock().unwrap().pop()
+    /// };
+    /// let put_back = {
+    ///     let (queue, purgatory) = (queue.clone(), purgatory.clone());
+    ///     move |item| {
+    ///         queue.lock().unwrap().push(item);
+    ///         purgatory.check("queue");
+    ///     }
+    /// };
+    /// let watch = purgatory.watch(["queue"], Duration::from_secs(9), pop).give_back(put_back);
+    ///
+    /// queue.lock().unwrap().push("item");
+    /// assert_eq!(purgatory.check("queue"), 1);
+    /// assert!(queue.lock().unwrap().is_empty(), "the condition has taken it");
+    /// drop(watch);
+    /// assert_eq!(*queue.lock().unwrap(), ["item"]);
+    /// # }
+    /// ```
+    pub fn give_back(mut self, code: impl FnOnce(T) + Send + 'static) -> Self {
+        self.give_back = Some(GiveBack::new(code));
+        self
+    }
+
+    /// When the operation expires; `None` once it has ended.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        match &self.state {
+            State::Watched(operation) => operation.deadline(),
+            State::Ended(_) | State::Returned => None,
+        }
+    }
+}
+
+impl<T> Future for Watch<T> {
+    type Output = Result<T, WatchError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // A task that only ever finds its operations ended has to let others run.
+        let budget = ready!(coop::poll_proceed(cx));
+        let result = ready!(self.get_mut().poll_result(cx));
+        budget.made_progress();
+        Poll::Ready(result)
+    }
+}
+
+impl<T> FusedFuture for Watch<T> {
+    fn is_terminated(&self) -> bool {
+        matches!(self.state, State::Returned)
+    }
+}
+
+impl<T> Drop for Watch<T> {
+    fn drop(&mut self) {
+        let give_back = self.give_back.take();
+        match mem::replace(&mut self.state, State::Returned) {
+            State::Watched(operation) => operation.withdraw(give_back),
+            State::Ended(Ok(output)) => {
+                if let Some(give_back) = give_back {
+                    give_back.give(Outcome::Completed(output));
+                }
+            }
+            State::Ended(Err(_)) | State::Returned => {}
+        }
+    }
+}
+
+impl<T> fmt::Debug for Watch<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &self.state {
+            State::Ended(_) => "ended",
+            State::Watched(_) => "watched",
+            State::Returned => "returned",
+        };
+        f.debug_struct("Watch").field("state", &state).field("deadline", &self.deadline()).finish()
+    }
+}
+
+/// Where an output goes that its future has not taken.
+pub(crate) struct GiveBack<T>(Option<Box<dyn FnOnce(T) + Send + Sync>>);
+
+impl<T> GiveBack<T> {
+    fn new(code: impl FnOnce(T) + Send + 'static) -> Self {
+        // Nobody ever waits for the lock. It makes code that is only `Send` also `Sync`, so that futures can be shared.
+        let code = Mutex::new(code);
+        Self(Some(Box::new(move |output| {
+            (code.into_inner().unwrap_or_else(PoisonError::into_inner))(output);
+        })))
+    }
+
+    /// Drops the output.
+    pub(crate) const fn dropped() -> Self {
+        Self(None)
+    }
+
+    /// Gives an output back. The caller holds no lock. A panic of the user's code ends here.
+    pub(crate) fn give(self, outcome: Outcome<T>) {
+        contained(move || {
+            if let (Outcome::Completed(output), Some(code)) = (outcome, self.0) {
+                code(output);
+            }
+        });
+    }
+}

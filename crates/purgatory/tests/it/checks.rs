@@ -1,0 +1,277 @@
+//! What a check tries, in which order, and what conditions and wakers may do meanwhile. Each of these was, or would
+//! have been, a deadlock, an endless loop or a lost completion in Kafka's purgatory.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::{Context, Wake, Waker};
+
+use timingwheel_purgatory::{Purgatory, Watch, WatchError};
+use tokio_test::{assert_pending, assert_ready_eq, task};
+
+use crate::{DAY, Level, counts, ms, never, purgatory};
+
+/// So many that they take several batches.
+const MANY: usize = 1_000;
+
+#[tokio::test(start_paused = true)]
+async fn all_under_a_key_are_tried_once_and_those_that_hold_complete() {
+    let (purgatory, level) = (purgatory(), Level::default());
+    let watches: Vec<_> = (1..=MANY).map(|n| purgatory.watch(["key"], ms(10), level.at_least(n))).collect();
+    level.tries();
+    for (step, upto) in [(100, 100), (0, 100), (MANY - 150, MANY - 50)] {
+        level.set(upto);
+        let before = purgatory.delayed();
+        assert_eq!((purgatory.check("key"), level.tries()), (step, before));
+    }
+    level.set(0);
+    assert_eq!(counts(&purgatory), (50, 50));
+    for (n, watch) in (1..).zip(watches) {
+        let reached = if n <= 100 { Ok(100) } else { Ok(MANY - 50) };
+        assert_eq!(watch.await, if n <= MANY - 50 { reached } else { Err(WatchError::Expired) });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_to_be_watched_is_the_first_to_be_tried() {
+    let purgatory = purgatory();
+    let queue = Arc::new(Mutex::new(Vec::new()));
+    let mut watches = Vec::new();
+    for n in 0..MANY {
+        let queue = queue.clone();
+        // Under other keys too, whose lists have other orders.
+        watches.push(purgatory.watch([0, n + 1], DAY, move || queue.lock().unwrap().pop()));
+        if n % 3 == 0 {
+            drop(watches.remove(n / 7));
+        }
+    }
+    let waiting = watches.len();
+    *queue.lock().unwrap() = (0..waiting / 2).rev().collect();
+    assert_eq!(purgatory.check(&0), waiting / 2);
+    assert_eq!(purgatory.delayed(), waiting - waiting / 2);
+    for (n, watch) in watches.into_iter().take(waiting / 2).enumerate() {
+        assert_eq!(watch.await, Ok(n));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_that_checks_its_own_key_tries_the_others_and_not_itself() {
+    let (purgatory, level) = (purgatory(), Level::default());
+    let handle = purgatory.clone();
+    let mut own = level.at_least(2);
+    let checks = purgatory.watch(["key"], DAY, move || {
+        let completed = handle.check("key");
+        own().map(|_| completed)
+    });
+    let other = purgatory.watch(["key"], DAY, level.at_least(1));
+    level.tries();
+
+    assert_eq!((purgatory.check("key"), level.tries()), (0, 3), "the other twice");
+    level.set(1);
+    assert_eq!((purgatory.check("key"), level.tries()), (0, 2), "the other completed from within");
+    assert_eq!(other.await, Ok(1));
+    level.set(2);
+    assert_eq!(purgatory.check("key"), 1);
+    assert_eq!(checks.await, Ok(0));
+}
+
+/// A condition that changes something, and checks who waits for that, once it holds.
+fn link(purgatory: &Purgatory<usize>, from: usize, level: &Level, next: &Level) -> Watch<usize> {
+    let (handle, next, mut holds) = (purgatory.clone(), next.clone(), level.at_least(1));
+    purgatory.watch([from], DAY, move || {
+        holds().inspect(|_| {
+            next.set(1);
+            handle.check(&(from + 1));
+        })
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn conditions_that_check_each_other_complete_in_a_chain() {
+    const LINKS: usize = 100;
+    let purgatory = purgatory();
+    let levels: Vec<_> = (0..=LINKS).map(|_| Level::default()).collect();
+    let watches: Vec<_> = (0..LINKS).map(|n| link(&purgatory, n, &levels[n], &levels[n + 1])).collect();
+    levels[0].set(1);
+    assert_eq!(purgatory.check(&0), 1, "the others are completed by checks of conditions");
+    for watch in watches {
+        assert_eq!(watch.await, Ok(1));
+    }
+    assert_eq!(counts(&purgatory), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_that_does_not_hold_yet_is_tried_again_when_one_within_it_checks_its_key() {
+    let purgatory = purgatory();
+    let (outer, inner) = (Level::default(), Level::default());
+    // The outer looks first, and then checks the inner, by which it would hold.
+    let (handle, mut holds) = (purgatory.clone(), outer.at_least(1));
+    let waits = purgatory.watch(["outer"], DAY, move || {
+        let seen = holds();
+        handle.check("inner");
+        seen
+    });
+    let (handle, outer_too, mut opens) = (purgatory.clone(), outer.clone(), inner.at_least(1));
+    let opener = purgatory.watch(["inner"], DAY, move || {
+        opens().inspect(|_| {
+            outer_too.set(5);
+            assert_eq!(handle.check("outer"), 0, "it is being tried");
+        })
+    });
+    inner.set(1);
+    assert_eq!(purgatory.check("outer"), 1);
+    assert_eq!((waits.await, opener.await), (Ok(5), Ok(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_condition_adds_under_the_key_that_is_checked_is_left_to_the_next_check() {
+    let (purgatory, level) = (purgatory(), Level::default());
+    let added = Arc::new(Mutex::new(Vec::new()));
+    let (handle, into, level_too) = (purgatory.clone(), added.clone(), level.clone());
+    let _adds = purgatory.watch(["key"], DAY, move || {
+        let mut added = into.lock().unwrap();
+        if added.len() < 100 {
+            added.push(handle.watch(["key"], DAY, level_too.at_least(1)));
+        }
+        None::<()>
+    });
+    added.lock().unwrap().clear();
+    // What is added stands in a later batch.
+    let _others: Vec<_> = (0..MANY).map(|_| purgatory.watch(["key"], DAY, never)).collect();
+    level.tries();
+    purgatory.check("key");
+    assert_eq!((added.lock().unwrap().len(), level.tries()), (1, 2), "tried as it was added, and no more");
+    purgatory.check("key");
+    assert_eq!((added.lock().unwrap().len(), level.tries()), (2, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_may_cancel_and_drop_others_and_shut_the_purgatory_down() {
+    for what in 0..3 {
+        let (purgatory, level) = (purgatory(), Level::default());
+        let others = Arc::new(Mutex::new(Vec::new()));
+        let (handle, victims) = (purgatory.clone(), others.clone());
+        let mut holds = level.at_least(1);
+        let ends = purgatory.watch([0, 1], DAY, move || {
+            holds().map(|_| match what {
+                0 => handle.cancel(&2),
+                1 => handle.shutdown(),
+                _ => std::mem::take(&mut *victims.lock().unwrap()).len(),
+            })
+        });
+        let watches = (0..MANY).map(|_| purgatory.watch([1, 2], DAY, never));
+        others.lock().unwrap().extend(watches);
+        level.set(1);
+        assert_eq!(purgatory.check(&1), 1);
+        assert_eq!(ends.await, Ok(MANY));
+        assert_eq!(counts(&purgatory), (0, 0));
+        let others = std::mem::take(&mut *others.lock().unwrap());
+        for watch in others {
+            assert_eq!(watch.await, Err(WatchError::Cancelled));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_may_cancel_its_own_key_and_drop_its_own_future() {
+    let (purgatory, level) = (purgatory(), Level::default());
+    let (handle, mut holds) = (purgatory.clone(), level.at_least(2));
+    let ends = purgatory.watch(["key"], DAY, move || {
+        assert_eq!(handle.cancel("key"), 0, "it is being tried");
+        holds()
+    });
+    assert_eq!(ends.await, Err(WatchError::Cancelled), "it did not hold");
+
+    type Slot = OnceLock<Mutex<Option<Watch<usize>>>>;
+    let slot = Arc::new(Slot::new());
+    let (own, mut holds) = (slot.clone(), level.at_least(2));
+    let drops = purgatory.watch(["key"], DAY, move || {
+        own.get().and_then(|own| own.lock().unwrap().take());
+        holds()
+    });
+    slot.set(Mutex::new(Some(drops))).unwrap();
+    assert_eq!(counts(&purgatory), (1, 1));
+    assert_eq!(purgatory.check("key"), 0);
+    assert_eq!((counts(&purgatory), level.conditions()), ((0, 0), 0));
+}
+
+/// A waker that checks a key.
+struct Checks(Purgatory<&'static str>, &'static str);
+
+impl Wake for Checks {
+    fn wake(self: Arc<Self>) {
+        self.0.check(self.1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waker_may_check_the_key_that_it_is_woken_for() {
+    let (purgatory, level) = (purgatory(), Level::default());
+    let mut watches: Vec<_> = (0..MANY).map(|_| purgatory.watch(["key"], DAY, level.at_least(1))).collect();
+    let waker: Waker = Arc::new(Checks(purgatory.clone(), "key")).into();
+    let first = Pin::new(&mut watches[0]);
+    assert!(first.poll(&mut Context::from_waker(&waker)).is_pending());
+    level.set(1);
+    assert_eq!(purgatory.check("key"), 1, "the waker of the first completes all others");
+    assert_eq!(counts(&purgatory), (0, 0));
+    for watch in watches {
+        assert_eq!(watch.await, Ok(1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn operations_that_leave_between_two_batches_are_not_tried() {
+    let (purgatory, level) = (purgatory(), Level::default());
+    let later = Arc::new(Mutex::new(Vec::new()));
+    let victims = later.clone();
+    let _first = purgatory.watch(["key"], DAY, move || {
+        victims.lock().unwrap().clear();
+        None::<()>
+    });
+    // The first batch is taken before the first condition is tried.
+    let watches = (0..MANY).map(|_| purgatory.watch(["key"], DAY, level.at_least(1)));
+    later.lock().unwrap().extend(watches);
+    level.tries();
+    level.set(1);
+    assert_eq!((purgatory.check("key"), level.tries()), (0, 0));
+    assert_eq!(counts(&purgatory), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_in_tasks_runs_no_condition_and_wakes_all_who_wait() {
+    let (purgatory, level) = (purgatory(), Level::default());
+    let mut watches = [1, 2].map(|wanted| task::spawn(purgatory.watch(["key"], DAY, level.at_least(wanted))));
+    watches.iter_mut().for_each(|watch| assert_pending!(watch.poll()));
+    let unpolled = purgatory.watch(["key"], DAY, level.at_least(1));
+    level.tries();
+    level.set(1);
+    assert_eq!((purgatory.check_in_tasks("key"), level.tries()), (3, 0));
+    assert!(watches.iter().all(task::Spawn::is_woken));
+    assert_eq!(counts(&purgatory), (3, 3));
+
+    let [mut holds, mut waits] = watches;
+    assert_ready_eq!(holds.poll(), Ok(1));
+    assert_pending!(waits.poll());
+    assert_eq!((level.tries(), counts(&purgatory)), (2, (2, 2)));
+    assert_pending!(waits.poll());
+    assert_eq!(level.tries(), 0, "once for each check");
+    assert_eq!(unpolled.await, Ok(1));
+    assert_eq!((purgatory.check_in_tasks("key"), purgatory.check_in_tasks("other")), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_in_tasks_may_hold_a_lock_that_conditions_take() {
+    let purgatory = purgatory();
+    let groups = [0, 1].map(|_| Arc::new(Mutex::new(0)));
+    let watches = [0, 1].map(|n| {
+        let group = groups[n].clone();
+        purgatory.watch(["both"], DAY, move || Some(*group.lock().unwrap()).filter(|&members| members > 0))
+    });
+    for group in &groups {
+        let mut members = group.lock().unwrap();
+        *members = 3;
+        assert_eq!(purgatory.check_in_tasks("both"), 2);
+    }
+    for watch in watches {
+        assert_eq!(watch.await, Ok(3));
+    }
+}

@@ -1,0 +1,219 @@
+//! Cancelling, shutting down, and the end of the wheel: every operation is told, and accounted for.
+
+use std::error::Error;
+use std::io;
+
+use futures::future::{FusedFuture, join_all};
+use timingwheel::TimingWheel;
+use timingwheel_purgatory::{Purgatory, Watch, WatchError};
+use tokio_test::task::spawn;
+use tokio_test::{assert_pending, assert_ready, assert_ready_eq};
+
+use crate::{DAY, Level, counts, ms, never, purgatory};
+
+#[tokio::test(start_paused = true)]
+async fn cancelling_a_key_ends_what_is_watched_under_it_untried_and_nothing_else() {
+    let (purgatory, level) = (purgatory(), Level::default());
+    let watch = |keys: [usize; 2]| purgatory.watch(keys, DAY, level.at_least(1));
+    let mut cancelled: Vec<_> = (0..100).map(|n| spawn(watch([1, n + 2]))).collect();
+    let mut left = spawn(watch([2, 3]));
+    cancelled.iter_mut().for_each(|watch| assert_pending!(watch.poll()));
+    assert_pending!(left.poll());
+    level.tries();
+    level.set(1);
+    assert_eq!((purgatory.cancel(&1), purgatory.cancel(&1)), (100, 0));
+    assert_eq!((level.tries(), level.conditions(), counts(&purgatory)), (0, 1, (2, 1)));
+    for watch in &mut cancelled {
+        assert!(watch.is_woken());
+        assert_ready_eq!(watch.poll(), Err(WatchError::Cancelled));
+    }
+    assert_eq!(purgatory.check(&3), 1);
+    assert_ready_eq!(left.poll(), Ok(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutting_down_tells_every_operation_and_refuses_those_to_come() {
+    let wheel = TimingWheel::new();
+    let (purgatory, level) = (Purgatory::new(&wheel), Level::default());
+    let watches: Vec<_> = (0..20_000).map(|n| purgatory.watch(n..n + n % 4, DAY, never)).collect();
+    assert_eq!(purgatory.delayed(), 20_000);
+    assert_eq!((purgatory.shutdown(), purgatory.shutdown()), (20_000, 0));
+    assert_eq!(counts(&purgatory), (0, 0));
+    assert!(join_all(watches).await.iter().all(|outcome| *outcome == Err(WatchError::Cancelled)));
+
+    assert_eq!(purgatory.watch([1, 2], DAY, level.at_least(1)).await, Err(WatchError::Cancelled));
+    assert_eq!(purgatory.watch([], DAY, level.at_least(1)).await, Err(WatchError::Cancelled));
+    assert_eq!((level.conditions(), counts(&purgatory)), (0, (0, 0)));
+    assert_eq!(purgatory.watch([1], DAY, level.at_least(0)).await, Ok(0));
+    wheel.sleep(ms(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_wheel_ends_every_operation_is_told_unless_it_holds() {
+    let wheel = TimingWheel::new();
+    let (purgatory, level) = (Purgatory::new(&wheel), Level::default());
+    let mut fails: Vec<_> = (0..100).map(|n| spawn(purgatory.watch([n], DAY, level.at_least(2)))).collect();
+    fails.iter_mut().for_each(|watch| assert_pending!(watch.poll()));
+    let mut holds = spawn(purgatory.watch([1], DAY, level.at_least(1)));
+    assert_pending!(holds.poll());
+    level.set(1);
+    assert_eq!(wheel.shutdown(), 101);
+    assert!(holds.is_woken());
+    assert_ready_eq!(holds.poll(), Ok(1));
+    for watch in &mut fails {
+        assert!(watch.is_woken());
+        assert!(is_shutdown(watch.await.unwrap_err()));
+    }
+    assert_eq!(counts(&purgatory), (0, 0));
+    assert!(is_shutdown(purgatory.watch([1], DAY, never).await.unwrap_err()));
+    assert_eq!(purgatory.watch([1], DAY, || Some(1)).await, Ok(1));
+    assert_eq!(counts(&purgatory), (0, 0));
+}
+
+fn is_shutdown(error: WatchError) -> bool {
+    matches!(error, WatchError::CouldNotRun(reason) if reason.is_shutdown())
+}
+
+#[test]
+fn when_its_runtime_ends_an_operation_is_told() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let purgatory = runtime.block_on(async { Purgatory::new(&TimingWheel::new()) });
+    let mut watch = spawn(purgatory.watch(["key"], DAY, never));
+    assert_pending!(watch.poll());
+    drop(runtime);
+    assert!(watch.is_woken());
+    let outcome: Result<_, _> = tokio_test::block_on(watch);
+    assert!(is_shutdown(outcome.unwrap_err()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wheel_that_is_full_refuses_operations_that_do_not_hold() {
+    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+    let purgatory = Purgatory::new(&wheel);
+    let mut first = spawn(purgatory.watch(["key"], DAY, never));
+    assert_pending!(first.poll());
+    let error = purgatory.watch(["key"], DAY, never).await.unwrap_err();
+    assert!(matches!(error, WatchError::CouldNotRun(reason) if reason.is_at_capacity()));
+    let text = "the operation could not be watched: the timing wheel refused one more timer";
+    assert!(error.to_string().starts_with(text), "{error}");
+    assert_eq!(purgatory.watch(["key"], DAY, || Some(())).await, Ok(()));
+    assert_eq!(counts(&purgatory), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_last_handle_is_gone_an_operation_still_expires() {
+    let watch = purgatory().watch(["key"], ms(10), never);
+    assert_eq!(watch.await, Err(WatchError::Expired));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_nobody_polls_expires_and_leaves_all_behind() {
+    let wheel = TimingWheel::new();
+    let (purgatory, level) = (Purgatory::new(&wheel), Level::default());
+    let watch = purgatory.watch(["a", "b"], ms(10), level.at_least(1));
+    tokio::time::sleep(ms(9)).await;
+    assert_eq!((counts(&purgatory), wheel.pending()), ((2, 1), 1));
+    tokio::time::sleep(ms(2)).await;
+    assert_eq!((counts(&purgatory), wheel.pending(), level.conditions()), ((0, 0), 0, 0));
+    level.set(1);
+    assert_eq!((purgatory.check("a"), watch.deadline()), (0, None));
+    assert_eq!(watch.await, Err(WatchError::Expired));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_nobody_polls_is_tried_once_more_at_its_deadline_in_a_task() {
+    let (purgatory, level) = (purgatory(), Level::default());
+    let mut at_least = level.at_least(1);
+    let watch = purgatory
+        .watch(["key"], ms(10), move || at_least().map(|level| (level, tokio::task::try_id().is_some())));
+    level.set(3);
+    tokio::time::sleep(ms(11)).await;
+    assert_eq!(counts(&purgatory), (0, 0));
+    assert_eq!(watch.await, Ok((3, true)));
+}
+
+#[test]
+fn an_operation_that_nobody_polls_learns_of_the_end_of_its_wheel_wherever_that_comes_from() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let ends: [fn(tokio::runtime::Runtime, &TimingWheel); 2] =
+        [|_runtime, wheel| assert_eq!(wheel.shutdown(), 1), |runtime, _wheel| drop(runtime)];
+    for end in ends {
+        let (runtime, level) = (runtime(), Level::default());
+        let wheel = runtime.block_on(async { TimingWheel::new() });
+        let purgatory = Purgatory::new(&wheel);
+        let mut watch = spawn(purgatory.watch(["key"], DAY, level.at_least(1)));
+        end(runtime, &wheel);
+        assert_eq!((counts(&purgatory), level.conditions()), ((0, 0), 0));
+        assert_ready!(watch.poll()).expect_err("the wheel has ended");
+    }
+}
+
+/// The entry of the last operation stays in the wheel for a while, with the operation as its waker, which has a
+/// reference to the wheel.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_wheel_ends_with_its_handles_though_an_operation_was_the_last_to_use_it() {
+    let used = tokio::spawn(async {
+        let (wheel, key) = (TimingWheel::new(), std::sync::Arc::new("key"));
+        let purgatory = Purgatory::new(&wheel);
+        let mut watch = spawn(purgatory.watch([key.clone()], DAY, never));
+        assert_pending!(watch.poll());
+        drop(watch);
+        (wheel, key)
+    });
+    let (wheel, key) = used.await.unwrap();
+    assert_eq!(wheel.pending(), 0);
+    drop(wheel);
+    let metrics = tokio::runtime::Handle::current().metrics();
+    let start = std::time::Instant::now();
+    while metrics.num_alive_tasks() > 0 || std::sync::Arc::strong_count(&key) > 1 {
+        assert!(start.elapsed() < ms(30_000), "{} tasks, {key:?}", metrics.num_alive_tasks());
+        tokio::time::sleep(ms(10)).await;
+    }
+}
+
+#[test]
+fn errors_say_what_they_are() {
+    let shutdown = timingwheel::Error::shutdown();
+    for (error, text, kind) in [
+        (
+            WatchError::Expired,
+            "the operation was not complete when its deadline came",
+            io::ErrorKind::TimedOut,
+        ),
+        (WatchError::Cancelled, "the operation was cancelled before it was complete", io::ErrorKind::Other),
+        (
+            WatchError::CouldNotRun(shutdown),
+            &format!("the operation could not be watched: {shutdown}"),
+            io::ErrorKind::Other,
+        ),
+    ] {
+        assert_eq!(error.to_string(), text);
+        let io = io::Error::from(error);
+        assert_eq!((io.kind(), io.to_string().as_str()), (kind, text));
+        assert_eq!(error.source().is_some(), error == WatchError::CouldNotRun(shutdown));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn handles_and_futures_can_be_sent_shown_and_told_apart() {
+    fn is_sent<T: Send + Sync + Unpin + 'static>(_: &T) {}
+    let purgatory = purgatory();
+    let mut watch: Watch<()> = purgatory.watch(["key"], ms(10), never);
+    is_sent(&purgatory);
+    is_sent(&watch);
+    let text = format!("{purgatory:?}");
+    assert!(text.starts_with("Purgatory {") && text.contains("watched: 1, delayed: 1"), "{text}");
+    assert!(format!("{watch:?}").starts_with("Watch { state: \"watched\""));
+    assert!(!watch.is_terminated());
+    assert!((&mut watch).await.is_err());
+    assert!(watch.is_terminated());
+    assert_eq!(format!("{watch:?}"), "Watch { state: \"returned\", deadline: None }");
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic = "a `Watch` was polled after it was ready"]
+async fn a_future_that_was_ready_must_not_be_polled() {
+    let mut watch = purgatory::<u8>().watch([], DAY, || Some(1));
+    assert_eq!((&mut watch).await, Ok(1));
+    let _ = watch.await;
+}

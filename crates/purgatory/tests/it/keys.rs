@@ -1,0 +1,259 @@
+//! Keys: listed and counted each, and lists that are longer than what is looked at under one hold of a lock.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use timingwheel::{TimingWheel, Tolerance};
+use timingwheel_purgatory::{Purgatory, WatchError};
+use tokio::task::coop::unconstrained;
+use tokio::time::Instant;
+
+use crate::{DAY, Level, counts, ms, never, purgatory};
+
+/// Far more than are looked at at a time.
+const MANY: usize = 1_000;
+
+#[tokio::test(start_paused = true)]
+async fn keys_are_listed_and_counted_each_as_long_as_operations_are_pending_under_them() {
+    let purgatory = purgatory();
+    assert_eq!(purgatory.keys(), HashMap::new());
+    let mut watches = Vec::new();
+    for n in 0..MANY {
+        // The one that all share, one of three, and one of their own.
+        watches.push(purgatory.watch([MANY, MANY + 1 + n % 3, n], DAY, never));
+    }
+    let _without = purgatory.watch([], DAY, never);
+    let keys = purgatory.keys();
+    assert_eq!(keys.len(), MANY + 4);
+    assert_eq!([MANY, MANY + 1, MANY + 3, 7].map(|key| keys[&key]), [1_000, 334, 333, 1]);
+    assert_eq!([MANY, MANY + 1, MANY + 3, 7].map(|key| purgatory.watched_under(&key)), [1_000, 334, 333, 1]);
+    assert_eq!(keys.values().sum::<usize>() + 1, purgatory.watched());
+    watches.truncate(2);
+    assert_eq!(purgatory.keys(), HashMap::from([(MANY, 2), (MANY + 1, 1), (MANY + 2, 1), (0, 1), (1, 1)]));
+    assert_eq!(purgatory.watched_under(&2), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_is_being_tried_is_not_given_back_as_cancelled() {
+    let purgatory = purgatory();
+    let found = Arc::new(Mutex::new(Vec::new()));
+    let mut tries = 0;
+    let condition = {
+        let (purgatory, found) = (purgatory.clone(), found.clone());
+        move || {
+            tries += 1;
+            if tries > 2 {
+                found.lock().unwrap().push(purgatory.cancel_and_list(&7).len());
+            }
+            None::<()>
+        }
+    };
+    let watch = purgatory.watch([7], DAY, condition);
+    assert_eq!(purgatory.check(&7), 0);
+    assert_eq!(*found.lock().unwrap(), [0], "it may still complete");
+    assert_eq!(watch.await, Err(WatchError::Cancelled));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_gives_back_the_keys_of_what_it_has_cancelled_in_order() {
+    let purgatory = purgatory();
+    let watches: Vec<_> = (0..MANY).map(|n| purgatory.watch([MANY, n], DAY, never)).collect();
+    let other = purgatory.watch([MANY + 1], ms(1), never);
+    let ended = purgatory.watch([MANY], DAY, || Some(()));
+    let cancelled = purgatory.cancel_and_list(&MANY);
+    let own = |n: usize| cancelled[n].keys().copied().filter(|&key| key != MANY).collect::<Vec<_>>();
+    assert_eq!(
+        (0..cancelled.len()).map(own).collect::<Vec<_>>(),
+        (0..MANY).map(|n| vec![n]).collect::<Vec<_>>()
+    );
+    assert!(cancelled[0].keys().any(|&key| key == MANY));
+    assert!(format!("{:?}", cancelled[7]).contains('7'));
+    for watch in watches {
+        assert_eq!(watch.await, Err(WatchError::Cancelled));
+    }
+    assert_eq!((other.await, ended.await), (Err(WatchError::Expired), Ok(())));
+    assert!(purgatory.cancel_and_list(&MANY).is_empty());
+}
+
+/// What is under a key, as conditions change it while a check goes through it.
+#[tokio::test(start_paused = true)]
+async fn a_check_of_a_long_list_misses_nothing_and_ends_though_operations_leave_and_come_meanwhile() {
+    let (purgatory, level) = (purgatory::<&str>(), Level::default());
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let tried = Arc::new(Mutex::new(Vec::new()));
+    for n in 0..MANY {
+        let (again, more, tried) = (purgatory.clone(), kept.clone(), tried.clone());
+        let mut holds = level.at_least(1);
+        let watch = purgatory.watch(["key"], DAY, move || {
+            holds()?;
+            tried.lock().unwrap().push(n);
+            // One that was watched before or after this one leaves, and one comes. A check within a check goes through
+            // the same list.
+            if n % 10 == 5 {
+                let mut kept = more.lock().unwrap();
+                let leaves = (n * 7) % MANY;
+                let gone = if leaves == n { None } else { std::mem::take(&mut kept[leaves]) };
+                drop(kept);
+                drop(gone);
+                let come = again.watch(["key"], DAY, || None::<usize>);
+                more.lock().unwrap().push(Some(come));
+            }
+            if n == 500 { Some(again.watched_under("key")) } else { None }
+        });
+        kept.lock().unwrap().push(Some(watch));
+    }
+    level.set(1);
+    assert_eq!(purgatory.check("key"), 1);
+    let tried = std::mem::take(&mut *tried.lock().unwrap());
+    assert!(tried.is_sorted(), "in the order in which they were watched");
+    // All but those that had left before their turn.
+    let mut expected: Vec<usize> = Vec::new();
+    let mut gone = vec![false; MANY];
+    for n in 0..MANY {
+        if !gone[n] {
+            expected.push(n);
+            if n % 10 == 5 {
+                gone[(n * 7) % MANY] |= (n * 7) % MANY != n;
+            }
+        }
+    }
+    assert_eq!(tried, expected);
+    let kept = std::mem::take(&mut *kept.lock().unwrap());
+    drop(kept);
+    assert_eq!(counts(&purgatory), (0, 0));
+}
+
+thread_local!(static COMPARISONS: Cell<usize> = const { Cell::new(usize::MAX) });
+
+/// Panics when it has been compared so many times.
+#[derive(Clone, Debug)]
+struct Touchy(u8);
+
+impl PartialEq for Touchy {
+    fn eq(&self, other: &Self) -> bool {
+        let left = COMPARISONS.get();
+        assert!(left > 0, "compared too often");
+        COMPARISONS.set(left - 1);
+        self.0 == other.0
+    }
+}
+
+impl Eq for Touchy {}
+
+impl Hash for Touchy {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_comparison_that_panics_in_a_check_of_a_long_list_leaves_nothing_behind() {
+    let (purgatory, level) = (purgatory(), Level::default());
+    let watches: Vec<_> = (0..MANY).map(|_| purgatory.watch([Touchy(1)], DAY, level.at_least(1))).collect();
+    COMPARISONS.set(100);
+    let check = catch_unwind(AssertUnwindSafe(|| purgatory.check(&Touchy(1))));
+    COMPARISONS.set(usize::MAX);
+    assert!(check.is_err());
+    level.set(1);
+    assert_eq!((purgatory.check(&Touchy(1)), counts(&purgatory)), (MANY, (0, 0)));
+    drop(watches);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_comparison_that_panics_in_a_check_of_one_operation_leaves_it_waiting() {
+    let (purgatory, level) = (purgatory(), Level::default());
+    let watch = purgatory.watch([Touchy(1)], DAY, level.at_least(1));
+    COMPARISONS.set(0);
+    let check = catch_unwind(AssertUnwindSafe(|| purgatory.check(&Touchy(1))));
+    COMPARISONS.set(usize::MAX);
+    assert!(check.is_err());
+    level.set(1);
+    assert_eq!((purgatory.check(&Touchy(1)), counts(&purgatory)), (1, (0, 0)));
+    drop(watch);
+}
+
+/// All have the same hash.
+#[derive(PartialEq, Eq)]
+struct Alike(u8);
+
+impl Hash for Alike {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u8(0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_is_not_tried_for_another_key_with_the_same_hash() {
+    let (purgatory, level) = (purgatory(), Level::default());
+    let watch = purgatory.watch([Alike(1)], DAY, level.at_least(1));
+    level.set(1);
+    level.tries();
+    assert_eq!((purgatory.check(&Alike(2)), level.tries(), counts(&purgatory)), (0, 0, (1, 1)));
+    assert_eq!((purgatory.check(&Alike(1)), level.tries(), counts(&purgatory)), (1, 1, (0, 0)));
+    drop(watch);
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_tolerance_deadlines_are_shared_and_never_early() {
+    let wheel = TimingWheel::new();
+    let purgatory: Purgatory<u64> = Purgatory::new(&wheel).with_tolerance(Tolerance::share(0.5));
+    let start = Instant::now();
+    let watches: Vec<_> = (0..100).map(|n| purgatory.clone().watch([n], ms(10_000 + n), never)).collect();
+    assert_eq!(wheel.stats().pending_tolerant, 100);
+    let mut ends = Vec::new();
+    for (n, watch) in (0..).zip(watches) {
+        let deadline = watch.deadline().unwrap();
+        assert_eq!(watch.await, Err(WatchError::Expired));
+        assert_eq!(Instant::now(), deadline);
+        assert!((ms(10_000 + n)..ms(15_100)).contains(&start.elapsed()));
+        ends.push(start.elapsed());
+    }
+    ends.dedup();
+    assert!(ends.len() <= 2, "{ends:?}");
+    // Those that are exact are told apart, and what has no delay has no tolerance.
+    let exact = Purgatory::new(&wheel).watch([0], ms(7), never);
+    let begin = Instant::now();
+    assert_eq!((exact.await, begin.elapsed()), (Err(WatchError::Expired), ms(7)));
+    assert_eq!(purgatory.watch([0], Duration::ZERO, never).await, Err(WatchError::Expired));
+    assert_eq!(begin.elapsed(), ms(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_whose_keys_have_the_same_hash_counts_once_under_each() {
+    let (purgatory, level) = (purgatory(), Level::default());
+    let watch = purgatory.watch([1, 2, 1, 3, 2].map(Alike), DAY, level.at_least(1));
+    assert_eq!(counts(&purgatory), (3, 1));
+    level.tries();
+    for key in [1, 2, 3] {
+        assert_eq!(purgatory.watched_under(&Alike(key)), 1);
+        assert_eq!((purgatory.check(&Alike(key)), level.tries()), (0, 1));
+        assert_eq!(purgatory.check_in_tasks(&Alike(key)), 1);
+    }
+    assert_eq!(purgatory.watched_under(&Alike(4)), 0);
+    level.set(1);
+    assert_eq!((purgatory.check(&Alike(3)), counts(&purgatory)), (1, (0, 0)));
+    drop(watch);
+}
+
+/// A turn fires some thousands at a time. Whoever polls all of them finds those that are left due as well.
+#[tokio::test(start_paused = true)]
+async fn operations_that_expire_count_as_fired_also_if_their_task_is_there_before_the_turn() {
+    const MANY: u64 = 10_000;
+    let wheel = TimingWheel::new();
+    let purgatory: Purgatory<u64> = Purgatory::new(&wheel);
+    let mut watches: Vec<_> = (0..MANY).map(|n| purgatory.watch([n], ms(10), never)).collect();
+    unconstrained(poll_fn(|cx| {
+        watches.retain_mut(|watch| Pin::new(watch).poll(cx).is_pending());
+        if watches.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    }))
+    .await;
+    let stats = wheel.stats();
+    assert_eq!((stats.fired, stats.cancelled), (MANY, 0));
+}

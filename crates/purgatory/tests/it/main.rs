@@ -1,0 +1,73 @@
+//! `Purgatory`: operations that wait for a condition under keys. On tokio's paused clock, but for what threads race
+//! for.
+
+mod checks;
+mod ends;
+mod give_back;
+mod keys;
+mod model;
+mod outcomes;
+mod panics;
+mod racing;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use timingwheel::TimingWheel;
+use timingwheel_purgatory::Purgatory;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// What conditions look at: one of its kind holds once the level is as high as it wants. Counts how often they are
+/// tried.
+#[derive(Clone, Debug, Default)]
+struct Level(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    level: AtomicUsize,
+    tries: AtomicUsize,
+}
+
+impl Level {
+    fn set(&self, level: usize) {
+        self.0.level.store(level, Ordering::Relaxed);
+    }
+
+    /// Holds, with the level, when that is at least `wanted`.
+    fn at_least(&self, wanted: usize) -> impl FnMut() -> Option<usize> + Send + use<> {
+        let level = self.clone();
+        move || {
+            level.0.tries.fetch_add(1, Ordering::Relaxed);
+            Some(level.0.level.load(Ordering::Relaxed)).filter(|&level| level >= wanted)
+        }
+    }
+
+    /// How often conditions were tried since the last time.
+    fn tries(&self) -> usize {
+        self.0.tries.swap(0, Ordering::Relaxed)
+    }
+
+    /// How many conditions there are.
+    fn conditions(&self) -> usize {
+        Arc::strong_count(&self.0) - 1
+    }
+}
+
+fn never() -> Option<()> {
+    None
+}
+
+fn purgatory<K>() -> Purgatory<K> {
+    Purgatory::new(&TimingWheel::new())
+}
+
+/// The numbers of places taken and of operations pending.
+fn counts<K>(purgatory: &Purgatory<K>) -> (usize, usize) {
+    (purgatory.watched(), purgatory.delayed())
+}

@@ -1,0 +1,250 @@
+//! Random scripts on a purgatory and on a naive list, and after each step the same:
+//!
+//! 1. A check completes the operations under its key that hold, in the order in which they were watched, and returns
+//!    how many. So do the tasks that a check leaves them to.
+//! 2. A cancel ends all under its key, and no others, and returns how many.
+//! 3. An operation expires at its deadline unless it holds then.
+//! 4. Each operation has exactly one outcome, and is told as it comes.
+//! 5. `watched` and `delayed` count those without one, and no condition of another is kept.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use timingwheel::TimingWheel;
+use timingwheel_purgatory::Purgatory;
+use timingwheel_purgatory::{Watch, WatchError};
+use tokio::time::{Instant, advance};
+use tokio_test::task::{Spawn, spawn};
+
+use crate::ms;
+
+const KEYS: u8 = 5;
+const COUNTERS: usize = 3;
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Holds when a counter is as high as it wants.
+    Watch {
+        keys: Vec<u8>,
+        counter: usize,
+        wanted: usize,
+        delay: Duration,
+    },
+    Raise(usize),
+    Check(u8),
+    CheckInTasks(u8),
+    Cancel(u8),
+    /// The future of the nth operation there is, modulo.
+    Drop(usize),
+    Advance(Duration),
+    Shutdown,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let watch = (proptest::collection::vec(0..KEYS, 0..4), 0..COUNTERS, 0..6_usize, 0..30_u64)
+        .prop_map(|(keys, counter, wanted, delay)| Step::Watch { keys, counter, wanted, delay: ms(delay) });
+    prop_oneof![
+        8 => watch,
+        3 => (0..COUNTERS).prop_map(Step::Raise),
+        6 => (0..KEYS).prop_map(Step::Check),
+        2 => (0..KEYS).prop_map(Step::CheckInTasks),
+        1 => (0..KEYS).prop_map(Step::Cancel),
+        2 => any::<usize>().prop_map(Step::Drop),
+        3 => (0..15_u64).prop_map(|millis| Step::Advance(ms(millis))),
+    ]
+}
+
+/// An operation in the naive list, in the order in which they were watched.
+struct Naive {
+    keys: BTreeSet<u8>,
+    counter: usize,
+    wanted: usize,
+    deadline: Instant,
+    outcome: Option<Result<usize, WatchError>>,
+    watch: Spawn<Watch<usize>>,
+}
+
+struct Model {
+    purgatory: Purgatory<u8>,
+    /// Conditions look at these; the model reads them too.
+    counters: Arc<[AtomicUsize; COUNTERS]>,
+    /// The number that the next operation completes with: so the order shows.
+    tickets: Arc<AtomicUsize>,
+    next_ticket: usize,
+    list: Vec<Naive>,
+    is_shut_down: bool,
+}
+
+impl Model {
+    fn new() -> Self {
+        Self {
+            purgatory: Purgatory::new(&TimingWheel::new()),
+            counters: Arc::default(),
+            tickets: Arc::default(),
+            next_ticket: 0,
+            list: Vec::new(),
+            is_shut_down: false,
+        }
+    }
+
+    fn holds(&self, naive: &Naive) -> bool {
+        self.counters[naive.counter].load(Ordering::Relaxed) >= naive.wanted
+    }
+
+    fn ticket(&mut self) -> usize {
+        self.next_ticket += 1;
+        self.next_ticket - 1
+    }
+
+    /// The operations without an outcome, by their places in the list, that are under `key`.
+    fn pending(&self, key: Option<u8>) -> Vec<usize> {
+        let is_meant =
+            |naive: &Naive| naive.outcome.is_none() && key.is_none_or(|key| naive.keys.contains(&key));
+        (0..self.list.len()).filter(|&n| is_meant(&self.list[n])).collect()
+    }
+
+    /// Completes those of `places` that hold, and returns how many.
+    fn complete(&mut self, places: &[usize]) -> usize {
+        let mut completed = 0;
+        for &n in places {
+            if self.holds(&self.list[n]) {
+                self.list[n].outcome = Some(Ok(self.ticket()));
+                completed += 1;
+            }
+        }
+        completed
+    }
+
+    fn end(&mut self, places: &[usize], why: WatchError) {
+        places.iter().for_each(|&n| self.list[n].outcome = Some(Err(why)));
+    }
+
+    async fn apply(&mut self, step: Step) {
+        match step {
+            Step::Watch { keys, counter, wanted, delay } => self.watch(&keys, counter, wanted, delay),
+            Step::Raise(counter) => _ = self.counters[counter].fetch_add(1, Ordering::Relaxed),
+            Step::Check(key) => {
+                let completed = self.purgatory.check(&key);
+                let places = self.pending(Some(key));
+                assert_eq!(completed, self.complete(&places));
+            }
+            Step::CheckInTasks(key) => {
+                let places = self.pending(Some(key));
+                assert_eq!(self.purgatory.check_in_tasks(&key), places.len());
+                for n in places {
+                    assert!(self.list[n].watch.is_woken());
+                    self.complete(&[n]);
+                    self.told(n);
+                }
+            }
+            Step::Cancel(key) => {
+                let places = self.pending(Some(key));
+                assert_eq!(self.purgatory.cancel(&key), places.len());
+                self.end(&places, WatchError::Cancelled);
+            }
+            Step::Drop(nth) => {
+                if !self.list.is_empty() {
+                    self.list.remove(nth % self.list.len());
+                }
+            }
+            Step::Advance(time) => {
+                advance(time).await;
+                let (now, mut due) = (Instant::now(), self.pending(None));
+                due.retain(|&n| self.list[n].deadline <= now);
+                self.expire(&due);
+            }
+            Step::Shutdown => {
+                let places = self.pending(None);
+                assert_eq!(self.purgatory.shutdown(), places.len());
+                self.end(&places, WatchError::Cancelled);
+                self.is_shut_down = true;
+            }
+        }
+        self.compare();
+    }
+
+    fn watch(&mut self, keys: &[u8], counter: usize, wanted: usize, delay: Duration) {
+        let (counters, tickets) = (self.counters.clone(), self.tickets.clone());
+        let watch = self.purgatory.watch(keys.iter().copied(), delay, move || {
+            let holds = counters[counter].load(Ordering::Relaxed) >= wanted;
+            holds.then(|| tickets.fetch_add(1, Ordering::Relaxed))
+        });
+        let keys = keys.iter().copied().collect();
+        let deadline = Instant::now() + delay;
+        let watch = spawn(watch);
+        self.list.push(Naive { keys, counter, wanted, deadline, outcome: None, watch });
+        let n = self.list.len() - 1;
+        if self.complete(&[n]) == 0 && self.is_shut_down {
+            self.end(&[n], WatchError::Cancelled);
+        } else if delay.is_zero() && self.list[n].outcome.is_none() {
+            self.end(&[n], WatchError::Expired);
+        }
+        self.told(n);
+    }
+
+    /// In the order of the list, as they are polled.
+    fn expire(&mut self, due: &[usize]) {
+        for &n in due {
+            assert!(self.list[n].watch.is_woken(), "its deadline has come");
+            if self.complete(&[n]) == 0 {
+                self.end(&[n], WatchError::Expired);
+            }
+            self.told(n);
+        }
+    }
+
+    /// Polls an operation, which is told of its outcome if it has one.
+    fn told(&mut self, n: usize) {
+        let Naive { outcome, watch, .. } = &mut self.list[n];
+        match (watch.poll(), *outcome) {
+            (Poll::Ready(told), Some(outcome)) => assert_eq!(told, outcome),
+            (Poll::Pending, None) => {}
+            (told, outcome) => panic!("told {told:?}, and not {outcome:?}"),
+        }
+    }
+
+    fn compare(&mut self) {
+        // Those that were told have left the list.
+        for n in (0..self.list.len()).rev() {
+            let naive = &self.list[n];
+            if naive.outcome.is_some() {
+                if !futures::future::FusedFuture::is_terminated(&*naive.watch) {
+                    assert!(naive.watch.is_woken());
+                    self.told(n);
+                }
+                self.list.remove(n);
+            }
+        }
+        let pending = self.list.len();
+        let watched = self.list.iter().map(|naive| naive.keys.len().max(1)).sum();
+        assert_eq!((self.purgatory.watched(), self.purgatory.delayed()), (watched, pending));
+        assert_eq!(Arc::strong_count(&self.counters), 1 + pending, "one for each condition");
+        assert_eq!(self.tickets.load(Ordering::Relaxed), self.next_ticket);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_purgatory_does_what_a_naive_list_does(
+        steps in proptest::collection::vec(step(), 1..80),
+        shutdown in proptest::option::of(0..80_usize),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+        runtime.unwrap().block_on(async {
+            let mut model = Model::new();
+            for (n, step) in steps.into_iter().enumerate() {
+                if shutdown == Some(n) {
+                    model.apply(Step::Shutdown).await;
+                }
+                model.apply(step).await;
+            }
+            let rest = model.list.len();
+            model.apply(Step::Advance(ms(30))).await;
+            assert!(model.list.is_empty(), "{rest} were pending");
+        });
+    }
+}

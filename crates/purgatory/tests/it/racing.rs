@@ -1,0 +1,236 @@
+//! Threads that check, cancel, drop and await the same operations. The interleavings of a few are tried by loom, in
+//! `src/loom_models`; these are many.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use timingwheel::TimingWheel;
+use timingwheel_purgatory::Purgatory;
+use timingwheel_purgatory::{Watch, WatchError};
+use tokio::task::JoinSet;
+use tokio::time::advance;
+use tokio_test::{assert_pending, assert_ready, task};
+
+use crate::{DAY, counts};
+
+/// Ends a test that would hang.
+const HANG_GUARD: Duration = Duration::from_secs(60);
+
+/// Counts each kind of outcome.
+#[derive(Debug, Default)]
+struct Outcomes {
+    completed: usize,
+    expired: usize,
+    cancelled: usize,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn whoever_wins_each_operation_has_one_outcome_and_all_counts_agree() {
+    const OPERATIONS: usize = 3_000;
+    const KEYS: usize = 7;
+    let wheel = TimingWheel::new();
+    let purgatory: Purgatory<usize> = Purgatory::new(&wheel);
+    let level = Arc::new(AtomicUsize::new(0));
+    let held = Arc::new(AtomicUsize::new(0));
+    let mut tasks = JoinSet::new();
+    for n in 0..OPERATIONS {
+        let (level, held) = (level.clone(), held.clone());
+        let mut has_held = false;
+        let watch =
+            purgatory.watch([n % KEYS, n % 3 + KEYS], Duration::from_millis(n as u64 % 50), move || {
+                assert!(!has_held, "it is not tried again after it held");
+                has_held = level.load(Ordering::Relaxed) > n;
+                has_held.then(|| held.fetch_add(1, Ordering::Relaxed)).map(|_| n)
+            });
+        tasks.spawn(async move { (n, watch.await) });
+    }
+    let threads: Vec<_> = (0..3)
+        .map(|thread| {
+            let (purgatory, level) = (purgatory.clone(), level.clone());
+            thread::spawn(move || {
+                let (mut completed, mut cancelled) = (0, 0);
+                for round in 0..OPERATIONS {
+                    level.fetch_add(thread, Ordering::Relaxed);
+                    completed += purgatory.check(&(round % (KEYS + 3)));
+                    if round % 1_000 == 999 {
+                        cancelled += purgatory.cancel(&(round % KEYS));
+                    }
+                }
+                (completed, cancelled)
+            })
+        })
+        .collect();
+    let mut outcomes = Outcomes::default();
+    let all = async {
+        while let Some(task) = tasks.join_next().await {
+            match task.unwrap() {
+                (n, Ok(output)) => {
+                    assert_eq!(n, output);
+                    outcomes.completed += 1;
+                }
+                (_, Err(WatchError::Expired)) => outcomes.expired += 1,
+                (_, Err(WatchError::Cancelled)) => outcomes.cancelled += 1,
+                (_, Err(error)) => panic!("{error}"),
+            }
+        }
+    };
+    tokio::time::timeout(HANG_GUARD, all).await.expect("an operation was lost");
+    let (completed, cancelled) = threads
+        .into_iter()
+        .map(|thread| thread.join().unwrap())
+        .fold((0, 0), |sum, of_thread| (sum.0 + of_thread.0, sum.1 + of_thread.1));
+    let Outcomes { completed: told, expired, cancelled: told_cancelled } = outcomes;
+    assert_eq!(told + expired + told_cancelled, OPERATIONS);
+    assert_eq!(told, held.load(Ordering::Relaxed), "each that held was told so");
+    // Some complete at their deadlines, or are cancelled while they are tried.
+    assert!(completed <= told && cancelled <= told_cancelled);
+    assert_eq!((counts(&purgatory), wheel.pending()), ((0, 0), 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_that_is_checked_is_never_missed_while_others_check_and_watch() {
+    const ROUNDS: usize = 2_000;
+    let purgatory: Purgatory<u8> = Purgatory::new(&TimingWheel::new());
+    for _ in 0..ROUNDS / 4 {
+        // Three changes under two keys; it holds after the last, whichever that is. Two begin before it is watched.
+        let changes = Arc::new(AtomicUsize::new(0));
+        let start = Arc::new(Barrier::new(4));
+        let threads = [0, 1, 0].map(|key| {
+            let (purgatory, changes, start) = (purgatory.clone(), changes.clone(), start.clone());
+            tokio::task::spawn_blocking(move || {
+                start.wait();
+                changes.fetch_add(1, Ordering::Relaxed);
+                purgatory.check(&key)
+            })
+        });
+        start.wait();
+        let seen = changes.clone();
+        let watch =
+            purgatory.watch([0, 1], DAY, move || (seen.load(Ordering::Relaxed) == 3).then_some("all three"));
+        let outcome = tokio::time::timeout(HANG_GUARD, watch).await.expect("the last check was lost");
+        assert_eq!(outcome, Ok("all three"));
+        for thread in threads {
+            thread.await.unwrap();
+        }
+    }
+    assert_eq!(counts(&purgatory), (0, 0));
+}
+
+#[test]
+fn operations_that_are_dropped_while_they_are_checked_leave_nothing_behind() {
+    const ROUNDS: usize = 20_000;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let purgatory: Purgatory<usize> = runtime.block_on(async { Purgatory::new(&TimingWheel::new()) });
+    let alive = Arc::new(());
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| (0..ROUNDS).for_each(|round| _ = purgatory.check(&(round % 2))));
+        }
+        for key in 0..2 {
+            let (purgatory, alive) = (&purgatory, &alive);
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    let alive = alive.clone();
+                    let holds = move || (Arc::strong_count(&alive) % 7 == round % 7).then_some(());
+                    drop(purgatory.watch([key, 1 - key], DAY, holds));
+                }
+            });
+        }
+    });
+    assert_eq!((counts(&purgatory), Arc::strong_count(&alive)), ((0, 0), 1));
+}
+
+/// An operation that is just being tried by a check on another thread, which has looked before the condition holds.
+struct BeingTried {
+    purgatory: Purgatory<u8>,
+    watch: task::Spawn<Watch<u32>>,
+    holds: Arc<AtomicBool>,
+    goes_on: Sender<()>,
+    check: thread::JoinHandle<usize>,
+}
+
+impl BeingTried {
+    fn new(delay: Duration) -> Self {
+        let purgatory: Purgatory<u8> = Purgatory::new(&TimingWheel::new());
+        let holds = Arc::new(AtomicBool::new(false));
+        let ((looked, looks), (goes_on, go_on)) = (channel(), channel());
+        let (seen, mut tries) = (holds.clone(), 0);
+        let mut watch = task::spawn(purgatory.watch([1], delay, move || {
+            tries += 1;
+            let holds = seen.load(Ordering::SeqCst);
+            // Twice by `watch`, before and after it is in its list.
+            if tries == 3 {
+                looked.send(()).unwrap();
+                go_on.recv_timeout(HANG_GUARD).unwrap();
+            }
+            holds.then_some(tries)
+        }));
+        assert_pending!(watch.poll());
+        let checker = purgatory.clone();
+        let check = thread::spawn(move || checker.check(&1));
+        looks.recv_timeout(HANG_GUARD).unwrap();
+        Self { purgatory, watch, holds, goes_on, check }
+    }
+}
+
+/// The check gives it back after the deadline.
+#[tokio::test(start_paused = true)]
+async fn a_condition_that_is_being_tried_as_the_deadline_comes_is_tried_once_more() {
+    let BeingTried { mut watch, holds, goes_on, check, .. } = BeingTried::new(Duration::from_millis(10));
+    holds.store(true, Ordering::SeqCst);
+    advance(Duration::from_millis(20)).await;
+    assert_pending!(watch.poll());
+    goes_on.send(()).unwrap();
+    check.join().unwrap();
+    assert_eq!(assert_ready!(watch.poll()), Ok(4));
+}
+
+/// The check gives it back after another has come, which finds it holding.
+#[tokio::test]
+async fn a_condition_that_is_being_tried_as_a_check_comes_is_tried_once_more() {
+    let BeingTried { purgatory, mut watch, holds, goes_on, check } = BeingTried::new(DAY);
+    holds.store(true, Ordering::SeqCst);
+    assert_eq!(purgatory.check(&1), 0, "it is left to the other thread");
+    goes_on.send(()).unwrap();
+    assert_eq!(check.join().unwrap(), 1);
+    assert!(watch.is_woken());
+    assert_eq!(assert_ready!(watch.poll()), Ok(4));
+}
+
+/// Another thread checks whenever the condition is tried.
+#[tokio::test]
+async fn who_tries_a_condition_is_not_kept_by_others_that_check_all_the_time() {
+    const MOST: usize = 20;
+    let purgatory: Purgatory<u8> = Purgatory::new(&TimingWheel::new());
+    let (tries, holds) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let mut watch = task::spawn({
+        let (purgatory, tries, holds) = (purgatory.clone(), tries.clone(), holds.clone());
+        purgatory.clone().watch([1], DAY, move || {
+            if holds.load(Ordering::SeqCst) {
+                return Some("holds");
+            }
+            if tries.fetch_add(1, Ordering::SeqCst) < 1_000 {
+                thread::scope(|scope| scope.spawn(|| purgatory.check(&1)).join().unwrap());
+            }
+            None
+        })
+    });
+    assert!(tries.swap(0, Ordering::SeqCst) <= MOST, "by `watch`");
+    assert_pending!(watch.poll());
+    for _ in 0..3 {
+        assert!(tries.swap(0, Ordering::SeqCst) <= MOST, "by a poll");
+        assert!(watch.is_woken(), "its task is to try it");
+        assert_pending!(watch.poll());
+    }
+    tries.store(0, Ordering::SeqCst);
+    assert_eq!(purgatory.check(&1), 0);
+    assert!(tries.load(Ordering::SeqCst) <= MOST, "by a check");
+    assert!(watch.is_woken(), "its task is to try it");
+    // What has changed last is seen, though nobody checks for it any more.
+    holds.store(true, Ordering::SeqCst);
+    assert_eq!(assert_ready!(watch.poll()), Ok("holds"));
+    assert_eq!(counts(&purgatory), (0, 0));
+}
