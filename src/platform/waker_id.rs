@@ -40,11 +40,6 @@ impl WakerId {
     /// How many kinds can be told apart. Their numbers are 1 to this.
     pub(crate) const KINDS: u8 = 64;
 
-    /// Stands for a waker with which no task polls. A waker may look like this one if its data has the address 0. That does no
-    /// harm, because whoever takes an entry over compares the wakers themselves.
-    pub(crate) const OF_NO_TASK: Self =
-        Self(NonZeroU64::new((Self::KINDS as u64) << KIND_SHIFT).expect("there are kinds"));
-
     /// The id of a waker. `None` if there is no room for its kind, or if its data's address takes more than 50 bits.
     #[inline]
     pub(crate) fn of(waker: &Waker) -> Option<Self> {

@@ -18,19 +18,7 @@ impl Shard {
 
     /// As [`cancel`](Self::cancel), for a caller that has the lock. Releases it.
     #[inline]
-    pub(super) fn take_out(&self, state: ShortLockGuard<'_, State>, key: Key) -> Option<Waker> {
-        let waker = self.take_out_keeping_permit(state, key)?;
-        self.give_back(1);
-        Some(waker)
-    }
-
-    /// As [`take_out`](Self::take_out), but the caller keeps the entry's permit.
-    #[inline]
-    pub(super) fn take_out_keeping_permit(
-        &self,
-        mut state: ShortLockGuard<'_, State>,
-        key: Key,
-    ) -> Option<Waker> {
+    pub(super) fn take_out(&self, mut state: ShortLockGuard<'_, State>, key: Key) -> Option<Waker> {
         let waker = state.cancel(key)?;
         // A paused clock would jump to the time of a timer that is gone.
         let disarm = state.hierarchy.is_empty() && self.alarm.is_paused();
@@ -41,6 +29,7 @@ impl Shard {
         if disarm {
             self.alarm.wake_to_turn();
         }
+        self.give_back(1);
         Some(waker)
     }
 }

@@ -11,7 +11,7 @@
 // | `turn` | a turner's side: handing out what is due |
 // | `end` | the end of a shard, and what its timers find then |
 // | `published`, `stats` | what can be read without the lock, and what this shard adds to the statistics |
-// | `last_holder`, `permits` | who keeps a wheel from ending; permits that a job keeps |
+// | `last_holder` | who keeps a wheel from ending |
 
 mod cancelling;
 mod end;
@@ -19,7 +19,6 @@ mod last_holder;
 mod leftovers;
 #[cfg(all(test, not(loom)))]
 mod model_tests;
-mod permits;
 mod published;
 mod rescheduling;
 mod stats;
@@ -43,7 +42,7 @@ use crate::engine::alarm::Alarm;
 use crate::engine::bound::Bound;
 use crate::error::Error;
 use crate::platform::clock::Clock;
-use crate::platform::sync::{AtomicU64, OwnLines, ShortLockGuard, ShortLockWithLine};
+use crate::platform::sync::{OwnLines, ShortLockGuard, ShortLockWithLine};
 use crate::wheel::{Hierarchy, Key, Nanos, Resolution};
 
 /// From this many entries on, a processor's own cache does not hold all of them.
@@ -67,7 +66,6 @@ pub(crate) struct Shard {
     /// Whether the clock can be paused. A copy of what the alarm knows.
     pausable: bool,
     bound: Option<Arc<Bound>>,
-    panics: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -116,7 +114,6 @@ impl Shard {
             pausable: alarm.is_pausable(),
             alarm,
             bound,
-            panics: AtomicU64::new(0),
         }
     }
 

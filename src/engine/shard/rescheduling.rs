@@ -1,7 +1,6 @@
 //! Changing an entry while it is pending: its waker and its deadline.
 
 use std::task::Waker;
-use std::time::Duration;
 
 use super::Shard;
 use crate::platform::clock::Clock;
@@ -53,38 +52,6 @@ impl Shard {
         }
         self.publish_and_request(state, expiration);
         Ok(())
-    }
-
-    /// Moves an entry to `to`. If `to` has passed, moves it to `soon` from now instead, or leaves it where it is if it
-    /// is due before that. Returns its deadline after that; `None` if it has been handed out, or if the wheel has ended
-    /// and so is about to hand it out.
-    ///
-    /// This wakes nobody, so it may be called under a lock that the waker takes.
-    pub(crate) fn move_or_soon(
-        &self,
-        key: Key,
-        from: Nanos,
-        to: Nanos,
-        now: Nanos,
-        soon: Duration,
-    ) -> Option<Nanos> {
-        let mut state = self.state.lock();
-        if state.ended {
-            return None;
-        }
-        let now = now.max(state.hierarchy.clock());
-        let to = if to <= now { now.after(soon).min(from) } else { to };
-        if to >= from {
-            return state.hierarchy.postpone(key, to).then_some(to);
-        }
-        let expiration = state.hierarchy.bring_forward(key, to)?;
-        self.publish_and_request(state, expiration);
-        Some(to)
-    }
-
-    /// How far the wheel has come.
-    pub(crate) fn elapsed(&self) -> Nanos {
-        self.state.lock().hierarchy.clock()
     }
 }
 

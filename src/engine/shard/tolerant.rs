@@ -29,17 +29,6 @@ impl Shard {
         self.publish_and_request(state, expiration);
         Ok(())
     }
-
-    /// As [`move_or_soon`](Self::move_or_soon), to a deadline that was rounded. `None` also if the wheel has passed that.
-    pub(crate) fn move_rounded(&self, key: Key, to: Nanos) -> Option<Nanos> {
-        let mut state = self.state.lock();
-        if state.ended || to <= state.hierarchy.clock() {
-            return None;
-        }
-        let expiration = state.hierarchy.reschedule_rounded_and_tell(key, to)?;
-        self.publish_and_request(state, expiration);
-        Some(to)
-    }
 }
 
 #[cfg(all(test, not(loom)))]

@@ -84,7 +84,7 @@ impl Shard {
         counters.lock_holds.record(held_since.elapsed());
         drop(counters);
         drop(left_wakers);
-        self.give_back_what_left(&expired[before..]);
+        self.give_back(expired.len() - before);
         turn
     }
 }
