@@ -3,7 +3,7 @@
 //! An entry is *due in* the tick that its deadline lies in (a deadline on a border lies in the tick that ends
 //! there), or, if that was over when the deadline was set, in the tick that the clock was in. The map holds
 //! entries by the tick they are due in. *Now* is the time told, or the wheel's clock if that is later. An entry with a
-//! tolerance has the deadline that `round_up_within` makes of its own, which is less than the tolerance later.
+//! tolerance has the deadline that `round_up_within` makes of its own.
 //!
 //! 1. Never early: an entry is handed out when its deadline is now or before.
 //! 2. Late by less than a tick: when `advance` is done, no entry is left whose tick has ended.
@@ -16,7 +16,7 @@
 //! 7. A batch is never exceeded; with `Progress::More` something is left to do, and it was full but for what had gone.
 //! 8. A stale key finds nothing and harms nothing; any other key finds its own entry.
 //! 9. No pending entry has a deadline up to `handed_out_through`, unless it was moved into the past. If none
-//!    is pending at all, it is the wheel's clock.
+//!    is pending when `advance` is done, it is the wheel's clock.
 //! 10. There are as many levels as an entry inserted needs, and no more than some deadline needed when it was
 //!     set. Each setting of a deadline moves an entry at most once for each level.
 //! 11. `capacity` is at most a page of 1024 for each pending entry and one more, and never more than the

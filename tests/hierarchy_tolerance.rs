@@ -1,20 +1,18 @@
-//! Entries with a tolerance in the core. That they are never early and late by less than they may be, among all others,
-//! is in `hierarchy_model.rs`; here is what the tolerance buys.
+//! Entries with a tolerance in the core: what `round_up_within` buys. That rounded deadlines are late by less than the
+//! tolerance is in the unit tests of `time`.
 //!
-//! 1. With a tolerance of a 12th of its delay an entry stands in one place until it is handed out.
-//! 2. Those with near deadlines are handed out together, whatever their tolerances.
-//! 3. Moved later, one is moved once for each of its old deadlines that came.
-//! 4. Exact entries beside them keep their nanosecond.
+//! 1. With a tolerance of a seventh of its delay an entry of a wheel with 64 slots stands in one place until it is handed
+//!    out, on a wheel of any tick, and whatever its clock.
+//! 2. With an eighth, it moves once at most.
+//! 3. Entries with near deadlines are handed out together, whatever their tolerances.
+//! 4. Any entry that is due just when its bucket begins is handed out with it, before all that is due later.
 
 use std::time::Duration;
 
+use proptest::prelude::*;
 use timingwheel::wheel::{Hierarchy, Key, Nanos, Progress, Resolution};
 
 const TICK: u64 = 1_000_000;
-
-fn wheel<T>(slots: usize) -> Hierarchy<T> {
-    with_tick(TICK, slots)
-}
 
 fn with_tick<T>(tick: u64, slots: usize) -> Hierarchy<T> {
     Hierarchy::new(Resolution::new(Duration::from_nanos(tick)).expect("not zero"), slots)
@@ -26,14 +24,8 @@ const fn ms(millis: u64) -> u64 {
 
 /// Inserts as of the wheel's clock.
 fn insert<T>(wheel: &mut Hierarchy<T>, deadline: u64, tolerance: u64, payload: T) -> Key {
-    let tolerance = Duration::from_nanos(tolerance);
-    let key = wheel.insert_tolerant(wheel.clock(), Nanos(deadline), tolerance, payload);
-    key.ok().expect("it lies ahead")
-}
-
-fn reschedule<T>(wheel: &mut Hierarchy<T>, key: Key, deadline: u64, tolerance: u64) {
-    assert!(wheel.reschedule_tolerant(key, Nanos(deadline), Duration::from_nanos(tolerance)));
-    wheel.assert_invariants();
+    let rounded = wheel.resolution().round_up_within(Nanos(deadline), Duration::from_nanos(tolerance));
+    wheel.insert(wheel.clock(), rounded, payload).ok().expect("it lies ahead")
 }
 
 /// Advances to the next expiration, and returns it and what is handed out.
@@ -49,123 +41,116 @@ fn steps<T>(wheel: &mut Hierarchy<T>) -> Vec<(u64, Vec<T>)> {
     std::iter::from_fn(|| step(wheel)).collect()
 }
 
+/// How often an entry moves that is inserted so long after the wheel's clock, and may be late by such a part of its delay.
+fn moves(tick: u64, clock: u64, behind: u64, delay: u64, part: u64) -> u64 {
+    let mut wheel = with_tick(tick, 64);
+    assert_eq!(wheel.advance(Nanos(clock), 1, &mut Vec::new()), Progress::Done);
+    let now = Nanos(clock + behind);
+    let (deadline, tolerance) = (now.0 + delay, Duration::from_nanos(delay.div_ceil(part)));
+    let rounded = wheel.resolution().round_up_within(Nanos(deadline), tolerance);
+    wheel.insert(now, rounded, ()).expect("it lies ahead");
+    let last = steps(&mut wheel).pop();
+    assert_eq!(last, Some((rounded.0, vec![()])));
+    wheel.cascaded()
+}
+
 #[test]
-fn an_entry_that_may_be_late_by_a_12th_of_its_delay_waits_in_one_place() {
-    // A unit of two ticks, of nearly four, and between.
-    for tick in [TICK, 1_950_000, ms(3), ms(31), ms(500), ms(501), ms(999)] {
-        for slots in [2, 20, 64, 512] {
-            for start in [0, 1, tick, 777 * tick + 5, 1_000_000 * tick] {
-                for delay in (0..400).map(|n| ((tick * (48 + n % 40)) << (n / 40)) + n) {
-                    let mut wheel = with_tick(tick, slots);
-                    assert_eq!(wheel.advance(Nanos(start), 1, &mut Vec::new()), Progress::Done);
-                    let (deadline, tolerance) = (start + delay, delay.div_ceil(12));
-                    insert(&mut wheel, deadline, tolerance, ());
-                    let steps = steps(&mut wheel);
-                    let which = format!("{delay} from {start}, {slots} slots, a tick of {tick}");
-                    assert_eq!((steps.len(), wheel.cascaded()), (1, 0), "{which}");
-                    assert!((deadline..deadline + tolerance).contains(&steps[0].0), "{which}");
-                }
+fn an_entry_that_may_be_late_by_a_seventh_of_its_delay_waits_in_one_place_and_by_an_eighth_moves_once_at_most()
+ {
+    for tick in [1, 1_000, 1 << 20, TICK, ms(3), ms(501)] {
+        for clock in [0, 1, tick, 777 * tick + tick / 2, 1_000_000 * tick, 63 * tick, 511 * tick] {
+            // Forty delays in each octave.
+            for delay in (0..600).map(|n| ((tick * (40 + n % 40)) << (n / 40)) / 2 + 1) {
+                let which = format!("{delay} from {clock}, a tick of {tick}");
+                assert_eq!(moves(tick, clock, 0, delay, 7), 0, "{which}");
+                assert!(moves(tick, clock, 0, delay, 8) <= 1, "{which}");
             }
         }
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_entry_that_may_be_late_by_a_seventh_of_its_delay_waits_in_one_place_at_any_tick_and_clock(
+        (tick, tick_shift) in (1_u64..1 << 40, 0..40_u32),
+        (clock, clock_shift) in (0_u64..1 << 62, 0..62_u32),
+        behind: u64,
+        (delay, delay_shift) in (1_u64..1 << 62, 0..62_u32),
+    ) {
+        let tick = (tick >> tick_shift).max(1);
+        // A clock that is a tick behind moves with the insertion.
+        let behind = behind % tick;
+        let delay = (delay >> delay_shift).max(1);
+        prop_assert_eq!(moves(tick, clock >> clock_shift, behind, delay, 7), 0);
+    }
+}
+
 #[test]
 fn entries_with_near_deadlines_are_handed_out_together_whatever_their_tolerances() {
-    let mut wheel = wheel(64);
-    // Up to 31 s, a share from 3 to 100 % each: on tolerant levels, on exact ones, and on coarser grids than needed.
+    let mut wheel = with_tick(TICK, 64);
+    // Up to 31 s, a share from 3 to 100 % each: rounded to what begins a slot, and to what lies within one.
     for n in 0..1_000 {
         let deadline = ms(30_000 + n);
         insert(&mut wheel, deadline, deadline / (1 + n % 33), n);
     }
-    // Grids of 500 ms to 16 s lie in one another.
-    let exact = |at: u64| at.is_multiple_of(ms(500));
+    // Grids of 512 ms and more lie in one another.
     let handed_out: Vec<_> =
         steps(&mut wheel).into_iter().filter(|(_, entries)| !entries.is_empty()).collect();
-    assert!(handed_out.iter().all(|&(at, _)| exact(at)), "{handed_out:?}");
+    assert!(handed_out.iter().all(|&(at, _)| at.is_multiple_of(ms(512))), "{handed_out:?}");
     assert_eq!(handed_out.iter().map(|(_, entries)| entries.len()).sum::<usize>(), 1_000);
 }
 
 #[test]
 fn an_entry_that_is_moved_later_again_and_again_is_moved_when_its_old_deadline_comes() {
-    let mut wheel = wheel(64);
-    let tolerance = ms(4_000);
-    let key = insert(&mut wheel, ms(30_000), tolerance, ());
-    for now in 1..=20 {
-        reschedule(&mut wheel, key, ms(30_000 + now), tolerance);
+    let mut wheel = with_tick(TICK, 64);
+    let key = insert(&mut wheel, ms(30_000), ms(4_000), ());
+    for seconds in 1..=20 {
+        let later = Nanos(ms(30_000 + 1_000 * seconds));
+        assert!(wheel.reschedule(key, wheel.resolution().round_up_within(later, Duration::from_secs(4))));
     }
-    let (at, expired) = step(&mut wheel).expect("it is pending");
-    assert_eq!((at, expired.len(), wheel.cascaded()), (ms(32_000), 1, 0), "all of that was one grid's point");
-
-    let key = insert(&mut wheel, at + ms(30_000), tolerance, ());
-    for now in 1..=20 {
-        reschedule(&mut wheel, key, at + ms(30_000 + 1_000 * now), tolerance);
-    }
-    let rest = steps(&mut wheel);
-    assert_eq!(rest.iter().map(|(_, expired)| expired.len()).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(steps(&mut wheel), [(ms(30_720), vec![]), (ms(51_200), vec![()])]);
     assert_eq!(wheel.cascaded(), 1);
 }
 
 #[test]
-fn an_exact_entry_that_gets_a_tolerance_moves_to_where_it_waits() {
-    let mut wheel = wheel(64);
-    let key = wheel.insert(Nanos(0), Nanos(ms(30_000)), ()).expect("it lies ahead");
-    reschedule(&mut wheel, key, ms(31_000), ms(4_000));
-    assert_eq!((steps(&mut wheel).len(), wheel.cascaded()), (1, 0));
-}
-
-#[test]
-fn a_tolerant_entry_that_is_moved_to_an_exact_deadline_meets_it() {
-    for deadline in [ms(3) + 7, ms(29_999) + 1, ms(31_999) + 1, ms(32_001), ms(90_000) + 3] {
-        let mut wheel = wheel(64);
-        let key = insert(&mut wheel, ms(30_000), ms(4_000), ());
-        assert!(wheel.reschedule(key, Nanos(deadline)));
-        wheel.assert_invariants();
-        let last = steps(&mut wheel).pop().expect("it is handed out");
-        assert_eq!(last, (deadline, vec![()]));
-    }
-}
-
-#[test]
-fn exact_entries_beside_tolerant_ones_keep_their_nanosecond() {
-    let mut wheel = wheel(64);
+fn what_is_due_as_a_coarse_bucket_begins_comes_with_that_of_a_finer_one_and_before_what_is_due_later() {
+    let mut wheel = with_tick(TICK, 64);
     insert(&mut wheel, ms(30_000), ms(4_000), "tolerant");
-    for (deadline, name) in [(ms(31_999) + 1, "before"), (ms(32_000) + 1, "after")] {
-        wheel.insert(Nanos(0), Nanos(deadline), name).expect("it lies ahead");
+    wheel.insert(Nanos(0), Nanos(ms(30_720)), "exact").expect("it lies ahead");
+    wheel.insert(Nanos(0), Nanos(ms(30_720) + 1), "after").expect("it lies ahead");
+    assert_eq!(wheel.advance(Nanos(ms(30_700)), 10, &mut Vec::new()), Progress::Done);
+    for (deadline, name) in [(ms(30_720) - 1, "before"), (ms(30_720), "near")] {
+        wheel.insert(wheel.clock(), Nanos(deadline), name).expect("it lies ahead");
     }
     let handed_out: Vec<_> =
         steps(&mut wheel).into_iter().filter(|(_, entries)| !entries.is_empty()).collect();
     assert_eq!(
         handed_out,
-        [(ms(31_999) + 1, vec!["before"]), (ms(32_000), vec!["tolerant"]), (ms(32_000) + 1, vec!["after"])]
+        [
+            // Those of one tick of level 0 come together.
+            (ms(30_720), vec!["before", "near", "tolerant", "exact"]),
+            (ms(30_720) + 1, vec!["after"]),
+        ]
     );
 }
 
-/// A slot that is 64 further on the ring has the same bucket.
 #[test]
-fn an_insertion_between_two_batches_of_a_bucket_is_not_handed_out_with_it() {
-    let mut wheel = wheel(2);
+fn between_two_batches_of_a_bucket_the_rest_counts_as_due_and_insertions_wait_elsewhere() {
+    let mut wheel = with_tick(TICK, 64);
     for n in 0..3 {
-        insert(&mut wheel, ms(40), ms(4), n);
+        insert(&mut wheel, ms(96), ms(16), n);
     }
     let mut expired = Vec::new();
     let at = wheel.next_expiration().expect("three are pending");
-    assert_eq!(wheel.advance(at, 2, &mut expired), Progress::More);
-    assert_eq!(expired, [0, 1]);
+    assert_eq!((at, wheel.advance(at, 2, &mut expired)), (Nanos(ms(96)), Progress::More));
+    assert_eq!((expired.as_slice(), wheel.clock()), ([0, 1].as_slice(), at));
     assert!(wheel.handed_out_through() < at, "one is left");
-    for ahead in 1..200 {
-        insert(&mut wheel, at.0 + ms(ahead), ms(1), 10);
+    for ahead in 1..1_000 {
+        wheel.insert(at, Nanos(at.0 + ms(ahead)), 10).expect("it lies ahead");
         wheel.assert_invariants();
     }
     assert_eq!(wheel.advance(at, 100, &mut expired), Progress::Done);
-    assert_eq!(expired, [0, 1, 2]);
-}
-
-#[test]
-fn an_exact_entry_that_is_moved_later_waits_for_its_bucket_to_come_up() {
-    let mut wheel = wheel(64);
-    let key = insert(&mut wheel, ms(10), 0, ());
-    reschedule(&mut wheel, key, ms(30), 0);
-    assert_eq!(steps(&mut wheel), [(ms(10), vec![]), (ms(30), vec![()])]);
-    assert_eq!(wheel.cascaded(), 1);
+    assert_eq!((expired.as_slice(), wheel.handed_out_through()), ([0, 1, 2].as_slice(), at));
 }

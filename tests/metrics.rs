@@ -75,7 +75,6 @@ async fn each_metric_has_its_name_kind_unit_and_a_description() {
             "timingwheel_lock_hold_seconds{wheel=rpc} histogram Some(Seconds) true",
             "timingwheel_overdue_seconds{wheel=rpc} gauge Some(Seconds) true",
             "timingwheel_pending_by_level{wheel=rpc,level=0} gauge Some(Count) true",
-            "timingwheel_pending_tolerant{wheel=rpc} gauge Some(Count) true",
             "timingwheel_pending{wheel=rpc} gauge Some(Count) true",
             "timingwheel_refused_total{wheel=rpc} counter Some(Count) true",
             "timingwheel_stalls_total{wheel=rpc} counter Some(Count) true",
@@ -110,7 +109,8 @@ async fn values_are_those_of_the_statistics() {
     }
     let by_level =
         |level| recorded.value(&format!("timingwheel_pending_by_level{{wheel=rpc,level={level}}}"));
-    assert_eq!((by_level(0), by_level(1) + by_level(2) + by_level(3)), (1.0, 1.0));
+    let above: f64 = (1..stats.pending_by_level.len()).map(by_level).sum();
+    assert_eq!((by_level(0), above), (1.0, 1.0));
 
     wheel.shutdown();
     let recorded = Recorded::of(|| metrics.record());

@@ -195,7 +195,7 @@ async fn a_sleep_that_is_registered_already_can_get_a_tolerance() {
     let deadline = sleep.deadline();
     sleep.await;
     assert_eq!(Instant::now(), deadline);
-    assert_eq!((wheel.stats().cascaded, wheel.pending()), (0, 0));
+    assert_eq!(wheel.pending(), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,6 +18,8 @@ pub(crate) static OURS: [Operation; 6] = [
 
 const TICK: Duration = Duration::from_millis(1);
 const SLOTS: u32 = 64;
+/// A slot is as wide as so many of the level below.
+const GROWTH: u32 = 8;
 /// At least as many entries as any slot holds, but for the one that cascades.
 const IN_A_SLOT: u32 = 20;
 
@@ -31,9 +33,9 @@ struct Core {
 }
 
 impl Core {
-    /// A warm wheel: each slot of three levels has held as many entries as it ever will, and all are gone.
+    /// A warm wheel: each slot of five levels has held as many entries as it ever will, and all are gone.
     fn warm(deadline: fn(u32) -> Duration) -> Self {
-        const LEVELS: u32 = 3;
+        const LEVELS: u32 = 5;
         let mut core = Self {
             wheel: Hierarchy::new(Resolution::new(TICK).expect("not zero"), SLOTS as usize),
             deadlines: vec![],
@@ -41,7 +43,7 @@ impl Core {
             expired: Vec::with_capacity(REPETITIONS as usize),
         };
         for level in 0..LEVELS {
-            let width = TICK * SLOTS.pow(level);
+            let width = TICK * GROWTH.pow(level);
             core.deadlines
                 .extend((0..IN_A_SLOT * SLOTS).map(|n| Nanos::from_duration(width * (1 + n % SLOTS))));
         }
@@ -92,7 +94,8 @@ impl Core {
     }
 }
 
-/// Deadlines seconds to minutes ahead, as those of calls are: on the third level, some sixteen in each of its slots.
+/// Deadlines seconds to minutes ahead, as those of calls are: most of them on the fifth level, some sixteen in each
+/// of its slots.
 fn far(n: u32) -> Duration {
     Duration::from_secs(5) + Duration::from_millis(250) * n
 }
@@ -141,7 +144,7 @@ fn hand_out() -> Prepared {
 /// Deadlines spread over one slot of the second level, which begins.
 fn cascade() -> Prepared {
     Prepared::new(
-        Core::pending(|n| first_level() + spread_over_first_level(n)),
+        Core::pending(|n| first_level() + spread_over_first_level(n) * GROWTH / SLOTS),
         |core| core.advance(first_level()),
         |core| assert_eq!((core.wheel.cascaded(), core.expired.len()), (u64::from(REPETITIONS), 0)),
     )

@@ -45,9 +45,10 @@ struct Settings {
     short: bool,
 }
 
-/// With less than a 12th timers that may be late would move through the wheel as others do.
+/// A guard's timer waits for half of the limit at a time: with less than a 14th of the limit it would move through the wheel
+/// as others do.
 fn tolerance(text: &str) -> Result<Tolerance, String> {
-    let percent = within(7.0..=100.0, "a number")(text)?;
+    let percent = within(7.2..=100.0, "a number")(text)?;
     Tolerance::try_share(percent / 100.0).map_err(|error| error.to_string())
 }
 

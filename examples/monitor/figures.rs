@@ -18,7 +18,6 @@ pub(crate) struct Figures<'a> {
     wheel_size: usize,
     pending: usize,
     levels: Vec<Level>,
-    tolerant: usize,
     armed: u64,
     fired: u64,
     cancelled: u64,
@@ -71,12 +70,12 @@ impl<'a> Figures<'a> {
             .err()
             .map_or_else(Vec::new, |unhealthy| unhealthy.exceeded().to_vec());
         let tick_ns = nanos(wheel.tick());
-        let slots =
-            |levels: usize| (0..levels).fold(tick_ns, |nanos, _| nanos.saturating_mul(wheel_size as u64));
-        let level = |(level, &pending): (usize, &usize)| Level {
-            slot_ns: slots(level),
-            reaches_ns: slots(level + 1),
-            pending,
+        // A slot is as wide as so many of the level below: see `timingwheel::wheel`.
+        let bits = wheel_size.ilog2();
+        let growth = 1 << (bits / 2).min(bits.saturating_sub(3)).max(1);
+        let level = |(level, &pending): (usize, &usize)| {
+            let slot_ns = (0..level).fold(tick_ns, |nanos, _| nanos.saturating_mul(growth));
+            Level { slot_ns, reaches_ns: slot_ns.saturating_mul(wheel_size as u64), pending }
         };
         Self {
             name: wheel.name(),
@@ -85,7 +84,6 @@ impl<'a> Figures<'a> {
             wheel_size,
             pending: stats.pending,
             levels: stats.pending_by_level.iter().enumerate().map(level).collect(),
-            tolerant: stats.pending_tolerant,
             armed: stats.armed,
             fired: stats.fired,
             cancelled: stats.cancelled,

@@ -56,7 +56,7 @@
 //!
 //! | `timer_list`, timer slack | here |
 //! |---|---|
-//! | granularity of an eighth of the delay, no cascading | [`Tolerance::share(0.125)`](crate::Tolerance::share) |
+//! | granularity of an eighth of the delay, no cascading | [`Tolerance::share(0.125)`](crate::Tolerance::share), or 0.143, by which no timer is moved |
 //! | `timer_slack`, `hrtimer_start_range_ns` | [`Tolerance::time`](crate::Tolerance::time) |
 //! | `mod_timer` | [`Sleep::reset`](crate::Sleep::reset) |
 //! | `timerfd` | [`sleep_until`](crate::TimingWheel::sleep_until), [`interval_at`](crate::TimingWheel::interval_at) |

@@ -28,8 +28,8 @@
 //! # Late by less than a tolerance
 //!
 //! A timer with a [tolerance](crate::Tolerance) is late by less than its tolerance plus the machine's wake-up time, or
-//! by as much as a timer without one, whichever is more. If the tolerance is at least four ticks, and also at least a
-//! 12th of the delay, the timer stays on one level of the wheel, unless it is reset.
+//! by as much as a timer without one, whichever is more. If the tolerance is at least a seventh of the delay, the timer
+//! waits in one place of a wheel with 32 slots or more, unless it is reset.
 //!
 //! # Exactly once, and none lost
 //!

@@ -143,8 +143,9 @@ impl Builder {
         self
     }
 
-    /// How many slots each level has. With more slots a timer moves down fewer levels, and each level takes more
-    /// memory: 48 bytes a slot in every shard, and up to 512 bytes more for the keys of a slot in use.
+    /// How many slots each level has. With more slots a timer moves down fewer times, and each level takes more
+    /// memory: 48 bytes a slot in every shard, and up to 512 bytes more for the keys of a slot in use. How wide the slots of
+    /// each level are tells [`wheel`](crate::wheel#how-it-works); a level whose slots no timer needs takes no memory.
     pub const fn wheel_size(mut self, slots: usize) -> Self {
         self.wheel_size = slots;
         self

@@ -15,10 +15,10 @@ use std::time::Duration;
 ///
 /// | profile | moves of a timer of 1 s | 30 s | 10 min | 1 day | bytes of a shard's slots, empty | with timers of all four | wake-ups in a second |
 /// |---|---|---|---|---|---|---|---|
-/// | `HighConcurrency` | 0 | 1 | 1 | 2 | 49,216 | 147,808 | 1,000 |
-/// | `LowLatency` | 1 | 1 | 2 | 2 | 49,216 | 147,808 | 10,000 |
-/// | `SmallMemory` | 1 | 2 | 3 | 5 | 832 | 5,216 | 100 |
-/// | default | 1 | 2 | 3 | 4 | 3,136 | 15,968 | 1,000 |
+/// | `HighConcurrency` | 0 | 1 | 1 | 2 | 49,176 | 196,896 | 1,000 |
+/// | `LowLatency` | 1 | 1 | 2 | 2 | 49,176 | 246,048 | 10,000 |
+/// | `SmallMemory` | 1 | 2 | 3 | 5 | 792 | 4,704 | 100 |
+/// | default | 1 | 2 | 3 | 4 | 3,096 | 15,648 | 1,000 |
 ///
 /// A timer moves when the clock comes to its slot on a coarser level, unless it was cancelled before. A slot that was
 /// used keeps up to 512 bytes more. The wheel is turned about once for each tick in which a timer is due, so a shorter tick

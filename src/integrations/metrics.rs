@@ -41,7 +41,6 @@
 //! | `timingwheel_overdue_seconds` | gauge, seconds | `overdue` |
 //! | `timingwheel_pending` | gauge | `pending` |
 //! | `timingwheel_pending_by_level` | gauge for each `level` | `pending_by_level` |
-//! | `timingwheel_pending_tolerant` | gauge | `pending_tolerant` |
 //! | `timingwheel_armed_total` | counter | `armed` |
 //! | `timingwheel_fired_total` | counter | `fired` |
 //! | `timingwheel_cancelled_total` | counter | `cancelled` |
@@ -108,11 +107,6 @@ pub fn describe() {
         "timingwheel_pending_by_level",
         Unit::Count,
         "Timers that stand on a level of the wheel."
-    );
-    describe_gauge!(
-        "timingwheel_pending_tolerant",
-        Unit::Count,
-        "Timers that stand on levels for such with a tolerance."
     );
     describe_counter!("timingwheel_armed_total", Unit::Count, "Timers that were registered.");
     describe_counter!("timingwheel_fired_total", Unit::Count, "Timers whose deadline came.");
@@ -191,7 +185,6 @@ fn record_state(stats: &Stats, label: impl Fn() -> (&'static str, String)) {
         let labels = [label(), ("level", level.to_string())];
         gauge!("timingwheel_pending_by_level", &labels).set(pending as f64);
     }
-    gauge!("timingwheel_pending_tolerant", &[label()]).set(stats.pending_tolerant as f64);
 }
 
 /// What happened since it was told last. Not how often in all: a recorder keeps the greatest that it is told, so that of a

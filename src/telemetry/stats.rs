@@ -16,14 +16,11 @@ use crate::telemetry::histogram::Histogram;
 pub struct Stats {
     /// How many timers are registered now.
     pub pending: usize,
-    /// How many pending timers stand on each level, level 0 first. Timers with a tolerance are in
-    /// [`pending_tolerant`](Self::pending_tolerant) instead.
+    /// How many pending timers stand on each level, level 0 first.
     ///
-    /// Both together add up to `pending`. An exception is a shard whose levels have more than 1,024 slots. They are counted
-    /// 1,024 at a time, so a timer that comes, goes or moves meanwhile may be counted twice or not at all.
+    /// Together they add up to `pending`. An exception is a shard whose levels have more than 2,048 slots. They are counted
+    /// 2,048 at a time, so a timer that comes, goes or moves meanwhile may be counted twice or not at all.
     pub pending_by_level: Vec<usize>,
-    /// How many pending timers stand on the levels for timers with a tolerance.
-    pub pending_tolerant: usize,
     /// How many timers were registered.
     pub armed: u64,
     /// How many timers fired, because their deadline came.
@@ -66,7 +63,7 @@ pub struct Stats {
 
 impl Stats {
     /// What happened after `earlier`, which are stats of the same wheel. The present state stays as it is: `pending`,
-    /// `pending_by_level`, `pending_tolerant`, `overdue` and `ended`.
+    /// `pending_by_level`, `overdue` and `ended`.
     ///
     /// # Panics
     /// Never. If a count of `earlier` is greater, as it may be for another wheel, the difference is 0.
@@ -92,7 +89,6 @@ impl Stats {
         Self {
             pending: self.pending,
             pending_by_level: self.pending_by_level.clone(),
-            pending_tolerant: self.pending_tolerant,
             armed: self.armed.saturating_sub(earlier.armed),
             fired: self.fired.saturating_sub(earlier.fired),
             cancelled: self.cancelled.saturating_sub(earlier.cancelled),

@@ -2,8 +2,7 @@
 
 use std::{error, fmt, time::Duration};
 
-use crate::wheel::tolerance_grid::Grid;
-use crate::wheel::{Nanos, Resolution};
+use crate::wheel::{Grid, Nanos, Resolution};
 
 /// How late a timer may be: by a time, or by a share of its delay.
 ///
@@ -25,18 +24,18 @@ use crate::wheel::{Nanos, Resolution};
 /// Never early. Late by less than the tolerance plus the machine's wake-up time, or by as much as a timer without a
 /// tolerance ([precision](crate::TimingWheel#precision)), whichever is more.
 ///
-/// Deadlines are rounded up to points that lie a second apart, or 2 s, 4 s and so on, or 500 ms, 250 ms, 125 ms and so on:
-/// to the widest grid that fits into the tolerance. Points are counted from a year before the wheel was made, and lie at
-/// the end of a pair of ticks. On a paused clock timers fire just then. A timer is late by half of the grid on average.
+/// Deadlines are rounded up to points that lie 2, 4, 8 and so on ticks apart: to the widest grid that fits into the
+/// tolerance. Points are counted from a year before the wheel was made. On a paused clock timers fire just then. A timer is
+/// late by half of the grid on average.
 ///
-/// At a tick of 1 ms a tolerance of 1 s has a grid of 1 s; one of 900 ms has a grid of 500 ms, and wakes a process twice as
-/// often. Where a second is no even number of ticks, as at 3 ms, a tolerance of 1 s has a grid of 500 ms, because the
-/// points of the next one may be 1,002 ms apart. Each point of a wider grid is also a point of the narrower
-/// ones, so timers with different tolerances fire together too.
+/// At a tick of 1 ms a tolerance of 1,024 ms has a grid of as much. One of 1 s has a grid of 512 ms, and wakes a process
+/// twice as often. Each point of a wider grid is also a point of the narrower ones, so timers with different tolerances fire
+/// together too.
 ///
-/// A timer whose tolerance is less than a 12th of its delay still fires together with others, but moves through the
-/// wheel as a timer without a tolerance. A tolerance of less than four ticks may count as none. So does any tolerance
-/// of a delay of zero.
+/// A timer whose tolerance is a seventh of its delay or more waits in one place of a wheel with 32 slots or more, until it
+/// fires or is reset. With an eighth, it moves once at most. With less it still fires together with others, but may move
+/// through the wheel as a timer without a tolerance. A tolerance of less than two ticks counts as none. So does any
+/// tolerance of a delay of zero.
 ///
 /// In the [statistics](crate::Stats::lateness), lateness counts from the rounded deadline.
 ///

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use timingwheel::{Sleep, TimingWheel, Tolerance};
+use timingwheel::{Sleep, TimingWheel};
 use tokio::time::Instant;
 
 use crate::{
@@ -154,19 +154,6 @@ fn it_does_not_wake_its_task() {
             break;
         }
     }
-}
-
-#[test]
-fn an_exact_timer_does_not_wait_in_the_place_of_a_tolerant_one() {
-    let (_runtime, wheel) = on_workers(sharded());
-    let task = Task::new();
-    let mut tolerant = wheel.sleep(DAY).with_tolerance(Tolerance::share(0.25));
-    assert!(task.poll(&mut tolerant).is_pending());
-    assert_eq!(wheel.stats().pending_tolerant, 1);
-    drop(tolerant);
-    let exact = task.arm(&wheel, 10 * DAY);
-    assert_eq!((wheel.stats().pending, wheel.stats().pending_tolerant), (1, 0));
-    drop(exact);
 }
 
 #[test]

@@ -30,6 +30,7 @@ impl Model {
         match progress {
             Progress::Done => {
                 assert_eq!(self.clock(), now);
+                assert!(self.wheel.handed_out_through().0 == now || !self.pending.is_empty());
                 if let Some(&(due, id)) = self.pending.first() {
                     assert!(self.end(due) > now, "{id}, due in {due}, is left at {now}");
                 }
@@ -97,9 +98,8 @@ impl Model {
         (self.pending.len() * (self.levels_needed + 1)) as u64
     }
 
-    /// Each bucket may stand emptied in the queue, those of tolerant levels too: of 64 slots, each level's four times as
-    /// wide as those of the one below. And each deadline that was set may have left a place vacant.
+    /// Each bucket may stand emptied in the queue. And each deadline that was set may have left a place vacant.
     fn most_emptied(&self) -> u64 {
-        self.wheel.levels() as u64 * self.shape.slots + u64::from(u64::BITS / 2) * 64 + self.deadlines_set
+        self.wheel.levels() as u64 * self.shape.slots + self.deadlines_set
     }
 }

@@ -4,7 +4,6 @@ mod advancing;
 mod checks;
 pub(crate) mod decode;
 pub(crate) mod ops;
-mod tolerant;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,6 +18,12 @@ pub(crate) const ALL: usize = 100_000;
 /// Emptied buckets that an insertion takes out of the queue, as its documentation says.
 const CLEARED_BY_INSERTION: u64 = 32;
 
+/// Two to the power of this is how much wider a slot is than one of the level below: its square is at most the number of
+/// slots, and it is at most an eighth of them, but at least two.
+pub(crate) fn growth(slots: u64) -> u32 {
+    (1..16).take_while(|growth| 1 << (2 * growth) <= slots && 8 << growth <= slots).last().unwrap_or(1)
+}
+
 pub(crate) struct Made {
     key: Key,
     pub(crate) deadline: u64,
@@ -32,6 +37,8 @@ pub(crate) struct Model {
     pub(crate) now: u64,
     pub(crate) made: Vec<Made>,
     pending: BTreeSet<(u64, usize)>,
+    /// A slot is two to the power of this as wide as one of the level below.
+    growth: u32,
     /// The tick that the last entry handed out was due in.
     last_due: u64,
     deadlines_set: u64,
@@ -48,6 +55,7 @@ impl Model {
         let resolution = Resolution::new(Duration::from_nanos(shape.tick)).expect("not zero");
         Self {
             shape,
+            growth: growth(shape.slots),
             wheel: Hierarchy::new(resolution, usize::try_from(shape.slots).expect("few")),
             now: 0,
             made: Vec::new(),
@@ -90,7 +98,8 @@ impl Model {
             }
             Op::InsertTolerant(span, count, apart, tolerance) => {
                 let (first, tolerance) = (self.after(self.now, span), self.after(0, tolerance));
-                (0..*count).for_each(|n| self.insert_tolerant(first.saturating_add(n * apart), tolerance));
+                (0..*count)
+                    .for_each(|n| self.insert(self.rounded(first.saturating_add(n * apart), tolerance)));
             }
             Op::Spread(count) => {
                 (1..=*count).for_each(|n| self.insert(self.after(self.now, &Span::Slots(0, n, 0))));
@@ -115,21 +124,9 @@ impl Model {
     }
 
     pub(crate) fn insert(&mut self, deadline: u64) {
-        let levels =
-            self.insert_by(deadline, deadline, |wheel, now, id| wheel.insert(now, Nanos(deadline), id));
-        assert!(self.wheel.levels() >= levels);
-    }
-
-    /// Inserts what counts as due at `kept`, and returns how many levels that needs.
-    fn insert_by(
-        &mut self,
-        deadline: u64,
-        kept: u64,
-        insert: impl FnOnce(&mut Hierarchy<usize>, Nanos, usize) -> Result<Key, usize>,
-    ) -> usize {
         let (id, before, is_idle) = (self.made.len(), self.clock(), self.pending.is_empty());
         let is_due = deadline <= self.now.max(before);
-        let answer = insert(&mut self.wheel, Nanos(self.now), id);
+        let answer = self.wheel.insert(Nanos(self.now), Nanos(deadline), id);
 
         let clock = self.clock();
         assert!(clock == before || clock == self.now.max(before), "{before}, {clock}, {}", self.now);
@@ -138,18 +135,23 @@ impl Model {
             assert!(self.now.saturating_sub(clock) < self.shape.tick, "idle since {clock} at {}", self.now);
         }
 
-        let mut levels = 0;
         match answer {
             Err(given_back) => assert_eq!((given_back, is_due), (id, true)),
             Ok(key) => {
                 assert!(!is_due, "{deadline} is not after {} and {clock}", self.now);
-                self.made.push(Made { key, deadline: kept, due: 0 });
-                levels = self.set(id, kept);
+                self.made.push(Made { key, deadline, due: 0 });
+                let levels = self.set(id, deadline);
+                assert!(self.wheel.levels() >= levels);
                 self.most_pending = self.most_pending.max(self.pending.len());
             }
         }
         self.check_counts();
-        levels
+    }
+
+    /// The deadline to which one with a tolerance is rounded.
+    fn rounded(&self, deadline: u64, tolerance: u64) -> u64 {
+        let tolerance = Duration::from_nanos(tolerance);
+        self.wheel.resolution().round_up_within(Nanos(deadline), tolerance).0
     }
 
     fn cancel(&mut self, id: usize) {
@@ -166,12 +168,14 @@ impl Model {
             Move::Earlier(part) => before - before.saturating_sub(self.clock()) / 256 * u64::from(*part),
             Move::Past(span) => self.clock().saturating_sub(self.after(0, span)),
             Move::Tolerant(span, tolerance) => {
-                let (deadline, tolerance) = (self.after(self.now, span), self.after(0, tolerance));
-                return self.change_tolerant(id, deadline, tolerance);
+                self.rounded(self.after(self.now, span), self.after(0, tolerance))
             }
         };
         assert!(self.wheel.reschedule(key, Nanos(deadline)));
-        self.set(id, deadline);
+        // The deadline that it has changes nothing, also if it has come meanwhile.
+        if deadline != before {
+            self.set(id, deadline);
+        }
         self.check_counts();
     }
 
@@ -179,13 +183,17 @@ impl Model {
     fn set(&mut self, id: usize, deadline: u64) -> usize {
         let Shape { tick, slots } = self.shape;
         self.pending.remove(&(self.made[id].due, id));
-        let mut clock = self.clock() / tick;
-        let mut due = (deadline.saturating_sub(1) / tick).max(clock);
+        let clock = self.clock() / tick;
+        let due = (deadline.saturating_sub(1) / tick).max(clock);
         self.pending.insert((due, id));
         self.made[id] = Made { deadline, due, ..self.made[id] };
         let mut levels = 1;
-        while due - clock >= slots {
-            (due, clock, levels) = (due / slots, clock / slots, levels + 1);
+        if due - clock >= slots {
+            // Above level 0 a deadline at the end of a tick stands in the slot that begins there.
+            let tick = if deadline.is_multiple_of(tick) { due + 1 } else { due };
+            let number = |tick: u64, level: u32| tick >> (level * self.growth);
+            levels =
+                2 + (1..).take_while(|&level| number(tick, level) - number(clock, level) >= slots).count();
         }
         self.levels_needed = self.levels_needed.max(levels);
         self.deadlines_set += 1;

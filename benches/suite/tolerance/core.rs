@@ -102,25 +102,20 @@ impl<'a> Server<'a> {
 
     fn arm(&mut self, number: usize, at: Duration, delay: Duration, tolerance: Duration) {
         let (now, deadline) = (Nanos::from_duration(at), Nanos::from_duration(at + delay));
-        let key = if self.is_tolerant {
-            self.wheel.insert_tolerant(now, deadline, tolerance, number)
-        } else {
-            self.wheel.insert(now, deadline, number)
-        };
+        let key = self.wheel.insert(now, self.rounded(deadline, tolerance), number);
         self.keys[number] = key.ok();
         self.run.armed += 1;
     }
 
     fn move_on(&mut self, number: usize, at: Duration, delay: Duration, tolerance: Duration) {
-        let deadline = Nanos::from_duration(at + delay);
+        let deadline = self.rounded(Nanos::from_duration(at + delay), tolerance);
         let key = self.keys[number].expect("its timer is pending");
-        let is_pending = if self.is_tolerant {
-            self.wheel.reschedule_tolerant(key, deadline, tolerance)
-        } else {
-            self.wheel.reschedule(key, deadline)
-        };
-        assert!(is_pending, "what was handed out has no key");
+        assert!(self.wheel.reschedule(key, deadline), "what was handed out has no key");
         self.run.moved += 1;
+    }
+
+    fn rounded(&self, deadline: Nanos, tolerance: Duration) -> Nanos {
+        if self.is_tolerant { self.wheel.resolution().round_up_within(deadline, tolerance) } else { deadline }
     }
 
     fn turn(&mut self, now: Duration) {

@@ -137,7 +137,7 @@ fn the_turn_is_at_the_last_expiration_that_lies_in_one_tick_with_the_first() {
         (vec![vec![2_001], vec![3_000]], 3_000),
         (vec![vec![1_100, 1_300, 2_200], vec![1_200]], 1_300),
         // An entry on an overflow level is moved down at the beginning of its bucket.
-        (vec![vec![3_500], vec![2_900]], 3_000),
+        (vec![vec![3_500], vec![1_900]], 2_000),
         (vec![vec![2_900], vec![4_500, 2_950]], 2_950),
     ] {
         assert_eq!(Rig::new(&deadlines).plan().at, Nanos(at), "{deadlines:?}");

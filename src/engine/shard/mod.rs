@@ -153,17 +153,6 @@ impl Shard {
     /// ago.
     #[inline]
     pub(crate) fn register(&self, now: Nanos, deadline: Nanos, waker: Waker) -> Result<Option<Key>, Error> {
-        self.register_by(Hierarchy::insert_and_tell, now, deadline, waker)
-    }
-
-    #[inline]
-    fn register_by(
-        &self,
-        insert: impl FnOnce(&mut Hierarchy<Waker>, Nanos, Nanos, Waker) -> Result<(Key, Nanos), Waker>,
-        now: Nanos,
-        deadline: Nanos,
-        waker: Waker,
-    ) -> Result<Option<Key>, Error> {
         if deadline <= now {
             return Ok(None);
         }
@@ -174,29 +163,22 @@ impl Shard {
             let error = if self.has_ended() { Error::shutdown() } else { at_capacity };
             return self.refuse(deadline, error);
         }
-        let registered = self.insert_by(insert, now, deadline, waker);
+        let registered = self.insert(now, deadline, waker);
         if !matches!(registered, Ok(Some(_))) {
             self.give_back(1);
         }
         registered
     }
 
-    /// As [`register_by`](Self::register_by), for a caller that has taken a permit, and whose `now` is before
-    /// `deadline`.
+    /// As [`register`](Self::register), for a caller that has taken a permit, and whose `now` is before `deadline`.
     #[inline(always)]
-    fn insert_by(
-        &self,
-        insert: impl FnOnce(&mut Hierarchy<Waker>, Nanos, Nanos, Waker) -> Result<(Key, Nanos), Waker>,
-        now: Nanos,
-        deadline: Nanos,
-        waker: Waker,
-    ) -> Result<Option<Key>, Error> {
+    fn insert(&self, now: Nanos, deadline: Nanos, waker: Waker) -> Result<Option<Key>, Error> {
         let mut state = self.state.lock();
         // What was not inserted is dropped after the lock has been released.
         let not_inserted = if state.ended {
             NotInserted::Ended(waker)
         } else {
-            match insert(&mut state.hierarchy, now, deadline, waker) {
+            match state.hierarchy.insert_and_tell(now, deadline, waker) {
                 Ok((key, expiration)) => {
                     state.armed += 1;
                     if key.insertion().is_multiple_of(AGE) {

@@ -94,7 +94,7 @@ impl Model {
 
     fn arm_tolerant(&mut self, task: usize, after: u64, tolerance: u64) -> Result<(), TestCaseError> {
         let deadline = self.rounded(after, tolerance);
-        let armed = self.shard.register_rounded(self.now, deadline, self.tasks[task].1.clone());
+        let armed = self.shard.register(self.now, deadline, self.tasks[task].1.clone());
         self.lives(Live { task, key: armed.expect("no end").expect("not due"), deadline })
     }
 

@@ -1,10 +1,11 @@
 //! Changing an entry while it is pending: its waker and its deadline.
 
 use std::task::Waker;
+use std::time::Duration;
 
 use super::Shard;
 use crate::platform::clock::Clock;
-use crate::wheel::{Key, Nanos};
+use crate::wheel::{Key, Moved, Nanos};
 
 impl Shard {
     /// Gives an entry another waker. Returns the waker that it had; or, as the error, `waker` itself if the entry is
@@ -42,16 +43,48 @@ impl Shard {
             return Err(self.cancel(key, from));
         }
         let mut state = self.state.lock();
-        let expiration = state.hierarchy.bring_forward(key, to).ok_or(None)?;
+        let moved = state.hierarchy.bring_forward(key, to).ok_or(None)?;
         let elapsed = state.hierarchy.clock();
-        // `MAX`: the entry stayed in a bucket that moves its entries down before `to`. That bucket has not begun.
-        debug_assert!(expiration < Nanos::MAX || to > elapsed);
-        // A deadline that the wheel has passed counts as handed out.
-        if expiration < Nanos::MAX && to <= elapsed {
-            return Err(self.take_out(state, key));
+        match moved {
+            Moved::Stays => debug_assert!(to > elapsed),
+            // A deadline that the wheel has passed counts as handed out.
+            Moved::Expires(_) if to <= elapsed => return Err(self.take_out(state, key)),
+            Moved::Expires(expiration) => self.publish_and_request(state, expiration),
         }
-        self.publish_and_request(state, expiration);
         Ok(())
+    }
+
+    /// Moves an entry to `to`. If `to` has passed, moves it to `soon` from now instead, or leaves it where it is if it
+    /// is due before that. Returns its deadline after that; `None` if it has been handed out, or if the wheel has ended
+    /// and so is about to hand it out.
+    ///
+    /// This wakes nobody, so it may be called under a lock that the waker takes.
+    pub(crate) fn move_or_soon(
+        &self,
+        key: Key,
+        from: Nanos,
+        to: Nanos,
+        now: Nanos,
+        soon: Duration,
+    ) -> Option<Nanos> {
+        let mut state = self.state.lock();
+        if state.ended {
+            return None;
+        }
+        let now = now.max(state.hierarchy.clock());
+        let to = if to <= now { now.after(soon).min(from) } else { to };
+        if to >= from {
+            return state.hierarchy.postpone(key, to).then_some(to);
+        }
+        if let Moved::Expires(expiration) = state.hierarchy.bring_forward(key, to)? {
+            self.publish_and_request(state, expiration);
+        }
+        Some(to)
+    }
+
+    /// How far the wheel has come.
+    pub(crate) fn elapsed(&self) -> Nanos {
+        self.state.lock().hierarchy.clock()
     }
 }
 

@@ -4,11 +4,10 @@ use super::Shard;
 use super::leftovers::count_in;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::stats::Stats;
-use crate::wheel::Census;
 
-/// How many buckets are counted under one hold of the lock: as many as the levels of a wheel of the default size can
-/// have, and some more for tolerant levels. Such a hold is shorter than that of one of a turn's batches.
-const BUCKETS: usize = 1024;
+/// How many buckets are counted under one hold of the lock: more than the levels of a wheel of the default size can have.
+/// Such a hold is shorter than that of one of a turn's batches.
+const BUCKETS: usize = 2048;
 
 impl Shard {
     /// What turns count.
@@ -22,10 +21,6 @@ impl Shard {
     }
 
     pub(crate) fn add_to(&self, stats: &mut Stats) {
-        let mut census = Census {
-            by_level: std::mem::take(&mut stats.pending_by_level),
-            tolerant: stats.pending_tolerant,
-        };
         let state = self.state.lock();
         stats.armed += state.armed;
         stats.fired += state.fired;
@@ -36,15 +31,14 @@ impl Shard {
             let discarded = count_in(keys, &state.hierarchy);
             stats.pending += state.hierarchy.len() - discarded;
             stats.cancelled += state.cancelled + discarded as u64;
-            state.hierarchy.add_to_census(&mut census, 0, BUCKETS, keys)
+            state.hierarchy.count_by_level(&mut stats.pending_by_level, 0, BUCKETS, keys)
         });
         drop(state);
         while let Some(from) = left {
             let state = self.state.lock();
-            left = self
-                .leftovers
-                .with_keys(|keys| state.hierarchy.add_to_census(&mut census, from, BUCKETS, keys));
+            left = self.leftovers.with_keys(|keys| {
+                state.hierarchy.count_by_level(&mut stats.pending_by_level, from, BUCKETS, keys)
+            });
         }
-        (stats.pending_by_level, stats.pending_tolerant) = (census.by_level, census.tolerant);
     }
 }

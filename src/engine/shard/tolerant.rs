@@ -3,20 +3,9 @@
 use std::task::Waker;
 
 use super::Shard;
-use crate::error::Error;
-use crate::wheel::{Hierarchy, Key, Nanos};
+use crate::wheel::{Key, Moved, Nanos};
 
 impl Shard {
-    /// As [`register`](Self::register), for a deadline that has been rounded up.
-    pub(crate) fn register_rounded(
-        &self,
-        now: Nanos,
-        deadline: Nanos,
-        waker: Waker,
-    ) -> Result<Option<Key>, Error> {
-        self.register_by(Hierarchy::insert_rounded_and_tell, now, deadline, waker)
-    }
-
     /// Moves an entry to a deadline that has been rounded up, and that the caller's clock has not reached. The error
     /// means the same as that of [`bring_forward`](Self::bring_forward).
     pub(crate) fn reschedule_rounded(&self, key: Key, to: Nanos) -> Result<(), Option<Waker>> {
@@ -25,9 +14,23 @@ impl Shard {
         if to <= state.hierarchy.clock() {
             return Err(self.take_out(state, key));
         }
-        let expiration = state.hierarchy.reschedule_rounded_and_tell(key, to).ok_or(None)?;
-        self.publish_and_request(state, expiration);
+        let moved = state.hierarchy.reschedule_if(Nanos::ZERO, key, to, |_| true).ok_or(None)?;
+        if let Moved::Expires(expiration) = moved {
+            self.publish_and_request(state, expiration);
+        }
         Ok(())
+    }
+
+    /// As [`move_or_soon`](Self::move_or_soon), to a deadline that was rounded. `None` also if the wheel has passed that.
+    pub(crate) fn move_rounded(&self, key: Key, to: Nanos) -> Option<Nanos> {
+        let mut state = self.state.lock();
+        if state.ended || to <= state.hierarchy.clock() {
+            return None;
+        }
+        if let Moved::Expires(expiration) = state.hierarchy.reschedule_if(Nanos::ZERO, key, to, |_| true)? {
+            self.publish_and_request(state, expiration);
+        }
+        Some(to)
     }
 }
 
@@ -49,9 +52,9 @@ mod tests {
         let mut task = task::spawn(());
         let waker = task.enter(|cx, _| cx.waker().clone());
         shard.register(at(0), at(10), Waker::noop().clone()).expect("not refused");
-        let key = shard.register_rounded(at(0), at(1_000), waker).expect("not refused").expect("not due");
+        let key = shard.register(at(0), at(1_000), waker).expect("not refused").expect("not due");
 
-        assert_eq!(shard.turn(at(100), at(10), 100, &mut Vec::new()), ShardTurn::Until(at(1_000)));
+        assert_eq!(shard.turn(at(100), at(10), 100, &mut Vec::new()), ShardTurn::Until(at(960)));
         let waker = shard.reschedule_rounded(key, at(64)).expect_err("it has passed");
         waker.expect("it was pending").wake();
         assert!(task.is_woken());

@@ -53,7 +53,10 @@ impl Sleep {
                 }
                 ready!(self.register(now, waker)?.map(Ok))
             }
-            State::RoundedAt(now) => ready!(self.register_rounded(now, waker)?.map(Ok)),
+            State::RoundedAt(rounded_at) => {
+                let now = if self.shard.is_pausable() { self.now() } else { rounded_at };
+                ready!(self.register(now, waker)?.map(Ok))
+            }
             State::Registered { key, waker: _ } => ready!(self.poll_registered(key, waker)),
             State::Due | State::Elapsed => Ok(()),
         };

@@ -3,8 +3,7 @@
 use std::num::NonZeroU64;
 
 use crate::platform::waker_id::WakerId;
-use crate::wheel::tolerance_grid::Grid;
-use crate::wheel::{Key, Nanos};
+use crate::wheel::{Grid, Key, Nanos};
 
 /// | state | entry in the shard | next |
 /// |---|---|---|

@@ -1,14 +1,11 @@
 //! Sleeps that may be late.
 
 use std::pin::Pin;
-use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::{Sleep, State};
-use crate::error::Error;
-use crate::platform::waker_id::WakerId;
 use crate::timers::tolerance::{Slack, Tolerance};
 use crate::wheel::{Nanos, Resolution};
 
@@ -156,20 +153,5 @@ impl Sleep {
     /// How the wheel's ticks lie.
     pub(crate) fn resolution(&self) -> Resolution {
         self.shard.resolution()
-    }
-
-    /// As [`register`](Self::register), for a deadline that was rounded.
-    #[inline(never)]
-    pub(super) fn register_rounded(&mut self, rounded_at: Nanos, waker: &Waker) -> Result<Poll<()>, Error> {
-        let now = if self.shard.is_pausable() { self.now() } else { rounded_at };
-        let waker = waker.clone();
-        let id = WakerId::of(&waker);
-        match self.shard.register_rounded(now, self.deadline, waker)? {
-            None => Ok(Poll::Ready(())),
-            Some(key) => {
-                self.state.set(State::Registered { key, waker: id });
-                Ok(Poll::Pending)
-            }
-        }
     }
 }

@@ -206,7 +206,6 @@ async fn with_a_tolerance_deadlines_are_shared_and_never_early() {
     let purgatory: Purgatory<u64> = Purgatory::new(&wheel).with_tolerance(Tolerance::share(0.5));
     let start = Instant::now();
     let watches: Vec<_> = (0..100).map(|n| purgatory.clone().watch([n], ms(10_000 + n), never)).collect();
-    assert_eq!(wheel.stats().pending_tolerant, 100);
     let mut ends = Vec::new();
     for (n, watch) in (0..).zip(watches) {
         let deadline = watch.deadline().unwrap();

@@ -6,7 +6,7 @@ use super::drop_stranger;
 use crate::engine::shard::Shard;
 use crate::error::Error;
 use crate::platform::waker_id::WakerId;
-use crate::wheel::{Key, Nanos};
+use crate::wheel::{Key, Moved, Nanos};
 
 impl Shard {
     /// Moves the spare's entry to `deadline`, if the entry has `waker` already. `id` is the id of `waker`. On `None`
@@ -66,11 +66,13 @@ impl Shard {
         // A deadline that the wheel has passed counts as handed out.
         if !state.ended
             && deadline > state.hierarchy.clock()
-            && let Some(expiration) = state.hierarchy.reschedule_if(now, key, deadline, is_wanted)
+            && let Some(moved) = state.hierarchy.reschedule_if(now, key, deadline, is_wanted)
         {
             state.armed += 1;
             state.cancelled += 1;
-            self.publish_and_request(state, expiration);
+            if let Moved::Expires(expiration) = moved {
+                self.publish_and_request(state, expiration);
+            }
             return Some(key);
         }
         let waker = state.cancel(key);

@@ -189,9 +189,15 @@ impl<T> Deadlines<T> {
     pub(super) fn next_step(&mut self, batch: usize) -> Next {
         match self.due.first() {
             // Up to the horizon there is nothing among the timers that could come before it.
-            Some(first) if first.deadline <= self.now.min(self.timers.clock()) => Next::Due,
+            Some(first) if first.deadline <= self.horizon() => Next::Due,
             _ => self.move_horizon(batch),
         }
+    }
+
+    /// The time told, or the last by which all timers have come, whichever is earlier.
+    #[inline]
+    fn horizon(&self) -> Nanos {
+        self.now.min(self.timers.handed_out_through())
     }
 
     fn move_horizon(&mut self, batch: usize) -> Next {
@@ -246,7 +252,7 @@ impl<T> Deadlines<T> {
     /// Takes the first item out, with its key, if it is due: after [`Next::Due`] it is.
     pub(super) fn pop(&mut self) -> Option<(Key, Item<T>)> {
         let Place { deadline, number, index } = self.due.first()?;
-        if deadline > self.now.min(self.timers.clock()) {
+        if deadline > self.horizon() {
             return None;
         }
         let item = self.items.remove(index);
@@ -259,7 +265,7 @@ impl<T> Deadlines<T> {
     pub(super) fn peek(&self) -> Option<Key> {
         let due = self.due.first();
         let timer = match due {
-            Some(first) if first.deadline <= self.timers.clock() => None,
+            Some(first) if first.deadline <= self.timers.handed_out_through() => None,
             _ => self.timers.earliest_by(|&index| {
                 // The index of a removed item is empty, or has another item, whose own deadline is a candidate too.
                 let Item { deadline, number, .. } = self.items.get(index)?;
