@@ -16,6 +16,8 @@ pub(super) struct Published {
     reached: AtomicU64,
     /// Entries with deadlines up to this time have left the hierarchy.
     handed_out: AtomicU64,
+    /// When the last turn came that was late by more than half a second, or zero. Relaxed: it is only a time.
+    late_turn: AtomicU64,
     /// Entries whose insertion number is lower are old. Zero unless there are very many entries. Relaxed: it only tells
     /// which of two ways to take. For the same reason it does no harm that the number after the highest is zero.
     old_before: AtomicU64,
@@ -27,6 +29,7 @@ impl Published {
             next_expiration: AtomicU64::new(u64::MAX),
             reached: AtomicU64::new(0),
             handed_out: AtomicU64::new(0),
+            late_turn: AtomicU64::new(0),
             old_before: AtomicU64::new(0),
         }
     }
@@ -63,6 +66,14 @@ impl Published {
     /// Call this after the entries have left the hierarchy.
     pub(super) fn set_handed_out(&self, through: Nanos) {
         self.handed_out.store(through.0, Ordering::Release);
+    }
+
+    pub(super) fn late_turn(&self) -> Nanos {
+        Nanos(self.late_turn.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_late_turn(&self, now: Nanos) {
+        self.late_turn.store(now.0, Ordering::Relaxed);
     }
 
     #[inline]

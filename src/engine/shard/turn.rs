@@ -1,10 +1,14 @@
 //! A turner's side of a shard: handing out the timers that are due.
 
 use std::task::Waker;
+use std::time::Duration;
 
 use super::Shard;
 use crate::platform::clock::stopwatch;
 use crate::wheel::{Nanos, Progress};
+
+/// A turn that is late by more than this is remembered: see [`Shard::late_turn`].
+const LATE: Duration = Duration::from_millis(500);
 
 /// What a turn left to do in one shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +37,12 @@ impl Shard {
         self.leftovers.clear_by()
     }
 
+    /// When a turn last came so late that those whose timers it fired have waited for more than half a second. Zero if
+    /// none has.
+    pub(crate) fn late_turn(&self) -> Nanos {
+        self.published.late_turn()
+    }
+
     /// For a turner, whose turn is due since `due_since`: moves the hierarchy's clock to `now`, and adds the wakers
     /// of up to `batch` timers to `expired`.
     pub(crate) fn turn(
@@ -42,6 +52,7 @@ impl Shard {
         batch: usize,
         expired: &mut Vec<Waker>,
     ) -> ShardTurn {
+        let expiration = self.next_expiration();
         let next = self.next_turn();
         if next > now {
             return if self.has_ended() { ShardTurn::Ended } else { ShardTurn::Until(next) };
@@ -78,6 +89,9 @@ impl Shard {
                 ShardTurn::Until(next.unwrap_or(Nanos::MAX))
             }
         };
+        if expiration.after(LATE) < now {
+            self.published.set_late_turn(now);
+        }
         self.published.set_reached(now);
         self.published.set_handed_out(state.hierarchy.handed_out_through());
         drop(state);
@@ -94,7 +108,6 @@ mod tests {
     use std::sync::Arc;
     use std::sync::mpsc::channel;
     use std::thread;
-    use std::time::Duration;
 
     use super::*;
     use crate::engine::shard::test_shards::{Counts, lone_shard};
@@ -119,6 +132,17 @@ mod tests {
         // It is registered after its deadline.
         assert!((1_000..1_063).contains(&lateness(&[100], 50_000, 50_000)));
         assert!((2_000..2_126).contains(&lateness(&[100], 50_000, 49_000)));
+    }
+
+    #[test]
+    fn a_turn_that_comes_late_is_remembered() {
+        let shard = lone_shard();
+        let at = |millis| Nanos::from_duration(Duration::from_millis(millis));
+        for (deadline, now, late_turn) in [(100, 600, 0), (700, 1_201, 1_201), (1_300, 1_301, 1_201)] {
+            shard.register(Nanos::ZERO, at(deadline), Waker::noop().clone()).expect("not refused");
+            shard.turn(at(now), at(now), 100, &mut Vec::new());
+            assert_eq!(shard.late_turn(), at(late_turn));
+        }
     }
 
     #[test]

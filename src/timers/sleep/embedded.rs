@@ -29,10 +29,9 @@ impl Sleep {
         }
     }
 
-    /// Whether a poll by that waker would find it registered with it.
-    #[inline]
-    pub(crate) fn is_registered_for(&self, waker: &Waker) -> bool {
-        matches!(self.state.unpack(), State::Registered { waker: Some(id), .. } if id.is_of(waker))
+    /// When the wheel last fired timers of this shard more than half a second too late, or zero.
+    pub(crate) fn last_late_turn(&self) -> Nanos {
+        self.shard.late_turn()
     }
 
     /// Whether the wheel has.
