@@ -136,7 +136,6 @@ pub use integrations::tower;
 pub use telemetry::stats::Stats;
 pub use timers::future_ext::FutureTimeExt;
 pub use timers::idle_guard::IdleGuard;
-pub use timers::idle_guard::idle_events::IdleEvents;
 pub use timers::interval::Interval;
 pub use timers::sleep::Sleep;
 pub use timers::stream;

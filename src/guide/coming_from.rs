@@ -23,7 +23,7 @@
 //! | `ReadTimeoutHandler` | [`idle_guard`](crate::TimingWheel::idle_guard) with a [read limit](crate::IdleGuard::with_read_limit), which counts while somebody waits for a read |
 //! | `WriteTimeoutHandler` | the same with a [write limit](crate::IdleGuard::with_write_limit) |
 //! | `allIdleTime`, to close the connection | the same with an [idle limit](crate::IdleGuard::with_idle_limit) |
-//! | `IdleStateEvent` for `READER_IDLE`, `WRITER_IDLE`, `ALL_IDLE` | [`IdleEvents`](crate::IdleEvents): [`read_idle_events`](crate::IdleGuard::read_idle_events), [`write_idle_events`](crate::IdleGuard::write_idle_events), [`idle_events`](crate::IdleGuard::idle_events) |
+//! | `IdleStateEvent` for `READER_IDLE`, `WRITER_IDLE`, `ALL_IDLE` | a [`Sleep`](crate::Sleep) that each message [resets](crate::Sleep::reset_after), beside the read in a `select!`: the example `heartbeat` |
 //! | `isFirst()` of an event | not there: count them |
 //!
 //! Examples: `timeout`, `idle_connections`, `heartbeat`.

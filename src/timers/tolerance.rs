@@ -127,6 +127,14 @@ impl Tolerance {
         let parts = (share * PARTS) as u16;
         Ok(Self { kind: Kind::Share(Share(parts)) })
     }
+
+    /// How late a timer with that `delay` may be.
+    pub(crate) fn of(self, delay: Duration) -> Duration {
+        match self.kind {
+            Kind::Time(time) => time,
+            Kind::Share(share) => share.of(Nanos::from_duration(delay)).to_duration(),
+        }
+    }
 }
 
 impl Share {

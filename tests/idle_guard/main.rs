@@ -2,17 +2,16 @@
 
 mod asked;
 mod at_once;
-mod between;
 mod by_hand;
 mod changes;
 mod dropped;
-mod events;
 mod halves;
 mod idle_limit;
 mod like_timeouts;
 mod limits;
 mod model;
 mod scripted;
+mod stalls;
 mod streams;
 mod tolerance;
 mod wheels;

@@ -35,7 +35,7 @@ async fn an_operation_that_waits_as_the_wheel_ends_is_told() {
     let (mut read, mut write) = (task(&guard, Op::Read), task(&guard, Op::Write));
     assert_pending!(read.poll());
     assert_pending!(write.poll());
-    assert_eq!(wheel.shutdown(), 1);
+    assert_eq!(wheel.shutdown(), 2);
     assert!(read.is_woken() && write.is_woken());
     for waits in [&mut write, &mut read] {
         assert!(refused(assert_ready!(waits.poll())).is_shutdown());
@@ -87,21 +87,7 @@ async fn where_there_is_no_place_for_the_timer_an_operation_is_refused_until_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_half_that_loses_its_place_after_the_other_is_overdue_is_told() {
-    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
-    let guard = Arc::new(Mutex::new(guard(&wheel)));
-    let (mut read, mut write) = (task(&guard, Op::Read), task(&guard, Op::Write));
-    assert_pending!(read.poll());
-    assert_pending!(write.poll());
-    advance(ms(10)).await;
-    let _place = wheel.try_sleep(DAY).unwrap();
-    passed(assert_ready!(read.poll()));
-    assert!(write.is_woken());
-    assert!(refused(assert_ready!(write.poll())).is_at_capacity());
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_timer_stays_from_wait_to_wait_and_goes_with_the_guard() {
+async fn a_timer_for_each_direction_stays_from_wait_to_wait_and_goes_with_the_guard() {
     let wheel = TimingWheel::new();
     let shared = Arc::new(Mutex::new(guard(&wheel)));
     let hand = shared.lock().unwrap().get_ref().clone();
@@ -110,7 +96,7 @@ async fn one_timer_stays_from_wait_to_wait_and_goes_with_the_guard() {
     for _ in 0..10 {
         assert_pending!(read.poll());
         assert_pending!(write.poll());
-        assert_eq!(wheel.pending(), 1);
+        assert_eq!(wheel.pending(), 2);
         hand.make_ready(Op::Read);
         hand.make_ready(Op::Write);
         assert_ready_ok!(read.poll());
@@ -118,9 +104,9 @@ async fn one_timer_stays_from_wait_to_wait_and_goes_with_the_guard() {
     }
     drop((read, write));
     let stream = Arc::into_inner(shared).unwrap().into_inner().unwrap();
-    assert_eq!((wheel.pending(), wheel.stats().armed), (1, 1));
+    assert_eq!((wheel.pending(), wheel.stats().armed), (2, 2));
     drop(stream);
-    assert_eq!((wheel.pending(), wheel.stats().cancelled), (0, 1));
+    assert_eq!((wheel.pending(), wheel.stats().cancelled), (0, 2));
 
     let mut stream = guard(&wheel);
     assert!(tokio::time::timeout(ms(1), stream.read_u8()).await.is_err());
@@ -149,5 +135,5 @@ fn a_guard_is_what_its_stream_is() {
     fn is_all<T: Send + Sync + Unpin + 'static>() {}
     is_all::<IdleGuard<TcpStream>>();
     // Beside the stream; a server holds very many.
-    assert_eq!(size_of::<IdleGuard<()>>(), 64);
+    assert!(size_of::<IdleGuard<()>>() <= 80);
 }

@@ -1,38 +1,59 @@
-//! A stream with limits on how long reads and writes may wait.
+//! A stream with limits on how long reads and writes may wait. `waits` counts how long they have.
 
-// | file | what it has |
-// |---|---|
-// | `make` | `wheel.idle_guard(stream)` |
-// | `options` | how a guard's limits are set and asked for |
-// | `io` | what passes through: the stream is asked, then its wait ends or goes on |
-// | `waits` | the waits of both directions, and the one timer that wakes whoever waits |
-// | `traffic` | what a byte that passes does: waits end, and silence begins anew |
-// | `deadlines` | when each limit passes, while traffic flows and in silence, and who has not answered |
-// | `changes` | what becomes of waits when a limit is set |
-// | `limits` | limits and marks in few bytes |
-// | `wakers` | whom the timer wakes, where two tasks wait |
-// | `direction` | reading and writing |
-// | `idle_events` | `IdleEvents`, which tell of silence |
-// | `last_use_for_events` | when a byte passed last, as those events are told |
-
-mod changes;
-mod deadlines;
-mod direction;
-pub(crate) mod idle_events;
-mod io;
-mod last_use_for_events;
-mod limits;
-mod make;
-mod options;
-mod traffic;
 mod waits;
-mod wakers;
 
-use std::fmt;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::{fmt, time::Duration};
 
 use pin_project_lite::pin_project;
+use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::handle::timing_wheel::TimingWheel;
+use crate::timers::tolerance::Tolerance;
+use crate::wheel::Nanos;
+use waits::Direction::{self, Read, Write};
 use waits::Waits;
+
+impl TimingWheel {
+    /// Guards a stream against a peer that falls silent, or no longer takes what is sent to it. Reads and writes that
+    /// wait for too long return errors.
+    ///
+    /// A guard has no limit until one is set. Without a limit it does not touch the wheel. With limits it has a timer for
+    /// each direction in which an operation has waited, which stays registered from one wait to the next. The timers
+    /// belong to the shard of the thread that calls this, so make the guard in the task that will use it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::{io, time::Duration};
+    /// use timingwheel::TimingWheel;
+    /// use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let (mut peer, stream) = duplex(64);
+    /// let mut stream = wheel
+    ///     .idle_guard(stream)
+    ///     .with_read_limit(Duration::from_secs(30))
+    ///     .with_write_limit(Duration::from_secs(10));
+    ///
+    /// peer.write_all(b"hello").await?;
+    /// let mut greeting = [0; 5];
+    /// stream.read_exact(&mut greeting).await?;
+    ///
+    /// let error = stream.read_u8().await.unwrap_err();
+    /// assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    /// assert_eq!(error.to_string(), "a read has waited for 30s without a byte, its limit");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn idle_guard<S>(&self, stream: S) -> IdleGuard<S> {
+        IdleGuard { stream, waits: Waits::new(self.sleep_unset()) }
+    }
+}
 
 pin_project! {
     /// A stream with limits on how long reads and writes may wait, from
@@ -53,7 +74,8 @@ pin_project! {
     /// `copy_bidirectional` always reads both sides, so a read limit would cut a long download: the client sends nothing
     /// meanwhile.
     ///
-    /// To act on silence rather than to fail, for instance to send a heartbeat, use [`idle_events`](Self::idle_events).
+    /// To act on silence rather than to fail, for instance to send a heartbeat, reset a [`Sleep`](crate::Sleep) with each
+    /// message and wait for it beside the read.
     ///
     /// A limit bounds a gap, not a request: a peer that sends a byte now and then can prolong a request for ever. To
     /// bound the request, put a [`timeout`](crate::TimingWheel::timeout) round it.
@@ -67,8 +89,8 @@ pin_project! {
     /// # Precision
     /// As [`sleep`](crate::TimingWheel::sleep): an operation never returns an error early. With
     /// a limit of zero, an operation that would wait fails at once. With a [tolerance](Self::with_tolerance) the error is
-    /// late by less than that. If the task is polled more than a second after its timer woke it, as after a suspend, the
-    /// wait gets a whole new limit.
+    /// late by less than that. On a runtime that stalls, the error comes when the runtime goes on, after bytes that
+    /// have arrived meanwhile.
     ///
     /// # Errors
     /// When a limit has passed, the operation that waits returns an [`io::Error`](std::io::Error) of kind
@@ -85,8 +107,8 @@ pin_project! {
     ///
     /// Nothing tells a guard that an operation was dropped. So its timer wakes the task when half of the limit has
     /// passed, and again at the end. A live operation is polled then, and its wait goes on unchanged. If no operation
-    /// is polled within a second, the operation was dropped: its wait no longer counts, and the next operation has the
-    /// whole limit.
+    /// is polled within a second after the task was woken, or within two ticks if those are longer, the operation was
+    /// dropped: its wait no longer counts, and the next operation has the whole limit.
     ///
     /// - In a `select!` loop that drops a read and begins another again and again, silence counts from the first of
     ///   them. The limit finds a dead peer there too.
@@ -98,14 +120,13 @@ pin_project! {
     /// Only if the stream does.
     ///
     /// # Cost
-    /// An operation that is ready touches neither the clock nor the timer. One that has to wait reads the clock once,
-    /// and nothing is allocated. The first wait registers the timer. Later waits reuse it while a quarter of the limit
-    /// is left, so the timer may wake the last waiter once for nothing. Dropping the guard removes the timer.
+    /// An operation that is ready touches neither the clock nor the timer. One that has to wait reads the clock once.
+    /// The first wait in a direction registers a timer. Later waits reuse it while a quarter of the limit is left, so
+    /// the timer may wake the last waiter once for nothing. Dropping the guard removes the timers.
     ///
-    /// A guard takes 64 bytes beside its stream if one task uses it, and if it has a read limit, a write limit, or the
-    /// same limit for both. It allocates once for different limits, an idle limit, idle events, or halves of
-    /// [`tokio::io::split`] that wait in different tasks. With an idle limit or idle events an operation that is ready
-    /// reads the clock.
+    /// A guard takes 72 bytes beside its stream. It allocates once, for the first write that has to wait under a limit,
+    /// an idle limit or a tolerance. With an idle limit an operation that is ready reads the clock if another waits in
+    /// the other direction.
     ///
     /// The idea to count from the first poll that has to wait comes from the crate `tokio-io-timeout`.
     #[must_use = "a guard does nothing unless the stream is used through it"]
@@ -113,6 +134,176 @@ pin_project! {
         #[pin]
         stream: S,
         waits: Waits,
+    }
+}
+
+impl<S> IdleGuard<S> {
+    /// With a limit for reading; one of more than [583 years](crate::Sleep::deadline) never passes. See
+    /// [`set_read_limit`](Self::set_read_limit).
+    pub fn with_read_limit(mut self, limit: Duration) -> Self {
+        self.set_read_limit(Some(limit));
+        self
+    }
+
+    /// With a limit for writing; one of more than [583 years](crate::Sleep::deadline) never passes. See
+    /// [`set_write_limit`](Self::set_write_limit).
+    pub fn with_write_limit(mut self, limit: Duration) -> Self {
+        self.set_write_limit(Some(limit));
+        self
+    }
+
+    /// With a limit for silence in both directions, Netty's *all idle*; one of more than
+    /// [583 years](crate::Sleep::deadline) never passes. See [`set_idle_limit`](Self::set_idle_limit).
+    ///
+    /// # Examples
+    ///
+    /// A proxy may copy a slow download for hours, and ends when nothing has passed for 30 seconds:
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::{io, time::Duration};
+    /// use timingwheel::TimingWheel;
+    /// use tokio::io::{copy_bidirectional, duplex};
+    ///
+    /// const LIMIT: Duration = Duration::from_secs(30);
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let ((_client, client), (_server, server)) = (duplex(64), duplex(64));
+    /// let mut client = wheel.idle_guard(client).with_idle_limit(LIMIT);
+    /// let mut server = wheel.idle_guard(server).with_idle_limit(LIMIT);
+    /// let error = copy_bidirectional(&mut client, &mut server).await.unwrap_err();
+    /// assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    /// assert_eq!(error.to_string(), "the stream has been idle for 30s, its limit");
+    /// # }
+    /// ```
+    pub fn with_idle_limit(mut self, limit: Duration) -> Self {
+        self.set_idle_limit(Some(limit));
+        self
+    }
+
+    /// With a tolerance: errors may be late, by a time or by a share of the limit that has passed. If there are very
+    /// many connections, their timers then cost less, and the wheel is turned less often: see [`Tolerance`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::{TimingWheel, Tolerance};
+    /// use tokio::io::{AsyncReadExt, duplex};
+    /// use tokio::time::Instant;
+    ///
+    /// const LIMIT: Duration = Duration::from_secs(60);
+    ///
+    /// let (_peer, stream) = duplex(64);
+    /// let guard = TimingWheel::new().idle_guard(stream).with_read_limit(LIMIT);
+    /// let mut stream = guard.with_tolerance(Tolerance::share(0.125));
+    /// let start = Instant::now();
+    /// assert!(stream.read_u8().await.is_err());
+    /// assert!((LIMIT..LIMIT + LIMIT / 8).contains(&start.elapsed()));
+    /// # }
+    /// ```
+    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
+        self.waits.set_tolerance(tolerance);
+        self
+    }
+
+    /// The limit for reading. `None` if there is none, or if 64 bits of nanoseconds cannot hold it.
+    #[must_use]
+    pub const fn read_limit(&self) -> Option<Duration> {
+        to_duration(self.waits.limit(Read))
+    }
+
+    /// The limit for writing. `None` if there is none, or if 64 bits of nanoseconds cannot hold it.
+    #[must_use]
+    pub const fn write_limit(&self) -> Option<Duration> {
+        to_duration(self.waits.limit(Write))
+    }
+
+    /// The limit for silence in both directions. `None` if there is none, or if 64 bits of nanoseconds cannot hold it.
+    #[must_use]
+    pub fn idle_limit(&self) -> Option<Duration> {
+        to_duration(self.waits.idle_limit())
+    }
+
+    /// Sets the limit for reading, or takes it away.
+    ///
+    /// A read that waits now gets the new limit, counted from when it began to wait. If no limit applied to that read
+    /// before, the new limit counts from its next poll that has to wait.
+    ///
+    /// # Examples
+    ///
+    /// A server that waits long for a request, but not for the rest of one:
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    /// use tokio::time::Instant;
+    ///
+    /// let (mut peer, stream) = duplex(64);
+    /// let mut stream = TimingWheel::new().idle_guard(stream).with_read_limit(Duration::from_secs(60));
+    /// peer.write_all(b"GET /").await?;
+    ///
+    /// let first = stream.read_u8().await?;
+    /// assert_eq!(first, b'G');
+    /// stream.set_read_limit(Some(Duration::from_secs(5)));
+    /// let start = Instant::now();
+    /// assert!(stream.read_to_end(&mut Vec::new()).await.is_err());
+    /// assert_eq!(start.elapsed(), Duration::from_secs(5));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_read_limit(&mut self, limit: Option<Duration>) {
+        self.waits.set_limit(Read, to_nanos(limit));
+    }
+
+    /// Sets the limit for writing, or takes it away. As [`set_read_limit`](Self::set_read_limit).
+    pub fn set_write_limit(&mut self, limit: Option<Duration>) {
+        self.waits.set_limit(Write, to_nanos(limit));
+    }
+
+    /// Sets the limit for silence in both directions, or takes it away. An operation that waits without any limit is
+    /// limited from its next poll on.
+    ///
+    /// Silence begins when an operation begins to wait while none waits in the other direction. It begins anew with
+    /// each byte that passes while an operation waits in the other direction. If there was no idle limit before, and an
+    /// operation already waits, silence begins with this call.
+    pub fn set_idle_limit(&mut self, limit: Option<Duration>) {
+        self.waits.set_idle_limit(to_nanos(limit));
+    }
+
+    /// Ends all waits, so that the next operation that has to wait has the whole limit.
+    ///
+    /// For a handler that has dropped a read to do something else: see
+    /// [cancel safety](Self#cancel-safety). An operation that waits in another task goes on waiting. It is limited again from
+    /// its next poll on.
+    pub fn restart(&mut self) {
+        self.waits.restart();
+    }
+
+    /// As [`set_read_limit`](Self::set_read_limit), for a guard that is pinned.
+    pub fn set_read_limit_pinned(self: Pin<&mut Self>, limit: Option<Duration>) {
+        self.project().waits.set_limit(Read, to_nanos(limit));
+    }
+
+    /// As [`set_write_limit`](Self::set_write_limit), for a guard that is pinned.
+    pub fn set_write_limit_pinned(self: Pin<&mut Self>, limit: Option<Duration>) {
+        self.project().waits.set_limit(Write, to_nanos(limit));
+    }
+
+    /// As [`set_idle_limit`](Self::set_idle_limit), for a guard that is pinned.
+    pub fn set_idle_limit_pinned(self: Pin<&mut Self>, limit: Option<Duration>) {
+        self.project().waits.set_idle_limit(to_nanos(limit));
+    }
+
+    /// As [`restart`](Self::restart), for a guard that is pinned.
+    pub fn restart_pinned(self: Pin<&mut Self>) {
+        self.project().waits.restart();
     }
 }
 
@@ -139,6 +330,88 @@ impl<S> IdleGuard<S> {
     #[must_use]
     pub fn into_inner(self) -> S {
         self.stream
+    }
+}
+
+const fn to_duration(limit: Nanos) -> Option<Duration> {
+    match limit {
+        Nanos::MAX => None,
+        limit => Some(limit.to_duration()),
+    }
+}
+
+fn to_nanos(limit: Option<Duration>) -> Nanos {
+    limit.map_or(Nanos::MAX, Nanos::from_duration)
+}
+
+/// The stream was asked first: what has arrived comes before a deadline. Ends the wait of an operation that is ready, or
+/// lets it wait.
+#[inline]
+fn timed<T>(
+    waits: &mut Waits,
+    direction: Direction,
+    is_flush: bool,
+    result: Poll<io::Result<T>>,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<T>> {
+    if result.is_ready() {
+        waits.end(direction, is_flush);
+        return result;
+    }
+    waits.poll(direction, is_flush, cx).map(|elapsed| Err(elapsed.into()))
+}
+
+impl<S: AsyncRead> AsyncRead for IdleGuard<S> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.project();
+        let result = this.stream.poll_read(cx, buf);
+        timed(this.waits, Read, false, result, cx)
+    }
+}
+
+impl<S: AsyncBufRead> AsyncBufRead for IdleGuard<S> {
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        let this = self.project();
+        let result = this.stream.poll_fill_buf(cx);
+        timed(this.waits, Read, false, result, cx)
+    }
+
+    fn consume(self: Pin<&mut Self>, amount: usize) {
+        self.project().stream.consume(amount);
+    }
+}
+
+impl<S: AsyncWrite> AsyncWrite for IdleGuard<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.project();
+        let result = this.stream.poll_write(cx, buf);
+        timed(this.waits, Write, false, result, cx)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.project();
+        let result = this.stream.poll_flush(cx);
+        timed(this.waits, Write, true, result, cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.project();
+        let result = this.stream.poll_shutdown(cx);
+        timed(this.waits, Write, false, result, cx)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.project();
+        let result = this.stream.poll_write_vectored(cx, bufs);
+        timed(this.waits, Write, false, result, cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
     }
 }
 

@@ -1,226 +1,358 @@
-//! How long a stream's reads and writes have waited, and the one timer for both.
+//! How long the reads and the writes of one stream have waited, and the timers that end them.
 //!
-//! A wait begins when an operation finds the stream not ready and ends when one is ready. Between the two the caller may
-//! poll again, drop the operation and begin another, or do something else: nothing tells the guard of a drop. So the timer
-//! asks. It comes due when half of the limit has passed, and at the end, and wakes the task. Whoever waits is polled then.
-//! Where nobody is, the operation has been dropped, and the next one begins a wait of its own.
+//! A wait begins when an operation finds the stream not ready, and ends when one in the same direction is ready. In between
+//! the caller may poll again, drop the operation and begin another, or do something else. Nothing tells of a drop, so the
+//! timer asks: it wakes the task when half of the limit has passed, and at the end. These two points are the *checks* of the
+//! wait. A live operation is polled soon after its task was woken. If none is, the operation was dropped, and the next
+//! one begins a wait of its own.
 //!
-//! The timer is at the earlier of the next *checks* of both waits, or somewhere before that: a wait that ends leaves the
-//! timer where it is. So the timer may come due too early. Then whoever is woken by it polls again, and that moves it.
+//! "Soon after its task was woken" counts from the turn of the wheel that woke it. That turn may come long after the check,
+//! if the runtime was held up, if the tick is long, or if a test has moved the clock by hand. Nobody was asked before it.
 //!
-//! Of the direction that is not being polled this holds: while it waits, either the timer is pending, no later than its
-//! check and with its waker, or its task has been woken since it last polled.
+//! ```text
+//!   since              check                 turn that came late            poll: an answer to that turn
+//! ----|------------------|-------------------------|------------------------------|-----------------> time
+//!     |<- half a limit ->|<- nobody was asked yet ->|<- at most ANSWERED_WITHIN ->|
+//! ```
+//!
+//! Each direction has its own timer, which its own task waits for. The timer is pending at the next check or earlier as long
+//! as an operation waits, unless the task was woken and has yet to poll: a wait that ends leaves the timer where it is, and
+//! a limit that is prolonged by traffic does too. The task is then woken too early once, and its poll moves the timer.
 
-use std::io;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::task::coop;
 
-use super::direction::{Direction, Operation};
-use super::limits::{Limits, Marks};
-use super::wakers::Wakers;
-use crate::error::{Elapsed, Error};
-use crate::platform::catch_panic::contained;
+use crate::error::Elapsed;
 use crate::timers::sleep::Sleep;
-use crate::timers::tolerance::Slack;
+use crate::timers::tolerance::Tolerance;
 use crate::wheel::Nanos;
+
+/// A task polls within this time after it was woken, even on a busy machine. A later poll is another operation's.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Read,
+    Write,
+}
+
+use Direction::{Read, Write};
+
+impl Direction {
+    const fn other(self) -> Self {
+        match self {
+            Read => Write,
+            Write => Read,
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Waits {
-    pub(super) timer: Sleep,
-    /// When the wait of each direction began; `MAX` while there is none. There is none without a limit.
-    pub(super) since: [Nanos; 2],
-    pub(super) limits: Limits,
+    read: Wait,
+    /// For reads and for writes; `MAX` is no limit.
+    limits: [Nanos; 2],
+    /// Most guards need nothing of this: no idle limit is set, and no write has had to wait.
+    rest: Option<Box<Rest>>,
+}
+
+#[derive(Debug)]
+struct Rest {
+    write: Wait,
+    /// It was a flush that last found the stream not ready. A flush ends a wait only then: one with nothing to flush is
+    /// always ready, and would keep a write from ever being overdue.
+    flush_waits: bool,
+    /// How long both directions may be silent; `MAX` is no limit.
+    idle_limit: Nanos,
+    /// When the last byte passed while an operation waited in the other direction, or when the first began to wait.
+    silent_since: Nanos,
+    tolerance: Tolerance,
+}
+
+/// The wait of one direction.
+#[derive(Debug)]
+struct Wait {
+    timer: Sleep,
+    /// When it began, or `MAX` if no operation waits.
+    since: Nanos,
+    /// When an operation that waits was last polled at a check, or began to wait. The next check lies after this.
+    answered: Nanos,
+}
+
+impl Wait {
+    const fn none(timer: Sleep) -> Self {
+        Self { timer, since: Nanos::MAX, answered: Nanos::MAX }
+    }
+
+    fn is_on(&self) -> bool {
+        self.since != Nanos::MAX
+    }
+
+    /// The first check after the last answer, and the end, of a limit that counts from `from`.
+    fn check_and_end(&self, from: Nanos, limit: Nanos) -> (Nanos, Nanos) {
+        let end = Nanos(from.0.saturating_add(limit.0));
+        let half = Nanos(from.0.saturating_add(limit.0 / 2));
+        (if half > self.answered { half } else { end }, end)
+    }
 }
 
 impl Waits {
-    /// Without limits. The timer has not been polled.
+    /// Without limits. The timer has no deadline.
     pub(super) const fn new(timer: Sleep) -> Self {
-        Self { timer, since: [Nanos::MAX; 2], limits: Limits::NONE }
+        Self { read: Wait::none(timer), limits: [Nanos::MAX; 2], rest: None }
     }
 
-    /// The operation found the stream not ready. Ready with an error if it has waited for too long, or cannot be timed;
-    /// the next one then starts anew.
+    /// An operation was ready. It is in the way of every byte, so it leaves the timers alone.
     #[inline]
-    pub(super) fn poll(&mut self, operation: Operation, cx: &mut Context<'_>) -> Poll<io::Error> {
-        let limits = &self.limits;
-        if limits.own(operation.direction()) == Nanos::MAX && limits.idle() == Nanos::MAX {
+    pub(super) fn end(&mut self, direction: Direction, is_flush: bool) {
+        match (direction, &self.rest) {
+            (Read, None) => self.read.since = Nanos::MAX,
+            (Write, None) => {}
+            (_, Some(rest)) if is_flush && !rest.flush_waits => {}
+            (_, Some(_)) => {
+                self.wait(direction).since = Nanos::MAX;
+                if self.idle_limit() != Nanos::MAX && self.is_on(direction.other()) {
+                    self.begin_silence(self.now());
+                }
+            }
+        }
+    }
+
+    /// An operation found the stream not ready. Ready with an error if it has waited for too long or cannot be timed. The
+    /// next operation then starts anew.
+    #[inline]
+    pub(super) fn poll(
+        &mut self,
+        direction: Direction,
+        is_flush: bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<Elapsed> {
+        if self.shortest(direction) == Nanos::MAX {
             return Poll::Pending;
         }
-        if self.begins_with_timer_in_place(operation, cx.waker()) {
-            return Poll::Pending;
+        if direction == Write {
+            self.rest().flush_waits = is_flush;
         }
-        self.poll_limited(operation, cx)
-    }
-
-    /// The usual beginning of a wait, which does what [`poll_limited`](Self::poll_limited) would, and no more: there is
-    /// one limit, nobody waits in the other direction, and the timer is pending with this waker at a time where it may
-    /// stay. Returns whether that is so; otherwise nothing has changed.
-    #[inline]
-    fn begins_with_timer_in_place(&mut self, operation: Operation, waker: &Waker) -> bool {
-        let Limits::Same { slack: Slack::None, marks, limit } = &mut self.limits else { return false };
-        if self.since != [Nanos::MAX; 2] || !self.timer.waits_for(waker) {
-            return false;
-        }
-        let now = self.timer.now();
-        let half = limit.0 / 2;
-        let left = self.timer.deadline_nanos().0.saturating_sub(now.0);
-        // Not later than half of the limit, and not so soon that it would wake the task for nothing.
-        if half == 0 || left > half || (left < half && left < half / 2) {
-            return false;
-        }
-        let direction = operation.direction().index();
-        self.since[direction] = now;
-        marks[direction] = Marks::beginning(operation == Operation::Flush);
-        true
-    }
-
-    fn poll_limited(&mut self, operation: Operation, cx: &mut Context<'_>) -> Poll<io::Error> {
-        let direction = operation.direction();
-        self.limits.mark(direction, Marks::OF_FLUSH, operation == Operation::Flush);
-        let elapsed = ready!(self.poll_deadline(direction, cx));
+        let elapsed = ready!(self.poll_limited(direction, cx));
         // With its budget spent a task finds every stream not ready, whatever has arrived. It is polled again soon. And a
         // task that only ever finds its limits passed has to let others run.
         ready!(coop::poll_proceed(cx)).made_progress();
-        self.since[direction.index()] = Nanos::MAX;
-        if self.limits.idle() != Nanos::MAX {
-            self.begin_silence(self.timer.now());
+        self.wait(direction).since = Nanos::MAX;
+        if self.rest.is_some() {
+            self.begin_silence(self.now());
         }
-        Poll::Ready(elapsed.into())
+        Poll::Ready(elapsed)
     }
 
-    fn poll_deadline(&mut self, direction: Direction, cx: &mut Context<'_>) -> Poll<Elapsed> {
-        if !self.is_waiting(direction) {
-            self.begin(direction);
-        } else if self.timer.has_come_to(self.check(direction))
-            && let Some(elapsed) = self.look(direction)
-        {
-            // The timer stays for the other, or is on its way out and wakes both.
-            return Poll::Ready(elapsed);
+    fn poll_limited(&mut self, direction: Direction, cx: &mut Context<'_>) -> Poll<Elapsed> {
+        let mut begins = None;
+        if !self.is_on(direction) {
+            self.begin(direction, *begins.insert(self.now()));
         }
-        self.limits.mark(direction, Marks::WOKEN, false);
-        self.register(direction, cx.waker());
-        let mut must_move = false;
+        if self.shortest(direction) == Nanos::ZERO {
+            return Poll::Ready(self.elapsed(direction, Nanos::MAX));
+        }
         loop {
-            let earliest = self.earliest(direction);
-            if must_move || earliest < self.timer.deadline_nanos() {
-                // Not into the past: it is from then on that an answer is expected.
-                self.move_timer(None, earliest.max(self.timer.now()));
+            let (check, _) = self.check_and_end(direction);
+            let timer = &self.wait(direction).timer;
+            let (has_come, is_armed) = (timer.has_come_to(check), timer.armed().is_some());
+            let now = (has_come || !is_armed).then(|| begins.take().unwrap_or_else(|| self.now()));
+            if let Some(now) = now
+                && (has_come || check <= now)
+            {
+                if self.was_dropped(direction, now) {
+                    self.begin(direction, now);
+                } else {
+                    // Not before the check, whatever a clock does that can be paused.
+                    let now = now.max(check);
+                    self.wait(direction).answered = now;
+                    if self.check_and_end(direction).1 <= now {
+                        return Poll::Ready(self.elapsed(direction, now));
+                    }
+                }
             }
-            let result = ready!(self.poll_timer(cx));
-            // Whatever this finds, it has used the timer up, by which the other would have been woken.
-            self.wake_other(direction, cx.waker());
-            if let Err(error) = result {
+            let now = now.or(begins.take());
+            if let Err(error) = ready!(self.poll_timer(direction, now, cx)) {
                 return Poll::Ready(Elapsed::because(error));
             }
-            if self.check(direction) <= self.timer.deadline_nanos()
-                && let Some(elapsed) = self.look(direction)
-            {
-                return Poll::Ready(elapsed);
-            }
-            must_move = true;
         }
     }
 
-    fn begin(&mut self, direction: Direction) {
-        let now = self.timer.now();
-        self.restart(direction, now, !self.is_waiting(direction.other()));
-        // A timer that would soon wake the task for nothing is moved; any other stays, which spares the lock.
-        let earliest = self.earliest(direction);
-        let at = self.timer.deadline_nanos();
-        let left = at.0.saturating_sub(now.0);
-        if earliest < at || (earliest > at && left < earliest.0.saturating_sub(now.0) / 2) {
-            self.move_timer(Some(now), earliest);
-        }
+    fn now(&self) -> Nanos {
+        self.read.timer.clock().now()
     }
 
-    /// The wait begins now. The silence does too if nobody waits in the other direction.
-    fn restart(&mut self, direction: Direction, now: Nanos, is_alone: bool) {
-        self.since[direction.index()] = now;
-        if is_alone {
+    /// Pending once the timer is, at the next check or earlier. Ready if the wheel has come to it, or cannot run it.
+    fn poll_timer(
+        &mut self,
+        direction: Direction,
+        now: Option<Nanos>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), crate::Error>> {
+        let (check, _) = self.check_and_end(direction);
+        let latest = check.after(self.slack(direction));
+        let timer = &mut self.wait(direction).timer;
+        // A timer that would soon wake the task for nothing is moved. Any other that is early stays, which spares the lock.
+        let stays = timer.armed().is_some_and(|at| {
+            let left = |until: Nanos| now.map_or(u64::MAX, |now| until.0.saturating_sub(now.0));
+            at <= latest && left(at) >= left(check) / 2
+        });
+        if !stays {
+            let now = now.unwrap_or_else(|| timer.clock().now());
+            timer.move_to_at(now, check);
+        }
+        timer.poll_try_wait(cx)
+    }
+
+    /// A wait begins. A silence does too, unless an operation waits in the other direction.
+    fn begin(&mut self, direction: Direction, now: Nanos) {
+        let other = direction.other();
+        if self.rest.is_some() && (!self.is_on(other) || self.was_dropped(other, now)) {
             self.begin_silence(now);
         }
-        self.note_halves(direction, now);
+        let wait = self.wait(direction);
+        (wait.since, wait.answered) = (now, now);
     }
 
-    /// The timer has come to the check: whether the wait has been too long.
-    fn look(&mut self, direction: Direction) -> Option<Elapsed> {
-        // Not before it, whatever a clock does that can be paused.
-        let now = self.timer.now().max(self.check(direction));
-        if self.was_given_up(direction, now) {
-            let other = direction.other();
-            self.restart(direction, now, !self.is_waiting(other) || self.was_given_up(other, now));
-            None
-        } else if self.deadline(direction) <= now {
-            Some(self.elapsed(direction, now))
-        } else {
-            self.note_halves(direction, now);
-            None
+    fn begin_silence(&mut self, now: Nanos) {
+        self.rest().silent_since = now;
+    }
+
+    /// Whether nobody polled when the timer woke the task: the operation that waited was dropped.
+    fn was_dropped(&self, direction: Direction, now: Nanos) -> bool {
+        let Some(Wait { timer, .. }) = self.get(direction) else { return false };
+        let (check, _) = self.check_and_end(direction);
+        let was_asked = timer.has_come_to(check) || timer.armed().is_none();
+        // The timer may stand later: by its tolerance, or because a limit was set that had passed.
+        let asked = check.max(timer.deadline_nanos()).max(timer.last_late_turn());
+        was_asked && now > asked.after(ANSWERED_WITHIN.max(2 * timer.tick()))
+    }
+
+    /// The earlier of the limit's for this direction and the idle limit's.
+    fn check_and_end(&self, direction: Direction) -> (Nanos, Nanos) {
+        let Some(wait) = self.get(direction) else { return (Nanos::MAX, Nanos::MAX) };
+        let (mut check, mut end) = wait.check_and_end(wait.since, self.limits[direction as usize]);
+        if let Some(Rest { idle_limit, silent_since, .. }) = self.rest.as_deref()
+            && *idle_limit != Nanos::MAX
+        {
+            let of_idle = wait.check_and_end(*silent_since, *idle_limit);
+            (check, end) = (check.min(of_idle.0), end.min(of_idle.1));
+        }
+        (check, end)
+    }
+
+    /// Which limit it is that has passed.
+    fn elapsed(&self, direction: Direction, now: Nanos) -> Elapsed {
+        let limit = self.limits[direction as usize];
+        let end = self.get(direction).map(|wait| wait.check_and_end(wait.since, limit).1);
+        match direction {
+            _ if limit == Nanos::MAX || end.is_none_or(|end| end > now) => {
+                Elapsed::of_idle_limit(self.idle_limit())
+            }
+            Read => Elapsed::of_read_limit(limit),
+            Write => Elapsed::of_write_limit(limit),
         }
     }
 
-    /// Sees to it that the timer wakes whoever waits in both directions.
-    fn register(&mut self, direction: Direction, waker: &Waker) {
-        let other = direction.other();
-        let other_waits = self.is_waiting(other);
-        if let Limits::Apart { rest, .. } = &mut self.limits {
-            rest.wakers.register(direction, waker, other_waits);
-        } else if self.needs_timer(other) && !self.timer.is_registered_for(waker) {
-            // First, as it may panic.
-            let ours = waker.clone();
-            match self.timer.take_waker() {
-                Some(theirs) => self.limits.apart().wakers = Wakers::of(direction, ours, theirs),
-                None => self.limits.mark(other, Marks::WOKEN, true),
+    /// How late an error may be by the tolerance.
+    fn slack(&self, direction: Direction) -> Duration {
+        let shortest = self.shortest(direction).to_duration();
+        self.rest.as_ref().map_or(Duration::ZERO, |rest| rest.tolerance.of(shortest))
+    }
+
+    fn shortest(&self, direction: Direction) -> Nanos {
+        self.limits[direction as usize].min(self.idle_limit())
+    }
+
+    fn is_on(&self, direction: Direction) -> bool {
+        self.get(direction).is_some_and(Wait::is_on)
+    }
+
+    fn get(&self, direction: Direction) -> Option<&Wait> {
+        match direction {
+            Read => Some(&self.read),
+            Write => self.rest.as_ref().map(|rest| &rest.write),
+        }
+    }
+
+    fn wait(&mut self, direction: Direction) -> &mut Wait {
+        match direction {
+            Read => &mut self.read,
+            Write => &mut self.rest().write,
+        }
+    }
+
+    fn rest(&mut self) -> &mut Rest {
+        self.rest.get_or_insert_with(|| {
+            Box::new(Rest {
+                write: Wait::none(self.read.timer.another()),
+                flush_waits: false,
+                idle_limit: Nanos::MAX,
+                silent_since: Nanos::MAX,
+                tolerance: Tolerance::time(Duration::ZERO),
+            })
+        })
+    }
+}
+
+/// What the owner sets, also while an operation waits.
+impl Waits {
+    pub(super) const fn limit(&self, direction: Direction) -> Nanos {
+        self.limits[direction as usize]
+    }
+
+    pub(super) fn idle_limit(&self) -> Nanos {
+        self.rest.as_ref().map_or(Nanos::MAX, |rest| rest.idle_limit)
+    }
+
+    pub(super) fn set_limit(&mut self, direction: Direction, limit: Nanos) {
+        self.change(|waits, _| waits.limits[direction as usize] = limit);
+    }
+
+    pub(super) fn set_idle_limit(&mut self, limit: Nanos) {
+        self.change(|waits, now| {
+            let rest = waits.rest();
+            if rest.idle_limit == Nanos::MAX {
+                rest.silent_since = now;
+            }
+            rest.idle_limit = limit;
+        });
+    }
+
+    pub(super) fn set_tolerance(&mut self, tolerance: Tolerance) {
+        self.change(|waits, _| waits.rest().tolerance = tolerance);
+    }
+
+    /// The next operation that has to wait begins anew.
+    pub(super) fn restart(&mut self) {
+        self.read.since = Nanos::MAX;
+        if let Some(rest) = &mut self.rest {
+            rest.write.since = Nanos::MAX;
+        }
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Self, Nanos)) {
+        let now = self.now();
+        // Only the limits before the change tell when an operation was asked.
+        let dropped =
+            [Read, Write].map(|direction| self.is_on(direction) && self.was_dropped(direction, now));
+        change(self, now);
+        for direction in [Read, Write] {
+            if direction == Write && self.rest.is_none() {
+                continue;
+            }
+            let (slack, is_limited) = (self.slack(direction), self.shortest(direction) != Nanos::MAX);
+            let (check, _) = self.check_and_end(direction);
+            let wait = self.wait(direction);
+            wait.timer.set_tolerance(Tolerance::time(slack));
+            if dropped[direction as usize] || !is_limited {
+                wait.since = Nanos::MAX;
+            } else if wait.is_on() && wait.timer.armed().is_some_and(|at| at > check) {
+                // Not into the past: an answer is expected from then on.
+                wait.timer.move_to_at(now, check.max(now));
             }
         }
-    }
-
-    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        match &self.limits {
-            Limits::Same { .. } => self.timer.poll_try_wait(cx),
-            Limits::Apart { rest, .. } => {
-                rest.wakers.with(|waker| self.timer.poll_try_wait(&mut Context::from_waker(waker)))
-            }
-        }
-    }
-
-    /// Wakes who waits in the other direction, if the timer was to do that. `waker` is that of this one.
-    fn wake_other(&mut self, direction: Direction, waker: &Waker) {
-        let other = direction.other();
-        if self.needs_timer(other) {
-            self.limits.mark(other, Marks::WOKEN, true);
-            match &self.limits {
-                // It is the same task.
-                Limits::Same { .. } => _ = contained(|| waker.wake_by_ref()),
-                Limits::Apart { rest, .. } => rest.wakers.wake(other),
-            }
-        }
-    }
-
-    /// Moves the timer, to a deadline that was rounded if there is slack. `now` is the time, if the caller has looked.
-    pub(super) fn move_timer(&mut self, now: Option<Nanos>, to: Nanos) {
-        let timer = &mut self.timer;
-        match now {
-            _ if self.limits.has_slack() => timer.move_to_rounded(now.unwrap_or_else(|| timer.now()), to),
-            Some(now) => timer.move_to_at(now, to),
-            None => timer.move_to(to),
-        }
-    }
-
-    #[inline]
-    pub(super) fn is_waiting(&self, direction: Direction) -> bool {
-        self.since[direction.index()] != Nanos::MAX
-    }
-
-    /// Whether the timer has to wake whoever waits: not if nobody does, or if that was done.
-    pub(super) fn needs_timer(&self, direction: Direction) -> bool {
-        self.is_waiting(direction) && !self.limits.marks(direction).has(Marks::WOKEN)
-    }
-
-    /// The earlier of this check and the other's, if that needs the timer.
-    fn earliest(&self, direction: Direction) -> Nanos {
-        let check = self.check(direction);
-        let other = direction.other();
-        if self.needs_timer(other) { check.min(self.check(other)) } else { check }
     }
 }
