@@ -17,7 +17,7 @@ use crate::wheel::{Grid, Nanos, Resolution};
 /// | [`Sleep::reset_with_tolerance`](crate::Sleep::reset_with_tolerance) and its kin | for the new deadline and later ones; a share is a part of the new delay |
 /// | [`IdleGuard::with_tolerance`](crate::IdleGuard::with_tolerance) | for each wait; a share is a part of the limit |
 /// | [`Interval::with_tolerance`](crate::Interval::with_tolerance) | for each tick; a share is a part of the period |
-/// | [`stream::Timeout::with_tolerance`](crate::stream::Timeout::with_tolerance), [`IdleTimeout`](crate::stream::IdleTimeout::with_tolerance), [`ChunksTimeout`](crate::stream::ChunksTimeout::with_tolerance), [`Throttle`](crate::stream::Throttle::with_tolerance) | for each gap or chunk; a share is a part of its time |
+/// | [`stream::Timeout::with_tolerance`](crate::stream::Timeout::with_tolerance), [`ChunksTimeout`](crate::stream::ChunksTimeout::with_tolerance), [`Throttle`](crate::stream::Throttle::with_tolerance) | for each gap or chunk; a share is a part of its time |
 /// | [`DelayQueue::with_tolerance`](crate::time::DelayQueue::with_tolerance) | for each item, as a time |
 ///
 /// # Precision

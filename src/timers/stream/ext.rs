@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::stream::Stream;
 
-use super::{ChunksTimeout, IdleTimeout, Throttle, Timeout, TimeoutRepeating};
+use super::{ChunksTimeout, Throttle, Timeout, TimeoutRepeating};
 use crate::handle::timing_wheel::TimingWheel;
 use crate::timers::interval::Interval;
 
@@ -59,15 +59,15 @@ pub trait StreamTimeExt: Stream {
     where
         Self: Sized,
     {
-        Timeout::new(self, wheel, limit)
+        Timeout::new(self, wheel, limit, false)
     }
 
     /// All items, until a gap is longer than `limit`: then one error, and the end.
     ///
     /// Use it for a connection that is closed when nothing has come for a while. The first gap begins with this call,
     /// each later gap with an item. An item that is ready comes first, even if it is late. After the error the stream
-    /// within is not polled any more. It is kept: [`into_inner`](IdleTimeout::into_inner) returns it, and
-    /// [`reset`](IdleTimeout::reset) lets it go on. With a `limit` of more than [583 years](crate::Sleep::deadline)
+    /// within is not polled any more. It is kept: [`into_inner`](Timeout::into_inner) returns it, and
+    /// [`reset`](Timeout::reset) lets it go on. With a `limit` of more than [583 years](crate::Sleep::deadline)
     /// there is no error.
     ///
     /// # Precision
@@ -102,11 +102,11 @@ pub trait StreamTimeExt: Stream {
     /// # drop(peer);
     /// # }
     /// ```
-    fn idle_timeout_on(self, wheel: &TimingWheel, limit: Duration) -> IdleTimeout<Self>
+    fn idle_timeout_on(self, wheel: &TimingWheel, limit: Duration) -> Timeout<Self>
     where
         Self: Sized,
     {
-        IdleTimeout::new(self, wheel, limit)
+        Timeout::new(self, wheel, limit, true)
     }
 
     /// All items, and an error at each tick of `interval`, which starts again with each item.

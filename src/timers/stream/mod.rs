@@ -39,8 +39,7 @@
 //! - **Cancel safety**: any future that waits for the next item may be dropped, and nothing is lost. Dropping the
 //!   adapter drops the inner stream and removes the timer.
 //! - **The end**: when the inner stream ends, the adapter ends, and does not poll the inner stream again
-//!   ([`FusedStream`]). The exception is [`Throttle`], which is fused only if the inner stream is. The ended stream is
-//!   kept, so that `into_inner` can return it.
+//!   ([`FusedStream`]). The ended stream is kept, so that `into_inner` can return it.
 //! - Adapters are [`Send`], [`Sync`] and [`Unpin`] if the inner stream is. For [`ChunksTimeout`] its items must be too.
 //!
 //! # Without a timer
@@ -50,8 +49,7 @@
 //!
 //! | adapter | does |
 //! |---|---|
-//! | [`Timeout`], [`TimeoutRepeating`] | give one error for each gap, with a [reason](crate::Elapsed::reason) |
-//! | [`IdleTimeout`] | gives an error with a reason, and ends |
+//! | [`Timeout`], [`TimeoutRepeating`] | give one error for each gap, with a [reason](crate::Elapsed::reason); that of `idle_timeout_on` then ends |
 //! | [`ChunksTimeout`] | hands out what there is, without waiting |
 //! | [`Throttle`], [`IntervalStream`] | panic when an item or a tick has to wait |
 //!
@@ -69,24 +67,12 @@
 //! | [`ChunksTimeout`] | starts with no memory; tokio-stream's takes that of `max_size` items for each chunk | a `max_size` may be there for safety only |
 //! | [`Throttle`]'s `size_hint` | that of the stream within | it is right, because no item is lost |
 //! | `idle_timeout_on`, `set_limit`, `reset`, `reset_after`, `deadline`, `interval_mut` | exist | users ask for them |
-//! | [`FusedStream`], `get_ref`, `get_mut`, `get_pin_mut`, `into_inner` | for all; [`Throttle`] is a [`FusedStream`] only if the stream within is | `select!` in a loop, and changing the stream within |
+//! | [`FusedStream`], `get_ref`, `get_mut`, `get_pin_mut`, `into_inner` | for all | `select!` in a loop, and changing the stream within |
 //!
 //! [`FusedStream`]: futures::stream::FusedStream
 
-mod access;
-mod chunks_timeout;
-mod countdown;
+mod adapters;
 mod ext;
-mod idle_timeout;
-mod interval_stream;
-mod throttle;
-mod timeout;
-mod timeout_repeating;
 
-pub use chunks_timeout::ChunksTimeout;
+pub use adapters::{ChunksTimeout, IntervalStream, Throttle, Timeout, TimeoutRepeating};
 pub use ext::StreamTimeExt;
-pub use idle_timeout::IdleTimeout;
-pub use interval_stream::IntervalStream;
-pub use throttle::Throttle;
-pub use timeout::Timeout;
-pub use timeout_repeating::TimeoutRepeating;
