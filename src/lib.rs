@@ -67,7 +67,7 @@
 //! | `metrics` | a wheel's statistics as metrics, for Prometheus and others |
 //! | `tracing` | [events](monitor#events) at a wheel's beginning and end, and when something is wrong |
 //! | `hyper` | [`hyper::rt::Timer`](https://docs.rs/hyper/1/hyper/rt/trait.Timer.html) for wheels, for hyper's servers and clients |
-//! | `tower` | a timeout layer and a back-off for tower's services |
+//! | `tower` | a timeout layer for tower's services |
 //! | `test-util` | `pause`, `resume` and `advance` in [`time`]; wheels follow a paused clock without it |
 //!
 //! # Map

@@ -126,10 +126,7 @@
     feature = "hyper",
     doc = "| `hyper_util::rt::TokioTimer` | a clone of [`TimingWheel`](crate::TimingWheel), see [`hyper`](crate::hyper) |"
 )]
-#![cfg_attr(
-    feature = "tower",
-    doc = "| `tower::timeout`, `tower::retry::backoff` | [`TimeoutLayer`](crate::tower::TimeoutLayer) and what else is in [`tower`](crate::tower) |"
-)]
+#![cfg_attr(feature = "tower", doc = "| `tower::timeout` | [`TimeoutLayer`](crate::tower::TimeoutLayer) |")]
 //!
 //! ## What stays in tokio
 //!

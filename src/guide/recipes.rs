@@ -84,6 +84,8 @@
 //! /// The last one of `fetch`.
 //! pub async fn retried<T, E>(wheel: TimingWheel, fetch: impl AsyncFn() -> Result<T, E>) -> Result<T, E> {
 //!     let pauses = ExponentialBuilder::default().with_min_delay(Duration::from_secs(1)).with_max_times(3);
+//!     // Jitter adds up to as much again, at the longest pause too: clients that failed together do not retry together.
+//!     let pauses = pauses.with_max_delay(Duration::from_secs(30)).with_jitter();
 //!     (|| fetch()).retry(pauses).sleep(move |pause| wheel.sleep(pause)).await
 //! }
 //! ```

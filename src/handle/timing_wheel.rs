@@ -163,7 +163,6 @@ impl TimingWheel {
     /// | [`DelayQueue`](crate::time::DelayQueue) | keeps its items, and panics if they have to wait; [`poll_try_expired`](crate::time::DelayQueue::poll_try_expired) returns an [`Error`](crate::Error) |
     /// | streams | [what their page says](crate::stream#without-a-timer) |
     /// | a sleep of hyper's | waits by tokio's timer |
-    /// | a back-off of tower's | panics |
     /// | the response of tower's layer | an [`Error`](crate::Error), if the response within is not ready |
     ///
     /// For a delay of zero, the functions differ on an ended wheel: `sleep` is ready at once, while `try_sleep`

@@ -1,6 +1,5 @@
-//! tower's services round the layer of the feature `tower`, and its retries with our back-off, on a paused clock.
+//! tower's services round the layer of the feature `tower`, and its retries, on a paused clock.
 
-mod backoff;
 mod layer;
 mod retry;
 mod wheels_end;

@@ -1,15 +1,14 @@
-//! tower's retries, with the back-off and the layer in one stack.
+//! tower's retries, with pauses on the wheel and the layer in one stack.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use timingwheel::tower::{ExponentialBackoff, ExponentialBackoffMaker, TimeoutLayer};
+use timingwheel::tower::TimeoutLayer;
 use timingwheel::{Sleep, TimingWheel};
 use tokio::time::{Instant, sleep};
 use tower::retry::Policy;
-use tower::retry::backoff::{Backoff, MakeBackoff};
 use tower::timeout::error::Elapsed;
-use tower::util::rng::HasherRng;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
 use crate::{SECOND, assert_nothing_pending};
@@ -18,7 +17,8 @@ use crate::{SECOND, assert_nothing_pending};
 #[derive(Clone)]
 struct Again {
     left: u32,
-    backoff: ExponentialBackoff,
+    wheel: TimingWheel,
+    pause: Duration,
 }
 
 impl Policy<u32, u32, BoxError> for Again {
@@ -27,7 +27,11 @@ impl Policy<u32, u32, BoxError> for Again {
     fn retry(&mut self, _: &mut u32, result: &mut Result<u32, BoxError>) -> Option<Sleep> {
         let is_elapsed = result.as_ref().is_err_and(|error| error.is::<Elapsed>());
         self.left = self.left.checked_sub(1)?;
-        is_elapsed.then(|| self.backoff.next_backoff())
+        is_elapsed.then(|| {
+            let pause = self.pause;
+            self.pause += 10 * SECOND;
+            self.wheel.sleep(pause)
+        })
     }
 
     fn clone_request(&mut self, request: &u32) -> Option<u32> {
@@ -37,13 +41,10 @@ impl Policy<u32, u32, BoxError> for Again {
 
 /// Sends a request whose first `hang` tries hang. Each try has a second, and there are four.
 async fn ask(wheel: &TimingWheel, hang: u32) -> Result<u32, BoxError> {
-    let (min, max) = (10 * SECOND, 30 * SECOND);
-    let backoff =
-        ExponentialBackoffMaker::new(wheel.clone(), min, max, 0.0, HasherRng::new()).unwrap().make_backoff();
     let tries = Arc::new(AtomicU32::new(0));
     let mut service = ServiceBuilder::new()
         .buffer::<u32>(8)
-        .retry(Again { left: 3, backoff })
+        .retry(Again { left: 3, wheel: wheel.clone(), pause: 10 * SECOND })
         .layer(TimeoutLayer::new(wheel.clone(), SECOND))
         .service_fn(move |hang| {
             let tried = tries.fetch_add(1, Ordering::Relaxed);
@@ -58,7 +59,7 @@ async fn ask(wheel: &TimingWheel, hang: u32) -> Result<u32, BoxError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tries_and_back_offs_take_their_times_one_after_the_other() {
+async fn tries_and_pauses_take_their_times_one_after_the_other() {
     let wheel = TimingWheel::new();
     for (hang, seconds) in [(0, 0), (1, 1 + 10), (2, 1 + 10 + 1 + 20), (3, 1 + 10 + 1 + 20 + 1 + 30)] {
         let start = Instant::now();
@@ -73,6 +74,6 @@ async fn when_no_try_is_left_the_last_error_is_the_answer() {
     let (wheel, start) = (TimingWheel::new(), Instant::now());
     assert!(ask(&wheel, 4).await.unwrap_err().is::<Elapsed>());
     assert_eq!(start.elapsed(), (1 + 10 + 1 + 20 + 1 + 30 + 1) * SECOND);
-    // A timer for each try, and one for each back-off.
+    // A timer for each try, and one for each pause.
     assert_eq!((wheel.stats().fired, wheel.pending()), (4 + 3, 0));
 }
