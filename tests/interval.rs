@@ -122,6 +122,22 @@ async fn a_reset_reaches_a_task_that_already_waits() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_interval_that_began_before_the_wheels_clock_stays_on_its_grid() {
+    // Where the platform's clock reaches back so far.
+    let Some(start) = Instant::now().checked_sub(Duration::from_secs(3 * 365 * 24 * 60 * 60 + 7)) else {
+        return;
+    };
+    let period = Duration::from_secs(100);
+    let mut interval = TimingWheel::new().interval_at(start, period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    assert_eq!(interval.tick().await, start);
+    for _ in 0..3 {
+        let tick = interval.tick().await;
+        assert_eq!(((tick - start).as_nanos() % period.as_nanos(), Instant::now()), (0, tick));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_period_can_be_changed_from_the_next_tick_on() {
     let start = Instant::now();
     let mut interval = TimingWheel::new().interval(SECOND);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::error::Error;
 use crate::handle::timing_wheel::TimingWheel;
 use crate::platform::clock::LONGEST;
 use crate::timers::sleep::Sleep;
-use crate::timers::tolerance::{Slack, Tolerance};
+use crate::timers::tolerance::Tolerance;
 use crate::wheel::Nanos;
 
 /// A tick counts as missed when it is taken so long after its time, as with tokio's intervals.
@@ -56,13 +57,13 @@ impl TimingWheel {
     #[track_caller]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
         assert_period(period);
-        let sleep = self.sleep_until(start);
+        let missed_tick_behavior = MissedTickBehavior::default();
         Interval {
-            scheduled: sleep.deadline_nanos(),
-            sleep,
+            sleep: self.sleep_until(start),
+            next: start,
             period,
-            missed_tick_behavior: MissedTickBehavior::default(),
-            slack: Slack::None,
+            missed_tick_behavior,
+            tolerance: None,
         }
     }
 }
@@ -75,13 +76,13 @@ pub(crate) fn assert_period(period: Duration) {
 /// Ticks in a period, from [`TimingWheel::interval`] and [`TimingWheel::interval_at`].
 #[must_use = "an interval does nothing unless its ticks are awaited"]
 pub struct Interval {
-    /// At the next tick, or later by as much as it may be.
+    /// At the next tick, or later by the tolerance.
     sleep: Sleep,
-    /// The next tick.
-    scheduled: Nanos,
+    /// The next tick. An instant, so that it is on the schedule however long ago that began.
+    next: Instant,
     period: Duration,
     missed_tick_behavior: MissedTickBehavior,
-    slack: Slack,
+    tolerance: Option<Tolerance>,
 }
 
 impl Interval {
@@ -107,8 +108,9 @@ impl Interval {
     /// # }
     /// ```
     pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
-        self.slack = Slack::new(tolerance, self.sleep.resolution());
-        self.schedule(self.sleep.now(), self.scheduled);
+        self.tolerance = Some(tolerance);
+        self.sleep.set_tolerance(Tolerance::time(self.slack()));
+        self.schedule(self.next);
         self
     }
 
@@ -187,51 +189,61 @@ impl Interval {
 
     /// Takes the tick that has come due, and puts the next on the schedule.
     pub(crate) fn take_tick(&mut self) -> Instant {
-        let scheduled = self.scheduled;
-        let now = self.sleep.now();
-        // It may come as late as its deadline was rounded up.
-        let next = if now > self.sleep.deadline_nanos().after(self.missed_after()) {
-            next_after_miss(self.missed_tick_behavior, scheduled, now, self.period)
-        } else {
-            scheduled.after(self.period)
+        let (tick, now, period) = (self.next, self.now(), self.period);
+        let late_by = now.saturating_duration_since(tick);
+        let next = match self.missed_tick_behavior {
+            MissedTickBehavior::Delay if late_by > self.missed_after() => self.after(now, period),
+            MissedTickBehavior::Skip if late_by > self.missed_after() => {
+                // Below the period, so it fits 64 bits if that does; a longer one has not passed yet.
+                let since = u64::try_from(late_by.as_nanos() % period.as_nanos());
+                let since = Duration::from_nanos(since.expect("less than the time of a clock"));
+                self.after(now, period - since)
+            }
+            _ => self.after(tick, period),
         };
         // Not registered by this: it has fired, so the next poll does that.
-        self.schedule(now, next);
-        self.sleep.clock().instant(scheduled)
+        self.schedule(next);
+        tick
     }
 
     /// Puts the next tick at `next`, or later by as much as it may be.
-    fn schedule(&mut self, now: Nanos, next: Nanos) {
-        self.scheduled = next;
-        let resolution = self.sleep.resolution();
-        match self.slack.grid(resolution, Nanos::from_duration(self.period)) {
-            Some(grid) if next > now => self.sleep.move_to_rounded(now, resolution.round_up(next, grid)),
-            _ => self.sleep.move_to(next),
-        }
+    fn schedule(&mut self, next: Instant) {
+        self.next = next;
+        Pin::new(&mut self.sleep).reset(next);
+    }
+
+    fn now(&self) -> Instant {
+        self.sleep.clock().now_as_instant()
+    }
+
+    /// So long after `instant`, or an instant that never comes.
+    fn after(&self, instant: Instant, duration: Duration) -> Instant {
+        instant.checked_add(duration).unwrap_or_else(|| self.sleep.clock().instant(Nanos::MAX))
+    }
+
+    /// How late a tick may be.
+    fn slack(&self) -> Duration {
+        self.tolerance.map_or(Duration::ZERO, |tolerance| tolerance.of(self.period))
     }
 
     /// Puts the next tick one period from now.
     pub fn reset(&mut self) {
-        let now = self.sleep.now();
-        self.schedule(now, now.after(self.period));
+        self.schedule(self.after(self.now(), self.period));
     }
 
     /// Makes the next tick due now.
     pub fn reset_immediately(&mut self) {
-        let now = self.sleep.now();
-        self.schedule(now, now);
+        self.schedule(self.now());
     }
 
     /// Puts the next tick `after` from now, which counts as 30 years at the most.
     pub fn reset_after(&mut self, after: Duration) {
-        let now = self.sleep.now();
-        self.schedule(now, now.after(after.min(LONGEST)));
+        self.schedule(self.after(self.now(), after.min(LONGEST)));
     }
 
     /// Puts the next tick at `deadline`.
     pub fn reset_at(&mut self, deadline: Instant) {
-        let deadline = self.sleep.clock().nanos(deadline);
-        self.schedule(self.sleep.now(), deadline);
+        self.schedule(deadline);
     }
 
     /// What happens to missed ticks; [`MissedTickBehavior::Burst`] unless it was set.
@@ -260,10 +272,13 @@ impl Interval {
     pub fn set_period(&mut self, period: Duration) {
         assert_period(period);
         self.period = period;
+        if self.tolerance.is_some() {
+            self.sleep.set_tolerance(Tolerance::time(self.slack()));
+        }
     }
 
     fn missed_after(&self) -> Duration {
-        missed_after(self.sleep.tick())
+        missed_after(self.sleep.tick()).saturating_add(self.slack())
     }
 }
 
@@ -272,26 +287,11 @@ pub(crate) fn missed_after(tick: Duration) -> Duration {
     MISSED_AFTER.max(tick)
 }
 
-/// When the tick after one that was taken too late is due.
-fn next_after_miss(behavior: MissedTickBehavior, scheduled: Nanos, now: Nanos, period: Duration) -> Nanos {
-    match behavior {
-        MissedTickBehavior::Burst => scheduled.after(period),
-        MissedTickBehavior::Delay => now.after(period),
-        MissedTickBehavior::Skip => {
-            // Below the period, so it fits 64 bits if that does; a longer one has not passed since the origin.
-            let since = u128::from(now.0 - scheduled.0) % period.as_nanos();
-            let since =
-                Duration::from_nanos(u64::try_from(since).expect("less than the time since the origin"));
-            now.after(period - since)
-        }
-    }
-}
-
 impl fmt::Debug for Interval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sleep, scheduled, period, missed_tick_behavior, slack: _ } = self;
+        let Self { sleep: _, next, period, missed_tick_behavior, tolerance: _ } = self;
         f.debug_struct("Interval")
-            .field("next", &sleep.clock().instant(*scheduled))
+            .field("next", next)
             .field("period", period)
             .field("missed_tick_behavior", missed_tick_behavior)
             .finish_non_exhaustive()
