@@ -145,7 +145,7 @@ async fn items_of_a_tolerant_queue_come_in_order_with_their_deadlines_and_togeth
     odd_time().await;
     for is_on_wheel in [false, true] {
         let queue = if is_on_wheel { wheel.delay_queue() } else { DelayQueue::new() };
-        let mut queue = queue.with_tolerance(secs(4));
+        let mut queue = queue.with_tolerance(Tolerance::time(secs(4)));
         let start = Instant::now();
         for n in 0..ITEMS {
             // Some before others that were inserted earlier.
@@ -169,7 +169,7 @@ async fn items_of_a_tolerant_queue_come_in_order_with_their_deadlines_and_togeth
 #[tokio::test(start_paused = true)]
 async fn an_earlier_item_wakes_the_task_of_a_tolerant_queue_in_its_time() {
     odd_time().await;
-    let mut queue = TimingWheel::new().delay_queue().with_tolerance(secs(4));
+    let mut queue = TimingWheel::new().delay_queue().with_tolerance(Tolerance::time(secs(4)));
     queue.insert("later", secs(600));
     assert!(futures::poll!(queue.next()).is_pending());
     let start = Instant::now();

@@ -94,7 +94,7 @@
 //! |---|---|---|
 //! | `new`, `with_capacity`, `Default` | the same; [`wheel.delay_queue()`](crate::TimingWheel::delay_queue) makes one on a wheel of your own | the wheel's tick is the queue's |
 //! | `insert`, `insert_at` | the same; any deadline is taken, where tokio-util's panics for one more than 2.2 years after the queue was made | the wheel has no top level |
-//! | `poll_expired`, `Stream` | the same, in the order of deadlines and then of insertion, overdue or not, where tokio-util's promises no order among items that are due; `size_hint` and [`FusedStream`](futures::stream::FusedStream) besides | users expect that order |
+//! | `poll_expired`, `Stream` | the same, in the order of ticks, overdue or not, where tokio-util's promises no order among items that are due; within a tick in any order; `size_hint` and [`FusedStream`](futures::stream::FusedStream) besides | a wheel knows no finer order |
 //! | | each item spends a unit of the cooperative budget, even one that was inserted overdue | a task that always finds items has to let others run |
 //! | | may wake its task with nothing due, at other times than tokio-util's | removing an item, or resetting it to later, does not move the queue's timer |
 //! | after the runtime's end | panics with another text, and [`poll_try_expired`](crate::time::DelayQueue::poll_try_expired) returns an error; no item is lost | items outlive the timer |

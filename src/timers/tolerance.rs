@@ -18,7 +18,7 @@ use crate::wheel::{Grid, Nanos, Resolution};
 /// | [`IdleGuard::with_tolerance`](crate::IdleGuard::with_tolerance) | for each wait; a share is a part of the limit |
 /// | [`Interval::with_tolerance`](crate::Interval::with_tolerance) | for each tick; a share is a part of the period |
 /// | [`stream::Timeout::with_tolerance`](crate::stream::Timeout::with_tolerance), [`ChunksTimeout`](crate::stream::ChunksTimeout::with_tolerance), [`Throttle`](crate::stream::Throttle::with_tolerance) | for each gap or chunk; a share is a part of its time |
-/// | [`DelayQueue::with_tolerance`](crate::time::DelayQueue::with_tolerance) | for each item, as a time |
+/// | [`DelayQueue::with_tolerance`](crate::time::DelayQueue::with_tolerance) | for each item; a share is a part of the time for which the queue waits |
 ///
 /// # Precision
 /// Never early. Late by less than the tolerance plus the machine's wake-up time, or by as much as a timer without a

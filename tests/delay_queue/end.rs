@@ -115,7 +115,7 @@ fn a_queue_stays_on_its_wheel_while_it_has_items_or_if_it_was_made_there() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_due_at_the_end_of_the_wheel_is_handed_out_first() {
-    let wheel = TimingWheel::builder().tick(ms(100)).build().unwrap();
+    let wheel = TimingWheel::new();
     let mut queue = spawn(wheel.delay_queue());
     queue.insert(1, ms(5));
     queue.insert(2, ms(40));
@@ -214,8 +214,8 @@ async fn a_key_of_another_queue_is_refused_by_one_that_had_no_item() {
 
 #[test]
 fn a_queue_too_large_is_refused_and_the_limit_named() {
-    assert_eq!(DelayQueue::<u8>::MAX_LEN, 4_294_966_256);
-    let text = "a delay queue of 0 items with room for 4294967296 more: it holds at most 4294966256";
+    assert_eq!(DelayQueue::<u8>::MAX_LEN, 4_294_966_271);
+    let text = "a delay queue of 0 items with room for 4294967296 more: it holds at most 4294966271";
     assert_eq!(panic_text(|| DelayQueue::<u8>::with_capacity(1 << 32)), text);
     assert_eq!(panic_text(|| DelayQueue::<u8>::new().reserve(1 << 32)), text);
 }

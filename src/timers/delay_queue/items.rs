@@ -1,27 +1,51 @@
-//! The items of a queue, and the keys by which their owners find them again.
+//! The pure part: which items there are, which of them are due, and when to look again. It is told what time it is.
+//!
+//! A [`Hierarchy`] has the indices of the items that are not due. What it hands out goes to a heap, in the order of
+//! deadlines. So items come in the order of their ticks, and those that come due in one tick in the order of their deadlines.
+//!
+//! Two things are left undone because they are often not needed:
+//!
+//! - An item that is moved to later tells its timer nothing. It is put back when the timer comes up.
+//! - The timer of the item that was removed last stays, and the next item at the same index takes it over. So replacing an
+//!   item touches the hierarchy only for an earlier deadline.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::hint::black_box;
 
 use slab::Slab;
 
 use super::key::Key;
-use super::leftovers::ROOM;
-use super::timer::Timer;
-use crate::wheel::{MAX_ENTRIES, Nanos};
+use crate::wheel::{self, Hierarchy, MAX_ENTRIES, Nanos, Progress, Resolution};
 
-/// The most items that a queue holds: as many as its timers have indices for, beside those of removed items.
-pub(super) const MAX_ITEMS: usize = MAX_ENTRIES - ROOM;
+/// The most items that a queue holds: as many as there are timers, beside that of the item that was removed last.
+pub(super) const MAX_ITEMS: usize = MAX_ENTRIES - 1;
+/// How many slots the levels of the timers have.
+const SLOTS: usize = 64;
+/// So few items may be looked at whenever somebody waits.
+const FEW: usize = 8;
+/// Places among the due that may be stale, however few items there are.
+const STALE: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Item<T> {
     pub(super) value: T,
     pub(super) deadline: Nanos,
-    /// That of its insertion. Its key has it too, and of items with the same deadline the least comes first.
+    /// That of its insertion. Its key has it too.
     pub(super) number: u64,
-    /// Its entry among the timers, or none if it is among the due.
-    pub(super) timer: Option<Timer>,
+    /// None if it is among the due.
+    timer: Option<Timer>,
 }
+
+/// An entry of the hierarchy. Its deadline is the item's or an earlier one.
+#[derive(Clone, Copy, Debug)]
+struct Timer {
+    key: wheel::Key,
+    deadline: Nanos,
+}
+
+/// Deadline, number and index of an item that is due. Stale if the item has been removed or moved since.
+type Due = (Nanos, u64, usize);
 
 #[derive(Debug)]
 pub(super) struct Items<T> {
@@ -30,67 +54,252 @@ pub(super) struct Items<T> {
     moved: HashMap<u64, usize>,
     /// Those of 64 bits are not used up, so none is used twice.
     next_number: u64,
+    timers: Hierarchy<usize>,
+    /// The timer of the item that was removed last, and its index.
+    left: Option<(usize, Timer)>,
+    due: BinaryHeap<Reverse<Due>>,
+    /// Empty between calls. It keeps its memory.
+    handed_out: Vec<usize>,
 }
 
 impl<T> Items<T> {
-    pub(super) fn new() -> Self {
-        Self { slab: Slab::new(), moved: HashMap::new(), next_number: 0 }
+    pub(super) fn new(resolution: Resolution) -> Self {
+        Self {
+            slab: Slab::new(),
+            moved: HashMap::new(),
+            next_number: 0,
+            timers: Hierarchy::new(resolution, SLOTS),
+            left: None,
+            due: BinaryHeap::new(),
+            handed_out: Vec::new(),
+        }
+    }
+
+    /// Gives an empty queue another clock, which may have another origin. Keys differ from all there were.
+    pub(super) fn restart(&mut self, resolution: Resolution) {
+        debug_assert_eq!(self.len(), 0);
+        self.timers = Hierarchy::new(resolution, SLOTS);
+        self.left = None;
     }
 
     pub(super) fn len(&self) -> usize {
         self.slab.len()
     }
 
-    /// Adds an item without a timer.
+    /// The time up to which due items have been found.
+    pub(super) const fn clock(&self) -> Nanos {
+        self.timers.clock()
+    }
+
+    pub(super) fn end_of_tick(&self, deadline: Nanos) -> Nanos {
+        self.timers.resolution().end_of_tick(deadline)
+    }
+
+    /// Adds an item. `now` may be a time of a while ago.
     ///
     /// # Panics
     /// If there are [`MAX_ITEMS`].
     #[inline]
     #[track_caller]
-    pub(super) fn insert(&mut self, deadline: Nanos, value: T) -> Key {
-        assert_room(self.slab.len(), 1);
+    pub(super) fn insert(&mut self, now: Nanos, deadline: Nanos, value: T) -> Key {
+        assert_room(self.len(), 1);
         let number = self.next_number;
         self.next_number += 1;
         let index = self.slab.insert(Item { value, deadline, number, timer: None });
+        match self.left.take_if(|(left, _)| *left == index) {
+            Some((_, timer)) => self.move_timer(index, timer),
+            None => self.put(now, index),
+        }
         Key { number, index }
+    }
+
+    /// Gives an item a timer, or puts it among the due.
+    #[inline]
+    fn put(&mut self, now: Nanos, index: usize) {
+        let item = &mut self.slab[index];
+        let deadline = item.deadline;
+        // The hierarchy takes what is overdue only if it is not told that it is.
+        let now = if deadline > now { now } else { Nanos::ZERO };
+        item.timer = match self.timers.insert(now, deadline, index) {
+            Ok(key) => Some(Timer { key, deadline }),
+            Err(_) => {
+                self.due.push(Reverse((deadline, item.number, index)));
+                None
+            }
+        };
+    }
+
+    /// Gives an item that timer, which is moved if it is too late.
+    #[inline]
+    fn move_timer(&mut self, index: usize, timer: Timer) {
+        let item = &mut self.slab[index];
+        let deadline = item.deadline;
+        if deadline >= timer.deadline {
+            item.timer = Some(timer);
+        } else if deadline > self.timers.clock() {
+            item.timer = Some(Timer { deadline, ..timer });
+            self.timers.reschedule(timer.key, deadline);
+        } else {
+            item.timer = None;
+            self.timers.cancel(timer.key);
+            self.due.push(Reverse((deadline, item.number, index)));
+        }
+    }
+
+    /// Moves an item to another deadline, and tells whether `key` names one.
+    #[inline]
+    pub(super) fn reset(&mut self, now: Nanos, key: &Key, deadline: Nanos) -> bool {
+        let Some(index) = self.find(key) else { return false };
+        let item = &mut self.slab[index];
+        item.deadline = deadline;
+        match item.timer {
+            Some(timer) => self.move_timer(index, timer),
+            None => {
+                self.put(now, index);
+                self.sweep_if_many_are_stale();
+            }
+        }
+        true
+    }
+
+    /// Takes an item out, unless `key` is stale.
+    #[inline]
+    pub(super) fn remove(&mut self, key: &Key) -> Option<Item<T>> {
+        let index = self.find(key)?;
+        let item = self.take(index);
+        match item.timer {
+            Some(timer) => {
+                if let Some((_, before)) = self.left.replace((index, timer)) {
+                    self.timers.cancel(before.key);
+                }
+            }
+            None => self.sweep_if_many_are_stale(),
+        }
+        // An empty queue keeps no timer, and nobody may ever poll it again.
+        if self.slab.is_empty() {
+            self.drop_left();
+        }
+        Some(item)
+    }
+
+    fn take(&mut self, index: usize) -> Item<T> {
+        let item = self.slab.remove(index);
+        if !self.moved.is_empty() {
+            self.moved.remove(&item.number);
+        }
+        item
+    }
+
+    fn drop_left(&mut self) {
+        if let Some((_, timer)) = self.left.take() {
+            self.timers.cancel(timer.key);
+        }
     }
 
     /// Where the item is that `key` names, unless the key is stale.
     #[inline]
-    pub(super) fn find(&self, key: &Key) -> Option<usize> {
+    fn find(&self, key: &Key) -> Option<usize> {
         match self.slab.get(key.index) {
             Some(item) if item.number == key.number => Some(key.index),
             _ => self.moved.get(&key.number).copied(),
         }
     }
 
-    #[inline]
-    pub(super) fn get(&self, index: usize) -> Option<&Item<T>> {
-        self.slab.get(index)
+    pub(super) fn get(&self, key: &Key) -> Option<&Item<T>> {
+        Some(&self.slab[self.find(key)?])
     }
 
-    /// # Panics
-    /// If there is none at `index`.
-    pub(super) fn at(&self, index: usize) -> &Item<T> {
-        &self.slab[index]
-    }
-
-    /// # Panics
-    /// If there is none at `index`.
-    #[inline]
-    pub(super) fn at_mut(&mut self, index: usize) -> &mut Item<T> {
-        &mut self.slab[index]
-    }
-
-    /// # Panics
-    /// If there is none at `index`.
-    #[inline]
-    pub(super) fn remove(&mut self, index: usize) -> Item<T> {
-        let item = self.slab.remove(index);
-        if !self.moved.is_empty() {
-            self.moved.remove(&item.number);
+    /// Finds the items that are due at `now`, of which some may be popped already. Handles up to about `batch` timers.
+    pub(super) fn advance(&mut self, now: Nanos, batch: usize) -> Progress {
+        self.drop_left();
+        let mut handed_out = std::mem::take(&mut self.handed_out);
+        let progress = self.timers.advance(now, batch, &mut handed_out);
+        // All are looked at before the first is put anywhere: they lie scattered, and so the processor waits for several at a
+        // time.
+        black_box(handed_out.iter().filter(|&&index| self.slab[index].deadline > now).count());
+        for index in handed_out.drain(..) {
+            let item = &mut self.slab[index];
+            item.timer = None;
+            if item.deadline <= now {
+                self.due.push(Reverse((item.deadline, item.number, index)));
+            } else {
+                // It was moved to later.
+                self.put(now, index);
+            }
         }
-        item
+        self.handed_out = handed_out;
+        progress
+    }
+
+    /// Whether an item is due of those that have been found.
+    pub(super) fn has_due(&mut self) -> bool {
+        while let Some(&Reverse(due)) = self.due.peek() {
+            if self.current(due).is_some() {
+                return true;
+            }
+            self.due.pop();
+        }
+        false
+    }
+
+    /// Takes the first due item out, after [`has_due`](Self::has_due).
+    pub(super) fn pop(&mut self) -> Option<(Key, Item<T>)> {
+        let Reverse(due) = self.due.pop()?;
+        let index = self.current(due)?;
+        Some((Key { number: due.1, index }, self.take(index)))
+    }
+
+    /// Where the item is whose place among the due this is, unless the place is stale.
+    fn current(&self, (deadline, number, index): Due) -> Option<usize> {
+        let index = self.find(&Key { number, index })?;
+        let item = &self.slab[index];
+        (item.deadline == deadline && item.timer.is_none()).then_some(index)
+    }
+
+    fn sweep_if_many_are_stale(&mut self) {
+        let due = self.slab.len() - (self.timers.len() - usize::from(self.left.is_some()));
+        if self.due.len() > 2 * due + STALE {
+            let mut all = std::mem::take(&mut self.due).into_vec();
+            all.retain(|&Reverse(due)| self.current(due).is_some());
+            // An item that was moved away and back has its place twice.
+            all.sort_unstable();
+            all.dedup();
+            self.due = all.into();
+        }
+    }
+
+    /// When to look again, if nothing is due. Where there are few items this is when the first is due, so that nobody is
+    /// woken to move a timer down. Where there are many it is when the first bucket begins, which takes no look at them.
+    pub(super) fn next_look(&mut self) -> Option<Nanos> {
+        let begins = self.timers.next_expiration()?;
+        if self.timers.len() > FEW {
+            return Some(begins);
+        }
+        let first = self.first_timed().map(|index| self.slab[index].deadline);
+        // A bucket of one tick begins, for this, with the last deadline in it.
+        first.map(|first| first.max(begins))
+    }
+
+    /// The item with a timer that has the earliest deadline.
+    fn first_timed(&self) -> Option<usize> {
+        // The index of an item that was removed is empty, or has another item, whose own deadline is a candidate too.
+        self.timers
+            .earliest_by(|&index| self.slab.get(index).map(|item| (item.deadline, item.number)))
+            .copied()
+    }
+
+    /// The key of the item that will be popped next, if nothing changes.
+    pub(super) fn peek(&self) -> Option<Key> {
+        let due = || self.due.iter().filter(|&&Reverse(due)| self.current(due).is_some());
+        let first = match self.due.peek() {
+            Some(&Reverse(first)) if self.current(first).is_some() => Some(first),
+            _ => due().map(|&Reverse(due)| due).min(),
+        };
+        let index = match first {
+            Some(due) => self.current(due)?,
+            None => self.first_timed()?,
+        };
+        Some(Key { number: self.slab[index].number, index })
     }
 
     pub(super) fn capacity(&self) -> usize {
@@ -101,9 +310,9 @@ impl<T> Items<T> {
     /// If there would be room for more than [`MAX_ITEMS`], or if there is no memory for that.
     #[track_caller]
     pub(super) fn reserve(&mut self, additional: usize) {
-        assert_room(self.slab.len(), additional);
+        assert_room(self.len(), additional);
         let capacity = self.slab.capacity();
-        let needed = self.slab.len() + additional;
+        let needed = self.len() + additional;
         if needed > capacity {
             assert_memory::<T>(needed.max(capacity.saturating_mul(2)), additional);
             self.slab.reserve(additional);
@@ -111,24 +320,31 @@ impl<T> Items<T> {
     }
 
     pub(super) fn shrink_to_fit(&mut self) {
+        self.drop_left();
         self.slab.shrink_to_fit();
         self.moved.shrink_to_fit();
+        self.due.shrink_to_fit();
+        self.handed_out.shrink_to_fit();
     }
 
-    /// Moves items together, so that they take no more memory than they have to, and tells `at` of each with its
-    /// new index.
-    pub(super) fn compact(&mut self, mut at: impl FnMut(&Item<T>, usize)) {
-        let Self { slab, moved, next_number: _ } = self;
+    /// Moves items together, so that they take no more memory than they have to.
+    pub(super) fn compact(&mut self) {
+        let Self { slab, moved, timers, .. } = self;
         slab.compact(|item, _, to| {
             moved.insert(item.number, to);
-            at(item, to);
+            if let Some(index) = item.timer.and_then(|timer| timers.get_mut(timer.key)) {
+                *index = to;
+            }
             true
         });
-        moved.shrink_to_fit();
+        self.shrink_to_fit();
     }
 
     /// Leaves no item, and returns what they were in: dropping them is code of a user's.
     pub(super) fn detach(&mut self) -> Slab<Item<T>> {
+        self.timers = Hierarchy::new(self.timers.resolution(), SLOTS);
+        self.left = None;
+        self.due.clear();
         self.moved.clear();
         std::mem::take(&mut self.slab)
     }
@@ -137,6 +353,19 @@ impl<T> Items<T> {
     pub(super) fn attach(&mut self, emptied: Slab<Item<T>>) {
         debug_assert!(emptied.is_empty() && self.slab.is_empty());
         self.slab = emptied;
+    }
+
+    /// For tests.
+    ///
+    /// # Panics
+    /// If something does not hold.
+    #[cfg(test)]
+    pub(super) fn assert_invariants(&self) {
+        self.timers.assert_invariants();
+        let due = self.slab.iter().filter(|(_, item)| item.timer.is_none()).count();
+        assert_eq!(due + self.timers.len() - usize::from(self.left.is_some()), self.len());
+        assert!((due..=2 * due + STALE).contains(&self.due.len()), "{} places for {due}", self.due.len());
+        assert!(self.left.is_none() || !self.slab.is_empty());
     }
 }
 
@@ -173,35 +402,7 @@ mod tests {
         let message = one_more.unwrap_err().downcast::<String>().unwrap();
         assert_eq!(
             *message,
-            "a delay queue of 4294966256 items with room for 1 more: it holds at most 4294966256"
+            "a delay queue of 4294966271 items with room for 1 more: it holds at most 4294966271"
         );
-    }
-
-    #[test]
-    fn a_key_finds_its_item_wherever_it_was_moved_and_no_other() {
-        let mut items = Items::new();
-        let keys: Vec<Key> = (0..8).map(|n| items.insert(Nanos(n), n)).collect();
-        for key in &keys[..6] {
-            items.remove(items.find(key).unwrap());
-        }
-        items.compact(|_, _| {});
-        assert_eq!((items.len(), items.capacity()), (2, 2));
-        let value =
-            |items: &Items<u64>, key: &Key| items.find(key).map(|index| items.get(index).unwrap().value);
-        assert_eq!(keys.iter().map(|key| value(&items, key)).collect::<Vec<_>>(), {
-            let mut expected = vec![None; 6];
-            expected.extend([Some(6), Some(7)]);
-            expected
-        });
-        // Where the moved ones were before there is another now.
-        let later: Vec<Key> = (10..20).map(|n| items.insert(Nanos(n), n)).collect();
-        assert_eq!(
-            later.iter().map(|key| value(&items, key).unwrap()).collect::<Vec<_>>(),
-            Vec::from_iter(10..20)
-        );
-        assert_eq!((value(&items, &keys[6]), value(&items, &keys[7])), (Some(6), Some(7)));
-        items.remove(items.find(&keys[6]).unwrap());
-        assert_eq!(value(&items, &keys[6]), None);
-        assert_eq!(items.moved.len(), 1, "what has left is not remembered");
     }
 }

@@ -1,36 +1,39 @@
-//! `time::DelayQueue`: many items, each of which is handed out when its deadline comes.
+//! `time::DelayQueue`: many items, each of which is handed out when its deadline comes. `items` knows which come next; this
+//! reads the clock and arms the queue's one sleep.
 
-mod deadlines;
-mod due;
 mod items;
 mod key;
-mod leftovers;
-mod make;
-mod memory;
 #[cfg(test)]
 mod model_tests;
-mod poll;
-mod timer;
-mod wake_on_change;
 
 use std::fmt;
-use std::task::Waker;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
+use futures::stream::{FusedStream, Stream};
+use tokio::task::coop;
 use tokio::time::Instant;
 
-use deadlines::Deadlines;
-use items::Item;
+use items::{Item, Items, MAX_ITEMS};
 use key::StaleKey;
 
 pub use self::key::{Expired, Key};
+use crate::error::Error;
+use crate::handle::runtime_wheel::with_current;
+use crate::handle::timing_wheel::TimingWheel;
+use crate::platform::catch_panic::contained;
 use crate::timers::sleep::Sleep;
-use crate::wheel::Nanos;
+use crate::timers::tolerance::Tolerance;
+use crate::wheel::{Nanos, Progress, Resolution};
+
+/// Timers that are moved for one unit of the task's cooperative budget.
+const BATCH: usize = 256;
 
 /// Items that are handed out when their deadlines come, for one task that polls it: as a stream, or by
 /// [`poll_expired`](Self::poll_expired).
 ///
-/// Items come in the order of their deadlines, and of those with the same deadline in the order of their insertion.
+/// Items come in the order of the wheel's ticks in which their deadlines lie. Within a tick they may come in any order.
 /// An item can be removed, or get another deadline, by the [`Key`] that its insertion returned, until it is handed
 /// out. A key that has outlived its item finds nothing.
 ///
@@ -90,18 +93,114 @@ use crate::wheel::Nanos;
 /// # }
 /// ```
 pub struct DelayQueue<T> {
-    deadlines: Deadlines<T>,
-    /// Armed for when there is something to do, or earlier. None before the wheel is known, so before the first item.
+    items: Items<T>,
+    /// None before the wheel is known, so before the first item.
     sleep: Option<Sleep>,
+    /// When the sleep was to wake the task last, without its tolerance.
+    armed_for: Nanos,
     /// It was made on a wheel by choice, and stays there also when that wheel has ended.
     stays: bool,
     /// Of the task that was told last that there is no item: the next insertion wakes it.
     told_empty: Option<Waker>,
     /// How late an item may be.
-    tolerance: Duration,
+    tolerance: Option<Tolerance>,
+}
+
+impl TimingWheel {
+    /// A queue of items that are handed out when their deadlines come, on this wheel and with its tick.
+    ///
+    /// However many items it holds, it has one timer in the wheel, in the shard of the thread that calls this: so
+    /// make the queue in the task that will poll it.
+    ///
+    /// # Panics
+    /// Never.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), timingwheel::BuildError> {
+    /// use std::time::Duration;
+    /// use futures::StreamExt;
+    /// use timingwheel::TimingWheel;
+    ///
+    /// let wheel = TimingWheel::builder().tick(Duration::from_micros(100)).build()?;
+    /// let mut queue = wheel.delay_queue();
+    /// queue.insert("later", Duration::from_millis(2));
+    /// queue.insert("sooner", Duration::from_millis(1));
+    /// assert_eq!(queue.next().await.map(|expired| expired.into_inner()), Some("sooner"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn delay_queue<T>(&self) -> DelayQueue<T> {
+        let mut queue = DelayQueue::new();
+        queue.start(self.sleep_unset());
+        queue.stays = true;
+        queue
+    }
 }
 
 impl<T> DelayQueue<T> {
+    /// An empty queue, on the wheel of the runtime within which the first item is inserted.
+    ///
+    /// If that wheel has ended with its runtime, and the queue is empty, the next insertion chooses a wheel again.
+    ///
+    /// # Panics
+    /// Never.
+    #[must_use]
+    pub fn new() -> Self {
+        const MILLISECOND: Duration = Duration::from_millis(1);
+        // As good as any until the wheel is known.
+        let resolution = Resolution::new(MILLISECOND).expect("not zero");
+        Self {
+            items: Items::new(resolution),
+            sleep: None,
+            armed_for: Nanos::MAX,
+            stays: false,
+            told_empty: None,
+            tolerance: None,
+        }
+    }
+
+    /// An empty queue with room for so many items, otherwise as [`new`](Self::new).
+    ///
+    /// # Panics
+    /// If `capacity` is more than [`MAX_LEN`](Self::MAX_LEN), or if there is no memory for so many items.
+    #[must_use]
+    #[track_caller]
+    pub fn with_capacity(capacity: usize) -> Self {
+        let mut queue = Self::new();
+        queue.reserve(capacity);
+        queue
+    }
+
+    /// With a tolerance: items may be handed out late, and then together with other items that are due by then. A share
+    /// is a part of the time for which the queue waits, which is never more than the item's own. The order of items and
+    /// their [deadlines](Self::deadline) stay as they are. A busy queue is woken less often. See [`Tolerance`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use futures::StreamExt;
+    /// use timingwheel::Tolerance;
+    /// use timingwheel::time::{DelayQueue, Duration, Instant};
+    ///
+    /// let start = Instant::now();
+    /// let mut sessions = DelayQueue::new().with_tolerance(Tolerance::time(Duration::from_secs(5)));
+    /// sessions.insert("session", Duration::from_secs(60));
+    /// sessions.next().await;
+    /// assert!((60..65).contains(&start.elapsed().as_secs()));
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
+        self.tolerance = Some(tolerance);
+        self
+    }
+
     /// Adds an item that is due `timeout` from now. With a `timeout` of zero it is due at once, with one of more than
     /// [583 years](crate::Sleep::deadline) never.
     ///
@@ -127,9 +226,8 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn insert(&mut self, value: T, timeout: Duration) -> Key {
-        let now = self.started().now();
-        self.deadlines.set_now(now);
-        self.insert_nanos(value, now.after(timeout))
+        let now = self.started().clock().now();
+        self.insert_nanos(Some(now), now.after(timeout), value)
     }
 
     /// Adds an item that is due at `deadline`, or at once if it has passed. Otherwise as [`insert`](Self::insert).
@@ -139,15 +237,17 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     pub fn insert_at(&mut self, value: T, deadline: Instant) -> Key {
         let deadline = self.started().clock().nanos(deadline);
-        self.insert_nanos(value, deadline)
+        self.insert_nanos(None, deadline, value)
     }
 
     #[inline]
     #[track_caller]
-    fn insert_nanos(&mut self, value: T, deadline: Nanos) -> Key {
-        let key = self.deadlines.insert(deadline, value);
-        self.be_in_time_for(deadline);
-        self.tell_that_it_is_not_empty();
+    fn insert_nanos(&mut self, now: Option<Nanos>, deadline: Nanos, value: T) -> Key {
+        let key = self.items.insert(now.unwrap_or(self.items.clock()), deadline, value);
+        self.be_in_time_for(deadline, now);
+        if let Some(told) = self.told_empty.take() {
+            contained(|| told.wake());
+        }
         key
     }
 
@@ -164,12 +264,11 @@ impl<T> DelayQueue<T> {
 
     /// Takes an item out before it is handed out, or tells by `None` that `key` names none.
     pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
-        let item = self.deadlines.remove(key)?;
-        let expired = self.expired(*key, item);
+        let item = self.items.remove(key)?;
         if self.is_empty() {
-            self.tell_that_it_is_empty();
+            self.wake();
         }
-        Some(expired)
+        Some(self.expired(*key, item))
     }
 
     /// Gives an item the deadline `timeout` from now, also if it is due and has not been handed out. With a `timeout`
@@ -199,9 +298,8 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     pub fn reset(&mut self, key: &Key, timeout: Duration) {
         let Some(sleep) = &self.sleep else { panic!("{}", StaleKey(*key)) };
-        let now = sleep.now();
-        self.deadlines.set_now(now);
-        self.reset_nanos(key, now.after(timeout));
+        let now = sleep.clock().now();
+        self.reset_nanos(key, Some(now), now.after(timeout));
     }
 
     /// Gives an item another deadline, as [`reset`](Self::reset) does. If `deadline` has passed, the item is due at
@@ -213,14 +311,15 @@ impl<T> DelayQueue<T> {
     pub fn reset_at(&mut self, key: &Key, deadline: Instant) {
         let Some(sleep) = &self.sleep else { panic!("{}", StaleKey(*key)) };
         let deadline = sleep.clock().nanos(deadline);
-        self.reset_nanos(key, deadline);
+        self.reset_nanos(key, None, deadline);
     }
 
     #[inline]
     #[track_caller]
-    fn reset_nanos(&mut self, key: &Key, deadline: Nanos) {
-        assert!(self.deadlines.reset(key, deadline), "{}", StaleKey(*key));
-        self.be_in_time_for(deadline);
+    fn reset_nanos(&mut self, key: &Key, now: Option<Nanos>, deadline: Nanos) {
+        let is_there = self.items.reset(now.unwrap_or(self.items.clock()), key, deadline);
+        assert!(is_there, "{}", StaleKey(*key));
+        self.be_in_time_for(deadline, now);
     }
 
     /// The deadline of an item. If it is more than [583 years](crate::Sleep::deadline) ahead, an earlier one is
@@ -231,8 +330,7 @@ impl<T> DelayQueue<T> {
     #[must_use]
     #[track_caller]
     pub fn deadline(&self, key: &Key) -> Instant {
-        let items = self.deadlines.items();
-        match (items.find(key).and_then(|index| items.get(index)), &self.sleep) {
+        match (self.items.get(key), &self.sleep) {
             (Some(item), Some(sleep)) => sleep.clock().instant(item.deadline),
             _ => panic!("{}", StaleKey(*key)),
         }
@@ -240,19 +338,18 @@ impl<T> DelayQueue<T> {
 
     /// The key of the item that will be handed out next, due or not, if nothing changes; `None` if the queue is empty.
     ///
-    /// If a poll has found this item due, or due in the same tick, this looks at no other item. Otherwise it looks at
-    /// each slot in use and at all items of the slot that begins first. It also looks at the items of each later slot
-    /// that begins before the earliest deadline seen so far. An item that was reset to later, or that was inserted after
-    /// another was removed, may stand in the slot of an earlier deadline until that deadline has come. To take out all items use [`drain`](Self::drain).
+    /// If a poll has found an item due, this is one look. Otherwise it looks at each slot in use and at all items of the
+    /// slot that begins first, and at those of each later slot that begins before the earliest deadline seen so far. To
+    /// take out all items use [`drain`](Self::drain).
     #[must_use]
     pub fn peek(&self) -> Option<Key> {
-        self.deadlines.peek()
+        self.items.peek()
     }
 
     /// How many items there are, due or not.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.deadlines.items().len()
+        self.items.len()
     }
 
     /// Whether there are no items: then [`poll_expired`](Self::poll_expired) returns `None`.
@@ -261,9 +358,314 @@ impl<T> DelayQueue<T> {
         self.len() == 0
     }
 
-    fn expired(&self, key: Key, Item { value, deadline, number: _, timer: _ }: Item<T>) -> Expired<T> {
+    /// The most items that a queue holds: 4,294,966,271. One more is refused by a panic that names both.
+    pub const MAX_LEN: usize = MAX_ITEMS;
+
+    /// How many items there is room for. With more the queue takes a larger block, and copies them.
+    ///
+    /// The timers of the items take memory of their own, as they need it: 32 bytes for each that is pending, in pages
+    /// of 1,024 that are given back when they empty, and 8 in its slot.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.items.capacity()
+    }
+
+    /// Takes memory for at least `additional` more items than there are, unless there is room for them.
+    ///
+    /// # Panics
+    /// If there would be more than [`MAX_LEN`](Self::MAX_LEN) items, or if there is no memory for them. The queue then
+    /// stays as it was. But if an insertion finds no memory, the process aborts, as everywhere in Rust.
+    #[track_caller]
+    pub fn reserve(&mut self, additional: usize) {
+        self.items.reserve(additional);
+    }
+
+    /// Gives back the memory behind the last item; what is free between items stays. See [`compact`](Self::compact).
+    pub fn shrink_to_fit(&mut self) {
+        self.items.shrink_to_fit();
+    }
+
+    /// Moves items together and gives all memory back that they leave: [`capacity`](Self::capacity) is
+    /// [`len`](Self::len) then.
+    ///
+    /// Keys stay valid. A key of an item that was moved finds it in one step more, by a table of the moved items.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use timingwheel::time::{DelayQueue, Duration};
+    ///
+    /// let mut queue = DelayQueue::with_capacity(10);
+    /// let keys = [1, 2, 3].map(|n| queue.insert(n, Duration::from_secs(n)));
+    /// queue.remove(&keys[0]);
+    ///
+    /// queue.compact();
+    /// assert_eq!(queue.capacity(), 2);
+    /// assert_eq!(queue.remove(&keys[2]).into_inner(), 3);
+    /// # }
+    /// ```
+    pub fn compact(&mut self) {
+        self.items.compact();
+    }
+
+    /// Drops all items, and wakes the task that waits for one. The room for items is kept, as
+    /// [`capacity`](Self::capacity) tells it; what their timers took is given back.
+    ///
+    /// # Panics
+    /// If dropping an item does. The queue is empty then, and the other items are dropped too.
+    pub fn clear(&mut self) {
+        if self.is_empty() {
+            return;
+        }
+        let mut items = self.items.detach();
+        self.wake();
+        items.clear();
+        self.items.attach(items);
+    }
+
+    /// Takes all items out, due or not, and wakes the task that waits for one. They come in the order in which they
+    /// would have been handed out. This takes only one sort of the items, whereas [`peek`](Self::peek) searches for
+    /// each item.
+    ///
+    /// The queue is empty at once, and can be used meanwhile. Items that are not taken from the iterator are dropped
+    /// with it. The room for items is kept, as by [`clear`](Self::clear).
+    ///
+    /// # Panics
+    /// Never.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use timingwheel::time::{DelayQueue, Duration};
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// let job = queue.insert("job", Duration::from_secs(60));
+    /// let deadline = queue.deadline(&job);
+    ///
+    /// let mut items = queue.drain();
+    /// assert!(queue.is_empty());
+    /// let item = items.next().unwrap();
+    /// assert_eq!((*item.get_ref(), item.deadline(), item.key()), ("job", deadline, job));
+    /// # }
+    /// ```
+    #[must_use = "what is not taken from it is dropped; `clear` says so"]
+    pub fn drain(&mut self) -> std::vec::IntoIter<Expired<T>> {
+        if self.is_empty() {
+            return Vec::new().into_iter();
+        }
+        let mut detached = self.items.detach();
+        let mut items: Vec<Item<T>> = detached.drain().collect();
+        self.items.attach(detached);
+        items.sort_unstable_by_key(|item| (item.deadline, item.number));
+        // Their keys are stale, so there is no place to look first.
+        let key = |item: &Item<T>| Key { number: item.number, index: 0 };
+        let expired: Vec<_> = items.into_iter().map(|item| self.expired(key(&item), item)).collect();
+        self.wake();
+        expired.into_iter()
+    }
+
+    /// Polls for the next item whose deadline has come. `None` if the queue is empty; there may be more after an
+    /// insertion, which wakes the task.
+    ///
+    /// A pending poll wakes the task when an item is due, when another item becomes the earliest, and when the last
+    /// item is removed. Now and then the task is woken with nothing due: in a queue of more than 8 items, or after an
+    /// item was removed or reset to later. If several tasks poll, only the last that polled is woken. An item spends a
+    /// unit of the task's cooperative budget.
+    ///
+    /// # Precision
+    /// As [`TimingWheel::sleep`](crate::TimingWheel::sleep), with the tick of the wheel that the queue is on.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost by not polling again.
+    ///
+    /// # Panics
+    /// If an item has to wait and the wheel has ended or is full.
+    /// [`poll_try_expired`](Self::poll_try_expired) returns an error instead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::{future::poll_fn, time::Duration};
+    /// use timingwheel::time::DelayQueue;
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert("tea", Duration::from_secs(180));
+    /// queue.insert("egg", Duration::from_secs(300));
+    /// while let Some(expired) = poll_fn(|cx| queue.poll_expired(cx)).await {
+    ///     println!("{} is ready", expired.get_ref());
+    /// }
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        match ready!(self.poll_try_expired(cx)) {
+            None => Poll::Ready(None),
+            Some(Ok(expired)) => Poll::Ready(Some(expired)),
+            Some(Err(error)) => {
+                panic!("a `DelayQueue` was polled whose next item cannot become due: {error}")
+            }
+        }
+    }
+
+    /// Polls as [`poll_expired`](Self::poll_expired) does, but returns an error where that would panic.
+    ///
+    /// # Errors
+    /// If an item has to wait and the wheel has ended or is full. The items stay: those whose
+    /// deadline comes are handed out at later polls, and [`drain`](Self::drain) takes out all of them. Nothing wakes the task
+    /// when a permit becomes free: poll again after a while, or after an insertion.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::{future::poll_fn, time::Duration};
+    /// use timingwheel::TimingWheel;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let mut queue = wheel.delay_queue();
+    /// queue.insert("job", Duration::from_secs(60));
+    /// wheel.shutdown();
+    ///
+    /// let error = poll_fn(|cx| queue.poll_try_expired(cx)).await.unwrap().unwrap_err();
+    /// assert!(error.is_shutdown());
+    /// for item in queue.drain() {
+    ///     println!("not done: {}", item.into_inner());
+    /// }
+    /// # }
+    /// ```
+    pub fn poll_try_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Expired<T>, Error>>> {
+        // The time, once this has looked for items that are due by then.
+        let mut looked = None;
+        loop {
+            if self.items.has_due() {
+                ready!(coop::poll_proceed(cx)).made_progress();
+                let popped = self.items.pop().map(|(key, item)| Ok(self.expired(key, item)));
+                return Poll::Ready(popped);
+            }
+            let at = match (self.items.next_look(), &mut self.sleep) {
+                (Some(at), _) => at,
+                (None, sleep) => {
+                    // No timer has to be there for it. Dropping a waker may panic.
+                    drop(sleep.as_mut().and_then(Sleep::take_waker));
+                    self.told_empty = Some(cx.waker().clone());
+                    return Poll::Ready(None);
+                }
+            };
+            let latest = self.items.end_of_tick(at);
+            let sleep = self.sleep.as_mut().expect("an item comes after its wheel");
+            let mut now = None;
+            // Woken before the time, the task looks then: so an item that is reset again and again costs nothing here.
+            if sleep.armed().is_none() || self.armed_for > latest {
+                match looked {
+                    Some(now) if now < at => self.arm(now, at),
+                    _ => now = Some(sleep.clock().now()),
+                }
+            }
+            let sleep = self.sleep.as_mut().expect("it is there still");
+            let now = match now {
+                Some(now) => now,
+                None => match ready!(sleep.poll_try_wait(cx)) {
+                    // The wheel's word counts, so that there is an end to this also where this thread has another clock.
+                    Ok(()) => sleep.clock().now().max(sleep.deadline_nanos()),
+                    // What has come due meanwhile needs no timer.
+                    Err(_) if looked.is_none() => sleep.clock().now(),
+                    Err(error) => return Poll::Ready(Some(Err(error))),
+                },
+            };
+            looked = Some(now);
+            if self.items.advance(now, BATCH) == Progress::More {
+                ready!(coop::poll_proceed(cx)).made_progress();
+            }
+        }
+    }
+
+    /// The queue's sleep, on the current runtime's wheel if it has none yet, or an ended one that nothing holds it on.
+    #[inline]
+    #[track_caller]
+    fn started(&mut self) -> &Sleep {
+        let has_to_start = match &self.sleep {
+            None => true,
+            Some(sleep) => self.is_empty() && !self.stays && sleep.has_ended(),
+        };
+        if has_to_start {
+            self.start(with_current(TimingWheel::sleep_unset));
+        }
+        self.sleep.as_ref().expect("it has been started")
+    }
+
+    #[cold]
+    fn start(&mut self, sleep: Sleep) {
+        self.items.restart(Resolution::new(sleep.tick()).expect("it is a wheel's"));
+        self.sleep = Some(sleep);
+    }
+
+    /// Has the sleep wake the task at `at`, or later by as much as it may be.
+    fn arm(&mut self, now: Nanos, at: Nanos) {
+        let Some(sleep) = &mut self.sleep else { return };
+        if let Some(tolerance) = self.tolerance {
+            let delay = Duration::from_nanos(at.0.saturating_sub(now.0));
+            sleep.set_tolerance(Tolerance::time(tolerance.of(delay)));
+        }
+        sleep.move_to_at(now, at);
+        self.armed_for = at;
+    }
+
+    /// After an item has got that deadline: a task that waits is to be woken in the deadline's tick.
+    #[inline]
+    fn be_in_time_for(&mut self, deadline: Nanos, now: Option<Nanos>) {
+        if let Some(sleep) = &self.sleep
+            && self.armed_for > self.items.end_of_tick(deadline)
+            && sleep.armed().is_some()
+        {
+            let now = now.unwrap_or_else(|| sleep.clock().now());
+            if deadline <= now { self.wake() } else { self.arm(now, deadline) }
+        }
+    }
+
+    /// Wakes the task that waits. A waker's panic is contained, so that a method returns what it has to.
+    fn wake(&mut self) {
+        if let Some(waker) = self.sleep.as_mut().and_then(Sleep::take_waker) {
+            contained(|| waker.wake());
+        }
+    }
+
+    fn expired(&self, key: Key, Item { value, deadline, .. }: Item<T>) -> Expired<T> {
         let sleep = self.sleep.as_ref().expect("an item comes after its wheel");
         Expired { value, deadline: sleep.clock().instant(deadline), key }
+    }
+}
+
+/// As [`DelayQueue::new`].
+impl<T> Default for DelayQueue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Stream for DelayQueue<T> {
+    type Item = Expired<T>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        self.get_mut().poll_expired(cx)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.len(), Some(self.len()))
+    }
+}
+
+/// Terminated from when a poll has returned `None` until an item is inserted. So `futures::select!` polls a new queue,
+/// which wakes its task at the first insertion.
+impl<T> FusedStream for DelayQueue<T> {
+    fn is_terminated(&self) -> bool {
+        self.told_empty.is_some()
     }
 }
 
@@ -272,7 +674,7 @@ impl<T> Unpin for DelayQueue<T> {}
 
 impl<T> fmt::Debug for DelayQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { deadlines: _, sleep, stays: _, told_empty: _, tolerance: _ } = self;
+        let Self { sleep, .. } = self;
         f.debug_struct("DelayQueue")
             .field("len", &self.len())
             .field("capacity", &self.capacity())

@@ -1,9 +1,8 @@
 //! The pure part beside an ordered map, by random operations.
 //!
-//! - What is popped, and what `peek` names, is the first by deadline and then by insertion, and it is popped if and
-//!   only if its deadline has come.
+//! - Nothing is popped before its deadline, or before an item of an earlier tick. What is popped is what `peek` named.
+//! - Whoever looks again at the time that `next_look` tells misses no item by a tick.
 //! - Keys find their items, with the deadlines that were set last, and stale ones find nothing.
-//! - Whoever waits until the time that [`Next::Until`] tells misses no item by a tick.
 //! - Stale places are bounded, and memory is what was asked for.
 
 use std::collections::BTreeMap;
@@ -11,9 +10,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::deadlines::{Deadlines, Next};
+use super::items::Items;
 use super::key::Key;
-use crate::wheel::{Nanos, Resolution};
+use crate::wheel::{Nanos, Progress, Resolution};
 
 const TICK: u64 = 10;
 /// A year, as clocks begin.
@@ -75,7 +74,7 @@ fn ops() -> impl Strategy<Value = Op> {
 }
 
 struct Model {
-    deadlines: Deadlines<u64>,
+    items: Items<u64>,
     now: u64,
     /// By deadline and number of insertion.
     expected: BTreeMap<(u64, u64), Key>,
@@ -87,9 +86,7 @@ struct Model {
 impl Model {
     fn new(batch: usize) -> Self {
         let resolution = Resolution::new(Duration::from_nanos(TICK)).unwrap();
-        let mut deadlines = Deadlines::new(resolution);
-        deadlines.set_now(Nanos(START));
-        Self { deadlines, now: START, expected: BTreeMap::new(), made: Vec::new(), batch }
+        Self { items: Items::new(resolution), now: START, expected: BTreeMap::new(), made: Vec::new(), batch }
     }
 
     fn deadline(&self, offset: Offset) -> u64 {
@@ -101,71 +98,74 @@ impl Model {
         }
     }
 
-    /// What there is to do, moving as many timers at a time as may be.
-    fn next_step(&mut self) -> Next {
+    /// Finds what is due, handling as many timers at a time as may be.
+    fn look(&mut self) {
         // Not for ever: each of these moves an entry, down or to the due.
         for _ in 0..100_000 {
-            match self.deadlines.next_step(self.batch) {
-                Next::More => {}
-                next_step => return next_step,
+            if self.items.advance(Nanos(self.now), self.batch) == Progress::Done {
+                return;
             }
         }
         panic!("there is always more");
     }
 
+    /// As a poll does: looks for more only if nothing is due.
     fn pop(&mut self) -> Result<bool, TestCaseError> {
-        let first = self.expected.first_key_value().map(|(&first, &key)| (first, key));
-        let next_step = self.next_step();
-        let Some(((deadline, number), key)) = first else {
-            prop_assert_eq!(next_step, Next::Empty);
-            return Ok(false);
-        };
-        if deadline > self.now {
-            let Next::Until(until) = next_step else {
-                return Err(TestCaseError::fail(format!("{next_step:?}")));
-            };
-            prop_assert!(until.0 > self.now);
-            prop_assert!(
-                self.deadlines.is_in_time(until, Nanos(deadline)),
-                "{until:?} is too late for {deadline}"
-            );
-            prop_assert!(self.deadlines.pop().is_none());
+        if !self.items.has_due() {
+            self.look();
+        }
+        let first = self.expected.first_key_value().map(|(&(deadline, _), _)| deadline);
+        if !self.items.has_due() {
+            match (self.items.next_look(), first) {
+                (None, None) => {}
+                (Some(at), Some(first)) => {
+                    prop_assert!(
+                        at.0 > self.now && at <= self.items.end_of_tick(Nanos(first)),
+                        "{:?} for {}",
+                        at,
+                        first
+                    );
+                }
+                other => return Err(TestCaseError::fail(format!("{other:?}"))),
+            }
             return Ok(false);
         }
-        prop_assert_eq!(next_step, Next::Due);
-        prop_assert_eq!(self.deadlines.peek(), Some(key));
-        let (popped, item) = self.deadlines.pop().unwrap();
-        prop_assert_eq!((popped, item.value, item.deadline), (key, number, Nanos(deadline)));
-        self.expected.pop_first();
-        self.made[usize::try_from(number).unwrap()].1 = None;
+        let peeked = self.items.peek();
+        let (popped, item) = self.items.pop().unwrap();
+        prop_assert_eq!(Some(popped), peeked);
+        prop_assert_eq!(self.expected.remove(&(item.deadline.0, item.value)), Some(popped));
+        let first = Nanos(first.unwrap());
+        prop_assert!(item.deadline.0 <= self.now);
+        prop_assert_eq!(
+            self.items.end_of_tick(item.deadline),
+            self.items.end_of_tick(first),
+            "ticks out of order"
+        );
+        self.made[usize::try_from(item.value).unwrap()].1 = None;
         Ok(true)
     }
 
     fn apply(&mut self, op: &Op) -> Result<(), TestCaseError> {
         match op {
-            Op::Clock(by) => {
-                self.deadlines.set_now(Nanos(self.now.saturating_add_signed(*by)));
-                // Going back it stands still.
-                self.now = self.now.saturating_add_signed((*by).max(0));
-            }
+            // Going back it stands still.
+            Op::Clock(by) => self.now = self.now.saturating_add_signed((*by).max(0)),
             Op::Wait => {
-                if let Next::Until(until) = self.next_step()
-                    && until.0 < u64::MAX / 2
+                if let Some(at) = self.items.next_look()
+                    && at.0 < u64::MAX / 2
                 {
-                    self.now = until.0;
-                    self.deadlines.set_now(until);
+                    self.now = self.now.max(at.0);
                 }
             }
             Op::Insert(offset) => {
                 let (deadline, number) = (self.deadline(*offset), self.made.len() as u64);
-                let key = self.deadlines.insert(Nanos(deadline), number);
+                let key = self.items.insert(Nanos(self.now), Nanos(deadline), number);
                 self.expected.insert((deadline, number), key);
                 self.made.push((key, Some(deadline)));
             }
             Op::Remove(at) if !self.made.is_empty() => {
                 let number = at.index(self.made.len());
                 let (key, deadline) = self.made[number];
-                let removed = self.deadlines.remove(&key).map(|item| (item.deadline.0, item.value));
+                let removed = self.items.remove(&key).map(|item| (item.deadline.0, item.value));
                 prop_assert_eq!(removed, deadline.map(|deadline| (deadline, number as u64)));
                 self.made[number].1 = None;
                 removed.inspect(|removed| _ = self.expected.remove(removed));
@@ -173,7 +173,7 @@ impl Model {
             Op::Reset(at, offset) if !self.made.is_empty() => {
                 let (number, to) = (at.index(self.made.len()), self.deadline(*offset));
                 let (key, deadline) = self.made[number];
-                prop_assert_eq!(self.deadlines.reset(&key, Nanos(to)), deadline.is_some());
+                prop_assert_eq!(self.items.reset(Nanos(self.now), &key, Nanos(to)), deadline.is_some());
                 if let Some(deadline) = deadline {
                     self.expected.remove(&(deadline, number as u64));
                     self.expected.insert((to, number as u64), key);
@@ -188,25 +188,25 @@ impl Model {
                 }
             }
             Op::Clear => {
-                let mut items = self.deadlines.detach();
+                let mut items = self.items.detach();
                 prop_assert_eq!(items.len(), self.expected.len());
                 items.clear();
-                self.deadlines.items_mut().attach(items);
+                self.items.attach(items);
                 self.expected.clear();
                 self.made.iter_mut().for_each(|made| made.1 = None);
             }
             Op::Compact => {
-                self.deadlines.compact();
-                prop_assert_eq!(self.deadlines.items().capacity(), self.expected.len());
+                self.items.compact();
+                prop_assert_eq!(self.items.capacity(), self.expected.len());
             }
             Op::Shrink => {
-                let before = self.deadlines.items().capacity();
-                self.deadlines.shrink_to_fit();
-                prop_assert!(self.deadlines.items().capacity() <= before);
+                let before = self.items.capacity();
+                self.items.shrink_to_fit();
+                prop_assert!(self.items.capacity() <= before);
             }
             Op::Reserve(additional) => {
-                self.deadlines.items_mut().reserve(*additional);
-                prop_assert!(self.deadlines.items().capacity() >= self.expected.len() + additional);
+                self.items.reserve(*additional);
+                prop_assert!(self.items.capacity() >= self.expected.len() + additional);
             }
             Op::Peek | Op::Remove(_) | Op::Reset(..) => {}
         }
@@ -214,13 +214,11 @@ impl Model {
     }
 
     fn check(&self) -> Result<(), TestCaseError> {
-        self.deadlines.assert_invariants();
-        let items = self.deadlines.items();
-        prop_assert_eq!(items.len(), self.expected.len());
-        prop_assert_eq!(self.deadlines.peek(), self.expected.first_key_value().map(|(_, &key)| key));
+        self.items.assert_invariants();
+        prop_assert_eq!(self.items.len(), self.expected.len());
+        prop_assert_eq!(self.items.peek().is_none(), self.expected.is_empty());
         for (number, (key, deadline)) in self.made.iter().enumerate() {
-            let item = items.find(key).and_then(|index| items.get(index));
-            let found = item.map(|item| (item.value, item.deadline.0));
+            let found = self.items.get(key).map(|item| (item.value, item.deadline.0));
             prop_assert_eq!(found, deadline.map(|deadline| (number as u64, deadline)));
         }
         Ok(())
@@ -231,7 +229,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn deadlines_are_an_ordered_map(
+    fn items_are_an_ordered_map_to_the_tick(
         ops in prop::collection::vec(ops(), 1..120),
         batch in prop_oneof![1..4_usize, Just(usize::MAX)],
     ) {
@@ -241,7 +239,6 @@ proptest! {
         }
         // At the end of time all is popped, but what never comes.
         model.now = u64::MAX - 1;
-        model.deadlines.set_now(Nanos(model.now));
         while model.pop()? {}
         prop_assert!(model.expected.keys().all(|&(deadline, _)| deadline == u64::MAX));
     }
@@ -249,23 +246,17 @@ proptest! {
 
 #[test]
 fn places_of_items_that_have_left_are_bounded() {
-    let mut model = Model::new(usize::MAX);
-    model.deadlines.set_now(Nanos(START));
-    assert_eq!(model.deadlines.next_step(usize::MAX), Next::Empty);
-    let key = model.deadlines.insert(Nanos(START), 0);
-    assert_eq!(model.deadlines.next_step(usize::MAX), Next::Due);
-    for n in 1..1_000 {
-        model.deadlines.reset(&key, Nanos(START - n));
-        model.deadlines.assert_invariants();
-    }
-    for _ in 0..1_000 {
-        // The item is at each of these places.
-        model.deadlines.reset(&key, Nanos(START - 1_000));
-        model.deadlines.assert_invariants();
+    let mut items = Items::new(Resolution::new(Duration::from_nanos(TICK)).unwrap());
+    assert_eq!(items.advance(Nanos(START), usize::MAX), Progress::Done);
+    let key = items.insert(Nanos(START), Nanos(START), 0);
+    for n in 0..2_000 {
+        // At another place each time, and then at the same.
+        items.reset(Nanos(START), &key, Nanos(START - n.min(1_000)));
+        items.assert_invariants();
     }
     for n in 0..1_000 {
-        let key = model.deadlines.insert(Nanos(START), n);
-        model.deadlines.remove(&key);
-        model.deadlines.assert_invariants();
+        let key = items.insert(Nanos(START), Nanos(START), n);
+        items.remove(&key);
+        items.assert_invariants();
     }
 }

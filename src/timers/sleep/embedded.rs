@@ -3,7 +3,6 @@
 use std::task::Waker;
 
 use super::{Sleep, State};
-use crate::platform::catch_panic::contained;
 use crate::platform::clock::Clock;
 use crate::wheel::Nanos;
 
@@ -37,19 +36,6 @@ impl Sleep {
     /// Whether the wheel has.
     pub(crate) fn has_ended(&self) -> bool {
         self.shard.has_ended()
-    }
-
-    /// Wakes the task now, if one is registered, instead of at the deadline. A waker's panic is contained, as where the
-    /// driver wakes it.
-    pub(crate) fn wake(&mut self) {
-        if let Some(waker) = self.take_waker() {
-            contained(|| waker.wake());
-        }
-    }
-
-    /// Takes the timer out of the wheel. No task is woken.
-    pub(crate) fn disarm(&mut self) {
-        drop(self.take_waker());
     }
 
     /// Takes the timer out of the wheel. There is no waker if none was registered, or if it has been woken.

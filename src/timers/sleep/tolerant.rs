@@ -110,15 +110,6 @@ impl Sleep {
         self.state.set_grid(Slack::new(tolerance, resolution).grid_for_more(resolution, Nanos::ZERO));
     }
 
-    /// What a deadline that lies ahead becomes by the tolerance.
-    #[inline]
-    pub(crate) fn rounded(&self, deadline: Nanos) -> Nanos {
-        if !self.state.has_grid() {
-            return deadline;
-        }
-        self.state.grid().map_or(deadline, |grid| self.resolution().round_up(deadline, grid))
-    }
-
     /// Moves to a deadline on the grid of the tolerance, or to one that has passed.
     #[inline(never)]
     pub(super) fn move_to_grid(&mut self, now: Nanos, deadline: Nanos) {
