@@ -108,6 +108,21 @@ async fn items_that_share_a_tick_are_there_at_the_last_of_their_deadlines() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deadline_from_before_the_wheels_clock_is_told_as_it_was_set() {
+    let mut queue = DelayQueue::new();
+    // Where the platform's clock reaches back so far.
+    for age in [DAY, DAY * 365 * 3, DAY * 365 * 56] {
+        let Some(long_ago) = Instant::now().checked_sub(age) else { continue };
+        let key = queue.insert_at(1, long_ago);
+        assert_eq!(queue.deadline(&key), long_ago);
+        assert_eq!(queue.next().await.unwrap().deadline(), long_ago);
+        let key = queue.insert(1, DAY);
+        queue.reset_at(&key, long_ago);
+        assert_eq!(queue.remove(&key).deadline(), long_ago);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn there_is_no_furthest_deadline() {
     let start = Instant::now();
     let mut queue = spawn(DelayQueue::new());

@@ -146,10 +146,10 @@ impl<T> Items<T> {
         }
     }
 
-    /// Moves an item to another deadline, and tells whether `key` names one.
+    /// Moves an item to another deadline, and returns its value; `None` if `key` names none.
     #[inline]
-    pub(super) fn reset(&mut self, now: Nanos, key: &Key, deadline: Nanos) -> bool {
-        let Some(index) = self.find(key) else { return false };
+    pub(super) fn reset(&mut self, now: Nanos, key: &Key, deadline: Nanos) -> Option<&mut T> {
+        let index = self.find(key)?;
         let item = &mut self.slab[index];
         item.deadline = deadline;
         match item.timer {
@@ -159,7 +159,7 @@ impl<T> Items<T> {
                 self.sweep_if_many_are_stale();
             }
         }
-        true
+        Some(&mut self.slab[index].value)
     }
 
     /// Takes an item out, unless `key` is stale.

@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::handle::runtime_wheel::with_current;
 use crate::handle::timing_wheel::TimingWheel;
 use crate::platform::catch_panic::contained;
+use crate::platform::clock::Clock;
 use crate::timers::sleep::Sleep;
 use crate::timers::tolerance::Tolerance;
 use crate::wheel::{Nanos, Progress, Resolution};
@@ -93,7 +94,8 @@ const BATCH: usize = 256;
 /// # }
 /// ```
 pub struct DelayQueue<T> {
-    items: Items<T>,
+    /// Each with the deadline as it was set, which the wheel's clock may not reach.
+    items: Items<(T, Instant)>,
     /// None before the wheel is known, so before the first item.
     sleep: Option<Sleep>,
     /// When the sleep was to wake the task last, without its tolerance.
@@ -226,8 +228,8 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn insert(&mut self, value: T, timeout: Duration) -> Key {
-        let now = self.started().clock().now();
-        self.insert_nanos(Some(now), now.after(timeout), value)
+        let (now, deadline) = after(self.started().clock(), timeout);
+        self.insert_instant(Some(now), deadline, value)
     }
 
     /// Adds an item that is due at `deadline`, or at once if it has passed. Otherwise as [`insert`](Self::insert).
@@ -236,15 +238,15 @@ impl<T> DelayQueue<T> {
     /// As [`insert`](Self::insert).
     #[track_caller]
     pub fn insert_at(&mut self, value: T, deadline: Instant) -> Key {
-        let deadline = self.started().clock().nanos(deadline);
-        self.insert_nanos(None, deadline, value)
+        self.insert_instant(None, deadline, value)
     }
 
     #[inline]
     #[track_caller]
-    fn insert_nanos(&mut self, now: Option<Nanos>, deadline: Nanos, value: T) -> Key {
-        let key = self.items.insert(now.unwrap_or(self.items.clock()), deadline, value);
-        self.be_in_time_for(deadline, now);
+    fn insert_instant(&mut self, now: Option<Nanos>, deadline: Instant, value: T) -> Key {
+        let nanos = self.started().clock().nanos(deadline);
+        let key = self.items.insert(now.unwrap_or(self.items.clock()), nanos, (value, deadline));
+        self.be_in_time_for(nanos, now);
         if let Some(told) = self.told_empty.take() {
             contained(|| told.wake());
         }
@@ -268,7 +270,7 @@ impl<T> DelayQueue<T> {
         if self.is_empty() {
             self.wake();
         }
-        Some(self.expired(*key, item))
+        Some(expired(item, key.index))
     }
 
     /// Gives an item the deadline `timeout` from now, also if it is due and has not been handed out. With a `timeout`
@@ -298,8 +300,8 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     pub fn reset(&mut self, key: &Key, timeout: Duration) {
         let Some(sleep) = &self.sleep else { panic!("{}", StaleKey(*key)) };
-        let now = sleep.clock().now();
-        self.reset_nanos(key, Some(now), now.after(timeout));
+        let (now, deadline) = after(sleep.clock(), timeout);
+        self.reset_to(key, Some(now), deadline);
     }
 
     /// Gives an item another deadline, as [`reset`](Self::reset) does. If `deadline` has passed, the item is due at
@@ -309,31 +311,30 @@ impl<T> DelayQueue<T> {
     /// If `key` names no item.
     #[track_caller]
     pub fn reset_at(&mut self, key: &Key, deadline: Instant) {
-        let Some(sleep) = &self.sleep else { panic!("{}", StaleKey(*key)) };
-        let deadline = sleep.clock().nanos(deadline);
-        self.reset_nanos(key, None, deadline);
+        self.reset_to(key, None, deadline);
     }
 
     #[inline]
     #[track_caller]
-    fn reset_nanos(&mut self, key: &Key, now: Option<Nanos>, deadline: Nanos) {
-        let is_there = self.items.reset(now.unwrap_or(self.items.clock()), key, deadline);
-        assert!(is_there, "{}", StaleKey(*key));
-        self.be_in_time_for(deadline, now);
+    fn reset_to(&mut self, key: &Key, now: Option<Nanos>, deadline: Instant) {
+        let Some(sleep) = &self.sleep else { panic!("{}", StaleKey(*key)) };
+        let nanos = sleep.clock().nanos(deadline);
+        let item = self.items.reset(now.unwrap_or(self.items.clock()), key, nanos);
+        // Not by a closure, in which the panic would not name the caller.
+        let Some((_, set)) = item else { panic!("{}", StaleKey(*key)) };
+        *set = deadline;
+        self.be_in_time_for(nanos, now);
     }
 
-    /// The deadline of an item. If it is more than [583 years](crate::Sleep::deadline) ahead, an earlier one is
-    /// returned.
+    /// The deadline of an item, as it was set.
     ///
     /// # Panics
     /// If `key` names no item.
     #[must_use]
     #[track_caller]
     pub fn deadline(&self, key: &Key) -> Instant {
-        match (self.items.get(key), &self.sleep) {
-            (Some(item), Some(sleep)) => sleep.clock().instant(item.deadline),
-            _ => panic!("{}", StaleKey(*key)),
-        }
+        let Some(item) = self.items.get(key) else { panic!("{}", StaleKey(*key)) };
+        item.value.1
     }
 
     /// The key of the item that will be handed out next, due or not, if nothing changes; `None` if the queue is empty.
@@ -458,12 +459,11 @@ impl<T> DelayQueue<T> {
             return Vec::new().into_iter();
         }
         let mut detached = self.items.detach();
-        let mut items: Vec<Item<T>> = detached.drain().collect();
+        let mut items: Vec<_> = detached.drain().collect();
         self.items.attach(detached);
         items.sort_unstable_by_key(|item| (item.deadline, item.number));
         // Their keys are stale, so there is no place to look first.
-        let key = |item: &Item<T>| Key { number: item.number, index: 0 };
-        let expired: Vec<_> = items.into_iter().map(|item| self.expired(key(&item), item)).collect();
+        let expired: Vec<_> = items.into_iter().map(|item| expired(item, 0)).collect();
         self.wake();
         expired.into_iter()
     }
@@ -546,7 +546,7 @@ impl<T> DelayQueue<T> {
         loop {
             if self.items.has_due() {
                 ready!(coop::poll_proceed(cx)).made_progress();
-                let popped = self.items.pop().map(|(key, item)| Ok(self.expired(key, item)));
+                let popped = self.items.pop().map(|(key, item)| Ok(expired(item, key.index)));
                 return Poll::Ready(popped);
             }
             let at = match (self.items.next_look(), &mut self.sleep) {
@@ -635,11 +635,17 @@ impl<T> DelayQueue<T> {
             contained(|| waker.wake());
         }
     }
+}
 
-    fn expired(&self, key: Key, Item { value, deadline, .. }: Item<T>) -> Expired<T> {
-        let sleep = self.sleep.as_ref().expect("an item comes after its wheel");
-        Expired { value, deadline: sleep.clock().instant(deadline), key }
-    }
+fn expired<T>(Item { value: (value, deadline), number, .. }: Item<(T, Instant)>, index: usize) -> Expired<T> {
+    Expired { value, deadline, key: Key { number, index } }
+}
+
+/// The time, and the instant `timeout` from then, or one that never comes.
+#[inline]
+fn after(clock: &Clock, timeout: Duration) -> (Nanos, Instant) {
+    let now = clock.now_as_instant();
+    (clock.nanos(now), now.checked_add(timeout).unwrap_or_else(|| clock.instant(Nanos::MAX)))
 }
 
 /// As [`DelayQueue::new`].

@@ -173,7 +173,8 @@ impl Model {
             Op::Reset(at, offset) if !self.made.is_empty() => {
                 let (number, to) = (at.index(self.made.len()), self.deadline(*offset));
                 let (key, deadline) = self.made[number];
-                prop_assert_eq!(self.items.reset(Nanos(self.now), &key, Nanos(to)), deadline.is_some());
+                let value = self.items.reset(Nanos(self.now), &key, Nanos(to));
+                prop_assert_eq!(value.copied(), deadline.map(|_| number as u64));
                 if let Some(deadline) = deadline {
                     self.expected.remove(&(deadline, number as u64));
                     self.expected.insert((to, number as u64), key);
