@@ -107,6 +107,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod builder;
 mod engine;
 mod error;
 mod guide;
@@ -114,6 +115,7 @@ mod handle;
 mod integrations;
 pub mod monitor;
 mod platform;
+mod runtime_wheel;
 mod telemetry;
 pub mod time;
 mod timers;
@@ -122,11 +124,11 @@ pub mod wheel;
 #[cfg(all(test, loom))]
 mod loom_models;
 
+pub use builder::Builder;
+pub use builder::Profile;
 pub use error::{BuildError, Elapsed, Error, TryTimeoutError};
 pub use guide::{coming_from, migration, promises, recipes};
-pub use handle::builder::Builder;
-pub use handle::profile::Profile;
-pub use handle::timing_wheel::TimingWheel;
+pub use handle::TimingWheel;
 #[cfg(feature = "hyper")]
 pub use integrations::hyper;
 #[cfg(feature = "metrics")]

@@ -22,10 +22,10 @@
 //! What replaces what, how to switch, and all that differs: [`migration`](crate::migration).
 
 use crate::error::{Error, TryTimeoutError};
-pub use crate::handle::runtime_wheel::SetWheelError;
-use crate::handle::runtime_wheel::{set, with_current};
-pub use crate::handle::timing_wheel::TimingWheel;
+pub use crate::handle::TimingWheel;
 use crate::platform::clock::LONGEST;
+pub use crate::runtime_wheel::SetWheelError;
+use crate::runtime_wheel::{assert_in_runtime, set, with_current};
 pub use crate::timers::delay_queue::DelayQueue;
 use crate::timers::interval::assert_period;
 pub use crate::timers::{interval::Interval, sleep::Sleep, timeout::Timeout};
@@ -45,12 +45,16 @@ pub mod delay_queue {
 
 /// Waits for `duration` from now, or for 30 years if that is less. See [`TimingWheel::sleep`].
 ///
+/// The timer belongs to the runtime on which it is first found pending.
+///
 /// # Panics
-/// If this thread is not within a tokio runtime; if the runtime is a current-thread one without `enable_time`; if
-/// the runtime's wheel cannot be made.
+/// If this thread is not within a tokio runtime. Polling it panics if its wheel refuses it, as with
+/// [`TimingWheel::sleep`]; if it is first found pending outside of every runtime; and if that runtime's wheel has to be made
+/// and [cannot be](crate::Builder::build).
 #[track_caller]
 pub fn sleep(duration: Duration) -> Sleep {
-    with_current(|wheel| wheel.sleep(duration.min(LONGEST)))
+    assert_in_runtime();
+    Sleep::by_name(duration.min(LONGEST))
 }
 
 /// Waits until `deadline`. See [`TimingWheel::sleep_until`].
@@ -59,7 +63,8 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// As [`sleep`].
 #[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    with_current(|wheel| wheel.sleep_until(deadline))
+    assert_in_runtime();
+    Sleep::until_by_name(deadline)
 }
 
 /// As [`sleep`], but returns an error at once if the timer cannot run. A sleep would panic when it is polled. See
@@ -107,7 +112,8 @@ pub fn try_sleep_until(deadline: Instant) -> Result<Sleep, Error> {
 /// As [`sleep`].
 #[track_caller]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    Timeout::new(with_current(|wheel| wheel.sleep(duration)), future)
+    assert_in_runtime();
+    Timeout::new(Sleep::by_name(duration), future)
 }
 
 /// Awaits `future` until `deadline` at the latest. See [`TimingWheel::timeout_at`].
@@ -116,7 +122,8 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 /// As [`sleep`].
 #[track_caller]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    Timeout::new(with_current(|wheel| wheel.sleep_until(deadline)), future)
+    assert_in_runtime();
+    Timeout::new(Sleep::until_by_name(deadline), future)
 }
 
 /// As [`timeout`], but returns an error at once, with the future in it, if the timer cannot run. See

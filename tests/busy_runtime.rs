@@ -80,7 +80,5 @@ fn beside_tasks_that_compute_a_timer_is_as_punctual_as_one_of_tokios() {
 /// There the wheel goes by one of tokio's timers.
 #[test]
 fn so_it_is_in_a_runtime_without_an_io_driver() {
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_time().build();
-    assert_as_punctual_as_tokios(&runtime.expect("a runtime"));
     assert_as_punctual_as_tokios(&Builder::new_current_thread().enable_time().build().expect("a runtime"));
 }

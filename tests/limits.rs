@@ -82,23 +82,6 @@ fn the_core_panics_and_names_its_caller() {
     assert_eq!(panic_in(|| Hierarchy::<()>::new(resolution, 2).advance(Nanos(1), 0, &mut vec![])).0, file!());
 }
 
-#[test]
-fn on_a_current_thread_runtime_without_time_a_wheel_is_refused_and_new_names_its_caller() {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let _guard = runtime.enter();
-    let error = TimingWheel::builder().build().unwrap_err();
-    assert!(matches!(error, BuildError::NoTimers));
-    assert_eq!(
-        error.to_string(),
-        "a timing wheel on a current-thread runtime needs tokio's timers, and this runtime has none: build it with \
-         `enable_time` or `enable_all`"
-    );
-    assert_eq!(panic_in(|| drop(TimingWheel::new())).0, file!());
-    // Where the clock cannot be paused, tokio's timers are not needed.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-    runtime.block_on(async { TimingWheel::new().sleep(ms(1)).await });
-}
-
 #[tokio::test(start_paused = true)]
 async fn wheels_with_settings_at_their_limits_are_on_time() {
     let builder = TimingWheel::builder;
@@ -118,7 +101,7 @@ async fn wheels_with_settings_at_their_limits_are_on_time() {
     ];
     for builder in wheels {
         let wheel = builder.clone().build().unwrap();
-        for duration in [ms(1), ms(3), ms(64), ms(65_537), DAY, DAY * 365 * 100] {
+        for duration in [ms(1), ms(3), ms(64), ms(65_537), DAY, DAY * 365 * 20] {
             let start = Instant::now();
             wheel.sleep(duration).await;
             assert_eq!(start.elapsed(), duration, "{builder:?}");

@@ -194,6 +194,20 @@ async fn a_timer_made_and_cancelled_after_a_pause_does_not_move_the_clock() {
     assert_eq!(start.elapsed(), Duration::ZERO, "nothing is pending, so the clock has nowhere to go");
 }
 
+#[tokio::test]
+async fn a_timer_armed_before_a_pause_and_dropped_after_it_does_not_move_the_clock() {
+    let wheel = TimingWheel::new();
+    let mut timers = [wheel.sleep(30 * SECOND), wheel.sleep(3_600 * SECOND)].map(task::spawn);
+    for timer in &mut timers {
+        assert_pending!(timer.poll());
+    }
+    time::pause();
+    let start = Instant::now();
+    drop(timers);
+    wait_for_another_thread().await;
+    assert_eq!(start.elapsed(), Duration::ZERO, "nothing is pending, so the clock has nowhere to go");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_timer_moved_later_moves_the_clock_to_its_new_deadline_only() {
     let wheel = TimingWheel::new();

@@ -2,12 +2,12 @@
 //!
 //! One test that looks at the process's panic hook, alone in its process.
 
-use std::panic::{self, catch_unwind};
+use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use timingwheel::{BuildError, TimingWheel};
+use timingwheel::TimingWheel;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
@@ -53,31 +53,51 @@ async fn timers_fire() {
     assert!(wheel.stats().fired > 0, "no timer reached the wheel");
 }
 
+/// What a multi-thread runtime lacks that its wheel needs, and what a current-thread runtime does.
+const MISSING: [&str; 2] = if cfg!(all(feature = "timerfd", target_os = "linux")) {
+    ["enable_io", "enable_time"]
+} else {
+    ["enable_time"; 2]
+};
+
 #[test]
-fn whatever_drivers_a_runtime_has_timers_fire_and_nothing_is_reported() {
+fn a_runtime_needs_the_driver_that_turns_its_wheel_and_tokio_says_so_if_it_is_missing() {
     let reported = Arc::new(AtomicUsize::new(0));
-    let before = panic::take_hook();
     panic::set_hook({
         let reported = reported.clone();
         Box::new(move |info| {
+            eprintln!("{info}");
             reported.fetch_add(1, Ordering::SeqCst);
-            before(info);
         })
     });
+    let mut refused = 0;
     for (io, time) in [(true, true), (true, false), (false, true), (false, false)] {
-        for workers in [1, 2] {
-            runtime(multi_thread(workers), io, time).block_on(timers_fire());
-        }
-        let current_thread = runtime(Builder::new_current_thread(), io, time);
-        if time {
-            current_thread.block_on(timers_fire());
-        } else {
-            let error = current_thread.block_on(async { TimingWheel::builder().build() }).unwrap_err();
-            assert!(matches!(error, BuildError::NoTimers));
+        let runtimes = [(multi_thread(1), 0), (multi_thread(2), 0), (Builder::new_current_thread(), 1)];
+        for (builder, kind) in runtimes {
+            let has_it = if MISSING[kind] == "enable_io" { io } else { time };
+            let runtime = runtime(builder, io, time);
+            if has_it {
+                runtime.block_on(timers_fire());
+                continue;
+            }
+            let build = || runtime.block_on(async { TimingWheel::builder().build().map(drop) });
+            let words = catch_unwind(AssertUnwindSafe(build)).expect_err("it is missing");
+            let words = words
+                .downcast_ref::<&str>()
+                .map(ToString::to_string)
+                .or_else(|| words.downcast_ref().cloned());
+            assert!(words.is_some_and(|words| words.contains(MISSING[kind])), "{io} {time} {kind}");
+            refused += 1;
         }
     }
-    assert_eq!(reported.load(Ordering::SeqCst), 0, "a panic of tokio's was reported");
-    // Those of others still are.
-    assert!(catch_unwind(|| panic!("reported, as it should be")).is_err());
-    assert_eq!(reported.load(Ordering::SeqCst), 1);
+    // A wheel that is precise to less than a millisecond needs the I/O driver on a current-thread runtime too.
+    if MISSING[0] == "enable_io" {
+        let fine = || TimingWheel::builder().tick(Duration::from_micros(100)).build().map(drop);
+        runtime(Builder::new_current_thread(), true, true).block_on(async { fine().expect("it has both") });
+        let without = runtime(Builder::new_current_thread(), false, true);
+        assert!(catch_unwind(AssertUnwindSafe(|| without.block_on(async { fine() }))).is_err());
+        refused += 1;
+    }
+    // Nothing is found out by a panic.
+    assert_eq!(reported.load(Ordering::SeqCst), refused);
 }

@@ -340,7 +340,7 @@ async fn a_limit_is_not_rounded_and_one_beyond_reach_is_never_too_short() {
         assert!(items.is_woken() && items.poll_next().is_ready());
         for limit in [DAY * 365 * 700, Duration::MAX / 2] {
             let mut items = begin(limit);
-            advance(DAY * 36_525).await;
+            advance(DAY * 365 * 20).await;
             assert_pending!(items.poll_next());
         }
     }

@@ -7,10 +7,14 @@
 //! | `cargo bench --bench instructions -- --renew` | writes our counts to `baseline.md` |
 //! | `cargo test --benches` | does each operation without counting, only to see that it works |
 //!
+//! With `--package timingwheel-benches --no-default-features --features timerfd` tokio is built without `test-util`, as for
+//! a server, and the baseline is `baseline_without_test_util.md`.
+//!
 //! Callgrind counts instructions and accesses, DHAT allocations, and gungraun runs both, so it takes valgrind and
 //! `gungraun-runner`. Where they are missing, it says so; that is an error only with `--check` and `--renew`.
 
 mod baseline;
+mod by_name;
 mod core;
 mod counts;
 mod harness;

@@ -8,13 +8,19 @@ pub(crate) const REPETITIONS: u32 = 1_000;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation {
     pub(crate) name: &'static str,
+    /// How many instructions it shall take at most.
+    pub(crate) target: Option<f64>,
     /// Makes everything ready, and warm: what is counted has been done before.
     prepare: fn() -> Prepared,
 }
 
 impl Operation {
     pub(crate) const fn new(name: &'static str, prepare: fn() -> Prepared) -> Self {
-        Self { name, prepare }
+        Self { name, target: None, prepare }
+    }
+
+    pub(crate) const fn with_target(self, target: f64) -> Self {
+        Self { target: Some(target), ..self }
     }
 
     pub(crate) fn prepare(&self) -> Prepared {

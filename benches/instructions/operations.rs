@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use crate::operation::{Operation, Prepared, REPETITIONS};
-use crate::{core, timers};
+use crate::{by_name, core, timers};
 
 /// Allocates once. If DHAT does not see that, it sees no other allocation either.
 pub(crate) static CONTROL: Operation = Operation::new("control", || {
@@ -13,14 +13,18 @@ pub(crate) static CONTROL: Operation = Operation::new("control", || {
 
 /// What is checked against the baseline.
 pub(crate) fn ours() -> impl Iterator<Item = &'static Operation> {
-    timers::OURS.iter().chain(&core::OURS)
+    by_name::OURS.iter().chain(&timers::OURS).chain(&core::OURS)
 }
 
 /// tokio's operation of the same name.
 pub(crate) fn rival(ours: &Operation) -> Option<&'static Operation> {
-    timers::TOKIOS.iter().find(|rival| rival.name == ours.name)
+    rivals().find(|rival| rival.name == ours.name)
+}
+
+fn rivals() -> impl Iterator<Item = &'static Operation> {
+    by_name::TOKIOS.iter().chain(&timers::TOKIOS)
 }
 
 pub(crate) fn all() -> impl Iterator<Item = &'static Operation> {
-    ours().chain(&timers::TOKIOS).chain([&CONTROL])
+    ours().chain(rivals()).chain([&CONTROL])
 }

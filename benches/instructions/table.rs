@@ -23,12 +23,20 @@ pub(crate) fn beside_tokio(counts: &[(&'static Operation, Counts)]) -> Table {
         let mut all = counts.iter();
         all.find(|(counted, _)| std::ptr::eq(*counted, operation)).map(|(_, counts)| *counts)
     };
-    let mut table = new(["operation", "instructions", "tokio's", "reads", "tokio's", "writes", "tokio's"]);
+    let mut table =
+        new(["operation", "instructions", "tokio's", "target", "reads", "tokio's", "writes", "tokio's"]);
     for ours in operations::ours() {
-        let counts = of(ours).map(columns).unwrap_or_default();
-        let rival = operations::rival(ours).and_then(of).map(columns).unwrap_or_default();
-        let pairs = counts.into_iter().zip(rival);
-        table.add_row(row(ours.name, pairs.flat_map(|(ours, rival)| [ours, rival])));
+        let counts = of(ours);
+        let target = ours.target.zip(counts).map(|(target, counts)| {
+            let missed = if counts.instructions > target { " missed" } else { "" };
+            format!("{target}{missed}")
+        });
+        let [instructions, reads, writes] = counts.map(columns).unwrap_or_default();
+        let [of_tokio, reads_of_tokio, writes_of_tokio] =
+            operations::rival(ours).and_then(of).map(columns).unwrap_or_default();
+        let target = target.unwrap_or_default();
+        let cells = [instructions, of_tokio, target, reads, reads_of_tokio, writes, writes_of_tokio];
+        table.add_row(row(ours.name, cells));
     }
     table
 }

@@ -4,6 +4,7 @@
 //! a process of its own, so that the caches, the memory and the runtimes of one do not disturb the next.
 
 mod against_tokio;
+mod by_name;
 mod connections;
 mod jobs;
 mod profiles;
@@ -27,6 +28,8 @@ const COMPARED: &[&str] =
 
 fn cases() -> Vec<Case> {
     [
+        // First, as what users call stands first in the report.
+        by_name::cases(),
         against_tokio::cases(),
         under_load::cases(),
         connections::cases(),
@@ -147,7 +150,7 @@ fn write(report: &Report, directory: &Path) -> Result<(), Box<dyn Error>> {
     eprintln!("wrote {}", directory.display());
     // The README speaks of the report that is committed, and of no other.
     if directory.canonicalize()? == from_root(Path::new("benches/report")).canonicalize()? {
-        report.renew_summary(&from_root(Path::new("README.md")))?;
+        report.renew_parts(&from_root(Path::new("README.md")))?;
     }
     Ok(())
 }

@@ -1,15 +1,17 @@
-//! What drives the pure core: where its entries are kept, who turns it, and when.
+//! The engine: what keeps wakers in hierarchies, and has them woken in time.
 //!
-//! | module | what it does |
+//! | file | what it has |
 //! |---|---|
-//! | `shard` | holds a hierarchy of wakers under a lock: arms, moves, cancels and hands out timers |
-//! | `bound` | counts the pending timers of all shards, where there is a limit |
-//! | `driver` | turns all shards when something is due; its module docs say who turns the wheel, and when |
-//! | `alarm` | has the runtime's park call the driver in time |
-//! | `watchdog` | notices when nobody turns a wheel, because a worker blocks |
+//! | `shard` | a hierarchy of wakers under a lock: arming, moving, dropping and handing out |
+//! | `leftovers` | entries of dropped timers that the next timer takes over, or that are taken out together |
+//! | `turn` | a turn of all shards, the driver's task, the end of a wheel |
+//! | `alarm` | when the next turn is, and the timers in the runtime's park that call for it |
+//! | `watchdog` | a thread that notices that nobody turned a wheel |
 
 pub(crate) mod alarm;
-pub(crate) mod bound;
-pub(crate) mod driver;
+mod leftovers;
 pub(crate) mod shard;
-pub(crate) mod watchdog;
+#[cfg(all(test, not(loom)))]
+mod tests;
+pub(crate) mod turn;
+mod watchdog;

@@ -76,7 +76,7 @@ use std::time::{Duration, Instant};
 
 use ::hyper::rt::{self, Timer};
 
-use crate::handle::timing_wheel::TimingWheel;
+use crate::handle::TimingWheel;
 use crate::timers::sleep::Sleep;
 
 /// See [`timingwheel::hyper`](crate::hyper). Where this trait is in scope, `wheel.sleep(d)` still calls the method of

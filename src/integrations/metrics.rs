@@ -70,7 +70,7 @@ use std::sync::{Mutex, PoisonError};
 
 use ::metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
-use crate::handle::timing_wheel::TimingWheel;
+use crate::handle::TimingWheel;
 use crate::telemetry::histogram::Histogram;
 use crate::telemetry::stats::Stats;
 

@@ -9,13 +9,11 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use super::checker::{check, check_most, thread};
-use super::{CountingWaker, OVERDUE, Parts, PolledDriver, Route, at, bring_forward, register};
+use super::{CountingWaker, OVERDUE, Parts, PolledDriver, at, bring_forward, register};
 use crate::engine::alarm::Alarm;
 use crate::engine::shard::Shard;
-use crate::engine::watchdog::{Role, Watched};
+use crate::platform::clock::Clock;
 use crate::wheel::Nanos;
-
-const OUTCOMES: [&str; 2] = ["the driver sleeps", "the driver has been woken"];
 
 pub(super) fn assert_not_overslept(
     driver: &mut PolledDriver,
@@ -43,8 +41,8 @@ fn spawn_inserter(shard: &Arc<Shard>, deadline: Nanos) -> thread::JoinHandle<()>
     })
 }
 
-fn arm_while_the_driver_goes_to_sleep(route: Route) -> &'static str {
-    let Parts { shards, alarm, mut driver, .. } = Parts::new(route, 1);
+fn arm_while_the_driver_goes_to_sleep() -> &'static str {
+    let Parts { shards, alarm, mut driver, .. } = Parts::new(1);
     let inserter = spawn_inserter(&shards[0], at(1));
     assert_eq!(driver.poll(), Poll::Pending);
     inserter.join().unwrap();
@@ -55,17 +53,11 @@ fn arm_while_the_driver_goes_to_sleep(route: Route) -> &'static str {
 /// not at all, and without either fence.
 #[test]
 fn a_timer_armed_as_the_driver_goes_to_sleep_sets_the_timers() {
-    check(["the driver sleeps"], || arm_while_the_driver_goes_to_sleep(Route::Park));
+    check(["the driver sleeps"], arm_while_the_driver_goes_to_sleep);
 }
 
-/// Fails for the same reasons.
-#[test]
-fn a_timer_armed_as_the_driver_goes_to_sleep_wakes_it() {
-    check(OUTCOMES, || arm_while_the_driver_goes_to_sleep(Route::Task));
-}
-
-fn move_earlier_while_the_driver_goes_to_sleep(route: Route) -> &'static str {
-    let Parts { shards, alarm, mut driver, .. } = Parts::new(route, 1);
+fn move_earlier_while_the_driver_goes_to_sleep() -> &'static str {
+    let Parts { shards, alarm, mut driver, .. } = Parts::new(1);
     let shard = shards[0].clone();
     let key = register(&shard, at(3), &CountingWaker::new());
     let owner = thread::spawn(move || assert!(bring_forward(&shard, key, at(3), at(1))));
@@ -77,12 +69,11 @@ fn move_earlier_while_the_driver_goes_to_sleep(route: Route) -> &'static str {
 /// Fails if moving a timer does not publish.
 #[test]
 fn a_timer_moved_to_earlier_as_the_driver_goes_to_sleep_is_not_overslept() {
-    check(["the driver sleeps"], || move_earlier_while_the_driver_goes_to_sleep(Route::Park));
-    check(OUTCOMES, || move_earlier_while_the_driver_goes_to_sleep(Route::Task));
+    check(["the driver sleeps"], move_earlier_while_the_driver_goes_to_sleep);
 }
 
-fn two_arm_while_the_driver_goes_to_sleep(route: Route) -> &'static str {
-    let Parts { shards, alarm, mut driver, .. } = Parts::new(route, 2);
+fn two_arm_while_the_driver_goes_to_sleep() -> &'static str {
+    let Parts { shards, alarm, mut driver, .. } = Parts::new(2);
     let inserters = [spawn_inserter(&shards[0], at(2)), spawn_inserter(&shards[1], at(1))];
     assert_eq!(driver.poll(), Poll::Pending);
     inserters.into_iter().for_each(|inserter| inserter.join().unwrap());
@@ -92,15 +83,14 @@ fn two_arm_while_the_driver_goes_to_sleep(route: Route) -> &'static str {
 /// Fails for the same reasons as with one.
 #[test]
 fn of_two_timers_armed_as_the_driver_goes_to_sleep_the_earlier_counts() {
-    check_most(["the driver sleeps"], || two_arm_while_the_driver_goes_to_sleep(Route::Park));
-    check_most(OUTCOMES, || two_arm_while_the_driver_goes_to_sleep(Route::Task));
+    check_most(["the driver sleeps"], two_arm_while_the_driver_goes_to_sleep);
 }
 
 /// Fails if an inserter does not check `next_turn` again under the lock.
 #[test]
 fn of_two_timers_armed_while_the_driver_sleeps_the_earlier_sets_the_timers() {
     check(["the driver sleeps"], || {
-        let Parts { shards, alarm, mut driver, .. } = Parts::new(Route::Park, 2);
+        let Parts { shards, alarm, mut driver, .. } = Parts::new(2);
         driver.put_to_sleep();
         let inserters = [spawn_inserter(&shards[0], at(2)), spawn_inserter(&shards[1], at(1))];
         inserters.into_iter().for_each(|inserter| inserter.join().unwrap());
@@ -108,23 +98,11 @@ fn of_two_timers_armed_while_the_driver_sleeps_the_earlier_sets_the_timers() {
     });
 }
 
-/// Fails if the thread that takes the time out of `next_turn` does not wake the driver.
+/// Fails if the shard's next expiration is published without the lock, and if the task does not turn when it is woken.
 #[test]
-fn of_two_timers_armed_while_the_driver_sleeps_either_wakes_it() {
-    check(["the driver has been woken"], || {
-        let Parts { shards, alarm, mut driver, .. } = Parts::new(Route::Task, 2);
-        driver.put_to_sleep();
-        let inserters = [spawn_inserter(&shards[0], at(2)), spawn_inserter(&shards[1], at(1))];
-        inserters.into_iter().for_each(|inserter| inserter.join().unwrap());
-        assert_not_overslept(&mut driver, &alarm, at(1))
-    });
-}
-
-/// Fails if the shard's next expiration is published without the lock.
-#[test]
-fn a_timer_armed_as_the_only_other_one_is_cancelled_is_not_overslept() {
-    check(OUTCOMES, || {
-        let Parts { shards, alarm, mut driver, .. } = Parts::new(Route::Task, 1);
+fn a_timer_armed_as_the_only_other_one_is_cancelled_on_a_paused_clock_is_not_overslept() {
+    check(["the driver sleeps", "the driver has been woken"], || {
+        let Parts { shards, alarm, mut driver, .. } = Parts::with(Clock::that_pauses(true), 1);
         let key = register(&shards[0], at(1), &CountingWaker::new());
         driver.put_to_sleep();
         let inserter = spawn_inserter(&shards[0], at(2));
@@ -135,7 +113,7 @@ fn a_timer_armed_as_the_only_other_one_is_cancelled_is_not_overslept() {
 }
 
 fn arm_while_parks_turn(shards: usize, parks: usize) -> &'static str {
-    let Parts { shards, alarm, mut driver, .. } = Parts::new(Route::Park, shards);
+    let Parts { shards, alarm, mut driver, .. } = Parts::new(shards);
     register(&shards[0], at(2), &CountingWaker::new());
     driver.put_to_sleep();
     let inserter = spawn_inserter(&shards[shards.len() - 1], at(1));
@@ -157,28 +135,12 @@ fn of_two_that_turn_at_the_same_time_the_last_one_arms_for_the_earliest() {
     check_most(["the driver sleeps"], || arm_while_parks_turn(1, 2));
 }
 
-/// Fails if a turn that another has begun is taken for done.
-#[test]
-fn a_task_that_turns_as_the_park_does_loses_no_time_set_meanwhile() {
-    check_most(OUTCOMES, || {
-        let Parts { shards, alarm, mut driver, .. } = Parts::new(Route::Task, 2);
-        register(&shards[0], at(2), &CountingWaker::new());
-        driver.put_to_sleep();
-        let inserter = spawn_inserter(&shards[1], at(1));
-        let park = spawn_park(&driver);
-        assert_eq!(driver.poll(), Poll::Pending);
-        inserter.join().unwrap();
-        park.join().unwrap();
-        assert_not_overslept(&mut driver, &alarm, at(1))
-    });
-}
-
 /// Fails if an inserter sets its timer's time without publishing it, if a turn does not check the shards again, and if
 /// a timer's task is woken before it can see that its deadline is reached.
 #[test]
 fn a_timer_that_is_due_as_the_park_turns_fires_then_or_has_the_park_called_again() {
     check(["at once", "when called again"], || {
-        let Parts { shards, alarm, driver, .. } = Parts::new(Route::Park, 1);
+        let Parts { shards, alarm, driver, .. } = Parts::new(1);
         let waker = CountingWaker::new();
         let inserter = thread::spawn({
             let (shard, waker) = (shards[0].clone(), waker.clone());
@@ -203,7 +165,7 @@ fn a_timer_that_is_due_as_the_park_turns_fires_then_or_has_the_park_called_again
 #[test]
 fn a_timer_armed_as_a_turn_finds_the_wheel_busy_fires_by_the_earliest_time_that_is_allowed() {
     check(["it has set the timers", "the turn has"], || {
-        let Parts { shards, alarm, driver: _driver, .. } = Parts::new(Route::Park, 1);
+        let Parts { shards, alarm, driver: _driver, .. } = Parts::new(1);
         let (shard, allowed) = (&shards[0], at(2));
         let inserter = spawn_inserter(shard, at(1));
         let planned = loop {
@@ -217,42 +179,5 @@ fn a_timer_armed_as_a_turn_finds_the_wheel_busy_fires_by_the_earliest_time_that_
         inserter.join().unwrap();
         assert!(alarm.is_set_for(allowed), "it sleeps past the time that is allowed");
         if planned == at(1) { "the turn has" } else { "it has set the timers" }
-    });
-}
-
-/// Does what the watchdog does at a patrol, for a runtime with neither a poller nor tokio's timers.
-fn patrol(alarm: &Alarm) {
-    let hour_0 = at(0);
-    if alarm.next_turn().is_some_and(|at| at <= hour_0) {
-        alarm.wake(Role::OnlyWaker);
-    }
-}
-
-/// Fails if the watchdog wakes the task without having it turn.
-#[test]
-fn a_timer_of_a_wheel_that_only_the_watchdog_wakes_fires_by_its_next_patrol() {
-    check(["fired"], || {
-        let Parts { shards, alarm, mut driver, .. } = Parts::new(Route::Park, 1);
-        let waker = CountingWaker::new();
-        driver.put_to_sleep();
-        let inserter = thread::spawn({
-            let (shard, waker) = (shards[0].clone(), waker.clone());
-            move || {
-                register(&shard, OVERDUE, &waker);
-            }
-        });
-        let watchdog = thread::spawn({
-            let alarm = alarm.clone();
-            move || patrol(&alarm)
-        });
-        assert_eq!(driver.poll(), Poll::Pending);
-        inserter.join().unwrap();
-        watchdog.join().unwrap();
-        patrol(&alarm);
-        if driver.is_woken() {
-            assert_eq!(driver.poll(), Poll::Pending);
-        }
-        assert_eq!(waker.count(), 1, "nobody will fire it");
-        "fired"
     });
 }

@@ -9,19 +9,6 @@ pub(super) use loom::{future::block_on, thread};
 #[cfg(shuttle)]
 pub(super) use shuttle::{future::block_on, thread};
 
-use crate::engine::shard::give_up_kept;
-
-/// Spawns a thread that gives up what it keeps before it ends: after that the model's statics may be gone.
-pub(super) fn spawn_keeper<T: Send + 'static>(
-    run: impl FnOnce() -> T + Send + 'static,
-) -> thread::JoinHandle<T> {
-    thread::spawn(move || {
-        let result = run();
-        give_up_kept();
-        result
-    })
-}
-
 /// Runs `model` in every order of its threads, and asserts that its outcomes are `outcomes`.
 pub(super) fn check<const N: usize>(
     outcomes: [&'static str; N],
@@ -50,8 +37,6 @@ fn check_within<const N: usize>(
         let (seen, executions) = (seen.clone(), executions.clone());
         move || {
             let outcome = model();
-            // The model's statics go before what its first thread keeps.
-            give_up_kept();
             seen.lock().expect("nothing panics under it").insert(outcome);
             executions.fetch_add(1, Ordering::Relaxed);
         }

@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use super::checker::{check, check_most, thread};
 use super::{CountingWaker, FULL_BATCH, HOUR, SLOTS, at, bring_forward, register, shard, spawn_turn, turn};
-use crate::engine::bound::Bound;
+use crate::engine::shard::Bound;
 use crate::telemetry::stats::Stats;
 
 /// Fails if `handed_out` is published before the entries have been.
@@ -53,7 +53,7 @@ fn a_timer_that_is_moved_to_later_fires_at_its_old_deadline_or_at_the_new_one() 
         let (shard, waker) = (shard(None), CountingWaker::new());
         let key = register(&shard, at(1), &waker);
         let driver = spawn_turn(&shard, at(2), FULL_BATCH);
-        let moved = shard.postpone(key, at(3));
+        let moved = shard.reschedule(key, at(1), at(3)).is_ok();
         driver.join().unwrap();
         assert_eq!((waker.count(), shard.pending()), if moved { (0, 1) } else { (1, 0) });
         turn(&shard, at(3), FULL_BATCH);
@@ -157,7 +157,7 @@ fn a_timer_that_is_cancelled_as_it_fires_gives_its_place_back_once() {
         let cancelled = shard.cancel(key, at(1)).is_some();
         driver.join().unwrap();
         register(&shard, at(2), &CountingWaker::new());
-        let refused = shard.register(at(0), at(2).after(HOUR), Waker::noop().clone());
+        let refused = shard.insert(at(0), at(2).after(HOUR), Waker::noop().clone());
         assert!(refused.expect_err("there is one place").is_at_capacity());
         if cancelled { "cancelled" } else { "fired" }
     });
@@ -172,7 +172,7 @@ fn discarded_as_they_fire(timers: usize) -> &'static str {
         .into_iter()
         .map(|key| {
             let shard = shard.clone();
-            thread::spawn(move || shard.leave_in_batch(key))
+            thread::spawn(move || shard.discard_elsewhere(key))
         })
         .collect();
     turn(&shard, at(1), FULL_BATCH);
@@ -211,9 +211,9 @@ fn a_timer_that_was_discarded_elsewhere_does_not_fire_while_others_are_discarded
         let keys = [&waker, &waker, &other].map(|waker| register(&shard, at(1), waker));
         let owner = thread::spawn({
             let shard = shard.clone();
-            move || shard.leave_in_batch(keys[2])
+            move || shard.discard_elsewhere(keys[2])
         });
-        keys[..2].iter().for_each(|&key| shard.leave_in_batch(key));
+        keys[..2].iter().for_each(|&key| shard.discard_elsewhere(key));
         turn(&shard, at(1), FULL_BATCH);
         assert_eq!(waker.count(), 0);
         owner.join().unwrap();

@@ -5,7 +5,6 @@
 //! | `alarm` | the agreement between turners and inserters |
 //! | `firing` | cancelling, moving and dropping timers while the driver fires them |
 //! | `leftovers` | the keys of dropped timers, and timers that take them over |
-//! | `last_holder` | threads that keep a reference to a shard |
 //! | `wheel_end` | the end of a wheel, against timers and the driver |
 //! | `sleep` | polling a `Sleep` |
 //! | `random` | larger models |
@@ -32,7 +31,6 @@
 mod alarm;
 mod checker;
 mod firing;
-mod last_holder;
 mod leftovers;
 #[cfg(shuttle)]
 mod random;
@@ -46,9 +44,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use crate::engine::alarm::Alarm;
-use crate::engine::bound::Bound;
-use crate::engine::driver::{DrivenShards, DriverTask};
-use crate::engine::shard::{Shard, ShardTurn};
+use crate::engine::shard::{Bound, Shard, ShardTurn};
+use crate::engine::turn::{Driver, Turner};
 use crate::platform::clock::Clock;
 use crate::telemetry::counters::Counters;
 use crate::wheel::{Hierarchy, Key, Nanos, Resolution};
@@ -61,8 +58,8 @@ const FULL_BATCH: usize = 8;
 /// Deadlines up to `at(SLOTS)` stand at level 0, where a bucket expires at its deadline.
 const SLOTS: u32 = 8;
 
-/// A deadline just before the time at which the clock stands, which is a year after the origin. So it is no stall.
-const OVERDUE: Nanos = Nanos(365 * 24 * 60 * 60 * 1_000_000_000 - 1);
+/// A deadline just before the time at which the clock stands, which is the middle of time. So it is no stall.
+const OVERDUE: Nanos = Nanos((1 << 63) - 1);
 
 /// The time at which a thread that registers [`OVERDUE`] read the clock: an hour before, so that the entry stands at
 /// level 0.
@@ -74,42 +71,38 @@ fn resolution() -> Resolution {
 
 /// `hours` after the time at which the clock stands.
 fn at(hours: u32) -> Nanos {
-    Clock::start().now().after(HOUR * hours)
-}
-
-/// The two ways in which an inserter has the wheel turned earlier.
-#[derive(Clone, Copy)]
-enum Route {
-    /// By setting the timers of the runtime's park.
-    Park,
-    /// By waking the driver's task, as on a paused clock.
-    Task,
+    Clock::that_pauses(false).now().after(HOUR * hours)
 }
 
 /// The parts of a wheel.
 struct Parts {
     shards: Box<[Arc<Shard>]>,
-    driven: Arc<DrivenShards>,
+    turner: Arc<Turner>,
     alarm: Arc<Alarm>,
     driver: PolledDriver,
 }
 
 impl Parts {
-    fn new(route: Route, shards: usize) -> Self {
-        let clock = Clock::start();
-        let alarm =
-            Arc::new(Alarm::new(clock, matches!(route, Route::Task), shards, Counters::of("model".into())));
-        let shards: Box<[_]> = (0..shards).map(|_| shard_of(alarm.clone(), clock, None)).collect();
-        let driven = Arc::new(DrivenShards::new(&shards));
-        let driver = DriverTask::new(driven.clone(), alarm.clone(), clock, resolution());
-        Self { shards, driven, alarm, driver: PolledDriver { driver, waker: CountingWaker::new() } }
+    fn new(shards: usize) -> Self {
+        Self::with(Clock::that_pauses(false), shards)
     }
+
+    fn with(clock: Clock, shards: usize) -> Self {
+        let alarm = Arc::new(Alarm::new(clock, shards, Counters::of("model".into())));
+        let shards: Box<[_]> = (0..shards).map(|_| shard_of(alarm.clone(), clock, None)).collect();
+        let driver = Driver::of(Turner::new(&shards, alarm.clone(), clock, resolution()));
+        let turner = driver.turner().clone();
+        Self { shards, turner, alarm, driver: PolledDriver { driver, waker: CountingWaker::new() } }
+    }
+}
+
+fn lone_alarm() -> Arc<Alarm> {
+    Arc::new(Alarm::new(Clock::that_pauses(false), 1, Counters::of("model".into())))
 }
 
 /// A single shard. The model plays its driver.
 fn shard(bound: Option<Arc<Bound>>) -> Arc<Shard> {
-    let clock = Clock::start();
-    shard_of(Arc::new(Alarm::new(clock, false, 1, Counters::of("model".into()))), clock, bound)
+    shard_of(lone_alarm(), Clock::that_pauses(false), bound)
 }
 
 fn shard_of(alarm: Arc<Alarm>, clock: Clock, bound: Option<Arc<Bound>>) -> Arc<Shard> {
@@ -117,16 +110,21 @@ fn shard_of(alarm: Arc<Alarm>, clock: Clock, bound: Option<Arc<Bound>>) -> Arc<S
     Arc::new(Shard::new((0, 1), hierarchy, clock, alarm, bound))
 }
 
+/// Ends a single shard as its wheel does, and returns how many timers were pending.
+fn end(shard: &Arc<Shard>) -> usize {
+    Turner::new(std::slice::from_ref(shard), lone_alarm(), shard.clock(), resolution()).end()
+}
+
 /// Adds a timer that is not due.
 fn register(shard: &Shard, deadline: Nanos, waker: &Arc<CountingWaker>) -> Key {
     let now = if deadline == OVERDUE { LONG_AGO } else { at(0) };
-    let registered = shard.register(now, deadline, waker.clone().into());
+    let registered = shard.insert(now, deadline, waker.clone().into());
     registered.expect("not refused").expect("not due")
 }
 
 /// Moves a timer to an earlier deadline, as its sleep does. Returns whether it is pending after that.
 fn bring_forward(shard: &Shard, key: Key, from: Nanos, to: Nanos) -> bool {
-    let waits = shard.bring_forward(key, from, to, Clock::now);
+    let waits = shard.reschedule(key, from, to);
     let is_pending = waits.is_ok();
     waits.err().flatten().into_iter().for_each(Waker::wake);
     is_pending
@@ -152,7 +150,7 @@ fn turn(shard: &Shard, now: Nanos, batch: usize) {
 
 /// A driver that is polled by hand.
 struct PolledDriver {
-    driver: DriverTask,
+    driver: Driver,
     waker: Arc<CountingWaker>,
 }
 

@@ -5,19 +5,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::checker::{block_on, check, thread};
-use super::{CountingWaker, HOUR, Parts, Route, at, turn};
+use super::{CountingWaker, HOUR, Parts, at, turn};
 use crate::engine::shard::Shard;
 use crate::error::Error;
-use crate::handle::timing_wheel::TimingWheel;
+use crate::handle::TimingWheel;
 use crate::timers::sleep::Sleep;
 
 /// A sleep until `at(1)`, registered for the task of `waker`, with its shard and its wheel.
 fn sleep(waker: &Arc<CountingWaker>) -> (Sleep, Arc<Shard>, TimingWheel) {
-    let Parts { shards, driven, alarm, driver } = Parts::new(Route::Park, 1);
+    let Parts { shards, turner, driver, .. } = Parts::new(1);
     // Dropping the driver would end the wheel.
     std::mem::forget(driver);
     let shard = shards[0].clone();
-    let wheel = TimingWheel::from_parts(shards, driven, alarm, None);
+    let wheel = TimingWheel::from_parts(shards, turner, None);
     let mut sleep = wheel.sleep(HOUR);
     assert!(sleep.poll_try_wait(&mut Context::from_waker(&waker.clone().into())).is_pending());
     (sleep, shard, wheel)

@@ -1,14 +1,12 @@
 //! The end of a wheel, against threads that still use it and against the driver.
 
-use std::slice::from_ref;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use super::checker::{check, thread};
-use super::{CountingWaker, Parts, PolledDriver, Route, at, register, shard, turn};
-use crate::engine::bound::Bound;
-use crate::engine::driver::DrivenShards;
-use crate::handle::timing_wheel::TimingWheel;
+use super::{CountingWaker, Parts, PolledDriver, at, end, register, shard, turn};
+use crate::engine::shard::Bound;
+use crate::handle::TimingWheel;
 
 /// Fails if the end is noted after the timers have been taken out, with the lock released in between; if a thread that
 /// registers does not check for the end under the lock; and if a registration that is refused keeps its place.
@@ -18,13 +16,13 @@ fn a_timer_registered_as_the_wheel_ends_is_refused_or_woken() {
         let bound = Arc::new(Bound::new(1));
         let (shard, waker) = (shard(Some(bound.clone())), CountingWaker::new());
         let end = thread::spawn({
-            let driven = DrivenShards::new(from_ref(&shard));
-            move || driven.end()
+            let shard = shard.clone();
+            move || end(&shard)
         });
-        let registered = shard.register(at(0), at(1), waker.clone().into());
+        let registered = shard.insert(at(0), at(1), waker.clone().into());
         assert_eq!(end.join().unwrap(), waker.count());
         assert_eq!(shard.pending(), 0);
-        let refused = shard.register(at(0), at(1), Waker::noop().clone());
+        let refused = shard.insert(at(0), at(1), Waker::noop().clone());
         assert!(refused.expect_err("it has ended").is_shutdown());
         bound.take().expect("the only place has been given back");
         match registered {
@@ -51,8 +49,8 @@ fn a_timer_that_fires_as_the_wheel_ends_is_woken_once() {
             waker
         });
         let end = thread::spawn({
-            let driven = DrivenShards::new(from_ref(&shard));
-            move || driven.end()
+            let shard = shard.clone();
+            move || end(&shard)
         });
         turn(&shard, at(3), 1);
         let ended = end.join().unwrap();
@@ -85,8 +83,8 @@ fn assert_driver_ends(mut driver: PolledDriver, end_wheel: impl FnOnce() + Send 
 #[test]
 fn a_wheel_shut_down_as_the_driver_goes_to_sleep_wakes_it() {
     check(["at once", "when woken"], || {
-        let Parts { shards, driven, alarm, driver } = Parts::new(Route::Park, 2);
-        let wheel = TimingWheel::from_parts(shards, driven, alarm, None);
+        let Parts { shards, turner, driver, .. } = Parts::new(2);
+        let wheel = TimingWheel::from_parts(shards, turner, None);
         let handle = wheel.clone();
         let outcome = assert_driver_ends(driver, move || assert_eq!(handle.shutdown(), 0));
         // The handle is kept until here, because the driver also ends with the last handle.
@@ -100,7 +98,7 @@ fn a_wheel_shut_down_as_the_driver_goes_to_sleep_wakes_it() {
 #[test]
 fn a_wheel_dropped_as_the_driver_goes_to_sleep_wakes_it() {
     check(["at once", "when woken"], || {
-        let Parts { shards, driver, .. } = Parts::new(Route::Park, 1);
+        let Parts { shards, driver, .. } = Parts::new(1);
         assert_driver_ends(driver, move || drop(shards))
     });
 }
@@ -110,7 +108,7 @@ fn a_wheel_dropped_as_the_driver_goes_to_sleep_wakes_it() {
 #[test]
 fn of_two_shards_dropped_as_the_driver_goes_to_sleep_the_last_wakes_it() {
     check(["at once", "when woken"], || {
-        let Parts { shards, driver, .. } = Parts::new(Route::Park, 2);
+        let Parts { shards, driver, .. } = Parts::new(2);
         assert_driver_ends(driver, move || {
             let holders = shards.into_vec().into_iter().map(|shard| thread::spawn(move || drop(shard)));
             holders.collect::<Vec<_>>().into_iter().for_each(|holder| holder.join().unwrap());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Exceeded, Limits, Unhealthy};
-use crate::handle::timing_wheel::TimingWheel;
+use crate::handle::TimingWheel;
 use crate::telemetry::histogram::told_of;
 use crate::telemetry::stats::Stats;
 

@@ -1,7 +1,5 @@
-//! What the other wings take from std, tokio and the processor: locks, clocks, threads, wakers, panics.
+//! What the engine takes from the system: locks and atomics (which models replace), the clock, and wakers.
 
-pub(crate) mod catch_panic;
 pub(crate) mod clock;
-pub(crate) mod shard_of_thread;
 pub(crate) mod sync;
-pub(crate) mod waker_id;
+pub(crate) mod wakers;

@@ -1,8 +1,9 @@
 //! What a wheel counts beside the counts of its shards: turns, refusals, stalls, panics.
 
+use std::io;
 use std::time::Duration;
 
-use crate::platform::sync::{AtomicU64, Ordering, ShortLock, ShortLockGuard};
+use crate::platform::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use crate::telemetry::events::Events;
 use crate::telemetry::histogram::Histogram;
 use crate::telemetry::stats::Stats;
@@ -12,7 +13,7 @@ pub(crate) struct Counters {
     /// The wheel's name.
     name: String,
     events: Events,
-    of_turns: ShortLock<OfTurns>,
+    of_turns: Mutex<OfTurns>,
     /// Relaxed, as are all counts here, because they guard no other memory.
     turns: AtomicU64,
     refused: AtomicU64,
@@ -33,7 +34,7 @@ impl Counters {
         Self {
             name,
             events: Events::new(),
-            of_turns: ShortLock::new(OfTurns::default()),
+            of_turns: Mutex::new(OfTurns::default()),
             turns: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             stalls: AtomicU64::new(0),
@@ -69,8 +70,8 @@ impl Counters {
 
     /// For a turn, before it takes a shard's lock. Reading these takes a microsecond, for which only the turn waits, and
     /// no thread that arms or cancels.
-    pub(crate) fn of_turns(&self) -> ShortLockGuard<'_, OfTurns> {
-        self.of_turns.lock()
+    pub(crate) fn of_turns(&self) -> MutexGuard<'_, OfTurns> {
+        lock(&self.of_turns)
     }
 
     /// A turn begins.
@@ -96,6 +97,18 @@ impl Counters {
         self.events.stalled(&self.name, before + 1);
     }
 
+    /// The system gave no thread for the watchdog.
+    #[cold]
+    pub(crate) fn no_watchdog(&self, error: &io::Error) {
+        self.events.no_watchdog(&self.name, error);
+    }
+
+    /// The system gave no timerfd.
+    #[cold]
+    pub(crate) fn no_timer_fd(&self, error: &io::Error) {
+        self.events.no_timer_fd(&self.name, error);
+    }
+
     /// A waker panicked when its timer fired, or when the wheel ended.
     #[cold]
     pub(crate) fn waker_panicked(&self) {
@@ -105,7 +118,7 @@ impl Counters {
 
     pub(crate) fn copy_to(&self, stats: &mut Stats) {
         {
-            let of_turns = self.of_turns.lock();
+            let of_turns = lock(&self.of_turns);
             stats.lateness.copy_from(&of_turns.lateness);
             stats.lock_holds.copy_from(&of_turns.lock_holds);
         }

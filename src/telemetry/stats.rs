@@ -18,7 +18,7 @@ pub struct Stats {
     pub pending: usize,
     /// How many pending timers stand on each level, level 0 first.
     ///
-    /// Together they add up to `pending`. An exception is a shard whose levels have more than 2,048 slots. They are counted
+    /// Together they are `pending`, at rest. An exception is a shard whose levels have more than 2,048 slots. They are counted
     /// 2,048 at a time, so a timer that comes, goes or moves meanwhile may be counted twice or not at all.
     pub pending_by_level: Vec<usize>,
     /// How many timers were registered.
@@ -57,13 +57,16 @@ pub struct Stats {
     /// How far the wheel is behind, beyond the lateness that it [promises](crate::TimingWheel#precision). Zero, unless the
     /// runtime is held up or more timers are due than one turn fires.
     pub overdue: Duration,
+    /// Whether the system gives no thread for the watchdog, so that a worker that blocks may hold up timers. The watchdog
+    /// begins as soon as there is one. A wheel on a runtime with one worker needs none.
+    pub unwatched: bool,
     /// Whether the wheel has ended.
     pub ended: bool,
 }
 
 impl Stats {
     /// What happened after `earlier`, which are stats of the same wheel. The present state stays as it is: `pending`,
-    /// `pending_by_level`, `overdue` and `ended`.
+    /// `pending_by_level`, `overdue`, `unwatched` and `ended`.
     ///
     /// # Panics
     /// Never. If a count of `earlier` is greater, as it may be for another wheel, the difference is 0.
@@ -100,6 +103,7 @@ impl Stats {
             stalls: self.stalls.saturating_sub(earlier.stalls),
             wakers_panicked: self.wakers_panicked.saturating_sub(earlier.wakers_panicked),
             overdue: self.overdue,
+            unwatched: self.unwatched,
             ended: self.ended,
         }
     }

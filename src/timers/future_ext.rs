@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::handle::timing_wheel::TimingWheel;
+use crate::handle::TimingWheel;
 use crate::timers::timeout::Timeout;
 
 /// Timeouts at the end of a chain of calls, for every [`Future`].

@@ -10,7 +10,7 @@ use tokio::task::coop;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::error::Error;
-use crate::handle::timing_wheel::TimingWheel;
+use crate::handle::TimingWheel;
 use crate::platform::clock::LONGEST;
 use crate::timers::sleep::Sleep;
 use crate::timers::tolerance::Tolerance;

@@ -11,7 +11,7 @@ use tokio::task::coop;
 use tokio::time::Instant;
 
 use crate::error::{Elapsed, TryTimeoutError};
-use crate::handle::timing_wheel::TimingWheel;
+use crate::handle::TimingWheel;
 use crate::timers::sleep::Sleep;
 use crate::timers::tolerance::Tolerance;
 
@@ -209,20 +209,6 @@ impl<F> Timeout<F> {
     pub fn reset_after(self: Pin<&mut Self>, after: Duration) {
         let this = self.project();
         Pin::new(this.deadline).reset_after(after);
-        this.state.moved();
-    }
-
-    /// Moves the deadline as [`reset`](Self::reset) does, with another tolerance: see [`Sleep::reset_with_tolerance`].
-    pub fn reset_with_tolerance(self: Pin<&mut Self>, deadline: Instant, tolerance: Tolerance) {
-        let this = self.project();
-        Pin::new(this.deadline).reset_with_tolerance(deadline, tolerance);
-        this.state.moved();
-    }
-
-    /// Moves the deadline to `after` from now, as [`reset_with_tolerance`](Self::reset_with_tolerance) does.
-    pub fn reset_after_with_tolerance(self: Pin<&mut Self>, after: Duration, tolerance: Tolerance) {
-        let this = self.project();
-        Pin::new(this.deadline).reset_after_with_tolerance(after, tolerance);
         this.state.moved();
     }
 }

@@ -2,8 +2,6 @@
 
 use std::{error, fmt, time::Duration};
 
-use crate::wheel::{Grid, Nanos, Resolution};
-
 /// How late a timer may be: by a time, or by a share of its delay.
 ///
 /// Deadlines of timers with tolerances are rounded up to the same instants. So such timers fire together with others
@@ -14,7 +12,6 @@ use crate::wheel::{Grid, Nanos, Resolution};
 /// | given to | it counts |
 /// |---|---|
 /// | [`Sleep::with_tolerance`](crate::Sleep::with_tolerance), [`Timeout::with_tolerance`](crate::Timeout::with_tolerance) | for the deadline that is set, and for those of later resets; a share is turned into a time once, and resets keep that time |
-/// | [`Sleep::reset_with_tolerance`](crate::Sleep::reset_with_tolerance) and its kin | for the new deadline and later ones; a share is a part of the new delay |
 /// | [`IdleGuard::with_tolerance`](crate::IdleGuard::with_tolerance) | for each wait; a share is a part of the limit |
 /// | [`Interval::with_tolerance`](crate::Interval::with_tolerance) | for each tick; a share is a part of the period |
 /// | [`stream::Timeout::with_tolerance`](crate::stream::Timeout::with_tolerance), [`ChunksTimeout`](crate::stream::ChunksTimeout::with_tolerance), [`Throttle`](crate::stream::Throttle::with_tolerance) | for each gap or chunk; a share is a part of its time |
@@ -70,7 +67,7 @@ enum Kind {
 
 /// A share of a delay, in 65,536ths, rounded down.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Share(u16);
+struct Share(u16);
 
 /// Of a delay, in a [`Share`].
 const PARTS: f64 = 65_536.0;
@@ -128,52 +125,14 @@ impl Tolerance {
         Ok(Self { kind: Kind::Share(Share(parts)) })
     }
 
-    /// How late a timer with that `delay` may be.
+    /// How late a timer with this delay may be.
     pub(crate) fn of(self, delay: Duration) -> Duration {
         match self.kind {
             Kind::Time(time) => time,
-            Kind::Share(share) => share.of(Nanos::from_duration(delay)).to_duration(),
-        }
-    }
-}
-
-impl Share {
-    #[allow(clippy::cast_possible_truncation, reason = "less than the delay")]
-    fn of(self, delay: Nanos) -> Nanos {
-        Nanos(((u128::from(delay.0) * u128::from(self.0)) >> u16::BITS) as u64)
-    }
-}
-
-/// A tolerance as futures keep it, in few bytes: of a time only the grid matters, for which the tick has to be known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Slack {
-    None,
-    Grid(Grid),
-    Share(Share),
-}
-
-impl Slack {
-    pub(crate) fn new(tolerance: Tolerance, resolution: Resolution) -> Self {
-        match tolerance.kind {
-            Kind::Time(time) => {
-                resolution.grid_within(Nanos::from_duration(time)).map_or(Self::None, Self::Grid)
+            Kind::Share(Share(parts)) => {
+                let nanos = (delay.as_nanos() * u128::from(parts)) >> u16::BITS;
+                u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos)
             }
-            Kind::Share(share) => Self::Share(share),
-        }
-    }
-
-    /// The grid to which the deadline of a timer with that delay is rounded up.
-    pub(crate) fn grid(self, resolution: Resolution, delay: Nanos) -> Option<Grid> {
-        // Without a delay it is not to wait at all.
-        self.grid_for_more(resolution, delay).filter(|_| delay != Nanos::ZERO)
-    }
-
-    /// The grid for a timer with that delay, and for others that come after it.
-    pub(crate) fn grid_for_more(self, resolution: Resolution, delay: Nanos) -> Option<Grid> {
-        match self {
-            Self::None => None,
-            Self::Grid(grid) => Some(grid),
-            Self::Share(share) => resolution.grid_within(share.of(delay)),
         }
     }
 }
@@ -205,24 +164,16 @@ mod tests {
 
     #[test]
     fn a_share_is_rounded_down() {
-        let of = |share, delay| match Tolerance::share(share).kind {
-            Kind::Share(share) => share.of(Nanos(delay)).0,
-            Kind::Time(_) => unreachable!(),
-        };
+        let of = |share, nanos| Tolerance::share(share).of(Duration::from_nanos(nanos)).as_nanos();
         assert_eq!(of(0.125, 8_000_000), 1_000_000);
         assert_eq!(of(0.0, u64::MAX), 0);
-        assert!(of(0.1, 1_000_000) <= 100_000 && of(0.1, 1_000_000) > 99_980);
-        assert!(of(1.0, 1_000_000) < 1_000_000 && of(1.0, 1_000_000) > 999_980);
-        assert!(of(1.0, u64::MAX) > u64::MAX / 65_536 * 65_534);
+        assert!((99_981..=100_000).contains(&of(0.1, 1_000_000)));
+        assert!((999_981..1_000_000).contains(&of(1.0, 1_000_000)));
+        assert!(of(1.0, u64::MAX) > u128::from(u64::MAX / 65_536 * 65_534));
     }
 
     #[test]
     fn its_debug_form_shows_the_share() {
         assert_eq!(format!("{:?}", Tolerance::share(0.125)), "Tolerance { kind: Share(0.125) }");
-    }
-
-    #[test]
-    fn it_is_kept_in_few_bytes() {
-        assert_eq!(size_of::<Slack>(), 4);
     }
 }

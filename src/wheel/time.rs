@@ -76,6 +76,8 @@ pub(crate) struct Tick(pub(super) u64);
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Resolution {
     tick: Divisor,
+    /// Where the first tick begins.
+    first: u64,
 }
 
 impl Resolution {
@@ -84,8 +86,14 @@ impl Resolution {
     pub fn new(tick: Duration) -> Option<Self> {
         match u64::try_from(tick.as_nanos()) {
             Err(_) | Ok(0) => None,
-            Ok(nanos) => Some(Self { tick: Divisor::new(nanos) }),
+            Ok(nanos) => Some(Self { tick: Divisor::new(nanos), first: 0 }),
         }
+    }
+
+    /// These ticks, moved so that a pair of them begins at `time`.
+    pub(crate) const fn with_a_border_at(self, time: Nanos) -> Self {
+        let pair = self.tick.value.saturating_mul(2);
+        Self { first: time.0 % pair, ..self }
     }
 
     /// How long a tick is.
@@ -98,18 +106,18 @@ impl Resolution {
     #[inline]
     pub(crate) const fn tick_of_deadline(self, deadline: Nanos) -> Tick {
         // Saturating because the origin lies in no tick; as a deadline it is always in the past.
-        Tick(self.tick.divide(deadline.0.saturating_sub(1)))
+        Tick(self.tick.divide(deadline.0.saturating_sub(self.first + 1)))
     }
 
     /// The tick that the clock is in. It rounds down: every earlier tick is over.
     pub(crate) const fn tick_of_clock(self, now: Nanos) -> Tick {
-        Tick(self.tick.divide(now.0))
+        Tick(self.tick.divide(now.0.saturating_sub(self.first)))
     }
 
     /// The beginning of a tick.
     pub(crate) const fn beginning(self, tick: Tick) -> Nanos {
         // Saturating for the tick after the last; every tick that a point lies in begins below `MAX`.
-        Nanos(tick.0.saturating_mul(self.tick.value))
+        Nanos(tick.0.saturating_mul(self.tick.value).saturating_add(self.first))
     }
 
     /// The point a tick later, at most [`Nanos::MAX`].
@@ -176,7 +184,8 @@ impl Resolution {
     #[inline]
     pub(crate) fn round_up(self, deadline: Nanos, grid: Grid) -> Nanos {
         let last = self.tick_of_deadline(deadline).0 | ((1 << grid.order.get()) - 1);
-        match last.checked_add(1).and_then(|ticks| ticks.checked_mul(self.tick.value)) {
+        let point = last.checked_add(1).and_then(|ticks| ticks.checked_mul(self.tick.value));
+        match point.and_then(|point| point.checked_add(self.first)) {
             // The origin ends no tick, but lies on every grid.
             Some(point) if deadline > Nanos::ZERO => Nanos(point),
             _ => deadline,
@@ -195,22 +204,6 @@ impl fmt::Debug for Resolution {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grid {
     order: NonZeroU8,
-}
-
-impl Grid {
-    /// How many bits are enough for each grid, and for none.
-    pub(crate) const BITS: u32 = 6;
-
-    /// At most [`BITS`](Self::BITS) bits, never zero.
-    pub(crate) const fn to_bits(self) -> u64 {
-        self.order.get() as u64
-    }
-
-    /// The grid that had these [bits](Self::to_bits); none for zero.
-    pub(crate) fn from_bits(bits: u64) -> Option<Self> {
-        let order = u8::try_from(bits).expect("a grid has few bits");
-        NonZeroU8::new(order).map(|order| Self { order })
-    }
 }
 
 /// A number that is chosen once and divided by all day: one shift if it is a power of two, else two multiplications. A

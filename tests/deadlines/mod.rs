@@ -32,7 +32,7 @@ pub(crate) struct Oracle {
 
 /// Does all of it on a paused clock, drops everything, and sees that no task is left.
 pub(crate) fn run(shape: Shape, ops: &[Op]) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     let runtime = runtime.expect("a runtime without I/O");
     runtime.block_on(async {
         let mut oracle = Oracle::new(shape);

@@ -176,7 +176,7 @@ fn a_sleep_may_outlive_the_runtime_of_its_wheel_on_another() {
 
 #[test]
 fn where_tokio_has_no_timers_a_sleep_panics_only_if_the_wheel_refuses_it() {
-    let runtime = runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_io().build().unwrap();
     runtime.block_on(async {
         Timer::sleep(&TimingWheel::new(), Duration::from_millis(1)).await;
         let refused = tokio::spawn(async { Timer::sleep(&full(), SECOND).await });

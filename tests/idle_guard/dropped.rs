@@ -1,15 +1,22 @@
-//! Operations that were dropped while they waited: no longer than half of the limit do they count.
+//! Which operation an answer is from: one that waits is ended at the first chance after its limit, however late that is, and
+//! one that was dropped does not go on counting.
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 
 use timingwheel::TimingWheel;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Builder;
 use tokio::sync::mpsc;
+use tokio::task::yield_now;
 use tokio::time::{Instant, advance, interval_at, sleep, timeout};
-use tokio_test::{assert_pending, assert_ready};
+use tokio_test::{assert_pending, assert_ready, assert_ready_ok};
 
 use crate::by_hand::{ByHand, Op, task};
-use crate::{DAY, ms, passed};
+use crate::{DAY, HANG_GUARD, ms, passed};
 
 const LIMIT: u64 = 30_000;
 
@@ -110,7 +117,7 @@ async fn after_a_restart_the_next_operation_has_the_whole_limit() {
         assert!(timeout(ms(1), stream.read_u8()).await.is_err());
         sleep(ms(10_000)).await;
         if pinned {
-            std::pin::Pin::new(&mut stream).restart_pinned();
+            Pin::new(&mut stream).restart_pinned();
         } else {
             stream.restart();
         }
@@ -150,4 +157,230 @@ async fn a_task_that_is_polled_within_a_second_after_it_was_woken_gets_its_error
             assert_pending!(read.poll());
         }
     }
+}
+
+const SECOND: u64 = 1_000;
+
+#[tokio::test(start_paused = true)]
+async fn after_traffic_the_other_direction_is_asked_at_half_of_the_silence_again() {
+    let hand = ByHand::default();
+    let guard = TimingWheel::new().idle_guard(hand.clone()).with_idle_limit(ms(30 * SECOND));
+    let guard = Arc::new(Mutex::new(guard));
+    let mut read = task(&guard, Op::Read);
+    assert_pending!(read.poll());
+    advance(ms(15 * SECOND)).await;
+    assert!(read.is_woken());
+    assert_pending!(read.poll());
+    hand.make_ready(Op::Write);
+    assert_ready_ok!(task(&guard, Op::Write).poll());
+    advance(ms(15 * SECOND)).await;
+    assert!(read.is_woken(), "half of the silence since the write");
+    // The read is dropped. The next one comes when its limit has just passed.
+    advance(ms(15 * SECOND + 500)).await;
+    assert_pending!(task(&guard, Op::Read).poll(), "nobody has answered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn beside_a_shorter_limit_whoever_waits_is_asked_at_half_of_the_longer_one_too() {
+    let hand = ByHand::default();
+    let guard = TimingWheel::new().idle_guard(hand.clone()).with_idle_limit(ms(10 * SECOND));
+    let guard = Arc::new(Mutex::new(guard.with_read_limit(ms(60 * SECOND))));
+    let mut read = task(&guard, Op::Read);
+    assert_pending!(read.poll());
+    for _ in 0..5 {
+        advance(ms(5 * SECOND)).await;
+        assert!(read.is_woken(), "half of the silence");
+        assert_pending!(read.poll());
+        advance(ms(SECOND)).await;
+        hand.make_ready(Op::Write);
+        assert_ready_ok!(task(&guard, Op::Write).poll());
+    }
+    assert!(read.is_woken(), "half of the read's limit");
+    // Dropped, though the other direction is busy.
+    for _ in 0..6 {
+        advance(ms(5 * SECOND)).await;
+        hand.make_ready(Op::Write);
+        assert_ready_ok!(task(&guard, Op::Write).poll());
+    }
+    assert_pending!(task(&guard, Op::Read).poll());
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_of_a_reads_limit_is_not_half_of_the_silence() {
+    let hand = ByHand::default();
+    let guard = TimingWheel::new().idle_guard(hand.clone()).with_idle_limit(ms(20 * SECOND));
+    let guard = Arc::new(Mutex::new(guard.with_read_limit(ms(30 * SECOND))));
+    let mut read = task(&guard, Op::Read);
+    assert_pending!(read.poll());
+    advance(ms(9 * SECOND)).await;
+    hand.make_ready(Op::Write);
+    assert_ready_ok!(task(&guard, Op::Write).poll());
+    advance(ms(6 * SECOND)).await;
+    assert!(read.is_woken(), "half of the read's limit");
+    assert_pending!(read.poll());
+    advance(ms(4 * SECOND)).await;
+    assert!(read.is_woken(), "half of the silence");
+    advance(ms(10 * SECOND + 500)).await;
+    assert_pending!(task(&guard, Op::Read).poll(), "nobody has answered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_longer_limit_is_asked_for_at_its_own_half() {
+    for is_idle_limit in [false, true] {
+        let guard = TimingWheel::new().idle_guard(ByHand::default());
+        let guard = Arc::new(Mutex::new(guard));
+        let set = |seconds: u64| {
+            let limit = Some(ms(seconds * SECOND));
+            let mut guard = guard.lock().unwrap();
+            if is_idle_limit { guard.set_idle_limit(limit) } else { guard.set_read_limit(limit) }
+        };
+        set(10);
+        let mut read = task(&guard, Op::Read);
+        assert_pending!(read.poll());
+        advance(ms(6 * SECOND)).await;
+        assert!(read.is_woken());
+        assert_pending!(read.poll());
+        set(40);
+        advance(ms(14 * SECOND)).await;
+        assert!(read.is_woken());
+        advance(ms(20 * SECOND + 500)).await;
+        assert_pending!(task(&guard, Op::Read).poll(), "nobody has answered");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_was_dropped_before_a_limit_was_set_does_not_have_that_limit() {
+    for limit in [5, 20, 60] {
+        let guard = TimingWheel::new().idle_guard(ByHand::default()).with_read_limit(ms(10 * SECOND));
+        let guard = Arc::new(Mutex::new(guard));
+        assert_pending!(task(&guard, Op::Read).poll());
+        // It is asked at the half, and does not answer.
+        advance(ms(5 * SECOND)).await;
+        advance(ms(15 * SECOND)).await;
+        guard.lock().unwrap().set_read_limit(Some(ms(limit * SECOND)));
+        let mut next = task(&guard, Op::Read);
+        assert_pending!(next.poll());
+        // At half of it, and at the end.
+        for is_end in [false, true] {
+            advance(ms(limit * SECOND / 2 - 1)).await;
+            assert!(!next.is_woken(), "{limit} s");
+            advance(ms(1)).await;
+            assert!(next.is_woken());
+            if is_end {
+                passed(assert_ready!(next.poll()));
+            } else {
+                assert_pending!(next.poll());
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_jumps_past_the_limit_ends_whoever_waits_at_the_next_poll() {
+    let limit = ms(30_000);
+    // Past the half, then the end; or at once, by as much as may be.
+    for jumps in [&[ms(15_000), ms(15_000)][..], &[ms(17_000), ms(17_000)], &[ms(31_000)], &[DAY]] {
+        for op in [Op::Read, Op::Write] {
+            let guard = TimingWheel::new().idle_guard(ByHand::default());
+            let guard = Arc::new(Mutex::new(guard.with_read_limit(limit).with_write_limit(limit)));
+            let mut waits = task(&guard, op);
+            assert_pending!(waits.poll());
+            let (last, before) = jumps.split_last().unwrap();
+            for &jump in before {
+                advance(jump).await;
+                assert!(waits.is_woken());
+                assert_pending!(waits.poll());
+            }
+            advance(*last).await;
+            assert!(waits.is_woken());
+            passed(assert_ready!(waits.poll()));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_was_dropped_before_a_late_turn_does_not_answer_it() {
+    let guard = TimingWheel::new().idle_guard(ByHand::default()).with_read_limit(ms(30_000));
+    let guard = Arc::new(Mutex::new(guard));
+    assert_pending!(task(&guard, Op::Read).poll());
+    advance(ms(40_000)).await;
+    // Its task was woken then. A second later it is another read.
+    advance(ms(1_001)).await;
+    let mut read = task(&guard, Op::Read);
+    assert_pending!(read.poll());
+    advance(ms(15_000)).await;
+    assert_pending!(read.poll());
+    advance(ms(15_000)).await;
+    passed(assert_ready!(read.poll()));
+}
+
+#[test]
+fn on_a_runtime_that_stalls_for_longer_than_the_limit_each_time_a_read_ends() {
+    let (stall, limit) = (ms(2_100), ms(2_000));
+    Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+        let (_peer, stream) = duplex(4);
+        let mut guard = TimingWheel::new().idle_guard(stream).with_read_limit(limit);
+        let read = tokio::spawn(async move { passed(guard.read_u8().await) });
+        yield_now().await;
+        for _ in 0..3 {
+            thread::sleep(stall);
+            // The runtime comes to its poller, and to all tasks that are woken there.
+            sleep(ms(1)).await;
+            yield_now().await;
+        }
+        assert!(read.is_finished(), "its limit had passed three times");
+    });
+}
+
+#[test]
+fn with_a_tick_as_long_as_the_answer_may_take_a_read_ends() {
+    Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(async {
+        let wheel = TimingWheel::builder().tick(ms(1_500)).shards(1).build().unwrap();
+        // Others in every tick, so that the wheel is turned at the end of each.
+        for n in 1..300 {
+            let other = wheel.sleep(ms(20) * n);
+            tokio::spawn(other);
+        }
+        let reads = (0..4).map(|n| {
+            let wheel = wheel.clone();
+            tokio::spawn(async move {
+                sleep(ms(370) * n).await;
+                let (_peer, stream) = duplex(4);
+                let mut guard = wheel.idle_guard(stream).with_read_limit(ms(2_000));
+                let start = Instant::now();
+                passed(timeout(HANG_GUARD, guard.read_u8()).await.expect("its limit has passed"));
+                assert!(start.elapsed() >= ms(2_000));
+            })
+        });
+        for read in reads.collect::<Vec<_>>() {
+            read.await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn bytes_that_arrived_while_the_runtime_stalled_come_before_the_limit() {
+    const LIMIT: Duration = ms(100);
+    Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (peer, accepted) =
+            tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
+        let mut peer = peer.unwrap().into_std().unwrap();
+        let mut guard = TimingWheel::new().idle_guard(accepted.unwrap().0).with_read_limit(LIMIT);
+        // After the half, and before it.
+        for before in [LIMIT * 3 / 4, LIMIT / 4] {
+            let read = async {
+                let mut byte = [0];
+                guard.read_exact(&mut byte).await.map(|_| byte)
+            };
+            let stalls = async {
+                sleep(before).await;
+                std::io::Write::write_all(&mut peer, b"!").unwrap();
+                thread::sleep(LIMIT * 3);
+            };
+            let (read, ()) = tokio::join!(read, stalls);
+            assert_eq!(read.unwrap(), *b"!");
+        }
+        guard.shutdown().await.unwrap();
+    });
 }

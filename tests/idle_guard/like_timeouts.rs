@@ -11,8 +11,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::runtime::Builder;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::by_hand::Scripted;
 use crate::ms;
-use crate::scripted::Scripted;
 
 /// What one operation came to (bytes, or `None` if its limit passed), and when.
 type Outcome = (Option<usize>, Duration);

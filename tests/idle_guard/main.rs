@@ -1,21 +1,14 @@
 //! `IdleGuard`: reads and writes that wait for too long are errors, on the instant; nothing else is changed.
 
-mod asked;
-mod at_once;
 mod by_hand;
-mod changes;
 mod dropped;
-mod halves;
 mod idle_limit;
 mod like_timeouts;
 mod limits;
 mod model;
-mod scripted;
-mod stalls;
 mod streams;
 mod tolerance;
 mod wheels;
-mod workers;
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;

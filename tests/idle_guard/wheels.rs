@@ -1,4 +1,4 @@
-//! The wheel behind a guard: its end, its bound, and what it holds.
+//! The wheel behind a guard: its end, its bound, its timers, and tasks of several workers.
 
 use std::io::ErrorKind;
 use std::pin::Pin;
@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex};
 use timingwheel::{Elapsed, IdleGuard, TimingWheel};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::net::TcpStream;
-use tokio::time::advance;
+use tokio::runtime::Builder;
+use tokio::time::{Instant, advance, timeout};
 use tokio_test::{assert_pending, assert_ready, assert_ready_ok};
 
-use crate::by_hand::{ByHand, Op, task};
-use crate::scripted::Scripted;
-use crate::{DAY, ms, passed};
+use crate::by_hand::Scripted;
+use crate::by_hand::{ByHand, Op, stuck, task};
+use crate::{DAY, HANG_GUARD, ms, passed};
 
 /// Why an operation could not be timed.
 #[track_caller]
@@ -109,7 +110,7 @@ async fn a_timer_for_each_direction_stays_from_wait_to_wait_and_goes_with_the_gu
     assert_eq!((wheel.pending(), wheel.stats().cancelled), (0, 2));
 
     let mut stream = guard(&wheel);
-    assert!(tokio::time::timeout(ms(1), stream.read_u8()).await.is_err());
+    assert!(timeout(ms(1), stream.read_u8()).await.is_err());
     assert_eq!(wheel.pending(), 1);
     let _hand: ByHand = stream.into_inner();
     assert_eq!(wheel.pending(), 0);
@@ -136,4 +137,56 @@ fn a_guard_is_what_its_stream_is() {
     is_all::<IdleGuard<TcpStream>>();
     // Beside the stream; a server holds very many.
     assert!(size_of::<IdleGuard<()>>() <= 80);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_half_that_moves_to_another_task_is_woken_there() {
+    let guard =
+        TimingWheel::new().idle_guard(ByHand::default()).with_read_limit(ms(10)).with_write_limit(DAY);
+    let guard = Arc::new(Mutex::new(guard));
+    let mut tasks: Vec<_> = (0..4).map(|_| (task(&guard, Op::Read), task(&guard, Op::Write))).collect();
+    for (read, write) in &mut tasks {
+        assert_pending!(read.poll());
+        assert_pending!(write.poll());
+    }
+    advance(ms(10)).await;
+    let (read, write) = tasks.last_mut().unwrap();
+    assert!(read.is_woken() && !write.is_woken());
+    passed(assert_ready!(read.poll()));
+    let (before, _) = &tasks[0];
+    assert!(!before.is_woken());
+}
+
+#[test]
+fn halves_on_two_workers_all_fail_and_none_early() {
+    const STREAMS: u64 = 500;
+    const ROUNDS: usize = 10;
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let wheel = TimingWheel::new();
+        let mut tasks = Vec::new();
+        for n in 0..STREAMS {
+            // At the same time, and one before the other.
+            let (read_limit, write_limit) = (1 + n % 7, 1 + n % 5);
+            let (mut read, mut write) = stuck(&wheel, read_limit, write_limit);
+            tasks.push(tokio::spawn(async move {
+                for _ in 0..ROUNDS {
+                    let start = Instant::now();
+                    passed(read.read_u8().await);
+                    assert!(start.elapsed() >= ms(read_limit));
+                }
+            }));
+            tasks.push(tokio::spawn(async move {
+                for _ in 0..ROUNDS {
+                    let start = Instant::now();
+                    passed(write.write_u8(7).await);
+                    assert!(start.elapsed() >= ms(write_limit));
+                }
+            }));
+        }
+        for task in tasks {
+            timeout(HANG_GUARD, task).await.expect("it hangs").unwrap();
+        }
+        assert_eq!(wheel.pending(), 0);
+    });
 }

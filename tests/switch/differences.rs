@@ -55,14 +55,9 @@ fn futures_that_are_not_used_and_those_of_methods_are_what_they_are_with_tokio()
 }
 
 #[test]
-fn tokios_deadlines_wait_for_the_end_of_a_millisecond_and_ours_do_not() {
-    const ODD: Duration = Duration::from_micros(1_500);
+fn a_sleep_of_no_time_is_ready_at_once_where_tokios_waits_for_the_end_of_a_millisecond() {
     paused().block_on(async {
-        let mut tokios = task::spawn(tokio::time::sleep(ODD));
-        let mut ours = task::spawn(timingwheel::time::sleep(ODD));
-        assert!(tokios.poll().is_pending() && ours.poll().is_pending());
-        tokio::time::advance(ODD).await;
-        assert!(tokios.poll().is_pending() && ours.poll().is_ready());
+        tokio::time::advance(Duration::from_micros(500)).await;
         assert!(task::spawn(tokio::time::sleep(Duration::ZERO)).poll().is_pending());
         assert!(task::spawn(timingwheel::time::sleep(Duration::ZERO)).poll().is_ready());
     });
@@ -91,7 +86,9 @@ fn a_timeout_whose_runtime_is_gone_returns_an_error_where_tokios_panics() {
     let runtime = paused();
     let (mut tokios, mut ours) = runtime.block_on(async {
         let tokios = task::spawn(tokio::time::timeout(SECOND, pending::<()>()));
-        (tokios, task::spawn(timingwheel::time::timeout(SECOND, pending::<()>())))
+        let mut ours = task::spawn(timingwheel::time::timeout(SECOND, pending::<()>()));
+        assert!(ours.poll().is_pending());
+        (tokios, ours)
     });
     drop(runtime);
     assert!(panic_place(|| tokios.poll()).is_some());
@@ -106,12 +103,29 @@ fn outside_a_runtime_a_timeout_without_end_panics_as_others_do() {
 }
 
 #[test]
-fn a_runtime_of_several_threads_needs_no_timers_of_tokios() {
-    let runtime = Builder::new_multi_thread().worker_threads(1).build().expect("a runtime");
+fn a_runtime_of_several_threads_needs_an_io_driver_and_no_timers_of_tokios() {
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_io().build().expect("a runtime");
     runtime.block_on(async {
         assert!(panic_place(|| tokio::time::sleep(Duration::ZERO)).is_some());
         timingwheel::time::sleep(Duration::from_millis(2)).await;
     });
+}
+
+/// tokio's belongs to the runtime in which it was made.
+#[test]
+fn a_timer_belongs_to_the_runtime_that_first_finds_it_pending() {
+    let (first, second) = (paused(), paused());
+    let mut ours = first.block_on(async { task::spawn(timingwheel::time::sleep(SECOND)) });
+    second.block_on(async {
+        assert!(ours.poll().is_pending());
+        assert_eq!(timingwheel::time::wheel().pending(), 1);
+    });
+    first.block_on(async { assert_eq!(timingwheel::time::wheel().pending(), 0) });
+    let unpolled = first.block_on(async { timingwheel::time::sleep(SECOND) });
+    assert!(
+        panic_place(|| task::spawn(unpolled).poll()).is_some(),
+        "it has no runtime outside of all of them"
+    );
 }
 
 #[test]

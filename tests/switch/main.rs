@@ -60,7 +60,7 @@ same! {
     ;
     panics:
         outside_a_runtime_each_function_panics_in_its_callers_line
-        in_a_runtime_without_timers_each_function_panics_in_its_callers_line
+        in_a_runtime_without_timers_none_can_be_awaited
         a_period_of_zero_panics_in_its_callers_line
         a_clock_is_paused_once_and_resumed_once
         the_end_of_the_runtime_wakes_sleeps_and_panics_in_their_next_poll

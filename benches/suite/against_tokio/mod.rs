@@ -69,8 +69,8 @@ pub(crate) fn cases() -> Vec<Case> {
 /// The place of a ratio in a row of [`targets`].
 const RATIO: usize = 3;
 
-/// All cases here add to it.
-fn targets() -> Table {
+/// All cases here add to it, and those of `by_name`.
+pub(crate) fn targets() -> Table {
     Table::new("Targets", ["what", "ours", "tokio", "ratio", "target"])
         .ratio("ratio", "ours", "tokio")
         .note("Target: what the ratio shall be at most, or what ours shall be.")

@@ -82,9 +82,17 @@ pub(crate) fn rounds<T>(count: usize, sides: &mut [&mut dyn FnMut() -> T]) -> Ve
 /// # Panics
 /// Without values.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    quartiles(values)[1]
+}
+
+/// The lower quartile, the median and the upper quartile.
+///
+/// # Panics
+/// Without values.
+pub(crate) fn quartiles(values: impl IntoIterator<Item = f64>) -> [f64; 3] {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    [1, 2, 3].map(|quarters| values[values.len() * quarters / 4])
 }
 
 /// The time that `work` takes.

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write};
 
+use super::part::Part;
 use super::table::{MISSED, Rival, Table};
 use super::text::number;
 
@@ -15,55 +16,33 @@ struct Row<'a> {
 }
 
 /// How often ours loses in each table, and where most: what a README shows too.
-pub(crate) struct Summary(String);
-
-impl Summary {
-    const BEGIN: &str = "<!-- Where the wheel loses: made with the report. -->\n";
-    const END: &str = "<!-- End. -->\n";
-
-    fn new(all: &[Row<'_>]) -> Self {
-        let header = ["table", "rows", "rows lost", "worst row", "factor"];
-        let mut tables: Vec<&str> = all.iter().map(|row| row.table).collect();
-        tables.sort_unstable();
-        tables.dedup();
-        let mut rows: Vec<(f64, [String; 5])> = Vec::new();
-        for name in tables {
-            let of_table = || all.iter().filter(|row| row.table == name);
-            let lost = of_table().filter(|row| row.ratio > 1.0);
-            if let Some(most) = lost.clone().max_by(|a, b| a.ratio.total_cmp(&b.ratio)) {
-                let most_is = format!("{}: {}, not {}", most.what, most.ours, most.rival);
-                let [all, lost] = [of_table().count(), lost.count()].map(|count| number(count as f64));
-                rows.push((most.ratio, [name.to_owned(), all, lost, most_is, number(most.ratio)]));
-            }
+fn summary(all: &[Row<'_>]) -> Part {
+    let header = ["table", "rows", "rows lost", "worst row", "factor"];
+    let mut tables: Vec<&str> = all.iter().map(|row| row.table).collect();
+    tables.sort_unstable();
+    tables.dedup();
+    let mut rows: Vec<(f64, [String; 5])> = Vec::new();
+    for name in tables {
+        let of_table = || all.iter().filter(|row| row.table == name);
+        let lost = of_table().filter(|row| row.ratio > 1.0);
+        if let Some(most) = lost.clone().max_by(|a, b| a.ratio.total_cmp(&b.ratio)) {
+            let most_is = format!("{}: {}, not {}", most.what, most.ours, most.rival);
+            let [all, lost] = [of_table().count(), lost.count()].map(|count| number(count as f64));
+            rows.push((most.ratio, [name.to_owned(), all, lost, most_is, number(most.ratio)]));
         }
-        rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let table = rows.into_iter().fold(Table::new("Summary", header), |table, (_, row)| table.row(row));
-        Self(table.untitled().to_string())
     }
-
-    /// Puts it in place of that which an earlier report has left in `page`. Nothing if there was none.
-    pub(crate) fn renew(&self, page: &str) -> Option<String> {
-        let (before, rest) = page.split_once(Self::BEGIN)?;
-        let (_, after) = rest.split_once(Self::END)?;
-        Some(format!("{before}{self}{after}"))
-    }
-}
-
-/// Between two marks.
-impl fmt::Display for Summary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n{}\n{}", Self::BEGIN, self.0, Self::END)
-    }
+    rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+    Part::new("Where the wheel loses", Table::new("Summary", header), rows.into_iter().map(|(_, row)| row))
 }
 
 /// The summary, and a section of a page about all these tables, in which it stands too.
 ///
 /// # Errors
 /// Never: a string takes all.
-pub(crate) fn section(tables: &[&Table]) -> Result<(Summary, String), fmt::Error> {
+pub(crate) fn section(tables: &[&Table]) -> Result<(Part, String), fmt::Error> {
     let all: Vec<Row<'_>> = tables.iter().flat_map(|table| rows(table)).collect();
     let compared = number(all.len() as f64);
-    let summary = Summary::new(&all);
+    let summary = summary(&all);
     let mut lost: Vec<Row<'_>> = all.into_iter().filter(|row| row.ratio > 1.0).collect();
     lost.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
     let mut page = String::from("## Where the wheel loses\n\n");

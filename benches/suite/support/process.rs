@@ -10,7 +10,16 @@ use super::machine::field;
 
 /// The CPU time of all threads so far.
 pub(crate) fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time_by(ClockId::ProcessCPUTime)
+}
+
+/// The CPU time of the calling thread so far.
+pub(crate) fn thread_cpu_time() -> Duration {
+    time_by(ClockId::ThreadCPUTime)
+}
+
+fn time_by(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).expect("below a second"))
 }
 

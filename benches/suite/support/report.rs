@@ -6,7 +6,8 @@ use std::path::Path;
 use std::{fs, io};
 
 use super::kept::Kept;
-use super::losses::{self, Summary};
+use super::losses;
+use super::part::Part;
 use super::table::Table;
 use super::{bars, chart};
 
@@ -21,7 +22,8 @@ const HEADING: &str = "# Measured";
 
 pub(crate) struct Report {
     page: String,
-    summary: Summary,
+    /// What the README shows too.
+    parts: Vec<Part>,
     /// Names of files, and what they hold.
     charts: Vec<(String, String)>,
 }
@@ -57,6 +59,7 @@ impl Report {
         let tables: Vec<&Table> = shared.iter().map(|(table, _)| table).collect();
         let (summary, section) = losses::section(&tables)?;
         writeln!(page, "{section}")?;
+        let parts = vec![by_name(&tables), summary];
         shared.retain(|(_, parts)| *parts > 1);
         let mut charts = Vec::new();
         for (whole, _) in &shared {
@@ -83,7 +86,7 @@ impl Report {
                 charts.push((file, chart::draw(chart)?));
             }
         }
-        Ok(Self { page: format!("{}\n", page.trim_end()), summary, charts })
+        Ok(Self { page: format!("{}\n", page.trim_end()), parts, charts })
     }
 
     /// Writes it into a folder, and takes away the charts that an earlier one showed.
@@ -113,14 +116,25 @@ impl Report {
         fs::write(page, format!("{}{link}", self.page))
     }
 
-    /// Puts the summary of what is lost into another page, in place of the one of an earlier report.
+    /// Puts its parts that another page shows into that page, in place of those of an earlier report.
     ///
     /// # Errors
-    /// If the page cannot be read or written, or has no place for it.
-    pub(crate) fn renew_summary(&self, page: &Path) -> Result<(), Box<dyn Error>> {
-        let renewed = self.summary.renew(&fs::read_to_string(page)?);
-        Ok(fs::write(page, renewed.ok_or_else(|| format!("{} has no place for a summary", page.display()))?)?)
+    /// If the page cannot be read or written, or has no place for one of them.
+    pub(crate) fn renew_parts(&self, page: &Path) -> Result<(), Box<dyn Error>> {
+        let mut text = fs::read_to_string(page)?;
+        for part in &self.parts {
+            let missing = || format!("{} has no place for «{}»", page.display(), part.name());
+            text = part.renew(&text).ok_or_else(missing)?;
+        }
+        Ok(fs::write(page, text)?)
     }
+}
+
+/// The rows of what users call, with which the first table begins.
+fn by_name(tables: &[&Table]) -> Part {
+    let targets = tables.iter().filter(|table| table.title == "Targets");
+    let rows = targets.flat_map(|table| &table.rows).filter(|row| row[0].starts_with("by name, "));
+    Part::new("By name", Table::new("By name", ["what", "ours", "tokio", "ratio", "target"]), rows)
 }
 
 /// Fails if a column seems to be of ratios and does not say how they are made.

@@ -152,7 +152,7 @@ impl<'a> Server<'a> {
         let limit = self.connections.limits[number];
         let sleep = Pin::new(&mut self.timers[number]);
         match self.tolerance {
-            Some(tolerance) => sleep.reset_after_with_tolerance(limit, tolerance),
+            Some(tolerance) => sleep.reset_with_tolerance((Instant::now() + limit).into(), tolerance),
             None => sleep.reset_after(limit),
         }
         self.poll(number);

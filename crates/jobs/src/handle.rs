@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::error::JobError;
 use crate::info::JobState;
 use crate::now;
-use crate::record::{AnySlot, Cancel, Gives, Record};
+use crate::record::{AnySlot, Cancel, Record};
 use crate::schedule::{Schedule, after_now};
 
 /// A job that runs once, from [`TimingWheel::run_after`](crate::JobsExt::run_after) and its kin.
@@ -33,7 +33,7 @@ use crate::schedule::{Schedule, after_now};
 /// If the handle is polled again after it was ready.
 pub struct Job<T> {
     wheel: TimingWheel,
-    record: Arc<Record<dyn Gives<T>>>,
+    record: Arc<Record<dyn AnySlot>>,
     /// Gone once it was told.
     result: Option<oneshot::Receiver<Result<T, JobError>>>,
     /// How late the job may be: here, so that a job takes no memory for it.
@@ -44,7 +44,7 @@ pub struct Job<T> {
 impl<T> Job<T> {
     pub(crate) fn new(
         wheel: &TimingWheel,
-        record: Arc<Record<dyn Gives<T>>>,
+        record: Arc<Record<dyn AnySlot>>,
         result: oneshot::Receiver<Result<T, JobError>>,
     ) -> Self {
         Self { wheel: wheel.clone(), record, result: Some(result), tolerance: None, cancel_on_drop: false }
@@ -206,31 +206,6 @@ impl<T> Job<T> {
     /// ```
     pub fn abort(&self) -> bool {
         self.record.cancel(Cancel::Abort).1
-    }
-
-    /// Cancels the job and gives its future back if that was in time; `None` if the job has begun or is over.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::time::Duration;
-    /// use timingwheel::TimingWheel;
-    /// use timingwheel_jobs::JobsExt;
-    ///
-    /// let wheel = TimingWheel::new();
-    /// let flush = wheel.run_after(Duration::from_secs(60), async { "flushed" });
-    /// // The program ends before that: flush now.
-    /// if let Some(future) = flush.take() {
-    ///     assert_eq!(future.await, "flushed");
-    /// }
-    /// assert!(flush.await.unwrap_err().is_cancelled());
-    /// # }
-    /// ```
-    #[must_use = "the future is dropped otherwise, as by `cancel`"]
-    pub fn take(&self) -> Option<Pin<Box<dyn Future<Output = T> + Send>>> {
-        if self.record.cancel(Cancel::KeepPending).1 { self.record.slot.give_back() } else { None }
     }
 
     /// Cancels the job when this handle is dropped, if that is in time.
@@ -442,8 +417,7 @@ impl Repeating {
     /// # }
     /// ```
     pub fn set_schedule(&self, schedule: impl Schedule) -> bool {
-        let job: Arc<Record<dyn AnySlot>> = self.0.record.clone();
-        job.set_schedule(Box::new(schedule))
+        self.0.record.set_schedule(Box::new(schedule))
     }
 }
 

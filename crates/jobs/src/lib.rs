@@ -47,7 +47,6 @@
 //! |---|---|---|
 //! | the handle is dropped | goes on, unless the handle was made to [cancel on drop](Job::cancel_on_drop) | is gone |
 //! | [`Job::cancel`] while the job is pending | is dropped at once; its record within a second | [`JobError::is_cancelled`] |
-//! | [`Job::take`] while the job is pending | is over; the caller has its future | [`JobError::is_cancelled`] |
 //! | [`Job::cancel`] later | goes on | has the job's result |
 //! | [`Job::abort`] during a run | is dropped where it waits next | [`JobError::is_cancelled`] |
 //! | [`Repeating::cancel`] during a run | goes on to the end of the run | [`JobError::is_cancelled`] |

@@ -58,11 +58,6 @@ pub(crate) trait AnySlot: Send + Sync {
     fn over(&self, job: *const (), state: JobState);
 }
 
-/// A slot whose next run has this output.
-pub(crate) trait Gives<T>: AnySlot {
-    fn give_back(&self) -> Option<Unrun<T>>;
-}
-
 /// A slot that is found by its key.
 pub(crate) trait Keyed<K>: AnySlot {
     fn key(&self) -> &K;
@@ -87,12 +82,6 @@ impl<K: Send + Sync + 'static, W: Work> AnySlot for Slot<K, W> {
         if let Some(table) = self.table.upgrade() {
             table.over(self.hash, job, state);
         }
-    }
-}
-
-impl<K: Send + Sync + 'static, W: Work> Gives<W::Output> for Slot<K, W> {
-    fn give_back(&self) -> Option<Unrun<W::Output>> {
-        Some(self.take()?.give_back())
     }
 }
 
@@ -154,8 +143,6 @@ pub(crate) enum Cancel {
     Pending,
     /// And what it would run stays in the slot.
     KeepWork,
-    /// As that, and a run that is going on is left alone.
-    KeepPending,
     /// Also a run that is going on.
     Abort,
 }
@@ -640,19 +627,13 @@ impl<S: AnySlot + ?Sized> Record<S> {
                 }
                 true
             }
-            Stage::Runs { order: order @ Order::None, .. } if repeats && how != Cancel::KeepPending => {
+            Stage::Runs { order: order @ Order::None, .. } if repeats => {
                 *order = Order::Stop;
                 true
             }
             Stage::Runs { .. } | Stage::Over { .. } => false,
         };
         (info, is_changed)
-    }
-
-    /// Moves the run that waits, by a schedule, and tells whether it waits for that time then.
-    pub(crate) fn move_run(&self, to: Instant) -> bool {
-        let its = |state: &State| Some((to, state.plan.as_ref()?.tolerance));
-        self.reset_if(SetBy::Schedule, its) == Some(true)
     }
 
     /// Moves the next run, for a user, and tells whether it is due then.
@@ -732,23 +713,6 @@ impl<S: AnySlot + ?Sized> Record<S> {
         }
     }
 
-    /// Ends a job as its schedule would: a run that is going on is the last.
-    pub(crate) fn end_schedule(&self) -> bool {
-        let mut guard = self.lock();
-        let state = &mut *guard;
-        match (&state.stage, &mut state.plan) {
-            (Stage::Runs { order: Order::None, .. }, Some(plan)) => {
-                plan.said = Said::NoRun;
-                true
-            }
-            (Stage::InHand(_) | Stage::Waits(_), Some(_)) => {
-                self.end(guard, JobState::Done, None, true);
-                true
-            }
-            _ => false,
-        }
-    }
-
     /// A poll of the task begins. Tells whether its run goes on; `task` is woken if that changes.
     pub(crate) fn goes_on(&self, task: &Waker) -> bool {
         let mut state = self.lock();
@@ -787,17 +751,14 @@ impl Record<dyn AnySlot> {
         }
         let Some(plan) = &mut state.plan else { return false };
         let before = plan.schedule.replace(schedule);
-        plan.tolerance = tolerance;
+        // What the user has asked for before is over with the schedule.
+        (plan.tolerance, plan.set_by) = (tolerance, SetBy::Schedule);
         if is_running {
             plan.is_changed = true;
             plan.said = first.map_or(Said::NoRun, |first| Said::Due(first, SetBy::Schedule));
         }
         drop(state);
-        let is_in_time = is_running
-            || match first {
-                Some(first) => self.move_run(first),
-                None => self.end_schedule(),
-            };
+        let is_in_time = is_running || self.replan(first) != Replanned::NotPending;
         drop(before);
         is_in_time
     }

@@ -67,8 +67,7 @@ pub trait Schedule: Send + 'static {
     /// Gives the schedule a [`PendingRun`], which can move the run that the job waits for. The default drops it.
     ///
     /// A schedule may learn something while its job waits, such as that the wall clock was set. Then it moves the run to
-    /// another instant: by [`PendingRun::replan`], unless the job's user has moved it, or by [`PendingRun::reset`] in any
-    /// case. This is called once for each job that gets the schedule, by whoever makes the job, after the first call of
+    /// another instant by [`PendingRun::replan`], unless the job's user has moved it. This is called once for each job that gets the schedule, by whoever makes the job, after the first call of
     /// [`next`](Self::next) and before the job waits.
     ///
     /// # Panics
@@ -101,7 +100,7 @@ pub trait Schedule: Send + 'static {
     /// let wheel = TimingWheel::new();
     /// let (start, asked) = (Instant::now(), Arc::default());
     /// let job = wheel.run_by(Hourly(Arc::clone(&asked)).times(1), || async {});
-    /// asked.lock().unwrap().as_ref().unwrap().reset(start + Duration::from_secs(5));
+    /// asked.lock().unwrap().as_ref().unwrap().replan(Some(start + Duration::from_secs(5)));
     /// assert_eq!(job.await.unwrap(), 1);
     /// assert_eq!(start.elapsed(), Duration::from_secs(5));
     /// # }
@@ -653,21 +652,12 @@ impl PendingRun {
         Self(Arc::downgrade(job))
     }
 
-    /// Moves the run to `deadline` and returns whether the job now waits for it. During a run, when the job is over, and
-    /// before it has been added, as within [`attach`](Schedule::attach), there is no run to move.
-    ///
-    /// The schedule is not asked now. When the moved run has ended, the schedule goes on from the new time. A run that the
-    /// job's user has moved is moved all the same; [`replan`](Self::replan) leaves it alone.
-    pub fn reset(&self, deadline: Instant) -> bool {
-        self.0.upgrade().is_some_and(|job| job.move_run(deadline))
-    }
-
     /// Changes the schedule's last answer to `next`: moves the run there, or ends the job if `next` is `None`, unless the
     /// job's user has moved the run. Returns what has become of it.
     ///
     /// A user moves a run by [`Repeating::reset`](crate::Repeating::reset), [`Jobs::reset`](crate::Jobs::reset), or their
     /// forms that take a duration, before the run or during the one before it. Such a run is the user's until it begins,
-    /// unless [`reset`](Self::reset) moves it, or the job gets another schedule. Whoever comes first, no reset of the
+    /// unless the job gets another schedule. Whoever comes first, no reset of the
     /// user's is lost: the look and the move are one step.
     ///
     /// # Panics
@@ -714,13 +704,6 @@ impl PendingRun {
     /// ```
     pub fn replan(&self, next: Option<Instant>) -> Replanned {
         self.0.upgrade().map_or(Replanned::NotPending, |job| job.replan(next))
-    }
-
-    /// Ends the job as if its schedule had no further run, and returns whether that was in time: not if the job is over, nor
-    /// before it has been added. A run that is going on is the last. This ends the job also if its user has moved the next
-    /// run; [`replan`](Self::replan) does not.
-    pub fn end(&self) -> bool {
-        self.0.upgrade().is_some_and(|job| job.end_schedule())
     }
 }
 

@@ -8,7 +8,7 @@ use ::tower::timeout::error::Elapsed;
 use ::tower::{BoxError, Layer, Service};
 use pin_project_lite::pin_project;
 
-use crate::handle::timing_wheel::TimingWheel;
+use crate::handle::TimingWheel;
 
 /// Bounds the time of each request, as `tower::timeout::TimeoutLayer` does, with a timer on a wheel.
 #[must_use = "a layer does nothing until it is put round a service"]

@@ -9,8 +9,8 @@ use crate::wheel::{Key, Nanos};
 
 /// Arms a timer as a task does whose own waker is in no leftover.
 fn replace(shard: &Shard, task: &Task, deadline: Nanos) -> Key {
-    let armed = shard.register_or_take_over(at(0), deadline, task.waker.clone());
-    armed.expect("not refused").expect("not due")
+    let armed = shard.arm_with(at(0), deadline, task.waker.clone());
+    armed.expect("not refused").expect("not due").0
 }
 
 /// Fails if a leftover is taken from the batch without the lock.
@@ -24,7 +24,7 @@ fn a_timer_that_takes_the_place_of_one_dropped_elsewhere_fires_at_its_own_deadli
             // This timer gives the turn something to do.
             register(&shard, at(1), &CountingWaker::new());
             let left = other.arm(at(before));
-            shard.leave_in_batch(left);
+            shard.discard_elsewhere(left);
             let driver = spawn_turn(&shard, at(1), FULL_BATCH);
             let key = replace(&shard, &task, at(deadline));
             driver.join().unwrap();
@@ -45,11 +45,11 @@ fn of_two_that_take_the_places_of_those_dropped_elsewhere_each_has_its_own() {
         let shard = shard(None);
         let (task, other, third) = (Task::new(&shard), Task::new(&shard), Task::new(&shard));
         let left = [third.arm(at(4)), third.arm(at(4))];
-        shard.leave_in_batch(left[0]);
+        shard.discard_elsewhere(left[0]);
         let elsewhere = thread::spawn({
             let shard = shard.clone();
             move || {
-                shard.leave_in_batch(left[1]);
+                shard.discard_elsewhere(left[1]);
                 (replace(&shard, &other, at(5)), other)
             }
         });

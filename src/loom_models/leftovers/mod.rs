@@ -8,7 +8,7 @@ use std::task::Waker;
 
 use super::{CountingWaker, FULL_BATCH, at, turn};
 use crate::engine::shard::Shard;
-use crate::platform::waker_id::WakerId;
+use crate::platform::wakers::WakerId;
 use crate::telemetry::stats::Stats;
 use crate::wheel::{Key, Nanos};
 
@@ -26,16 +26,16 @@ impl Task {
     }
 
     fn id(&self) -> WakerId {
-        WakerId::of(&self.waker).expect("of the first kinds")
+        WakerId::of(&self.waker)
     }
 
     fn arm(&self, deadline: Nanos) -> Key {
-        let registered = self.shard.register(at(0), deadline, self.waker.clone());
+        let registered = self.shard.insert(at(0), deadline, self.waker.clone());
         registered.expect("not refused").expect("not due")
     }
 
     fn take_over(&self, deadline: Nanos) -> Option<Key> {
-        self.shard.take_over(at(0), deadline, &self.waker, self.id())
+        self.shard.take_over_own(at(0), deadline, &self.waker).map(|(key, _)| key)
     }
 
     fn discard(&self, key: Key, deadline: Nanos) {

@@ -68,9 +68,8 @@ fn a_timer_that_takes_over_as_its_deadline_passes_fires_or_is_found_due() {
             let driver = spawn_turn(&shard, at(2), FULL_BATCH);
             task.discard(key, at(4));
             let taken_over = task.take_over(at(2));
-            let register =
-                || shard.register_or_take_over(at(0), at(2), task.waker.clone()).expect("not ended");
-            let armed = taken_over.or_else(register);
+            let arm = || shard.arm_with(at(0), at(2), task.waker.clone()).expect("not ended");
+            let armed = taken_over.or_else(|| arm().map(|(key, _)| key));
             driver.join().unwrap();
             if let Some(key) = armed.filter(|_| is_dropped) {
                 let woken = task.counter.count();
@@ -119,7 +118,7 @@ fn a_timer_dropped_as_the_driver_lets_go_of_others_is_let_go_in_time() {
         let (task, other) = (Task::new(&shard), Task::new(&shard));
         let keys = [task.arm(at(4)), other.arm(at(4))];
         // This asks the driver to come.
-        shard.leave_in_batch(keys[1]);
+        shard.discard_elsewhere(keys[1]);
         let driver = spawn_turn(&shard, at(1), FULL_BATCH);
         task.discard(keys[0], at(4));
         driver.join().unwrap();

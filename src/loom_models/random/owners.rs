@@ -1,6 +1,5 @@
 //! Many owners that arm, move, drop and take over timers, against the driver and the end.
 
-use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
@@ -8,11 +7,9 @@ use std::task::{Wake, Waker};
 use shuttle::rand::{Rng, thread_rng};
 
 use super::super::checker::{check_most, thread};
-use super::super::{at, bring_forward, shard, turn};
-use crate::engine::bound::Bound;
-use crate::engine::driver::DrivenShards;
-use crate::engine::shard::Shard;
-use crate::platform::waker_id::WakerId;
+use super::super::{at, bring_forward, end, shard, turn};
+use crate::engine::shard::{Bound, Shard};
+use crate::platform::wakers::WakerId;
 use crate::wheel::Key;
 
 /// Up to two overflow levels.
@@ -87,9 +84,9 @@ impl Owner {
             // A wheel with a bound leaves no leftovers.
             1 if !self.has_bound => {
                 if thread_rng().gen_bool(0.3) {
-                    self.shard.leave_in_batch(timer.key);
+                    self.shard.discard_elsewhere(timer.key);
                 } else {
-                    self.shard.discard(timer.key, at(timer.deadline), WakerId::of(&timer.waker));
+                    self.shard.discard(timer.key, at(timer.deadline), Some(WakerId::of(&timer.waker)));
                 }
                 timer.known = Known::Discarded;
             }
@@ -98,7 +95,7 @@ impl Owner {
                 // Until the owner knows whether it was moved, it may fire at either deadline.
                 timer.timer.deadline.store(to.min(timer.deadline), Ordering::Relaxed);
                 let moved = if to >= timer.deadline {
-                    self.shard.postpone(timer.key, at(to))
+                    self.shard.reschedule(timer.key, at(timer.deadline), at(to)).is_ok()
                 } else {
                     bring_forward(&self.shard, timer.key, at(timer.deadline), at(to))
                 };
@@ -124,8 +121,10 @@ impl Owner {
             too_early: AtomicBool::new(false),
         });
         let waker: Waker = timer.clone().into();
-        match self.shard.register_or_take_over(at(0), at(deadline), waker.clone()) {
-            Ok(Some(key)) => self.timers.push(Owned { key, deadline, timer, waker, known: Known::Pending }),
+        match self.shard.arm_with(at(0), at(deadline), waker.clone()) {
+            Ok(Some((key, _))) => {
+                self.timers.push(Owned { key, deadline, timer, waker, known: Known::Pending })
+            }
             // The wheel has passed the deadline meanwhile.
             Ok(None) => assert!(self.watch.hour.load(Ordering::Relaxed) >= deadline),
             Err(error) if error.is_at_capacity() => assert!(self.has_bound),
@@ -140,9 +139,8 @@ impl Owner {
         };
         let watched = &last.timer.deadline;
         watched.store(deadline.min(last.deadline), Ordering::Relaxed);
-        let id = WakerId::of(&last.waker);
-        let taken_over = id.and_then(|id| self.shard.take_over(at(0), at(deadline), &last.waker, id));
-        let Some(key) = taken_over else {
+        let taken_over = self.shard.take_over_own(at(0), at(deadline), &last.waker);
+        let Some((key, _)) = taken_over else {
             watched.store(last.deadline, Ordering::Relaxed);
             return false;
         };
@@ -183,7 +181,7 @@ fn owners_at_work() -> &'static str {
     let ends = thread_rng().gen_bool(0.5);
     if ends {
         watch.is_ending.store(true, Ordering::Relaxed);
-        DrivenShards::new(from_ref(&shard)).end();
+        end(&shard);
     }
     let timers: Vec<_> = owners.into_iter().flat_map(|owner| owner.join().unwrap()).collect();
     driver.join().unwrap();

@@ -4,14 +4,15 @@
 //! refuses a timer may hold locks, that of a job or one that guards many jobs. So it only notes the refusal, and the
 //! driver's task reports it.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tracing::{debug, error, info, warn};
 
-use crate::platform::catch_panic::contained;
 use crate::platform::clock::stopwatch;
+use crate::platform::wakers::contained;
 
 const TARGET: &str = "timingwheel";
 
@@ -86,6 +87,23 @@ impl Events {
     pub(crate) fn waker_panicked(&self, wheel: &str, panicked: u64) {
         self.waker_panicked
             .tell(|| error!(target: TARGET, wheel, panicked, "a waker panicked as a timing wheel woke it"));
+    }
+
+    pub(crate) fn no_watchdog(&self, wheel: &str, error: &io::Error) {
+        let error: &dyn std::error::Error = error;
+        contained(|| {
+            warn!(
+                target: TARGET,
+                wheel, error, "the system gives no thread for the watchdog, so a worker that blocks may hold up timers"
+            );
+        });
+    }
+
+    pub(crate) fn no_timer_fd(&self, wheel: &str, error: &io::Error) {
+        let error: &dyn std::error::Error = error;
+        contained(|| {
+            warn!(target: TARGET, wheel, error, "the system gives no timerfd, so tokio's timers turn the wheel");
+        });
     }
 
     /// A shard ends with `pending` timers.

@@ -1,5 +1,6 @@
 //! Without the feature `tracing`.
 
+use std::io;
 use std::time::Duration;
 
 #[derive(Debug)]
@@ -29,6 +30,10 @@ impl Events {
     pub(crate) const fn stalled(&self, _wheel: &str, _stalls: u64) {}
 
     pub(crate) const fn waker_panicked(&self, _wheel: &str, _panicked: u64) {}
+
+    pub(crate) const fn no_watchdog(&self, _wheel: &str, _error: &io::Error) {}
+
+    pub(crate) const fn no_timer_fd(&self, _wheel: &str, _error: &io::Error) {}
 
     pub(crate) const fn shard_ends(&self, _pending: usize) {}
 

@@ -175,10 +175,7 @@ impl<T> Items<T> {
             }
             None => self.sweep_if_many_are_stale(),
         }
-        // An empty queue keeps no timer, and nobody may ever poll it again.
-        if self.slab.is_empty() {
-            self.drop_left();
-        }
+        self.drop_left_if_empty();
         Some(item)
     }
 
@@ -188,6 +185,13 @@ impl<T> Items<T> {
             self.moved.remove(&item.number);
         }
         item
+    }
+
+    /// An empty queue keeps no timer, and nobody may ever poll it again.
+    fn drop_left_if_empty(&mut self) {
+        if self.slab.is_empty() {
+            self.drop_left();
+        }
     }
 
     fn drop_left(&mut self) {
@@ -246,7 +250,9 @@ impl<T> Items<T> {
     pub(super) fn pop(&mut self) -> Option<(Key, Item<T>)> {
         let Reverse(due) = self.due.pop()?;
         let index = self.current(due)?;
-        Some((Key { number: due.1, index }, self.take(index)))
+        let item = self.take(index);
+        self.drop_left_if_empty();
+        Some((Key { number: due.1, index }, item))
     }
 
     /// Where the item is whose place among the due this is, unless the place is stale.

@@ -20,10 +20,10 @@ use key::StaleKey;
 
 pub use self::key::{Expired, Key};
 use crate::error::Error;
-use crate::handle::runtime_wheel::with_current;
-use crate::handle::timing_wheel::TimingWheel;
-use crate::platform::catch_panic::contained;
+use crate::handle::TimingWheel;
 use crate::platform::clock::Clock;
+use crate::platform::wakers::contained;
+use crate::runtime_wheel::with_current;
 use crate::timers::sleep::Sleep;
 use crate::timers::tolerance::Tolerance;
 use crate::wheel::{Nanos, Progress, Resolution};
@@ -643,7 +643,7 @@ fn expired<T>(Item { value: (value, deadline), number, .. }: Item<(T, Instant)>,
 
 /// The time, and the instant `timeout` from then, or one that never comes.
 #[inline]
-fn after(clock: &Clock, timeout: Duration) -> (Nanos, Instant) {
+fn after(clock: Clock, timeout: Duration) -> (Nanos, Instant) {
     let now = clock.now_as_instant();
     (clock.nanos(now), now.checked_add(timeout).unwrap_or_else(|| clock.instant(Nanos::MAX)))
 }

@@ -10,7 +10,7 @@ use std::{fmt, time::Duration};
 use pin_project_lite::pin_project;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::handle::timing_wheel::TimingWheel;
+use crate::handle::TimingWheel;
 use crate::timers::tolerance::Tolerance;
 use crate::wheel::Nanos;
 use waits::Direction::{self, Read, Write};

@@ -11,7 +11,7 @@ use tokio::task::coop;
 use tokio::time::Instant;
 
 use crate::error::Elapsed;
-use crate::handle::timing_wheel::TimingWheel;
+use crate::handle::TimingWheel;
 use crate::timers::interval::Interval;
 use crate::timers::sleep::Sleep;
 use crate::timers::timeout::poll_deadline;

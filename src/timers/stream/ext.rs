@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::stream::Stream;
 
 use super::{ChunksTimeout, Throttle, Timeout, TimeoutRepeating};
-use crate::handle::timing_wheel::TimingWheel;
+use crate::handle::TimingWheel;
 use crate::timers::interval::Interval;
 
 /// Time limits for every [`Stream`].

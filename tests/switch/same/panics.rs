@@ -34,10 +34,12 @@ pub(crate) async fn outside_a_runtime_each_function_panics_in_its_callers_line(t
     elsewhere(|| note_panics_of_all_functions(&trace));
 }
 
-pub(crate) async fn in_a_runtime_without_timers_each_function_panics_in_its_callers_line(trace: Trace) {
+/// With tokio, where it is made.
+pub(crate) async fn in_a_runtime_without_timers_none_can_be_awaited(trace: Trace) {
     elsewhere(|| {
         let runtime = Builder::new_current_thread().build().expect("a runtime");
-        runtime.block_on(async { note_panics_of_all_functions(&trace) });
+        let awaited = panics(|| runtime.block_on(async { sleep(SECOND).await }));
+        trace.note(awaited);
     });
 }
 

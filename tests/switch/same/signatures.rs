@@ -34,8 +34,8 @@ const _: fn(&mut Interval, MissedTickBehavior) = Interval::set_missed_tick_behav
 const _: fn(&Interval) -> Duration = Interval::period;
 
 const _: fn(Elapsed) -> io::Error = io::Error::from;
-const _: [fn() -> Error; 3] = [Error::shutdown, Error::at_capacity, Error::invalid];
-const _: [fn(&Error) -> bool; 3] = [Error::is_shutdown, Error::is_at_capacity, Error::is_invalid];
+const _: fn() -> Error = Error::shutdown;
+const _: [fn(&Error) -> bool; 2] = [Error::is_shutdown, Error::is_at_capacity];
 
 const _: fn() = time::pause;
 const _: fn() = time::resume;

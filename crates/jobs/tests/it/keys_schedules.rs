@@ -1,10 +1,8 @@
 //! Schedules of jobs that are changed by their keys.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use timingwheel::TimingWheel;
 use timingwheel_jobs::{JobState, Jobs, Previous, Schedule};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use crate::runs::Runs;
 use crate::{DAY, ms, rate, state};
@@ -49,40 +47,4 @@ async fn what_has_no_schedule_takes_none_and_asks_none() {
     assert_eq!(jobs.get("once").unwrap().due, Some(runs.start + ms(20)));
     sleep(DAY).await;
     assert_eq!((runs.began(), jobs.len()), (vec![10], 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_could_not_run_is_asked_for_nothing_either() {
-    let wheel = TimingWheel::new();
-    let jobs = Jobs::new(&wheel);
-    every_10_ms(&jobs, "ended");
-    wheel.shutdown();
-    sleep(ms(1)).await;
-    assert_eq!(state(jobs.get("ended")), Some(JobState::CouldNotRun));
-    assert!(!jobs.set_schedule("ended", |_: Previous| unreachable!("it is over")));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_job_whose_new_schedule_has_no_run_leaves_the_list() {
-    let wheel = TimingWheel::new();
-    let jobs = Jobs::new(&wheel);
-    every_10_ms(&jobs, "before");
-    assert!(jobs.set_schedule("before", |_: Previous| None));
-    assert_eq!((jobs.len(), wheel.pending()), (0, 0));
-    let during = every_10_ms(&jobs, "during");
-    sleep(ms(12)).await;
-    assert!(jobs.set_schedule("during", |_: Previous| None));
-    assert_eq!(state(jobs.get("during")), Some(JobState::Running));
-    sleep(DAY).await;
-    assert_eq!((during.began(), jobs.len()), (vec![10], 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_new_schedule_that_panics_leaves_the_old_one() {
-    let jobs = Jobs::new(&TimingWheel::new());
-    let runs = every_10_ms(&jobs, "job");
-    let set = || jobs.set_schedule("job", |_: Previous| -> Option<Instant> { panic!("as asked") });
-    assert!(catch_unwind(AssertUnwindSafe(set)).is_err());
-    sleep(ms(25)).await;
-    assert_eq!(runs.began(), [10, 20]);
 }

@@ -2,6 +2,7 @@
 
 mod aborts;
 mod again;
+mod answers;
 mod begins;
 mod bound;
 mod clocks;
@@ -13,6 +14,7 @@ mod keys;
 mod keys_faults;
 mod keys_schedules;
 mod later;
+mod locks;
 mod orders;
 mod replans;
 mod resets;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{JobState, Jobs, JobsExt, PendingRun, Previous, Schedule};
+use timingwheel_jobs::{JobState, Jobs, JobsExt, PendingRun, Previous, Replanned, Schedule};
 use tokio::task::yield_now;
 use tokio::time::{Instant, MissedTickBehavior, sleep};
 
@@ -231,7 +231,7 @@ async fn a_schedule_moves_the_run_that_its_job_waits_for() {
     let attached = runs.lock().unwrap().clone();
     assert_eq!(attached.len(), 3, "once for each job");
     for run in &attached {
-        assert!(run.reset(start + ms(50)));
+        assert_eq!(run.replan(Some(start + ms(50))), Replanned::Done);
     }
     for due in [alone.due(), jobs.get(&"key").unwrap().due, changed.due()] {
         assert_eq!(due, Some(start + ms(50)));
@@ -239,45 +239,5 @@ async fn a_schedule_moves_the_run_that_its_job_waits_for() {
     // It goes on from there.
     assert_eq!(alone.await.unwrap(), 2);
     assert_eq!(start.elapsed(), ms(3_600_050));
-    assert!(!attached[0].reset(start), "the job is over");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_schedule_moves_nothing_during_a_run_but_can_end_its_job() {
-    let wheel = TimingWheel::new();
-    let runs: Arc<Mutex<Vec<PendingRun>>> = Arc::default();
-    let mut job = wheel.run_by(Hourly(runs.clone()), || sleep(ms(10)));
-    let run = runs.lock().unwrap()[0].clone();
-    assert!(run.reset(Instant::now() + ms(5)));
-    wheel.sleep(ms(10)).await;
-    assert!(!run.reset(Instant::now()), "it is running");
-    wheel.sleep(ms(10)).await;
-    assert!(run.reset(Instant::now() + ms(5)));
-    assert!(run.end());
-    assert_eq!((&mut job).await.unwrap(), 1);
-    assert!(!run.end(), "it is over");
-}
-
-/// Tries to move and to end the run that it is given, before its job has been added.
-struct Hasty(Arc<Mutex<Vec<bool>>>);
-
-impl Schedule for Hasty {
-    fn next(&mut self, previous: Previous) -> Option<Instant> {
-        Some(previous.ended + ms(10))
-    }
-
-    fn attach(&mut self, run: PendingRun) {
-        self.0.lock().unwrap().extend([run.end(), run.reset(Instant::now() + DAY)]);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_schedule_that_ends_or_moves_its_run_before_the_job_is_added_is_told_that_it_has_not() {
-    let (wheel, jobs) = (TimingWheel::new(), Jobs::new(&TimingWheel::new()));
-    let told: Arc<Mutex<Vec<bool>>> = Arc::default();
-    let runs = Runs::new();
-    let job = runs.job(&wheel, Hasty(told.clone()).times(1), &[0]);
-    jobs.try_run_by("key", Hasty(told.clone()), || async {}).unwrap();
-    assert_eq!(*told.lock().unwrap(), [false; 4]);
-    assert_eq!((job.await.unwrap(), runs.began()), (1, vec![10]));
+    assert_eq!(attached[0].replan(Some(start)), Replanned::NotPending, "the job is over");
 }

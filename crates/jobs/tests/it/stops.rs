@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{FixedRate, JobState, Jobs, JobsExt, Previous, Schedule};
+use timingwheel_jobs::{FixedRate, JobState, Jobs, Previous, Schedule};
 use tokio::time::{Instant, sleep};
 
 use crate::{Bomb, DAY, ms, rate};
@@ -62,32 +62,6 @@ async fn what_nobody_takes_is_dropped_with_the_account_of_it() {
     assert_eq!(Arc::strong_count(&owned), 1);
 }
 
-#[tokio::test(start_paused = true)]
-async fn futures_that_panic_as_they_are_dropped_harm_no_account() {
-    let jobs = Jobs::new(&TimingWheel::new());
-    for key in 0..3 {
-        let bomb = Bomb;
-        jobs.try_run_after(key, DAY, async move { drop(bomb) }).unwrap();
-    }
-    let stopped = jobs.shutdown(ms(0)).await.not_begun;
-    assert_eq!(stopped.len(), 3);
-    drop(stopped);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_pending_job_is_taken_back_and_a_running_one_is_not() {
-    let wheel = TimingWheel::new();
-    let job = wheel.run_after(DAY, async { 7 });
-    let future = job.take().unwrap();
-    assert_eq!((job.state(), wheel.pending()), (JobState::Cancelled, 0));
-    assert!(job.take().is_none());
-    assert_eq!(future.await, 7);
-    assert!(job.await.unwrap_err().is_cancelled());
-    let job = wheel.run_after(ms(0), async { 7 });
-    assert!(job.take().is_none());
-    assert_eq!(job.await.unwrap(), 7);
-}
-
 /// A schedule that panics as it is dropped.
 struct Explosive(FixedRate, #[allow(dead_code, reason = "it is dropped")] Bomb);
 
@@ -111,4 +85,50 @@ async fn a_schedule_that_panics_as_it_is_dropped_costs_nobody_the_run_that_is_ha
         stopped.into_future().expect("it was pending").await;
     }
     assert_eq!(runs.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_for_what_runs_aborts_the_rest_at_its_limit_and_begins_nothing_new() {
+    let wheel = TimingWheel::new();
+    let (jobs, start) = (Jobs::new(&wheel), Instant::now());
+    jobs.try_run_after("short", ms(0), sleep(ms(30))).unwrap();
+    jobs.try_run_by("again", rate(ms(1)), || sleep(ms(20))).unwrap();
+    jobs.try_run_after("stuck", ms(0), std::future::pending()).unwrap();
+    jobs.try_run_after("later", ms(15), async { unreachable!("nothing new begins") }).unwrap();
+    sleep(ms(10)).await;
+    let stuck = jobs.join("stuck").unwrap();
+    // Two wait, and the first has what did not begin.
+    let (ended, other) = tokio::join!(jobs.shutdown(ms(100)), jobs.shutdown(ms(500)));
+    assert_eq!((ended.finished, ended.aborted, start.elapsed()), (2, 1, ms(110)));
+    assert_eq!((other.finished, other.aborted, other.not_begun.len()), (3, 0, 0));
+    assert_eq!(stuck.await, JobState::Cancelled);
+    let (key, info, future) = ended.not_begun.into_iter().next().unwrap().into_parts();
+    assert_eq!((key, info.state, future.is_some()), ("later", JobState::Pending, true));
+    assert_eq!((jobs.len(), wheel.pending()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_that_is_dropped_lets_what_runs_go_on() {
+    let jobs = Jobs::new(&TimingWheel::new());
+    jobs.try_run_after("short", ms(0), sleep(ms(30))).unwrap();
+    tokio::task::yield_now().await;
+    let end = jobs.join("short").unwrap();
+    assert!(tokio::time::timeout(ms(10), jobs.shutdown(DAY)).await.is_err());
+    assert_eq!(end.await, JobState::Done);
+    assert!(jobs.try_run_after("late", DAY, async {}).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_has_its_limit_also_where_the_wheel_is_full_or_has_ended() {
+    for ends in [false, true] {
+        let wheel = TimingWheel::builder().max_pending(0).build().unwrap();
+        let (jobs, start) = (Jobs::new(&wheel), Instant::now());
+        jobs.try_run_after("stuck", ms(0), std::future::pending()).unwrap();
+        tokio::task::yield_now().await;
+        if ends {
+            wheel.shutdown();
+        }
+        assert_eq!(jobs.shutdown(ms(50)).await.aborted, 1);
+        assert_eq!(start.elapsed(), ms(50));
+    }
 }

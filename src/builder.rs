@@ -1,0 +1,296 @@
+//! The settings of a wheel, their limits, and putting a wheel together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use crate::engine::alarm::Alarm;
+use crate::engine::shard::{Bound, Shard};
+use crate::engine::turn::Turner;
+use crate::error::BuildError;
+use crate::handle::TimingWheel;
+use crate::platform::clock::Clock;
+use crate::telemetry::counters::Counters;
+use crate::wheel::{Hierarchy, Resolution};
+
+impl TimingWheel {
+    /// Makes a wheel with the default settings, on the current tokio runtime.
+    ///
+    /// # Panics
+    /// If this thread is not within a tokio runtime, and as [`Builder::build`]. The message names the caller.
+    #[must_use]
+    #[track_caller]
+    #[expect(clippy::new_without_default, reason = "it starts a driver, and may panic")]
+    pub fn new() -> Self {
+        match Self::builder().build() {
+            Ok(wheel) => wheel,
+            Err(error) => panic!("`TimingWheel::new` failed: {error}"),
+        }
+    }
+
+    /// Settings for a wheel.
+    pub const fn builder() -> Builder {
+        Builder {
+            tick: Duration::from_millis(1),
+            wheel_size: 64,
+            shards: None,
+            max_pending: None,
+            name: None,
+        }
+    }
+}
+
+/// The settings of a [`TimingWheel`], from [`TimingWheel::builder`].
+///
+/// | setting | default | limits |
+/// |---|---|---|
+/// | [`tick`](Self::tick) | 1 ms | 1 µs to `u64::MAX` ns |
+/// | [`wheel_size`](Self::wheel_size) | 64 slots | 2 to 65,536 |
+/// | [`shards`](Self::shards) | one for each worker, as far as slots allow | 1 to 1,024 |
+/// | [`max_pending`](Self::max_pending) | no bound | any number; 0 refuses every timer |
+/// | [`name`](Self::name) | `wheel-1`, `wheel-2` and so on | any text |
+///
+/// Shards times slots must be at most 8,388,608, which take 400 MB. A [`profile`](Self::profile) sets the first three
+/// settings at once.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), timingwheel::BuildError> {
+/// use std::time::Duration;
+/// use timingwheel::TimingWheel;
+///
+/// let wheel = TimingWheel::builder().tick(Duration::from_micros(100)).max_pending(100_000).build()?;
+/// wheel.sleep(Duration::from_micros(250)).await;
+///
+/// let error = TimingWheel::builder().wheel_size(1).build().unwrap_err();
+/// assert_eq!(error.to_string(), "wheel size must be 2 to 65536, got 1");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a builder does nothing until `build` is called"]
+#[derive(Clone, Debug)]
+pub struct Builder {
+    tick: Duration,
+    wheel_size: usize,
+    shards: Option<usize>,
+    max_pending: Option<usize>,
+    name: Option<String>,
+}
+
+/// A name for a wheel that was given none.
+fn next_name() -> String {
+    static NAMED: AtomicU64 = AtomicU64::new(0);
+    // As much memory whatever the number.
+    let mut name = String::with_capacity("wheel-".len() + u64::MAX.ilog10() as usize + 1);
+    name.push_str("wheel-");
+    name.push_str(&(NAMED.fetch_add(1, Ordering::Relaxed) + 1).to_string());
+    name
+}
+
+const MIN_TICK: Duration = Duration::from_micros(1);
+const MAX_TICK: Duration = Duration::from_nanos(u64::MAX);
+const MAX_SHARDS: usize = 1024;
+/// In a level of all shards together.
+const MAX_SLOTS: usize = 128 * Wakers::MAX_SLOTS;
+
+type Wakers = Hierarchy<std::task::Waker>;
+
+impl Builder {
+    /// Sets tick, wheel size and shards for a purpose: see [`Profile`]. Settings that follow override it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), timingwheel::BuildError> {
+    /// use std::time::Duration;
+    /// use timingwheel::{Profile, TimingWheel};
+    ///
+    /// let wheel = TimingWheel::builder().profile(Profile::LowLatency).shards(1).build()?;
+    /// wheel.sleep(Duration::from_micros(250)).await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn profile(mut self, profile: Profile) -> Self {
+        self.tick = profile.tick();
+        self.wheel_size = profile.wheel_size();
+        self.shards = profile.shards();
+        self
+    }
+
+    /// How long a tick is. Timers fire less than a tick after their deadlines, or less than two on a
+    /// [busy wheel](TimingWheel#precision).
+    ///
+    /// On a multi-thread runtime the wheel is turned at most about once in a tick, for all shards together. On a
+    /// current-thread runtime it may be turned once in a tick for each shard.
+    ///
+    /// With 1 ms, the default, a busy wheel takes less CPU time than tokio's timers and is as late. With 500 µs it is half as
+    /// late, takes as much CPU time or less, and up to 1.2 times the context switches.
+    pub const fn tick(mut self, tick: Duration) -> Self {
+        self.tick = tick;
+        self
+    }
+
+    /// How many slots each level has. With more slots a timer moves down fewer times, and each level takes more
+    /// memory: 48 bytes a slot in every shard, and up to 512 bytes more for the keys of a slot in use. How wide the slots of
+    /// each level are tells [`wheel`](crate::wheel#how-it-works); a level whose slots no timer needs takes no memory.
+    pub const fn wheel_size(mut self, slots: usize) -> Self {
+        self.wheel_size = slots;
+        self
+    }
+
+    /// Over how many shards the timers are spread. Each shard has its own lock. If more threads make timers than there
+    /// are shards, some threads wait for each other.
+    pub const fn shards(mut self, shards: usize) -> Self {
+        self.shards = Some(shards);
+        self
+    }
+
+    /// How many timers may be pending at a time. Each takes a permit, as of tokio's semaphore, until it is no longer
+    /// pending. The wheel refuses one more, as the methods that make timers say. A timer that is due at its first poll
+    /// needs no permit.
+    ///
+    /// All shards share one counter. It costs as much as sharding saves. So set a bound only if you need one. Without a
+    /// bound, timers may take all memory, and Rust then aborts the process.
+    pub const fn max_pending(mut self, timers: usize) -> Self {
+        self.max_pending = Some(timers);
+        self
+    }
+
+    /// The wheel's name in [metrics and events](crate::monitor). Wheels without a name are numbered.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Builds the wheel, with its driver as a task on the current tokio runtime.
+    ///
+    /// # Errors
+    /// - A setting is beyond its limits.
+    /// - This thread is not within a tokio runtime.
+    ///
+    /// # Panics
+    /// If the runtime lacks what calls the wheel. On a multi-thread runtime that is the I/O driver, on a current-thread one
+    /// tokio's timers: build the runtime with `enable_all`. tokio has no way to ask, so it is tokio that panics. On systems
+    /// without timerfds, without the feature `timerfd`, and if the system refuses a timerfd, it is tokio's timers on all
+    /// runtimes; a [event](crate::monitor#events) tells why the system refused. With a tick of less than a millisecond,
+    /// a current-thread runtime needs the I/O driver too, and tokio's timers only if tokio has its feature `test-util`.
+    #[track_caller]
+    pub fn build(self) -> Result<TimingWheel, BuildError> {
+        let Self { tick, wheel_size, shards, max_pending, name } = self;
+        if tick < MIN_TICK {
+            return Err(BuildError::TickTooShort { tick, min: MIN_TICK });
+        }
+        let Some(resolution) = Resolution::new(tick) else {
+            return Err(BuildError::TickTooLong { tick, max: MAX_TICK });
+        };
+        let (min, max) = (Wakers::MIN_SLOTS, Wakers::MAX_SLOTS);
+        if !(min..=max).contains(&wheel_size) {
+            return Err(BuildError::WheelSize { wheel_size, min, max });
+        }
+        if let Some(shards) = shards
+            && !(1..=MAX_SHARDS).contains(&shards)
+        {
+            return Err(BuildError::Shards { shards, max: MAX_SHARDS });
+        }
+        let runtime = Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
+        let workers = runtime.metrics().num_workers();
+        let shards = shards.unwrap_or_else(|| workers.clamp(1, MAX_SHARDS.min(MAX_SLOTS / wheel_size)));
+        if shards * wheel_size > MAX_SLOTS {
+            return Err(BuildError::Slots { shards, wheel_size, max: MAX_SLOTS });
+        }
+        let clock = Clock::of(runtime.runtime_flavor());
+        // Tests count in ticks from when they begin.
+        let resolution =
+            if clock.is_pausable() { resolution.with_a_border_at(clock.now()) } else { resolution };
+        let counters = Counters::of(name.unwrap_or_else(next_name));
+        let alarm = Arc::new(Alarm::new(clock, shards, counters));
+        let bound = max_pending.map(|max_pending| Arc::new(Bound::new(max_pending)));
+        let shards: Box<[Arc<Shard>]> = (0..shards)
+            .map(|number| {
+                let hierarchy = Hierarchy::new(resolution, wheel_size);
+                Arc::new(Shard::new((number, shards), hierarchy, clock, alarm.clone(), bound.clone()))
+            })
+            .collect();
+
+        let turner = Arc::new(Turner::new(&shards, alarm, clock, resolution));
+        let driver = turner.begin(workers);
+        turner.alarm().counters().begins(tick, wheel_size, shards.len(), max_pending);
+        runtime.spawn(driver);
+        Ok(TimingWheel::from_parts(shards, turner, Some((runtime.id(), runtime.runtime_flavor()))))
+    }
+}
+
+/// Settings of a wheel that go together, for [`Builder::profile`](crate::Builder::profile).
+///
+/// | profile | tick | slots in a level | shards |
+/// |---|---|---|---|
+/// | [`HighConcurrency`](Self::HighConcurrency) | 1 ms | 1,024 | one for each worker |
+/// | [`LowLatency`](Self::LowLatency) | 100 µs | 1,024 | one for each worker |
+/// | [`SmallMemory`](Self::SmallMemory) | 10 ms | 16 | 1 |
+/// | none of them, the default | 1 ms | 64 | one for each worker |
+///
+/// The effect on timers, at the most:
+///
+/// | profile | moves of a timer of 1 s | 30 s | 10 min | 1 day | bytes of a shard's slots, empty | with timers of all four | wake-ups in a second |
+/// |---|---|---|---|---|---|---|---|
+/// | `HighConcurrency` | 0 | 1 | 1 | 2 | 49,216 | 147,808 | 1,000 |
+/// | `LowLatency` | 1 | 1 | 2 | 2 | 49,216 | 147,808 | 10,000 |
+/// | `SmallMemory` | 1 | 2 | 3 | 5 | 832 | 5,216 | 100 |
+/// | default | 1 | 2 | 3 | 4 | 3,136 | 15,968 | 1,000 |
+///
+/// A timer moves when the clock comes to its slot on a coarser level, unless it was cancelled before. A slot that was
+/// used keeps up to 512 bytes more. The wheel is turned about once for each tick in which a timer is due, so a shorter tick
+/// costs CPU time as soon as timers fire in more ticks. The report, in `benches/report` beside the sources, shows lateness,
+/// CPU time and the cost of arming.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Profile {
+    /// For very many timers with delays of seconds and minutes: few of them move, and workers do not wait for each other.
+    HighConcurrency,
+    /// Late by less than a tenth of a millisecond, or two tenths where many fire, plus the delay of the runtime, at
+    /// the price of more wake-ups.
+    LowLatency,
+    /// Little memory and few wake-ups. Timers are late by up to 10 ms.
+    SmallMemory,
+}
+
+impl Profile {
+    /// All profiles.
+    #[must_use]
+    pub const fn all() -> &'static [Self] {
+        &[Self::HighConcurrency, Self::LowLatency, Self::SmallMemory]
+    }
+
+    /// The profile's tick: [`Builder::tick`](crate::Builder::tick).
+    #[must_use]
+    pub const fn tick(self) -> Duration {
+        match self {
+            Self::HighConcurrency => Duration::from_millis(1),
+            Self::LowLatency => Duration::from_micros(100),
+            Self::SmallMemory => Duration::from_millis(10),
+        }
+    }
+
+    /// How many slots the profile's levels have: [`Builder::wheel_size`](crate::Builder::wheel_size).
+    #[must_use]
+    pub const fn wheel_size(self) -> usize {
+        match self {
+            Self::HighConcurrency | Self::LowLatency => 1_024,
+            Self::SmallMemory => 16,
+        }
+    }
+
+    /// How many [shards](crate::Builder::shards) the profile has. `None` means one for each worker.
+    #[must_use]
+    pub const fn shards(self) -> Option<usize> {
+        match self {
+            Self::HighConcurrency | Self::LowLatency => None,
+            Self::SmallMemory => Some(1),
+        }
+    }
+}

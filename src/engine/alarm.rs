@@ -1,0 +1,591 @@
+//! The alarm: when the next turn is, and the timers in the runtime's park that call for it.
+//!
+//! A *turner* turns the wheel. An *inserter* arms a timer, or moves one. At the end of a turn the turner publishes the
+//! time of the next turn, and sets the park's timers to it. An inserter whose timer is due earlier lowers that time, and
+//! sets the timers to it. Neither may miss the other:
+//!
+//! ```text
+//!   inserter                                       turner
+//!   1. publish the shard's next expiration         1. publish the next turn
+//!   2. check the next turn: lower it if it is later   2. check the shards again: turn if one is earlier
+//! ```
+//!
+//! **Ground rules.** Between its two steps each has a sequentially consistent fence, so at least one of them sees what the
+//! other published. During a turn the next turn is [`AWAKE`], and inserters leave it alone, because the turner's step 2 is
+//! still to come. Two turns at the same time do no harm: each ends with step 2. `next_turn` becomes a time only under the
+//! lock of `timers`. Under that lock system calls are made, so nobody may hold a shard's lock who takes it.
+//!
+//! | next turn | set by | an inserter with an earlier expiration |
+//! |---|---|---|
+//! | [`AWAKE`] | a turner at the beginning of its turn, or a thread that woke the driver's task to turn | does nothing |
+//! | a time | a turner at the end of its turn, or an inserter | sets the timers |
+//! | [`NEVER`] | a turner with nothing to wait for | sets the timers |
+//!
+//! After a turn in which very many timers fired, the alarm is set for no time before a certain one (see `turn::Pace`).
+//!
+//! The first inserter after a turn sets the timers to exactly its time. Where that is a system call, the next one sets
+//! them to half of the remaining time. Otherwise each of many timers, each earlier than the last, would cost such a call. So
+//! they cost two, and one turn that finds nothing. Where the clock can be paused, every inserter sets its exact time,
+//! because a test would see the additional turn.
+//!
+//! | runtime | timers in its park | precision |
+//! |---|---|---|
+//! | multi-thread, on Linux | a timerfd in its poller | some 50 µs |
+//! | current-thread | one of tokio's timers, which follows a paused clock and costs no system call | a millisecond |
+//! | current-thread, on Linux, with a tick of less than a millisecond | a timerfd; where the clock can be paused, one of tokio's timers too | some 50 µs |
+//! | any, where there is no timerfd | one of tokio's timers | a millisecond |
+//!
+//! tokio has no way to ask whether a runtime has an I/O driver or timers. Where the one that is needed is missing, tokio
+//! panics in its own words as the wheel is made.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64 as StdAtomicU64;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::coop;
+use tokio::time::{Sleep, sleep_until};
+
+use crate::engine::watchdog::{Watch, Watched};
+use crate::platform::clock::{Clock, instant};
+use crate::platform::sync::{AtomicU64, AtomicUsize, AtomicWaker, Mutex, Ordering, fence, lock};
+use crate::telemetry::counters::Counters;
+use crate::wheel::Nanos;
+
+/// The value of `next_turn` while a turn goes on or is about to begin. No expiration is less.
+const AWAKE: u64 = 0;
+/// The value of `next_turn` while there is nothing to wait for.
+const NEVER: u64 = Nanos::MAX.0;
+
+/// How far ahead tokio's timer is set for a time that has passed: it calls in its next millisecond.
+const SOON: Duration = Duration::from_millis(1);
+
+/// The values of `setting`.
+const NOT_SETTING: usize = 0;
+const SETTING: usize = 1;
+const CALLED: usize = 2;
+
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    next_turn: AtomicU64,
+    /// Since when the next turn is due. A turn is not due before it was asked for. `NEVER` once a turn has begun.
+    due: AtomicU64,
+    /// The earliest time for which the alarm may be set. Zero unless the last turn found the wheel busy. Hidden from loom:
+    /// it would multiply the largest model's run time.
+    not_before: StdAtomicU64,
+    /// The driver's task.
+    driver: AtomicWaker,
+    clock: Clock,
+    timers: Mutex<ParkTimers>,
+    /// Whether a thread is setting tokio's timer, under the lock of `timers`, and whether the timer has called
+    /// meanwhile.
+    setting: AtomicUsize,
+    watch: Watch,
+    /// How many shards are still held. The driver ends with the last one.
+    shards: AtomicUsize,
+    /// They are here because everything that counts something has the alarm.
+    counters: Counters,
+}
+
+impl Alarm {
+    pub(crate) fn new(clock: Clock, shards: usize, counters: Counters) -> Self {
+        Self {
+            next_turn: AtomicU64::new(AWAKE),
+            due: AtomicU64::new(NEVER),
+            not_before: StdAtomicU64::new(0),
+            driver: AtomicWaker::new(),
+            clock,
+            timers: Mutex::new(ParkTimers::default()),
+            setting: AtomicUsize::new(NOT_SETTING),
+            watch: Watch::default(),
+            shards: AtomicUsize::new(shards),
+            counters,
+        }
+    }
+
+    /// For the driver as it begins: has these timers call, and if `workers` could block each other, has the watchdog watch.
+    pub(crate) fn begin(self: &Arc<Self>, timers: ParkTimers, workers: usize) {
+        *lock(&self.timers) = timers;
+        if workers > 1 {
+            self.watch.begin(self);
+        }
+    }
+
+    /// For the driver as it ends: lets go of the runtime, which the driver's waker and the timers hold.
+    pub(crate) fn end(&self) {
+        self.watch.end();
+        drop(self.driver.take());
+        let timers = std::mem::take(&mut *lock(&self.timers));
+        drop(timers);
+    }
+
+    /// What turns count, and refusals.
+    pub(crate) const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Whether the wheel needs the watchdog, and the system gives no thread for it.
+    pub(crate) fn is_unwatched(&self) -> bool {
+        self.watch.is_missing()
+    }
+
+    // For inserters.
+
+    /// For an inserter that has published `expiration` as its shard's next: asks for a turn by then. The caller must
+    /// not hold the shard's lock.
+    pub(crate) fn request(&self, expiration: Nanos) {
+        // The inserter published its expiration before this fence, and checks `next_turn` after it.
+        fence(Ordering::SeqCst);
+        if expiration.0 < self.next_turn.load(Ordering::Relaxed) {
+            self.bring_forward(expiration);
+        }
+    }
+
+    #[cold]
+    fn bring_forward(&self, expiration: Nanos) {
+        if self.comes_soon_enough_for(expiration) {
+            return;
+        }
+        let mut timers = lock(&self.timers);
+        if self.comes_soon_enough_for(expiration) {
+            return;
+        }
+        self.clock.look_for_pause();
+        let now = self.clock.now();
+        let expiration = expiration.max(self.not_before());
+        let is_first = !std::mem::replace(&mut timers.brought_forward, true);
+        let costs_system_calls = timers.timer_fd.is_some() && !self.clock.is_pausable();
+        let at = if is_first || !costs_system_calls {
+            expiration
+        } else {
+            let half = Nanos(now.0.min(expiration.0) + expiration.0.saturating_sub(now.0) / 2);
+            half.max(self.not_before())
+        };
+        let mut is_due = self.set(&mut timers, now, at, at.max(now));
+        if is_due && timers.workers_steal {
+            // Were the driver's task woken here, it would be the first in this worker's queue. No other worker could
+            // take it from there if this worker blocked.
+            is_due = self.set(&mut timers, now, now.after(SOON), now);
+        }
+        drop(timers);
+        if is_due {
+            self.wake_to_turn();
+        } else {
+            fence(Ordering::SeqCst);
+            self.expect_turn(at);
+        }
+    }
+
+    /// Whether the next turn goes on already, or the alarm is set for an expiration or for the earliest time that is allowed.
+    fn comes_soon_enough_for(&self, expiration: Nanos) -> bool {
+        // If this thread reads either from before a turn, that turn's step 2 is still to come, and sees the expiration.
+        self.next_turn.load(Ordering::Relaxed) <= expiration.max(self.not_before()).0
+    }
+
+    /// For a thread that has dropped the last timer of a shard, which holds no lock. A paused clock would jump to the time
+    /// of that timer, so has the alarm set anew before the runtime parks.
+    #[cold]
+    pub(crate) fn reset_if_paused(&self) {
+        if self.clock.is_paused() {
+            self.wake_to_turn();
+        }
+    }
+
+    /// For a shard that refuses a timer because the wheel is full.
+    #[cold]
+    pub(crate) fn refused(&self) {
+        let has_to_tell = self.counters.refused();
+        if has_to_tell {
+            self.driver.wake();
+        }
+    }
+
+    // For turners.
+
+    /// Before the turner turns the shards: tells inserters that a turn begins. Returns since when the turn is due; `None`
+    /// if the alarm was not set, or if another turner has begun it.
+    pub(crate) fn begin_turn(&self) -> Option<Nanos> {
+        self.replace_next_turn(AWAKE);
+        // Relaxed: a time that another turner is just replacing only makes the recorded lateness less exact.
+        let due = self.due.swap(NEVER, Ordering::Relaxed);
+        (due < NEVER).then_some(Nanos(due))
+    }
+
+    /// At the end of a turn: has the next turn made at `at`, but not before `not_before`, not even for an inserter. After
+    /// this the turner has to check the shards once more. Returns whether the time has come already, so that no timer will
+    /// call.
+    pub(crate) fn set_next_turn(&self, at: Nanos, not_before: Nanos) -> bool {
+        self.not_before.store(not_before.0, Ordering::Relaxed);
+        let at = at.max(not_before);
+        self.set_by_turner(|now| (at, at.max(now)))
+    }
+
+    /// For a turner that has used up its budget: has the rest, which is due since `due`, handed out after other tasks have
+    /// run. A timerfd calls for it when the poller is polled next. tokio's timers would take a millisecond, so in their
+    /// place the driver's task does it, which `next_turn` tells to turn since this turn began.
+    pub(crate) fn set_for_rest(&self, due: Nanos) {
+        if self.clock.is_pausable() || lock(&self.timers).timer_fd.is_none() {
+            self.due.store(due.0, Ordering::Relaxed);
+            self.driver.wake();
+        } else {
+            self.set_by_turner(|now| (now, due));
+        }
+    }
+
+    /// Sets the alarm to the time, and to since when the turn is due then, that `at_and_due` tells of now.
+    fn set_by_turner(&self, at_and_due: impl FnOnce(Nanos) -> (Nanos, Nanos)) -> bool {
+        let mut timers = lock(&self.timers);
+        // After the lock, for which this may have waited.
+        let now = self.clock.now();
+        let (at, due) = at_and_due(now);
+        timers.brought_forward = false;
+        let is_due = self.set(&mut timers, now, at, due);
+        drop(timers);
+        // The turner published `next_turn` before this fence, and checks the shards after it.
+        fence(Ordering::SeqCst);
+        self.expect_turn(at);
+        is_due
+    }
+
+    /// The earliest time for which the alarm may be set; zero unless the last turn found the wheel busy.
+    pub(crate) fn not_before(&self) -> Nanos {
+        Nanos(self.not_before.load(Ordering::Relaxed))
+    }
+
+    /// Publishes the time of the next turn and since when that turn is due, and sets the timers. Returns whether the
+    /// time has come already, so that no timer will call.
+    fn set(&self, timers: &mut ParkTimers, now: Nanos, at: Nanos, due: Nanos) -> bool {
+        self.due.store(due.0, Ordering::Relaxed);
+        self.replace_next_turn(at.0);
+        self.setting.store(SETTING, Ordering::Relaxed);
+        let is_due = timers.set(now, at);
+        let has_called = self.setting.swap(NOT_SETTING, Ordering::AcqRel) == CALLED;
+        has_called || is_due
+    }
+
+    fn expect_turn(&self, at: Nanos) {
+        if let Some(error) = self.watch.expect(at) {
+            self.counters.no_watchdog(&error);
+        }
+    }
+
+    /// For the timerfd's waker, which is called only once: has it called the next time too.
+    pub(crate) fn await_timer_fd(&self) {
+        if let Some(timer_fd) = &lock(&self.timers).timer_fd {
+            timer_fd.await_next();
+        }
+    }
+
+    /// For the waker of tokio's timer: if a thread is setting the timers, leaves the turn to that thread. Returns
+    /// whether it did. The thread holds the lock of the timers, and nobody may turn under that lock.
+    pub(crate) fn leave_to_setter(&self) -> bool {
+        self.setting.compare_exchange(SETTING, CALLED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    // For and about the driver's task.
+
+    /// Before the task checks anything else.
+    pub(crate) fn register_driver(&self, driver: &Waker) {
+        self.driver.register(driver);
+    }
+
+    /// Whether a turn goes on or is about to begin, so that the task has to turn.
+    pub(crate) fn is_awake(&self) -> bool {
+        self.next_turn.load(Ordering::Relaxed) == AWAKE
+    }
+
+    /// Has the task turn the wheel, unless a turn goes on or is about to begin.
+    pub(crate) fn wake_to_turn(&self) {
+        let before = self.replace_next_turn(AWAKE);
+        if before != AWAKE {
+            self.driver.wake();
+        }
+    }
+
+    /// For a thread that has ended the shards: has the task find that.
+    pub(crate) fn wake_to_end(&self) {
+        self.driver.wake();
+    }
+
+    /// For a shard that is dropped. The last one wakes the task.
+    pub(crate) fn release_shard(&self) {
+        let is_last = self.shards.fetch_sub(1, Ordering::AcqRel) == 1;
+        if is_last {
+            self.driver.wake();
+        }
+    }
+
+    /// Sets `next_turn`, and returns what it was. This is a swap even where a store would do, because for the model checker
+    /// a store has no order with the swaps that it overtakes.
+    fn replace_next_turn(&self, at: u64) -> u64 {
+        // Release and acquire: a thread that replaces a time, to wake the driver, finds the waker that was registered
+        // before the alarm was set for that time.
+        self.next_turn.swap(at, Ordering::AcqRel)
+    }
+}
+
+impl Watched for Alarm {
+    fn turn_due(&self) -> Option<Nanos> {
+        match self.next_turn.load(Ordering::Relaxed) {
+            AWAKE | NEVER => None,
+            at => Some(Nanos(at)),
+        }
+    }
+
+    /// The task turns nothing. The worker that polls it looks at the runtime's input and timers next.
+    fn wake(&self) {
+        self.driver.wake();
+    }
+}
+
+/// For models, which play the runtime's park, and check what it is set for.
+#[cfg(all(test, loom))]
+impl Alarm {
+    /// Whether the park's timers have the wheel turned by `expiration`, without the driver's task.
+    pub(crate) fn is_set_for(&self, expiration: Nanos) -> bool {
+        let next_turn = self.next_turn.load(Ordering::Relaxed);
+        (AWAKE + 1..=expiration.0).contains(&next_turn)
+            && lock(&self.timers).set_for == Some(Nanos(next_turn))
+    }
+}
+
+/// The timers by which the runtime's park calls our wakers. None of them before the driver begins, after it has ended, and
+/// in a model.
+#[derive(Debug, Default)]
+pub(crate) struct ParkTimers {
+    timer_fd: Option<timer_fd::TimerFd>,
+    tokio_timer: Option<TokioTimer>,
+    /// Whether other workers could take the driver's task from a worker that wakes it.
+    workers_steal: bool,
+    /// Whether an inserter has set them since the last turn.
+    brought_forward: bool,
+    #[cfg(all(test, loom))]
+    set_for: Option<Nanos>,
+}
+
+impl ParkTimers {
+    /// The timers of the current runtime for a wheel with this clock and tick. A timerfd calls `by_fd`, and tokio's timer
+    /// calls `by_tokio`.
+    ///
+    /// # Panics
+    /// As tokio does, if the runtime lacks the I/O driver or the timers that are needed.
+    #[track_caller]
+    pub(crate) fn of_current_runtime(
+        clock: Clock,
+        tick: Duration,
+        counters: &Counters,
+        by_fd: Waker,
+        by_tokio: Waker,
+    ) -> Self {
+        let workers_steal = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+        let wants_fd = cfg!(not(all(test, loom))) && (workers_steal || tick < SOON);
+        let timer_fd = if wants_fd { timer_fd::TimerFd::in_current_runtime(by_fd, counters) } else { None };
+        let wants_tokio = timer_fd.is_none() || clock.is_pausable();
+        let tokio_timer = wants_tokio.then(|| TokioTimer::in_current_runtime(by_tokio));
+        Self { timer_fd, tokio_timer, workers_steal, ..Self::default() }
+    }
+
+    #[cfg(all(test, not(loom)))]
+    pub(super) const fn has_timer_fd(&self) -> bool {
+        self.timer_fd.is_some()
+    }
+
+    /// Has them call at `at`. Returns whether that time has come already for tokio's timer, so that this timer will not
+    /// call. A timerfd calls in any case.
+    fn set(&mut self, now: Nanos, at: Nanos) -> bool {
+        #[cfg(all(test, loom))]
+        {
+            self.set_for = Some(at);
+        }
+        // If there is nothing to wait for it is left as it is, and calls for nothing once at the most.
+        if let Some(timer_fd) = &self.timer_fd
+            && at < Nanos::MAX
+        {
+            timer_fd.set(Duration::from_nanos(at.0.saturating_sub(now.0)));
+        }
+        self.tokio_timer.as_mut().is_some_and(|timer| timer.set(at))
+    }
+}
+
+/// One of tokio's timers. It is there only while something is pending: without it, an idle clock that is paused stands
+/// still.
+struct TokioTimer {
+    timer: Pin<Box<Option<Sleep>>>,
+    runtime: Handle,
+    waker: Waker,
+}
+
+impl TokioTimer {
+    #[track_caller]
+    fn in_current_runtime(waker: Waker) -> Self {
+        // It is not armed, and panics if the runtime has no timers.
+        let timer = sleep_until(tokio::time::Instant::now());
+        Self { timer: Box::pin(Some(timer)), runtime: Handle::current(), waker }
+    }
+
+    /// Returns whether the time has come already, so that the timer will not call.
+    fn set(&mut self, at: Nanos) -> bool {
+        if at == Nanos::MAX {
+            // One that has called moves no clock.
+            if self.timer.as_ref().as_pin_ref().is_some_and(|timer| !timer.is_elapsed()) {
+                self.timer.set(None);
+            }
+            return false;
+        }
+        let deadline = instant(at);
+        match self.timer.as_mut().as_pin_mut() {
+            Some(timer) => timer.reset(deadline),
+            None => {
+                // A thread that is about to end cannot enter a runtime any more.
+                if Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed()) {
+                    return true;
+                }
+                let _runtime = self.runtime.enter();
+                self.timer.set(Some(sleep_until(deadline)));
+            }
+        }
+        let timer = self.timer.as_mut().as_pin_mut().expect("set above");
+        // Unconstrained: this takes nothing from the budget of the task that happens to be polled.
+        Pin::new(&mut coop::unconstrained(timer)).poll(&mut Context::from_waker(&self.waker)).is_ready()
+    }
+}
+
+impl fmt::Debug for TokioTimer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokioTimer").field("timer", &self.timer).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(feature = "timerfd", not(loom), any(target_os = "linux", target_os = "android")))]
+mod timer_fd {
+    use std::future::poll_fn;
+    use std::io;
+    use std::os::fd::OwnedFd;
+    use std::pin::pin;
+    use std::process;
+    use std::task::{Context, Poll, Waker};
+    use std::time::Duration;
+
+    use rustix::time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+        timerfd_settime,
+    };
+    use tokio::net::unix::pipe;
+    use tokio::task::coop;
+
+    use crate::telemetry::counters::Counters;
+
+    /// A timer of Linux that the runtime's own poller watches, as it watches sockets.
+    ///
+    /// A process and its child by `fork` have it in common, and the poller too. So it belongs to the process that made it,
+    /// and a child neither sets it nor takes it out of the poller.
+    #[derive(Debug)]
+    pub(super) struct TimerFd {
+        /// The timerfd. A pipe's receiver is the only type of tokio's that takes any file descriptor without `unsafe`.
+        /// Nobody reads from it: that it is readable says all.
+        ///
+        /// `Some` until this is dropped.
+        watched: Option<pipe::Receiver>,
+        waker: Waker,
+        process: u32,
+    }
+
+    impl TimerFd {
+        /// `None` if the system gives none: it may be forbidden, or the process may be short of descriptors.
+        #[track_caller]
+        pub(super) fn in_current_runtime(waker: Waker, counters: &Counters) -> Option<Self> {
+            let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+            let watched = timerfd_create(TimerfdClockId::Monotonic, flags)
+                .map_err(io::Error::from)
+                .and_then(|timer: OwnedFd| pipe::Receiver::from_owned_fd_unchecked(timer));
+            match watched {
+                Ok(watched) => {
+                    let timer = Self { watched: Some(watched), waker, process: process::id() };
+                    timer.await_next();
+                    Some(timer)
+                }
+                Err(error) => {
+                    counters.no_timer_fd(&error);
+                    None
+                }
+            }
+        }
+
+        /// Has it call after `delay`, and not before.
+        pub(super) fn set(&self, delay: Duration) {
+            if self.process != process::id() {
+                return;
+            }
+            let never = Timespec { tv_sec: 0, tv_nsec: 0 };
+            // For the system zero means never.
+            let delay = delay.max(Duration::from_nanos(1));
+            // The seconds in 64 bits of nanoseconds fit into an `i64`.
+            let delay =
+                Timespec { tv_sec: delay.as_secs().cast_signed(), tv_nsec: delay.subsec_nanos().into() };
+            let once = Itimerspec { it_interval: never, it_value: delay };
+            // It fails only for a wrong descriptor or a wrong time. These are right.
+            let set = timerfd_settime(self.watched(), TimerfdTimerFlags::empty(), &once);
+            debug_assert!(set.is_ok(), "{set:?}");
+        }
+
+        fn watched(&self) -> &pipe::Receiver {
+            self.watched.as_ref().expect("only `drop` takes it")
+        }
+
+        /// Has it call its waker when it fires next.
+        pub(super) fn await_next(&self) {
+            let (watched, mut cx) = (self.watched(), Context::from_waker(&self.waker));
+            loop {
+                // This tells tokio that there is nothing to read, so that tokio waits for the next event. To read would
+                // be a system call.
+                let _nothing: io::Result<()> = watched.try_io(|| Err(io::ErrorKind::WouldBlock.into()));
+                // Unconstrained: this takes nothing from the budget of the task that happens to be polled.
+                let readable = pin!(coop::unconstrained(poll_fn(|cx| watched.poll_read_ready(cx))));
+                match readable.poll(&mut cx) {
+                    // It has fired again meanwhile. The caller reads the clock after this, so it misses nothing.
+                    Poll::Ready(Ok(())) => {}
+                    // An error means that the runtime ends, and the wheel with it.
+                    Poll::Ready(Err(_)) | Poll::Pending => break,
+                }
+            }
+        }
+    }
+
+    impl Drop for TimerFd {
+        fn drop(&mut self) {
+            if self.process != process::id() {
+                // To drop it would take the parent's timerfd out of the poller.
+                std::mem::forget(self.watched.take());
+            }
+        }
+    }
+}
+
+/// Stands in where there are no timerfds. Has no values.
+#[cfg(not(all(feature = "timerfd", not(loom), any(target_os = "linux", target_os = "android"))))]
+mod timer_fd {
+    use std::task::Waker;
+    use std::time::Duration;
+
+    use crate::telemetry::counters::Counters;
+
+    #[derive(Debug)]
+    pub(super) enum TimerFd {}
+
+    impl TimerFd {
+        pub(super) fn in_current_runtime(_waker: Waker, _counters: &Counters) -> Option<Self> {
+            None
+        }
+
+        pub(super) fn set(&self, _delay: Duration) {
+            match *self {}
+        }
+
+        pub(super) fn await_next(&self) {
+            match *self {}
+        }
+    }
+}

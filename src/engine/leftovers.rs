@@ -1,0 +1,202 @@
+//! Leftovers: entries of dropped timers that stay in the hierarchy for a while.
+//!
+//! Taking an entry out at once is exact but expensive, for two reasons:
+//!
+//! - **Again and again.** A task that waits with timeouts makes a timer and drops it, again and again. Taking one entry out
+//!   and putting another in takes the lock twice and searches for room. Moving the old entry takes the lock once.
+//! - **Far away.** The entry of a timer that another worker armed, or that was armed long ago among very many, is in none of
+//!   this processor's caches. Taking it out alone means waiting for a dozen cache lines, one after the other.
+//!
+//! So the key of a dropped timer goes one of three ways, which `Shard::discard` decides:
+//!
+//! | a timer is dropped | its key |
+//! |---|---|
+//! | on a wheel that has a bound, that has ended, or whose clock can be paused | its entry is taken out at once |
+//! | on another worker's thread, or as one of the oldest among very many | joins the batch |
+//! | otherwise | becomes the spare; if there is a spare already, its entry is taken out at once |
+//!
+//! A leftover counts as cancelled from the moment in which its timer is dropped. It ends in one of three ways:
+//!
+//! | when | what becomes of the leftover |
+//! |---|---|
+//! | a timer is armed in this shard | it is taken over: its entry moves to the new deadline, mostly within its bucket |
+//! | the batch is full | it is cleared with all others: their entries are taken out together, so that the processor fetches them at the same time |
+//! | the shard is turned, at the latest a second after the first key was left; the wheel ends, or the shard is dropped | it is cleared with all others |
+//!
+//! Until then the entry keeps its waker: up to 14 wakers in each shard, for at most a second.
+//!
+//! **Ground rules.** A dropping thread leaves a key without the shard's lock. Only a thread that holds the shard's lock
+//! takes a key away. The lock of the batch is taken after the shard's, or alone.
+
+use std::time::Duration;
+
+use crate::platform::sync::{AtomicU64, AtomicUsize, Ordering, OwnLines, ShortLock};
+use crate::platform::wakers::WakerId;
+use crate::wheel::{Key, Nanos};
+
+/// So many keys has the batch. In a model there are fewer, so that it fills.
+pub(super) const BATCH: usize = if cfg!(all(test, loom)) { 1 } else { 13 };
+/// Keys that are cleared beside the batch: the spare, and one for which the batch had no room.
+const OTHERS: usize = 2;
+pub(super) const ALL: usize = BATCH + OTHERS;
+
+/// Timers that take over from the batch leave at least so many: after an empty batch, the next leftover would have to ask
+/// the turner to come. In a model it is fewer, so that one is taken.
+const KEPT: usize = if cfg!(all(test, loom)) { 0 } else { 1 };
+
+/// The longest time that a leftover stays, with the waker in its entry. A waker may own something that keeps the wheel
+/// alive.
+const STAY: Duration = Duration::from_secs(1);
+
+/// No key has been left as the spare since the leftovers were cleared.
+const EMPTY: u64 = Key::vacancy(0).to_bits();
+/// A timer has taken over the key that was left as the spare. The turner has been asked to come, or is about to be.
+const EMPTY_AND_DUE: u64 = Key::vacancy(1).to_bits();
+
+fn key_of(spare: u64) -> Option<Key> {
+    Some(Key::from_bits(spare)).filter(|key| !key.is_vacancy())
+}
+
+/// The leftovers of a shard.
+#[derive(Debug)]
+pub(super) struct Leftovers {
+    spare: OwnLines<Spare>,
+    batch: OwnLines<Batch>,
+}
+
+#[derive(Debug)]
+struct Spare {
+    /// The key, or [`EMPTY`], or [`EMPTY_AND_DUE`]. Acquire and release: a thread that leaves a key after another one was
+    /// taken away sees what was done before that.
+    key: AtomicU64,
+    /// The address of its waker's data. Relaxed, because this is a guess: another thread may be about to leave a key.
+    waker: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Batch {
+    keys: ShortLock<[Key; BATCH]>,
+    /// How many keys there are. It is changed under their lock, and read without it where a guess will do.
+    len: AtomicUsize,
+    /// When the turner is to clear all leftovers. `u64::MAX` if there are none. Relaxed, as the shard's next expiration is.
+    clear_by: AtomicU64,
+}
+
+/// What became of a key that was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// It is left, and the turner has been asked to come before.
+    Yes,
+    /// It is left, and the caller has to ask the turner to come by this time.
+    First(Nanos),
+    /// There is no room.
+    No,
+}
+
+impl Leftovers {
+    pub(super) fn new() -> Self {
+        Self {
+            spare: OwnLines(Spare { key: AtomicU64::new(EMPTY), waker: AtomicUsize::new(0) }),
+            batch: OwnLines(Batch {
+                keys: ShortLock::new([Key::PLACEHOLDER; BATCH]),
+                len: AtomicUsize::new(0),
+                clear_by: AtomicU64::new(u64::MAX),
+            }),
+        }
+    }
+
+    /// When the turner is to clear them. `Nanos::MAX` if there are none.
+    pub(super) fn clear_by(&self) -> Nanos {
+        Nanos(self.batch.clear_by.load(Ordering::Relaxed))
+    }
+
+    /// Asks for the turner within [`STAY`], unless it is to come before.
+    fn clear_within_stay(&self, now: Nanos) -> Left {
+        let clear_by = now.after(STAY);
+        Left::First(clear_by.min(Nanos(self.batch.clear_by.fetch_min(clear_by.0, Ordering::Relaxed))))
+    }
+
+    /// Leaves a key as the spare. `now` is called only if the turner has to be asked to come.
+    #[inline]
+    pub(super) fn leave_as_spare(&self, key: Key, waker: WakerId, now: impl FnOnce() -> Nanos) -> Left {
+        let before = self.spare.key.load(Ordering::Relaxed);
+        if key_of(before).is_some() {
+            return Left::No;
+        }
+        self.spare.waker.store(waker.data(), Ordering::Relaxed);
+        let left =
+            self.spare.key.compare_exchange(before, key.to_bits(), Ordering::AcqRel, Ordering::Relaxed);
+        match left {
+            Ok(EMPTY) if self.clear_by() == Nanos::MAX => self.clear_within_stay(now()),
+            Ok(_) => Left::Yes,
+            Err(_) => Left::No,
+        }
+    }
+
+    /// Leaves a key in the batch. `now` is called only if the turner has to be asked to come.
+    pub(super) fn leave_in_batch(&self, key: Key, now: impl FnOnce() -> Nanos) -> Left {
+        let mut keys = self.batch.keys.lock();
+        let len = self.batch.len.load(Ordering::Relaxed);
+        let Some(room) = keys.get_mut(len) else { return Left::No };
+        *room = key;
+        self.batch.len.store(len + 1, Ordering::Relaxed);
+        if len > 0 { Left::Yes } else { self.clear_within_stay(now()) }
+    }
+
+    /// Whether there seems to be a spare whose entry has the waker with its data at this address.
+    #[inline]
+    pub(super) fn has_spare_of(&self, waker: usize) -> bool {
+        self.spare.waker.load(Ordering::Relaxed) == waker && self.has_spare()
+    }
+
+    #[inline]
+    fn has_spare(&self) -> bool {
+        key_of(self.spare.key.load(Ordering::Relaxed)).is_some()
+    }
+
+    /// For a thread with the shard's lock that arms a timer: takes away the spare, or else, if `from_batch`, the key that
+    /// joined the batch last. The key's entry may have been handed out.
+    #[inline]
+    pub(super) fn take_one(&self, from_batch: bool) -> Option<Key> {
+        if let Some(key) = key_of(self.spare.key.load(Ordering::Acquire)) {
+            self.spare.key.store(EMPTY_AND_DUE, Ordering::Release);
+            return Some(key);
+        }
+        if !from_batch || self.batch.len.load(Ordering::Relaxed) <= KEPT {
+            return None;
+        }
+        // The shard's lock is not held for longer because a dropping thread was preempted.
+        let keys = self.batch.keys.try_lock()?;
+        let last = self.batch.len.load(Ordering::Relaxed).checked_sub(KEPT + 1)? + KEPT;
+        self.batch.len.store(last, Ordering::Relaxed);
+        Some(keys[last])
+    }
+
+    /// For a thread with the shard's lock: takes all keys away, and returns them with `another`. After this the turner need
+    /// not come any more.
+    pub(super) fn take_all(&self, another: Option<Key>) -> [Option<Key>; ALL] {
+        let mut all = [None; ALL];
+        if self.clear_by() != Nanos::MAX {
+            let keys = self.batch.keys.lock();
+            for (copy, &key) in all.iter_mut().zip(&keys[..self.batch.len.load(Ordering::Relaxed)]) {
+                *copy = Some(key);
+            }
+            self.batch.len.store(0, Ordering::Relaxed);
+            self.batch.clear_by.store(u64::MAX, Ordering::Relaxed);
+        }
+        // The spare comes after that. It is a swap even if no key is here: so a thread that leaves a key later sees that
+        // the turner need not come any more, and asks it to come.
+        all[BATCH] = key_of(self.spare.key.swap(EMPTY, Ordering::AcqRel));
+        all[BATCH + 1] = another;
+        all
+    }
+
+    /// Calls `read` with all keys that are here, for a thread with the shard's lock that counts. Some of their entries may
+    /// have been handed out.
+    pub(super) fn with_keys<R>(&self, read: impl FnOnce(&[Key]) -> R) -> R {
+        let keys = self.batch.keys.lock();
+        let mut all = keys[..self.batch.len.load(Ordering::Relaxed)].to_vec();
+        all.extend(key_of(self.spare.key.load(Ordering::Acquire)));
+        read(&all)
+    }
+}

@@ -1,0 +1,714 @@
+//! A shard: a hierarchy of wakers under a lock, and what can be read of it without the lock.
+//!
+//! **Ground rules.** Wakers are users' code, which may panic, and may arm, move and drop timers. So wakers are cloned
+//! before the lock is taken, and are woken and dropped after it is released. All of `Published` is written under the lock,
+//! and read without it. No other lock is held when this one is taken; under it only those of the leftovers and of the
+//! counts of turns are taken.
+//!
+//! A timer holds its shard by an `Arc`. When the last timer and the last handle have let go of all shards, the wheel ends.
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use super::leftovers::{ALL, Left, Leftovers};
+use crate::engine::alarm::Alarm;
+use crate::error::Error;
+use crate::platform::clock::{Clock, stopwatch};
+use crate::platform::sync::{AtomicU64, AtomicUsize, Ordering, OwnLines, ShortLock, ShortLockGuard};
+use crate::platform::wakers::{WakerId, drop_stranger};
+use crate::telemetry::counters::Counters;
+use crate::telemetry::stats::Stats;
+use crate::wheel::{Hierarchy, Key, Moved, Nanos, Progress, Resolution};
+
+/// From this many entries on, a processor's own cache does not hold all of them.
+const CROWD: usize = 1 << 15;
+/// Among so many, the cache still holds this many that were inserted last. All others are old.
+const YOUNG: u32 = 1 << 13;
+/// Which entries are old is published again after each so many insertions.
+const AGE: u32 = YOUNG / 8;
+
+/// How many buckets are counted under one hold of the lock: as many as the levels of a wheel of the default size can
+/// have. Such a hold is shorter than one of a turn's batches.
+const BUCKETS: usize = 2048;
+
+/// A turn that is later than this is told to those who ask when a timer's task was woken.
+const LATE: Duration = Duration::from_millis(500);
+
+/// The value of `reached` after the end. It makes every deadline count as reached, so that each waiting future finds
+/// the end.
+const ENDED: u64 = u64::MAX;
+
+#[derive(Debug)]
+pub(crate) struct Shard {
+    state: OwnLines<ShortLock<State>>,
+    published: OwnLines<Published>,
+    leftovers: Leftovers,
+    /// Which of the wheel's shards this is, and how many there are.
+    number: usize,
+    shards: usize,
+    clock: Clock,
+    resolution: Resolution,
+    alarm: Arc<Alarm>,
+    bound: Option<Arc<Bound>>,
+}
+
+#[derive(Debug)]
+struct State {
+    hierarchy: Hierarchy<Waker>,
+    ended: bool,
+    armed: u64,
+    fired: u64,
+    cancelled: u64,
+}
+
+/// What can be read without the lock.
+#[derive(Debug)]
+struct Published {
+    /// The turner has nothing to do in this shard before this time. It may be too early, because cancelling does not
+    /// raise it. Relaxed everywhere: fences order it against the next turn, see `alarm`.
+    next_expiration: AtomicU64,
+    /// When the turner was here last, or [`ENDED`]. Deadlines up to this time have been reached. Release and acquire: a
+    /// thread that finds its deadline reached sees what the turner did to the entry before.
+    reached: AtomicU64,
+    /// Entries with deadlines up to this time have left the hierarchy.
+    handed_out: AtomicU64,
+    /// When a turn came more than [`LATE`] after the first bucket's time; zero if none did. Relaxed: see
+    /// [`last_late_turn`](Shard::last_late_turn).
+    late_turn: AtomicU64,
+    /// Entries whose insertion number is lower are old. Zero unless there are very many entries. Relaxed: it only tells
+    /// which of two ways to take. For the same reason it does no harm that the number after the highest is zero.
+    old_before: AtomicU64,
+}
+
+/// The bound on pending timers. All shards of a wheel share one bound. Relaxed: the count guards no other memory.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    max_pending: usize,
+    taken: AtomicUsize,
+}
+
+impl Bound {
+    pub(crate) fn new(max_pending: usize) -> Self {
+        Self { max_pending, taken: AtomicUsize::new(0) }
+    }
+
+    /// Takes a permit for one timer.
+    pub(crate) fn take(&self) -> Result<(), Error> {
+        let more = |taken| (taken < self.max_pending).then_some(taken + 1);
+        let taken = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.map(drop).map_err(|_| Error::full(self.max_pending))
+    }
+
+    /// Gives permits back: once for each timer that is no longer pending.
+    pub(crate) fn give_back(&self, permits: usize) {
+        self.taken.fetch_sub(permits, Ordering::Relaxed);
+    }
+}
+
+/// What a turn left to do in one shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ShardTurn {
+    /// More is due.
+    More,
+    /// Nothing is due.
+    Done,
+    /// The shard has ended.
+    Ended,
+}
+
+impl Shard {
+    /// Shard `number` of `shards`.
+    pub(crate) fn new(
+        (number, shards): (usize, usize),
+        hierarchy: Hierarchy<Waker>,
+        clock: Clock,
+        alarm: Arc<Alarm>,
+        bound: Option<Arc<Bound>>,
+    ) -> Self {
+        let resolution = hierarchy.resolution();
+        let state = State { hierarchy, ended: false, armed: 0, fired: 0, cancelled: 0 };
+        let published = Published {
+            next_expiration: AtomicU64::new(u64::MAX),
+            reached: AtomicU64::new(0),
+            handed_out: AtomicU64::new(0),
+            late_turn: AtomicU64::new(0),
+            old_before: AtomicU64::new(0),
+        };
+        Self {
+            state: OwnLines(ShortLock::new(state)),
+            published: OwnLines(published),
+            leftovers: Leftovers::new(),
+            number,
+            shards,
+            clock,
+            resolution,
+            alarm,
+            bound,
+        }
+    }
+
+    pub(crate) const fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    pub(crate) const fn resolution(&self) -> Resolution {
+        self.resolution
+    }
+
+    /// How many shards the wheel has, and how many slots each level has.
+    pub(crate) fn shape(&self) -> (usize, usize) {
+        (self.shards, self.state.lock().hierarchy.slots())
+    }
+
+    pub(crate) const fn is_bounded(&self) -> bool {
+        self.bound.is_some()
+    }
+
+    pub(crate) fn max_pending(&self) -> Option<usize> {
+        self.bound.as_ref().map(|bound| bound.max_pending)
+    }
+
+    // Arming.
+
+    /// Arms a timer with a clone of `waker`; takes over the entry of a leftover, if there is one. Returns the entry's key,
+    /// and the waker that it has. `None` means that `deadline` has come, so there is no entry. `now` may be stale.
+    ///
+    /// Call it under no lock: the waker of another task may be dropped here.
+    #[inline]
+    pub(crate) fn arm(
+        &self,
+        now: Nanos,
+        deadline: Nanos,
+        waker: &Waker,
+    ) -> Result<Option<(Key, WakerId)>, Error> {
+        if deadline <= now {
+            return Ok(None);
+        }
+        match self.take_over_own(now, deadline, waker) {
+            Some(taken_over) => Ok(Some(taken_over)),
+            None => self.arm_with(now, deadline, waker.clone()),
+        }
+    }
+
+    /// Takes over the spare, if it has this waker.
+    #[inline(always)]
+    pub(crate) fn take_over_own(&self, now: Nanos, deadline: Nanos, waker: &Waker) -> Option<(Key, WakerId)> {
+        let own = WakerId::of(waker);
+        if !self.leftovers.has_spare_of(own.data()) {
+            return None;
+        }
+        let key = self.take_over(now, deadline, false, |left| own.is_of(left))?;
+        Some((key, own))
+    }
+
+    /// Whether a dropped timer of the task that has this waker seems to have left its entry.
+    #[inline]
+    pub(crate) fn has_spare_of(&self, waker: &Waker) -> bool {
+        self.leftovers.has_spare_of(WakerId::of(waker).data())
+    }
+
+    /// Takes over a leftover of whatever task, or adds an entry.
+    #[inline(never)]
+    pub(crate) fn arm_with(
+        &self,
+        now: Nanos,
+        deadline: Nanos,
+        mut waker: Waker,
+    ) -> Result<Option<(Key, WakerId)>, Error> {
+        // Of the clone, which stays: it need not have the address of the original.
+        let id = WakerId::of(&waker);
+        if self.bound.is_none() && self.leftovers.clear_by() < Nanos::MAX {
+            // Not from the batch among very many entries: there an old entry is in no cache, and the batch is cleared as
+            // a whole instead.
+            let from_batch = self.published.old_before.load(Ordering::Relaxed) == 0;
+            let swap = |left: &mut Waker| {
+                std::mem::swap(left, &mut waker);
+                true
+            };
+            if let Some(key) = self.take_over(now, deadline, from_batch, swap) {
+                drop_stranger(Some(waker));
+                return Ok(Some((key, id)));
+            }
+        }
+        Ok(self.insert(now, deadline, waker)?.map(|key| (key, id)))
+    }
+
+    /// Moves the entry of a leftover to `deadline`, if `is_wanted` says so of its waker. Otherwise takes the entry out.
+    #[inline(always)]
+    fn take_over(
+        &self,
+        now: Nanos,
+        deadline: Nanos,
+        from_batch: bool,
+        is_wanted: impl FnOnce(&mut Waker) -> bool,
+    ) -> Option<Key> {
+        let mut state = self.state.lock();
+        let key = self.leftovers.take_one(from_batch)?;
+        // A deadline that the wheel has passed counts as handed out.
+        if !state.ended
+            && deadline > state.hierarchy.clock()
+            && let Some(moved) = state.hierarchy.reschedule_if(now, key, deadline, is_wanted)
+        {
+            state.armed += 1;
+            state.cancelled += 1;
+            self.publish_and_request(state, moved);
+            return Some(key);
+        }
+        let waker = state.cancel(key);
+        drop(state);
+        drop_stranger(waker);
+        None
+    }
+
+    /// Adds an entry.
+    pub(crate) fn insert(&self, now: Nanos, deadline: Nanos, waker: Waker) -> Result<Option<Key>, Error> {
+        if let Some(bound) = &self.bound
+            && let Err(full) = bound.take()
+        {
+            // A wheel may be both full and at its end. Then the end is the error to tell.
+            return self.refuse(deadline, if self.has_ended() { Error::shutdown() } else { full });
+        }
+        let mut state = self.state.lock();
+        // What was not inserted is dropped after the lock has been released.
+        let (waker, has_ended) = if state.ended {
+            (waker, true)
+        } else {
+            match state.hierarchy.insert_and_tell(now, deadline, waker) {
+                Ok((key, expiration)) => {
+                    state.armed += 1;
+                    if key.insertion().is_multiple_of(AGE) {
+                        self.publish_old(&state, key);
+                    }
+                    self.publish_and_request(state, Moved::Expires(expiration));
+                    return Ok(Some(key));
+                }
+                Err(waker) => (waker, false),
+            }
+        };
+        drop(state);
+        self.give_back(1);
+        drop(waker);
+        if has_ended { self.refuse(deadline, Error::shutdown()) } else { Ok(None) }
+    }
+
+    /// Refuses a timer with `error`, unless its deadline has come meanwhile: then it needs no entry.
+    #[cold]
+    fn refuse(&self, deadline: Nanos, error: Error) -> Result<Option<Key>, Error> {
+        if deadline <= self.clock.now() {
+            return Ok(None);
+        }
+        if error.is_at_capacity() {
+            self.alarm.refused();
+        }
+        Err(error)
+    }
+
+    /// If an entry's bucket expires before the published next expiration, publishes that and asks for a turn by then.
+    /// Releases the lock.
+    #[inline(always)]
+    fn publish_and_request(&self, state: ShortLockGuard<'_, State>, moved: Moved) {
+        let published = Nanos(self.published.next_expiration.load(Ordering::Relaxed));
+        let Moved::Expires(next) = moved else { return };
+        debug_assert!(state.hierarchy.expires_no_earlier_than(next.min(published)));
+        if next < published {
+            self.publish_earlier(state, next);
+        }
+    }
+
+    #[inline(never)]
+    fn publish_earlier(&self, state: ShortLockGuard<'_, State>, next: Nanos) {
+        // The expiration is published before the next turn is checked; see `alarm`.
+        self.published.next_expiration.store(next.0, Ordering::Relaxed);
+        drop(state);
+        self.alarm.request(next);
+    }
+
+    /// Publishes which entries are old, for threads that drop timers. `key` is that of the entry inserted last.
+    #[cold]
+    fn publish_old(&self, state: &State, key: Key) {
+        let is_crowd = state.hierarchy.len() >= CROWD;
+        let old_before = if is_crowd { key.insertion().saturating_sub(YOUNG) } else { 0 };
+        self.published.old_before.store(old_before.into(), Ordering::Relaxed);
+    }
+
+    // Waiting.
+
+    /// Whether the turner has come to `deadline`, or the shard has ended. As long as this is false, nothing has
+    /// happened to the entry. It takes one load.
+    #[inline]
+    pub(crate) fn has_reached(&self, deadline: Nanos) -> bool {
+        self.published.reached.load(Ordering::Acquire) >= deadline.0
+    }
+
+    /// Whether entries with this deadline have left the hierarchy.
+    #[inline]
+    fn has_handed_out(&self, deadline: Nanos) -> bool {
+        self.published.handed_out.load(Ordering::Acquire) >= deadline.0
+    }
+
+    /// Whether the shard has ended. Takes no lock.
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.published.reached.load(Ordering::Acquire) == ENDED
+    }
+
+    /// When this shard was last turned so late that its timers' tasks were woken long after their deadlines; zero if
+    /// never. A task that was woken sees it, because it finds its deadline reached.
+    pub(crate) fn last_late_turn(&self) -> Nanos {
+        Nanos(self.published.late_turn.load(Ordering::Relaxed))
+    }
+
+    /// Whether the shard has ended although the clock has not come to `deadline`.
+    pub(crate) fn ended_before(&self, deadline: Nanos) -> bool {
+        self.has_ended() && self.clock.now() < deadline
+    }
+
+    /// Gives an entry another waker. Returns the waker that it had; or, as the error, `waker` itself if the entry is
+    /// gone.
+    pub(crate) fn set_waker(&self, key: Key, waker: Waker) -> Result<Waker, Waker> {
+        let mut state = self.state.lock();
+        match state.hierarchy.get_mut(key) {
+            Some(current) => Ok(std::mem::replace(current, waker)),
+            None => Err(waker),
+        }
+    }
+
+    /// For a timer whose deadline the turner has [reached](Self::has_reached): takes its entry out, if the turner has
+    /// not handed it out yet. Returns how the timer ended: `Ok` if its deadline has come, the error if the wheel ended
+    /// before.
+    pub(crate) fn finish(&self, key: Key, deadline: Nanos) -> Result<(), Error> {
+        if self.has_handed_out(deadline) {
+            return Ok(());
+        }
+        let mut state = self.state.lock();
+        let waker = state.hierarchy.cancel(key);
+        let taken = usize::from(waker.is_some());
+        let ended = self.ended_before(deadline);
+        *if ended { &mut state.cancelled } else { &mut state.fired } += taken as u64;
+        drop(state);
+        self.give_back(taken);
+        if ended { Err(Error::shutdown()) } else { Ok(()) }
+    }
+
+    // Moving and cancelling.
+
+    /// Moves an entry from one deadline to another. The error means that the entry is not pending any more. It holds the
+    /// waker that the caller has to wake: the entry's own if `to` has passed, none if the entry had been handed out before.
+    #[inline]
+    pub(crate) fn reschedule(&self, key: Key, from: Nanos, to: Nanos) -> Result<(), Option<Waker>> {
+        if to < from {
+            return self.bring_forward(key, from, to);
+        }
+        if self.state.lock().hierarchy.postpone(key, to) { Ok(()) } else { Err(None) }
+    }
+
+    #[inline]
+    fn bring_forward(&self, key: Key, from: Nanos, to: Nanos) -> Result<(), Option<Waker>> {
+        // Where the clock can be paused, and so may jump, the next poll has to find the deadline reached. Elsewhere the
+        // turner will come to it.
+        if self.clock.is_pausable() && to <= self.clock.now() {
+            return Err(self.cancel(key, from));
+        }
+        let mut state = self.state.lock();
+        // A deadline that the wheel has passed counts as handed out.
+        if to <= state.hierarchy.clock() {
+            return Err(self.take_out(state, key));
+        }
+        let moved = state.hierarchy.bring_forward(key, to).ok_or(None)?;
+        self.publish_and_request(state, moved);
+        Ok(())
+    }
+
+    /// For a timer that is dropped: leaves its key as a leftover, or takes its entry out. `waker` is the entry's.
+    #[inline]
+    pub(crate) fn discard(&self, key: Key, deadline: Nanos, waker: Option<WakerId>) {
+        if self.has_handed_out(deadline) {
+            return;
+        }
+        // A paused clock jumps to the next entry, a bound has to be kept exactly, and nobody clears a wheel that has
+        // ended.
+        let may_stay = !self.clock.is_pausable() && self.bound.is_none() && !self.has_ended();
+        let left = match waker {
+            _ if !may_stay => Left::No,
+            _ if self.is_old(key) || shard_of_this_thread(self.shards) != self.number => {
+                return self.discard_elsewhere(key);
+            }
+            Some(waker) => self.leftovers.leave_as_spare(key, waker, || self.clock.now()),
+            None => Left::No,
+        };
+        match left {
+            Left::Yes => {}
+            // `clear_by` is published before the next turn is checked; see `alarm`.
+            Left::First(clear_by) => self.alarm.request(clear_by),
+            Left::No => drop(self.cancel(key, deadline)),
+        }
+    }
+
+    /// Leaves the key in the batch. If that is full, takes out the entries of all leftovers, and that of this key.
+    pub(crate) fn discard_elsewhere(&self, key: Key) {
+        match self.leftovers.leave_in_batch(key, || self.clock.now()) {
+            Left::Yes => {}
+            Left::First(clear_by) => self.alarm.request(clear_by),
+            Left::No => {
+                let mut state = self.state.lock();
+                let wakers = self.clear_leftovers(&mut state, Some(key));
+                drop(state);
+                drop(wakers);
+            }
+        }
+    }
+
+    #[inline]
+    fn is_old(&self, key: Key) -> bool {
+        u64::from(key.insertion()) < self.published.old_before.load(Ordering::Relaxed)
+    }
+
+    /// Takes an entry out, if it is still there, and returns its waker.
+    #[inline]
+    pub(crate) fn cancel(&self, key: Key, deadline: Nanos) -> Option<Waker> {
+        if self.has_handed_out(deadline) { None } else { self.take_out(self.state.lock(), key) }
+    }
+
+    /// The same, for a caller that has the lock. Releases it.
+    #[inline]
+    fn take_out(&self, mut state: ShortLockGuard<'_, State>, key: Key) -> Option<Waker> {
+        let waker = state.cancel(key)?;
+        let was_last = self.clock.is_pausable() && state.hierarchy.is_empty();
+        if was_last {
+            self.published.next_expiration.store(u64::MAX, Ordering::Relaxed);
+        }
+        drop(state);
+        if was_last {
+            self.alarm.reset_if_paused();
+        }
+        self.give_back(1);
+        Some(waker)
+    }
+
+    /// Takes the entries of all leftovers out, and that of `another`.
+    fn clear_leftovers(&self, state: &mut State, another: Option<Key>) -> LeftWakers {
+        let wakers = LeftWakers(state.hierarchy.cancel_all(self.leftovers.take_all(another)));
+        state.cancelled += wakers.0.iter().flatten().count() as u64;
+        if state.hierarchy.len() < CROWD {
+            self.published.old_before.store(0, Ordering::Relaxed);
+        }
+        wakers
+    }
+
+    fn give_back(&self, permits: usize) {
+        if let Some(bound) = &self.bound {
+            bound.give_back(permits);
+        }
+    }
+
+    // For turners.
+
+    /// Before this time there is nothing to do here.
+    pub(crate) fn next_turn(&self) -> Nanos {
+        self.next_expiration().min(self.clear_by())
+    }
+
+    /// When the first bucket begins.
+    pub(crate) fn next_expiration(&self) -> Nanos {
+        Nanos(self.published.next_expiration.load(Ordering::Relaxed))
+    }
+
+    /// When the leftovers are to be cleared. `Nanos::MAX` if there are none.
+    pub(crate) fn clear_by(&self) -> Nanos {
+        self.leftovers.clear_by()
+    }
+
+    /// For a turn at `now`, before which no timer of this shard has waited since before `due_since`: moves the
+    /// hierarchy's clock, and adds the wakers of up to `batch` timers to `expired`.
+    pub(crate) fn turn(
+        &self,
+        now: Nanos,
+        due_since: Nanos,
+        batch: usize,
+        expired: &mut Vec<Waker>,
+    ) -> ShardTurn {
+        if self.next_turn() > now {
+            return if self.has_ended() { ShardTurn::Ended } else { ShardTurn::Done };
+        }
+        if now > self.next_turn().after(LATE) {
+            self.published.late_turn.store(now.0, Ordering::Relaxed);
+        }
+        let mut counters = self.counters().of_turns();
+        let mut state = self.state.lock();
+        let held_since = stopwatch();
+        // Dropping a waker is users' code, so the wakers outlive both guards.
+        let left_wakers = self.clear_leftovers(&mut state, None);
+        let before = expired.len();
+        let turn = if state.ended {
+            ShardTurn::Ended
+        } else {
+            // A timer that was registered after its deadline is not late for that reason. A timer that was registered in
+            // time lies in one tick with the time at which the turn was due. So neither is later than the turn by more
+            // than a tick.
+            let most = now.before(due_since.to_duration()).after(self.resolution.tick());
+            let mut record_lateness = counters.lateness.recorder(most.0);
+            let progress = state.hierarchy.advance_and_tell(now, batch, |late_by, waker| {
+                record_lateness(late_by);
+                expired.push(waker);
+            });
+            drop(record_lateness);
+            state.fired += (expired.len() - before) as u64;
+            self.publish_turn(&mut state, now, progress)
+        };
+        drop(state);
+        counters.lock_holds.record(held_since.elapsed());
+        drop(counters);
+        drop(left_wakers);
+        self.give_back(expired.len() - before);
+        turn
+    }
+
+    /// This comes before the wakers are woken, so that each woken task finds its deadline reached.
+    fn publish_turn(&self, state: &mut State, now: Nanos, progress: Progress) -> ShardTurn {
+        let Published { next_expiration, reached, handed_out, .. } = &*self.published;
+        if progress == Progress::Done {
+            let next = state.hierarchy.next_expiration().unwrap_or(Nanos::MAX);
+            next_expiration.store(next.0, Ordering::Relaxed);
+        }
+        // If the clock seems to go back, `reached` stays.
+        reached.store(reached.load(Ordering::Relaxed).max(now.0), Ordering::Release);
+        handed_out.store(state.hierarchy.handed_out_through().0, Ordering::Release);
+        if progress == Progress::More { ShardTurn::More } else { ShardTurn::Done }
+    }
+
+    /// Ends the shard, and adds the wakers of up to `batch` pending timers to `pending`. Call it again until it is
+    /// done. The first call returns how many timers were pending, each further call zero.
+    pub(crate) fn end(&self, batch: usize, pending: &mut Vec<Waker>) -> (usize, Progress) {
+        let mut state = self.state.lock();
+        let left_wakers = self.clear_leftovers(&mut state, None);
+        let ended = if std::mem::replace(&mut state.ended, true) { 0 } else { state.hierarchy.len() };
+        self.counters().shard_ends(ended);
+        let before = pending.len();
+        let progress = state.hierarchy.advance(Nanos::MAX, batch, pending);
+        let taken = pending.len() - before;
+        state.cancelled += taken as u64;
+        self.published.next_expiration.store(u64::MAX, Ordering::Relaxed);
+        self.published.reached.store(ENDED, Ordering::Release);
+        drop(state);
+        drop(left_wakers);
+        self.give_back(taken);
+        (ended, progress)
+    }
+
+    // Counts.
+
+    /// What turns count.
+    pub(crate) fn counters(&self) -> &Counters {
+        self.alarm.counters()
+    }
+
+    pub(crate) fn pending(&self) -> usize {
+        let state = self.state.lock();
+        state.hierarchy.len() - self.leftovers.with_keys(|keys| state.count(keys))
+    }
+
+    /// Of all shards together: how many permits of the bound are taken, if there is a bound.
+    pub(crate) fn permits_taken(&self) -> Option<usize> {
+        self.bound.as_ref().map(|bound| bound.taken.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn add_to(&self, stats: &mut Stats) {
+        let state = self.state.lock();
+        stats.armed += state.armed;
+        stats.fired += state.fired;
+        stats.cascaded += state.hierarchy.cascaded();
+        // The leftovers are read once for all counts, because other threads discard timers meanwhile. So the levels add
+        // up to `pending`, as long as one hold of the lock counts all buckets.
+        let by_level = &mut stats.pending_by_level;
+        let mut left = self.leftovers.with_keys(|keys| {
+            let discarded = state.count(keys);
+            stats.pending += state.hierarchy.len() - discarded;
+            stats.cancelled += state.cancelled + discarded as u64;
+            state.hierarchy.count_by_level(by_level, 0, BUCKETS, keys)
+        });
+        drop(state);
+        while let Some(from) = left {
+            let state = self.state.lock();
+            let count = |keys: &[Key]| state.hierarchy.count_by_level(by_level, from, BUCKETS, keys);
+            left = self.leftovers.with_keys(count);
+        }
+    }
+}
+
+impl State {
+    /// Takes an entry out, if it is still there.
+    #[inline]
+    fn cancel(&mut self, key: Key) -> Option<Waker> {
+        let waker = self.hierarchy.cancel(key)?;
+        self.cancelled += 1;
+        Some(waker)
+    }
+
+    /// How many of `keys` have entries that are still there.
+    fn count(&self, keys: &[Key]) -> usize {
+        keys.iter().filter(|&&key| self.hierarchy.contains(key)).count()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+impl Shard {
+    pub(crate) fn contains(&self, key: Key) -> bool {
+        self.state.lock().hierarchy.contains(key)
+    }
+
+    pub(crate) fn assert_invariants(&self) {
+        self.state.lock().hierarchy.assert_invariants();
+    }
+
+    pub(crate) fn set_old_before(&self, insertion: u64) {
+        self.published.old_before.store(insertion, Ordering::Relaxed);
+    }
+
+    pub(crate) fn leave_as_spare(&self, key: Key, waker: WakerId) {
+        assert_ne!(self.leftovers.leave_as_spare(key, waker, || self.clock.now()), Left::No);
+    }
+}
+
+/// The last timer and the last handle are gone.
+impl Drop for Shard {
+    fn drop(&mut self) {
+        let mut state = self.state.lock();
+        let left_wakers = self.clear_leftovers(&mut state, None);
+        drop(state);
+        drop(left_wakers);
+        self.alarm.release_shard();
+    }
+}
+
+/// The wakers of leftovers that were cleared. They are dropped with this, which must happen after the lock is released.
+#[must_use = "the wakers are dropped with this: release the lock first"]
+struct LeftWakers([Option<Waker>; ALL]);
+
+impl Drop for LeftWakers {
+    fn drop(&mut self) {
+        // They may belong to other tasks, and may panic.
+        self.0.iter_mut().for_each(|waker| drop_stranger(waker.take()));
+    }
+}
+
+/// The number of this thread's shard among `shards`. Each worker has a shard of its own if there are enough, so that
+/// workers do not wait for each other.
+#[inline]
+pub(crate) fn shard_of_this_thread(shards: usize) -> usize {
+    if shards == 1 {
+        return 0;
+    }
+    let number = tokio::runtime::worker_index().unwrap_or_else(number_of_other_thread);
+    // By default there are as many shards as workers, so most calls need no division, which takes long.
+    if number < shards { number } else { number % shards }
+}
+
+/// A number for a thread that is not a worker. It is the same at each call.
+fn number_of_other_thread() -> usize {
+    use std::sync::atomic::AtomicUsize;
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed));
+    // A thread that is about to end has no number any more.
+    NUMBER.try_with(|&number| number).unwrap_or(0)
+}

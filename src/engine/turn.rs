@@ -1,0 +1,491 @@
+//! A turn of the wheel: who makes it and when, what it does, and when the next one is.
+//!
+//! **The runtime's park turns the wheel.** When a worker parks, or polls the runtime's input between two tasks, it calls
+//! the wakers of timers that are due. One of these timers is the wheel's (see [`alarm`](super::alarm)). Its waker turns the
+//! wheel at once: it hands out the timers that are due, wakes their tasks, and sets the alarm for the next turn. The tasks
+//! that it wakes are only queued.
+//!
+//! | when | who turns |
+//! |---|---|
+//! | the timer in the runtime's park is due | its waker |
+//! | a turn has used up its budget | the timerfd's waker when the poller is polled next; without a timerfd, or where the clock can be paused, the driver's task |
+//! | an inserter finds that its timer is already due for tokio's timer; the last timer is dropped while the clock is paused | the driver's task |
+//! | a worker blocks, and nobody polls the poller | the watchdog wakes the driver's task; the worker that runs this task parks next, and turns in its park |
+//! | the wheel is being made | the thread that makes it |
+//!
+//! **The driver's task turns nothing as a rule.** It turns only if it was woken for that, which the alarm tells. It notices
+//! when nothing holds a shard any more. The runtime drops it when the runtime ends, and it then ends the wheel.
+//!
+//! | the wheel ends | because |
+//! |---|---|
+//! | when its runtime is shut down | the runtime drops the driver's task |
+//! | at `shutdown` | all shards have ended, so the driver's task is ready |
+//! | after the last handle and the last timer | they have dropped the shards, so the driver's task is ready |
+//!
+//! There is a turn for each tick in which a timer is due; for a busy wheel, one for two ticks (see [`Pace`]).
+//!
+//! | time of a turn | is |
+//! |---|---|
+//! | `now` | when the turn reads the clock |
+//! | `due` | since when it should have been made: the time for which the alarm was set, or at which it was asked for |
+//! | `due_since` | since when its timers may have waited: the same, or a tick earlier if the turn covers two ticks |
+//! | `at` | the next turn's, by the [`Plan`] of what the shards have to do |
+//! | `not_before` | the next turn's, if the wheel is busy: before this nobody has it made |
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use super::alarm::{Alarm, ParkTimers};
+use super::shard::{Shard, ShardTurn};
+use crate::platform::clock::{Clock, stopwatch};
+use crate::platform::sync::{Mutex, lock};
+use crate::platform::wakers::contained;
+use crate::telemetry::counters::Counters;
+use crate::wheel::{Nanos, Progress, Resolution};
+
+/// A turn that is later than this was held up, and perhaps its whole runtime with it.
+const STALL: Duration = Duration::from_millis(10);
+
+/// How many entries are handed out or moved under one hold of a shard's lock. So a hold takes some 10 µs.
+const BATCH: usize = 256;
+
+/// What all turners of a wheel share. They are the wakers below, which the runtime's park calls, and the driver's task.
+///
+/// It keeps no shard alive: the driver ends when nothing else holds one.
+#[derive(Debug)]
+pub(crate) struct Turner {
+    shards: Box<[Weak<Shard>]>,
+    /// The shard with which the next turn begins: the one after the shard in which a budget last ran out. Relaxed: two
+    /// turns at the same time may begin with the same shard.
+    first: AtomicUsize,
+    alarm: Arc<Alarm>,
+    clock: Clock,
+    resolution: Resolution,
+    /// Since when the turn was due that was counted as a stall last. All turns of one backlog are due since one time.
+    stalled_since: AtomicU64,
+    /// How many turns in a row came in time, see [`Pace`].
+    in_time: AtomicU32,
+    /// Empty between two turns. It is kept for its memory.
+    expired: Mutex<Vec<Waker>>,
+}
+
+/// What a turn left to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// Nothing: the alarm is set for the next turn.
+    Nothing,
+    /// More is due than the budget allowed. It is due since this time.
+    Rest(Nanos),
+    /// The wheel has ended.
+    End,
+}
+
+/// What a turn of all shards found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AllShards {
+    /// More is due than the budget allowed.
+    More,
+    /// All that was due has been handed out, and this is left.
+    Done(Plan),
+    /// All have ended.
+    Ended,
+}
+
+impl Turner {
+    pub(crate) fn new(
+        shards: &[Arc<Shard>],
+        alarm: Arc<Alarm>,
+        clock: Clock,
+        resolution: Resolution,
+    ) -> Self {
+        Self {
+            shards: shards.iter().map(Arc::downgrade).collect(),
+            first: AtomicUsize::new(0),
+            alarm,
+            clock,
+            resolution,
+            stalled_since: AtomicU64::new(u64::MAX),
+            in_time: AtomicU32::new(0),
+            expired: Mutex::new(Vec::new()),
+        }
+    }
+
+    pub(crate) const fn alarm(&self) -> &Arc<Alarm> {
+        &self.alarm
+    }
+
+    /// Has the park of the current runtime, which has so many workers, turn the wheel. Returns the driver's task, which the
+    /// caller has to spawn.
+    ///
+    /// # Panics
+    /// As tokio does, if the runtime lacks the I/O driver or the timers that are needed.
+    #[track_caller]
+    pub(crate) fn begin(self: &Arc<Self>, workers: usize) -> Driver {
+        let by_fd = Arc::new(ByTimerFd(self.clone())).into();
+        let by_tokio = Arc::new(ByTokio(self.clone())).into();
+        let (tick, counters) = (self.resolution.tick(), self.alarm.counters());
+        let timers = ParkTimers::of_current_runtime(self.clock, tick, counters, by_fd, by_tokio);
+        self.alarm.begin(timers, workers);
+        // After this turn inserters set the timers themselves, even before the task is first polled.
+        self.turn();
+        Driver { turner: self.clone() }
+    }
+
+    pub(super) fn turn(&self) -> Left {
+        let alarm = &*self.alarm;
+        alarm.counters().turned();
+        // Taken out of the lock, because wakers are users' code, which must not run under it.
+        let mut expired = std::mem::take(&mut *lock(&self.expired));
+        let mut budget = Budget::of_a_turn(self.clock);
+        self.clock.look_for_pause();
+        let mut first = None;
+        let left = loop {
+            let due = alarm.begin_turn();
+            let now = self.clock.now();
+            let (pace, is_idle) = *first.get_or_insert_with(|| {
+                (Pace::of_this_turn(due, alarm.not_before()), note_in_time(&self.in_time, due, now))
+            });
+            let due = due.unwrap_or(now).min(now);
+            self.note_stall(due, now);
+            // Where the clock can be paused no timer is registered whose deadline has passed.
+            let due_since =
+                if self.clock.is_pausable() { Nanos::ZERO } else { pace.due_since(due, self.resolution) };
+            match self.turn_shards(now, due_since, &mut budget, &mut expired) {
+                AllShards::Ended => break Left::End,
+                AllShards::More => break Left::Rest(due),
+                AllShards::Done(plan) => {
+                    // Where the clock can be paused, tests expect each turn on time.
+                    let (at, not_before) = if self.clock.is_pausable() {
+                        (plan.first, Nanos::ZERO)
+                    } else {
+                        (plan.at, pace.next_not_before(now, budget.fired, is_idle, self.resolution))
+                    };
+                    let is_due = alarm.set_next_turn(at, not_before);
+                    // The next turn is published before the shards are checked; see `alarm`. A timer that came meanwhile and
+                    // is due in the same tick, but after `first`, can wait.
+                    if !is_due && !self.alive().any(|shard| shard.next_turn() < plan.first) {
+                        break Left::Nothing;
+                    }
+                }
+            }
+        };
+        *lock(&self.expired) = expired;
+        left
+    }
+
+    /// Hands out the timers that are due, as far as the budget reaches, and wakes their tasks.
+    pub(super) fn turn_shards(
+        &self,
+        now: Nanos,
+        due_since: Nanos,
+        budget: &mut Budget,
+        expired: &mut Vec<Waker>,
+    ) -> AllShards {
+        let mut plan = Plan::NOTHING;
+        // Leftovers do not wait for the end of their tick, because a tick may be long.
+        let mut clear_by = Nanos::MAX;
+        let mut all_ended = true;
+        let first = self.first.load(Ordering::Relaxed);
+        for n in 0..self.shards.len() {
+            let number = (first + n) % self.shards.len();
+            let Some(shard) = self.shards[number].upgrade() else { continue };
+            loop {
+                if shard.next_turn() <= now && !budget.take_batch() {
+                    self.first.store(number + 1, Ordering::Relaxed);
+                    return AllShards::More;
+                }
+                let turn = shard.turn(now, due_since, BATCH, expired);
+                budget.fired += expired.len();
+                wake_all(expired, shard.counters());
+                match turn {
+                    ShardTurn::More => {}
+                    ShardTurn::Done => {
+                        plan = plan.with(shard.next_expiration(), self.resolution);
+                        clear_by = clear_by.min(shard.clear_by());
+                        all_ended = false;
+                        break;
+                    }
+                    ShardTurn::Ended => break,
+                }
+            }
+        }
+        if all_ended {
+            return AllShards::Ended;
+        }
+        AllShards::Done(Plan { first: plan.first.min(clear_by), at: plan.at.min(clear_by) })
+    }
+
+    fn note_stall(&self, due: Nanos, now: Nanos) {
+        // On a clock that was moved by hand a turn is not late.
+        if due < now.before(STALL) && !self.clock.is_paused() {
+            // Relaxed: it only says whether to count.
+            let is_counted = self.stalled_since.swap(due.0, Ordering::Relaxed) == due.0;
+            if !is_counted {
+                self.alarm.counters().stalled();
+            }
+        }
+    }
+
+    /// For the wakers that the runtime's park calls.
+    fn turn_in_park(&self) {
+        match self.turn() {
+            Left::Nothing => {}
+            Left::Rest(due) => self.alarm.set_for_rest(due),
+            Left::End => self.alarm.wake_to_end(),
+        }
+    }
+
+    fn alive(&self) -> impl Iterator<Item = Arc<Shard>> {
+        self.shards.iter().filter_map(Weak::upgrade)
+    }
+
+    /// Ends every shard, and wakes the tasks of all pending timers. Returns how many timers these were.
+    pub(crate) fn end(&self) -> usize {
+        let mut pending = Vec::new();
+        let mut count = 0;
+        for shard in self.alive() {
+            loop {
+                let (ended, progress) = shard.end(BATCH, &mut pending);
+                count += ended;
+                wake_all(&mut pending, shard.counters());
+                if progress == Progress::Done {
+                    break;
+                }
+            }
+        }
+        count
+    }
+}
+
+/// Wakes and drops all of `wakers`. A waker that panics harms no other, and its panic is counted.
+fn wake_all(wakers: &mut Vec<Waker>, counters: &Counters) {
+    for waker in wakers.drain(..) {
+        let has_panicked = !contained(|| waker.wake());
+        if has_panicked {
+            counters.waker_panicked();
+        }
+    }
+}
+
+/// The waker that the runtime's poller calls when the timerfd has fired.
+struct ByTimerFd(Arc<Turner>);
+
+impl Wake for ByTimerFd {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // Before the turn, so that the timerfd also calls for the time that the turn sets.
+        self.0.alarm.await_timer_fd();
+        self.0.turn_in_park();
+    }
+}
+
+/// The waker that tokio calls when its timer is due.
+struct ByTokio(Arc<Turner>);
+
+impl Wake for ByTokio {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let is_left = self.0.alarm.leave_to_setter();
+        if !is_left {
+            self.0.turn_in_park();
+        }
+    }
+}
+
+/// The driver's task. It is ready when the wheel has ended. If its runtime drops it before, it ends the wheel.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    turner: Arc<Turner>,
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let turner = &self.turner;
+        turner.alarm.register_driver(cx.waker());
+        // The waker has been registered before, so what is noted after this wakes the task again.
+        turner.alarm.counters().send_events();
+        // The watchdog's wake-up sets nothing: then it is the worker that turns, in its next park.
+        if turner.alarm.is_awake() {
+            match turner.turn() {
+                Left::Nothing => {}
+                Left::Rest(due) => turner.alarm.set_for_rest(due),
+                Left::End => return Poll::Ready(()),
+            }
+        } else if turner.alive().all(|shard| shard.has_ended()) {
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.turner.end();
+        self.turner.alarm.end();
+        self.turner.alarm.counters().ended();
+    }
+}
+
+#[cfg(test)]
+impl Driver {
+    pub(crate) fn of(turner: Turner) -> Self {
+        Self { turner: Arc::new(turner) }
+    }
+}
+
+/// For models, which play the runtime's park.
+#[cfg(all(test, loom))]
+impl Driver {
+    pub(crate) fn park(&self) -> impl FnOnce() + 'static {
+        let turner = self.turner.clone();
+        move || turner.turn_in_park()
+    }
+
+    pub(crate) const fn turner(&self) -> &Arc<Turner> {
+        &self.turner
+    }
+}
+
+/// How much a turn may do before other tasks run: so many batches, or so long. It bounds the steps of the hierarchies, of
+/// which a batch has 256, and not how long the wakers take.
+pub(super) struct Budget {
+    batches: usize,
+    /// `None` where the clock can be paused: there nothing may depend on how long the turn takes.
+    until: Option<Instant>,
+    has_begun: bool,
+    /// How many timers the turn has handed out.
+    fired: usize,
+}
+
+impl Budget {
+    const BATCHES: usize = 16;
+    const TIME: Duration = Duration::from_millis(1);
+
+    pub(super) fn of_a_turn(clock: Clock) -> Self {
+        let until = (!clock.is_pausable()).then(|| stopwatch() + Self::TIME);
+        Self { batches: Self::BATCHES, until, has_begun: false, fired: 0 }
+    }
+
+    /// Takes one batch, and returns whether the turn may do it. The first one it may always do.
+    fn take_batch(&mut self) -> bool {
+        let has_time = !self.has_begun || self.until.is_none_or(|until| stopwatch() < until);
+        self.has_begun = true;
+        let has_batch = self.batches > 0;
+        self.batches = self.batches.saturating_sub(1);
+        has_batch && has_time
+    }
+}
+
+/// When to turn next: once for a tick, whatever number of shards has something to do in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// When the first shard has something to do.
+    pub(super) first: Nanos,
+    /// The last of the shards' next expirations that lie in the same tick as `first`.
+    pub(super) at: Nanos,
+}
+
+impl Plan {
+    const NOTHING: Self = Self { first: Nanos::MAX, at: Nanos::MAX };
+
+    /// The plan with one more shard, which has something to do at `next`.
+    fn with(self, next: Nanos, resolution: Resolution) -> Self {
+        let first = self.first.min(next);
+        let end = resolution.end_of_tick(first);
+        // A shard that never has something to do is left out. The last tick may be long, so other times may lie in one
+        // tick with the end of time.
+        let in_tick = |time: Nanos| (time <= end && time < Nanos::MAX).then_some(time);
+        let at = in_tick(self.at).max(in_tick(next)).unwrap_or(first);
+        Self { first, at }
+    }
+}
+
+/// How many ticks a turn covers: two on a busy wheel.
+///
+/// A turn has a price that does not depend on how many tasks it wakes: the poller returns, the timer is set anew, another
+/// worker is woken to help, and both look for work and go back to sleep. So where many timers fire in each tick, the wheel
+/// is turned half as often, and each timer waits half a tick longer on average. tokio, which rounds up twice, is as late.
+///
+/// It is the wheel that is busy here, by its timers. The runtime may be idle between turns, which makes a turn dearer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    EachTick,
+    /// The turn before found the wheel busy, and allowed no turn before this time.
+    TwoTicks(Nanos),
+}
+
+impl Pace {
+    /// A wheel is busy after a turn that has handed out so many timers, or twice as many if the turn covered two ticks.
+    pub(super) const BUSY: usize = 32;
+    /// The same on a runtime that is idle between turns: there a turn costs more than the tasks that it wakes.
+    pub(super) const BUSY_IF_IDLE: usize = 8;
+    /// A wheel with a longer tick is turned seldom enough.
+    const LONGEST_TICK: Duration = Duration::from_millis(1);
+
+    /// The pace of a turn that was due since `due`, where the turn before has left `not_before`.
+    pub(super) fn of_this_turn(due: Option<Nanos>, not_before: Nanos) -> Self {
+        // A turn that is due later than that did not have to wait.
+        if due.is_some_and(|due| due <= not_before) { Self::TwoTicks(not_before) } else { Self::EachTick }
+    }
+
+    /// Since when the timers of a turn that is due since `due` may have waited: some may have been made since then that
+    /// have waited for a whole tick already.
+    pub(super) fn due_since(self, due: Nanos, resolution: Resolution) -> Nanos {
+        match self {
+            Self::EachTick => due,
+            Self::TwoTicks(not_before) => due.min(not_before.before(resolution.tick())),
+        }
+    }
+
+    /// For a turn at `now` that has handed out `fired` timers: the time before which there need be no other turn. Zero if
+    /// the wheel is not busy.
+    pub(super) fn next_not_before(
+        self,
+        now: Nanos,
+        fired: usize,
+        is_idle: bool,
+        resolution: Resolution,
+    ) -> Nanos {
+        let busy = if is_idle { Self::BUSY_IF_IDLE } else { Self::BUSY };
+        let busy = match self {
+            Self::EachTick => busy,
+            Self::TwoTicks(_) => busy * 2,
+        };
+        if fired < busy || resolution.tick() > Self::LONGEST_TICK {
+            return Nanos::ZERO;
+        }
+        // A time on a border belongs to the ticks that end there, and they are over.
+        resolution.end_of_pair(now)
+    }
+}
+
+/// A turn that comes so soon after its time was called by a worker that slept.
+const IN_TIME: Duration = Duration::from_micros(150);
+/// After so many of them in a row the runtime is idle between turns.
+pub(super) const TURNS_IN_TIME: u32 = 8;
+
+/// A turn comes at `now`. Returns whether the runtime is idle between turns. Where workers are busy, turns come when one
+/// looks for input, which is late by half a millisecond or so: to turn the wheel less often saves nothing there.
+pub(super) fn note_in_time(in_a_row: &AtomicU32, due: Option<Nanos>, now: Nanos) -> bool {
+    // Relaxed: it only says how often to turn.
+    let before = in_a_row.load(Ordering::Relaxed);
+    let turns = match due {
+        Some(due) if now.before(IN_TIME) > due => 0,
+        Some(due) if due <= now => before.saturating_add(1),
+        // A turn that was not due yet, as the driver's task may make it, says nothing.
+        _ => before,
+    };
+    in_a_row.store(turns, Ordering::Relaxed);
+    turns >= TURNS_IN_TIME
+}

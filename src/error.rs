@@ -1,0 +1,312 @@
+//! Errors: of building a wheel, of a timer that cannot run, and of a timeout whose time is up.
+
+use std::sync::{Mutex, PoisonError};
+use std::{error, fmt, io, time::Duration};
+
+use crate::wheel::Nanos;
+
+/// Why a timer cannot run: its wheel has ended, or is full.
+///
+/// The `try_` methods, [`Sleep::poll_try_wait`](crate::Sleep::poll_try_wait) and the responses of tower's services
+/// return this error. A timeout returns it inside [`Elapsed`]. A sleep cannot return an error, so it panics with the
+/// text of this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Error {
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Shutdown,
+    Full { max_pending: usize },
+}
+
+impl Error {
+    /// The error of a wheel that has ended: for what is built on timers, and to test code that handles it.
+    #[must_use]
+    pub const fn shutdown() -> Self {
+        Self { kind: Kind::Shutdown }
+    }
+
+    /// The error of a wheel that is full.
+    pub(crate) const fn full(max_pending: usize) -> Self {
+        Self { kind: Kind::Full { max_pending } }
+    }
+
+    /// Whether the wheel has ended, by `shutdown` or with its runtime.
+    #[must_use]
+    pub const fn is_shutdown(&self) -> bool {
+        matches!(self.kind, Kind::Shutdown)
+    }
+
+    /// Whether as many timers were pending as the wheel's `max_pending` allows.
+    #[must_use]
+    pub const fn is_at_capacity(&self) -> bool {
+        matches!(self.kind, Kind::Full { .. })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Kind::Shutdown => {
+                f.write_str("the timing wheel has ended: it was shut down, or its tokio runtime was")
+            }
+            Kind::Full { max_pending } => write!(
+                f,
+                "the timing wheel refused one more timer: {max_pending} are pending, and its max_pending \
+                 is {max_pending}"
+            ),
+        }
+    }
+}
+
+impl error::Error for Error {}
+
+/// The error of a timeout: the deadline came first, or the timer could not run.
+///
+/// [Streams](crate::stream) return it too. An [`IdleGuard`](crate::IdleGuard) returns it inside an `io::Error`.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use std::{future, io, time::Duration};
+/// use timingwheel::TimingWheel;
+///
+/// let wheel = TimingWheel::new();
+/// let elapsed = wheel.timeout(Duration::from_millis(1), future::pending::<()>()).await.unwrap_err();
+/// assert_eq!(elapsed.to_string(), "deadline has elapsed");
+/// assert_eq!(elapsed.reason(), None);
+/// assert_eq!(io::Error::from(elapsed).kind(), io::ErrorKind::TimedOut);
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Elapsed {
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+enum What {
+    #[default]
+    Deadline,
+    /// Of an [`IdleGuard`](crate::IdleGuard), this long.
+    ReadLimit(Nanos),
+    WriteLimit(Nanos),
+    IdleLimit(Nanos),
+    CouldNotRun(Error),
+}
+
+impl Elapsed {
+    pub(crate) const fn because(reason: Error) -> Self {
+        Self { what: What::CouldNotRun(reason) }
+    }
+
+    /// The read limit of an [`IdleGuard`](crate::IdleGuard).
+    pub(crate) const fn of_read_limit(limit: Nanos) -> Self {
+        Self { what: What::ReadLimit(limit) }
+    }
+
+    /// The write limit of an [`IdleGuard`](crate::IdleGuard).
+    pub(crate) const fn of_write_limit(limit: Nanos) -> Self {
+        Self { what: What::WriteLimit(limit) }
+    }
+
+    /// The limit of an [`IdleGuard`](crate::IdleGuard) for both directions together.
+    pub(crate) const fn of_idle_limit(limit: Nanos) -> Self {
+        Self { what: What::IdleLimit(limit) }
+    }
+
+    /// Why the timer could not run, or `None` if the deadline has elapsed.
+    #[must_use]
+    pub const fn reason(&self) -> Option<Error> {
+        match self.what {
+            What::CouldNotRun(reason) => Some(reason),
+            What::Deadline | What::ReadLimit(_) | What::WriteLimit(_) | What::IdleLimit(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.what {
+            What::Deadline => f.pad("deadline has elapsed"),
+            What::ReadLimit(Nanos::ZERO) => {
+                f.write_str("a read found no byte, and may not wait: its limit is 0ns")
+            }
+            What::WriteLimit(Nanos::ZERO) => {
+                f.write_str("a write made no progress, and may not wait: its limit is 0ns")
+            }
+            What::IdleLimit(Nanos::ZERO) => f.write_str("the stream may not be idle: its limit is 0ns"),
+            What::IdleLimit(limit) => {
+                write!(f, "the stream has been idle for {:?}, its limit", limit.to_duration())
+            }
+            What::ReadLimit(limit) => {
+                write!(f, "a read has waited for {:?} without a byte, its limit", limit.to_duration())
+            }
+            What::WriteLimit(limit) => {
+                write!(f, "a write has waited for {:?} without progress, its limit", limit.to_duration())
+            }
+            What::CouldNotRun(_) => f.write_str("the timer could not run"),
+        }
+    }
+}
+
+/// The source is the [reason](Elapsed::reason), if the timer could not run.
+impl error::Error for Elapsed {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match &self.what {
+            What::CouldNotRun(reason) => Some(reason),
+            What::Deadline | What::ReadLimit(_) | What::WriteLimit(_) | What::IdleLimit(_) => None,
+        }
+    }
+}
+
+/// If the deadline has elapsed, the kind `TimedOut` without a source. If a limit of an [`IdleGuard`](crate::IdleGuard) was
+/// reached, the kind `TimedOut` with this error inside. If the timer could not run, the kind `Other` with this error inside.
+impl From<Elapsed> for io::Error {
+    fn from(elapsed: Elapsed) -> Self {
+        match elapsed.what {
+            What::Deadline => io::ErrorKind::TimedOut.into(),
+            What::ReadLimit(_) | What::WriteLimit(_) | What::IdleLimit(_) => {
+                Self::new(io::ErrorKind::TimedOut, elapsed)
+            }
+            What::CouldNotRun(_) => Self::other(elapsed),
+        }
+    }
+}
+
+/// The error of [`try_timeout`](crate::TimingWheel::try_timeout), which gives the refused future back.
+///
+/// If the future is `Send` and borrows nothing, `?` takes this error into a `Box<dyn Error + Send + Sync>`.
+pub struct TryTimeoutError<F> {
+    error: Error,
+    future: GivenBack<F>,
+}
+
+impl<F> TryTimeoutError<F> {
+    pub(crate) const fn new(error: Error, future: F) -> Self {
+        Self { error, future: GivenBack::new(future) }
+    }
+
+    /// Why it was refused.
+    #[must_use]
+    pub const fn error(&self) -> Error {
+        self.error
+    }
+
+    /// The future, as it was given: it has not been polled.
+    #[must_use]
+    pub fn into_inner(self) -> F {
+        self.future.into_inner()
+    }
+}
+
+impl<F> fmt::Debug for TryTimeoutError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TryTimeoutError").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<F> fmt::Display for TryTimeoutError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<F> error::Error for TryTimeoutError<F> {}
+
+/// Without the future, for `?` in functions that return an [`Error`].
+impl<F> From<TryTimeoutError<F>> for Error {
+    fn from(refused: TryTimeoutError<F>) -> Self {
+        refused.error
+    }
+}
+
+/// A refused future in a lock that nobody waits for. Boxed errors have to be `Sync`, which few futures are. A lock makes any
+/// future `Sync` that is `Send`.
+pub(crate) struct GivenBack<F>(Mutex<F>);
+
+impl<F> GivenBack<F> {
+    pub(crate) const fn new(refused: F) -> Self {
+        Self(Mutex::new(refused))
+    }
+
+    pub(crate) fn into_inner(self) -> F {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why [`Builder::build`](crate::Builder::build) did not build a wheel.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The tick is shorter than 1 µs.
+    TickTooShort {
+        /// The tick asked for.
+        tick: Duration,
+        /// The shortest tick allowed.
+        min: Duration,
+    },
+    /// The tick is longer than a wheel's whole range.
+    TickTooLong {
+        /// The tick asked for.
+        tick: Duration,
+        /// The longest tick allowed.
+        max: Duration,
+    },
+    /// The number of slots in a level is too small or too large.
+    WheelSize {
+        /// The number asked for.
+        wheel_size: usize,
+        /// The smallest number allowed.
+        min: usize,
+        /// The largest number allowed.
+        max: usize,
+    },
+    /// The number of shards is zero or too large.
+    Shards {
+        /// The number asked for.
+        shards: usize,
+        /// The largest number allowed.
+        max: usize,
+    },
+    /// Shards times wheel size is too large. The slots take their memory when the wheel is built.
+    Slots {
+        /// The number of shards.
+        shards: usize,
+        /// The number of slots in a level of each.
+        wheel_size: usize,
+        /// The largest product allowed.
+        max: usize,
+    },
+    /// There is no tokio runtime on this thread.
+    NoRuntime,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TickTooShort { tick, min } => {
+                write!(f, "tick must be at least {min:?}, got {tick:?}")
+            }
+            Self::TickTooLong { tick, max } => {
+                write!(f, "tick must be at most {max:?}, got {tick:?}")
+            }
+            Self::WheelSize { wheel_size, min, max } => {
+                write!(f, "wheel size must be {min} to {max}, got {wheel_size}")
+            }
+            Self::Shards { shards, max } => write!(f, "shards must be 1 to {max}, got {shards}"),
+            Self::Slots { shards, wheel_size, max } => {
+                write!(f, "shards times wheel size must be at most {max}, got {shards} times {wheel_size}")
+            }
+            Self::NoRuntime => f.write_str(
+                "a timing wheel needs a tokio runtime for its driver, and this thread is not within one: \
+                 build it inside `block_on` or under `Runtime::enter`",
+            ),
+        }
+    }
+}
+
+impl error::Error for BuildError {}

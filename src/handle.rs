@@ -1,0 +1,279 @@
+//! The handle.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::{Handle, Id, RuntimeFlavor};
+
+use crate::engine::shard::{Shard, shard_of_this_thread};
+use crate::engine::turn::Turner;
+use crate::telemetry::stats::Stats;
+use crate::wheel::Nanos;
+
+/// Levels of two slots each need so many to reach from the shortest tick to the last.
+const MAX_LEVELS: usize = 64;
+
+/// A hierarchical timing wheel on a tokio runtime: the handle from which timers are made.
+///
+/// Cloning is cheap, and clones are the same wheel. Timers may be made and awaited on any thread, in any runtime or
+/// executor.
+///
+/// The runtime on which the wheel was made turns it. Timers fire only while that runtime runs. Outside of its `block_on` a
+/// current-thread runtime fires no timers, not even those that other threads await. Only [`Stats::overdue`] shows it.
+///
+/// The wheel ends when
+///
+/// - the last handle and the last future of the wheel are gone, or
+/// - [`shutdown`](Self::shutdown) is called, or
+/// - the runtime is shut down.
+///
+/// # Precision
+///
+/// A timer never fires early. It fires within a [tick](crate::Builder::tick) of its deadline. Add the delay that tokio's own
+/// timers would have on the same runtime: the time until a worker looks at its sockets, and until the task is polled.
+///
+/// A busy wheel is turned only once in two ticks, which takes less CPU time. So a timer fires within two ticks of its
+/// deadline there. A turn that fires 32 timers makes the wheel busy. If the runtime is idle between turns, eight timers
+/// suffice. After a turn that covered two ticks, both numbers double. A wheel with a tick of more than a millisecond is never
+/// busy, nor is one whose clock can be paused: on a current-thread runtime, if tokio has its feature `test-util`.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use timingwheel::TimingWheel;
+///
+/// let wheel = TimingWheel::new();
+/// wheel.sleep(Duration::from_millis(5)).await;
+/// let answer = wheel.timeout(Duration::from_secs(1), async { 42 }).await;
+/// assert_eq!(answer, Ok(42));
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct TimingWheel {
+    wheel: Arc<Wheel>,
+}
+
+struct Wheel {
+    shards: Box<[Arc<Shard>]>,
+    turner: Arc<Turner>,
+    /// The driver's runtime. Not a handle, which would keep the runtime's files open.
+    runtime: Option<(Id, RuntimeFlavor)>,
+}
+
+impl TimingWheel {
+    pub(crate) fn from_parts(
+        shards: Box<[Arc<Shard>]>,
+        turner: Arc<Turner>,
+        runtime: Option<(Id, RuntimeFlavor)>,
+    ) -> Self {
+        Self { wheel: Arc::new(Wheel { shards, turner, runtime }) }
+    }
+
+    /// The wheel's name in [metrics and events](crate::monitor): the one given to
+    /// [`Builder::name`](crate::Builder::name), or a number.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.wheel.turner.alarm().counters().name()
+    }
+
+    /// How many timers are pending: registered, and neither fired nor dropped since.
+    ///
+    /// A future registers its timer when it is first polled. With a [bound](crate::Builder::max_pending) the `try_`
+    /// methods register it at once.
+    ///
+    /// On a wheel with a bound this is one load. Otherwise it locks each shard for a moment, one after the other.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        let shards = &self.wheel.shards;
+        shards[0].permits_taken().unwrap_or_else(|| shards.iter().map(|shard| shard.pending()).sum())
+    }
+
+    /// How long a [tick](crate::Builder::tick) is.
+    #[must_use]
+    pub fn tick(&self) -> Duration {
+        self.shard().resolution().tick()
+    }
+
+    /// The [bound](crate::Builder::max_pending) on pending timers, if there is one.
+    #[must_use]
+    pub fn max_pending(&self) -> Option<usize> {
+        self.shard().max_pending()
+    }
+
+    /// What the wheel has done so far, and how it does now. See [`monitor`](crate::monitor).
+    ///
+    /// This locks each shard for a moment, one after the other, for no longer than the driver locks it to fire some
+    /// hundred timers.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let Wheel { shards, turner, .. } = &*self.wheel;
+        let mut stats = Stats {
+            // Allocated here, because below a shard's lock is held.
+            pending_by_level: Vec::with_capacity(MAX_LEVELS),
+            overdue: self.overdue(),
+            unwatched: turner.alarm().is_unwatched(),
+            ended: self.is_ended(),
+            ..Stats::default()
+        };
+        turner.alarm().counters().copy_to(&mut stats);
+        for shard in shards {
+            shard.add_to(&mut stats);
+        }
+        // The shards were read one after the other, so their sum may be more than were ever pending at a time.
+        if let Some(permits) = self.shard().permits_taken() {
+            stats.pending = permits;
+        }
+        stats
+    }
+
+    /// By how much the wheel is behind. A timer that waits for the end of its tick, or on a busy wheel for that of the next
+    /// one, does not put it behind.
+    fn overdue(&self) -> Duration {
+        if self.is_ended() {
+            return Duration::ZERO;
+        }
+        let Wheel { shards, turner, .. } = &*self.wheel;
+        let first = shards.iter().map(|shard| shard.next_turn()).min().unwrap_or(Nanos::MAX);
+        let in_time = first.after(shards[0].resolution().tick()).max(turner.alarm().not_before());
+        Duration::from_nanos(shards[0].clock().now().0.saturating_sub(in_time.0))
+    }
+
+    /// Ends the wheel, and returns how many timers were pending.
+    ///
+    /// Every pending future is woken. It then does the following, as do futures that are made later:
+    ///
+    /// | future | if its deadline has not come |
+    /// |---|---|
+    /// | [`Sleep`](crate::Sleep), [`Interval::tick`](crate::Interval::tick) | panics |
+    /// | [`Sleep::try_wait`](crate::Sleep::try_wait), [`Sleep::poll_try_wait`](crate::Sleep::poll_try_wait), what begins with `try_` | an [`Error`](crate::Error) |
+    /// | [`Timeout`](crate::Timeout) | [`Elapsed`](crate::Elapsed) with a [reason](crate::Elapsed::reason), if the future within is not ready |
+    /// | [`IdleGuard`](crate::IdleGuard) | an `io::Error` of kind `Other` from each operation that has to wait and has a limit |
+    /// | [`DelayQueue`](crate::time::DelayQueue) | keeps its items, and panics if they have to wait; [`poll_try_expired`](crate::time::DelayQueue::poll_try_expired) returns an [`Error`](crate::Error) |
+    /// | streams | [what their page says](crate::stream#without-a-timer) |
+    /// | a sleep of hyper's | waits by tokio's timer |
+    /// | the response of tower's layer | an [`Error`](crate::Error), if the response within is not ready |
+    ///
+    /// For a delay of zero, the functions differ on an ended wheel: `sleep` is ready at once, while `try_sleep`
+    /// refuses. A full wheel takes both, because a timer that is already due needs no permit.
+    ///
+    /// A second call does nothing and returns 0.
+    ///
+    /// # Panics
+    /// Never.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::{future, time::Duration};
+    /// use timingwheel::TimingWheel;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let call = wheel.timeout(Duration::from_secs(30), future::pending::<()>());
+    /// let (result, pending) = tokio::join!(call, async { wheel.shutdown() });
+    /// assert_eq!(pending, 1);
+    /// assert!(result.unwrap_err().reason().is_some_and(|reason| reason.is_shutdown()));
+    /// # }
+    /// ```
+    pub fn shutdown(&self) -> usize {
+        let turner = &self.wheel.turner;
+        let pending = turner.end();
+        turner.alarm().wake_to_end();
+        turner.alarm().counters().ended();
+        pending
+    }
+
+    /// Whether the wheel has ended: by [`shutdown`](Self::shutdown), or with its runtime. The table there tells what an
+    /// ended wheel does. This is one load, without a lock.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        // All shards end within a moment of each other, and there is at least one.
+        self.wheel.shards[0].has_ended()
+    }
+
+    /// The runtime on which the wheel was made, and whose workers turn it.
+    ///
+    /// A timer's waker is called there, or by whoever ends the wheel. What is built on timers sees by this whether a thread
+    /// may spawn a task beside the wheel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let wheel = timingwheel::TimingWheel::new();
+    /// assert_eq!(wheel.runtime_id(), Some(tokio::runtime::Handle::current().id()));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn runtime_id(&self) -> Option<Id> {
+        self.wheel.runtime.as_ref().map(|(id, _)| *id)
+    }
+
+    /// Whether this thread is within the driver's runtime. Ask this only of a wheel that has not ended, because another
+    /// runtime may get the id of one that is gone.
+    pub(crate) fn is_on_this_runtime(&self) -> bool {
+        let here = Handle::try_current().ok().map(|runtime| runtime.id());
+        here.is_some() && here == self.runtime_id()
+    }
+
+    /// Whether its runtime has workers, which turn it whatever this thread does.
+    pub(crate) fn has_workers(&self) -> bool {
+        matches!(self.wheel.runtime, Some((_, RuntimeFlavor::MultiThread)))
+    }
+
+    /// The shard for a timer that this thread makes.
+    #[inline]
+    pub(crate) fn shard(&self) -> &Arc<Shard> {
+        let shards = &self.wheel.shards;
+        &shards[shard_of_this_thread(shards.len())]
+    }
+}
+
+impl fmt::Debug for TimingWheel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Wheel { shards, turner: _, runtime: _ } = &*self.wheel;
+        f.debug_struct("TimingWheel")
+            .field("name", &self.name())
+            .field("shards", &shards.len())
+            .field("pending", &self.pending())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    use std::task::Waker;
+
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+
+    #[test]
+    fn a_wheel_is_overdue_from_a_tick_on_or_from_when_a_busy_one_may_be_turned() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let wheel = {
+            let _guard = runtime.enter();
+            TimingWheel::builder().tick(HOUR).shards(1).build().unwrap()
+        };
+        // Nobody runs the runtime, so nobody turns the wheel.
+        let Wheel { shards, turner, .. } = &*wheel.wheel;
+        let now = shards[0].clock().now();
+        let deadline = now.before(HOUR * 3);
+        shards[0].arm(now.before(HOUR * 4), deadline, Waker::noop()).unwrap().unwrap();
+        let overdue = |not_before| {
+            turner.alarm().set_next_turn(now.after(HOUR), not_before);
+            // Whole half hours: the test takes less.
+            wheel.stats().overdue.as_secs() / (30 * 60)
+        };
+        assert_eq!(overdue(now.after(HOUR)), 0);
+        assert_eq!(overdue(now.before(HOUR)), 2);
+        assert_eq!(overdue(now.before(HOUR * 5 / 2)), 4, "two hours after the end of its tick");
+        assert_eq!(overdue(Nanos::ZERO), 4);
+    }
+}

@@ -1,0 +1,191 @@
+//! The clock of all wheels. Nothing else reads the time for deadlines.
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle, RuntimeFlavor};
+use tokio::time::Instant;
+
+use crate::wheel::Nanos;
+
+/// 30 years. Longer sleeps and periods in `timingwheel::time`, and longer times to an interval's reset, count as this
+/// long, as they do in tokio.
+pub(crate) const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
+/// The middle of the time that [`Nanos`] can count. There stands the moment at which the process first used a clock, so
+/// wheels tell apart all instants within 292 years of it, before and after.
+const MIDDLE: u64 = 1 << 63;
+static STARTED: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+
+/// Whether a clock of this process was ever seen paused. Relaxed: a thread that pauses a clock, or jumps, knows of it.
+static SEEN_PAUSED: AtomicBool = AtomicBool::new(false);
+
+/// A clock of this process is paused.
+pub(crate) fn note_pause() {
+    SEEN_PAUSED.store(true, Ordering::Relaxed);
+}
+
+/// Reads std's clock, which cannot be paused. It measures how long something takes.
+pub(crate) fn stopwatch() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
+/// The time at `instant`. An instant that is more than 292 years away counts as 292 years away.
+#[inline]
+pub(crate) fn nanos(instant: Instant) -> Nanos {
+    let instant = instant.into_std();
+    let after = |from: &std::time::Instant, to: &std::time::Instant| {
+        to.checked_duration_since(*from).map(|time| Nanos::from_duration(time).0)
+    };
+    match after(&STARTED, &instant) {
+        Some(nanos) => Nanos(MIDDLE.saturating_add(nanos)),
+        None => Nanos(MIDDLE.saturating_sub(after(&instant, &STARTED).unwrap_or(0))),
+    }
+}
+
+/// The instant at the time `at`.
+pub(crate) fn instant(at: Nanos) -> Instant {
+    let instant = match at.0.checked_sub(MIDDLE) {
+        Some(nanos) => STARTED.checked_add(Duration::from_nanos(nanos)),
+        None => STARTED.checked_sub(Duration::from_nanos(MIDDLE - at.0)),
+    };
+    // Some systems' instants reach less far. As tokio does, take 30 years for never.
+    instant.map_or_else(|| Instant::now() + LONGEST, Instant::from_std)
+}
+
+/// A wheel's clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    /// Whether this is tokio's clock, which tests can pause on runtimes with one thread. Otherwise it is std's, because
+    /// tokio's is the clock of the runtime that the thread is within, which may be another one than the wheel's.
+    pausable: bool,
+}
+
+impl Clock {
+    /// The clock of a wheel on a runtime of this kind.
+    pub(crate) fn of(runtime: RuntimeFlavor) -> Self {
+        Self { pausable: runtime != RuntimeFlavor::MultiThread && has_test_util() }
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn that_pauses(pausable: bool) -> Self {
+        Self { pausable }
+    }
+
+    /// Whether it can be paused.
+    #[inline]
+    pub(crate) const fn is_pausable(self) -> bool {
+        self.pausable
+    }
+
+    /// Whether it may have jumped since the caller read it: it can be paused, and in this process one was.
+    #[inline]
+    pub(crate) fn may_jump(self) -> bool {
+        self.pausable && SEEN_PAUSED.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn now(self) -> Nanos {
+        // No clock comes to the end of time.
+        nanos(self.now_as_instant()).min(Nanos(Nanos::MAX.0 - 1))
+    }
+
+    #[inline]
+    pub(crate) fn now_as_instant(self) -> Instant {
+        // In a model the clock stands still, because a model has to run the same each time.
+        if cfg!(all(test, loom)) {
+            return instant(Nanos(MIDDLE));
+        }
+        if self.pausable { Instant::now() } else { Instant::from_std(std::time::Instant::now()) }
+    }
+
+    /// See [`nanos`].
+    #[inline]
+    pub(crate) fn nanos(self, instant: Instant) -> Nanos {
+        nanos(instant)
+    }
+
+    /// See [`instant`].
+    pub(crate) fn instant(self, at: Nanos) -> Instant {
+        instant(at)
+    }
+
+    /// Notices a pause, after which the clock [may jump](Self::may_jump).
+    pub(crate) fn look_for_pause(self) {
+        if self.pausable && !self.may_jump() {
+            self.is_paused();
+        }
+    }
+
+    /// Whether the clock is paused: it reads the same twice, although std's clock has moved in between.
+    pub(crate) fn is_paused(self) -> bool {
+        // In a model one that can be paused is.
+        if !self.pausable || cfg!(all(test, loom)) {
+            return self.pausable;
+        }
+        // tokio's clock panics in a thread that is about to end, and drops a timer with its locals.
+        if Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed()) {
+            return false;
+        }
+        let (before, std_before) = (Instant::now(), std::time::Instant::now());
+        while std::time::Instant::now() == std_before {
+            std::hint::spin_loop();
+        }
+        let paused = Instant::now() == before;
+        if paused {
+            note_pause();
+        }
+        paused
+    }
+}
+
+/// Whether tokio was built with its feature `test-util`, without which no clock can be paused. The compiler decides: with
+/// the feature, tokio's builder has a method of this name, which comes before the trait's.
+fn has_test_util() -> bool {
+    trait Tell {
+        const WITH: bool;
+    }
+    struct Without;
+    impl Tell for Without {
+        const WITH: bool = false;
+    }
+    impl Tell for &mut Builder {
+        const WITH: bool = true;
+    }
+    #[allow(dead_code, reason = "used without the feature")]
+    trait WithoutTestUtil {
+        fn start_paused(&mut self, _: bool) -> Without {
+            Without
+        }
+    }
+    impl WithoutTestUtil for Builder {}
+    fn tells<T: Tell>(_: fn(&'static mut Builder) -> T) -> bool {
+        T::WITH
+    }
+    tells(|builder| builder.start_paused(false))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+    #[test]
+    fn instants_up_to_292_years_away_are_told_as_they_were() {
+        let now = Instant::now();
+        for offset in [Duration::ZERO, Duration::from_nanos(1), YEAR, YEAR * 56, YEAR * 292] {
+            for at in [now.checked_add(offset), now.checked_sub(offset)].into_iter().flatten() {
+                assert_eq!(instant(nanos(at)), at, "{offset:?}");
+            }
+        }
+        let far = |years| now.checked_add(YEAR * years).map(nanos);
+        assert!([far(293), far(10_000)].into_iter().flatten().all(|at| at == Nanos::MAX));
+    }
+
+    #[test]
+    fn the_clock_of_these_tests_can_be_paused() {
+        assert!(has_test_util(), "they are built with tokio's `test-util`");
+    }
+}

@@ -1,0 +1,78 @@
+//! Wakers: telling them apart, and running their code so that its panics harm nobody else.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::{RawWakerVTable, Waker};
+
+/// A waker's two addresses: of its functions and of its data. Two wakers that are alive at the same time and have the same
+/// addresses wake the same task.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WakerId {
+    vtable: &'static RawWakerVTable,
+    data: usize,
+}
+
+impl WakerId {
+    #[inline]
+    pub(crate) fn of(waker: &Waker) -> Self {
+        Self { vtable: waker.vtable(), data: waker.data().addr() }
+    }
+
+    #[inline]
+    pub(crate) fn is_of(self, waker: &Waker) -> bool {
+        self.data == waker.data().addr() && std::ptr::eq(self.vtable, waker.vtable())
+    }
+
+    #[inline]
+    pub(crate) const fn data(self) -> usize {
+        self.data
+    }
+}
+
+/// Runs a user's code, and returns whether it came to its end without a panic. A panic ends here; the panic hook has
+/// reported it.
+///
+/// Call it when nothing of ours is half done: under no lock, and with no borrowed data half changed.
+pub(crate) fn contained(code: impl FnOnce()) -> bool {
+    match catch_unwind(AssertUnwindSafe(code)) {
+        Ok(()) => true,
+        Err(panic) => {
+            discard(panic);
+            false
+        }
+    }
+}
+
+/// Drops the payload of a panic, which may panic again as it is dropped.
+fn discard(panic: Box<dyn Any + Send>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        // Its own payload might panic again, and so on. So it is never dropped.
+        std::mem::forget(again);
+    }
+}
+
+/// Drops the waker of another task. A panic of its ends here. Call it under no lock.
+pub(crate) fn drop_stranger(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        contained(|| drop(waker));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::panic;
+
+    use super::*;
+
+    #[test]
+    fn a_panic_that_panics_again_as_it_is_dropped_is_contained() {
+        struct Again;
+        impl Drop for Again {
+            fn drop(&mut self) {
+                panic!("as the payload is dropped");
+            }
+        }
+        assert!(contained(|| ()));
+        assert!(!contained(|| panic::panic_any(Again)));
+    }
+}

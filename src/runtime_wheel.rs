@@ -1,0 +1,233 @@
+//! The wheel that belongs to a runtime: made at first use, found cheaply from then on, gone with the runtime.
+//!
+//! | where | holds | until |
+//! |---|---|---|
+//! | `WHEELS` | each runtime's wheel | the runtime drops the [`Keeper`] |
+//! | `LAST` | the wheel that this thread found last | the thread finds another |
+//! | a task of the runtime | the [`Keeper`] | the runtime is shut down |
+//!
+//! Any code on the runtime may shut its wheel down. Whoever looks for the wheel next makes another with the same
+//! settings.
+//!
+//! Another runtime may get the id of one that is gone. So `LAST` counts only while its wheel has not ended.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::task::Waker;
+use std::{error, fmt, mem};
+
+use tokio::runtime::{Handle, Id, worker_index};
+
+use crate::engine::shard::Shard;
+use crate::handle::TimingWheel;
+
+static WHEELS: LazyLock<Mutex<HashMap<Id, Kept>>> = LazyLock::new(Mutex::default);
+
+/// A runtime's wheel, and the mark of its [`Keeper`].
+struct Kept {
+    wheel: TimingWheel,
+    keeper: Arc<()>,
+}
+
+thread_local!(static LAST: RefCell<Option<(Id, TimingWheel)>> = const { RefCell::new(None) });
+
+/// What `f` says of the wheel that this thread found last, unless that has ended. `f` must not come back here.
+fn of_last<R>(f: impl FnOnce(Id, &TimingWheel) -> Option<R>) -> Option<R> {
+    // A thread that is about to end has no `LAST` any more, and needs none.
+    let found = LAST.try_with(|last| match &*last.borrow() {
+        Some((id, wheel)) if !wheel.is_ended() => f(*id, wheel),
+        _ => None,
+    });
+    found.ok().flatten()
+}
+
+/// Calls `f`, which must not come back here, with the current runtime's wheel.
+///
+/// # Panics
+/// If this thread is not within a tokio runtime, and as [`TimingWheel::new`] does.
+#[track_caller]
+pub(crate) fn with_current<R>(f: impl Fn(&TimingWheel) -> R) -> R {
+    let Ok(runtime) = Handle::try_current() else { no_runtime() };
+    let id = runtime.id();
+    if let Some(result) = of_last(|last, wheel| (last == id).then(|| f(wheel))) {
+        return result;
+    }
+    let wheel = find_or_make(id);
+    let result = f(&wheel);
+    _ = LAST.try_with(|last| last.replace(Some((id, wheel))));
+    result
+}
+
+/// # Panics
+/// If this thread is not within a tokio runtime.
+#[inline]
+#[track_caller]
+pub(crate) fn assert_in_runtime() {
+    // Whether it is a worker takes no count of references.
+    if worker_index().is_none() && Handle::try_current().is_err() {
+        no_runtime();
+    }
+}
+
+#[cold]
+#[track_caller]
+fn no_runtime() -> ! {
+    panic!(
+        "there is no timing wheel here, because this thread is not within a tokio runtime: call it inside `block_on`, \
+         or under `Runtime::enter`"
+    );
+}
+
+/// The shard for a timer that this thread arms by name, for the task of `waker`.
+///
+/// Asking tokio for the current runtime counts a reference that all workers share. So if a worker's last wheel still has a
+/// dropped timer of the same task, the timer goes to that wheel without asking. Such a wheel has workers, which fire the
+/// timer whatever this thread does.
+///
+/// # Panics
+/// As [`with_current`].
+#[track_caller]
+pub(crate) fn shard_for(waker: Option<&Waker>) -> Arc<Shard> {
+    let of_same_task = of_last(|_, wheel| {
+        let shard = wheel.has_workers().then(|| wheel.shard())?;
+        shard.has_spare_of(waker?).then(|| shard.clone())
+    });
+    of_same_task.unwrap_or_else(|| with_current(|wheel| wheel.shard().clone()))
+}
+
+/// Makes `wheel` the current runtime's, or gives it back and says why not.
+pub(crate) fn set(wheel: TimingWheel) -> Result<(), SetWheelError> {
+    let refused = |wheel, reason| Err(SetWheelError { wheel, reason });
+    let Ok(runtime) = Handle::try_current() else { return refused(wheel, Reason::NoRuntime) };
+    if wheel.is_ended() {
+        return refused(wheel, Reason::Ended);
+    }
+    if !wheel.is_on_this_runtime() {
+        return refused(wheel, Reason::OtherRuntime);
+    }
+    match put(runtime.id(), &wheel) {
+        Ok(()) => Ok(()),
+        Err(_taken) => refused(wheel, Reason::Taken),
+    }
+}
+
+/// Why [`set_wheel`](crate::time::set_wheel) refused a wheel. The wheel is in here.
+#[derive(Debug)]
+pub struct SetWheelError {
+    wheel: TimingWheel,
+    reason: Reason,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Reason {
+    NoRuntime,
+    Taken,
+    OtherRuntime,
+    Ended,
+}
+
+impl SetWheelError {
+    /// The wheel, as it was given.
+    #[must_use]
+    pub fn into_inner(self) -> TimingWheel {
+        self.wheel
+    }
+}
+
+impl fmt::Display for SetWheelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.reason {
+            Reason::NoRuntime => {
+                "there is no runtime whose wheel to set, because this thread is not within one: call it inside \
+                 `block_on`, or under `Runtime::enter`"
+            }
+            Reason::Taken => "the runtime has a wheel already: set one before `timingwheel::time` is used there",
+            Reason::OtherRuntime => "the wheel is driven by another runtime: make it on this one",
+            Reason::Ended => "the wheel has ended",
+        })
+    }
+}
+
+impl error::Error for SetWheelError {}
+
+#[track_caller]
+fn find_or_make(id: Id) -> TimingWheel {
+    let found = wheels().get(&id).map(|kept| kept.wheel.clone());
+    // Without the lock: a runtime that is being shut down drops tasks, and their wheels, as they are spawned.
+    let made = match found {
+        Some(wheel) if !wheel.is_ended() => return wheel,
+        Some(ended) => make_again(&ended),
+        None => TimingWheel::new(),
+    };
+    match put(id, &made) {
+        Ok(()) => made,
+        Err(found) => found,
+    }
+}
+
+/// A wheel with the settings of one that was shut down.
+#[track_caller]
+fn make_again(ended: &TimingWheel) -> TimingWheel {
+    let (shards, slots) = ended.shard().shape();
+    let settings =
+        TimingWheel::builder().tick(ended.tick()).wheel_size(slots).shards(shards).name(ended.name());
+    let settings = match ended.max_pending() {
+        Some(max_pending) => settings.max_pending(max_pending),
+        None => settings,
+    };
+    match settings.build() {
+        Ok(wheel) => wheel,
+        Err(error) => panic!("the runtime's wheel was shut down, and another cannot be made: {error}"),
+    }
+}
+
+/// Makes `wheel` the runtime's wheel. If the runtime has one that has not ended, returns that one.
+fn put(id: Id, wheel: &TimingWheel) -> Result<(), TimingWheel> {
+    let mut wheels = wheels();
+    match wheels.entry(id) {
+        Entry::Occupied(mut kept) if kept.get().wheel.is_ended() => {
+            let ended = mem::replace(&mut kept.get_mut().wheel, wheel.clone());
+            drop(wheels);
+            drop(ended);
+        }
+        Entry::Occupied(kept) => return Err(kept.get().wheel.clone()),
+        Entry::Vacant(place) => {
+            let keeper = Arc::new(());
+            place.insert(Kept { wheel: wheel.clone(), keeper: keeper.clone() });
+            drop(wheels);
+            keep(Keeper { id, keeper });
+        }
+    }
+    Ok(())
+}
+
+fn wheels() -> std::sync::MutexGuard<'static, HashMap<Id, Kept>> {
+    // No user code runs under the lock, so the map is whole even after a panic elsewhere.
+    WHEELS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes a wheel out of `WHEELS` when its runtime drops its tasks.
+struct Keeper {
+    id: Id,
+    keeper: Arc<()>,
+}
+
+fn keep(keeper: Keeper) {
+    tokio::spawn(async move {
+        let _keeper = keeper;
+        std::future::pending::<()>().await;
+    });
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        let mut wheels = wheels();
+        if wheels.get(&self.id).is_some_and(|kept| Arc::ptr_eq(&kept.keeper, &self.keeper)) {
+            let removed = wheels.remove(&self.id);
+            drop(wheels);
+            drop(removed);
+        }
+    }
+}

@@ -1,0 +1,690 @@
+//! `wheel.sleep(d)`: the future that holds a timer. All other futures, streams and guards hold sleeps.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use futures::future::FusedFuture;
+use tokio::task::coop;
+use tokio::time::Instant;
+
+use crate::engine::shard::Shard;
+use crate::error::Error;
+use crate::handle::TimingWheel;
+use crate::platform::clock::{Clock, instant, nanos};
+use crate::platform::wakers::WakerId;
+use crate::runtime_wheel::shard_for;
+use crate::timers::tolerance::Tolerance;
+use crate::wheel::{Grid, Key, Nanos};
+
+impl TimingWheel {
+    /// Waits for `duration` from now.
+    ///
+    /// The deadline is fixed by this call; the timer is registered when the future is first polled. With a
+    /// `duration` of more than [292 years](Sleep::deadline) it waits for ever.
+    ///
+    /// # Precision
+    /// Never early. [Precision](TimingWheel#precision) says how late. A `duration` of zero is ready at the first poll.
+    ///
+    /// # Cancel safety
+    /// Dropping the future removes the timer, and nothing else is lost. To save work, up to 14 dropped timers in each
+    /// shard keep their wakers and their memory, for at most a second. The next timer takes over the entry of one of
+    /// them. The others, at most 13, were dropped on another thread than the one that made them, or were among the
+    /// oldest of tens of thousands. The thread that next polls or drops a timer may then drop those wakers too; it does
+    /// not see their panics. On a wheel with a bound, and where the clock can be paused, nothing is kept.
+    ///
+    /// # Panics
+    /// This call never panics. Awaiting the future panics if its wheel has ended before the deadline, or if
+    /// [`max_pending`](crate::Builder::max_pending) timers are pending when it is first polled; the message names the line
+    /// of the `.await`. [`try_sleep`](Self::try_sleep) and [`Sleep::try_wait`] return errors instead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let start = tokio::time::Instant::now();
+    /// wheel.sleep(Duration::from_millis(5)).await;
+    /// assert!(start.elapsed() >= Duration::from_millis(5));
+    /// # }
+    /// ```
+    pub fn sleep(&self, duration: Duration) -> Sleep {
+        let shard = self.shard().clone();
+        let state = State::after(shard.clock().now(), duration);
+        Sleep { shard: Some(shard), state }
+    }
+
+    /// Waits until `deadline`, as [`sleep`](Self::sleep) does. If it has passed, the sleep is ready at the first poll.
+    pub fn sleep_until(&self, deadline: Instant) -> Sleep {
+        Sleep { shard: Some(self.shard().clone()), state: State::until(nanos(deadline)) }
+    }
+
+    /// A timer without a deadline. Its owner moves it to one before the first poll.
+    pub(crate) fn sleep_unset(&self) -> Sleep {
+        self.sleep_until(instant(Nanos::MAX))
+    }
+
+    /// As [`sleep`](Self::sleep), but returns an error at once if the timer cannot run.
+    ///
+    /// On a wheel with a bound the timer is registered by this call, so it has its permit until it fires. If the sleep
+    /// is reset after that, it needs another permit.
+    ///
+    /// # Errors
+    /// If the wheel has ended, or if its [`max_pending`](crate::Builder::max_pending) timers are pending.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    ///
+    /// let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+    /// let first = wheel.try_sleep(Duration::from_secs(1)).unwrap();
+    /// let refused = wheel.try_sleep(Duration::from_secs(1)).unwrap_err();
+    /// assert!(refused.is_at_capacity());
+    ///
+    /// drop(first);
+    /// assert!(wheel.try_sleep(Duration::from_secs(1)).is_ok());
+    /// # }
+    /// ```
+    pub fn try_sleep(&self, duration: Duration) -> Result<Sleep, Error> {
+        self.sleep(duration).try_admit()
+    }
+
+    /// As [`sleep_until`](Self::sleep_until), but returns an error at once if the timer cannot run.
+    ///
+    /// # Errors
+    /// As [`try_sleep`](Self::try_sleep).
+    pub fn try_sleep_until(&self, deadline: Instant) -> Result<Sleep, Error> {
+        self.sleep_until(deadline).try_admit()
+    }
+}
+
+/// The future of [`TimingWheel::sleep`](crate::TimingWheel::sleep) and
+/// [`TimingWheel::sleep_until`](crate::TimingWheel::sleep_until).
+///
+/// It may be sent to other threads, and polled and dropped within or outside of any runtime. It is `Unpin`: nothing
+/// points at it, so `&mut sleep` can be awaited again and again, as in a `select!` loop. A sleep that is polled again
+/// after it was ready is ready again.
+#[must_use = "a sleep does nothing unless it is awaited or polled"]
+pub struct Sleep {
+    /// `None` until a sleep [by name](crate::time::sleep) needs a wheel. An armed sleep has one.
+    shard: Option<Arc<Shard>>,
+    state: State,
+}
+
+/// | state | entry in the shard | next |
+/// |---|---|---|
+/// | `Armed` | until the turner hands it out | polled: `Elapsed`, once the turner came to the deadline |
+/// | `Tolerant` | the same | the same |
+/// | `Idle`, `Made` or `Unarmed` | none | polled: armed, or `Elapsed` if the deadline has passed |
+/// | `Idle`, `Due` | none | polled: `Elapsed`, once the task has budget to be told |
+/// | `Idle`, `Elapsed` | none | reset, as in any state: `Unarmed`, unless an entry could be moved |
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// With the waker that is in the entry: a poll by the same has nothing to do. While the entry is pending its waker is
+    /// alive, so no other waker has the same addresses.
+    Armed { deadline: Nanos, key: Key, waker: WakerId },
+    /// Apart, because the compiler finds room for two variants in [`WakerId`]'s reference, and not for three.
+    Other(Other),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Other {
+    /// Armed, with a tolerance for later deadlines. A poll takes the shard's lock, because there is no room for the waker.
+    Tolerant { deadline: Nanos, key: Key, grid: Grid },
+    /// `made` tells when the deadline was set, if the phase is `Made`.
+    Idle { deadline: Nanos, made: Nanos, grid: Option<Grid>, phase: Phase },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The clock need not be read again to arm it.
+    Made,
+    Unarmed,
+    Due,
+    Elapsed,
+}
+
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Sleep>() <= 40);
+
+impl State {
+    const fn idle(deadline: Nanos, phase: Phase, made: Nanos, grid: Option<Grid>) -> Self {
+        Self::Other(Other::Idle { deadline, made, grid, phase })
+    }
+
+    /// Of a sleep that has not been polled, for `duration` from `now`.
+    #[inline]
+    fn after(now: Nanos, duration: Duration) -> Self {
+        Self::idle(now.after(duration), Phase::Made, now, None)
+    }
+
+    /// The same, until `deadline`.
+    const fn until(deadline: Nanos) -> Self {
+        Self::idle(deadline, Phase::Unarmed, Nanos::ZERO, None)
+    }
+}
+
+impl Sleep {
+    /// Waits for `duration` on the wheel of the runtime that first finds it pending.
+    #[inline]
+    pub(crate) fn by_name(duration: Duration) -> Self {
+        Self { shard: None, state: State::after(nanos(Instant::now()), duration) }
+    }
+
+    /// The same, until `deadline`.
+    pub(crate) fn until_by_name(deadline: Instant) -> Self {
+        Self { shard: None, state: State::until(nanos(deadline)) }
+    }
+
+    /// The instant at which this is ready.
+    ///
+    /// Wheels tell instants apart that are within 292 years of the start of the process. A later deadline never comes, and
+    /// is told as the last of these instants.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        instant(self.deadline_nanos())
+    }
+
+    #[inline]
+    pub(crate) const fn deadline_nanos(&self) -> Nanos {
+        match self.state {
+            State::Armed { deadline, .. }
+            | State::Other(Other::Tolerant { deadline, .. } | Other::Idle { deadline, .. }) => deadline,
+        }
+    }
+
+    /// Whether the deadline has come, as far as the wheel knows: a turn fired the timer, or a poll found it
+    /// due. A sleep that was never polled has not elapsed, whatever its deadline.
+    #[must_use]
+    pub fn is_elapsed(&self) -> bool {
+        match self.entry() {
+            Some((_, deadline)) => self.has_come_to(deadline),
+            None => {
+                matches!(self.state, State::Other(Other::Idle { phase: Phase::Due | Phase::Elapsed, .. }))
+            }
+        }
+    }
+
+    /// The entry in the shard, if there is one, and its deadline.
+    #[inline]
+    const fn entry(&self) -> Option<(Key, Nanos)> {
+        match self.state {
+            State::Armed { deadline, key, .. } | State::Other(Other::Tolerant { deadline, key, .. }) => {
+                Some((key, deadline))
+            }
+            State::Other(Other::Idle { .. }) => None,
+        }
+    }
+
+    const fn grid(&self) -> Option<Grid> {
+        match self.state {
+            State::Armed { .. } => None,
+            State::Other(Other::Tolerant { grid, .. }) => Some(grid),
+            State::Other(Other::Idle { grid, .. }) => grid,
+        }
+    }
+
+    /// The state of a timer that has been armed.
+    const fn armed_state(deadline: Nanos, key: Key, waker: WakerId, grid: Option<Grid>) -> State {
+        match grid {
+            None => State::Armed { deadline, key, waker },
+            Some(grid) => State::Other(Other::Tolerant { deadline, key, grid }),
+        }
+    }
+
+    fn set_idle(&mut self, phase: Phase) {
+        self.state = State::idle(self.deadline_nanos(), phase, Nanos::ZERO, self.grid());
+    }
+
+    /// The shard, which a sleep by name gets here if it has none.
+    #[track_caller]
+    fn shard(&mut self) -> &Arc<Shard> {
+        self.shard.get_or_insert_with(|| shard_for(None))
+    }
+}
+
+// Polling.
+impl Sleep {
+    /// Waits as the future does, but returns an error where that would panic. It spends a unit of the task's cooperative
+    /// budget too, so a loop over timers that are due lets other tasks run.
+    ///
+    /// # Cancel safety
+    /// The sleep can be awaited again, by this or otherwise.
+    ///
+    /// # Errors
+    /// If the wheel ended before the deadline, or if the wheel was full.
+    ///
+    /// # Panics
+    /// As [`time::sleep`](crate::time::sleep), for a sleep that is made there.
+    pub async fn try_wait(&mut self) -> Result<(), Error> {
+        poll_fn(|cx| self.poll_in_budget(cx)).await
+    }
+
+    /// Polls as the future does, but returns an error where that would panic, and spends none of the task's
+    /// cooperative budget.
+    ///
+    /// With a waker of your own for each timer, one task can look after any number of timers: the example `cache` does
+    /// that.
+    ///
+    /// # Errors
+    /// If the wheel ended before the deadline, or if the wheel was full.
+    ///
+    /// # Panics
+    /// As [`time::sleep`](crate::time::sleep), for a sleep that is made there.
+    #[inline]
+    #[track_caller]
+    pub fn poll_try_wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if self.waits_for(cx.waker()) { Poll::Pending } else { self.poll_changed(cx.waker()) }
+    }
+
+    /// As [`poll_try_wait`](Self::poll_try_wait), but spends a unit of the task's cooperative budget, and is pending where
+    /// that is used up: a task that only ever finds its timers elapsed has to let others run, as with tokio's.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn poll_in_budget(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if self.waits_for(cx.waker()) {
+            return Poll::Pending;
+        }
+        let result = ready!(self.poll_changed(cx.waker()));
+        let Poll::Ready(budget) = coop::poll_proceed(cx) else {
+            if result.is_ok() {
+                self.set_idle(Phase::Due);
+            }
+            return Poll::Pending;
+        };
+        budget.made_progress();
+        Poll::Ready(result)
+    }
+
+    /// Whether nothing has happened since a poll by the same waker.
+    #[inline]
+    fn waits_for(&self, current: &Waker) -> bool {
+        match (&self.state, &self.shard) {
+            (State::Armed { deadline, waker, .. }, Some(shard)) => {
+                waker.is_of(current) && !shard.has_reached(*deadline)
+            }
+            _ => false,
+        }
+    }
+
+    /// Polls where something may have happened.
+    #[inline(never)]
+    #[track_caller]
+    fn poll_changed(&mut self, waker: &Waker) -> Poll<Result<(), Error>> {
+        let result = match self.state {
+            State::Other(Other::Idle { phase: Phase::Made | Phase::Unarmed, .. }) => ready!(self.arm(waker)),
+            State::Other(Other::Idle { .. }) => Ok(()),
+            State::Armed { deadline, key, .. } | State::Other(Other::Tolerant { deadline, key, .. }) => {
+                ready!(self.poll_armed(key, deadline, waker))
+            }
+        };
+        self.set_idle(if result.is_ok() { Phase::Elapsed } else { Phase::Unarmed });
+        Poll::Ready(result)
+    }
+
+    /// Arms the timer; ready if its deadline has passed.
+    #[inline(always)]
+    #[track_caller]
+    fn arm(&mut self, waker: &Waker) -> Poll<Result<(), Error>> {
+        let State::Other(Other::Idle { deadline, made, grid, phase }) = self.state else {
+            unreachable!("only an unarmed one is armed");
+        };
+        let shard = self.shard.get_or_insert_with(|| shard_for(Some(waker)));
+        let is_known = phase == Phase::Made && !shard.clock().may_jump();
+        let now = if is_known { made } else { shard.clock().now() };
+        match shard.arm(now, deadline, waker) {
+            Ok(Some((key, waker))) => {
+                self.state = Self::armed_state(deadline, key, waker, grid);
+                Poll::Pending
+            }
+            Ok(None) => Poll::Ready(Ok(())),
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+
+    /// Gives the entry another waker, if it is still there.
+    fn poll_armed(&mut self, key: Key, deadline: Nanos, waker: &Waker) -> Poll<Result<(), Error>> {
+        let grid = self.grid();
+        let shard = self.shard();
+        if !shard.has_reached(deadline) {
+            let current = waker.clone();
+            let id = WakerId::of(&current);
+            if let Ok(before) = shard.set_waker(key, current) {
+                self.state = Self::armed_state(deadline, key, id, grid);
+                // Last, as it may panic: what is remembered has to be true then.
+                drop(before);
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(shard.finish(key, deadline))
+    }
+
+    /// Refuses what could not run. With a bound the timer is registered, for no task as yet.
+    pub(crate) fn try_admit(mut self) -> Result<Self, Error> {
+        let shard = self.shard();
+        if shard.has_ended() {
+            return Err(Error::shutdown());
+        }
+        if shard.is_bounded()
+            && let Poll::Ready(result) = self.arm(Waker::noop())
+        {
+            // One whose deadline has passed needs no permit.
+            result?;
+        }
+        Ok(self)
+    }
+}
+
+// Moving.
+impl Sleep {
+    /// Moves the deadline, whether it has come or not, and keeps the task that waits for it.
+    ///
+    /// A timer that is moved later stays where it is in the wheel until that place comes up, so this is cheap enough to
+    /// be called for each message of a connection. If the new deadline has passed, the timer wakes its task at once, or
+    /// by the next turn of the wheel. In the latter case the next poll may still find it pending. An overdue timer may
+    /// still wait for its tick to end.
+    ///
+    /// A sleep [with a tolerance](Self::with_tolerance) keeps the tolerance, which then counts for the new deadline. If
+    /// the tolerance was a share, the sleep keeps the time that the share came to.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::{pin::pin, time::Duration};
+    /// use timingwheel::TimingWheel;
+    /// use tokio::{select, sync::mpsc, time::Instant};
+    ///
+    /// const IDLE: Duration = Duration::from_secs(60);
+    ///
+    /// let (sender, mut messages) = mpsc::channel(8);
+    /// for message in ["hello", "bye"] {
+    ///     sender.send(message).await.unwrap();
+    /// }
+    /// let mut idle = pin!(TimingWheel::new().sleep(IDLE));
+    /// loop {
+    ///     select! {
+    ///         Some(_message) = messages.recv() => idle.as_mut().reset(Instant::now() + IDLE),
+    ///         () = idle.as_mut() => break, // Nothing for a minute.
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        self.get_mut().move_to(nanos(deadline), None);
+    }
+
+    /// Moves the deadline to `after` from now, as [`reset`](Self::reset) does. With more than
+    /// [292 years](Self::deadline) it never comes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::{pin::pin, time::Duration};
+    /// use timingwheel::TimingWheel;
+    /// use tokio::time::Instant;
+    ///
+    /// let start = Instant::now();
+    /// let mut sleep = pin!(TimingWheel::new().sleep(Duration::from_secs(60)));
+    /// sleep.as_mut().reset_after(Duration::from_secs(3));
+    /// sleep.await;
+    /// assert_eq!(start.elapsed(), Duration::from_secs(3));
+    /// # }
+    /// ```
+    pub fn reset_after(self: Pin<&mut Self>, after: Duration) {
+        let this = self.get_mut();
+        let now = this.shard.as_ref().map_or_else(|| nanos(Instant::now()), |shard| shard.clock().now());
+        this.move_to(now.after(after), Some(now));
+    }
+
+    /// As [`reset`](Self::reset), for a caller who has just read the clock: neither this nor the next poll reads it,
+    /// unless the clock can be paused, and so may jump before that poll.
+    pub(crate) fn move_to_at(&mut self, now: Nanos, to: Nanos) {
+        self.move_to(to, Some(now));
+    }
+
+    /// Moves the deadline to `to`. `now` is the time, if the caller knows it.
+    #[inline]
+    fn move_to(&mut self, to: Nanos, now: Option<Nanos>) {
+        match (self.state, &self.shard, self.grid()) {
+            (State::Armed { deadline, key, waker }, Some(shard), _) => {
+                match shard.reschedule(key, deadline, to) {
+                    Ok(()) => self.state = State::Armed { deadline: to, key, waker },
+                    Err(waits) => self.set_unarmed(to, now, None, waits),
+                }
+            }
+            (_, _, Some(grid)) => self.move_to_grid(to, now, grid),
+            _ => self.set_unarmed(to, now, None, None),
+        }
+    }
+
+    /// Moves to a deadline that is rounded up by the tolerance, unless it has passed.
+    #[inline(never)]
+    fn move_to_grid(&mut self, to: Nanos, now: Option<Nanos>, grid: Grid) {
+        let (entry, shard) = (self.entry(), self.shard());
+        let now = now.unwrap_or_else(|| shard.clock().now());
+        let to = if to <= now { to } else { shard.resolution().round_up(to, grid) };
+        let waits = match entry.map(|(key, before)| (key, shard.reschedule(key, before, to))) {
+            Some((key, Ok(()))) => {
+                self.state = State::Other(Other::Tolerant { deadline: to, key, grid });
+                return;
+            }
+            Some((_, Err(waits))) => waits,
+            None => None,
+        };
+        self.set_unarmed(to, Some(now), Some(grid), waits);
+    }
+
+    /// The task that waits, if one does, arms the timer at its next poll.
+    fn set_unarmed(&mut self, deadline: Nanos, now: Option<Nanos>, grid: Option<Grid>, waits: Option<Waker>) {
+        self.state = match now {
+            Some(now) => State::idle(deadline, Phase::Made, now, grid),
+            None => State::idle(deadline, Phase::Unarmed, Nanos::ZERO, grid),
+        };
+        // Last, as it may panic.
+        if let Some(waker) = waits {
+            waker.wake();
+        }
+    }
+
+    /// Lets this be late, so that it fires together with others and costs less among very many: see [`Tolerance`].
+    ///
+    /// A share is a part of the time that is left. A second call counts from the deadline to which the first one rounded.
+    /// [`deadline`](Self::deadline) then tells the instant to which the deadline was rounded up, at which this is ready.
+    /// [`reset`](Self::reset) and [`reset_after`](Self::reset_after) keep the tolerance, as a time. A tolerance of zero
+    /// ends it. A deadline that has passed stays as it is.
+    ///
+    /// # Precision
+    /// Never early. Late by less than the tolerance plus the machine's wake-up time, or by as much as a timer without a
+    /// tolerance ([precision](crate::TimingWheel#precision)), whichever is more.
+    ///
+    /// # Panics
+    /// As [`time::sleep`](crate::time::sleep), for a sleep that is made there. A sleep of a wheel never panics.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::{TimingWheel, Tolerance};
+    /// use tokio::time::Instant;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let minute = Duration::from_secs(60);
+    /// let exact = Instant::now() + minute;
+    /// let sleep = wheel.sleep(minute).with_tolerance(Tolerance::time(Duration::from_secs(5)));
+    /// assert!(sleep.deadline() >= exact);
+    /// assert!(sleep.deadline() < exact + Duration::from_secs(5));
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
+        let (deadline, has_elapsed) = (self.deadline_nanos(), self.is_elapsed());
+        let now = self.replace_tolerance(deadline, tolerance);
+        if !has_elapsed {
+            self.move_to(deadline, Some(now));
+        }
+        self
+    }
+
+    /// Moves the deadline as [`reset`](Self::reset) does, but with another tolerance than before, which later resets keep. A
+    /// share is a part of the time from now until `deadline`.
+    ///
+    /// # Panics
+    /// As [`with_tolerance`](Self::with_tolerance).
+    #[track_caller]
+    pub fn reset_with_tolerance(self: Pin<&mut Self>, deadline: Instant, tolerance: Tolerance) {
+        let (this, deadline) = (self.get_mut(), nanos(deadline));
+        let now = this.replace_tolerance(deadline, tolerance);
+        this.move_to(deadline, Some(now));
+    }
+
+    /// Sets the tolerance that a timer with this deadline has. Returns the time.
+    #[track_caller]
+    fn replace_tolerance(&mut self, deadline: Nanos, tolerance: Tolerance) -> Nanos {
+        let now = self.shard().clock().now();
+        let left = Duration::from_nanos(deadline.0.saturating_sub(now.0));
+        self.set_tolerance(Tolerance::time(tolerance.of(left)));
+        now
+    }
+
+    /// Sets the tolerance of later deadlines, which is a time.
+    pub(crate) fn set_tolerance(&mut self, tolerance: Tolerance) {
+        let within = Nanos::from_duration(tolerance.of(Duration::ZERO));
+        let new = self.shard().resolution().grid_within(within);
+        match &mut self.state {
+            State::Other(Other::Idle { grid, .. }) => *grid = new,
+            State::Armed { deadline, key, .. } => {
+                if let Some(grid) = new {
+                    self.state = State::Other(Other::Tolerant { deadline: *deadline, key: *key, grid });
+                }
+            }
+            State::Other(Other::Tolerant { grid, .. }) => match new {
+                Some(new) => *grid = new,
+                None => {
+                    // The next poll arms it anew, with the waker's addresses.
+                    let waker = self.take_waker();
+                    self.state = State::until(self.deadline_nanos());
+                    if let Some(waker) = waker {
+                        waker.wake();
+                    }
+                }
+            },
+        }
+    }
+}
+
+// For the owners of a sleep that use it as their alarm.
+impl Sleep {
+    /// A timer of the same shard, without a deadline.
+    pub(crate) fn another(&self) -> Self {
+        Self { shard: self.shard.clone(), state: State::until(Nanos::MAX) }
+    }
+
+    /// Whether a turn has come to `deadline`, which need not be this sleep's.
+    pub(crate) fn has_come_to(&self, deadline: Nanos) -> bool {
+        self.shard.as_ref().is_some_and(|shard| shard.has_reached(deadline) && !shard.ended_before(deadline))
+    }
+
+    /// The wheel's clock. Only for a sleep that was made by a wheel.
+    pub(crate) fn clock(&self) -> Clock {
+        self.shard.as_ref().expect("made by a wheel").clock()
+    }
+
+    /// How long a tick of the wheel is. Only for a sleep that was made by a wheel.
+    pub(crate) fn tick(&self) -> Duration {
+        self.shard.as_ref().expect("made by a wheel").resolution().tick()
+    }
+
+    /// The deadline at which a task is to be woken, or was woken already; `None` if none is registered.
+    #[inline]
+    pub(crate) fn armed(&self) -> Option<Nanos> {
+        self.entry().map(|(_, deadline)| deadline)
+    }
+
+    /// When the wheel was last turned so late that this timer's task may have been woken long after its deadline; zero
+    /// if never.
+    pub(crate) fn last_late_turn(&self) -> Nanos {
+        self.shard.as_ref().map_or(Nanos::ZERO, |shard| shard.last_late_turn())
+    }
+
+    /// Whether the wheel has.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.shard.as_ref().is_some_and(|shard| shard.has_ended())
+    }
+
+    /// Takes the timer out of the wheel. There is no waker if none was registered, or if it has been woken.
+    pub(crate) fn take_waker(&mut self) -> Option<Waker> {
+        let (key, deadline) = self.entry()?;
+        self.set_idle(Phase::Unarmed);
+        self.shard().cancel(key, deadline)
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    /// # Panics
+    /// If it cannot become ready, because its wheel has ended or is full. The message names the line of the `.await`,
+    /// unless the sleep is polled by way of `&mut`, `select!` or the like.
+    #[inline]
+    #[track_caller]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        match ready!(self.poll_in_budget(cx)) {
+            Ok(()) => Poll::Ready(()),
+            Err(error) => {
+                panic!("a `Sleep` was polled that cannot become ready: {error}")
+            }
+        }
+    }
+}
+
+impl FusedFuture for Sleep {
+    fn is_terminated(&self) -> bool {
+        matches!(self.state, State::Other(Other::Idle { phase: Phase::Elapsed, .. }))
+    }
+}
+
+impl Drop for Sleep {
+    #[inline]
+    fn drop(&mut self) {
+        let (key, deadline, waker) = match self.state {
+            State::Other(Other::Idle { .. }) => return,
+            State::Armed { deadline, key, waker } => (key, deadline, Some(waker)),
+            State::Other(Other::Tolerant { deadline, key, .. }) => (key, deadline, None),
+        };
+        if let Some(shard) = &self.shard {
+            shard.discard(key, deadline, waker);
+        }
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.state {
+            State::Armed { .. } | State::Other(Other::Tolerant { .. }) => "Armed",
+            State::Other(Other::Idle { phase: Phase::Made | Phase::Unarmed, .. }) => "Unarmed",
+            State::Other(Other::Idle { phase: Phase::Due, .. }) => "Due",
+            State::Other(Other::Idle { phase: Phase::Elapsed, .. }) => "Elapsed",
+        };
+        f.debug_struct("Sleep")
+            .field("deadline", &self.deadline())
+            .field("state", &format_args!("{state}"))
+            .finish_non_exhaustive()
+    }
+}
