@@ -500,6 +500,7 @@ mod tests {
             levels.slot_for(Nanos::MAX);
             levels.set_clock(Nanos::MAX);
             assert!(levels.levels.last().expect("there are some").covers(Tick(u64::MAX)), "{slots} slots");
+            assert_eq!(levels.slot_for(Nanos::ZERO).level, 0, "the clock's own tick lies on level 0");
             levels.assert_invariants();
         }
     }

@@ -53,6 +53,16 @@ fn an_entry_that_is_moved_within_its_tick_is_waited_for() {
     }
 }
 
+/// A caller who is told that it stays need not ask whether the clock has come to its deadline.
+#[test]
+fn an_entry_that_is_moved_to_the_clocks_time_does_not_stay_in_a_bucket_that_is_being_drained() {
+    let mut wheel = wheel(1, 64);
+    let [_, _, key] = [96, 96, 97].map(|deadline| insert(&mut wheel, deadline, ()));
+    assert_eq!(wheel.advance(Nanos(96), 1, &mut Vec::new()), Progress::More);
+    assert_eq!(wheel.bring_forward(key, Nanos(96)), Some(Moved::Expires(Nanos(96))));
+    wheel.assert_invariants();
+}
+
 #[test]
 fn a_stale_key_moves_nobody() {
     // In a bucket that comes up before, within a bucket of level 0, and to another bucket.
