@@ -226,12 +226,13 @@ impl Bucket {
     /// Takes out what stands at up to `most` positions at the front, vacancies too, and gives it to `into`, which tells how
     /// many keys it found. So does this.
     #[inline]
-    pub(super) fn pop_front(&mut self, most: usize, into: impl FnOnce(&[Key]) -> u32) -> u32 {
+    pub(super) fn pop_front(&mut self, most: usize, into: impl FnOnce(&[Key]) -> usize) -> usize {
         let held = &self.keys[self.head as usize..];
         let passed = held.len().min(most);
         let taken = into(&held[..passed]);
-        self.head += u32::try_from(passed).expect("no more positions than indices");
-        self.len -= taken;
+        let narrow = |positions: usize| u32::try_from(positions).expect("no more positions than indices");
+        self.head += narrow(passed);
+        self.len -= narrow(taken);
         // Some in the list may have been passed. The others are passed when they come up.
         self.vacant = NONE;
         self.clear_if_emptied();

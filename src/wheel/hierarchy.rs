@@ -320,16 +320,10 @@ impl<T> Hierarchy<T> {
                 let is_finest = bucket.is_finest();
                 let taken = bucket.pop_front(CHUNK.min(left), |positions| {
                     // Of a vacancy there is no link.
-                    let deadline_of = |key: Key| entries.link(key.index()).map(|link| link.deadline);
-                    let keys = positions.iter().filter_map(|&key| deadline_of(key).map(|at| (key, at)));
-                    let mut taken = 0;
-                    for (place, key) in chunk.iter_mut().zip(keys) {
-                        *place = key;
-                        taken += 1;
-                    }
-                    taken
+                    let with_deadline = |&key: &Key| Some((key, entries.link(key.index())?.deadline));
+                    let keys = positions.iter().filter_map(with_deadline);
+                    chunk.iter_mut().zip(keys).map(|(place, key)| *place = key).count()
                 });
-                let taken = taken as usize;
                 // To pass vacancies takes next to nothing, but not nothing.
                 left -= taken.max(1);
                 // Entries of level 0 are due, and those of an overflow level that are due as it begins; but for others that
