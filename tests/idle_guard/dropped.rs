@@ -368,20 +368,15 @@ fn bytes_that_arrived_while_the_runtime_stalled_come_before_the_limit() {
             tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
         let mut peer = peer.unwrap().into_std().unwrap();
         let mut guard = TimingWheel::new().idle_guard(accepted.unwrap().0).with_read_limit(LIMIT);
-        // After the half, and before it.
-        for before in [LIMIT * 3 / 4, LIMIT / 4] {
-            let read = async {
-                let mut byte = [0];
-                guard.read_exact(&mut byte).await.map(|_| byte)
-            };
-            let stalls = async {
-                sleep(before).await;
-                std::io::Write::write_all(&mut peer, b"!").unwrap();
-                thread::sleep(LIMIT * 3);
-            };
-            let (read, ()) = tokio::join!(read, stalls);
-            assert_eq!(read.unwrap(), *b"!");
-        }
+        let stalls = async {
+            // The read begins to wait.
+            yield_now().await;
+            std::io::Write::write_all(&mut peer, b"!").unwrap();
+            thread::sleep(LIMIT * 3);
+        };
+        // After the stall the read is polled before the runtime has looked at its sockets.
+        let ((), read) = tokio::join!(biased; stalls, guard.read_u8());
+        assert_eq!(read.unwrap(), b'!');
         guard.shutdown().await.unwrap();
     });
 }

@@ -91,6 +91,7 @@ impl Wait {
     }
 
     /// The first check after the last answer, and the end, of a limit that counts from `from`.
+    #[inline]
     fn check_and_end(&self, from: Nanos, limit: Nanos) -> (Nanos, Nanos) {
         let end = Nanos(from.0.saturating_add(limit.0));
         let half = Nanos(from.0.saturating_add(limit.0 / 2));
@@ -147,36 +148,38 @@ impl Waits {
     }
 
     fn poll_limited(&mut self, direction: Direction, cx: &mut Context<'_>) -> Poll<Elapsed> {
-        let mut begins = None;
+        // The time, where it has been looked at.
+        let mut now = None;
         if !self.is_on(direction) {
-            self.begin(direction, *begins.insert(self.now()));
+            self.begin(direction, *now.insert(self.now()));
         }
         if self.shortest(direction) == Nanos::ZERO {
             return Poll::Ready(self.elapsed(direction, Nanos::MAX));
         }
         loop {
-            let (check, _) = self.check_and_end(direction);
-            let timer = &self.wait(direction).timer;
-            let (has_come, is_armed) = (timer.has_come_to(check), timer.armed().is_some());
-            let now = (has_come || !is_armed).then(|| begins.take().unwrap_or_else(|| self.now()));
-            if let Some(now) = now
-                && (has_come || check <= now)
-            {
-                if self.was_dropped(direction, now) {
-                    self.begin(direction, now);
-                } else {
-                    // Not before the check, whatever a clock does that can be paused.
-                    let now = now.max(check);
-                    self.wait(direction).answered = now;
-                    if self.check_and_end(direction).1 <= now {
-                        return Poll::Ready(self.elapsed(direction, now));
+            if now.is_none() {
+                let (check, _) = self.check_and_end(direction);
+                let timer = &self.wait(direction).timer;
+                let has_come = timer.has_come_to(check);
+                now = (has_come || timer.armed().is_none()).then(|| self.now());
+                match now {
+                    Some(now) if !has_come && now < check => {}
+                    Some(now) if self.was_dropped(direction, now) => self.begin(direction, now),
+                    Some(now) => {
+                        // Not before the check, whatever a clock does that can be paused.
+                        let now = now.max(check);
+                        self.wait(direction).answered = now;
+                        if self.check_and_end(direction).1 <= now {
+                            return Poll::Ready(self.elapsed(direction, now));
+                        }
                     }
+                    None => {}
                 }
             }
-            let now = now.or(begins.take());
             if let Err(error) = ready!(self.poll_timer(direction, now, cx)) {
                 return Poll::Ready(Elapsed::because(error));
             }
+            now = None;
         }
     }
 
@@ -192,7 +195,7 @@ impl Waits {
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), crate::Error>> {
         let (check, _) = self.check_and_end(direction);
-        let latest = check.after(self.slack(direction));
+        let latest = Nanos(check.0.saturating_add(self.slack(direction).0));
         let timer = &mut self.wait(direction).timer;
         // A timer that would soon wake the task for nothing is moved. Any other that is early stays, which spares the lock.
         let stays = timer.armed().is_some_and(|at| {
@@ -207,6 +210,7 @@ impl Waits {
     }
 
     /// A wait begins. A silence does too, unless an operation waits in the other direction.
+    #[inline]
     fn begin(&mut self, direction: Direction, now: Nanos) {
         let other = direction.other();
         if self.rest.is_some() && (!self.is_on(other) || self.was_dropped(other, now)) {
@@ -231,6 +235,7 @@ impl Waits {
     }
 
     /// The earlier of the limit's for this direction and the idle limit's.
+    #[inline]
     fn check_and_end(&self, direction: Direction) -> (Nanos, Nanos) {
         let Some(wait) = self.get(direction) else { return (Nanos::MAX, Nanos::MAX) };
         let (mut check, mut end) = wait.check_and_end(wait.since, self.limits[direction as usize]);
@@ -257,19 +262,23 @@ impl Waits {
     }
 
     /// How late an error may be by the tolerance.
-    fn slack(&self, direction: Direction) -> Duration {
-        let shortest = self.shortest(direction).to_duration();
-        self.rest.as_ref().map_or(Duration::ZERO, |rest| rest.tolerance.of(shortest))
+    #[inline]
+    fn slack(&self, direction: Direction) -> Nanos {
+        let Some(rest) = &self.rest else { return Nanos::ZERO };
+        Nanos::from_duration(rest.tolerance.of(self.shortest(direction).to_duration()))
     }
 
+    #[inline]
     fn shortest(&self, direction: Direction) -> Nanos {
         self.limits[direction as usize].min(self.idle_limit())
     }
 
+    #[inline]
     fn is_on(&self, direction: Direction) -> bool {
         self.get(direction).is_some_and(Wait::is_on)
     }
 
+    #[inline]
     fn get(&self, direction: Direction) -> Option<&Wait> {
         match direction {
             Read => Some(&self.read),
@@ -277,6 +286,7 @@ impl Waits {
         }
     }
 
+    #[inline]
     fn wait(&mut self, direction: Direction) -> &mut Wait {
         match direction {
             Read => &mut self.read,
@@ -346,7 +356,7 @@ impl Waits {
             let (slack, is_limited) = (self.slack(direction), self.shortest(direction) != Nanos::MAX);
             let (check, _) = self.check_and_end(direction);
             let wait = self.wait(direction);
-            wait.timer.set_tolerance(Tolerance::time(slack));
+            wait.timer.set_tolerance(Tolerance::time(slack.to_duration()));
             if dropped[direction as usize] || !is_limited {
                 wait.since = Nanos::MAX;
             } else if wait.is_on() && wait.timer.armed().is_some_and(|at| at > check) {
