@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use crate::error::{Refused, TryRunError};
 use crate::info::{JobInfo, JobState, Join};
-use crate::record::{AnySlot, Cancel, Keyed, Plan, Record, Slot, When};
+use crate::record::{AnySlot, Cancel, Keyed, Plan, Record, When};
 use crate::schedule::{Answer, FixedRate, Schedule, after_now};
 use crate::task::{Once, Repeat, Work};
 use crate::{contained, lock};
@@ -317,23 +317,18 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
         plan: Option<Box<Plan>>,
     ) -> Result<Option<JobInfo>, (Refused, W)> {
         let hash = self.hasher.hash_one(&key);
-        let record = Record::new(&self.wheel, key, (hash, Arc::downgrade(&self.table)), work);
-        let refuse = |record: &Record<Slot<K, W>>, refused| {
-            Err((refused, record.slot.take().expect("it was not begun")))
-        };
+        let place = (key, hash, Arc::downgrade(&self.table));
         // Armed before it is listed: what is refused leaves the list as it was. It runs only when it has begun.
-        let armed = match record.arm(&self.wheel, when, self.tolerance, plan) {
-            Ok(armed) => armed,
-            Err(error) => return refuse(&record, Refused::ByWheel(error)),
-        };
+        let (record, hand, polled) = Record::new(&self.wheel, (when, self.tolerance), place, work, plan)
+            .map_err(|(error, work)| (Refused::ByWheel(error), work))?;
         match self.table.list(hash, record.clone()) {
-            Err(refused) => {
-                drop(armed);
-                refuse(&record, refused)
-            }
             Ok(replaced) => {
-                record.begin(armed);
+                record.begin(hand, polled);
                 Ok(replaced.map(|job| job.cancel(Cancel::Pending).0))
+            }
+            Err(refused) => {
+                drop(hand);
+                Err((refused, record.slot.take().expect("it has not begun")))
             }
         }
     }
@@ -542,7 +537,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     where
         K: Clone,
     {
-        self.table.all().iter().map(|job| (job.slot.key().clone(), job.info())).collect()
+        self.table.all().iter().map(|(_, job)| (job.slot.key().clone(), job.info())).collect()
     }
 
     /// How many keys there are.
@@ -564,7 +559,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// Locks the parts of the list one after the other, and looks at each job.
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.table.all().iter().filter(|job| job.info().state == JobState::Pending).count()
+        self.table.all().iter().filter(|(_, job)| job.info().state == JobState::Pending).count()
     }
 
     /// How many of the jobs have panicked so far.
@@ -633,7 +628,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
         for part in &self.table.parts {
             lock(part).is_shut_down = true;
         }
-        for job in self.table.all() {
+        for (hash, job) in self.table.all() {
             let (info, _) = job.cancel(Cancel::KeepWork);
             match info.state {
                 JobState::Running => {
@@ -641,7 +636,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
                     running.push(job);
                 }
                 JobState::Pending | JobState::CouldNotRun => {
-                    self.table.take_at(self.hasher.hash_one(job.slot.key()), address(&job));
+                    self.table.take_at(hash, address(&job));
                     not_begun.push(StoppedJob { job, info });
                 }
                 // One that ended just now is no loss.
@@ -823,10 +818,10 @@ impl<K> Table<K> {
         lock(&self.parts[0]).is_shut_down
     }
 
-    fn all(&self) -> Vec<Listed<K>> {
+    fn all(&self) -> Vec<(u64, Listed<K>)> {
         let mut all = Vec::new();
         for part in &self.parts {
-            all.extend(lock(part).jobs.iter().map(|entry| entry.job.clone()));
+            all.extend(lock(part).jobs.iter().map(|entry| (entry.hash, entry.job.clone())));
         }
         all
     }

@@ -13,7 +13,7 @@ use crate::handle::{Job, Repeating};
 use crate::info::JobState;
 use crate::record::{Plan, Record, Slot, When};
 use crate::schedule::{Answer, FixedRate, Schedule};
-use crate::task::{Once, Repeat};
+use crate::task::{Once, Repeat, Work};
 
 /// Jobs of a [`TimingWheel`]: code that runs later, in a task of its own.
 ///
@@ -289,16 +289,9 @@ pub trait JobsExt {
             }
             return Ok(Repeating::new(over(wheel, Ok(0))));
         };
-        let (tell, told) = oneshot::channel();
-        let record = Record::new(wheel, (), (0, Weak::new()), Repeat::new(make, Some(tell)));
-        match record.arm(wheel, When::At(first), None, Some(plan)) {
-            Ok(armed) => record.clone().begin(armed),
-            Err(error) => {
-                let make = record.slot.take().expect("it was not begun").into_inner();
-                return Err(TryRunError::new(Refused::ByWheel(error), make, wheel));
-            }
-        }
-        Ok(Repeating::new(Job::new(wheel, record, told)))
+        launch(wheel, When::At(first), |tell| Repeat::new(make, Some(tell)), Some(plan))
+            .map(Repeating::new)
+            .map_err(|(error, work)| TryRunError::new(Refused::ByWheel(error), work.into_inner(), wheel))
     }
 }
 
@@ -312,15 +305,20 @@ fn try_run_once<F>(wheel: &TimingWheel, when: When, future: F) -> Result<Job<F::
 where
     F: Future<Output: Send> + Send + 'static,
 {
+    launch(wheel, when, |tell| Once::new(future, Some(tell)), None)
+        .map_err(|(error, work)| TryRunError::new(Refused::ByWheel(error), work.into_inner(), wheel))
+}
+
+/// A job with a handle.
+fn launch<W: Work>(
+    wheel: &TimingWheel,
+    when: When,
+    work: impl FnOnce(oneshot::Sender<Result<W::Output, JobError>>) -> W,
+    plan: Option<Box<Plan>>,
+) -> Result<Job<W::Output>, (Error, W)> {
     let (tell, told) = oneshot::channel();
-    let record = Record::new(wheel, (), (0, Weak::new()), Once::new(future, Some(tell)));
-    match record.arm(wheel, when, None, None) {
-        Ok(armed) => record.clone().begin(armed),
-        Err(error) => {
-            let future = record.slot.take().expect("it was not begun").into_inner();
-            return Err(TryRunError::new(Refused::ByWheel(error), future, wheel));
-        }
-    }
+    let (record, hand, polled) = Record::new(wheel, (when, None), ((), 0, Weak::new()), work(tell), plan)?;
+    record.clone().begin(hand, polled);
     Ok(Job::new(wheel, record, told))
 }
 

@@ -193,12 +193,6 @@ impl Plan {
         };
         Some((Box::new(plan), first))
     }
-
-    fn attach(&mut self, run: PendingRun) {
-        if let Some(schedule) = &mut self.schedule {
-            schedule.attach(run);
-        }
-    }
 }
 
 /// A timer, and the waker that it wakes.
@@ -210,7 +204,7 @@ pub(crate) struct Hand {
     waker: Waker,
 }
 
-type Polled = Poll<Result<(), Error>>;
+pub(crate) type Polled = Poll<Result<(), Error>>;
 
 impl Hand {
     fn new(sleep: Sleep, tolerance: Option<Tolerance>, waker: Waker) -> Self {
@@ -302,24 +296,51 @@ pub(crate) enum GoOn<W> {
 type Guard<'a> = MutexGuard<'a, State>;
 
 impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
-    /// A job that is still to be [armed](Self::arm). Nobody can change it before.
+    /// A new job, with its timer in hand: it does not run before it [begins](Self::begin). Gives its work back if the wheel
+    /// refuses it.
     pub(crate) fn new(
         wheel: &TimingWheel,
-        key: K,
-        (hash, table): (u64, Weak<Table<K>>),
+        (when, tolerance): (When, Option<Tolerance>),
+        (key, hash, table): (K, u64, Weak<Table<K>>),
         work: W,
-    ) -> Arc<Self> {
-        let state = State {
-            stage: Stage::InHand(Word::default()),
-            due: Instant::now(),
-            plan: None,
-            joins: Vec::new(),
+        mut plan: Option<Box<Plan>>,
+    ) -> Result<(Arc<Self>, Hand, Polled), (Error, W)> {
+        let sleep = match when {
+            When::After(delay) => wheel.sleep(delay),
+            When::At(instant) => wheel.sleep_until(instant),
         };
-        Arc::new(Self {
+        let exact = sleep.deadline();
+        let tolerance = plan.as_ref().map_or(tolerance, |plan| plan.tolerance);
+        let mut hand = Hand::new(sleep, tolerance, Waker::noop().clone());
+        let due = if plan.is_some() { exact } else { hand.sleep.deadline() };
+        let record = Arc::new(Self {
             runtime: wheel.runtime_id(),
-            state: Mutex::new(state),
+            state: Mutex::new(State {
+                stage: Stage::InHand(Word::default()),
+                due,
+                plan: None,
+                joins: Vec::new(),
+            }),
             slot: Slot { key, hash, table, work: Mutex::new(Some(work)) },
-        })
+        });
+        hand.waker = Waker::from(record.clone());
+        if let Some(schedule) = plan.as_mut().and_then(|plan| plan.schedule.as_mut()) {
+            schedule.attach(PendingRun::of(&record));
+        }
+        let polled = hand.poll();
+        let refused = match polled {
+            Poll::Ready(Err(error)) => Some(error),
+            Poll::Ready(Ok(())) if wheel.is_ended() => Some(Error::shutdown()),
+            _ => None,
+        };
+        if let Some(error) = refused {
+            return Err((error, record.slot.take().expect("it has not begun")));
+        }
+        if let Some(mut plan) = plan {
+            plan.waits_until = hand.sleep.deadline();
+            record.lock().plan = Some(plan);
+        }
+        Ok((record, hand, polled))
     }
 
     /// A job that is over before it began.
@@ -330,46 +351,8 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
         Arc::new(Self { runtime: wheel.runtime_id(), state: Mutex::new(state), slot })
     }
 
-    /// Puts a new job into the wheel. It does not run before it is [settled](Self::begin).
-    pub(crate) fn arm(
-        self: &Arc<Self>,
-        wheel: &TimingWheel,
-        when: When,
-        tolerance: Option<Tolerance>,
-        mut plan: Option<Box<Plan>>,
-    ) -> Result<(Hand, Polled), Error> {
-        let tolerance = match &mut plan {
-            Some(plan) => {
-                plan.attach(PendingRun::of(self));
-                plan.tolerance
-            }
-            None => tolerance,
-        };
-        let sleep = match when {
-            When::After(delay) => wheel.sleep(delay),
-            When::At(instant) => wheel.sleep_until(instant),
-        };
-        let due = if plan.is_some() { Some(sleep.deadline()) } else { None };
-        let mut hand = Hand::new(sleep, tolerance, Waker::from(self.clone()));
-        let polled = hand.poll();
-        if let Poll::Ready(Err(error)) = polled {
-            return Err(error);
-        }
-        if polled.is_ready() && wheel.is_ended() {
-            return Err(Error::shutdown());
-        }
-        let mut state = self.lock();
-        state.due = due.unwrap_or_else(|| hand.sleep.deadline());
-        state.plan = plan;
-        if let Some(plan) = &mut state.plan {
-            plan.waits_until = hand.sleep.deadline();
-        }
-        drop(state);
-        Ok((hand, polled))
-    }
-
     /// Lets a job that was armed wait, or run if it is due.
-    pub(crate) fn begin(self: Arc<Self>, (hand, polled): (Hand, Polled)) {
+    pub(crate) fn begin(self: Arc<Self>, hand: Hand, polled: Polled) {
         if self.settle(hand, polled, true) {
             self.spawn();
         }
@@ -457,7 +440,7 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
         if is_refused {
             polled = hand.wait_without_wheel(due);
         }
-        self.clone().begin((hand, polled));
+        self.clone().begin(hand, polled);
     }
 }
 
@@ -480,7 +463,7 @@ impl<K: Send + Sync + 'static, W: Work> Wake for Record<Slot<K, W>> {
         };
         drop(state);
         let polled = hand.poll();
-        self.begin((hand, polled));
+        self.begin(hand, polled);
     }
 }
 
@@ -516,7 +499,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
                     return false;
                 }
                 Poll::Ready(Err(error)) => {
-                    self.end(state, JobState::CouldNotRun, Some(error), true);
+                    self.end(state, JobState::CouldNotRun, Some(error));
                     return false;
                 }
                 Poll::Ready(Ok(())) if !can_spawn => {
@@ -562,8 +545,13 @@ impl<S: AnySlot + ?Sized> Record<S> {
         (polled, is_moved)
     }
 
-    /// Ends a job, and drops what it would have run, unless that is to stay in the slot.
-    fn end(&self, mut state: Guard<'_>, over: JobState, error: Option<Error>, clears: bool) {
+    /// Ends a job that nobody lists any more, and tells whoever waits for that. What is returned is dropped without the lock.
+    fn close(
+        &self,
+        mut state: Guard<'_>,
+        over: JobState,
+        error: Option<Error>,
+    ) -> (Stage, Option<Box<Plan>>) {
         let due = (state.is_pending() && error.is_some()).then_some(state.due);
         let stage = mem::replace(&mut state.stage, Stage::Over { state: over, error, due });
         let (plan, joins) = (state.plan.take(), mem::take(&mut state.joins));
@@ -571,15 +559,17 @@ impl<S: AnySlot + ?Sized> Record<S> {
         for join in joins {
             contained(|| _ = join.send(over));
         }
+        (stage, plan)
+    }
+
+    /// Ends a job, which leaves the list, and drops what it would have run.
+    fn end(&self, state: Guard<'_>, over: JobState, error: Option<Error>) {
+        let (stage, plan) = self.close(state, over, error);
         self.slot.over(ptr::from_ref(self).cast(), over);
         drop(stage);
-        if clears {
-            // Last, as it may panic; the plan, which has the schedule, is dropped all the same.
-            self.slot.clear(over);
-            drop(plan);
-        } else {
-            contained(|| drop(plan));
-        }
+        // It may panic; the plan, which has the schedule, is dropped all the same.
+        self.slot.clear(over);
+        drop(plan);
     }
 
     pub(crate) fn info(&self) -> JobInfo {
@@ -608,14 +598,20 @@ impl<S: AnySlot + ?Sized> Record<S> {
         Join(End::Waits(told))
     }
 
-    /// Ends a job as `how` says. Returns how it was found, and whether this has made a difference.
+    /// Ends a job as `how` says, for its handle, or for whoever has taken it out of the list. Returns how it was found, and
+    /// whether this has made a difference.
     pub(crate) fn cancel(&self, how: Cancel) -> (JobInfo, bool) {
         let mut state = self.lock();
         let (info, repeats) = (state.info(), state.plan.is_some());
         let is_changed = match &mut state.stage {
             Stage::Waits(_) | Stage::InHand(_) => {
-                let clears = matches!(how, Cancel::Pending | Cancel::Abort);
-                self.end(state, JobState::Cancelled, None, clears);
+                let (stage, plan) = self.close(state, JobState::Cancelled, None);
+                drop(stage);
+                if how == Cancel::KeepWork {
+                    contained(|| drop(plan));
+                } else {
+                    self.slot.clear(JobState::Cancelled);
+                }
                 true
             }
             Stage::Runs { order, task } if how == Cancel::Abort && *order != Order::Abort => {
@@ -703,7 +699,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
             None => {
                 let state = self.lock();
                 let ends = is_the_schedules(&state).is_some();
-                ends.then(|| self.end(state, JobState::Done, None, true)).map(|()| true)
+                ends.then(|| self.end(state, JobState::Done, None)).map(|()| true)
             }
         };
         match is_done {
@@ -732,7 +728,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
     pub(crate) fn finish(&self, over: JobState, error: Option<Error>) {
         let state = self.lock();
         if matches!(state.stage, Stage::Runs { .. }) {
-            self.end(state, over, error, true);
+            self.end(state, over, error);
         }
     }
 }
