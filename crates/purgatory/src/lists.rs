@@ -140,20 +140,20 @@ enum Items<K> {
 }
 
 impl<K> Items<K> {
-    /// Copies the items with numbers from `from` until `end`, as many as there is room for.
-    fn copy(&self, from: u64, end: u64, batch: &mut [Option<(u64, Item<K>)>]) {
-        match self {
-            Self::One(number, item) if (from..end).contains(number) => {
+    /// Copies the items with numbers from `from` until `end`, as many as there is room for. Tells whether there may be more.
+    fn copy(&self, from: u64, end: u64, batch: &mut [Option<(u64, Item<K>)>]) -> bool {
+        let Self::Many(items) = self else {
+            if let Self::One(number, item) = self
+                && (from..end).contains(number)
+            {
                 batch[0] = Some((*number, item.clone()));
             }
-            Self::One(..) => {}
-            Self::Many(items) => {
-                let copies = items.range(from..end).map(|(&number, item)| (number, item.clone()));
-                for (place, copy) in batch.iter_mut().zip(copies) {
-                    *place = Some(copy);
-                }
-            }
-        }
+            return false;
+        };
+        let mut copies = items.range(from..end).map(|(&number, item)| (number, item.clone()));
+        // The room first, so that no item is copied for which there is none.
+        batch.iter_mut().zip(&mut copies).for_each(|(place, copy)| *place = Some(copy));
+        items.range(from..end).nth(batch.len()).is_some()
     }
 }
 
@@ -261,6 +261,11 @@ impl<K> Lists<K> {
         K: Borrow<Q>,
     {
         let hash = self.hasher.hash_one(key);
+        let find = |shard: &Shard<K>, from, end, batch: &mut [_]| {
+            let list = shard.lists.find(hash, |list| list.hash == hash);
+            list.is_some_and(|list| list.items.copy(from, end, batch))
+        };
+        let mut from = 0;
         let mut is_under = |(number, item): (u64, Item<K>)| {
             // Different keys may have the same hash, also those of one operation.
             if item.places().key_at(hash, number).is_some_and(|own| own.borrow() == key) {
@@ -268,30 +273,16 @@ impl<K> Lists<K> {
             }
             number + 1
         };
-        let find = |shard: &Shard<K>, from, end, batch: &mut [_]| {
-            if let Some(list) = shard.lists.find(hash, |list| list.hash == hash) {
-                list.items.copy(from, end, batch);
-            }
-        };
         // Most lists have one operation, or none: less is moved about for the first.
         let shard = self.shard(hash);
-        let end = shard.next;
-        let mut first = [None];
-        find(&shard, 0, end, &mut first);
+        let (end, mut first) = (shard.next, [None]);
+        let mut has_more = find(&shard, from, end, &mut first);
         drop(shard);
-        let [Some(first)] = first else { return };
-        let mut from = is_under(first);
-        loop {
+        from = first.into_iter().flatten().map(&mut is_under).last().unwrap_or(from);
+        while has_more {
             let mut batch = [const { None }; BATCH];
-            find(&self.shard(hash), from, end, &mut batch);
-            let mut count = 0;
-            for item in batch.into_iter().flatten() {
-                from = is_under(item);
-                count += 1;
-            }
-            if count < BATCH {
-                return;
-            }
+            has_more = find(&self.shard(hash), from, end, &mut batch);
+            from = batch.into_iter().flatten().map(&mut is_under).last().unwrap_or(from);
         }
     }
 

@@ -319,7 +319,7 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Oper
 pub(crate) trait Awaited<T>: Send + Sync {
     /// The outcome, if there is one; otherwise `waker` is woken when there is. Tries the condition if that was left to the
     /// task.
-    fn poll(&self, waker: &Waker) -> Option<Outcome<T>>;
+    fn poll(&self, waker: &Waker, is_first: bool) -> Option<Outcome<T>>;
 
     /// The future is dropped. What the operation has completed with is given back, or dropped if nobody wants it; by the
     /// thread that tries the condition, if one does and finds that it holds.
@@ -330,8 +330,9 @@ pub(crate) trait Awaited<T>: Send + Sync {
 }
 
 impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Awaited<T> for Operation<K, F, T> {
-    fn poll(&self, waker: &Waker) -> Option<Outcome<T>> {
-        let mut clone = None;
+    fn poll(&self, waker: &Waker, is_first: bool) -> Option<Outcome<T>> {
+        // The first poll surely needs one.
+        let mut clone = is_first.then(|| waker.clone());
         let (is_due, is_for_task) = loop {
             let mut state = self.lock();
             if let Stage::Ended(outcome) = &mut state.stage {

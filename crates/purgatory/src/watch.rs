@@ -37,7 +37,8 @@ pub struct Watch<T> {
 enum State<T> {
     /// Before anybody polled.
     Ended(Result<T, WatchError>),
-    Watched(Arc<dyn Awaited<T>>),
+    /// And whether it was polled.
+    Watched(Arc<dyn Awaited<T>>, bool),
     /// The outcome was returned.
     Returned,
 }
@@ -51,12 +52,13 @@ impl<T> Watch<T> {
     }
 
     pub(crate) fn watched(operation: Arc<dyn Awaited<T>>) -> Self {
-        Self { state: State::Watched(operation), give_back: None }
+        Self { state: State::Watched(operation, false), give_back: None }
     }
 
     fn poll_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, WatchError>> {
-        if let State::Watched(operation) = &self.state {
-            let Some(outcome) = operation.poll(cx.waker()) else { return Poll::Pending };
+        if let State::Watched(operation, is_polled) = &mut self.state {
+            let is_first = !mem::replace(is_polled, true);
+            let Some(outcome) = operation.poll(cx.waker(), is_first) else { return Poll::Pending };
             self.state = State::Returned;
             return Poll::Ready(result(outcome));
         }
@@ -126,7 +128,7 @@ impl<T> Watch<T> {
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         match &self.state {
-            State::Watched(operation) => operation.deadline(),
+            State::Watched(operation, _) => operation.deadline(),
             State::Ended(_) | State::Returned => None,
         }
     }
@@ -154,7 +156,7 @@ impl<T> Drop for Watch<T> {
     fn drop(&mut self) {
         let give_back = self.give_back.take();
         match mem::replace(&mut self.state, State::Returned) {
-            State::Watched(operation) => operation.withdraw(give_back),
+            State::Watched(operation, _) => operation.withdraw(give_back),
             State::Ended(Ok(output)) => {
                 if let Some(give_back) = give_back {
                     give_back.give(Outcome::Completed(output));
@@ -169,7 +171,7 @@ impl<T> fmt::Debug for Watch<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
             State::Ended(_) => "ended",
-            State::Watched(_) => "watched",
+            State::Watched(..) => "watched",
             State::Returned => "returned",
         };
         f.debug_struct("Watch").field("state", &state).field("deadline", &self.deadline()).finish()
