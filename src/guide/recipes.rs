@@ -96,7 +96,11 @@
 //! upgrades, such as those to the WebSocket protocol. hyper-util's `auto` serves HTTP/2 too, but waits without a limit for the first bytes, by
 //! which it tells the two apart.
 //!
+//! `serve_until` ends a server with its jobs, those of the crate `timingwheel-jobs`. It uses `axum::serve` and its own graceful
+//! shutdown; connections that `serve` serves end by hyper's `graceful_shutdown`. The example `graceful` shows more.
+//!
 //! ```text
+//! use std::io;
 //! use std::time::Duration;
 //!
 //! use axum::Router;
@@ -104,7 +108,10 @@
 //! use hyper_util::rt::TokioIo;
 //! use hyper_util::service::TowerToHyperService;
 //! use timingwheel::TimingWheel;
+//! use timingwheel_jobs::{Ended, Jobs};
 //! use tokio::io::{AsyncRead, AsyncWrite};
+//! use tokio::net::TcpListener;
+//! use tokio::sync::oneshot;
 //!
 //! /// Serves a connection until it closes, or until its client takes more than 10 s for a head.
 //! ///
@@ -121,6 +128,34 @@
 //!         .serve_connection(TokioIo::new(connection), TowerToHyperService::new(app))
 //!         .with_upgrades()
 //!         .await
+//! }
+//!
+//! /// Serves until `end` is ready. Then it takes no more connections, waits for the responses that are owed, and after that for
+//! /// the jobs that run, for `limit` each. Returns how the jobs ended, with those that have not begun.
+//! ///
+//! /// # Errors
+//! /// If the listener fails.
+//! pub async fn serve_until(
+//!     end: impl Future<Output = ()> + Send + 'static,
+//!     limit: Duration,
+//!     (wheel, jobs): (&TimingWheel, &Jobs<String>),
+//!     (listener, app): (TcpListener, Router),
+//! ) -> io::Result<Ended<String>> {
+//!     let (ending, ends) = oneshot::channel();
+//!     let end = async move {
+//!         end.await;
+//!         _ = ending.send(());
+//!     };
+//!     let served = axum::serve(listener, app).with_graceful_shutdown(end);
+//!     let over = async {
+//!         _ = ends.await;
+//!         wheel.sleep(limit).await;
+//!     };
+//!     tokio::select! {
+//!         served = served.into_future() => served?,
+//!         () = over => {}
+//!     }
+//!     Ok(jobs.shutdown(limit).await)
 //! }
 //! ```
 //!
