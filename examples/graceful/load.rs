@@ -1,0 +1,209 @@
+//! Clients that keep the server busy until it ends, what follows up on their requests, and both their books.
+
+use std::error::Error;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use clap::Parser;
+use futures::future::join_all;
+use indicatif::{ProgressBar, ProgressStyle};
+use rustix::process::{Signal, getpid, kill_process};
+use serde::{Deserialize, Serialize};
+use timingwheel::TimingWheel;
+use timingwheel_durable::{Answer::Done, Durable, Kind, MemoryStore, Run};
+use timingwheel_jobs::Jobs;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::ledger::Ledger;
+use crate::limits::whole;
+use crate::serve;
+
+/// A server that is ended under load.
+#[derive(Parser)]
+#[command(name = "graceful")]
+struct Settings {
+    /// How many clients there are
+    #[arg(long, value_name = "NUMBER", default_value = "200", value_parser = whole(1..=5_000_usize))]
+    #[arg(allow_negative_numbers = true)]
+    clients: usize,
+
+    /// For how many milliseconds the server runs before it is ended
+    #[arg(long, value_name = "MS", default_value = "5000", value_parser = whole(100..=600_000_u64))]
+    #[arg(default_value_if("short", "true", "1000"), allow_negative_numbers = true)]
+    millis: u64,
+
+    /// How many milliseconds the end may take; what has not ended by then is aborted
+    #[arg(long, value_name = "MS", default_value = "10000", value_parser = whole(0..=60_000_u64))]
+    #[arg(allow_negative_numbers = true)]
+    limit: u64,
+
+    /// A quick look: a shorter run, unless it is given
+    #[arg(long)]
+    short: bool,
+}
+
+/// What the server and its clients have counted.
+#[derive(Default)]
+struct Books {
+    begun: AtomicU64,
+    answered: AtomicU64,
+    received: AtomicU64,
+    jobs: AtomicU64,
+    timers: AtomicU64,
+    refused: AtomicU64,
+    receipts: AtomicU64,
+    reports: AtomicU64,
+}
+
+fn count(counter: &AtomicU64) -> u64 {
+    counter.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A durable timer for each tenth request.
+#[derive(Serialize, Deserialize)]
+struct Report {
+    request: u64,
+}
+
+impl Kind for Report {
+    const KIND: &'static str = "report";
+}
+
+fn some_millis(most: u64) -> Duration {
+    Duration::from_millis(fastrand::u64(1..=most))
+}
+
+/// Answers requests of a byte until the client leaves or the server ends, which waits for the answer that is owed.
+async fn answer(
+    mut stream: TcpStream,
+    mut ends: watch::Receiver<bool>,
+    (jobs, durable, books): (Jobs<u64>, Durable, Arc<Books>),
+) {
+    let mut request = [0];
+    while !*ends.borrow() {
+        tokio::select! {
+            biased; // A request that has come is answered.
+            read = stream.read_exact(&mut request) => if read.is_err() { return },
+            _ = ends.wait_for(|&ends| ends) => return,
+        }
+        let number = count(&books.begun);
+        sleep(some_millis(50)).await;
+        // The jobs and the durable timers end after the connections, so neither refuses.
+        let receipt = jobs.try_run_after(number, some_millis(2_000), send_receipt(books.clone()));
+        count(if receipt.is_ok() { &books.jobs } else { &books.refused });
+        if number.is_multiple_of(10) {
+            let saved = durable.after(some_millis(2_000), &Report { request: number }).save().await;
+            count(if saved.is_ok() { &books.timers } else { &books.refused });
+        }
+        if stream.write_all(&request).await.is_ok() {
+            count(&books.answered);
+        }
+    }
+}
+
+async fn send_receipt(books: Arc<Books>) {
+    sleep(some_millis(300)).await;
+    count(&books.receipts);
+}
+
+/// Asks until the server closes the connection. It may do so before it reads the last request, and does not when it has.
+async fn ask(address: SocketAddr, books: Arc<Books>) {
+    let Ok(mut stream) = TcpStream::connect(address).await else { return };
+    let mut answer = [0];
+    while stream.write_all(&[1]).await.is_ok() {
+        match stream.read_exact(&mut answer).await {
+            Ok(_) => count(&books.received),
+            Err(_) => break,
+        };
+    }
+}
+
+async fn run(settings: Settings) -> Result<Vec<String>, Box<dyn Error>> {
+    let (wheel, books) = (TimingWheel::new(), Arc::new(Books::default()));
+    let jobs = Jobs::new(&wheel);
+    let reports = books.clone();
+    let handler = move |Report { request: _ }, _: Run| {
+        let books = reports.clone();
+        async move {
+            sleep(some_millis(300)).await;
+            count(&books.reports);
+            Ok(Done)
+        }
+    };
+    let durable = Durable::builder(&wheel, MemoryStore::new()).on(handler).start().await?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let address = listener.local_addr()?;
+
+    let mut clients = JoinSet::new();
+    for _ in 0..settings.clients {
+        clients.spawn(ask(address, books.clone()));
+    }
+    let bar = ProgressBar::new(settings.millis / 100);
+    bar.set_style(ProgressStyle::with_template("serving {wide_bar} {pos:>3} of {len} tenths of a second")?);
+    let terminate = async {
+        for _ in 0..settings.millis / 100 {
+            sleep(Duration::from_millis(100)).await;
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        kill_process(getpid(), Signal::TERM)
+    };
+    let follow_up = (jobs.clone(), durable.clone(), books.clone());
+    let limit = Duration::from_millis(settings.limit);
+    let served = serve(listener, (&wheel, &jobs, &durable), limit, |stream, ends| {
+        answer(stream, ends, follow_up.clone())
+    });
+    let (farewell, sent) = tokio::join!(served, terminate);
+    let (farewell, ()) = (farewell?, sent?);
+    while clients.join_next().await.is_some() {}
+
+    // What has not begun is not lost: here it runs now; another program would store it.
+    let not_begun = farewell.jobs.not_begun.len() as u64;
+    join_all(farewell.jobs.not_begun.into_iter().filter_map(timingwheel_jobs::StoppedJob::into_future)).await;
+
+    let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let (begun, answered) = (of(&books.begun), of(&books.answered));
+    let (ran, reported) = (farewell.jobs.finished as u64, farewell.timers.finished);
+    let stored = durable.count().await?;
+    let aborted = farewell.jobs.aborted as u64;
+    let mut ledger = Ledger::new("count");
+    ledger
+        .total("requests that the server has begun", begun)
+        .part("answered", answered)
+        .part("cut off at the limit", begun - answered)
+        .total("connections open at the signal", farewell.connections as u64)
+        .part("ended by themselves", (farewell.connections - farewell.cut_off) as u64)
+        .part("aborted at the limit", farewell.cut_off as u64)
+        .expect("answers that clients have received", of(&books.received), answered)
+        .expect("follow-ups that were refused", of(&books.refused), 0)
+        .total("jobs, one for each request", of(&books.jobs))
+        .part("run before the end", of(&books.receipts) - ran - not_begun)
+        .part("waited for", ran)
+        .part("handed back, and run after the end", not_begun)
+        .part("aborted at the limit", aborted)
+        .total("durable timers", of(&books.timers))
+        .part("handled before the end", of(&books.reports) - reported)
+        .part("waited for", reported)
+        .part("left in the store, for the next start", stored.stored + stored.begun);
+    for (what, took) in
+        ["the end of the connections", "then the end of the jobs", "and of the durable timers, beside that,"]
+            .into_iter()
+            .zip(farewell.took)
+    {
+        ledger.text(&format!("{what} took"), &format!("{} ms", took.as_millis()));
+    }
+    Ok(ledger.print())
+}
+
+pub(crate) async fn main() -> ExitCode {
+    let problems = run(Settings::parse()).await.unwrap_or_else(|error| vec![error.to_string()]);
+    problems.iter().for_each(|problem| eprintln!("error: {problem}"));
+    if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
