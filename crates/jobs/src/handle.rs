@@ -17,9 +17,11 @@ use crate::now;
 use crate::record::{AnySlot, Cancel, Record};
 use crate::schedule::{Schedule, after_now};
 
-/// A job that runs once, from [`TimingWheel::run_after`](crate::JobsExt::run_after) and its kin.
+/// A job, from [`run_after`](crate::JobsExt::run_after) and its kin, or a [`Repeating`] one from
+/// [`run_by`](crate::JobsExt::run_by) and its kin.
 ///
-/// As a future it is ready when the job is over, with the job's output. It may be awaited in any runtime or executor,
+/// As a future it is ready when the job is over, with the job's output: of a job that repeats with the number of runs, when
+/// its schedule has come to its end. It may be awaited in any runtime or executor,
 /// as `&mut job` too: it is `Unpin`. It spends a unit of tokio's cooperative budget, as a `JoinHandle` does. Dropping
 /// the handle does not cancel the job, unless it was made to [cancel on drop](Self::cancel_on_drop).
 ///
@@ -27,7 +29,8 @@ use crate::schedule::{Schedule, after_now};
 /// A dropped wait by `&mut job` loses nothing.
 ///
 /// # Errors
-/// As a future: if the job was cancelled or aborted, panicked, or could not run.
+/// As a future: if the job was cancelled or aborted, if it, or a repeating job's schedule, panicked, or if it could not run
+/// to its end.
 ///
 /// # Panics
 /// If the handle is polled again after it was ready.
@@ -54,6 +57,12 @@ impl<T> Job<T> {
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.state().is_over()
+    }
+
+    /// How often the wheel was full when a run had ended: see [`JobInfo::refusals`](crate::JobInfo::refusals).
+    #[must_use]
+    pub fn refusals(&self) -> u64 {
+        self.record.info().refusals
     }
 
     /// Where the job stands.
@@ -131,7 +140,8 @@ impl<T> Job<T> {
     /// Moves the job to `deadline`, and returns whether that was in time. If so, the job was pending, and runs once, at
     /// `deadline`. Otherwise nothing has changed: the job has begun, is over, or begins now.
     ///
-    /// A job runs once. To arm it again after it has fired, add another under the same key: see [`Jobs`](crate::Jobs).
+    /// Of a job that repeats, the next run is moved, and the schedule goes on from `deadline`. During a run this moves the run
+    /// that follows, even if the schedule has no further run; the schedule is asked again when that run has ended.
     ///
     /// A job that is moved later leaves its timer where it is in the wheel until that place comes up, so this is cheap
     /// enough to be called for each message of a session. A job keeps its permit on a wheel with a bound. There is one
@@ -170,8 +180,45 @@ impl<T> Job<T> {
         self.record.reset(after_now(&self.wheel, after), self.tolerance)
     }
 
+    /// Goes over to another schedule and returns whether that was in time: not if the job runs once, is over or is to
+    /// end.
+    ///
+    /// The new schedule begins now, as the schedule of a new job does: this call asks it for the first run. A run that
+    /// is going on goes on. When it has ended, the old schedule is asked once more, but its answer does not count, even
+    /// if it has no further run. The next run is the first run of the new schedule.
+    ///
+    /// # Panics
+    /// If the new schedule does when it is asked for the first run; the old one stays then. If the job is pending, and
+    /// dropping the old schedule panics.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::{JobsExt, FixedRate, Schedule};
+    /// use tokio::time::Instant;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let start = Instant::now();
+    /// let hour = Duration::from_secs(3_600);
+    /// let job = wheel.run_every_at(start + hour, hour, || async {});
+    /// assert!(job.set_schedule(FixedRate::new(Duration::from_secs(1)).times(5)));
+    /// assert_eq!(job.await.unwrap(), 5);
+    /// assert_eq!(start.elapsed(), Duration::from_secs(4));
+    /// # }
+    /// ```
+    pub fn set_schedule(&self, schedule: impl Schedule) -> bool {
+        self.record.set_schedule(Box::new(schedule))
+    }
+
     /// Cancels the job and returns whether that was in time. Then the job never runs, and this call drops its future. A
     /// job that has begun goes on.
+    ///
+    /// Of a job that repeats, no further run begins. A run that is going on goes on to its end, and the handle then gives an
+    /// error that [is cancelled](JobError::is_cancelled).
     ///
     /// # Panics
     /// If dropping the job's future does.
@@ -274,170 +321,5 @@ impl<T> fmt::Debug for Job<T> {
     }
 }
 
-/// A job that runs again and again, from [`TimingWheel::run_by`](crate::JobsExt::run_by) and its kin.
-///
-/// As a future it is ready when the schedule has come to its end, with the number of runs. Dropping the handle does not
-/// cancel the job, unless it was made to [cancel on drop](Self::cancel_on_drop).
-///
-/// # Cancel safety
-/// A dropped wait by `&mut job` loses nothing.
-///
-/// # Errors
-/// As a future: if the job was cancelled or aborted, if a run or the schedule panicked, or if the job could not run to
-/// its end.
-///
-/// # Panics
-/// If the handle is polled again after it was ready.
-pub struct Repeating(Job<u64>);
-
-impl Repeating {
-    pub(crate) const fn new(job: Job<u64>) -> Self {
-        Self(job)
-    }
-
-    /// Where the job stands: running during a run, and pending before and between runs.
-    #[must_use]
-    pub fn state(&self) -> JobState {
-        self.0.state()
-    }
-
-    /// Whether the job is over: neither pending nor running.
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        self.0.is_finished()
-    }
-
-    /// How often the wheel was full when a run had ended: see [`JobInfo::refusals`](crate::JobInfo::refusals).
-    #[must_use]
-    pub fn refusals(&self) -> u64 {
-        self.0.record.info().refusals
-    }
-
-    /// When the next run is due, while none is going on. For a job that waited and could not run: when it was due.
-    #[must_use]
-    pub fn due(&self) -> Option<Instant> {
-        self.0.due()
-    }
-
-    /// How long from now until the next run is due, while none is going on: zero if it is about to begin, `None` during
-    /// a run and when the job is over.
-    #[must_use]
-    pub fn time_left(&self) -> Option<Duration> {
-        self.0.time_left()
-    }
-
-    /// Moves the next run to `deadline`, and returns whether the run is due then. It returns `false` if the job is
-    /// over, or was cancelled during the present run. The schedule goes on from `deadline`.
-    ///
-    /// During a run this moves the run that follows, even if the schedule has no further run. The schedule is asked
-    /// again when that following run has ended. Before a run this costs as much as [`Job::reset`].
-    ///
-    /// # Precision
-    /// As [`Job::reset`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::time::Duration;
-    /// use timingwheel::TimingWheel;
-    /// use timingwheel_jobs::JobsExt;
-    /// use tokio::time::Instant;
-    ///
-    /// let wheel = TimingWheel::new();
-    /// let start = Instant::now();
-    /// let job = wheel.run_every_at(start + Duration::from_secs(60), Duration::from_secs(60), || async {});
-    /// assert!(job.reset(start + Duration::from_secs(5)));
-    /// tokio::time::sleep(Duration::from_secs(6)).await;
-    /// assert_eq!(job.due(), Some(start + Duration::from_secs(65)));
-    /// # }
-    /// ```
-    pub fn reset(&self, deadline: Instant) -> bool {
-        self.0.reset(deadline)
-    }
-
-    /// Moves the next run to `after` from now, as [`reset`](Self::reset) does.
-    pub fn reset_after(&self, after: Duration) -> bool {
-        self.0.reset_after(after)
-    }
-
-    /// Cancels the job, and returns whether this call did so: not if the job is over, or was cancelled before. No
-    /// further run begins. A run that is going on goes on to its end, and is the last. The handle then gives an error
-    /// that [is cancelled](JobError::is_cancelled).
-    ///
-    /// # Panics
-    /// If dropping what the job runs does.
-    pub fn cancel(&self) -> bool {
-        self.0.cancel()
-    }
-
-    /// Cancels the job, aborts a run that is going on, and returns whether this has changed anything. See
-    /// [`Job::abort`].
-    ///
-    /// # Panics
-    /// If the job is pending, and dropping what it runs panics.
-    pub fn abort(&self) -> bool {
-        self.0.abort()
-    }
-
-    /// Cancels the job when this handle is dropped.
-    #[must_use = "the job is cancelled when this is dropped"]
-    pub fn cancel_on_drop(self) -> Self {
-        Self(self.0.cancel_on_drop())
-    }
-
-    /// Goes over to another schedule and returns whether that was in time: not if the job is over or is to end.
-    ///
-    /// The new schedule begins now, as the schedule of a new job does: this call asks it for the first run. A run that
-    /// is going on goes on. When it has ended, the old schedule is asked once more, but its answer does not count, even
-    /// if it has no further run. The next run is the first run of the new schedule.
-    ///
-    /// # Panics
-    /// If the new schedule does when it is asked for the first run; the old one stays then. If the job is pending, and
-    /// dropping the old schedule panics.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::time::Duration;
-    /// use timingwheel::TimingWheel;
-    /// use timingwheel_jobs::{JobsExt, FixedRate, Schedule};
-    /// use tokio::time::Instant;
-    ///
-    /// let wheel = TimingWheel::new();
-    /// let start = Instant::now();
-    /// let hour = Duration::from_secs(3_600);
-    /// let job = wheel.run_every_at(start + hour, hour, || async {});
-    /// assert!(job.set_schedule(FixedRate::new(Duration::from_secs(1)).times(5)));
-    /// assert_eq!(job.await.unwrap(), 5);
-    /// assert_eq!(start.elapsed(), Duration::from_secs(4));
-    /// # }
-    /// ```
-    pub fn set_schedule(&self, schedule: impl Schedule) -> bool {
-        self.0.record.set_schedule(Box::new(schedule))
-    }
-}
-
-impl Future for Repeating {
-    type Output = Result<u64, JobError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(cx)
-    }
-}
-
-impl FusedFuture for Repeating {
-    /// Whether it has given its result.
-    fn is_terminated(&self) -> bool {
-        self.0.is_terminated()
-    }
-}
-
-impl fmt::Debug for Repeating {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Repeating").field(&self.0).finish()
-    }
-}
+/// A job that runs again and again. Its output is the number of runs.
+pub type Repeating = Job<u64>;

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use crate::error::{Refused, TryRunError};
 use crate::info::{JobInfo, JobState, Join};
 use crate::record::{AnySlot, Cancel, Keyed, Plan, Record, When};
-use crate::schedule::{Answer, FixedRate, Schedule, after_now};
+use crate::schedule::{FixedRate, Runs, Schedule, after_now};
 use crate::task::{Once, Repeat, Work};
 use crate::{contained, lock};
 
@@ -223,16 +223,12 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// # Panics
     /// If `period` is zero, and as [`try_run_after`](Self::try_run_after).
     #[track_caller]
-    pub fn try_run_every<F, R>(
+    pub fn try_run_every<F: Runs>(
         &self,
         key: K,
         period: Duration,
         make: F,
-    ) -> Result<Option<JobInfo>, TryRunError<F>>
-    where
-        F: FnMut() -> R + Send + 'static,
-        R: Future<Output: Answer> + Send + 'static,
-    {
+    ) -> Result<Option<JobInfo>, TryRunError<F>> {
         self.run_at_rate(key, FixedRate::new(period), make)
     }
 
@@ -245,17 +241,13 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// # Panics
     /// If `period` is zero, and as [`try_run_after`](Self::try_run_after).
     #[track_caller]
-    pub fn try_run_every_at<F, R>(
+    pub fn try_run_every_at<F: Runs>(
         &self,
         key: K,
         start: Instant,
         period: Duration,
         make: F,
-    ) -> Result<Option<JobInfo>, TryRunError<F>>
-    where
-        F: FnMut() -> R + Send + 'static,
-        R: Future<Output: Answer> + Send + 'static,
-    {
+    ) -> Result<Option<JobInfo>, TryRunError<F>> {
         self.run_at_rate(key, FixedRate::new(period).starting_at(start), make)
     }
 
@@ -270,16 +262,12 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// # Panics
     /// If the schedule does when it is asked for the first run; the job with this key stays. If the schedule has no run,
     /// and dropping it or `make` panics. And as [`try_run_after`](Self::try_run_after).
-    pub fn try_run_by<F, R>(
+    pub fn try_run_by<F: Runs>(
         &self,
         key: K,
         schedule: impl Schedule,
         make: F,
-    ) -> Result<Option<JobInfo>, TryRunError<F>>
-    where
-        F: FnMut() -> R + Send + 'static,
-        R: Future<Output: Answer> + Send + 'static,
-    {
+    ) -> Result<Option<JobInfo>, TryRunError<F>> {
         let refuse = |refused, make| Err(TryRunError::new(refused, make, &self.wheel));
         if let Some((plan, first)) = Plan::new(&self.wheel, Box::new(schedule)) {
             return match self.add(key, When::At(first), Repeat::new(make, None), Some(plan)) {
@@ -298,11 +286,12 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
 
     /// By a schedule of ours, which has the tolerance of this handle.
     #[track_caller]
-    fn run_at_rate<F, R>(&self, key: K, rate: FixedRate, make: F) -> Result<Option<JobInfo>, TryRunError<F>>
-    where
-        F: FnMut() -> R + Send + 'static,
-        R: Future<Output: Answer> + Send + 'static,
-    {
+    fn run_at_rate<F: Runs>(
+        &self,
+        key: K,
+        rate: FixedRate,
+        make: F,
+    ) -> Result<Option<JobInfo>, TryRunError<F>> {
         match self.tolerance {
             Some(tolerance) => self.try_run_by(key, rate.with_tolerance(tolerance), make),
             None => self.try_run_by(key, rate, make),
@@ -360,10 +349,9 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn remove<Q>(&self, key: &Q) -> Option<JobInfo>
+    pub fn remove<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<JobInfo>
     where
         K: Borrow<Q>,
-        Q: Eq + Hash + ?Sized,
     {
         self.take(key).map(|job| job.cancel(Cancel::Pending).0)
     }
@@ -391,10 +379,9 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn abort<Q>(&self, key: &Q) -> Option<JobInfo>
+    pub fn abort<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<JobInfo>
     where
         K: Borrow<Q>,
-        Q: Eq + Hash + ?Sized,
     {
         self.take(key).map(|job| job.cancel(Cancel::Abort).0)
     }
@@ -402,10 +389,9 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// Where the job with this key stands now; `None` if there is none. The key may be given in any borrowed form, as to
     /// a `HashMap`.
     #[must_use]
-    pub fn get<Q>(&self, key: &Q) -> Option<JobInfo>
+    pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<JobInfo>
     where
         K: Borrow<Q>,
-        Q: Eq + Hash + ?Sized,
     {
         self.find(key).map(|job| job.info())
     }
@@ -433,10 +419,9 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// # }
     /// ```
     #[must_use]
-    pub fn join<Q>(&self, key: &Q) -> Option<Join>
+    pub fn join<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<Join>
     where
         K: Borrow<Q>,
-        Q: Eq + Hash + ?Sized,
     {
         self.find(key).map(|job| job.join())
     }
@@ -474,20 +459,18 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn reset<Q>(&self, key: &Q, deadline: Instant) -> bool
+    pub fn reset<Q: Eq + Hash + ?Sized>(&self, key: &Q, deadline: Instant) -> bool
     where
         K: Borrow<Q>,
-        Q: Eq + Hash + ?Sized,
     {
         self.find(key).is_some_and(|job| job.reset(deadline, self.tolerance))
     }
 
     /// Moves the job with this key to `after` from now, as [`reset`](Self::reset) does. With more than
     /// [583 years](timingwheel::Sleep::deadline) the job never runs.
-    pub fn reset_after<Q>(&self, key: &Q, after: Duration) -> bool
+    pub fn reset_after<Q: Eq + Hash + ?Sized>(&self, key: &Q, after: Duration) -> bool
     where
         K: Borrow<Q>,
-        Q: Eq + Hash + ?Sized,
     {
         self.reset(key, after_now(&self.wheel, after))
     }
@@ -519,10 +502,9 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn set_schedule<Q>(&self, key: &Q, schedule: impl Schedule) -> bool
+    pub fn set_schedule<Q: Eq + Hash + ?Sized>(&self, key: &Q, schedule: impl Schedule) -> bool
     where
         K: Borrow<Q>,
-        Q: Eq + Hash + ?Sized,
     {
         let Some(job) = self.find(key) else { return false };
         let job: Arc<Record<dyn AnySlot>> = job;
@@ -661,19 +643,17 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     }
 
     /// The job with this key.
-    fn find<Q>(&self, key: &Q) -> Option<Listed<K>>
+    fn find<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<Listed<K>>
     where
         K: Borrow<Q>,
-        Q: Eq + Hash + ?Sized,
     {
         self.table.find(self.hasher.hash_one(key), key)
     }
 
     /// Takes the job with this key out of the list.
-    fn take<Q>(&self, key: &Q) -> Option<Listed<K>>
+    fn take<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<Listed<K>>
     where
         K: Borrow<Q>,
-        Q: Eq + Hash + ?Sized,
     {
         let hash = self.hasher.hash_one(key);
         loop {

@@ -73,7 +73,8 @@ pub use info::{JobInfo, JobState, Join};
 pub use jobs::{Ended, Jobs, StoppedJob};
 pub use on_wheel::JobsExt;
 pub use schedule::{
-    Adjusted, Answer, Backoff, FixedDelay, FixedRate, NextRun, PendingRun, Previous, Replanned, Schedule,
+    Adjusted, Answer, Backoff, FixedDelay, FixedRate, NextRun, PendingRun, Previous, Replanned, Runs,
+    Schedule,
 };
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

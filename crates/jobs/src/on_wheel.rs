@@ -12,7 +12,7 @@ use crate::error::{JobError, Refused, TryRunError};
 use crate::handle::{Job, Repeating};
 use crate::info::JobState;
 use crate::record::{Plan, Record, Slot, When};
-use crate::schedule::{Answer, FixedRate, Schedule};
+use crate::schedule::{FixedRate, Runs, Schedule};
 use crate::task::{Once, Repeat, Work};
 
 /// Jobs of a [`TimingWheel`]: code that runs later, in a task of its own.
@@ -146,11 +146,7 @@ pub trait JobsExt {
     /// # }
     /// ```
     #[track_caller]
-    fn run_every<F, R>(&self, period: Duration, make: F) -> Repeating
-    where
-        F: FnMut() -> R + Send + 'static,
-        R: Future<Output: Answer> + Send + 'static,
-    {
+    fn run_every<F: Runs>(&self, period: Duration, make: F) -> Repeating {
         self.run_by(FixedRate::new(period), make)
     }
 
@@ -181,11 +177,7 @@ pub trait JobsExt {
     /// # }
     /// ```
     #[track_caller]
-    fn run_every_at<F, R>(&self, start: Instant, period: Duration, make: F) -> Repeating
-    where
-        F: FnMut() -> R + Send + 'static,
-        R: Future<Output: Answer> + Send + 'static,
-    {
+    fn run_every_at<F: Runs>(&self, start: Instant, period: Duration, make: F) -> Repeating {
         self.run_by(FixedRate::new(period).starting_at(start), make)
     }
 
@@ -222,15 +214,10 @@ pub trait JobsExt {
     /// assert_eq!(runs, 10);
     /// # }
     /// ```
-    fn run_by<F, R>(&self, schedule: impl Schedule, make: F) -> Repeating
-    where
-        F: FnMut() -> R + Send + 'static,
-        R: Future<Output: Answer> + Send + 'static,
-    {
+    fn run_by<F: Runs>(&self, schedule: impl Schedule, make: F) -> Repeating {
         let wheel = self.wheel();
-        self.try_run_by(schedule, make).unwrap_or_else(|refused| {
-            Repeating::new(over(wheel, Err(JobError::refused(refused.error(), wheel))))
-        })
+        self.try_run_by(schedule, make)
+            .unwrap_or_else(|refused| over(wheel, Err(JobError::refused(refused.error(), wheel))))
     }
 
     /// As [`run_every`](Self::run_every), but returns an error at once, with `make` in it, if the job cannot run.
@@ -241,11 +228,7 @@ pub trait JobsExt {
     /// # Panics
     /// If `period` is zero.
     #[track_caller]
-    fn try_run_every<F, R>(&self, period: Duration, make: F) -> Result<Repeating, TryRunError<F>>
-    where
-        F: FnMut() -> R + Send + 'static,
-        R: Future<Output: Answer> + Send + 'static,
-    {
+    fn try_run_every<F: Runs>(&self, period: Duration, make: F) -> Result<Repeating, TryRunError<F>> {
         self.try_run_by(FixedRate::new(period), make)
     }
 
@@ -257,16 +240,12 @@ pub trait JobsExt {
     /// # Panics
     /// If `period` is zero.
     #[track_caller]
-    fn try_run_every_at<F, R>(
+    fn try_run_every_at<F: Runs>(
         &self,
         start: Instant,
         period: Duration,
         make: F,
-    ) -> Result<Repeating, TryRunError<F>>
-    where
-        F: FnMut() -> R + Send + 'static,
-        R: Future<Output: Answer> + Send + 'static,
-    {
+    ) -> Result<Repeating, TryRunError<F>> {
         self.try_run_by(FixedRate::new(period).starting_at(start), make)
     }
 
@@ -277,20 +256,15 @@ pub trait JobsExt {
     ///
     /// # Panics
     /// As [`run_by`](Self::run_by).
-    fn try_run_by<F, R>(&self, schedule: impl Schedule, make: F) -> Result<Repeating, TryRunError<F>>
-    where
-        F: FnMut() -> R + Send + 'static,
-        R: Future<Output: Answer> + Send + 'static,
-    {
+    fn try_run_by<F: Runs>(&self, schedule: impl Schedule, make: F) -> Result<Repeating, TryRunError<F>> {
         let wheel = self.wheel();
         let Some((plan, first)) = Plan::new(wheel, Box::new(schedule)) else {
             if wheel.is_ended() {
                 return Err(TryRunError::new(Refused::ByWheel(Error::shutdown()), make, wheel));
             }
-            return Ok(Repeating::new(over(wheel, Ok(0))));
+            return Ok(over(wheel, Ok(0)));
         };
         launch(wheel, When::At(first), |tell| Repeat::new(make, Some(tell)), Some(plan))
-            .map(Repeating::new)
             .map_err(|(error, work)| TryRunError::new(Refused::ByWheel(error), work.into_inner(), wheel))
     }
 }

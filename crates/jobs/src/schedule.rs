@@ -444,6 +444,28 @@ impl Answer for () {
     }
 }
 
+/// What makes the runs of a job that repeats: a closure that returns futures. Their outputs are [answers](Answer), so `()` or
+/// a [`NextRun`].
+pub trait Runs: Send + 'static {
+    /// One run.
+    type Run: Future<Output: Answer> + Send + 'static;
+
+    /// Makes the next run.
+    fn run(&mut self) -> Self::Run;
+}
+
+impl<F, R> Runs for F
+where
+    F: FnMut() -> R + Send + 'static,
+    R: Future<Output: Answer> + Send + 'static,
+{
+    type Run = R;
+
+    fn run(&mut self) -> R {
+        self()
+    }
+}
+
 /// The type of a future that only panics, which has no name of its own yet.
 type Never = <fn() -> ! as Returns>::Output;
 

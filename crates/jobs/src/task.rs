@@ -15,7 +15,7 @@ use crate::contained;
 use crate::error::JobError;
 use crate::info::JobState;
 use crate::record::{GoOn, Record, Slot};
-use crate::schedule::{Answer, NextRun};
+use crate::schedule::{Answer, NextRun, Runs};
 
 /// A future that has not run.
 pub(crate) type Unrun<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -107,16 +107,16 @@ impl<F: Future<Output: Send> + Send + 'static> Work for Once<F> {
 
 pin_project! {
     /// A closure whose futures run one after the other.
-    pub(crate) struct Repeat<F, R> {
+    pub(crate) struct Repeat<F: Runs> {
         make: Option<F>,
         #[pin]
-        run: Option<R>,
+        run: Option<F::Run>,
         runs: u64,
         tell: Tell<u64>,
     }
 }
 
-impl<F, R> Repeat<F, R> {
+impl<F: Runs> Repeat<F> {
     pub(crate) const fn new(make: F, tell: Tell<u64>) -> Self {
         Self { make: Some(make), run: None, runs: 0, tell }
     }
@@ -126,18 +126,14 @@ impl<F, R> Repeat<F, R> {
     }
 }
 
-impl<F, R> Work for Repeat<F, R>
-where
-    F: FnMut() -> R + Send + 'static,
-    R: Future<Output: Answer> + Send + 'static,
-{
+impl<F: Runs> Work for Repeat<F> {
     type Output = u64;
 
     fn poll_run(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ran<u64>> {
         let mut this = self.project();
         if this.run.is_none() {
             let make = this.make.as_mut().expect("taken only between runs");
-            this.run.set(Some(make()));
+            this.run.set(Some(make.run()));
         }
         let Some(run) = this.run.as_mut().as_pin_mut() else { return Poll::Pending };
         let next = ready!(run.poll(cx)).next_run();
@@ -168,7 +164,7 @@ where
         let runs = self.runs + 1;
         let mut make = self.into_inner();
         Box::pin(async move {
-            make().await;
+            make.run().await;
             runs
         })
     }
