@@ -5,6 +5,7 @@ mod checks;
 mod ends;
 mod give_back;
 mod keys;
+mod locks;
 mod model;
 mod outcomes;
 mod panics;
