@@ -64,10 +64,12 @@
 // | `cron`, `rules` | times on the wall, without zones |
 // | `periodic`, `once` | instants without a wall |
 // | `plan` | any of these as one value, and its text |
+// | `missed` | the policy for runs whose time has passed |
 // | `on_wheel` | schedules of jobs: the only part that reads a clock |
 
 pub mod coming_from;
 mod cron;
+mod missed;
 #[cfg(feature = "wheel")]
 mod on_wheel;
 mod once;
@@ -81,8 +83,9 @@ mod zone;
 mod zone_name;
 
 pub use cron::{Cron, CronError, CronField};
+pub use missed::{Missed, MissedError};
 #[cfg(feature = "wheel")]
-pub use on_wheel::{Missed, Scheduled, WallClock, WallSchedule};
+pub use on_wheel::{Scheduled, WallClock, WallSchedule};
 pub use once::Once;
 pub use periodic::Periodic;
 pub use plan::{Combine, Plan, PlanError};

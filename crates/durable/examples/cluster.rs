@@ -154,7 +154,10 @@ async fn cluster(settings: &Settings, lease: Duration) -> Result<bool, Box<dyn E
     let transaction = sql.transaction().await?;
     for number in 0..settings.timers {
         let after = i64::from(number) * i64::try_from(settings.seconds)? * 1_000 / i64::from(settings.timers);
-        store.save_in(&transaction, begin + SignedDuration::from_millis(after), &Ring { number }).await?;
+        store
+            .save_in(&transaction, begin + SignedDuration::from_millis(after), &Ring { number })
+            .save()
+            .await?;
     }
     transaction.commit().await?;
     println!("{} timers for {} s, a lease of {lease:?}", settings.timers, settings.seconds);

@@ -71,7 +71,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 Ok(Done)
             }
         };
-        let durable = Durable::builder(&wheel, RedbStore::open(folder.path().join("report.redb"))?)
+        let durable = Durable::builder(&wheel, RedbStore::create(folder.path().join("report.redb"))?)
             .clock(clock.clone())
             .on(report)
             .retry::<Report>(Backoff::fixed(Duration::from_secs(600)))

@@ -97,7 +97,7 @@ async fn shop(settings: &Settings, folder: &Path) -> Result<(), Box<dyn Error>> 
         }
     };
     let durable =
-        Durable::builder(&wheel, RedbStore::open(folder.join("timers.redb"))?).on(handler).start().await?;
+        Durable::builder(&wheel, RedbStore::create(folder.join("timers.redb"))?).on(handler).start().await?;
     let (day, month) = (Duration::from_millis(settings.day), Duration::from_millis(30 * settings.day));
 
     // What the shop was about to do when it was killed.

@@ -77,7 +77,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 Ok(Done)
             }
         };
-        let durable = Durable::builder(&wheel, RedbStore::open(folder.path().join("reminders.redb"))?)
+        let durable = Durable::builder(&wheel, RedbStore::create(folder.path().join("reminders.redb"))?)
             .clock(clock.clone())
             .on(remind)
             .start()

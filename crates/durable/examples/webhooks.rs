@@ -72,7 +72,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let wheel = TimingWheel::new();
     let backoff = Backoff::exponential(Duration::from_secs(5)..=Duration::from_secs(3600)).tries(8);
-    let durable = Durable::builder(&wheel, RedbStore::open(folder.path().join("webhooks.redb"))?)
+    let durable = Durable::builder(&wheel, RedbStore::create(folder.path().join("webhooks.redb"))?)
         .on(deliver)
         .retry::<Delivery>(backoff)
         .start()

@@ -21,7 +21,7 @@ use crate::outside::{Far, Outside};
 #[cfg(feature = "postgres")]
 use crate::postgres::PostgresStore;
 use crate::runner::{Runner, Settings};
-use crate::saver::Saver;
+use crate::save::Saver;
 use crate::shared::Shared;
 use crate::store::{ErasedStore, Store};
 
@@ -69,7 +69,8 @@ impl Builder {
     /// Calls `handler` for each timer of its kind that is due. It may be called for several at once, each in a task that
     /// does nothing else until the handler has ended.
     ///
-    /// Timers of kinds without a handler stay in the store, and are left alone. In a store that several instances share, all
+    /// Timers of kinds without a handler stay in the store, and are left alone. A program that has handlers is warned by an
+    /// event when it saves such a timer, and by [`Stats::unhandled`](crate::Stats::unhandled) once one is overdue. In a store that several instances share, all
     /// instances that have handlers need the same ones. An instance without any is given no timers.
     ///
     /// # Examples
@@ -206,7 +207,8 @@ impl Builder {
         }
         let clock = clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let owner = store.clone().join(settings.lease, !handlers.is_empty()).await?;
-        let shared = Arc::new(Shared::new(clock, owner));
+        let kinds = handlers.keys().copied().collect();
+        let shared = Arc::new(Shared::new(clock, owner, kinds));
         shared.events.begins(wheel.name(), owner.epoch);
         let (runner, commands) = mpsc::unbounded_channel();
         let (saves, to_save) = mpsc::unbounded_channel();

@@ -1,7 +1,8 @@
 //! The wall clock.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
@@ -12,6 +13,13 @@ use tokio::time::Instant;
 pub trait Clock: Send + Sync + 'static {
     /// What it shows.
     fn now(&self) -> Timestamp;
+
+    /// Wakes this when the clock is set, once. Returns whether the clock does so: any other is looked at once a minute. The
+    /// default does not.
+    fn wake_when_set(&self, waker: &Waker) -> bool {
+        let _ = waker;
+        false
+    }
 }
 
 impl<F: Fn() -> Timestamp + Send + Sync + 'static> Clock for F {
@@ -42,6 +50,10 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         self.0.as_ref().map_or_else(Timestamp::now, Clock::now)
+    }
+
+    fn wake_when_set(&self, waker: &Waker) -> bool {
+        self.0.as_ref().is_some_and(|set| set.wake_when_set(waker))
     }
 }
 
@@ -78,32 +90,65 @@ impl fmt::Debug for DueClock {
 }
 
 /// A clock for tests. It goes on as tokio's clock does, paused or not, and a test can [set](Self::set) it.
-pub struct SetClock(Mutex<(Timestamp, Instant)>);
+pub struct SetClock(Mutex<Shown>);
+
+struct Shown {
+    /// What it showed, and when.
+    now: Timestamp,
+    since: Instant,
+    wakers: Vec<Waker>,
+}
 
 impl SetClock {
     /// A clock that shows this time now.
     #[must_use]
     pub fn starting_at(now: Timestamp) -> Self {
-        Self(Mutex::new((now, Instant::now())))
+        Self(Mutex::new(Shown { now, since: Instant::now(), wakers: Vec::new() }))
     }
 
     /// Makes it show this time now, as when an administrator or a time server sets the clock of a machine.
     pub fn set(&self, now: Timestamp) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (now, Instant::now());
+        let wakers = {
+            let mut shown = self.shown();
+            (shown.now, shown.since) = (now, Instant::now());
+            std::mem::take(&mut shown.wakers)
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Clock for SetClock {
     fn now(&self) -> Timestamp {
-        let (shown, since) = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (shown, since) = {
+            let shown = self.shown();
+            (shown.now, shown.since)
+        };
         let passed = SignedDuration::try_from(since.elapsed()).unwrap_or(SignedDuration::MAX);
         shown.saturating_add(passed).unwrap_or(Timestamp::MAX)
+    }
+
+    fn wake_when_set(&self, waker: &Waker) -> bool {
+        // To clone and to drop a waker is another's code.
+        let waker = waker.clone();
+        let mut shown = self.shown();
+        if !shown.wakers.iter().any(|there| there.will_wake(&waker)) {
+            shown.wakers.push(waker);
+        }
+        true
     }
 }
 
 impl Clock for std::sync::Arc<SetClock> {
     fn now(&self) -> Timestamp {
         (**self).now()
+    }
+
+    fn wake_when_set(&self, waker: &Waker) -> bool {
+        (**self).wake_when_set(waker)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::id::TimerId;
 use crate::store::Store;
@@ -12,8 +13,8 @@ use crate::store::Store;
 pub enum Error {
     /// The store failed: the call has done all of its work or none, and only looking tells which.
     Store {
-        /// What the store told.
-        source: Box<dyn StdError + Send + Sync>,
+        /// What the store told. All saves that went to it together have the same.
+        source: Arc<dyn StdError + Send + Sync>,
         /// Whether the same call may succeed a little later.
         is_transient: bool,
     },
@@ -21,14 +22,15 @@ pub enum Error {
     KeyTaken(TimerId),
     /// The payload could not be written as JSON.
     Encode(serde_json::Error),
-    /// [`stop`](crate::Durable::stop) was called, the wheel has ended, or the runtime has.
+    /// A key is not allowed.
+    Key(String),
+    /// [`stop`](crate::Durable::stop) was called, the wheel has ended, or the runtime has. Nothing was done, with one
+    /// exception: where the runtime ends during a call, the call may have been done.
     Stopped,
     /// Another owner has the store now, and this one does nothing more.
     Lost,
     /// A task of these durable timers has panicked, as by a clock or a store of yours. Start the program again.
     Failed,
-    /// A rule has no instant that is still to come.
-    Never,
     /// A rule cannot be stored, because nothing can be read from its text: its zone has no name.
     Rule(String),
     /// A setting of the builder is not allowed.
@@ -38,7 +40,17 @@ pub enum Error {
 impl Error {
     pub(crate) fn store<S: Store>(error: S::Error) -> Self {
         let is_transient = S::is_transient(&error);
-        Self::Store { source: Box::new(error), is_transient }
+        Self::Store { source: Arc::new(error), is_transient }
+    }
+
+    /// The same, for others that it concerns. Only stores fail for many at once.
+    pub(crate) fn again(&self) -> Self {
+        match self {
+            Self::Store { source, is_transient } => {
+                Self::Store { source: Arc::clone(source), is_transient: *is_transient }
+            }
+            _ => Self::Failed,
+        }
     }
 }
 
@@ -48,25 +60,17 @@ impl fmt::Display for Error {
             Self::Store { source, .. } => write!(f, "the store of timers failed: {source}"),
             Self::KeyTaken(id) => write!(f, "the key belongs to the timer {id}"),
             Self::Encode(error) => write!(f, "the payload could not be written as JSON: {error}"),
-            Self::Stopped => f.write_str("durable timers were stopped here"),
+            Self::Stopped => f.write_str(
+                "durable timers were stopped here: nothing was done, unless the runtime has ended",
+            ),
             Self::Lost => f.write_str("another owner has the store of timers now"),
             Self::Failed => {
                 f.write_str("a task of durable timers has panicked: the program has to start again")
             }
-            Self::Never => f.write_str("the rule has no instant that is still to come"),
             Self::Rule(rule) => write!(f, "a rule must have a zone with a name, got {rule}"),
-            Self::Setting(what) => f.write_str(what),
+            Self::Setting(what) | Self::Key(what) => f.write_str(what),
         }
     }
 }
 
-impl StdError for Error {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match self {
-            // They are printed themselves.
-            Self::Store { source, .. } => source.source(),
-            Self::Encode(error) => error.source(),
-            _ => None,
-        }
-    }
-}
+impl StdError for Error {}

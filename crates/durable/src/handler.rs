@@ -4,8 +4,6 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-#[cfg(feature = "postgres")]
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use foldhash::HashMap;
@@ -71,11 +69,11 @@ pub struct Run {
 pub(crate) struct Within {
     pub(crate) timer: Near,
     pub(crate) series: Option<Box<Series>>,
+    /// Of the row, as it began.
+    pub(crate) version: u32,
     pub(crate) clock: DueClock,
     /// Where the timer's table is, if the store is in PostgreSQL.
     pub(crate) schema: Option<Schema>,
-    /// Whether it did.
-    pub(crate) is_finished: Arc<AtomicBool>,
 }
 
 impl Run {
@@ -119,7 +117,10 @@ impl fmt::Debug for Lost {
 
 pub(crate) type Started = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
 
-type Start = Box<dyn Fn(&[u8], Run) -> Result<Started, serde_json::Error> + Send + Sync>;
+/// Why a payload could not be read, and where in it.
+pub(crate) type Unreadable = serde_path_to_error::Error<serde_json::Error>;
+
+type Start = Box<dyn Fn(&[u8], Run) -> Result<Started, Unreadable> + Send + Sync>;
 
 /// A handler, without its types.
 pub(crate) struct Handler {
@@ -135,15 +136,25 @@ impl Handler {
         F: Future<Output = HandlerResult> + Send + 'static,
     {
         let start: Start = Box::new(move |payload, run| {
-            let payload = serde_json::from_slice(payload)?;
+            let payload = serde_json::from_slice(payload).map_err(|error| where_in::<K>(payload, error))?;
             Ok(Box::pin(handler(payload, run)))
         });
         Self { start, backoff: Backoff::default() }
     }
 
     /// Runs user code: what reads the payload, and what makes the future.
-    pub(crate) fn start(&self, payload: &[u8], run: Run) -> Result<Started, serde_json::Error> {
+    pub(crate) fn start(&self, payload: &[u8], run: Run) -> Result<Started, Unreadable> {
         (self.start)(payload, run)
+    }
+}
+
+/// Read once more to find where it fails: that takes longer.
+fn where_in<K: Kind>(payload: &[u8], error: serde_json::Error) -> Unreadable {
+    let mut reader = serde_json::Deserializer::from_slice(payload);
+    match serde_path_to_error::deserialize::<_, K>(&mut reader) {
+        Err(error) => error,
+        // Something comes after its end.
+        Ok(_) => Unreadable::new(serde_path_to_error::Track::new().path(), error),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use crate::stats::Stats;
+use crate::stats::{Stats, Unhandled};
 
 /// How far clocks may be apart.
 const CLOCKS: SignedDuration = SignedDuration::from_secs(1);
@@ -67,6 +67,14 @@ pub enum Symptom {
     EmptyScans(u64),
     /// Other instances have all shards: there are more instances than shards.
     NoShard,
+    /// A timer is overdue, and its kind has no handler here: see [`Stats::unhandled`].
+    Unhandled(Unhandled),
+    /// So many timers were put aside since the last check, for people to look at.
+    Buried(u64),
+    /// So many timers were put aside since the last check, because they are damaged.
+    Damaged(u64),
+    /// So many runs of series were planned anew since the last check: their rule would not have planned them like that.
+    Replanned(u64),
 }
 
 impl fmt::Display for Symptom {
@@ -104,6 +112,20 @@ impl fmt::Display for Symptom {
                 f,
                 "{looks} looks for what others have saved found nothing: hints tell of timers that are not there"
             ),
+            Self::Unhandled(Unhandled { kind, overdue }) => write!(
+                f,
+                "a timer of the kind {kind:?} is overdue by {overdue:?}: the kind has no handler here, which `on` sets"
+            ),
+            Self::Buried(timers) => {
+                write!(f, "{timers} timers are put aside, for people to look at: `list` has their errors")
+            }
+            Self::Damaged(timers) => {
+                write!(f, "{timers} timers cannot be read, and are put aside: the disk may fail")
+            }
+            Self::Replanned(runs) => write!(
+                f,
+                "{runs} runs of series were planned anew: a clock had been wrong, or the zone data has changed"
+            ),
             Self::NoShard => {
                 f.write_str("other instances have all shards: there are more instances than shards")
             }
@@ -122,6 +144,7 @@ impl Health {
     pub fn check(&mut self, now: &Stats) -> Vec<Symptom> {
         let before = std::mem::replace(&mut self.before, now.clone());
         let grown = |count: fn(&Stats) -> u64| count(now).saturating_sub(count(&before));
+        let count = |count: u64| (count > 0).then_some(count);
         let (failed, rejoined) = (grown(|stats| stats.store_errors), grown(|stats| stats.rejoined));
         let (fenced, empty) = (grown(|stats| stats.fenced), grown(|stats| stats.empty_scans));
         let renewed = grown(|stats| stats.renewals);
@@ -144,6 +167,10 @@ impl Health {
             (empty > (EMPTY + self.lease.as_secs() / 3) * (renewed + 1))
                 .then_some(Symptom::EmptyScans(empty)),
             (is_shared && now.shards.0 == 0 && now.shards.1 > 0).then_some(Symptom::NoShard),
+            now.unhandled.clone().map(Symptom::Unhandled),
+            count(grown(|stats| stats.buried)).map(Symptom::Buried),
+            count(grown(|stats| stats.damaged)).map(Symptom::Damaged),
+            count(grown(|stats| stats.replanned)).map(Symptom::Replanned),
         ]
         .into_iter()
         .flatten()
@@ -195,6 +222,12 @@ mod tests {
         assert_eq!(check(|now| (now.empty_scans, now.renewals) = (100, 4)), []);
         assert_eq!(check(|now| (now.empty_scans, now.renewals) = (101, 4)), [Symptom::EmptyScans(61)]);
         assert_eq!(check(|now| now.shards = (0, 64)), [Symptom::NoShard]);
+        assert_eq!(check(|now| now.buried = 2), [Symptom::Buried(2)]);
+        assert_eq!(check(|now| now.damaged = 3), [Symptom::Damaged(3)]);
+        assert_eq!(check(|now| now.replanned = 4), [Symptom::Replanned(4)]);
+        let unhandled = Unhandled { kind: "mail".into(), overdue: Duration::from_secs(150) };
+        let symptoms = check(|now| now.unhandled = Some(unhandled.clone()));
+        assert_eq!(symptoms, [Symptom::Unhandled(unhandled.clone())]);
     }
 
     #[test]

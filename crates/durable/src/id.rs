@@ -132,10 +132,7 @@ impl Place {
     #[must_use]
     pub fn last_of(due: Timestamp) -> Self {
         // Rounded down: a timer of the millisecond that has begun is due later.
-        Self {
-            due_ms: due.as_nanosecond().div_euclid(NANOS).try_into().unwrap_or(i64::MAX),
-            unique: u64::MAX,
-        }
+        Self { due_ms: floor_millis(due), unique: u64::MAX }
     }
 
     /// When what stands here is due.
@@ -172,6 +169,11 @@ pub(crate) fn millis(at: Timestamp) -> i64 {
     let up = nanos.div_euclid(NANOS) + i128::from(nanos.rem_euclid(NANOS) != 0);
     // The last second has milliseconds that are no timestamps.
     i64::try_from(up).unwrap_or(i64::MAX).min(Timestamp::MAX.as_second() * 1_000)
+}
+
+/// The millisecond that this is in.
+pub(crate) fn floor_millis(at: Timestamp) -> i64 {
+    i64::try_from(at.as_nanosecond().div_euclid(NANOS)).unwrap_or(i64::MAX)
 }
 
 /// The instant of such a millisecond; what is beyond the years that there are is at their end.

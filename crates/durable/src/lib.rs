@@ -21,7 +21,7 @@
 //!     const KIND: &'static str = "cancel-order";
 //! }
 //!
-//! let durable = Durable::builder(&TimingWheel::new(), RedbStore::open(path)?)
+//! let durable = Durable::builder(&TimingWheel::new(), RedbStore::create(path)?)
 //!     .on(|CancelOrder { order }, run: Run| async move {
 //!         println!("order {order} was not paid; attempt {}", run.attempt);
 //!         Ok(Done)
@@ -57,7 +57,7 @@
 //! | cancel, move | [`Durable::cancel`], [`Durable::reschedule`] |
 //! | handle it | [`Builder::on`], [`Run`], [`Answer`] |
 //! | try again | [`Backoff`], [`Builder::retry`] |
-//! | look at what is stored, and at what is put aside | [`Durable::list`], [`Durable::count`], [`Durable::revive`], [`Durable::delete_buried`] |
+//! | look at what is stored, and at what is put aside | [`Durable::get`], [`Durable::list`], [`Durable::count`], [`Durable::revive`], [`Durable::delete_buried`] |
 //! | stop | [`Durable::stop`] |
 //! | watch | [`Durable::stats`], [`Health`] |
 //! | test | [`MemoryStore`], [`SetClock`], tokio's paused clock |
@@ -85,13 +85,13 @@
 //
 // | file | what it has |
 // |---|---|
-// | `durable`, `builder`, `save`, `outcome`, `metrics`, `outside_store`, `finish_in_transaction` | what users call, and what they are answered |
-// | `runner`, `saver` | the two tasks, and `shared`, what they share with the handle |
+// | `durable`, `builder`, `save`, `outcome`, `metrics`, `outside_store` | what users call, and what they are answered |
+// | `runner`, `save` | the two tasks, and `shared`, what they share with the handle |
 // | `handler`, `backoff`, `health`, `stats`, `clock`, `events`, `outside`, `panics` | what the runner needs |
 // | `window`, `next_run` | pure: what is in memory, and when a series is due next |
 // | `memory`, `redb`, `postgres`, `conformance` | stores, and what tests them |
 // | `tables` | pure: what each call of a store means, over six ordered maps |
-// | `store`, `kind`, `missed`, `id`, `error` | the trait, and the types of its questions and answers |
+// | `store`, `kind`, `id`, `error` | the trait, and the types of its questions and answers |
 // | `promises`, `sizing`, `many_instances`, `coming_from` | pages without code |
 
 mod backoff;
@@ -103,8 +103,6 @@ pub mod conformance;
 mod durable;
 mod error;
 mod events;
-#[cfg(feature = "postgres")]
-mod finish_in_transaction;
 mod handler;
 mod health;
 mod id;
@@ -114,7 +112,6 @@ pub mod many_instances;
 mod memory;
 #[cfg(feature = "metrics")]
 pub mod metrics;
-mod missed;
 mod next_run;
 mod outcome;
 mod outside;
@@ -127,7 +124,6 @@ pub mod promises;
 mod redb;
 mod runner;
 mod save;
-mod saver;
 mod shared;
 #[cfg(feature = "postgres")]
 pub mod sizing;
@@ -146,17 +142,18 @@ pub use health::{Health, Symptom};
 pub use id::{Place, TimerId, TimerIdError};
 pub use kind::Kind;
 pub use memory::MemoryStore;
-pub use missed::{Missed, MissedError};
 pub use outcome::{Cancelled, Moved};
 pub use outside::{CallBack, Outside};
 pub use outside_store::OutsideStore;
 #[cfg(feature = "postgres")]
-pub use postgres::{PostgresError, PostgresOptions, PostgresStore};
+pub use postgres::{PostgresError, PostgresOptions, PostgresStore, SavingIn};
 #[cfg(feature = "redb")]
 pub use redb::{RedbError, RedbOptions, RedbStore};
 pub use runner::Stopped;
-pub use save::Saving;
-pub use stats::Stats;
+pub use save::{Saving, SavingSeries};
+pub use stats::{Stats, Unhandled};
+pub use store::Saved;
+pub use timingwheel_calendar::{Missed, MissedError};
 /// The client of `PostgresStore`, whose transactions timers are saved in.
 #[cfg(feature = "postgres")]
 pub use tokio_postgres;

@@ -41,7 +41,8 @@
 //! A program that only saves, cancels and moves has two ways. It starts a [`Durable`](crate::Durable) without any handler: that
 //! gets no shards. Or it starts none, and calls `PostgresStore::save_in` or `timingwheel.save_timer`.
 //!
-//! Timers that nobody has a handler for are found so:
+//! Each instance looks every five minutes for overdue timers that it has no handler for: see
+//! [`Stats::unhandled`](crate::Stats::unhandled). In SQL they are found so:
 //!
 //! ```sql
 //! select kind, count(*), min(due) from timingwheel.pending where due < now() - interval '5 minutes' group by kind;

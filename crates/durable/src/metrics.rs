@@ -45,6 +45,9 @@
 //! | `timingwheel_durable_taken_back_total` | counter | `taken_back` |
 //! | `timingwheel_durable_panicked_total` | counter | `panicked` |
 //! | `timingwheel_durable_fenced_total` | counter | `fenced` |
+//! | `timingwheel_durable_replanned_total` | counter | `replanned` |
+//! | `timingwheel_durable_damaged_total` | counter | `damaged` |
+//! | `timingwheel_durable_saved_unhandled_total` | counter | `saved_unhandled` |
 //! | `timingwheel_durable_store_errors_total` | counter | `store_errors` |
 //! | `timingwheel_durable_clock_set_total` | counter | `clock_set` |
 //! | `timingwheel_durable_takeovers_total` | counter | `takeovers` |
@@ -98,7 +101,7 @@ const GAUGES: [Gauge; 6] = [
     ),
 ];
 
-const COUNTERS: [Counter; 19] = [
+const COUNTERS: [Counter; 22] = [
     ("saved", "Timers that were saved.", |stats| stats.saved),
     ("save_batches", "Saves that went to the store together.", |stats| stats.save_batches),
     ("loads", "Times that the store was asked for what is near.", |stats| stats.loads),
@@ -112,6 +115,9 @@ const COUNTERS: [Counter; 19] = [
     ("taken_back", "Timers that were taken back after their begin.", |stats| stats.taken_back),
     ("panicked", "Handlers that panicked.", |stats| stats.panicked),
     ("fenced", "Results that were refused.", |stats| stats.fenced),
+    ("replanned", "Runs of series that were planned anew.", |stats| stats.replanned),
+    ("damaged", "Timers that could not be read, and were put aside.", |stats| stats.damaged),
+    ("saved_unhandled", "Timers that were saved without a handler.", |stats| stats.saved_unhandled),
     ("store_errors", "Saves, and calls of the runner, that the store failed.", |stats| stats.store_errors),
     ("clock_set", "Times that a clock was found to have been set.", |stats| stats.clock_set),
     ("takeovers", "Shards that were taken over from silent instances.", |stats| stats.takeovers),

@@ -3,11 +3,22 @@
 use jiff::Timestamp;
 use timingwheel_calendar::{Plan, Rule};
 
-use crate::id::timestamp;
-use crate::store::{Next, Series};
+use crate::id::{floor_millis, millis, timestamp};
+use crate::store::Series;
 
 /// A run whose instant is no longer ago is late, and not missed.
 const LATE_MS: i64 = 1_000;
+
+/// A plan that was made by a clock so far ahead of the present one was made by a wrong clock. After less, nothing runs twice.
+/// The limit is that of cron, and of schedules on a wheel.
+const CORRECTION_MS: i64 = 3 * 3_600_000;
+
+/// An occurrence of a series: its scheduled instant, and how the series stands then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Next {
+    pub(crate) due: Timestamp,
+    pub(crate) series: Series,
+}
 
 /// What is to be done with an occurrence that comes up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,26 +32,19 @@ pub(crate) enum Due {
 /// Whether the occurrence of this instant runs.
 pub(crate) fn occurs(series: &Series, scheduled: Timestamp, now: Timestamp) -> Due {
     let mut series = series.clone();
-    let age = now.as_millisecond() - scheduled.as_millisecond();
+    let (now_ms, scheduled_ms) = (now.as_millisecond(), scheduled.as_millisecond());
+    let age = now_ms - scheduled_ms;
     if age < LATE_MS {
         series.catching_up = None;
         return Due::Run(series);
     }
-    if series.missed.oldest.is_some_and(|oldest| i64::try_from(oldest).is_ok_and(|oldest| age > oldest)) {
+    if oldest_ms(&series).is_some_and(|oldest| age > oldest) {
         return Due::Skip(series);
     }
     // It was missed, by now or already when it was last looked.
-    let is_covered = series.catching_up.is_some_and(|(until, _)| scheduled.as_millisecond() <= until);
-    if !is_covered {
-        series.catching_up = Some((now.as_millisecond(), series.missed.up_to));
-    }
-    match &mut series.catching_up {
-        Some((_, left)) if *left > 0 => {
-            *left -= 1;
-            Due::Run(series)
-        }
-        _ => Due::Skip(series),
-    }
+    let (until, left) = standing(&series, scheduled_ms).unwrap_or((now_ms, series.missed.up_to()));
+    series.catching_up = Some((until, left.saturating_sub(1)));
+    if left > 0 { Due::Run(series) } else { Due::Skip(series) }
 }
 
 /// How a series stands whose occurrence runs again, as its process ended in the middle of it: that is one of those that
@@ -55,43 +59,79 @@ pub(crate) fn occurs_again(series: &Series, scheduled: Timestamp) -> Series {
     series
 }
 
+fn oldest_ms(series: &Series) -> Option<i64> {
+    series.missed.oldest().map(|oldest| i64::try_from(oldest.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// How many of those up to then may still run, if this instant is one of them. The policy may have changed meanwhile.
+fn standing(series: &Series, due_ms: i64) -> Option<(i64, u32)> {
+    let (until, left) = series.catching_up.filter(|(until, _)| due_ms <= *until)?;
+    Some((until, left.min(series.missed.up_to())))
+}
+
+/// The first occurrence after this instant.
+pub(crate) fn first(series: Series, plan: &Plan, after: Timestamp) -> Option<Next> {
+    // The store has milliseconds.
+    let after = timestamp(floor_millis(after));
+    let due = plan.after(after)?;
+    Some(Next { due, series: series.planned_after(after) })
+}
+
+fn read(series: &Series) -> Result<Plan, String> {
+    series.rule.parse().map_err(|error| format!("the rule {:?} cannot be read: {error}", series.rule))
+}
+
 /// The occurrence after this one, which has run or was skipped. `None` if the series is over.
 ///
 /// # Errors
 /// If the rule cannot be read.
 pub(crate) fn next(series: &Series, scheduled: Timestamp, now: Timestamp) -> Result<Option<Next>, String> {
-    let plan: Plan = series.rule.parse().map_err(|error| format!("the rule {:?}: {error}", series.rule))?;
-    let mut series = series.clone();
+    let plan = read(series)?;
+    let after = |last: Timestamp, catching_up| first(Series { catching_up, ..series.clone() }, &plan, last);
     let now_ms = now.as_millisecond();
+    let is_late = |next: &Next| now_ms - next.due.as_millisecond() >= LATE_MS;
     let mut last = scheduled;
     // What would be skipped anyway is passed at once, however many there are: it may be a rule by the second, and a year.
-    if let Some(oldest) = series.missed.oldest {
-        let first = now_ms.saturating_sub(i64::try_from(oldest).unwrap_or(i64::MAX)).saturating_sub(1);
-        last = last.max(timestamp(first));
+    if let Some(oldest) = oldest_ms(series) {
+        last = last.max(timestamp(now_ms.saturating_sub(oldest).saturating_sub(1)));
     }
-    let Some(mut due) = plan.after(last) else { return Ok(None) };
-    if now_ms - due.as_millisecond() < LATE_MS {
-        return Ok(Some(Next { due, series }));
+    let Some(mut next) = after(last, series.catching_up) else { return Ok(None) };
+    if !is_late(&next) {
+        return Ok(Some(next));
     }
-    let (until, left) = match series.catching_up {
-        Some((until, left)) if due.as_millisecond() <= until => (until, left),
-        _ => (now_ms, series.missed.up_to),
-    };
-    if left == 0 {
-        // Those after `until` are a second ago at the most, or were missed since.
-        let Some(after) = plan.after(timestamp(until)) else { return Ok(None) };
-        due = after;
-        series.catching_up = None;
-        if now_ms - due.as_millisecond() >= LATE_MS {
-            if series.missed.up_to == 0 {
-                return Ok(plan.after(now).map(|due| Next { due, series }));
-            }
-            series.catching_up = Some((now_ms, series.missed.up_to));
+    let up_to = series.missed.up_to();
+    let (until, left) = standing(series, next.due.as_millisecond()).unwrap_or((now_ms, up_to));
+    if left > 0 {
+        next.series.catching_up = Some((until, left));
+        return Ok(Some(next));
+    }
+    // Those after `until` are a second ago at the most, or were missed since.
+    let Some(mut next) = after(timestamp(until), None) else { return Ok(None) };
+    if is_late(&next) {
+        if up_to == 0 {
+            return Ok(after(now, None));
         }
-        return Ok(Some(Next { due, series }));
+        next.series.catching_up = Some((now_ms, up_to));
     }
-    series.catching_up = Some((until, left));
-    Ok(Some(Next { due, series }))
+    Ok(Some(next))
+}
+
+/// The occurrence that the rule plans by today's clock and zone data in place of a pending one; `None` if that is the same.
+///
+/// The clock may have been wrong when the pending one was planned, or first saved. Or governments have changed their clocks
+/// since. What is overdue stays, as the policy for missed runs decides about that.
+///
+/// # Errors
+/// If the rule cannot be read.
+pub(crate) fn anew(series: &Series, scheduled: Timestamp, now: Timestamp) -> Result<Option<Next>, String> {
+    let Some(after) = series.after() else { return Ok(None) };
+    let was_wrong = after.as_millisecond().saturating_sub(now.as_millisecond()) > CORRECTION_MS;
+    if scheduled < now {
+        return Ok(None);
+    }
+    let standing = if was_wrong { Series { catching_up: None, ..series.clone() } } else { series.clone() };
+    let next = first(standing, &read(series)?, if was_wrong { now } else { after });
+    Ok(next.filter(|next| millis(next.due) != millis(scheduled)))
 }
 
 #[cfg(test)]
@@ -193,6 +233,35 @@ mod tests {
         series = again(&again(&again(&series)));
         assert_eq!(series.catching_up, Some((now.as_millisecond(), 0)), "however often");
         assert_eq!(next(&series, at("02T09:00:00"), now).unwrap().unwrap().due, at("09T09:00:00"));
+    }
+
+    #[test]
+    fn a_plan_of_a_wrong_clock_or_of_other_zone_data_is_made_anew() {
+        let series = Series::new("cron 0 9 * * * in UTC".into(), Missed::once());
+        let now = at("03T12:00:00");
+        let planned = |after: &str| series.clone().planned_after(after.parse().unwrap());
+        let due = |after: &str, due: &str| {
+            anew(&planned(after), due.parse().unwrap(), now).unwrap().map(|next| next.due)
+        };
+        let tomorrow = Some(at("04T09:00:00"));
+        assert_eq!(due("2026-06-03T09:00:00Z", "2026-06-04T09:00:00Z"), None, "as it is");
+        assert_eq!(due("2029-01-01T09:00:00Z", "2029-01-02T09:00:00Z"), tomorrow, "a clock of 2029");
+        assert_eq!(due("2026-06-03T09:00:00Z", "2026-06-04T08:00:00Z"), tomorrow, "other zone data");
+        assert_eq!(due("2026-06-03T09:00:00Z", "2026-06-05T09:00:00Z"), tomorrow, "other zone data");
+        assert_eq!(due("2026-06-03T14:30:00Z", "2026-06-04T09:00:00Z"), None, "set back by little");
+        assert_eq!(due("2026-06-02T09:00:00Z", "2026-06-03T09:30:00Z"), None, "overdue");
+        assert_eq!(anew(&series, at("09T00:00:00"), now), Ok(None), "nobody knows");
+        let next = anew(&planned("2029-01-01T09:00:00Z"), at("09T00:00:00"), now).unwrap().unwrap();
+        assert_eq!(next.series.after(), Some(now));
+    }
+
+    #[test]
+    fn a_policy_that_was_changed_bounds_what_is_left_of_the_one_before() {
+        let mut series = Series::new("cron 0 9 * * * in UTC".into(), Missed::none());
+        series.catching_up = Some((at("05T12:00:00").as_millisecond(), 2));
+        assert!(matches!(occurs(&series, at("04T09:00:00"), at("05T12:00:00")), Due::Skip(_)));
+        let next = next(&series, at("03T09:00:00"), at("05T12:00:00")).unwrap().unwrap();
+        assert_eq!(next.due, at("06T09:00:00"));
     }
 
     #[test]

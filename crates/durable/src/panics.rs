@@ -9,3 +9,12 @@ pub(crate) fn drop_panic(panic: Box<dyn Any + Send>) {
         std::mem::forget(again);
     }
 }
+
+/// What it says. Drops it.
+pub(crate) fn panic_text(panic: Box<dyn Any + Send>) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let text = text.unwrap_or("of another type").to_owned();
+    drop_panic(panic);
+    text
+}

@@ -35,8 +35,9 @@
 //! # A cancel is answered right
 //!
 //! After [`Removed`](crate::Cancelled::Removed) no handler is called. [`Running`](crate::Cancelled::Running) is answered
-//! only where one was, or where another instance has begun the timer, and has not called its handler yet or is giving the timer
-//! back. So it is with moves.
+//! only where one was, or where another instance has begun the timer and has not called its handler yet. If that instance gives
+//! the timer back, another cancel removes it. A cancel that ended a timer does not answer
+//! [`NotFound`](crate::Cancelled::NotFound). So it is with moves.
 //!
 //! - `tests/proof/races/one.rs`: `a_cancel_is_answered_right_in_all_orders_with_load_begin_and_settle`,
 //!   `a_cancel_is_answered_right_in_all_orders_where_begin_comes_ahead_of_time`,
@@ -47,7 +48,10 @@
 //! - `tests/proof/redb_races.rs`: `random_cancels_and_moves_on_a_file_are_answered_right`
 //! - `tests/proof/unheard.rs`: `a_cancel_after_a_begin_whose_answer_was_lost_removes_the_timer`,
 //!   `a_cancel_is_not_answered_removed_where_another_owner_has_followed_meanwhile`,
-//!   `a_move_whose_timer_was_taken_back_moves_it_although_the_answer_was_lost`
+//!   `a_move_whose_timer_was_taken_back_moves_it_although_the_answer_was_lost`,
+//!   `a_cancel_whose_attempt_ended_before_it_heard_of_that_is_told_so`,
+//!   `a_cancel_of_what_a_stop_gives_back_meanwhile_has_removed_it`
+//! - `tests/postgres/instances.rs`: `a_cancel_of_what_another_instance_gives_back_has_removed_it`
 //! - `tests/proof/shared.rs`:
 //!   `a_cancel_whose_result_was_on_its_way_when_the_lease_was_lost_is_not_answered_removed_where_it_runs`
 //! - `tests/runner/moves.rs`: `a_cancel_wins_until_the_handler_is_called`,
@@ -137,7 +141,15 @@
 //! - `tests/proof/too_late.rs`: `a_missed_run_whose_call_comes_too_late_is_made_after_that`
 //! - `tests/runner/series.rs`: `missed_runs_have_their_bound_also_where_each_first_attempt_fails`,
 //!   `a_series_that_gets_another_rule_during_its_last_run_goes_on_by_that`
-//! - `src/next_run.rs`: `missed_runs_follow_their_policy`, `a_clock_that_is_set_back_plans_no_instant_again`,
+//! - `tests/runner/series.rs`: `a_pending_run_keeps_its_time_and_its_attempts_when_the_series_is_saved_with_another_payload`,
+//!   `a_deploy_over_the_due_time_with_another_payload_or_policy_loses_no_run`,
+//!   `a_run_that_a_stop_has_given_back_gets_the_new_payload`,
+//!   `a_single_run_that_was_missed_is_kept_by_a_save_at_the_next_start`,
+//!   `a_clock_that_was_wrong_for_a_moment_silences_no_series`,
+//!   `a_clock_that_is_right_again_at_the_next_start_silences_no_series`,
+//!   `a_run_that_other_zone_data_planned_is_planned_anew_at_a_start_and_once_a_day`,
+//!   `a_run_that_comes_up_before_its_rule_says_so_waits`, `a_handler_saves_the_next_timer_under_its_own_key`
+//! - `src/next_run.rs`: `a_plan_of_a_wrong_clock_or_of_other_zone_data_is_made_anew`, `missed_runs_follow_their_policy`, `a_clock_that_is_set_back_plans_no_instant_again`,
 //!   `a_rule_by_the_second_that_was_missed_for_a_year_passes_it_at_once`
 //! - `tests/proof/kills.rs`: `after_kills_at_random_moments_none_is_lost_early_removed_or_doubled`
 //!
@@ -147,6 +159,7 @@
 //! - `tests/runner/windows.rs`: `no_more_is_in_memory_than_the_window_and_all_fire_at_their_time`,
 //!   `what_is_saved_among_what_is_near_does_not_fill_the_memory_either`,
 //!   `a_far_timer_wakes_nobody_but_for_a_look_at_the_clock_every_five_minutes`
+//! - `tests/runner/clocks.rs`: `on_a_paused_clock_a_month_takes_as_many_turns_as_things_are_due`
 //!
 //! # A scheduler outside may fail
 //!
@@ -181,13 +194,16 @@
 //! # Unknown kinds are left alone, and what cannot be read is kept
 //!
 //! - `tests/runner/handlers.rs`: `a_kind_without_a_handler_is_left_alone_until_there_is_one`,
-//!   `a_payload_that_cannot_be_read_is_buried_with_its_bytes`
+//!   `a_payload_that_cannot_be_read_is_buried_with_its_bytes`,
+//!   `a_kind_whose_handler_was_forgotten_is_seen_when_it_is_saved_and_once_it_is_overdue`
 //!
 //! # What goes wrong is told
 //!
 //! What the store can never take is refused alone, and a task that has panicked is seen.
 //!
 //! - `tests/postgres/limits.rs`: `a_key_that_is_too_long_is_refused_alone`
+//! - `tests/runner/handlers.rs`: `a_key_has_the_same_bounds_in_each_store_and_finds_its_timer`
+//! - `tests/postgres/instances.rs`: `an_error_names_the_address_and_why_it_was_not_reached`
 //! - `tests/runner/windows.rs`: `saves_of_large_payloads_go_to_the_store_in_parts`
 //! - `tests/runner/panics.rs`: `after_a_panic_in_the_runner_saves_are_refused_and_the_health_says_so`,
 //!   `a_scheduler_outside_may_panic_with_what_panics_as_it_is_dropped`,
@@ -196,5 +212,12 @@
 //! # The file has one owner
 //!
 //! - `tests/redb_file.rs`: `a_file_that_is_in_use_is_refused_with_the_name_of_its_owner`,
-//!   `a_file_of_a_newer_format_is_refused_and_left_as_it_is`
+//!   `a_file_of_a_newer_format_is_refused_and_left_as_it_is`,
+//!   `a_file_that_is_not_there_or_was_cut_to_nothing_is_no_new_store`
 //! - `src/redb/file.rs`: `a_file_that_is_gone_when_it_is_opened_again_is_not_made_anew`
+//!
+//! # A damaged file is told, and a damaged timer stops no other
+//!
+//! - `tests/redb_file.rs`: `a_damaged_timer_is_put_aside_and_all_others_run`,
+//!   `damaged_pages_are_told_with_the_name_of_the_file_and_panic_nowhere`
+//! - `src/tables/row.rs`: `bytes_with_any_bit_turned_cut_off_or_at_another_place_are_refused`

@@ -1,20 +1,23 @@
-//! Timers that are about to be saved.
+//! Timers that are about to be saved, and their batches: saves that come while one call of the store is under way go out
+//! together in the next.
 
 use std::fmt;
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use timingwheel_calendar::{Plan, Rule};
-use tokio::sync::oneshot;
+use timingwheel_calendar::{Missed, Plan};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::durable::Durable;
 use crate::error::Error;
 use crate::id::TimerId;
 use crate::kind::Kind;
-use crate::missed::Missed;
-use crate::saver::Save;
-use crate::store::{NewTimer, Series};
+use crate::next_run::{self, Next};
+use crate::runner::Command;
+use crate::shared::{Shared, Watched};
+use crate::store::{ErasedStore, Near, NewTimer, Saved, Series, check_key};
 
-/// A timer that is about to be saved, from [`Durable::at`], [`after`](Durable::after) and [`every`](Durable::every).
+/// A timer that is about to be saved, from [`Durable::at`] and [`after`](Durable::after).
 #[must_use = "nothing is stored before `save`"]
 pub struct Saving<'a> {
     durable: &'a Durable,
@@ -22,41 +25,29 @@ pub struct Saving<'a> {
     kind: &'static str,
     payload: Result<Vec<u8>, serde_json::Error>,
     key: Option<String>,
-    plan: Option<(Plan, Missed)>,
     replaces: bool,
 }
 
 impl<'a> Saving<'a> {
-    pub(crate) fn once<K: Kind>(durable: &'a Durable, due: Timestamp, payload: &K) -> Self {
+    pub(crate) fn new<K: Kind>(durable: &'a Durable, due: Timestamp, payload: &K) -> Self {
         let payload = serde_json::to_vec(payload);
-        Self { durable, due, kind: K::KIND, payload, key: None, plan: None, replaces: false }
+        Self { durable, due, kind: K::KIND, payload, key: None, replaces: false }
     }
 
-    pub(crate) fn series<K: Kind>(durable: &'a Durable, name: String, plan: Plan, payload: &K) -> Self {
-        let plan = Some((plan, Missed::default()));
-        Self { key: Some(name), plan, replaces: true, ..Self::once(durable, Timestamp::MIN, payload) }
-    }
-
-    /// A name by which the timer is cancelled and moved, such as `order-42`. No two timers that are stored or have begun
-    /// have the same: the second is refused, unless it [replaces](Self::replace) the first.
-    ///
-    /// Of a series it is the name. A store may bound how long it is.
+    /// A name by which the timer is found, cancelled and moved, such as `order-42`: 1 to 1,024 bytes, without a zero. No two
+    /// timers that are stored or have begun have the same: the second is refused, unless it [replaces](Self::replace) the
+    /// first.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// Lets this timer replace the timer that has the key, if that timer has not begun.
+    /// Lets this timer replace the timer that has the key.
+    ///
+    /// If that has begun, its attempt goes on without the key, and nothing follows it, as after a cancel. So a handler can
+    /// save the next timer under its own key.
     pub fn replace(mut self) -> Self {
         self.replaces = true;
-        self
-    }
-
-    /// What becomes of runs of a series that are missed; [`Missed::once`] unless it is set. It concerns no other timer.
-    pub fn missed(mut self, missed: Missed) -> Self {
-        if let Some((_, policy)) = &mut self.plan {
-            *policy = missed;
-        }
         self
     }
 
@@ -68,40 +59,227 @@ impl<'a> Saving<'a> {
     /// If this is dropped before it is ready, the timer may be stored or not. With a key it can be saved again.
     ///
     /// # Errors
-    /// [`Error::KeyTaken`], [`Error::Encode`], [`Error::Stopped`], [`Error::Lost`], [`Error::Failed`]; [`Error::Never`] and
-    /// [`Error::Rule`] of a series;
+    /// [`Error::KeyTaken`], [`Error::Key`], [`Error::Encode`], [`Error::Stopped`], [`Error::Lost`], [`Error::Failed`];
     /// [`Error::Store`], after which the timer is stored or not.
     pub async fn save(self) -> Result<TimerId, Error> {
-        let Self { durable, mut due, kind, payload, key, plan, replaces } = self;
-        let payload = payload.map_err(Error::Encode)?;
-        let mut series = None;
-        if let Some((plan, missed)) = plan {
-            due = plan.after(durable.now()).ok_or(Error::Never)?;
-            let rule = plan.to_string();
-            if rule.parse::<Plan>().is_err() {
-                return Err(Error::Rule(rule));
-            }
-            series = Some(Series::new(rule, missed));
-        }
+        let Self { durable, due, kind, payload, key, replaces } = self;
         let id = TimerId::new(due, durable.unique(due, kind));
-        let (reply, saved) = oneshot::channel();
-        durable.save(Save {
-            timer: NewTimer { id, kind: kind.to_owned(), payload, key, series, replaces },
-            reply,
-        })?;
-        saved.await.unwrap_or(Err(Error::Stopped))
+        let (kind, payload) = (kind.to_owned(), payload.map_err(Error::Encode)?);
+        let timer = NewTimer { id, kind, payload, key, series: None, replaces, is_over: false };
+        match durable.save(timer).await? {
+            Saved::KeyTaken(other) => Err(Error::KeyTaken(other)),
+            // None of the others is answered for what is no series.
+            _ => Ok(id),
+        }
     }
 }
 
 impl fmt::Debug for Saving<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { durable: _, due, kind, payload: _, key, plan, replaces } = self;
+        let Self { durable: _, due, kind, payload: _, key, replaces } = self;
         f.debug_struct("Saving")
             .field("kind", kind)
             .field("due", due)
             .field("key", key)
-            .field("plan", plan)
             .field("replaces", replaces)
             .finish_non_exhaustive()
+    }
+}
+
+/// A series that is about to be saved, from [`Durable::every`].
+#[must_use = "nothing is stored before `save`"]
+pub struct SavingSeries<'a> {
+    durable: &'a Durable,
+    name: String,
+    plan: Plan,
+    missed: Missed,
+    kind: &'static str,
+    payload: Result<Vec<u8>, serde_json::Error>,
+}
+
+impl<'a> SavingSeries<'a> {
+    pub(crate) fn new<K: Kind>(durable: &'a Durable, name: String, plan: Plan, payload: &K) -> Self {
+        let payload = serde_json::to_vec(payload);
+        Self { durable, name, plan, missed: Missed::default(), kind: K::KIND, payload }
+    }
+
+    /// What becomes of runs that are missed; [`Missed::once`] unless it is set.
+    pub fn missed(mut self, missed: Missed) -> Self {
+        self.missed = missed;
+        self
+    }
+
+    /// Stores the series, and tells what that has changed. It is durable when this is ready.
+    ///
+    /// | the series that has the name | becomes | answer |
+    /// |---|---|---|
+    /// | none | | [`Saved::Stored`] |
+    /// | has the same rule, policy and payload | as it is | [`Saved::Kept`] |
+    /// | has the same rule | gets the new policy and payload. A pending run keeps its time and its attempts, and has the new payload | [`Saved::Updated`] |
+    /// | has another rule, and a run of it has begun | goes on by the new rule after that | [`Saved::Updated`] |
+    /// | has another rule, and a run of it is pending | is planned anew by the new rule: the pending run is dropped | [`Saved::Replaced`] |
+    ///
+    /// A rule whose last instant has passed stores nothing: that is [`Saved::Over`]. But a run of the same rule that is
+    /// pending still is kept.
+    ///
+    /// # Cancel safety
+    /// If this is dropped before it is ready, the series may be stored or not. It can be saved again.
+    ///
+    /// # Errors
+    /// [`Error::Key`] and [`Error::Rule`] of a name or rule that cannot be stored; [`Error::Encode`], [`Error::Stopped`],
+    /// [`Error::Lost`], [`Error::Failed`]; [`Error::Store`], after which the series is stored or not.
+    pub async fn save(self) -> Result<Saved, Error> {
+        let Self { durable, name, plan, missed, kind, payload } = self;
+        let payload = payload.map_err(Error::Encode)?;
+        let rule = plan.to_string();
+        // As it is read when it comes up.
+        let Ok(plan) = rule.parse::<Plan>() else { return Err(Error::Rule(rule)) };
+        let (now, series) = (durable.now(), Series::new(rule, missed));
+        let next = next_run::first(series.clone(), &plan, now);
+        let is_over = next.is_none();
+        let Next { due, series } =
+            next.unwrap_or_else(|| Next { due: now, series: series.planned_after(now) });
+        let id = TimerId::new(due, durable.unique(due, kind));
+        let timer = NewTimer {
+            id,
+            kind: kind.to_owned(),
+            payload,
+            key: Some(name),
+            series: Some(series),
+            replaces: true,
+            is_over,
+        };
+        durable.save(timer).await
+    }
+}
+
+impl fmt::Debug for SavingSeries<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { durable: _, name, plan, missed, kind, payload: _ } = self;
+        f.debug_struct("SavingSeries")
+            .field("kind", kind)
+            .field("name", name)
+            .field("plan", plan)
+            .field("missed", missed)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Durable {
+    async fn save(&self, timer: NewTimer) -> Result<Saved, Error> {
+        self.check()?;
+        check_key(timer.key.as_deref()).map_err(Error::Key)?;
+        self.0.store.check(&timer)?;
+        self.0.shared.note_kind(&timer.kind);
+        let (reply, saved) = oneshot::channel();
+        self.0.saves.send(ToSave::Save(Save { timer, reply })).map_err(|_| Error::Stopped)?;
+        // It may have been stored before the runtime ended.
+        saved.await.unwrap_or(Err(Error::Stopped))
+    }
+}
+
+/// How many go out together at the most.
+const BATCH: usize = 4_096;
+
+/// How many bytes of payloads go out together at the most, unless one alone has more.
+const BATCH_BYTES: usize = 16 << 20;
+
+/// What it is told.
+pub(crate) enum ToSave {
+    Save(Save),
+    /// Nothing more comes. Who says so waits until all that came before is stored, and the store let go.
+    Stop(oneshot::Sender<()>),
+}
+
+impl ToSave {
+    /// How many bytes of payload it has.
+    fn len(&self) -> usize {
+        match self {
+            Self::Save(save) => save.timer.payload.len(),
+            Self::Stop(_) => 0,
+        }
+    }
+}
+
+/// A timer on its way to the store, and who waits for it.
+pub(crate) struct Save {
+    timer: NewTimer,
+    reply: oneshot::Sender<Result<Saved, Error>>,
+}
+
+pub(crate) struct Saver {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) store: Arc<dyn ErasedStore>,
+    pub(crate) saves: mpsc::UnboundedReceiver<ToSave>,
+    pub(crate) runner: mpsc::UnboundedSender<Command>,
+}
+
+impl Saver {
+    /// Until nobody can save any more.
+    pub(crate) async fn run(mut self) {
+        let _watched = Watched(Arc::clone(&self.shared));
+        let mut batch = Vec::new();
+        let mut stops = Vec::new();
+        while stops.is_empty() && self.saves.recv_many(&mut batch, BATCH).await > 0 {
+            let mut told = batch.drain(..).peekable();
+            while told.peek().is_some() {
+                let (mut timers, mut replies) = (Vec::new(), Vec::new());
+                let mut bytes = 0;
+                while let Some(next) = told.next_if(|next| bytes == 0 || bytes + next.len() <= BATCH_BYTES) {
+                    bytes += next.len();
+                    match next {
+                        ToSave::Save(Save { timer, reply }) => {
+                            timers.push(timer);
+                            replies.push(reply);
+                        }
+                        ToSave::Stop(reply) => stops.push(reply),
+                    }
+                }
+                if timers.is_empty() {
+                    continue;
+                }
+                match self.store.clone().save(timers).await {
+                    Ok(answers) => self.saved(answers, replies),
+                    Err(error) => self.failed(&error, replies),
+                }
+            }
+        }
+        drop(self);
+        for stop in stops {
+            // Who does not wait any more needs no answer.
+            let _ = stop.send(());
+        }
+    }
+
+    fn saved(&self, answers: Vec<Saved>, replies: Vec<oneshot::Sender<Result<Saved, Error>>>) {
+        let mut count = 0;
+        for answer in &answers {
+            if let Saved::Replaced { dropped, .. } | Saved::Over { dropped: Some(dropped) } = answer {
+                drop(self.runner.send(Command::Removed(*dropped)));
+            }
+            count += u64::from(!matches!(answer, Saved::KeyTaken(_) | Saved::Over { .. }));
+        }
+        // The call that stored a timer which was there may have failed after that. What is armed already costs nothing.
+        let nears = answers.iter().filter_map(|answer| answer.id().map(Near::from)).collect();
+        // Armed before anybody knows that they are stored.
+        drop(self.runner.send(Command::Saved(nears)));
+        {
+            let mut stats = self.shared.stats();
+            stats.saved += count;
+            stats.save_batches += 1;
+        }
+        for (reply, answer) in replies.into_iter().zip(answers) {
+            // Who dropped the save does not want to know.
+            drop(reply.send(Ok(answer)));
+        }
+    }
+
+    /// One error, for all that were saved together. They may be stored all the same.
+    fn failed(&self, error: &Error, replies: Vec<oneshot::Sender<Result<Saved, Error>>>) {
+        self.shared.failed(error);
+        drop(self.runner.send(Command::LookAnew));
+        for reply in replies {
+            drop(reply.send(Err(error.again())));
+        }
     }
 }

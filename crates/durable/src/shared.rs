@@ -1,5 +1,6 @@
 //! What the handle and the runner share.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -27,6 +28,9 @@ pub(crate) struct Shared {
     is_failed: AtomicBool,
     /// How many cancels are under way.
     cancels: AtomicUsize,
+    /// The kinds that have a handler here, and those without that have been told of.
+    kinds: BTreeSet<&'static str>,
+    told_of: Mutex<BTreeSet<String>>,
 }
 
 /// Sees whether a task ends by a panic, as of a clock or a store of the user's. The panic hook has reported it.
@@ -50,7 +54,7 @@ impl Drop for Cancelling<'_> {
 }
 
 impl Shared {
-    pub(crate) fn new(clock: Arc<dyn Clock>, owner: Owner) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>, owner: Owner, kinds: BTreeSet<&'static str>) -> Self {
         Self {
             clock,
             epoch: AtomicU64::new(owner.epoch),
@@ -61,6 +65,8 @@ impl Shared {
             is_lost: AtomicBool::new(false),
             is_failed: AtomicBool::new(false),
             cancels: AtomicUsize::new(0),
+            kinds,
+            told_of: Mutex::default(),
         }
     }
 
@@ -101,6 +107,18 @@ impl Shared {
             stats.store_errors
         };
         self.events.failed(error, errors);
+    }
+
+    /// A timer of this kind is saved. One that no handler here takes is told of, once: that is forgotten easily.
+    pub(crate) fn note_kind(&self, kind: &str) {
+        if self.kinds.is_empty() || self.kinds.contains(kind) {
+            return;
+        }
+        self.stats().saved_unhandled += 1;
+        let is_new = self.told_of.lock().unwrap_or_else(PoisonError::into_inner).insert(kind.to_owned());
+        if is_new {
+            self.events.saved_unhandled(kind);
+        }
     }
 
     pub(crate) fn stop(&self) {

@@ -35,6 +35,15 @@ pub struct Stats {
     pub buried: u64,
     /// Occurrences of series that were missed, and left out.
     pub skipped: u64,
+    /// Pending runs of series that were planned anew, as their rule would not plan them like that: by a clock that had been
+    /// wrong, or because zone data has changed.
+    pub replanned: u64,
+    /// Timers that were put aside by the store, because they are damaged and cannot be read.
+    pub damaged: u64,
+    /// Timers that were saved here although their kind has no handler here, and others have.
+    pub saved_unhandled: u64,
+    /// A timer that is overdue, and of a kind without a handler here. It is looked for every five minutes.
+    pub unhandled: Option<Unhandled>,
     /// Timers that were taken back between their begin and their time, because they were cancelled or moved.
     pub taken_back: u64,
     /// Handlers that panicked. The panic hook has reported each.
@@ -73,4 +82,14 @@ pub struct Stats {
     pub failed: bool,
     /// Whether it was stopped.
     pub stopped: bool,
+}
+
+/// A timer that nobody handles, from [`Stats::unhandled`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unhandled {
+    /// The kind, for which [`Builder::on`](crate::Builder::on) was not called.
+    pub kind: String,
+    /// How long its first timer was overdue when it was looked for: more than two minutes.
+    pub overdue: Duration,
 }

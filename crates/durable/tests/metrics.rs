@@ -65,6 +65,9 @@ async fn metrics_are_the_statistics() {
         ("renewals_total", 0.0),
         ("rejoined_total", 0.0),
         ("empty_scans_total", 0.0),
+        ("replanned_total", 0.0),
+        ("damaged_total", 0.0),
+        ("saved_unhandled_total", 0.0),
     ];
     assert_eq!(values, expected.map(|(name, value)| (name.to_owned(), value)).into());
     assert_eq!(lateness.len(), 5);

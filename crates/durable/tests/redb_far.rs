@@ -33,6 +33,7 @@ async fn fill(store: &RedbStore, numbers: std::ops::Range<u64>) {
             key: None,
             series: None,
             replaces: false,
+            is_over: false,
         });
         store.save(timers.collect()).await.expect("saved");
     }
@@ -51,7 +52,7 @@ async fn however_many_are_far_none_is_loaded_and_what_is_near_is() {
     let folder = tempfile::tempdir().expect("a folder");
     // So small that it is full long before the half.
     let options = RedbOptions::new().cache(1 << 20);
-    let store = RedbStore::open_with(folder.path().join("timers.redb"), options).expect("a store");
+    let store = RedbStore::create_with(folder.path().join("timers.redb"), options).expect("a store");
     fill(&store, 0..count / 2).await;
     let before = resident();
     fill(&store, count / 2..count).await;

@@ -8,6 +8,6 @@ timingwheel_durable::conformance!(|| {
     let folder = Arc::new(tempfile::tempdir().expect("a folder"));
     move || {
         let folder = Arc::clone(&folder);
-        async move { RedbStore::open(folder.path().join("timers.redb")).expect("a store") }
+        async move { RedbStore::create(folder.path().join("timers.redb")).expect("a store") }
     }
 });

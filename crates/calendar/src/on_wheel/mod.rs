@@ -7,10 +7,8 @@
 // | `watched` | the schedules of a clock |
 // | `schedule` | a rule as a schedule of one job |
 // | `next_run` | which run comes next |
-// | `missed` | what becomes of runs whose time has passed |
 
 mod clock;
-mod missed;
 mod next_run;
 mod reading;
 mod schedule;
@@ -19,7 +17,6 @@ mod watched;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use clock::WallClock;
-pub use missed::Missed;
 pub use schedule::{Scheduled, WallSchedule};
 
 /// What a panic leaves behind is as whole as before: each change of it is one assignment.

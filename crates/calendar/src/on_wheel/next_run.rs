@@ -2,8 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Missed;
 use super::reading::Reading;
+use crate::missed::Missed;
 use crate::rule::Rule;
 
 /// A clock that is set back by more than this was wrong before: then what it made run comes again. After less, nothing
@@ -81,7 +81,7 @@ impl Progress {
     fn next(&mut self, rule: &impl Rule, missed: Missed, now: Reading) -> Option<Timestamp> {
         self.follow(rule, now);
         let now = now.shown;
-        if let Some(oldest) = missed.oldest {
+        if let Some(oldest) = missed.oldest() {
             // Such as are just that old may run.
             let age = oldest.saturating_add(SignedDuration::from_nanos(1));
             let oldest = now.saturating_sub(age).unwrap_or(Timestamp::MIN);
@@ -100,12 +100,12 @@ impl Progress {
         }
         // It was missed, by now or already when it was last looked.
         if self.catching_up.is_none_or(|(until, _)| next > until) {
-            if missed.up_to == 0 {
+            if missed.up_to() == 0 {
                 self.catching_up = None;
                 self.passed = now;
                 return rule.after(self.done());
             }
-            self.catching_up = Some((now, missed.up_to));
+            self.catching_up = Some((now, missed.up_to()));
         }
         Some(next)
     }

@@ -9,7 +9,8 @@ use tokio::time::Instant;
 
 use super::next_run::NextRun;
 use super::reading::Reading;
-use super::{Missed, WallClock, lock};
+use super::{WallClock, lock};
+use crate::missed::Missed;
 use crate::rule::Rule;
 
 /// A rule as a [`Schedule`] of one job, from [`WallClock::schedule`].

@@ -23,7 +23,7 @@ pub(crate) fn memory(scale: Scale) -> Row {
     let (mut files, half) = (Files::new(), scale.far / 2);
     let path = files.next();
     let (grown, armed) = runtime().block_on(async {
-        let store = RedbStore::open(path).expect("a store");
+        let store = RedbStore::create(path).expect("a store");
         let (wheel, called) = (TimingWheel::new(), Called::new(1));
         let durable = called.builder(&wheel, store.clone()).start().await.expect("a start");
         fill(&store, half, ahead(10 * 86_400)).await;
@@ -46,7 +46,7 @@ pub(crate) fn load(scale: Scale) -> Row {
     let mut files = Files::new();
     let path = files.next();
     let times = runtime().block_on(async {
-        let store = RedbStore::open(path).expect("a store");
+        let store = RedbStore::create(path).expect("a store");
         let owner = store.join(Duration::from_secs(30)).await.expect("an owner");
         let kinds = Arc::new(std::collections::BTreeSet::from([Work::KIND.to_owned()]));
         let ask = Ask {

@@ -48,6 +48,7 @@ async fn stored(store: RedbStore, count: usize, gap: Duration) -> f64 {
         key: None,
         series: None,
         replaces: false,
+        is_over: false,
     });
     let timers: Vec<NewTimer> = timers.collect();
     for batch in timers.chunks(10_000) {
@@ -68,7 +69,7 @@ pub(crate) fn late(scale: Scale) -> Row {
         plains.push(runtime().block_on(plain(count, gap)));
         let path = files.next();
         ours.push(
-            runtime().block_on(async { stored(RedbStore::open(path).expect("a store"), count, gap).await }),
+            runtime().block_on(async { stored(RedbStore::create(path).expect("a store"), count, gap).await }),
         );
     }
     let (ours, plain) = (median(ours), median(plains));

@@ -21,7 +21,7 @@ pub(crate) fn drain(scale: Scale) -> Row {
         assert_eq!(raw.len(), 0);
         let path = files.next();
         ours.push(runtime().block_on(async {
-            let store = RedbStore::open(path).expect("a store");
+            let store = RedbStore::create(path).expect("a store");
             fill(&store, count, ago(100_000)).await;
             let (wheel, called) = (TimingWheel::new(), Called::new(count));
             let begin = Instant::now();
@@ -54,7 +54,7 @@ pub(crate) fn saves(scale: Scale) -> Row {
         raws.push(rate(count, Raw::create(&files.next()).insert(0..count as u128, 1_000)));
         let path = files.next();
         ours.push(runtime().block_on(async {
-            let store = RedbStore::open(path).expect("a store");
+            let store = RedbStore::create(path).expect("a store");
             let durable = Durable::builder(&TimingWheel::new(), store).start().await.expect("a start");
             let (due, payload, rounds) = (ahead(86_400), Arc::new(work()), scale.rounds);
             let begin = Instant::now();
@@ -93,7 +93,7 @@ pub(crate) fn alone(scale: Scale) -> Row {
     let raw = Raw::create(&files.next());
     let path = files.next();
     runtime().block_on(async {
-        let store = RedbStore::open(path).expect("a store");
+        let store = RedbStore::create(path).expect("a store");
         let durable = Durable::builder(&TimingWheel::new(), store).start().await.expect("a start");
         let due = ahead(86_400);
         for number in 0..(scale.pairs * scale.alone) as u128 {

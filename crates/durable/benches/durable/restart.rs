@@ -24,7 +24,7 @@ pub(crate) fn restart(scale: Scale) -> Row {
     raw.insert(0..count as u128, 10_000);
     let path = files.next();
     let store = runtime().block_on(async {
-        let store = RedbStore::open(&path).expect("a store");
+        let store = RedbStore::create(&path).expect("a store");
         fill(&store, count, ago(100_000)).await;
         store
     });
@@ -40,7 +40,7 @@ pub(crate) fn restart(scale: Scale) -> Row {
         ours.push(runtime().block_on(async {
             let (wheel, called) = (TimingWheel::new(), Called::new(1));
             let begin = Instant::now();
-            let store = RedbStore::open(&copy).expect("a store");
+            let store = RedbStore::create(&copy).expect("a store");
             let durable = called.builder(&wheel, store).start().await.expect("a start");
             called.wait().await;
             let took = begin.elapsed();

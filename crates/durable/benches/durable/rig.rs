@@ -75,6 +75,7 @@ pub(crate) async fn fill(store: &RedbStore, count: usize, first: Timestamp) {
             key: None,
             series: None,
             replaces: false,
+            is_over: false,
         });
         store.save(timers.collect()).await.expect("saved");
     }

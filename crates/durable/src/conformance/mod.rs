@@ -91,7 +91,12 @@ macro_rules! conformance {
             what_an_owner_leaves_is_stored_again
             nothing_follows_what_was_cancelled_while_it_ran
             a_series_goes_on_in_the_transaction_that_ends_a_run
-            a_series_whose_rule_was_changed_meanwhile_is_planned_anew
+            an_end_that_was_decided_before_a_change_is_refused_with_the_row
+            a_pending_run_stays_if_its_series_is_saved_with_another_payload_or_policy
+            a_rule_that_is_over_stores_nothing_and_keeps_its_pending_run
+            a_key_of_a_timer_that_has_begun_goes_to_the_one_that_replaces_it
+            what_was_cancelled_and_given_back_is_removed_by_the_next_cancel_or_begin
+            a_pending_run_is_put_elsewhere_unless_it_has_changed
             a_series_that_is_attempted_again_keeps_where_it_stood
             what_a_dead_owner_had_begun_is_cancelled_moved_and_replaced
             what_is_buried_is_listed_revived_and_deleted

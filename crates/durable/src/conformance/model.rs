@@ -4,8 +4,8 @@ use jiff::Timestamp;
 
 use crate::id::{Place, TimerId};
 use crate::store::{
-    Ask, Begun, Buried, Counts, End, Ended, Failure, Loaded, Move, Near, NewTimer, Next, Owner, Page,
-    Removal, Saved, Series, Settled, State, Stored, Taken, ToBegin, Which,
+    Ask, Begun, Buried, Change, Counts, Ended, Failure, Loaded, Move, Near, NewTimer, Owner, Page, Put,
+    Removal, Saved, Settled, State, Stored, Taken, ToBegin, Which,
 };
 
 #[derive(Default)]
@@ -22,12 +22,18 @@ fn is_buried(timer: &Stored) -> bool {
     matches!(timer.state, State::Buried(_))
 }
 
+/// The last ten errors.
+fn note(timer: &mut Stored, attempt: u32, error: Option<String>) {
+    timer.failures.extend(error.map(|error| Failure { attempt, error }));
+    timer.failures = timer.failures.split_off(timer.failures.len().saturating_sub(10));
+}
+
 fn millis(at: Timestamp) -> i64 {
     Near::new(TimerId::new(at, 0), at).due_ms
 }
 
 impl Model {
-    fn standing(&mut self, which: &Which) -> Option<usize> {
+    fn standing(&self, which: &Which) -> Option<usize> {
         self.timers.iter().position(|timer| {
             !is_buried(timer)
                 && match which {
@@ -72,7 +78,7 @@ impl Model {
     }
 
     pub(super) fn save(&mut self, new: NewTimer) -> Saved {
-        let NewTimer { id, kind, payload, key, series, replaces } = new;
+        let NewTimer { id, kind, payload, key, series, replaces, is_over } = new;
         let timer = Stored {
             timer: Near::new(id, id.first_due()),
             kind,
@@ -82,40 +88,66 @@ impl Model {
             attempts: 0,
             failures: Vec::new(),
             ending: false,
+            version: 0,
             state: State::Stored,
         };
+        self.timers.retain(|other| {
+            let is_cancelled = other.ending && other.state == State::Stored;
+            !(is_cancelled && other.key.is_some() && other.key == timer.key)
+        });
         let holder = timer.key.clone().and_then(|key| self.standing(&Which::Key(key)));
         let Some(holder) = holder else {
+            if is_over {
+                return Saved::Over { dropped: None };
+            }
             self.timers.push(timer);
-            return Saved::Stored;
+            return Saved::Stored(id);
         };
-        let id = self.timers[holder].timer.id;
-        if !replaces {
-            return Saved::KeyTaken(id);
-        }
         let old = &self.timers[holder];
-        if let (Some(before), Some(after), false) = (&old.series, &timer.series, old.ending)
-            && before.rule == after.rule
-            && before.missed == after.missed
-            && (&old.payload, &old.kind) == (&timer.payload, &timer.kind)
-        {
-            return Saved::Kept(id);
+        if !replaces {
+            return Saved::KeyTaken(old.timer.id);
+        }
+        let same = match (&old.series, &timer.series) {
+            (Some(before), Some(after)) if before.rule == after.rule && !old.ending => Some(
+                before.missed == after.missed && (&old.payload, &old.kind) == (&timer.payload, &timer.kind),
+            ),
+            _ => None,
+        };
+        if same == Some(true) {
+            return Saved::Kept(old.timer.id);
         }
         let begun = self.running(holder).is_some();
         let old = &mut self.timers[holder];
-        if let (Some(_), Some(_), true) = (&old.series, &timer.series, begun) {
-            old.kind = timer.kind;
-            old.payload = timer.payload;
-            old.series = timer.series;
-            old.ending = false;
-            return Saved::Updated(id);
+        let are_series = old.series.is_some() && timer.series.is_some();
+        if same == Some(false) || (begun && are_series) {
+            if same.is_some() {
+                // It stands where it stood.
+                if let (Some(old), Some(new)) = (&mut old.series, timer.series) {
+                    old.missed = new.missed;
+                }
+            } else {
+                old.series = timer.series;
+            }
+            (old.kind, old.payload, old.ending) = (timer.kind, timer.payload, false);
+            old.version += 1;
+            return Saved::Updated(old.timer.id);
+        }
+        if begun && is_over {
+            return Saved::Over { dropped: None };
         }
         if begun {
-            return Saved::KeyTaken(id);
+            (old.key, old.ending) = (None, true);
+            old.version += 1;
+            let begun = old.timer.id;
+            self.timers.push(timer);
+            return Saved::Follows { id, begun };
         }
-        let gone = self.timers.remove(holder).timer;
+        let dropped = self.timers.remove(holder).timer;
+        if is_over {
+            return Saved::Over { dropped: Some(dropped) };
+        }
         self.timers.push(timer);
-        Saved::Replaced(gone)
+        Saved::Replaced { id, dropped }
     }
 
     /// Without the looks ahead and the end, of which a store may choose.
@@ -150,6 +182,11 @@ impl Model {
             return vec![Begun::Lost; nears.len()];
         }
         let begin = |near: &Near| {
+            // What was cancelled, and given back.
+            self.timers.retain(|timer| {
+                let is_asked = timer.timer == *near && ask.kinds.contains(&timer.kind);
+                !(is_asked && timer.ending && timer.state == State::Stored)
+            });
             let found = self.timers.iter_mut().find(|timer| timer.timer == *near && !is_buried(timer));
             let Some(timer) = found.filter(|timer| ask.kinds.contains(&timer.kind)) else {
                 return Begun::Gone;
@@ -164,67 +201,56 @@ impl Model {
     }
 
     pub(super) fn settle(&mut self, owner: Owner, ended: Ended) -> Settled {
-        let Ended { timer: near, attempt, series: planned, end } = ended;
-        let state = State::Begun { epoch: owner.epoch, attempt };
-        let found = self.timers.iter().position(|timer| timer.timer == near && timer.state == state);
-        let Some(index) = found.filter(|_| self.epoch == owner.epoch) else { return Settled::Lost };
-        let timer = &mut self.timers[index];
-        let next = match &end {
-            End::Done { next } | End::Bury { next, .. } => next.clone(),
-            End::Again { .. } | End::Cancelled => None,
-        };
-        let rule =
-            |series: &Option<Series>| series.as_ref().map(|series| (series.rule.clone(), series.missed));
-        let is_planned = rule(&planned) == rule(&timer.series);
-        if let (Some(series), false, false) = (&timer.series, is_planned, timer.ending)
-            && !matches!(end, End::Again { .. } | End::Cancelled)
-        {
-            return Settled::Replanned(series.clone());
+        if self.epoch != owner.epoch {
+            return Settled::Lost;
         }
-        if let End::Again { due, error, counts } = end {
-            if timer.ending {
-                self.timers.remove(index);
-                return Settled::Done(None);
+        let Ended { timer: near, attempt, version, change } = ended;
+        let found = self.timers.iter().position(|timer| {
+            let state = match attempt {
+                0 if timer.attempts == 0 => State::Stored,
+                _ => State::Begun { epoch: owner.epoch, attempt },
+            };
+            timer.timer == near && timer.state == state
+        });
+        let Some(index) = found else { return Settled::Gone };
+        let mut timer = self.timers[index].clone();
+        if timer.version != version {
+            return Settled::Changed(Box::new(timer));
+        }
+        self.timers.remove(index);
+        let (error, put) = match change {
+            Change::Delete => (None, None),
+            Change::Put(mut put) => (put.error.take(), Some(put)),
+            Change::Bury { reason, next } => {
+                let mut buried = timer.clone();
+                note(&mut buried, attempt, Some(reason.clone()));
+                // Where it stood does not matter any more, and nothing that was changed.
+                buried.timer = Near::from(buried.timer.id);
+                buried.attempts = attempt;
+                if buried.ending {
+                    buried.series = None;
+                }
+                (buried.ending, buried.version, buried.state) = (false, 0, State::Buried(Buried { reason }));
+                self.timers.push(buried);
+                (None, next)
             }
-            timer.failures.extend(error.map(|error| Failure { attempt, error }));
-            timer.failures = timer.failures.split_off(timer.failures.len().saturating_sub(10));
-            timer.attempts = if counts { attempt } else { attempt - 1 };
-            timer.timer.due_ms = millis(due);
-            timer.state = State::Stored;
-            if is_planned {
-                timer.series = planned;
-            }
-            return Settled::Done(Some(timer.timer));
-        }
-        let mut ended = self.timers.remove(index);
-        let follows = if let (Some(Next { due, series }), false) = (next, ended.ending) {
-            let mut next = ended.clone();
-            next.timer = Near::new(TimerId::new(due, near.id.unique), due);
-            next.series = Some(series);
-            next.attempts = 0;
-            next.failures.clear();
-            next.state = State::Stored;
-            let near = next.timer;
-            self.timers.push(next);
-            Some(near)
-        } else {
-            None
         };
-        if let End::Bury { reason, .. } = end {
-            ended.failures.push(Failure { attempt, error: reason.clone() });
-            ended.failures = ended.failures.split_off(ended.failures.len().saturating_sub(10));
-            ended.state = State::Buried(Buried { reason });
-            // Where it stood does not matter any more.
-            ended.timer = Near::from(ended.timer.id);
-            self.timers.push(ended);
+        if let Some(Put { timer: to, series, attempts, error: _ }) = put {
+            note(&mut timer, attempt, error);
+            if to.id != near.id {
+                timer.failures.clear();
+            }
+            (timer.timer, timer.series, timer.attempts, timer.state) = (to, series, attempts, State::Stored);
+            self.timers.push(timer);
         }
-        Settled::Done(follows)
+        Settled::Done
     }
 
     pub(super) fn cancel(&mut self, which: &Which) -> Removal {
         let Some(index) = self.standing(which) else { return Removal::NotFound };
         if let Some(attempt) = self.running(index) {
             let timer = &mut self.timers[index];
+            timer.version += u32::from(!timer.ending);
             timer.ending = true;
             return Removal::Running(timer.timer.id, attempt);
         }
@@ -233,6 +259,11 @@ impl Model {
 
     pub(super) fn reschedule(&mut self, which: &Which, due: Timestamp) -> Move {
         let Some(index) = self.standing(which) else { return Move::NotFound };
+        let timer = &self.timers[index];
+        let is_ours = matches!(timer.state, State::Begun { epoch, .. } if epoch == self.epoch);
+        if timer.ending && !is_ours {
+            return Move::NotFound;
+        }
         let running = self.running(index);
         let timer = &mut self.timers[index];
         if let Some(attempt) = running {
@@ -270,8 +301,13 @@ impl Model {
 
     pub(super) fn list(&self, page: &Page) -> Vec<Stored> {
         let mut listed = self.listed(page.buried, page.after);
+        listed.retain(|timer| timer.series.is_some() || !page.only_series);
         listed.retain(|timer| page.kind.as_ref().is_none_or(|kind| *kind == timer.kind));
         listed.into_iter().take(page.limit).cloned().collect()
+    }
+
+    pub(super) fn get(&self, which: &Which) -> Option<Stored> {
+        self.standing(which).map(|index| self.timers[index].clone())
     }
 
     pub(super) fn count(&self) -> Counts {

@@ -14,7 +14,7 @@ use super::model::Model;
 use crate::Missed;
 use crate::id::{self, TimerId};
 use crate::store::{
-    Ask, End, Ended, Kinds, Near, NewTimer, Next, Owner, Page, Series, State, Store, ToBegin, Which,
+    Ask, Change, Ended, Kinds, Near, NewTimer, Owner, Page, Put, Series, State, Store, ToBegin, Which,
 };
 
 const CALLS: usize = 150;
@@ -90,7 +90,8 @@ impl<P: Place> Run<P> {
                 30..40 => self.load().await,
                 40..58 => self.begin().await,
                 58..74 => self.settle().await,
-                74..82 => self.cancel().await,
+                74..80 => self.cancel().await,
+                80..82 => self.get().await,
                 82..88 => self.reschedule().await,
                 88..92 => self.unbury().await,
                 92..95 => self.join().await,
@@ -112,7 +113,8 @@ impl<P: Place> Run<P> {
             let kind = self.random.bool().then(|| KINDS[self.random.usize(..3)].to_owned());
             let after =
                 self.model.any(&mut self.random).map_or(id::Place::FIRST, |timer| timer.timer.place());
-            let some = Page { buried, kind, after, limit: self.random.usize(..4) };
+            let only_series = self.random.bool();
+            let some = Page { buried, kind, only_series, after, limit: self.random.usize(..4) };
             for page in [whole, some] {
                 assert_eq!(
                     self.store().list(page.clone()).await.expect("list"),
@@ -140,7 +142,11 @@ impl<P: Place> Run<P> {
     }
 
     fn series(&mut self) -> Series {
-        let mut series = Series::new(RULES[self.random.usize(..2)].to_owned(), Missed::once());
+        let missed = if self.random.u8(..4) == 0 { Missed::none() } else { Missed::once() };
+        let mut series = Series::new(RULES[self.random.usize(..2)].to_owned(), missed);
+        if self.random.bool() {
+            series = series.planned_after(self.due());
+        }
         series.catching_up = self.random.bool().then(|| (self.random.i64(..), self.random.u32(..)));
         series
     }
@@ -151,13 +157,15 @@ impl<P: Place> Run<P> {
                 self.unique += 1;
                 let series = (self.random.u8(..3) == 0).then(|| self.series());
                 let has_key = series.is_some() || self.random.bool();
+                let is_over = series.is_some() && self.random.u8(..6) == 0;
                 NewTimer {
                     id: TimerId::new(self.due(), self.unique),
                     kind: KINDS[self.random.usize(..3)].to_owned(),
                     payload: vec![b'0' + self.random.u8(..2)],
                     key: has_key.then(|| self.key()),
                     series,
-                    replaces: self.random.bool(),
+                    replaces: is_over || self.random.bool(),
+                    is_over,
                 }
             })
             .collect();
@@ -203,21 +211,30 @@ impl<P: Place> Run<P> {
         let Some(timer) = self.model.any(&mut self.random).cloned() else { return };
         let attempt = match timer.state {
             State::Begun { attempt, .. } if self.random.u8(..8) > 0 => attempt,
+            State::Stored if self.random.bool() => 0,
             _ => timer.attempts + 1,
         };
-        let next = (self.random.bool() && timer.series.is_some())
-            .then(|| Next { due: at(self.random.i64(20..40)), series: self.series() });
-        let end = match self.random.u8(..8) {
-            0..3 => End::Done { next },
-            3..5 => {
-                let error = self.random.bool().then(|| "no".to_owned());
-                End::Again { due: self.due(), error, counts: self.random.bool() }
-            }
-            5..7 => End::Bury { reason: "enough".into(), next },
-            _ => End::Cancelled,
+        let next = (self.random.bool() && timer.series.is_some()).then(|| Put {
+            timer: TimerId::new(at(self.random.i64(20..40)), timer.timer.id().unique()).into(),
+            series: Some(self.series()),
+            attempts: 0,
+            error: None,
+        });
+        let change = match (self.random.u8(..8), next) {
+            (0..2, _) => Change::Delete,
+            (2..4, Some(next)) => Change::Put(next),
+            // What has not begun is not put aside.
+            (4..6, next) if attempt > 0 => Change::Bury { reason: "enough".into(), next },
+            _ => Change::Put(Put {
+                timer: Near::new(timer.timer.id(), self.due()),
+                series: timer.series.as_ref().map(|_| self.series()),
+                attempts: if attempt > 0 && self.random.bool() { attempt } else { attempt.saturating_sub(1) },
+                error: (attempt > 0 && self.random.bool()).then(|| "no".to_owned()),
+            }),
         };
-        let series = timer.series.as_ref().map(|_| self.series());
-        let (owner, ended) = (self.owner(), Ended { timer: timer.timer, attempt, series, end });
+        // Sometimes by what it was before.
+        let version = if self.random.u8(..8) == 0 { timer.version + 1 } else { timer.version };
+        let (owner, ended) = (self.owner(), Ended { timer: timer.timer, attempt, version, change });
         let answers = self.store().settle(owner, vec![ended.clone()]).await.expect("settle");
         assert_eq!(answers, [self.model.settle(owner, ended)]);
     }
@@ -228,6 +245,12 @@ impl<P: Place> Run<P> {
             Some(id) if self.random.bool() => Which::Id(id),
             _ => Which::Key(self.key()),
         }
+    }
+
+    async fn get(&mut self) {
+        let which = self.which();
+        let found = self.store().get(which.clone()).await.expect("get");
+        assert_eq!(found, self.model.get(&which));
     }
 
     async fn cancel(&mut self) {

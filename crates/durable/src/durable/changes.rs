@@ -1,14 +1,21 @@
 //! Changing what is stored: cancels, moves, and what is done with the buried.
 
-use jiff::Timestamp;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::Durable;
 use crate::error::Error;
 use crate::id::TimerId;
 use crate::outcome::{Cancelled, Moved};
-use crate::runner::{Command, TakeBack, TookBack};
-use crate::store::{Answered, End, Move, Near, Removal, Taken, Which};
+use crate::runner::{Command, End, TakeBack, TookBack};
+use crate::store::{Answered, Move, Near, Removal, Taken, Which};
+
+/// How long a cancel waits for an instance that may give a timer back, at the most, and how often it asks.
+const GIVEN_BACK: Duration = Duration::from_millis(500);
+const ASKS_AGAIN: Duration = Duration::from_millis(25);
 
 impl Durable {
     /// Cancels a timer, by its id or its key. This succeeds until the handler is called.
@@ -22,28 +29,50 @@ impl Durable {
     /// [`Error::Store`], after which the timer is removed or not; [`Error::Stopped`]; [`Error::Lost`]; [`Error::Failed`].
     pub async fn cancel(&self, which: impl Into<Which>) -> Result<Cancelled, Error> {
         self.check()?;
-        let which = which.into();
+        let mut which = which.into();
         let _cancelling = self.0.shared.cancelling();
-        let mut unknown = None;
+        // The attempt that this call was told of. From there on nothing follows it.
+        let mut begun = None;
+        let mut asked_at = Instant::now();
         loop {
             let removal = self.0.store.clone().cancel(vec![which.clone()]).await?.pop();
             match removal.unwrap_or(Removal::NotFound) {
-                Removal::NotFound => return Ok(Cancelled::NotFound),
+                // It ended meanwhile, and went because of this call.
+                Removal::NotFound => {
+                    return Ok(begun.map_or(Cancelled::NotFound, |(_, attempt)| Cancelled::Running(attempt)));
+                }
                 Removal::Removed(near) => {
                     drop(self.0.runner.send(Command::Removed(near)));
                     return Ok(Cancelled::Removed);
                 }
-                Removal::Running(id, attempt) => match self.take_back(id, End::Cancelled).await {
-                    TookBack::Yes => return Ok(Cancelled::Removed),
-                    TookBack::Runs => return Ok(Cancelled::Running(attempt)),
-                    TookBack::AskAgain => {}
-                    TookBack::Unknown if unknown == Some((id, attempt)) => {
-                        return Ok(Cancelled::Running(attempt));
+                Removal::Running(id, attempt) => {
+                    // The key may belong to another one by the next question.
+                    which = Which::Id(id);
+                    let is_first = begun.replace((id, attempt)) != Some((id, attempt));
+                    match self.take_back(id, End::Cancelled).await {
+                        TookBack::Yes => return Ok(Cancelled::Removed),
+                        TookBack::Gone => return Ok(Cancelled::NotFound),
+                        TookBack::Runs => return Ok(Cancelled::Running(attempt)),
+                        TookBack::AskAgain => {}
+                        // Another instance may have begun it ahead of its time, and give it back as it stops.
+                        TookBack::Unknown if is_first => asked_at = Instant::now(),
+                        TookBack::Unknown if self.may_be_given_back(id, asked_at) => {
+                            tokio::time::sleep(ASKS_AGAIN).await;
+                        }
+                        TookBack::Unknown => return Ok(Cancelled::Running(attempt)),
                     }
-                    TookBack::Unknown => unknown = Some((id, attempt)),
-                },
+                }
             }
         }
+    }
+
+    /// Whether another instance may not have called the handler of what it has begun. It begins timers up to a tenth of a
+    /// second ahead, and may take as long to settle that it gives one back.
+    fn may_be_given_back(&self, id: TimerId, asked_at: Instant) -> bool {
+        let passed = self.now().duration_since(id.first_due());
+        self.0.store.is_shared()
+            && passed < SignedDuration::from_millis(300)
+            && asked_at.elapsed() < GIVEN_BACK
     }
 
     /// Moves a timer to another time, earlier or later, by its id or its key. This succeeds until the handler is
@@ -74,7 +103,7 @@ impl Durable {
                     match self.take_back(id, end).await {
                         TookBack::Yes => return Ok(Moved::Moved(id)),
                         TookBack::Runs => return Ok(Moved::Running(attempt)),
-                        TookBack::AskAgain => {}
+                        TookBack::Gone | TookBack::AskAgain => {}
                         TookBack::Unknown if unknown == Some((id, attempt)) => {
                             return Ok(Moved::Running(attempt));
                         }

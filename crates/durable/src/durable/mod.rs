@@ -17,11 +17,10 @@ use crate::builder::Builder;
 use crate::error::Error;
 use crate::kind::Kind;
 use crate::runner::{Command, GRACE, Stopped};
-use crate::save::Saving;
-use crate::saver::{Save, ToSave};
+use crate::save::{Saving, SavingSeries, ToSave};
 use crate::shared::Shared;
 use crate::stats::Stats;
-use crate::store::{Counts, ErasedStore, Page, Store, Stored};
+use crate::store::{Counts, ErasedStore, Page, Store, Stored, Which};
 
 /// Timers that outlive the process: saved in a store, handed to handlers when they are due.
 ///
@@ -100,7 +99,7 @@ impl Durable {
 
     /// A timer that is due then. In the past, it is due at once. A fraction of a millisecond counts as a whole one.
     pub fn at<K: Kind>(&self, due: Timestamp, payload: &K) -> Saving<'_> {
-        Saving::once(self, due, payload)
+        Saving::new(self, due, payload)
     }
 
     /// A timer that is due `delay` from now, by the wall clock, but not after the end of the year 9999.
@@ -111,8 +110,9 @@ impl Durable {
 
     /// A series: timers that are due by a rule of `timingwheel-calendar`, one after the other, under one name.
     ///
-    /// To save it again changes nothing, so a program can save its series each time that it starts. If the rule, the
-    /// policy or the payload is another one, the series goes on by the new one.
+    /// To save it again changes nothing, so a program can save its series each time that it starts. With another policy or
+    /// payload a pending run stays, and gets them. With another rule the series is planned anew. The
+    /// [answer](SavingSeries::save) tells what was done.
     ///
     /// # Examples
     ///
@@ -142,8 +142,13 @@ impl Durable {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn every<K: Kind>(&self, name: impl Into<String>, plan: impl Into<Plan>, payload: &K) -> Saving<'_> {
-        Saving::series(self, name.into(), plan.into(), payload)
+    pub fn every<K: Kind>(
+        &self,
+        name: impl Into<String>,
+        plan: impl Into<Plan>,
+        payload: &K,
+    ) -> SavingSeries<'_> {
+        SavingSeries::new(self, name.into(), plan.into(), payload)
     }
 
     /// The timers of a page: those that are stored or have begun, in the order in which they are due, or those that are
@@ -173,6 +178,23 @@ impl Durable {
     /// ```
     pub async fn list(&self, page: Page) -> Result<Vec<Stored>, Error> {
         self.0.store.clone().list(page).await
+    }
+
+    /// The timer of this id or key, if it is stored or has begun.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use timingwheel_durable::{Durable, Error};
+    /// async fn is_to_be_cancelled(durable: &Durable, order: u64) -> Result<bool, Error> {
+    ///     Ok(durable.get(format!("order-{order}")).await?.is_some())
+    /// }
+    /// ```
+    pub async fn get(&self, which: impl Into<Which>) -> Result<Option<Stored>, Error> {
+        self.0.store.clone().get(which.into()).await
     }
 
     /// How many timers there are.
@@ -220,7 +242,7 @@ impl Durable {
         stopped
     }
 
-    fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         if self.0.shared.is_stopped() {
             Err(Error::Stopped)
         } else if self.0.shared.is_lost() {
@@ -230,12 +252,6 @@ impl Durable {
         } else {
             Ok(())
         }
-    }
-
-    pub(crate) fn save(&self, save: Save) -> Result<(), Error> {
-        self.check()?;
-        self.0.store.check(&save.timer)?;
-        self.0.saves.send(ToSave::Save(save)).map_err(|_| Error::Stopped)
     }
 
     /// A number that no other timer of the store has: epochs are used once.

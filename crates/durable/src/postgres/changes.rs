@@ -1,13 +1,15 @@
-//! The calls that cancel and move timers, and take them out of those that are put aside.
+//! The calls that save, cancel and move timers, and take them out of those that are put aside. Each is one statement: see
+//! `sql/tables_and_functions_1.sql` for what it means.
 
 use tokio_postgres::types::Type;
 
 use super::PostgresError;
-use super::batch::{Places, unknown};
 use super::connections::Connections;
-use super::convert::{attempts, get, id, near, number, readable};
+use super::convert::{
+    Places, attempts, get, id, near, number, readable, series_columns, standing, text, unknown,
+};
 use crate::id::TimerId;
-use crate::store::{Move, Near, Removal, Taken, Which};
+use crate::store::{Move, Near, NewTimer, Removal, Saved, Stored, Taken, Which};
 
 /// First due, number, key.
 pub(super) type Name = (Option<i64>, Option<i64>, Option<String>);
@@ -17,6 +19,121 @@ pub(super) fn name(which: &Which) -> Result<Name, PostgresError> {
     Ok(match which {
         Which::Id(id) => (Some(id.due_ms), Some(number(*id)?), None),
         Which::Key(key) => (None, None, Some(readable(key))),
+    })
+}
+
+/// New timers, a column each.
+#[derive(Default)]
+struct Columns {
+    places: Vec<usize>,
+    dues: Vec<i64>,
+    numbers: Vec<i64>,
+    kinds: Vec<String>,
+    payloads: Vec<Vec<u8>>,
+    keys: Vec<Option<String>>,
+    rules: Vec<Option<String>>,
+    missed: Vec<Option<String>>,
+    standings: Vec<Option<String>>,
+    replaces: Vec<bool>,
+    over: Vec<bool>,
+}
+
+impl Columns {
+    fn push(&mut self, place: usize, timer: NewTimer) -> Result<(), PostgresError> {
+        let NewTimer { id, kind, payload, key, series, replaces, is_over } = timer;
+        text("a kind", &kind)?;
+        text("a key", key.as_deref().unwrap_or_default())?;
+        let (rule, missed, standing) = series_columns(series.as_ref());
+        self.places.push(place);
+        self.dues.push(id.due_ms);
+        self.numbers.push(number(id)?);
+        self.kinds.push(kind);
+        self.payloads.push(payload);
+        self.keys.push(key);
+        self.rules.push(rule);
+        self.missed.push(missed);
+        self.standings.push(standing);
+        self.replaces.push(replaces);
+        self.over.push(is_over);
+        Ok(())
+    }
+}
+
+pub(super) async fn save(
+    connections: &Connections,
+    timers: Vec<NewTimer>,
+) -> Result<Vec<Saved>, PostgresError> {
+    let ids: Vec<TimerId> = timers.iter().map(|timer| timer.id).collect();
+    let mut answers: Vec<Saved> = ids.iter().map(|id| Saved::Stored(*id)).collect();
+    let mut keyed: Vec<(usize, NewTimer)> = Vec::new();
+    let mut plain = Columns::default();
+    for (place, timer) in timers.into_iter().enumerate() {
+        if timer.key.is_some() { keyed.push((place, timer)) } else { plain.push(place, timer)? }
+    }
+    // In one order everywhere, so that no two wait for each other; those of one key in the order given.
+    keyed.sort_by(|(_, one), (_, two)| one.key.cmp(&two.key));
+    let mut columns = Columns::default();
+    for (place, timer) in keyed {
+        columns.push(place, timer)?;
+    }
+    if answers.is_empty() {
+        return Ok(answers);
+    }
+    let statement = "select 0::bigint as n, 0 as answer, null::bigint as due, null::bigint as first, \
+            null::bigint as num \
+        from timingwheel.save($1, $2, $3, $4, $5, $6, $7) \
+        union all \
+        select a.n, s.answer, s.due, s.first, s.num \
+        from unnest($8, $9, $10, $11, $12, $13, $14, $15, $16, $17) with ordinality as a \
+            (due, number, kind, payload, key, rule, missed, standing, replaces, over, n) \
+        cross join lateral timingwheel.save_one( \
+            a.due, a.number, a.kind, a.payload, a.key, a.rule, a.missed, a.standing, a.replaces, a.over) s";
+    let rows = connections
+        .ask(
+            statement,
+            &[
+                (&plain.dues, Type::INT8_ARRAY),
+                (&plain.numbers, Type::INT8_ARRAY),
+                (&plain.kinds, Type::TEXT_ARRAY),
+                (&plain.payloads, Type::BYTEA_ARRAY),
+                (&plain.rules, Type::TEXT_ARRAY),
+                (&plain.missed, Type::TEXT_ARRAY),
+                (&plain.standings, Type::TEXT_ARRAY),
+                (&columns.dues, Type::INT8_ARRAY),
+                (&columns.numbers, Type::INT8_ARRAY),
+                (&columns.kinds, Type::TEXT_ARRAY),
+                (&columns.payloads, Type::BYTEA_ARRAY),
+                (&columns.keys, Type::TEXT_ARRAY),
+                (&columns.rules, Type::TEXT_ARRAY),
+                (&columns.missed, Type::TEXT_ARRAY),
+                (&columns.standings, Type::TEXT_ARRAY),
+                (&columns.replaces, Type::BOOL_ARRAY),
+                (&columns.over, Type::BOOL_ARRAY),
+            ],
+        )
+        .await?;
+    for row in &rows {
+        let n: i64 = get(row, "n")?;
+        let Some(place) = usize::try_from(n - 1).ok().and_then(|n| columns.places.get(n)) else { continue };
+        answers[*place] = saved(row, ids[*place])?;
+    }
+    Ok(answers)
+}
+
+/// What `save_one` has answered for the timer of this id.
+pub(super) fn saved(row: &tokio_postgres::Row, id: TimerId) -> Result<Saved, PostgresError> {
+    let answer: i32 = get(row, "answer")?;
+    let other = || Ok::<_, PostgresError>(near(get(row, "due")?, get(row, "first")?, get(row, "num")?));
+    Ok(match answer {
+        0 => Saved::Stored(id),
+        1 => Saved::KeyTaken(other()?.id),
+        2 => Saved::Replaced { id, dropped: other()? },
+        3 => Saved::Kept(other()?.id),
+        4 => Saved::Updated(other()?.id),
+        5 => Saved::Follows { id, begun: other()?.id },
+        6 => Saved::Over { dropped: None },
+        7 => Saved::Over { dropped: Some(other()?) },
+        other => return Err(unknown("save", other)),
     })
 }
 
@@ -116,4 +233,16 @@ pub(super) async fn unbury(
         };
     }
     Ok(answers)
+}
+
+pub(super) async fn find(connections: &Connections, which: &Which) -> Result<Option<Stored>, PostgresError> {
+    let (first, number, key) = name(which)?;
+    // As `locked` finds it.
+    let by_name = "select * from timingwheel.timers where shard = ($2 & 63)::smallint and number = $2 \
+        and first_ms = $1 and (due_ms = $1 or due_ms <> first_ms) and $3::text is null";
+    let by_key =
+        "select * from timingwheel.timers where key = $3 and $1::bigint is null and $2::bigint is null";
+    let statement = if key.is_some() { by_key } else { by_name };
+    let parameters = [(&first as _, Type::INT8), (&number as _, Type::INT8), (&key as _, Type::TEXT)];
+    connections.ask(statement, &parameters).await?.first().map(standing).transpose()
 }

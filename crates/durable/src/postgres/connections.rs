@@ -1,4 +1,4 @@
-//! Statements, each a transaction of its own, on connections that are kept.
+//! Statements, each a transaction of its own, on connections that are kept. Some do nothing if they arrive too late.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -7,12 +7,14 @@ use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, Recycli
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+use tokio_postgres::config::{Config, Host};
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Row, Socket};
 
-use super::schema_name::Schema;
-use super::{PostgresError, PostgresOptions};
+use super::options::Schema;
+use super::{Inner, PostgresError, PostgresOptions, convert, only};
+use crate::store::Owner;
 
 /// A parameter, with its type: so no statement has to be prepared, and a pooler may change the connection after each.
 pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -25,6 +27,22 @@ pub(super) struct Connections {
     schema: Schema,
     timeout: Duration,
     listen: Listen,
+    /// For people, without a password.
+    address: String,
+}
+
+fn address(config: &Config) -> String {
+    let hosts = config.get_hosts().iter().enumerate().map(|(index, host)| {
+        let port = config.get_ports().get(index).or_else(|| config.get_ports().first()).unwrap_or(&5432);
+        match host {
+            Host::Tcp(host) => format!("{host}:{port}"),
+            #[cfg(unix)]
+            Host::Unix(path) => format!("{}:{port}", path.display()),
+        }
+    });
+    let hosts = hosts.collect::<Vec<_>>().join(",");
+    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
+    format!("{hosts}/{database}")
 }
 
 /// What is heard on a connection, and the connection: the notifications end with it.
@@ -45,11 +63,14 @@ impl Connections {
         let manager = Manager::from_config(config.clone(), tls.clone(), fast);
         let built = Pool::builder(manager).max_size(*connections).build();
         let pool = built.map_err(|error| PostgresError::Setting(error.to_string()))?;
-        let config = config.clone();
+        let (config, address) = (config.clone(), address(config));
+        let to = address.clone();
         let listen: Listen = Box::new(move || {
-            let (config, tls) = (config.clone(), tls.clone());
+            let (config, tls, address) = (config.clone(), tls.clone(), to.clone());
             Box::pin(async move {
-                let (client, mut connection) = config.connect(tls).await?;
+                let connected = config.connect(tls).await;
+                let (client, mut connection) =
+                    connected.map_err(|error| PostgresError::Unreached { address, error })?;
                 let (heard, hears) = mpsc::unbounded_channel();
                 tokio::spawn(async move {
                     let messages = std::future::poll_fn(|cx| {
@@ -71,7 +92,7 @@ impl Connections {
                 Ok((client, hears))
             })
         });
-        Ok(Self { pool, schema: schema.clone(), timeout: *timeout, listen })
+        Ok(Self { pool, schema: schema.clone(), timeout: *timeout, listen, address })
     }
 
     /// A statement, which names the schema `timingwheel`, as it is for the schema of this store.
@@ -131,7 +152,7 @@ impl Connections {
 
     pub(super) async fn get(&self) -> Result<Object, PostgresError> {
         self.pool.get().await.map_err(|error| match error {
-            PoolError::Backend(error) => PostgresError::Client(error),
+            PoolError::Backend(error) => PostgresError::Unreached { address: self.address.clone(), error },
             other => PostgresError::Setting(other.to_string()),
         })
     }
@@ -154,5 +175,41 @@ impl Drop for Taken {
         if let Some(object) = self.0.take() {
             drop(Object::take(object));
         }
+    }
+}
+
+impl Inner {
+    /// One statement whose last parameter, which is added here, is when nobody waits for it any more, by the clock of the
+    /// database: one that is held on its way for longer does nothing.
+    ///
+    /// The clock is known from the last renewal. Since then it may have been set, or this machine was suspended. A statement
+    /// that is refused as too late, and is waited for, shows that: it is sent again by the clock as it is.
+    pub(super) async fn ask_in_time(
+        &self,
+        owner: Owner,
+        statement: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, PostgresError> {
+        match self.ask_until(owner, statement, parameters).await {
+            Err(error) if error.is_too_late() => {
+                let clock = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now_us";
+                let rows = self.connections.ask(clock, &[]).await?;
+                self.owned.set_clock(owner.epoch, convert::get(only(&rows)?, "now_us")?);
+                self.ask_until(owner, statement, parameters).await
+            }
+            answer => answer,
+        }
+    }
+
+    async fn ask_until(
+        &self,
+        owner: Owner,
+        statement: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, PostgresError> {
+        let until = self.owned.valid_until_us(owner.epoch, self.options.timeout);
+        let mut all = parameters.to_vec();
+        all.push((&until, Type::INT8));
+        self.connections.ask(statement, &all).await
     }
 }

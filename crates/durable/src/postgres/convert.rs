@@ -1,9 +1,10 @@
-//! Timers as the database has them.
+//! Timers as the database has them: one, and those of a batch.
 
 use tokio_postgres::Row;
-use tokio_postgres::types::FromSql;
+use tokio_postgres::types::{FromSql, Type};
 
 use super::PostgresError;
+use super::connections::Parameter;
 use crate::id::{Place, TimerId};
 use crate::store::{Failure, Near, Series, SeriesError, State, Stored};
 
@@ -54,40 +55,33 @@ pub(super) fn text(what: &str, text: &str) -> Result<(), PostgresError> {
     Ok(())
 }
 
-/// How many bytes a key may have: far below what an entry of an index may.
-const LONGEST_KEY: usize = 1_024;
-
-/// A key as the database takes it.
-///
-/// # Errors
-/// If it has a character of zero, or is too long for the index.
-pub(super) fn key(key: Option<&str>) -> Result<(), PostgresError> {
-    let key = key.unwrap_or_default();
-    text("a key", key)?;
-    if key.len() > LONGEST_KEY {
-        let told = format!("a key must have at most {LONGEST_KEY} bytes, got {}", key.len());
-        return Err(PostgresError::Text(told));
-    }
-    Ok(())
-}
-
 /// What is for people to read is changed instead.
 pub(super) fn readable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-/// The rule that a series has by now.
-pub(super) fn rule(row: &Row) -> Result<Series, PostgresError> {
-    read(get(row, "rule")?)
+/// The three columns of a series.
+pub(super) type SeriesColumns = (Option<String>, Option<String>, Option<String>);
+
+pub(super) fn series_columns(series: Option<&Series>) -> SeriesColumns {
+    let texts = series.map(|series| (series.rule.clone(), series.missed.to_string(), series.standing()));
+    match texts {
+        Some((rule, missed, standing)) => (Some(rule), Some(missed), Some(standing)),
+        None => (None, None, None),
+    }
 }
 
-fn read(text: &str) -> Result<Series, PostgresError> {
-    text.parse().map_err(|error: SeriesError| PostgresError::Corrupt(error.to_string()))
+fn series(row: &Row) -> Result<Option<Series>, PostgresError> {
+    let Some(rule) = get::<Option<String>>(row, "rule")? else { return Ok(None) };
+    let missed = get::<Option<&str>>(row, "missed")?.unwrap_or_default();
+    let standing = get::<Option<&str>>(row, "standing")?.unwrap_or_default();
+    let read = Series::from_texts(rule, missed, standing);
+    read.map(Some).map_err(|error: SeriesError| PostgresError::Corrupt(error.to_string()))
 }
 
 /// The rest of a row, whatever its state is.
 pub(super) fn stored(row: &Row, timer: Near, state: State) -> Result<Stored, PostgresError> {
-    let series = get::<Option<&str>>(row, "series")?.map(read).transpose()?;
+    let is_buried = matches!(state, State::Buried(_));
     let failed: Vec<i32> = get::<Option<_>>(row, "failed")?.unwrap_or_default();
     let errors: Vec<String> = get::<Option<_>>(row, "errors")?.unwrap_or_default();
     let failures = failed.into_iter().zip(errors);
@@ -96,10 +90,12 @@ pub(super) fn stored(row: &Row, timer: Near, state: State) -> Result<Stored, Pos
         kind: get(row, "kind")?,
         payload: get(row, "payload")?,
         key: get(row, "key")?,
-        series,
+        series: series(row)?,
         attempts: attempts(get(row, "attempts")?),
         failures: failures.map(|(attempt, error)| Failure { attempt: attempts(attempt), error }).collect(),
-        ending: get(row, "ending")?,
+        // Of those that are put aside nothing else is changed.
+        ending: if is_buried { false } else { get(row, "ending")? },
+        version: if is_buried { 0 } else { get::<i32>(row, "version")?.cast_unsigned() },
         state,
     })
 }
@@ -107,4 +103,55 @@ pub(super) fn stored(row: &Row, timer: Near, state: State) -> Result<Stored, Pos
 /// The database counts up from 0.
 pub(super) fn attempts(attempts: i32) -> u32 {
     u32::try_from(attempts).unwrap_or(0)
+}
+
+/// Answers of functions that this version does not know.
+pub(super) fn unknown(call: &str, answer: i32) -> PostgresError {
+    PostgresError::Corrupt(format!("{call} was answered {answer}"))
+}
+
+/// Where timers of a batch stand, a column each.
+#[derive(Default)]
+pub(super) struct Places {
+    dues: Vec<i64>,
+    numbers: Vec<i64>,
+    firsts: Vec<i64>,
+}
+
+impl Places {
+    pub(super) fn of(nears: impl Iterator<Item = Near>) -> Result<Self, PostgresError> {
+        let mut places = Self::default();
+        for near in nears {
+            places.dues.push(near.due_ms);
+            places.numbers.push(number(near.id)?);
+            places.firsts.push(near.id.due_ms);
+        }
+        Ok(places)
+    }
+
+    pub(super) fn parameters(&self) -> [Parameter<'_>; 3] {
+        [(&self.dues, Type::INT8_ARRAY), (&self.numbers, Type::INT8_ARRAY), (&self.firsts, Type::INT8_ARRAY)]
+    }
+}
+
+/// Which shards there are among timers, as bits.
+pub(super) fn shards(shards: &[i16]) -> u64 {
+    shards.iter().fold(0, |mask, shard| mask | 1 << (shard.unsigned_abs() & 63))
+}
+
+/// Whether a timer is in one of these.
+pub(super) const fn is_among(mask: u64, near: Near) -> bool {
+    mask >> shard(near.id.unique) & 1 == 1
+}
+
+/// A row of the timers.
+pub(super) fn standing(row: &Row) -> Result<Stored, PostgresError> {
+    let timer = near(get(row, "due_ms")?, get(row, "first_ms")?, get(row, "number")?);
+    let state = match get::<Option<i64>>(row, "begun_by")? {
+        None => State::Stored,
+        Some(epoch) => {
+            State::Begun { epoch: epoch.cast_unsigned(), attempt: attempts(get(row, "attempts")?) }
+        }
+    };
+    stored(row, timer, state)
 }

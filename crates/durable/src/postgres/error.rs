@@ -6,16 +6,26 @@ use std::time::Duration;
 
 use tokio_postgres::error::SqlState;
 
+use crate::id::TimerId;
+
 /// See `timingwheel.in_time`.
 const TOO_LATE: &str = "TW001";
 
-/// Why a [`PostgresStore`](super::PostgresStore) failed. It never has a payload in its text.
+/// Why a [`PostgresStore`](super::PostgresStore) failed. Its `Display` has the causes too, so [`source`](Error::source) tells
+/// none. It never has a payload in its text.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PostgresError {
     /// The address of the database, or a setting in it, is not allowed.
     Setting(String),
-    /// The connection or the database failed, or refused the call.
+    /// There was no connection to be had.
+    Unreached {
+        /// Hosts, ports and the name of the database, without a password.
+        address: String,
+        /// Why: nobody listens there, the host is not known, the database refused the user.
+        error: tokio_postgres::Error,
+    },
+    /// The connection failed, or the database refused the call.
     Client(tokio_postgres::Error),
     /// There was no answer for so long.
     TimedOut(Duration),
@@ -30,6 +40,8 @@ pub enum PostgresError {
     NoTables,
     /// The timer is not the owner's any more. The transaction must not be committed.
     Lost,
+    /// The key belongs to this timer, which is stored or has begun.
+    KeyTaken(TimerId),
     /// The payload could not be written as JSON.
     Encode(serde_json::Error),
     /// What the database has answered is no timer.
@@ -46,7 +58,7 @@ impl PostgresError {
 
     pub(super) fn is_transient(&self) -> bool {
         match self {
-            Self::Client(error) => match error.code() {
+            Self::Client(error) | Self::Unreached { error, .. } => match error.code() {
                 // Connections, resources, what an operator does, conflicts, locks that were waited for, and a server that only
                 // reads, as a standby does until it takes over.
                 Some(code) => {
@@ -75,11 +87,10 @@ impl fmt::Display for PostgresError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Setting(what) => f.write_str(what),
-            // Not its details, which may have values of rows in them.
-            Self::Client(error) => match error.as_db_error() {
-                Some(told) => write!(f, "{} (code {})", told.message(), told.code().code()),
-                None => error.fmt(f),
-            },
+            Self::Unreached { address, error } => {
+                write!(f, "no connection to the database at {address}: {}", why(error))
+            }
+            Self::Client(error) => write!(f, "a call of the database failed: {}", why(error)),
             Self::TimedOut(after) => write!(f, "the database did not answer within {after:?}"),
             Self::Format { oldest, known } => write!(
                 f,
@@ -87,11 +98,29 @@ impl fmt::Display for PostgresError {
             ),
             Self::NoTables => f.write_str("the tables of timers are not there, and were not to be created"),
             Self::Lost => f.write_str("the timer is not its owner's any more: roll the transaction back"),
+            Self::KeyTaken(id) => write!(f, "the key belongs to the timer {id}"),
             Self::Encode(error) => write!(f, "the payload could not be written as JSON: {error}"),
             Self::Corrupt(what) => write!(f, "the database has no timer there: {what}"),
             Self::Text(what) => f.write_str(what),
         }
     }
+}
+
+/// The error with its causes. Of what the database tells not the details, which may have values of rows in them.
+fn why(error: &tokio_postgres::Error) -> String {
+    if let Some(told) = error.as_db_error() {
+        return format!("{} (code {})", told.message(), told.code().code());
+    }
+    let (mut text, mut cause) = (error.to_string(), error.source());
+    while let Some(next) = cause {
+        // Some errors print their cause themselves.
+        let told = next.to_string();
+        if !text.ends_with(&told) {
+            text = format!("{text}: {told}");
+        }
+        cause = next.source();
+    }
+    text
 }
 
 impl Error for PostgresError {}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio_postgres::types::Type;
 
-use super::batch::shards;
+use super::convert::shards;
 use super::{Inner, PostgresError, convert, only};
 use crate::id::{millis, timestamp};
 use crate::store::{Owner, Renewed, Standing};

@@ -5,31 +5,25 @@
 // | file | what it has |
 // |---|---|
 // | this one | the store |
-// | `save`, `begin`, `settle`, `changes`, `reads` | a call each, or a few: saving, beginning, ending attempts, cancelling and moving, reading |
+// | `changes`, `attempts`, `reads` | saving, cancelling and moving; beginning and ending attempts; reading |
 // | `membership` | joining, renewing the lease, leaving; who takes over from the dead is decided in SQL |
 // | `owned_shards` | what is known here of who owns which shard |
 // | `hints` | notifications by LISTEN and NOTIFY |
 // | `user_transaction` | saving, cancelling and ending in a transaction of the user's |
-// | `connections`, `in_time` | connections that are kept, and statements that do nothing if they come too late |
-// | `convert`, `batch` | timers as parameters and as rows, one and many |
-// | `migrate`, `schema_name`, `options`, `error` | making the tables or bringing them up to date, the name of their schema, what a store is told, what goes wrong |
+// | `connections` | connections that are kept, and statements that do nothing if they come too late |
+// | `convert` | timers as parameters and as rows, one and many |
+// | `options`, `error` | settings, the schema and its tables, what goes wrong |
 
-mod batch;
-mod begin;
+mod attempts;
 mod changes;
 mod connections;
 mod convert;
 mod error;
 mod hints;
-mod in_time;
 mod membership;
-mod migrate;
 mod options;
 mod owned_shards;
 mod reads;
-mod save;
-mod schema_name;
-mod settle;
 mod user_transaction;
 
 use std::fmt;
@@ -43,16 +37,16 @@ use tokio_postgres::{Row, Socket};
 
 use crate::id::{TimerId, millis};
 use crate::store::{
-    Ask, Begun, Counts, Ended, Hint, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed, Saved,
-    Settled, Store, Stored, Taken, ToBegin, Which,
+    Ask, Begun, Change, Counts, Ended, Hint, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed,
+    Saved, Settled, Store, Stored, Taken, ToBegin, Which,
 };
 use connections::Connections;
 pub use error::PostgresError;
 use hints::Hints;
 pub use options::PostgresOptions;
+pub(crate) use options::Schema;
 use owned_shards::OwnedShards;
-pub(crate) use schema_name::Schema;
-pub(crate) use user_transaction::finish;
+pub use user_transaction::SavingIn;
 
 /// How many bytes a payload may have: 64 MiB.
 const LARGEST: usize = 64 << 20;
@@ -112,7 +106,7 @@ impl PostgresStore {
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
         let connections = Connections::new(&options, tls)?;
-        let prepared = timeout(options.timeout, migrate::prepare(&connections, options.creates)).await;
+        let prepared = timeout(options.timeout, options::prepare(&connections, options.creates)).await;
         prepared.unwrap_or(Err(PostgresError::TimedOut(options.timeout)))?;
         let (owned, hints) = (OwnedShards::default(), Hints::default());
         Ok(Self(Arc::new(Inner { connections, options, owned, hints })))
@@ -122,7 +116,7 @@ impl PostgresStore {
     /// [`PostgresOptions::tables`].
     #[must_use]
     pub const fn tables() -> &'static str {
-        migrate::FIRST
+        options::FIRST
     }
 
     pub(crate) fn schema(&self) -> &Schema {
@@ -144,7 +138,7 @@ impl Store for PostgresStore {
 
     fn check(timer: &NewTimer) -> Result<(), PostgresError> {
         convert::text("a kind", &timer.kind)?;
-        convert::key(timer.key.as_deref())?;
+        convert::text("a key", timer.key.as_deref().unwrap_or_default())?;
         convert::number(timer.id)?;
         if timer.payload.len() > LARGEST {
             let len = timer.payload.len();
@@ -168,11 +162,10 @@ impl Store for PostgresStore {
 
     async fn save(&self, timers: Vec<NewTimer>) -> Result<Vec<Saved>, PostgresError> {
         timers.iter().try_for_each(Self::check)?;
-        let nears: Vec<Near> = timers.iter().map(|timer| Near::from(timer.id)).collect();
-        let answers = save::save(&self.0.connections, timers).await?;
-        for (near, answer) in nears.into_iter().zip(&answers) {
-            if let Saved::Stored | Saved::Replaced(_) = answer {
-                self.0.note(near);
+        let answers = changes::save(&self.0.connections, timers).await?;
+        for answer in &answers {
+            if let Saved::Stored(id) | Saved::Replaced { id, .. } | Saved::Follows { id, .. } = answer {
+                self.0.note(Near::from(*id));
             }
         }
         Ok(answers)
@@ -186,23 +179,28 @@ impl Store for PostgresStore {
     }
 
     async fn begin(&self, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>, PostgresError> {
-        if !begin::are_different(&ask.timers) {
+        if !attempts::are_different(&ask.timers) {
             // One statement changes a row once.
             let mut answers = Vec::with_capacity(ask.timers.len());
             for timer in ask.timers {
                 let ask = ToBegin { timers: vec![timer], kinds: Arc::clone(&ask.kinds) };
-                answers.append(&mut begin::begin(&self.0, owner, &ask).await?);
+                answers.append(&mut attempts::begin(&self.0, owner, &ask).await?);
             }
             return Ok(answers);
         }
-        begin::begin(&self.0, owner, &ask).await
+        attempts::begin(&self.0, owner, &ask).await
     }
 
     async fn settle(&self, owner: Owner, ends: Vec<Ended>) -> Result<Vec<Settled>, PostgresError> {
-        let answers = settle::settle(&self.0, owner, ends).await?;
-        for answer in &answers {
-            if let Settled::Done(Some(near)) = answer {
-                self.0.note(*near);
+        let put = |ended: &Ended| match &ended.change {
+            Change::Put(put) | Change::Bury { next: Some(put), .. } => Some(put.timer),
+            Change::Delete | Change::Bury { next: None, .. } => None,
+        };
+        let nears: Vec<_> = ends.iter().map(put).collect();
+        let answers = attempts::settle(&self.0, owner, ends).await?;
+        for (near, answer) in nears.into_iter().zip(&answers) {
+            if let (Some(near), Settled::Done) = (near, answer) {
+                self.0.note(near);
             }
         }
         Ok(answers)
@@ -210,6 +208,10 @@ impl Store for PostgresStore {
 
     async fn cancel(&self, which: Vec<Which>) -> Result<Vec<Removal>, PostgresError> {
         changes::cancel(&self.0.connections, which).await
+    }
+
+    async fn get(&self, which: Which) -> Result<Option<Stored>, PostgresError> {
+        changes::find(&self.0.connections, &which).await
     }
 
     async fn reschedule(&self, which: Which, due: Timestamp) -> Result<Move, PostgresError> {

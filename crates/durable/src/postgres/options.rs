@@ -1,11 +1,13 @@
-//! What a store is told before it connects.
+//! What a store is told before it connects: settings, the schema, and the tables in it.
 
+use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::Config;
 
-use super::schema_name::Schema;
-use super::{PostgresError, migrate};
+use super::PostgresError;
+use super::connections::Connections;
 
 /// Settings of a [`PostgresStore`](super::PostgresStore).
 #[derive(Clone, Debug)]
@@ -112,6 +114,142 @@ impl PostgresOptions {
     /// The file that creates the tables, for this schema: see [`PostgresStore::tables`](super::PostgresStore::tables).
     #[must_use]
     pub fn tables(&self) -> String {
-        self.schema.of(migrate::FIRST).into_owned()
+        self.schema.of(FIRST).into_owned()
+    }
+}
+
+/// The schema that statements and the file of tables name.
+const USUAL: &str = "timingwheel";
+
+/// How long a name may be: the database cuts off what is longer.
+const LONGEST: usize = 63;
+
+/// The name of a schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Schema(Arc<str>);
+
+impl Default for Schema {
+    fn default() -> Self {
+        Self(USUAL.into())
+    }
+}
+
+impl Schema {
+    /// # Errors
+    /// [`PostgresError::Setting`]: a name that would have to be written in another way somewhere.
+    pub(super) fn new(name: String) -> Result<Self, PostgresError> {
+        let mut letters = name.bytes();
+        let is_allowed = letters.next().is_some_and(|first| first.is_ascii_lowercase() || first == b'_')
+            && letters.all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'_')
+            && name.len() <= LONGEST
+            && !name.starts_with("pg_");
+        if is_allowed {
+            return Ok(Self(name.into()));
+        }
+        Err(PostgresError::Setting(format!(
+            "the name of a schema must be 1 to {LONGEST} of a to z, 0 to 9 and _, with no digit first and no pg_, got {name:?}"
+        )))
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.0
+    }
+
+    /// A statement of this crate's, for this schema. Statements have the usual name before a point, in quotes, and where
+    /// the schema is created, and nowhere else.
+    pub(super) fn of<'a>(&self, statement: &'a str) -> Cow<'a, str> {
+        if *self.0 == *USUAL {
+            return Cow::Borrowed(statement);
+        }
+        // In double quotes, as it may be a word of the language's.
+        let name = &self.0;
+        let named = statement.replace(&format!("{USUAL}."), &format!("\"{name}\"."));
+        let named = named.replace(&format!("'{USUAL}'"), &format!("'{name}'"));
+        Cow::Owned(named.replace(&format!("schema {USUAL}"), &format!("schema \"{name}\"")))
+    }
+}
+
+/// The newest format that this version knows.
+pub(super) const KNOWN: i32 = 1;
+
+/// One for each format, in order.
+const MIGRATIONS: [&str; 1] = [FIRST];
+
+pub(super) const FIRST: &str = include_str!("sql/tables_and_functions_1.sql");
+
+/// Brings the tables to the newest format that this version knows; a newer one is left as it is, if it works with this
+/// version.
+pub(super) async fn prepare(connections: &Connections, creates: bool) -> Result<(), PostgresError> {
+    let mut object = connections.get().await?;
+    let mut found = format(connections, &**object).await?;
+    if found.is_none_or(|(version, _)| version < KNOWN) {
+        if !creates {
+            let Some((version, _)) = found else { return Err(PostgresError::NoTables) };
+            let told =
+                format!("the tables must have format {KNOWN}, got {version}: run the files in between");
+            return Err(PostgresError::Setting(told));
+        }
+        let transaction = object.transaction().await?;
+        // Of two that find none one creates them, and the other waits.
+        transaction
+            .batch_execute(
+                &connections
+                    .statement("select pg_advisory_xact_lock(hashtext('timingwheel'), hashtext('tables'))"),
+            )
+            .await?;
+        let version = format(connections, &*transaction).await?.map_or(0, |(version, _)| version);
+        for migration in MIGRATIONS.iter().skip(usize::try_from(version).unwrap_or(0)) {
+            transaction.batch_execute(&connections.statement(migration)).await?;
+        }
+        found = format(connections, &*transaction).await?;
+        transaction.commit().await?;
+    }
+    match found {
+        Some((_, oldest)) if oldest > KNOWN => Err(PostgresError::Format { oldest, known: KNOWN }),
+        Some(_) => Ok(()),
+        None => Err(PostgresError::NoTables),
+    }
+}
+
+/// The version, and the oldest program that works with it; `None` where there are no tables.
+async fn format(
+    connections: &Connections,
+    client: &impl tokio_postgres::GenericClient,
+) -> Result<Option<(i32, i32)>, PostgresError> {
+    let there =
+        "select 1 from pg_catalog.pg_tables where schemaname = 'timingwheel' and tablename = 'format'";
+    if client.query_typed(&connections.statement(there), &[]).await?.is_empty() {
+        return Ok(None);
+    }
+    let statement = connections.statement("select version, oldest from timingwheel.format");
+    let row = client.query_typed_one(&statement, &[]).await?;
+    Ok(Some((row.try_get(0)?, row.try_get(1)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_would_have_to_be_quoted_is_refused_with_what_is_allowed() {
+        for name in ["a", "_", "timers_2", "select", &"x".repeat(63)] {
+            assert!(Schema::new(name.to_owned()).is_ok(), "{name}");
+        }
+        for name in ["", "2a", "A", "a-b", "a.b", "a\"b", "ä", "pg_x", &"x".repeat(64)] {
+            let error = Schema::new(name.to_owned()).expect_err(name).to_string();
+            assert!(
+                error.contains("must be 1 to 63") && error.ends_with(&format!("got {name:?}")),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_statement_of_the_tables_names_the_usual_schema_where_there_is_another() {
+        let schema = Schema::new("other".to_owned()).expect("a name");
+        let tables = schema.of(FIRST);
+        let statements = tables.lines().filter(|line| !line.trim_start().starts_with("--"));
+        let left: Vec<&str> = statements.filter(|line| line.contains(USUAL)).collect();
+        assert_eq!(left, [""; 0]);
     }
 }

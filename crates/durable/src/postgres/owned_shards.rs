@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::batch::is_among;
+use super::convert::is_among;
 use super::convert::{SHARDS, shard};
 use crate::store::{Kinds, Near};
 

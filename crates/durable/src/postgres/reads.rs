@@ -3,8 +3,8 @@
 use tokio_postgres::types::Type;
 
 use super::PostgresError;
-use super::connections::Connections;
-use super::convert::{attempts, epoch, get, id, last_number, near, stored};
+use super::connections::{Connections, Parameter};
+use super::convert::{epoch, get, id, last_number, near, standing, stored};
 use crate::id::{Place, timestamp};
 use crate::store::{Ask, Buried, Counts, Loaded, Near, Owner, Page, State, Stored};
 
@@ -98,16 +98,14 @@ pub(super) async fn list(connections: &Connections, page: &Page) -> Result<Vec<S
     let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
     let (after, number) = (page.after.due_ms, last_number(page.after));
     let kind = page.kind.as_deref();
-    let parameters = [
-        (&after as _, Type::INT8),
-        (&number as _, Type::INT8),
-        (&kind as _, Type::TEXT),
-        (&limit as _, Type::INT8),
-    ];
+    let parameters: [Parameter<'_>; 4] =
+        [(&after, Type::INT8), (&number, Type::INT8), (&kind, Type::TEXT), (&limit, Type::INT8)];
     if page.buried {
         let statement = "select * from timingwheel.buried \
-            where (first_ms, number) > ($1, $2) and ($3 is null or kind = $3) \
+            where (first_ms, number) > ($1, $2) and ($3 is null or kind = $3) and ($5 is false or rule is not null) \
             order by first_ms, number limit $4";
+        let mut parameters = parameters.to_vec();
+        parameters.push((&page.only_series, Type::BOOL));
         let rows = connections.ask(statement, &parameters).await?;
         let buried = rows.iter().map(|row| {
             let id = id(get(row, "first_ms")?, get(row, "number")?);
@@ -115,23 +113,18 @@ pub(super) async fn list(connections: &Connections, page: &Page) -> Result<Vec<S
         });
         return buried.collect();
     }
-    let statement = "select t.* from generate_series(0, 63) s cross join lateral ( \
+    let statement = if page.only_series {
+        "select * from timingwheel.timers \
+            where rule is not null and (due_ms, number) > ($1, $2) and ($3 is null or kind = $3) \
+            order by due_ms, number limit $4"
+    } else {
+        "select t.* from generate_series(0, 63) s cross join lateral ( \
             select * from timingwheel.timers \
             where shard = s and (due_ms, number) > ($1, $2) and ($3 is null or kind = $3) \
             order by due_ms, number limit $4 \
-        ) t order by t.due_ms, t.number limit $4";
-    let rows = connections.ask(statement, &parameters).await?;
-    let timers = rows.iter().map(|row| {
-        let timer = near(get(row, "due_ms")?, get(row, "first_ms")?, get(row, "number")?);
-        let state = match get::<Option<i64>>(row, "begun_by")? {
-            None => State::Stored,
-            Some(epoch) => {
-                State::Begun { epoch: epoch.cast_unsigned(), attempt: attempts(get(row, "attempts")?) }
-            }
-        };
-        stored(row, timer, state)
-    });
-    timers.collect()
+        ) t order by t.due_ms, t.number limit $4"
+    };
+    connections.ask(statement, &parameters).await?.iter().map(standing).collect()
 }
 
 /// Reads all of them.

@@ -1,22 +1,25 @@
-//! In a transaction of the user's.
+//! Saving, cancelling and ending timers in a transaction of the user's.
 
 use jiff::Timestamp;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
-use super::convert::{epoch, get, id, number, rule, text};
-use super::schema_name::Schema;
-use super::{PostgresError, PostgresStore, changes, convert, only};
+use super::convert::{epoch, get, number, series_columns, standing, text, unknown};
+use super::options::Schema;
+use super::{PostgresError, PostgresStore, changes, only};
+use crate::handler::Run;
 use crate::id::{TimerId, millis};
 use crate::kind::Kind;
-use crate::next_run;
-use crate::store::{Near, Next, Removal, Series, Which};
+use crate::next_run::{self, Next};
+use crate::outcome::Cancelled;
+use crate::store::{Removal, Saved, Which, check_key};
 
 /// The statement with which a timer is saved. Its number is taken from a sequence, with a random shard.
 const SAVE: &str = "with n as (select (1::bigint << 62) | (nextval('timingwheel.numbers') << 6) \
         | floor(random() * 64)::bigint as number), \
-    s as (select n.number, s.* from n, timingwheel.save_one($1, n.number, $2, $3, $4, null, $5) s) \
-    select s.*, case when answer in (0, 2) then timingwheel.hint(number, $1) end from s";
+    s as (select n.number, s.* from n, \
+        timingwheel.save_one($1, n.number, $2, $3, $4, null, null, null, $5, false) s) \
+    select s.*, case when answer in (0, 2, 5) then timingwheel.hint(number, $1) end from s";
 
 impl PostgresStore {
     /// Saves a timer in a transaction: it is there if that is committed, with all else that is done in it.
@@ -39,84 +42,25 @@ impl PostgresStore {
     /// # ) -> Result<(), Box<dyn std::error::Error>> {
     /// let transaction = client.transaction().await?;
     /// transaction.execute("insert into orders (id) values (42)", &[]).await?;
-    /// store.save_in(&transaction, due, &CancelOrder { order: 42 }).await?;
+    /// store.save_in(&transaction, due, &CancelOrder { order: 42 }).key("order-42").save().await?;
     /// transaction.commit().await?;
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// # Errors
-    /// [`PostgresError`]. After it the transaction can only be rolled back.
-    pub async fn save_in<K: Kind>(
-        &self,
-        transaction: &Transaction<'_>,
+    pub fn save_in<'a, K: Kind>(
+        &'a self,
+        transaction: &'a Transaction<'a>,
         due: Timestamp,
         payload: &K,
-    ) -> Result<TimerId, PostgresError> {
-        // Without a key nothing is taken.
-        self.save_any(transaction, None, false, due, payload).await.map(|saved| saved.unwrap_or_else(|id| id))
-    }
-
-    /// As [`save_in`](Self::save_in), under a key, such as `order-42`. If a timer has the key, nothing is done, and the
-    /// answer is that timer as an `Err` within the `Ok`; the transaction goes on.
-    ///
-    /// # Errors
-    /// As [`save_in`](Self::save_in).
-    pub async fn save_keyed_in<K: Kind>(
-        &self,
-        transaction: &Transaction<'_>,
-        key: &str,
-        due: Timestamp,
-        payload: &K,
-    ) -> Result<Result<TimerId, TimerId>, PostgresError> {
-        self.save_any(transaction, Some(key), false, due, payload).await
-    }
-
-    /// As [`save_in`](Self::save_in), under a key, in place of a timer that has the key and has not begun. If one has
-    /// begun, the answer is that timer as an `Err` within the `Ok`; the transaction goes on.
-    ///
-    /// # Errors
-    /// As [`save_in`](Self::save_in).
-    pub async fn replace_in<K: Kind>(
-        &self,
-        transaction: &Transaction<'_>,
-        key: &str,
-        due: Timestamp,
-        payload: &K,
-    ) -> Result<Result<TimerId, TimerId>, PostgresError> {
-        self.save_any(transaction, Some(key), true, due, payload).await
-    }
-
-    async fn save_any<K: Kind>(
-        &self,
-        transaction: &Transaction<'_>,
-        key: Option<&str>,
-        replaces: bool,
-        due: Timestamp,
-        payload: &K,
-    ) -> Result<Result<TimerId, TimerId>, PostgresError> {
-        convert::key(key)?;
-        text("a kind", K::KIND)?;
-        let payload = serde_json::to_vec(payload).map_err(PostgresError::Encode)?;
-        let due_ms = millis(due);
-        let parameters = [
-            (&due_ms as _, Type::INT8),
-            (&K::KIND as _, Type::TEXT),
-            (&payload as _, Type::BYTEA),
-            (&key as _, Type::TEXT),
-            (&replaces as _, Type::BOOL),
-        ];
-        let row = transaction.query_typed_one(&self.0.connections.statement(SAVE), &parameters).await?;
-        Ok(match get::<i32>(&row, "answer")? {
-            0 | 2 => Ok(id(due_ms, get(&row, "number")?)),
-            _ => Err(id(get(&row, "first")?, get(&row, "num")?)),
-        })
+    ) -> SavingIn<'a> {
+        let payload = serde_json::to_vec(payload);
+        SavingIn { store: self, transaction, due, kind: K::KIND, payload, key: None, replaces: false }
     }
 
     /// Cancels a timer in a transaction, by its id or its key: it is gone if that is committed.
     ///
     /// Until then the timer's row is locked. Nobody begins the timer meanwhile, and the result of one that has begun waits, and
-    /// up to a second longer: keep such a transaction short. [`Removal::Running`] may be answered up to a tenth of a second before the handler is
+    /// up to a second longer: keep such a transaction short. [`Cancelled::Running`] may be answered up to a tenth of a second before the handler is
     /// called.
     ///
     /// # Errors
@@ -125,58 +69,186 @@ impl PostgresStore {
         &self,
         transaction: &Transaction<'_>,
         which: impl Into<Which>,
-    ) -> Result<Removal, PostgresError> {
+    ) -> Result<Cancelled, PostgresError> {
         let (first, number, key) = changes::name(&which.into())?;
         let statement = self.0.connections.statement("select * from timingwheel.cancel_one($1, $2, $3)");
         let parameters = [(&first as _, Type::INT8), (&number as _, Type::INT8), (&key as _, Type::TEXT)];
         let row = transaction.query_typed_one(&statement, &parameters).await?;
-        changes::removal(&row)
+        Ok(match changes::removal(&row)? {
+            Removal::Removed(_) => Cancelled::Removed,
+            Removal::Running(_, attempt) => Cancelled::Running(attempt),
+            Removal::NotFound => Cancelled::NotFound,
+        })
+    }
+
+    /// As [`Run::finish_in`], in the [schema](crate::PostgresOptions::schema) of this store, whichever store called the
+    /// handler.
+    ///
+    /// # Errors
+    /// As [`Run::finish_in`], but never [`PostgresError::Setting`].
+    pub async fn finish_in(&self, transaction: &Transaction<'_>, run: &Run) -> Result<(), PostgresError> {
+        run.finish_of(transaction, self.schema()).await
     }
 }
 
-/// Ends an attempt in a transaction, and lets its series go on, by the clock that its timer was due by.
-pub(crate) async fn finish(
-    transaction: &Transaction<'_>,
-    schema: &Schema,
-    (owner, attempt): (u64, u32),
-    timer: Near,
-    mut series: Option<Series>,
-    now: impl Fn() -> Timestamp,
-) -> Result<(), PostgresError> {
-    let (epoch, number) = (epoch(owner), number(timer.id)?);
-    let attempt = i32::try_from(attempt).unwrap_or(i32::MAX);
-    let statement = schema.of(
-        "select * from timingwheel.settle_one($1, $2, $3, $4, $5, 0, null, null, true, $6, $7, $8, true)",
-    );
-    loop {
-        let next = match &series {
-            Some(series) => {
-                next_run::next(series, timer.id.first_due(), now()).map_err(PostgresError::Corrupt)?
-            }
-            None => None,
-        };
-        let (due, text) = next.map(|Next { due, series }| (millis(due), series.to_string())).unzip();
-        let planned = series.as_ref().map(ToString::to_string);
-        let rows = transaction
-            .query_typed(
-                &statement,
-                &[
-                    (&epoch, Type::INT8),
-                    (&timer.due_ms, Type::INT8),
-                    (&number, Type::INT8),
-                    (&timer.id.due_ms, Type::INT8),
-                    (&attempt, Type::INT4),
-                    (&due, Type::INT8),
-                    (&text, Type::TEXT),
-                    (&planned, Type::TEXT),
-                ],
+/// A timer that is about to be saved in a transaction, from [`PostgresStore::save_in`].
+#[must_use = "nothing is stored before `save`"]
+pub struct SavingIn<'a> {
+    store: &'a PostgresStore,
+    transaction: &'a Transaction<'a>,
+    due: Timestamp,
+    kind: &'static str,
+    payload: Result<Vec<u8>, serde_json::Error>,
+    key: Option<String>,
+    replaces: bool,
+}
+
+impl SavingIn<'_> {
+    /// A name for the timer, such as `order-42`: see [`Saving::key`](crate::Saving::key).
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Lets this timer replace the one that has the key: see [`Saving::replace`](crate::Saving::replace).
+    pub fn replace(mut self) -> Self {
+        self.replaces = true;
+        self
+    }
+
+    /// Stores the timer. If the transaction is committed, it is there.
+    ///
+    /// # Errors
+    /// [`PostgresError::KeyTaken`]: nothing was done, and the transaction can go on. After any other error it can only be
+    /// rolled back.
+    pub async fn save(self) -> Result<TimerId, PostgresError> {
+        let Self { store, transaction, due, kind, payload, key, replaces } = self;
+        check_key(key.as_deref()).map_err(PostgresError::Text)?;
+        text("a kind", kind)?;
+        let payload = payload.map_err(PostgresError::Encode)?;
+        let due_ms = millis(due);
+        let parameters = [
+            (&due_ms as _, Type::INT8),
+            (&kind as _, Type::TEXT),
+            (&payload as _, Type::BYTEA),
+            (&key as _, Type::TEXT),
+            (&replaces as _, Type::BOOL),
+        ];
+        let statement = store.0.connections.statement(SAVE);
+        let row = transaction.query_typed_one(&statement, &parameters).await?;
+        let id = TimerId { due_ms, unique: get::<i64>(&row, "number")?.cast_unsigned() };
+        match changes::saved(&row, id)? {
+            Saved::KeyTaken(other) => Err(PostgresError::KeyTaken(other)),
+            // None of the others is answered for what is no series.
+            _ => Ok(id),
+        }
+    }
+}
+
+impl std::fmt::Debug for SavingIn<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { due, kind, key, replaces, .. } = self;
+        f.debug_struct("SavingIn")
+            .field("kind", kind)
+            .field("due", due)
+            .field("key", key)
+            .field("replaces", replaces)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Run {
+    /// Ends this attempt in a transaction of the handler's, on the database that has the timers: what else is done in the
+    /// transaction happens **exactly once**. The timer is deleted, or its series goes on, if the transaction is committed,
+    /// and the handler should then answer [`Done`](crate::Answer::Done). If it is rolled back, the timer is as before.
+    ///
+    /// The timer is looked for in the [schema](crate::PostgresOptions::schema) of the store that called the handler.
+    ///
+    /// # Errors
+    /// [`PostgresError::Lost`] if this attempt no longer has the timer: another instance has it, and the transaction
+    /// must be rolled back. [`PostgresError::Setting`] if the store that called the handler is no `PostgresStore`. If
+    /// that store is one of your own around a `PostgresStore`, use [`PostgresStore::finish_in`]. After any other error
+    /// the transaction can only be rolled back.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # use serde::{Deserialize, Serialize};
+    /// # use timingwheel_durable::{Answer::Done, HandlerResult, Kind, Run, tokio_postgres};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct CancelOrder { order: i64 }
+    /// # impl Kind for CancelOrder { const KIND: &'static str = "cancel-order"; }
+    /// async fn cancel_order(
+    ///     CancelOrder { order }: CancelOrder,
+    ///     run: Run,
+    ///     client: &mut tokio_postgres::Client,
+    /// ) -> HandlerResult {
+    ///     let transaction = client.transaction().await?;
+    ///     transaction.execute("update orders set state = 'cancelled' where id = $1", &[&order]).await?;
+    ///     run.finish_in(&transaction).await?;
+    ///     transaction.commit().await?;
+    ///     Ok(Done)
+    /// }
+    /// ```
+    pub async fn finish_in(&self, transaction: &Transaction<'_>) -> Result<(), PostgresError> {
+        let schema = self.within.schema.as_ref().ok_or_else(|| {
+            PostgresError::Setting(
+                "Run::finish_in must be called for a timer of a PostgresStore, got one of another store: call \
+                 PostgresStore::finish_in if there is a PostgresStore in that"
+                    .into(),
             )
-            .await?;
-        let row = only(&rows)?;
-        match get::<i32>(row, "answer")? {
-            0 => return Err(PostgresError::Lost),
-            3 => series = Some(rule(row)?),
-            _ => return Ok(()),
+        })?;
+        self.finish_of(transaction, schema).await
+    }
+
+    /// Lets the series go on by the clock that the timer was due by.
+    async fn finish_of(&self, transaction: &Transaction<'_>, schema: &Schema) -> Result<(), PostgresError> {
+        let within = &self.within;
+        let (epoch, number, timer) = (epoch(self.epoch), number(self.id)?, within.timer);
+        let attempt = i32::try_from(self.attempt).unwrap_or(i32::MAX);
+        let (mut series, mut version, mut is_ending) =
+            (within.series.as_deref().cloned(), within.version, false);
+        let statement = schema.of(
+            "select timingwheel.settle_one($1, $2, $3, $4, $5, $6, $7, null, $8, $8, 0, $9, $10, $11, true) as answer",
+        );
+        loop {
+            let next = match &series {
+                Some(series) if !is_ending => next_run::next(series, self.scheduled(), within.clock.now())
+                    .map_err(PostgresError::Corrupt)?,
+                _ => None,
+            };
+            let due = next.as_ref().map(|next| millis(next.due));
+            let change = i32::from(next.is_some());
+            let (rule, missed, stands) = series_columns(next.as_ref().map(|Next { series, .. }| series));
+            let parameters = [
+                (&epoch as _, Type::INT8),
+                (&timer.due_ms as _, Type::INT8),
+                (&number as _, Type::INT8),
+                (&timer.id.due_ms as _, Type::INT8),
+                (&attempt as _, Type::INT4),
+                (&version.cast_signed() as _, Type::INT4),
+                (&change as _, Type::INT4),
+                (&due as _, Type::INT8),
+                (&rule as _, Type::TEXT),
+                (&missed as _, Type::TEXT),
+                (&stands as _, Type::TEXT),
+            ];
+            let rows = transaction.query_typed(&statement, &parameters).await?;
+            match get::<i32>(only(&rows)?, "answer")? {
+                0 | 2 => return Err(PostgresError::Lost),
+                // Since then it is locked, and changes no more.
+                3 => {
+                    let look = schema.of("select * from timingwheel.timers \
+                         where shard = ($1 & 63)::smallint and due_ms = $2 and number = $1");
+                    let parameters = [(&number as _, Type::INT8), (&timer.due_ms as _, Type::INT8)];
+                    let rows = transaction.query_typed(&look, &parameters).await?;
+                    let row = standing(rows.first().ok_or(PostgresError::Lost)?)?;
+                    (series, version, is_ending) = (row.series, row.version, row.ending);
+                }
+                // It may be rolled back yet: then the result is stored as that of any other handler.
+                1 => return Ok(()),
+                other => return Err(unknown("settle", other)),
+            }
         }
     }
 }

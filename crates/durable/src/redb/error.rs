@@ -2,10 +2,10 @@
 
 use std::error::Error;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Why a [`RedbStore`](super::RedbStore) failed.
+/// Why a [`RedbStore`](super::RedbStore) failed. Its `Display` has the causes too, so [`source`](Error::source) tells none.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RedbError {
@@ -16,15 +16,24 @@ pub enum RedbError {
         /// Who has it, as far as that is noted.
         owner: Option<String>,
     },
-    /// The file could not be opened.
+    /// The file could not be opened or made.
     Open {
         /// The file.
         path: PathBuf,
-        /// Why: its folder is not there, this process may not write it, it is no file of redb.
+        /// Why: it or its folder is not there, or this process may not write it.
         error: Box<redb::Error>,
+    },
+    /// The file is damaged, or was never one of timers. A damaged timer alone is put aside instead.
+    Damaged {
+        /// The file, unless it is other storage.
+        path: Option<PathBuf>,
+        /// What was found.
+        what: String,
     },
     /// A newer version of this crate has written the file.
     Newer {
+        /// The file, unless it is other storage.
+        path: Option<PathBuf>,
         /// The file's format.
         found: u64,
         /// The newest that this version knows.
@@ -32,13 +41,16 @@ pub enum RedbError {
     },
     /// A payload is too large. It takes no more than [`LARGEST`](Self::LARGEST) bytes; it had so many.
     TooLarge(usize),
-    /// What stands in the file is no timer.
-    Corrupt(String),
-    /// The storage failed.
-    Storage(Box<redb::Error>),
+    /// A call failed, and nothing of it was done.
+    Storage {
+        /// The file, unless it is other storage.
+        path: Option<PathBuf>,
+        /// Why.
+        error: Box<redb::Error>,
+    },
     /// The transaction failed in which this call was, with others.
     Shared(Arc<RedbError>),
-    /// The runtime has ended.
+    /// The runtime on whose threads the store works has ended, and the call may have been done or not.
     Closed,
 }
 
@@ -50,13 +62,43 @@ impl RedbError {
         match self {
             Self::InUse { .. } => true,
             // A disk that is full, or gone for a while; the file is opened again for the next call.
-            Self::Open { error, .. } | Self::Storage(error) => {
+            Self::Open { error, .. } | Self::Storage { error, .. } => {
                 matches!(**error, redb::Error::Io(_) | redb::Error::PreviousIo)
             }
             Self::Shared(error) => error.is_transient(),
-            Self::Newer { .. } | Self::TooLarge(_) | Self::Corrupt(_) | Self::Closed => false,
+            Self::Damaged { .. } | Self::Newer { .. } | Self::TooLarge(_) | Self::Closed => false,
         }
     }
+
+    /// What the file's engine has told, of this file.
+    pub(super) fn of(self, path: Option<&Path>) -> Self {
+        match self {
+            Self::Storage { error, .. } if is_damage(&error) => {
+                Self::Damaged { path: path.map(PathBuf::from), what: error.to_string() }
+            }
+            Self::Storage { error, .. } => Self::Storage { path: path.map(PathBuf::from), error },
+            Self::Newer { found, known, .. } => Self::Newer { path: path.map(PathBuf::from), found, known },
+            other => other,
+        }
+    }
+}
+
+/// Whether the bytes of the file are not those that were written.
+pub(super) fn is_damage(error: &redb::Error) -> bool {
+    match error {
+        redb::Error::Io(error) => {
+            matches!(error.kind(), std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::InvalidData)
+        }
+        redb::Error::Corrupted(_)
+        | redb::Error::TableTypeMismatch { .. }
+        | redb::Error::TypeDefinitionChanged { .. }
+        | redb::Error::UpgradeRequired(_) => true,
+        _ => false,
+    }
+}
+
+fn named(path: Option<&Path>) -> std::borrow::Cow<'_, str> {
+    path.map_or("the storage".into(), |path| path.display().to_string().into())
 }
 
 impl fmt::Display for RedbError {
@@ -67,39 +109,33 @@ impl fmt::Display for RedbError {
                 write!(f, "{} is in use by {owner}", path.display())
             }
             Self::Open { path, error } => write!(f, "{} cannot be opened: {error}", path.display()),
-            Self::Newer { found, known } => {
+            Self::Damaged { path, what } => write!(f, "{} is damaged: {what}", named(path.as_deref())),
+            Self::Newer { path, found, known } => {
+                let path = named(path.as_deref());
                 write!(
                     f,
-                    "the file must have format {known} or an older one, got {found}: a newer version wrote it"
+                    "{path} must have format {known} or an older one, got {found}: a newer version wrote it"
                 )
             }
             Self::TooLarge(len) => {
                 write!(f, "a payload must have {} bytes at the most, got {len}", Self::LARGEST)
             }
-            Self::Corrupt(what) => write!(f, "the file is damaged: {what}"),
-            Self::Storage(error) => error.fmt(f),
+            Self::Storage { path, error } => {
+                write!(f, "{} cannot be read or written: {error}", named(path.as_deref()))
+            }
             Self::Shared(error) => error.fmt(f),
-            Self::Closed => f.write_str("the runtime that the file was used on has ended"),
+            Self::Closed => f.write_str("the runtime on whose threads the file is used has ended"),
         }
     }
 }
 
-impl Error for RedbError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            // They are printed themselves.
-            Self::Open { error, .. } | Self::Storage(error) => error.source(),
-            Self::Shared(error) => error.source(),
-            _ => None,
-        }
-    }
-}
+impl Error for RedbError {}
 
 macro_rules! from {
     ($($error:ident)*) => {
         $(impl From<redb::$error> for RedbError {
             fn from(error: redb::$error) -> Self {
-                Self::Storage(Box::new(error.into()))
+                Self::Storage { path: None, error: Box::new(error.into()) }
             }
         })*
     };

@@ -1,20 +1,29 @@
-//! The file: opening it, and opening it again after an error.
+//! The file: opening it, opening it again after an error, and the note of who has it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
+use std::{env, fs, io, process};
 
-use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, StorageBackend, WriteTransaction};
+use jiff::Timestamp;
+use redb::{
+    Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, StorageBackend, TableError,
+    WriteTransaction,
+};
 
-use super::owner_note::OwnerNote;
-use super::reads::RedbReads;
-use super::tables::{FORMAT, META, RedbTables, make_tables};
+use super::error::is_damage;
+use super::tables::{Damaged, FORMAT, META, RedbReads, RedbTables};
 use super::{RedbError, RedbOptions};
+use crate::panics::panic_text;
 
 pub(super) struct File {
     path: Option<PathBuf>,
     options: RedbOptions,
     /// `None` after an error, until the next call. What has failed stays closed by redb until it is opened again.
     open: RwLock<Option<Open>>,
+    /// How many timers were put aside since this was opened, because their bytes could not be read.
+    damaged: AtomicU64,
 }
 
 struct Open {
@@ -24,22 +33,37 @@ struct Open {
 }
 
 impl File {
-    pub(super) fn open(path: &Path, options: RedbOptions) -> Result<Self, RedbError> {
-        let open = open(path, &options, true)?;
-        Ok(Self { path: Some(path.to_owned()), options, open: RwLock::new(Some(open)) })
+    /// `creates`: where there is no file, it is made.
+    pub(super) fn open(path: &Path, options: RedbOptions, creates: bool) -> Result<Self, RedbError> {
+        if creates && !path.try_exists().unwrap_or(true) {
+            make(path, &options)?;
+        }
+        let open = open(path, &options)?;
+        Ok(Self::of(Some(path.to_owned()), options, open))
     }
 
     pub(super) fn with_backend(
         backend: impl StorageBackend,
         options: RedbOptions,
     ) -> Result<Self, RedbError> {
-        let database = Database::builder().set_cache_size(options.cache).create_with_backend(backend)?;
-        check(&database)?;
-        Ok(Self { path: None, options, open: RwLock::new(Some(Open { database, _note: None })) })
+        let database = contained(None, || {
+            let database = builder(&options).create_with_backend(backend)?;
+            check(&database)?;
+            Ok(database)
+        })?;
+        Ok(Self::of(None, options, Open { database, _note: None }))
+    }
+
+    fn of(path: Option<PathBuf>, options: RedbOptions, open: Open) -> Self {
+        Self { path, options, open: RwLock::new(Some(open)), damaged: AtomicU64::new(0) }
     }
 
     pub(super) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
+    }
+
+    pub(super) fn damaged(&self) -> u64 {
+        self.damaged.load(Ordering::Relaxed)
     }
 
     /// In one transaction, which is durable when this returns.
@@ -47,10 +71,22 @@ impl File {
         &self,
         work: impl FnOnce(&mut RedbTables<'_>) -> Result<T, RedbError>,
     ) -> Result<T, RedbError> {
+        self.write_and_put_aside(work, Damaged::new())
+    }
+
+    fn write_and_put_aside<T>(
+        &self,
+        work: impl FnOnce(&mut RedbTables<'_>) -> Result<T, RedbError>,
+        found: Damaged,
+    ) -> Result<T, RedbError> {
         self.with(|database| {
             let transaction = begin(database)?;
-            let done = work(&mut RedbTables::open(&transaction)?)?;
+            let (done, damaged) = {
+                let mut tables = RedbTables::open(&transaction)?;
+                (work(&mut tables)?, tables.put_aside(found)?)
+            };
             transaction.commit()?;
+            self.damaged.fetch_add(damaged, Ordering::Relaxed);
             Ok(done)
         })
     }
@@ -59,27 +95,40 @@ impl File {
         &self,
         work: impl FnOnce(&RedbReads) -> Result<T, RedbError>,
     ) -> Result<T, RedbError> {
-        self.with(|database| work(&RedbReads::open(&database.begin_read()?)?))
+        let (read, damaged) = self.with(|database| {
+            let reads = RedbReads::open(&database.begin_read()?)?;
+            Ok((work(&reads)?, reads.damaged()))
+        })?;
+        if !damaged.is_empty() {
+            self.write_and_put_aside(|_| Ok(()), damaged)?;
+        }
+        Ok(read)
     }
 
     pub(super) fn compact(&self) -> Result<(), RedbError> {
         self.reopen()?;
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         let Some(Open { database, .. }) = &mut *open else { return Err(RedbError::Closed) };
-        // What it answers is only whether it has moved anything to shrink the file.
-        database.compact()?;
-        Ok(())
+        let compacted = contained(self.path(), || {
+            // What it answers is only whether it has moved anything to shrink the file.
+            database.compact()?;
+            Ok(())
+        });
+        if let (Err(RedbError::Damaged { .. }), Some(_)) = (&compacted, &self.path) {
+            close(open.take());
+        }
+        compacted
     }
 
     fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T, RedbError>) -> Result<T, RedbError> {
         self.reopen()?;
         let result = match &*self.open.read().unwrap_or_else(PoisonError::into_inner) {
-            Some(open) => work(&open.database),
+            Some(open) => contained(self.path(), || work(&open.database)),
             None => Err(RedbError::Closed),
         };
-        if let (Err(RedbError::Storage(_)), Some(_)) = (&result, &self.path) {
+        if let (Err(RedbError::Storage { .. } | RedbError::Damaged { .. }), Some(_)) = (&result, &self.path) {
             // All that follows would fail, also where there is room on the disk again.
-            *self.open.write().unwrap_or_else(PoisonError::into_inner) = None;
+            close(self.open.write().unwrap_or_else(PoisonError::into_inner).take());
         }
         result
     }
@@ -91,11 +140,34 @@ impl File {
         }
         let mut current = self.open.write().unwrap_or_else(PoisonError::into_inner);
         if let (None, Some(path)) = (&*current, &self.path) {
-            // A file that is gone is no empty one.
-            *current = Some(open(path, &self.options, false)?);
+            *current = Some(open(path, &self.options)?);
         }
         Ok(())
     }
+}
+
+/// redb panics where a page has what none that it wrote can have. The panic hook has reported it.
+fn contained<T>(path: Option<&Path>, work: impl FnOnce() -> Result<T, RedbError>) -> Result<T, RedbError> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(done) => done.map_err(|error| error.of(path)),
+        Err(panic) => {
+            let what = format!("a page has what none can have: {}", panic_text(panic));
+            Err(RedbError::Damaged { path: path.map(PathBuf::from), what })
+        }
+    }
+}
+
+/// A database that has failed may panic as it is closed.
+fn close(open: Option<Open>) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(open))) {
+        drop(panic_text(panic));
+    }
+}
+
+fn builder(options: &RedbOptions) -> Builder {
+    let mut builder = Database::builder();
+    builder.set_cache_size(options.cache);
+    builder
 }
 
 fn begin(database: &Database) -> Result<WriteTransaction, RedbError> {
@@ -104,19 +176,82 @@ fn begin(database: &Database) -> Result<WriteTransaction, RedbError> {
     Ok(transaction)
 }
 
-fn open(path: &Path, options: &RedbOptions, creates: bool) -> Result<Open, RedbError> {
-    let mut builder = Database::builder();
-    builder.set_cache_size(options.cache);
-    let opened = if creates { builder.create(path) } else { builder.open(path) };
-    let database = opened.map_err(|error| match error {
-        DatabaseError::DatabaseAlreadyOpen => {
+fn cannot_open(path: &Path, error: DatabaseError) -> RedbError {
+    match redb::Error::from(error) {
+        redb::Error::DatabaseAlreadyOpen => {
             RedbError::InUse { path: path.to_owned(), owner: OwnerNote::read(path) }
         }
-        error => RedbError::Open { path: path.to_owned(), error: Box::new(error.into()) },
+        error if is_damage(&error) => {
+            RedbError::Damaged { path: Some(path.to_owned()), what: error.to_string() }
+        }
+        error => RedbError::Open { path: path.to_owned(), error: Box::new(error) },
+    }
+}
+
+/// A file that is there has its tables: a process that is killed meanwhile leaves one of another name behind.
+fn make(path: &Path, options: &RedbOptions) -> Result<(), RedbError> {
+    let io =
+        |error: io::Error| RedbError::Open { path: path.to_owned(), error: Box::new(redb::Error::Io(error)) };
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.new", process::id()));
+    let new = PathBuf::from(name);
+    // One that a process of this number has left behind.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
+        Ok(()) | Err(_) => {}
+    }
+    let database = contained(Some(path), || {
+        let database = builder(options).create(&new).map_err(|error| cannot_open(path, error))?;
+        check(&database)?;
+        Ok(database)
     })?;
-    check(&database)?;
-    // Where it cannot be written, as on a full disk, nobody is told who has the file.
-    Ok(Open { _note: OwnerNote::write(path).ok(), database })
+    drop(database);
+    // Unlike `rename`, this leaves a file that another process has made meanwhile as it is.
+    let linked = match fs::hard_link(&new, path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(_) if !path.exists() => return fs::rename(&new, path).map_err(io),
+        linked => linked,
+    };
+    fs::remove_file(&new).map_err(io)?;
+    linked.map_err(io)
+}
+
+fn open(path: &Path, options: &RedbOptions) -> Result<Open, RedbError> {
+    if fs::metadata(path).is_ok_and(|file| file.len() == 0) {
+        // redb would make a new store of it.
+        let what = "it is empty: delete it to begin with no timers".to_owned();
+        return Err(RedbError::Damaged { path: Some(path.to_owned()), what });
+    }
+    contained(Some(path), || {
+        refuse_newer(path, options)?;
+        let database = builder(options).open(path).map_err(|error| cannot_open(path, error))?;
+        check(&database)?;
+        // Where it cannot be written, as on a full disk, nobody is told who has the file.
+        Ok(Open { _note: OwnerNote::write(path).ok(), database })
+    })
+}
+
+/// A file of a newer format is left as it is. To open it to be written would change its first bytes.
+fn refuse_newer(path: &Path, options: &RedbOptions) -> Result<(), RedbError> {
+    let database = match builder(options).open_read_only(path) {
+        Ok(database) => database,
+        // It has to be repaired first, which needs to write.
+        Err(DatabaseError::RepairAborted) => return Ok(()),
+        Err(error) => return Err(cannot_open(path, error)),
+    };
+    match database.begin_read()?.open_table(META) {
+        Ok(meta) => is_known(meta.get("format")?.map(|found| found.value())),
+        // It is no file of timers yet.
+        Err(TableError::TableDoesNotExist(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn is_known(found: Option<u64>) -> Result<(), RedbError> {
+    match found {
+        Some(found) if found > FORMAT => Err(RedbError::Newer { path: None, found, known: FORMAT }),
+        _ => Ok(()),
+    }
 }
 
 /// A new file gets its tables, and an old one is looked at.
@@ -125,20 +260,53 @@ fn check(database: &Database) -> Result<(), RedbError> {
     let is_new = {
         let mut meta = transaction.open_table(META)?;
         let found = meta.get("format")?.map(|found| found.value());
-        match found {
-            None => drop(meta.insert("format", FORMAT)?),
-            Some(found) if found > FORMAT => return Err(RedbError::Newer { found, known: FORMAT }),
-            Some(_) => {}
+        is_known(found)?;
+        if found.is_none() {
+            meta.insert("format", FORMAT)?;
         }
         found.is_none()
     };
     if is_new {
-        make_tables(&transaction)?;
+        drop(RedbTables::open(&transaction)?);
         transaction.commit()?;
     } else {
         transaction.abort()?;
     }
     Ok(())
+}
+
+/// Who has the file. The lock is redb's; this only tells a person whose it is.
+struct OwnerNote(PathBuf);
+
+impl OwnerNote {
+    fn path(file: &Path) -> PathBuf {
+        let mut name = file.as_os_str().to_owned();
+        name.push(".owner");
+        name.into()
+    }
+
+    /// For who has the lock.
+    fn write(file: &Path) -> io::Result<Self> {
+        let path = Self::path(file);
+        let program = env::current_exe().ok();
+        let program = program.as_deref().and_then(Path::file_name).unwrap_or_default().display().to_string();
+        let since = Timestamp::now().strftime("%F %T UTC");
+        fs::write(&path, format!("process {} ({program}) since {since}\n", process::id()))?;
+        Ok(Self(path))
+    }
+
+    /// For who has not. What a process left behind that was killed is overwritten by the next owner.
+    fn read(file: &Path) -> Option<String> {
+        let note = fs::read_to_string(Self::path(file)).ok()?;
+        Some(note.trim_end().to_owned()).filter(|note| !note.is_empty())
+    }
+}
+
+impl Drop for OwnerNote {
+    fn drop(&mut self) {
+        // If it stays, nobody is misled: it is read only where the file is locked.
+        let _ = fs::remove_file(&self.0);
+    }
 }
 
 #[cfg(test)]
@@ -149,13 +317,13 @@ mod tests {
     fn a_file_that_is_gone_when_it_is_opened_again_is_not_made_anew() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("timers.redb");
-        let file = File::open(&path, RedbOptions::default()).expect("a file");
+        let file = File::open(&path, RedbOptions::default(), true).expect("a file");
         // As after an error.
         let close = || *file.open.write().expect("nobody panics") = None;
         close();
         file.read(|_| Ok(())).expect("it is there");
         close();
-        std::fs::remove_file(&path).expect("a file");
+        fs::remove_file(&path).expect("a file");
         let error = file.read(|_| Ok(())).expect_err("it is gone");
         assert!(matches!(error, RedbError::Open { .. }) && !path.exists(), "{error}");
     }

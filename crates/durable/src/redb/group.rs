@@ -7,8 +7,7 @@ use tokio::task::spawn_blocking;
 
 use super::RedbError;
 use super::file::File;
-use super::reads::RedbReads;
-use super::tables::RedbTables;
+use super::tables::{RedbReads, RedbTables};
 
 /// How many calls are one transaction at the most.
 const CALLS: usize = 4_096;

@@ -3,8 +3,6 @@
 mod error;
 mod file;
 mod group;
-mod owner_note;
-mod reads;
 mod runs;
 mod tables;
 
@@ -38,25 +36,47 @@ use group::Group;
 /// One process has it at a time, and [`RedbError::InUse`] tells who. A second file beside it, with `.owner` at its end,
 /// is where that is noted. The file does not shrink by itself: see [`compact`](Self::compact). It has the number of its
 /// format in it, and one that is newer than this version knows is refused.
+///
+/// Each timer has a check of its own. One whose bytes are damaged is put aside in the file, and all others run;
+/// [`Stats::damaged`](crate::Stats::damaged) counts them.
 #[derive(Clone)]
 pub struct RedbStore(Arc<Group>);
 
 impl RedbStore {
     /// Opens the file, or makes it where there is none. Blocks the thread meanwhile, for some milliseconds.
     ///
+    /// A file of 0 bytes is no new one: it is damaged, as by a disk that was full when it was copied.
+    ///
     /// # Errors
-    /// [`RedbError::InUse`] if a process has it, this one included. [`RedbError::Open`] if its folder is not there, if it may
-    /// not be written, or if it is no file of redb. [`RedbError::Newer`]. What else goes wrong with files.
+    /// [`RedbError::InUse`] if a process has it, this one included. [`RedbError::Open`] if its folder is not there, or if it may
+    /// not be written. [`RedbError::Damaged`], also if it was never a file of timers. [`RedbError::Newer`], and the file
+    /// is as it was. What else goes wrong with files.
+    pub fn create(path: impl AsRef<Path>) -> Result<Self, RedbError> {
+        Self::create_with(path, RedbOptions::new())
+    }
+
+    /// Opens the file, which has to be there: for a program whose timers must not begin anew because a path is wrong.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create), and [`RedbError::Open`] if there is no file.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, RedbError> {
         Self::open_with(path, RedbOptions::new())
     }
 
-    /// Opens the file, as [`open`](Self::open) does, with settings.
+    /// As [`create`](Self::create), with settings.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn create_with(path: impl AsRef<Path>, options: RedbOptions) -> Result<Self, RedbError> {
+        Ok(Self(Arc::new(Group::new(File::open(path.as_ref(), options, true)?))))
+    }
+
+    /// As [`open`](Self::open), with settings.
     ///
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_with(path: impl AsRef<Path>, options: RedbOptions) -> Result<Self, RedbError> {
-        Ok(Self(Arc::new(Group::new(File::open(path.as_ref(), options)?))))
+        Ok(Self(Arc::new(Group::new(File::open(path.as_ref(), options, false)?))))
     }
 
     /// Opens what is not a file: storage of your own, such as one that is encrypted.
@@ -95,7 +115,7 @@ pub struct RedbOptions {
 }
 
 impl RedbOptions {
-    /// Those of [`RedbStore::open`].
+    /// Those of [`RedbStore::create`].
     #[must_use]
     pub const fn new() -> Self {
         Self { cache: 32 << 20 }
@@ -158,6 +178,10 @@ impl Store for RedbStore {
         self.0.write(move |tables| which.iter().map(|which| calls::cancel(tables, which)).collect()).await
     }
 
+    async fn get(&self, which: Which) -> Result<Option<Stored>, RedbError> {
+        self.0.read(move |look| calls::get(look, &which)).await
+    }
+
     async fn reschedule(&self, which: Which, due: Timestamp) -> Result<Move, RedbError> {
         self.0.write(move |tables| calls::reschedule(tables, &which, due)).await
     }
@@ -171,7 +195,11 @@ impl Store for RedbStore {
     }
 
     async fn count(&self) -> Result<Counts, RedbError> {
-        self.0.read(reads::RedbReads::counts).await
+        self.0.read(tables::RedbReads::counts).await
+    }
+
+    fn damaged(&self) -> u64 {
+        self.0.file().damaged()
     }
 }
 

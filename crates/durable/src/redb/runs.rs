@@ -62,13 +62,14 @@ pub(super) fn get<V: Value + 'static, T>(
     Ok(walk(table, keys, read)?.0)
 }
 
-/// Reads what stands at these keys, and removes it.
+/// Reads what stands at these keys, and removes it. For what reads as nothing nothing is removed.
 pub(super) fn take<V: Value + 'static, T>(
     table: &mut Table<'_, u128, V>,
     keys: &[u128],
-    read: impl Fn(u128, V::SelfType<'_>) -> Result<T, RedbError>,
+    read: impl Fn(u128, V::SelfType<'_>) -> Result<Option<T>, RedbError>,
 ) -> Result<Vec<Option<T>>, RedbError> {
     let (found, runs) = walk(table, keys, read)?;
+    let found: Vec<Option<T>> = found.into_iter().map(Option::flatten).collect();
     for run in runs {
         let (keys, found) = (&keys[run.clone()], &found[run]);
         if keys.len() < FEW {
@@ -77,7 +78,9 @@ pub(super) fn take<V: Value + 'static, T>(
             }
         } else {
             let (first, last) = (keys[0], keys[keys.len() - 1]);
-            table.retain_in(first..=last, |key, _| keys.binary_search(&key).is_err())?;
+            table.retain_in(first..=last, |key, _| {
+                keys.binary_search(&key).map_or(true, |index| found[index].is_none())
+            })?;
         }
     }
     Ok(found)
@@ -147,7 +150,7 @@ mod tests {
                         }
                         1 => {
                             let taken: Vec<_> = asked.iter().map(|key| map.remove(key)).collect();
-                            let read = |_, value| Ok(value);
+                            let read = |_, value| Ok(Some(value));
                             assert_eq!(take(&mut table, &asked, read).unwrap(), taken, "seed {seed}");
                         }
                         _ => {

@@ -1,99 +1,199 @@
-//! The six maps, in a transaction of redb.
+//! The six maps, in a transaction of redb that writes, or one that reads.
+//!
+//! A row that cannot be read is left out of each answer, and put aside when the transaction ends: one damaged timer must not
+//! stop all others.
 
-use redb::{ReadableTable, Table, TableDefinition, WriteTransaction};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::ops::Bound::{Excluded, Unbounded};
+use std::ops::ControlFlow;
+
+use redb::{
+    ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, Table, TableDefinition,
+    WriteTransaction,
+};
 
 use super::{RedbError, runs};
 use crate::id::{Place, TimerId};
-use crate::tables::{Attempt, Row, RowError, Tables};
+use crate::store::Counts;
+use crate::tables::{
+    Attempt, Head, HeadView, Lookup, ReadTables, Row, RowError, ShowHeads, ShowRows, Tables,
+};
 
 /// The newest format of a file that this version knows, and the one that it writes.
 pub(super) const FORMAT: u64 = 1;
 
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 /// By their places.
-pub(super) const TIMERS: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("timers");
+const TIMERS: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("timers");
+/// The places of those that are series.
+const SERIES: TableDefinition<'_, u128, ()> = TableDefinition::new("series");
 /// By their places: epoch and attempt of those that have begun.
-pub(super) const BEGUN: TableDefinition<'_, u128, (u64, u32)> = TableDefinition::new("begun");
+const BEGUN: TableDefinition<'_, u128, (u64, u32)> = TableDefinition::new("begun");
 /// The places of those that have a key.
-pub(super) const KEYS: TableDefinition<'_, &str, u128> = TableDefinition::new("keys");
+const KEYS: TableDefinition<'_, &str, u128> = TableDefinition::new("keys");
 /// By their ids: when those are due that are not due at the time of their id.
-pub(super) const MOVED: TableDefinition<'_, u128, i64> = TableDefinition::new("moved");
+const MOVED: TableDefinition<'_, u128, i64> = TableDefinition::new("moved");
 /// By their ids: the reason, and the timer.
-pub(super) const BURIED: TableDefinition<'_, u128, (&str, &[u8])> = TableDefinition::new("buried");
+const BURIED: TableDefinition<'_, u128, (&str, &[u8])> = TableDefinition::new("buried");
+/// Bytes that could not be read, by where they stood, and whether among the buried.
+const DAMAGED: TableDefinition<'_, (bool, u128), &[u8]> = TableDefinition::new("damaged");
 
-pub(super) fn make_tables(transaction: &WriteTransaction) -> Result<(), RedbError> {
-    RedbTables::open(transaction).map(drop)
-}
-
-pub(super) fn corrupt(what: &'static str, number: u128) -> impl FnOnce(RowError) -> RedbError {
-    move |RowError| RedbError::Corrupt(format!("the {what} at {number:032x} cannot be read"))
-}
-
-pub(super) fn read_row(number: u128, bytes: &[u8]) -> Result<Row, RedbError> {
-    Row::from_bytes(Place::from_number(number).unique, bytes).map_err(corrupt("timer", number))
-}
+/// Which bytes cannot be read: among the buried or not, and where.
+pub(super) type Damaged = BTreeSet<(bool, u128)>;
 
 fn numbers(places: &[Place]) -> Vec<u128> {
     places.iter().map(|at| at.to_number()).collect()
 }
 
+/// Notes what cannot be read.
+fn note<T>(
+    damaged: &RefCell<Damaged>,
+    (is_buried, at): (bool, u128),
+    read: Result<T, RowError>,
+) -> Option<T> {
+    if read.is_err() {
+        damaged.borrow_mut().insert((is_buried, at));
+    }
+    read.ok()
+}
+
 pub(super) struct RedbTables<'t> {
     meta: Table<'t, &'static str, u64>,
     timers: Table<'t, u128, &'static [u8]>,
+    series: Table<'t, u128, ()>,
     begun: Table<'t, u128, (u64, u32)>,
     keys: Table<'t, &'static str, u128>,
     moved: Table<'t, u128, i64>,
     buried: Table<'t, u128, (&'static str, &'static [u8])>,
+    aside: Table<'t, (bool, u128), &'static [u8]>,
+    damaged: RefCell<Damaged>,
 }
 
 impl<'t> RedbTables<'t> {
+    /// Makes tables that are missing.
     pub(super) fn open(transaction: &'t WriteTransaction) -> Result<Self, RedbError> {
         Ok(Self {
             meta: transaction.open_table(META)?,
             timers: transaction.open_table(TIMERS)?,
+            series: transaction.open_table(SERIES)?,
             begun: transaction.open_table(BEGUN)?,
             keys: transaction.open_table(KEYS)?,
             moved: transaction.open_table(MOVED)?,
             buried: transaction.open_table(BURIED)?,
+            aside: transaction.open_table(DAMAGED)?,
+            damaged: RefCell::default(),
         })
+    }
+
+    /// Puts aside what was found to be damaged, here and by reads before. Tells how many timers those are.
+    pub(super) fn put_aside(&mut self, found: Damaged) -> Result<u64, RedbError> {
+        let mut count = 0;
+        for (is_buried, at) in self.damaged.take().into_iter().chain(found) {
+            // It may have gone, or been put right, since it was read.
+            let bytes = if is_buried {
+                let buried = self.buried.get(at)?.map(|buried| buried.value().1.to_vec());
+                buried.filter(|bytes| Row::from_bytes(at, bytes).is_err())
+            } else {
+                let timer = self.timers.get(at)?.map(|timer| timer.value().to_vec());
+                timer.filter(|bytes| Row::from_bytes(at, bytes).is_err())
+            };
+            let Some(bytes) = bytes else { continue };
+            self.aside.insert((is_buried, at), bytes.as_slice())?;
+            if is_buried {
+                self.buried.remove(at)?;
+            } else {
+                self.timers.remove(at)?;
+                self.series.remove(at)?;
+                self.begun.remove(at)?;
+            }
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// A row that was taken from its place, which its series may stand at too.
+    fn taken(&mut self, at: u128, row: Option<Row>) -> Result<Option<Row>, RedbError> {
+        if row.as_ref().is_some_and(|row| row.series.is_some()) {
+            self.series.remove(at)?;
+        }
+        Ok(row)
+    }
+
+    /// Damaged bytes stay where they are, for [`put_aside`](Self::put_aside).
+    fn take_with(
+        &mut self,
+        places: &[Place],
+        read: fn(u128, &[u8]) -> Result<Row, RowError>,
+    ) -> Result<Vec<Option<Row>>, RedbError> {
+        let (numbers, damaged) = (numbers(places), &self.damaged);
+        let rows = runs::take(&mut self.timers, &numbers, |at, bytes| {
+            Ok(note(damaged, (false, at), read(at, bytes)))
+        })?;
+        numbers.into_iter().zip(rows).map(|(at, row)| self.taken(at, row)).collect()
     }
 }
 
+/// Both kinds of transactions read in one way.
+macro_rules! lookup {
+    ($($tables:ty)*) => {
+        $(impl Lookup for $tables {
+            type Error = RedbError;
+
+            fn row(&self, at: Place) -> Result<Option<Row>, RedbError> {
+                let at = at.to_number();
+                let Some(bytes) = ReadableTable::get(&self.timers, at)? else { return Ok(None) };
+                Ok(note(&self.damaged, (false, at), Row::from_bytes(at, bytes.value())))
+            }
+
+            fn attempt(&self, at: Place) -> Result<Option<Attempt>, RedbError> {
+                let begun = ReadableTable::get(&self.begun, at.to_number())?.map(|begun| begun.value());
+                Ok(begun.map(|(epoch, number)| Attempt { epoch, number }))
+            }
+
+            fn keyed(&self, key: &str) -> Result<Option<Place>, RedbError> {
+                Ok(ReadableTable::get(&self.keys, key)?.map(|at| Place::from_number(at.value())))
+            }
+
+            fn moved(&self, id: TimerId) -> Result<Option<i64>, RedbError> {
+                Ok(ReadableTable::get(&self.moved, id.place().to_number())?.map(|due| due.value()))
+            }
+
+            fn epoch(&self) -> Result<u64, RedbError> {
+                Ok(ReadableTable::get(&self.meta, "epoch")?.map_or(0, |epoch| epoch.value()))
+            }
+        })*
+    };
+}
+
+lookup!(RedbTables<'_> RedbReads);
+
 impl Tables for RedbTables<'_> {
-    type Error = RedbError;
-
-    fn row(&self, at: Place) -> Result<Option<Row>, RedbError> {
-        let number = at.to_number();
-        self.timers.get(number)?.map(|bytes| read_row(number, bytes.value())).transpose()
-    }
-
     fn put(&mut self, at: Place, row: &Row) -> Result<(), RedbError> {
-        self.timers.insert(at.to_number(), row.to_bytes().as_slice())?;
+        let at = at.to_number();
+        if row.series.is_some() {
+            self.series.insert(at, ())?;
+        }
+        self.timers.insert(at, row.to_bytes(at).as_slice())?;
         Ok(())
     }
 
     fn take(&mut self, at: Place) -> Result<Option<Row>, RedbError> {
-        let number = at.to_number();
-        self.timers.remove(number)?.map(|bytes| read_row(number, bytes.value())).transpose()
+        Ok(self.take_all(&[at])?.pop().flatten())
     }
 
     fn rows(&self, places: &[Place]) -> Result<Vec<Option<Row>>, RedbError> {
-        runs::get(&self.timers, &numbers(places), read_row)
+        let read = |at, bytes: &[u8]| Ok(note(&self.damaged, (false, at), Row::from_bytes(at, bytes)));
+        let rows = runs::get(&self.timers, &numbers(places), read)?;
+        Ok(rows.into_iter().map(Option::flatten).collect())
     }
 
     fn take_all(&mut self, places: &[Place]) -> Result<Vec<Option<Row>>, RedbError> {
-        runs::take(&mut self.timers, &numbers(places), read_row)
+        self.take_with(places, Row::from_bytes)
     }
 
     fn take_over(&mut self, places: &[Place]) -> Result<Vec<Option<Row>>, RedbError> {
-        runs::take(&mut self.timers, &numbers(places), |number, bytes| {
-            Row::over(Place::from_number(number), bytes).map_err(corrupt("timer", number))
-        })
-    }
-
-    fn attempt(&self, at: Place) -> Result<Option<Attempt>, RedbError> {
-        let begun = self.begun.get(at.to_number())?.map(|begun| begun.value());
-        Ok(begun.map(|(epoch, number)| Attempt { epoch, number }))
+        self.take_with(places, Row::over)
     }
 
     fn set_attempt(&mut self, at: Place, attempt: Option<Attempt>) -> Result<Option<Attempt>, RedbError> {
@@ -115,7 +215,7 @@ impl Tables for RedbTables<'_> {
     }
 
     fn take_attempts(&mut self, places: &[Place]) -> Result<Vec<Option<Attempt>>, RedbError> {
-        let read = |_, (epoch, number)| Ok(Attempt { epoch, number });
+        let read = |_, (epoch, number)| Ok(Some(Attempt { epoch, number }));
         runs::take(&mut self.begun, &numbers(places), read)
     }
 
@@ -131,20 +231,12 @@ impl Tables for RedbTables<'_> {
         Ok(found)
     }
 
-    fn keyed(&self, key: &str) -> Result<Option<Place>, RedbError> {
-        Ok(self.keys.get(key)?.map(|at| Place::from_number(at.value())))
-    }
-
     fn set_keyed(&mut self, key: &str, at: Option<Place>) -> Result<(), RedbError> {
         match at {
             Some(at) => drop(self.keys.insert(key, at.to_number())?),
             None => drop(self.keys.remove(key)?),
         }
         Ok(())
-    }
-
-    fn moved(&self, id: TimerId) -> Result<Option<i64>, RedbError> {
-        Ok(self.moved.get(id.place().to_number())?.map(|due| due.value()))
     }
 
     fn set_moved(&mut self, id: TimerId, due_ms: Option<i64>) -> Result<(), RedbError> {
@@ -157,13 +249,15 @@ impl Tables for RedbTables<'_> {
     }
 
     fn bury(&mut self, id: TimerId, row: &Row, reason: &str) -> Result<(), RedbError> {
-        self.buried.insert(id.place().to_number(), (reason, row.to_bytes().as_slice()))?;
+        let id = id.place().to_number();
+        self.buried.insert(id, (reason, row.to_bytes(id).as_slice()))?;
         Ok(())
     }
 
     fn buried_row(&self, id: TimerId) -> Result<Option<Row>, RedbError> {
-        let number = id.place().to_number();
-        self.buried.get(number)?.map(|buried| read_row(number, buried.value().1)).transpose()
+        let id = id.place().to_number();
+        let Some(buried) = self.buried.get(id)? else { return Ok(None) };
+        Ok(note(&self.damaged, (true, id), Row::from_bytes(id, buried.value().1)))
     }
 
     fn unbury(&mut self, id: TimerId) -> Result<(), RedbError> {
@@ -171,12 +265,101 @@ impl Tables for RedbTables<'_> {
         Ok(())
     }
 
-    fn epoch(&self) -> Result<u64, RedbError> {
-        Ok(self.meta.get("epoch")?.map_or(0, |epoch| epoch.value()))
-    }
-
     fn set_epoch(&mut self, epoch: u64) -> Result<(), RedbError> {
         self.meta.insert("epoch", epoch)?;
+        Ok(())
+    }
+}
+
+/// The maps, as they were at one moment.
+pub(super) struct RedbReads {
+    meta: ReadOnlyTable<&'static str, u64>,
+    timers: ReadOnlyTable<u128, &'static [u8]>,
+    series: ReadOnlyTable<u128, ()>,
+    begun: ReadOnlyTable<u128, (u64, u32)>,
+    keys: ReadOnlyTable<&'static str, u128>,
+    moved: ReadOnlyTable<u128, i64>,
+    buried: ReadOnlyTable<u128, (&'static str, &'static [u8])>,
+    damaged: RefCell<Damaged>,
+}
+
+impl RedbReads {
+    pub(super) fn open(transaction: &ReadTransaction) -> Result<Self, RedbError> {
+        Ok(Self {
+            meta: transaction.open_table(META)?,
+            timers: transaction.open_table(TIMERS)?,
+            series: transaction.open_table(SERIES)?,
+            begun: transaction.open_table(BEGUN)?,
+            keys: transaction.open_table(KEYS)?,
+            moved: transaction.open_table(MOVED)?,
+            buried: transaction.open_table(BURIED)?,
+            damaged: RefCell::default(),
+        })
+    }
+
+    /// What was read and is damaged.
+    pub(super) fn damaged(self) -> Damaged {
+        self.damaged.into_inner()
+    }
+
+    pub(super) fn counts(&self) -> Result<Counts, RedbError> {
+        let begun = self.begun.len()?;
+        Ok(Counts { stored: self.timers.len()?.saturating_sub(begun), begun, buried: self.buried.len()? })
+    }
+}
+
+impl ReadTables for RedbReads {
+    fn heads(&self, after: Place, show: ShowHeads<'_, RedbError>) -> Result<(), RedbError> {
+        for entry in ReadableTable::range(&self.timers, (Excluded(after.to_number()), Unbounded))? {
+            let (at, bytes) = entry?;
+            let place = Place::from_number(at.value());
+            let read = HeadView::read(at.value(), bytes.value());
+            let Some(head) = note(&self.damaged, (false, at.value()), read) else { continue };
+            let id = TimerId { due_ms: head.due_ms, unique: place.unique };
+            if show(place, Head { id, kind: head.kind })?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn rows(&self, after: Place, show: ShowRows<'_, RedbError>) -> Result<(), RedbError> {
+        for entry in ReadableTable::range(&self.timers, (Excluded(after.to_number()), Unbounded))? {
+            let (at, bytes) = entry?;
+            let read = Row::from_bytes(at.value(), bytes.value());
+            let Some(row) = note(&self.damaged, (false, at.value()), read) else { continue };
+            if show(Place::from_number(at.value()), row)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn series(&self, after: Place, show: ShowRows<'_, RedbError>) -> Result<(), RedbError> {
+        for entry in ReadableTable::range(&self.series, (Excluded(after.to_number()), Unbounded))? {
+            let at = Place::from_number(entry?.0.value());
+            let Some(row) = self.row(at)? else { continue };
+            if show(at, row)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn buried(
+        &self,
+        after: TimerId,
+        show: &mut dyn FnMut(Row, String) -> ControlFlow<()>,
+    ) -> Result<(), RedbError> {
+        for entry in ReadableTable::range(&self.buried, (Excluded(after.place().to_number()), Unbounded))? {
+            let (id, buried) = entry?;
+            let (reason, bytes) = buried.value();
+            let read = Row::from_bytes(id.value(), bytes);
+            let Some(row) = note(&self.damaged, (true, id.value()), read) else { continue };
+            if show(row, reason.to_owned()).is_break() {
+                break;
+            }
+        }
         Ok(())
     }
 }

@@ -2,17 +2,17 @@
 
 use std::collections::hash_map::Entry;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use futures::future::maybe_done;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::live::{Attempt, Live};
+use super::settle::End;
 use super::{ANSWERS_AT_A_TIME, ONE_CLOCK_READING, Runner, TakeBack, TookBack};
 use crate::id::TimerId;
 use crate::next_run::{self, Due};
-use crate::store::{Begun, End, Ended, Near, State, Stored, ToBegin};
+use crate::store::{Begun, Near, State, Stored, ToBegin};
 
 /// How many are begun in one call at the most.
 const BATCH: usize = 10_000;
@@ -148,13 +148,18 @@ impl Runner {
 
     /// Only kinds that have a handler are asked for.
     pub(super) fn attempt(&self, stored: &Stored) -> Option<Attempt> {
-        let handler = self.handlers.get(stored.kind.as_str())?.clone();
+        let (kind, handler) = self.handlers.get_key_value(stored.kind.as_str())?;
         Some(Attempt {
             timer: stored.timer,
+            kind,
+            key: stored.key.as_deref().map(Box::from),
             number: stored.attempts,
+            epoch: self.owner.epoch,
+            version: stored.version,
+            is_ending: stored.ending,
             series: stored.series.clone().map(Box::new),
-            handler,
-            is_finished: Arc::default(),
+            series_before: None,
+            handler: handler.clone(),
         })
     }
 
@@ -181,25 +186,33 @@ impl Runner {
         let tries = attempt.handler.backoff.most();
         if attempt.number > tries {
             let reason = format!("attempt {tries} of {tries} did not end: its process ended first");
-            let end = self.bury(&attempt, reason);
-            return self.end(attempt, end, None);
+            return self.end(attempt, End::Bury(reason), None);
         }
         // An attempt that was begun before is made again, however late it is, and so is one that was put off.
         let scheduled = attempt.timer.id().first_due();
         if attempt.timer.due() == scheduled
             && let Some(series) = attempt.series.take()
         {
+            self.has_series = true;
+            // The zone's clocks may change otherwise than was known when this was planned.
+            if attempt.number == 1
+                && let Ok(Some(next)) = next_run::anew(&series, scheduled, wall)
+                && next.due > wall
+            {
+                attempt.series = Some(series);
+                return self.end(attempt, End::Anew, None);
+            }
             let due = if attempt.number == 1 {
                 next_run::occurs(&series, scheduled, wall)
             } else {
                 Due::Run(next_run::occurs_again(&series, scheduled))
             };
-            let (Due::Run(series) | Due::Skip(series)) = &due;
-            attempt.series = Some(Box::new(series.clone()));
+            let (Due::Run(stands) | Due::Skip(stands)) = &due;
+            attempt.series = Some(Box::new(stands.clone()));
+            attempt.series_before = Some(series);
             if let Due::Skip(_) = due {
                 self.shared.stats().skipped += 1;
-                let end = self.done(&attempt);
-                return self.end(attempt, end, None);
+                return self.end(attempt, End::Done, None);
             }
         }
         self.start(stored, attempt, wall);
@@ -219,24 +232,30 @@ impl Runner {
                 }
             }
             // When the store has that end, it knows.
-            Some(Live::Ending { attempt, was_called: false, took, mut others }) => {
+            Some(Live::Ending { attempt, end, was_called: false, took, mut others }) => {
                 others.push(take);
-                self.live.insert(id, Live::Ending { attempt, was_called: false, took, others });
+                self.live.insert(id, Live::Ending { attempt, end, was_called: false, took, others });
             }
             Some(live @ (Live::Running { .. } | Live::Ending { .. })) => {
                 self.live.insert(id, live);
                 take.tell(TookBack::Runs);
             }
             None => {
-                let is_its_own = matches!(take.end, End::Cancelled) && self.cancelled.remove(&id);
-                take.tell(if is_its_own { TookBack::Yes } else { TookBack::Unknown });
+                let is_cancelled = matches!(take.end, End::Cancelled) && self.cancelled.contains(&id);
+                take.tell(if is_cancelled { TookBack::Gone } else { TookBack::Unknown });
             }
         }
     }
 
-    fn give_up(&mut self, attempt: Attempt, take: TakeBack) {
+    fn give_up(&mut self, mut attempt: Attempt, take: TakeBack) {
         self.shared.stats().taken_back += 1;
         let end = take.end.clone();
+        if let End::Cancelled = end
+            && !attempt.is_ending
+        {
+            // As the cancel has left it, if nothing else has happened: the store tells.
+            (attempt.is_ending, attempt.version) = (true, attempt.version.wrapping_add(1));
+        }
         self.end(attempt, end, Some(Box::new(take)));
     }
 
@@ -251,28 +270,7 @@ impl Runner {
 
     /// An attempt has ended without its handler, and the store is to be told.
     pub(super) fn end(&mut self, attempt: Attempt, end: End, took: Option<Box<TakeBack>>) {
-        self.end_live(attempt, end, |attempt| Live::Ending {
-            attempt,
-            was_called: false,
-            took,
-            others: Vec::new(),
-        });
-    }
-
-    /// A handler has ended, and the store is to be told.
-    pub(super) fn end_called(&mut self, attempt: Attempt, end: End) {
-        self.end_live(attempt, end, |attempt| Live::Ending {
-            attempt,
-            was_called: true,
-            took: None,
-            others: Vec::new(),
-        });
-    }
-
-    fn end_live(&mut self, attempt: Attempt, end: End, live: impl FnOnce(Attempt) -> Live) {
-        let (id, series) = (attempt.timer.id(), attempt.series.as_deref().cloned());
-        self.ends.push(Ended { timer: attempt.timer, attempt: attempt.number, series, end });
-        self.live.insert(id, live(attempt));
+        self.end_live(attempt, end, false, took, Vec::new());
     }
 
     /// What has begun and not run is nothing of this owner's any more.

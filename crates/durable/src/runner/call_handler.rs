@@ -1,6 +1,5 @@
 //! Calling handlers.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +11,9 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::lease::Lease;
 use super::live::{Attempt, Live};
 use super::{Command, Outcome, Runner};
-use crate::handler::{Handler, Lost, Run, Started};
+use crate::handler::{Handler, Lost, Run, Started, Unreadable};
 use crate::id::TimerId;
-use crate::panics::drop_panic;
+use crate::panics::panic_text;
 use crate::store::Stored;
 
 /// How many calls are handed over at once: the first are made while the runner goes on.
@@ -43,12 +42,12 @@ impl Runner {
                 within: crate::handler::Within {
                     timer: attempt.timer,
                     series: attempt.series.clone(),
+                    version: attempt.version,
                     clock: crate::clock::DueClock {
                         clock: Arc::clone(&self.shared.clock),
                         offset: self.shared.offset(),
                     },
                     schema: self.settings.schema.clone(),
-                    is_finished: Arc::clone(&attempt.is_finished),
                 },
             },
         });
@@ -98,7 +97,13 @@ impl Call {
                 Ok(started) => {
                     Ok(async { Outcome::Answered(started.await.map_err(|error| error.to_string())) })
                 }
-                Err(error) => Err(Outcome::Unreadable(error.to_string())),
+                Err(error) => {
+                    let field = match error.path().to_string().as_str() {
+                        "." => "its beginning".to_owned(),
+                        path => format!("`{path}`"),
+                    };
+                    Err(Outcome::Unreadable(field, error.into_inner().to_string()))
+                }
             }))
         });
         async move {
@@ -108,7 +113,7 @@ impl Call {
                 Some(Ok(Err(outcome))) => Ok(outcome),
                 Some(Err(panic)) => Err(panic),
             };
-            teller.tell(outcome.unwrap_or_else(panicked));
+            teller.tell(outcome.unwrap_or_else(|panic| Outcome::Panicked(panic_text(panic))));
         }
     }
 
@@ -119,7 +124,7 @@ impl Call {
 }
 
 impl ToStart {
-    fn start(self) -> Result<Started, serde_json::Error> {
+    fn start(self) -> Result<Started, Unreadable> {
         let Stored { timer, key, payload, attempts, .. } = *self.stored;
         let run = Run {
             id: timer.id(),
@@ -157,12 +162,4 @@ impl Drop for Teller {
             self.tell(Outcome::Dropped);
         }
     }
-}
-
-fn panicked(panic: Box<dyn Any + Send>) -> Outcome {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    let outcome = Outcome::Panicked(text.unwrap_or("of another type").to_owned());
-    drop_panic(panic);
-    outcome
 }

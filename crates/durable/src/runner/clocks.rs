@@ -1,6 +1,7 @@
 //! The wall clock beside the one that only counts.
 
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -25,16 +26,34 @@ pub(super) struct Clocks {
     /// When they were compared last.
     looked: Instant,
     ahead: Duration,
+    tells: bool,
 }
 
 impl Clocks {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let reference = (shared.now(), Instant::now());
-        Self { shared, reference, looked: reference.1, ahead: Duration::ZERO }
+        Self { shared, reference, looked: reference.1, ahead: Duration::ZERO, tells: false }
     }
 
     pub(super) fn wall(&self) -> Timestamp {
         self.shared.now()
+    }
+
+    /// Whether the clock wakes this task when it is set.
+    pub(super) fn tells(&self) -> bool {
+        self.tells
+    }
+
+    /// Sees to it that a clock that can tell does. Tells whether it was set since the last look.
+    pub(super) fn watch(&mut self, waker: &Waker) -> bool {
+        self.tells = self.shared.clock.wake_when_set(waker);
+        self.tells && self.differs(self.wall(), Instant::now())
+    }
+
+    fn differs(&self, wall: Timestamp, now: Instant) -> bool {
+        let (shown, since) = self.reference;
+        let passed = SignedDuration::try_from(now - since).unwrap_or(SignedDuration::MAX);
+        (wall.duration_since(shown) - passed).abs() > TOLERATED
     }
 
     pub(super) fn last_look(&self) -> Instant {
@@ -43,12 +62,9 @@ impl Clocks {
 
     /// Whether the wall clock was set since this was asked last.
     pub(super) fn was_set(&mut self) -> bool {
-        let (shown, since) = self.reference;
         let (wall, now) = (self.wall(), Instant::now());
         self.looked = now;
-        let passed = SignedDuration::try_from(now - since).unwrap_or(SignedDuration::MAX);
-        let differs = wall.duration_since(shown) - passed;
-        let was_set = differs.abs() > TOLERATED;
+        let was_set = self.differs(wall, now);
         if was_set {
             self.reference = (wall, now);
         }

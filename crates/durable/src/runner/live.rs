@@ -1,13 +1,17 @@
-//! What has begun, or is about to.
+//! What has begun, or is about to; what waits for it; and what somebody else holds in the store for a moment.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use timingwheel::time::delay_queue;
+use tokio::time::Instant;
 
-use super::TakeBack;
+use super::settle::End;
+use super::{Runner, TakeBack, TookBack};
 use crate::handler::Handler;
-use crate::store::{Near, Series, Stored};
+use crate::id::TimerId;
+use crate::store::{Ended, Near, Series, Stored};
 
 /// ```text
 ///  Beginning -> Waiting -> Running -> Ending
@@ -23,17 +27,139 @@ pub(super) enum Live {
     Running { attempt: Attempt },
     /// Its end is on its way to the store. Who took it back waits for that, and so do others who wanted to. Nobody can
     /// once its handler was called.
-    Ending { attempt: Attempt, was_called: bool, took: Option<Box<TakeBack>>, others: Vec<TakeBack> },
+    Ending {
+        attempt: Attempt,
+        end: End,
+        was_called: bool,
+        took: Option<Box<TakeBack>>,
+        others: Vec<TakeBack>,
+    },
 }
 
 /// An attempt, without its payload.
 #[derive(Clone)]
 pub(super) struct Attempt {
     pub(super) timer: Near,
-    pub(super) number: u32,
+    pub(super) kind: &'static str,
     /// Few have one, and very many attempts are in memory.
+    pub(super) key: Option<Box<str>>,
+    pub(super) number: u32,
+    /// Whose it is: the owner may have joined again since.
+    pub(super) epoch: u64,
+    /// By which its end is decided.
+    pub(super) version: u32,
+    /// It was cancelled.
+    pub(super) is_ending: bool,
     pub(super) series: Option<Box<Series>>,
+    /// As it stood before this run.
+    pub(super) series_before: Option<Box<Series>>,
     pub(super) handler: Arc<Handler>,
-    /// Its handler may have ended it in a transaction of its own.
-    pub(super) is_finished: Arc<AtomicBool>,
+}
+
+/// Notices of timers that have begun already. They may have to begin when these have ended, as a timer may that was moved
+/// meanwhile.
+#[derive(Debug, Default)]
+pub(super) struct BehindLive(HashMap<TimerId, BTreeSet<Near>>);
+
+impl BehindLive {
+    /// Each notice once: one comes with each save under the key of a timer that runs.
+    pub(super) fn insert(&mut self, near: Near) {
+        self.0.entry(near.id()).or_default().insert(near);
+    }
+
+    /// The timer of this name has ended.
+    pub(super) fn take(&mut self, id: TimerId) -> BTreeSet<Near> {
+        // There are seldom any, and an empty map would hash the name all the same.
+        if self.0.is_empty() { BTreeSet::new() } else { self.0.remove(&id).unwrap_or_default() }
+    }
+}
+
+/// How long after the answer the store is asked again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What somebody else holds in the store for a moment: the store is asked again after a second.
+#[derive(Default)]
+pub(super) struct PutOff {
+    /// When the store is asked again, at the latest.
+    at: Option<Instant>,
+    /// What may have begun by a call that failed. It is live.
+    begins: Vec<Near>,
+    ends: Vec<Ended>,
+}
+
+impl PutOff {
+    /// When there is something to ask again.
+    pub(super) fn at(&self) -> Option<Instant> {
+        self.at
+    }
+
+    fn wait(&mut self) {
+        self.at.get_or_insert_with(|| Instant::now() + AGAIN);
+    }
+}
+
+impl Runner {
+    /// A timer was not begun, because somebody holds it.
+    pub(super) fn put_off_begin(&mut self, near: Near) {
+        let may_begin = self.may_begin();
+        match self.live.get_mut(&near.id()) {
+            // Perhaps the owner itself, by a call that failed. A load would leave out what that has begun.
+            Some(Live::Beginning { takes, may_have_begun: true }) if may_begin => {
+                takes.drain(..).for_each(|take| take.tell(TookBack::AskAgain));
+                self.put_off.begins.push(near);
+                self.put_off.wait();
+            }
+            // It takes no handler's place while it waits.
+            _ => {
+                self.reply(near.id(), TookBack::AskAgain);
+                if may_begin {
+                    self.arm_at(near, Instant::now() + AGAIN);
+                }
+            }
+        }
+    }
+
+    /// An end was not stored, because somebody holds its timer.
+    pub(super) fn put_off_end(&mut self, ended: Ended) {
+        self.put_off.ends.push(ended);
+        self.put_off.wait();
+    }
+
+    /// Asks again, if it is time.
+    pub(super) fn take_up(&mut self) {
+        if self.put_off.at.is_some_and(|at| at <= Instant::now()) {
+            let PutOff { at: _, begins, ends } = std::mem::take(&mut self.put_off);
+            self.again.extend(begins);
+            self.ends.extend(ends);
+        }
+    }
+
+    /// What may have begun by a call that failed is found by the next owner, if it has.
+    pub(super) fn forget_what_may_have_begun(&mut self) {
+        let put_off = std::mem::take(&mut self.put_off.begins);
+        for near in std::mem::take(&mut self.again).into_iter().chain(put_off) {
+            self.reply(near.id(), TookBack::AskAgain);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::timestamp;
+
+    #[test]
+    fn what_stands_behind_a_timer_stands_there_once_however_often_it_comes() {
+        let id = TimerId::new(timestamp(1), 7);
+        let (first, moved) = (Near::from(id), Near::new(id, timestamp(5)));
+        let mut behind_live = BehindLive::default();
+        for _ in 0..1_000 {
+            behind_live.insert(first);
+            behind_live.insert(moved);
+        }
+        assert_eq!(behind_live.0[&id].len(), 2);
+        assert_eq!(behind_live.take(TimerId::new(timestamp(1), 8)), BTreeSet::new());
+        assert_eq!(behind_live.take(id), BTreeSet::from([first, moved]));
+        assert!(behind_live.0.is_empty());
+    }
 }

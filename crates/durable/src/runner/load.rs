@@ -9,12 +9,15 @@ use tokio::time::Instant;
 use super::{ONE_CLOCK_READING, Runner};
 use crate::error::Error;
 use crate::id::timestamp;
-use crate::store::{Ask, Ended, Loaded, Near};
+use crate::store::{Ask, Loaded, Near};
 
 /// How long nobody compares the clocks at the most, while something is armed.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// And while nothing is.
 const LOOK_IDLE: Duration = Duration::from_secs(300);
+
+/// As good as never, and within what an instant holds.
+const NEVER: Duration = Duration::from_secs(365 * 86_400);
 
 /// As the clock counts.
 fn in_millis(duration: Duration) -> i64 {
@@ -26,7 +29,6 @@ fn in_millis(duration: Duration) -> i64 {
 pub(super) struct Looking {
     is_in_doubt: bool,
     is_anew: bool,
-    doubts: Vec<Ended>,
     until_ms: i64,
 }
 
@@ -56,9 +58,7 @@ impl Runner {
         let is_time = self.is_in_doubt
             || self.looks_anew
             || self.next_load().is_some_and(|at| at <= now.as_millisecond());
-        // Who has stopped looks only for whose the last ends are.
-        let may_look = self.may_begin() || (!self.doubts.is_empty() && !self.is_lost());
-        if self.loading.is_some() || !may_look {
+        if self.loading.is_some() || !self.may_begin() {
             return;
         }
         if !is_time {
@@ -70,7 +70,6 @@ impl Runner {
         let looking = Looking {
             is_in_doubt: std::mem::take(&mut self.is_in_doubt),
             is_anew: std::mem::take(&mut self.looks_anew),
-            doubts: std::mem::take(&mut self.doubts),
             until_ms: 0,
         };
         self.look_at_the_clock();
@@ -102,30 +101,24 @@ impl Runner {
     pub(super) fn give_up_load(&mut self) {
         if let Some((looking, _)) = self.loading.take() {
             self.is_in_doubt |= looking.is_in_doubt;
-            self.doubts.extend(looking.doubts);
         }
     }
 
     pub(super) fn loaded(&mut self, answer: Result<Loaded, Error>) {
-        let Some((Looking { is_in_doubt, is_anew, doubts, until_ms }, _)) = self.loading.take() else {
-            return;
-        };
+        let Some((Looking { is_in_doubt, is_anew, until_ms }, _)) = self.loading.take() else { return };
         match answer {
             Err(error) => {
                 self.window.load_failed();
                 self.is_in_doubt |= is_in_doubt;
                 self.looks_anew |= is_anew;
-                self.doubts.extend(doubts);
                 self.failed(&error);
             }
             Ok(loaded) if loaded.lost => {
                 self.window.load_failed();
-                doubts.iter().for_each(|ended| self.was_fenced(ended));
                 self.lose();
             }
             Ok(loaded) => {
                 self.succeeded();
-                doubts.iter().for_each(|ended| self.was_settled_before(ended));
                 {
                     let mut stats = self.shared.stats();
                     stats.loads += 1;
@@ -201,7 +194,7 @@ impl Runner {
 
     /// Compares the clocks, if that is long ago.
     pub(super) fn look_now_and_then(&mut self) {
-        if self.clocks.last_look().elapsed() >= LOOK_EVERY {
+        if self.clocks.tells() || self.clocks.last_look().elapsed() >= LOOK_EVERY {
             self.look_at_the_clock();
         }
     }
@@ -213,6 +206,8 @@ impl Runner {
         }
         self.shared.stats().clock_set += 1;
         self.shared.events.clock_was_set();
+        // What was planned by a wrong clock is planned anew.
+        self.inspects_now();
         if let Some(outside) = &mut self.outside {
             outside.forget_scan();
         }
@@ -227,7 +222,18 @@ impl Runner {
     /// Sleeps until there is something to do that nobody else wakes this task for.
     pub(super) fn sleep_until_next(&mut self) {
         let is_idle = self.near() == 0 && self.live.is_empty();
-        let mut next = self.clocks.last_look() + if is_idle { LOOK_IDLE } else { LOOK_EVERY };
+        // A clock that tells when it is set need not be looked at.
+        let every = if self.clocks.tells() {
+            NEVER
+        } else if is_idle {
+            LOOK_IDLE
+        } else {
+            LOOK_EVERY
+        };
+        let mut next = self.clocks.last_look() + every;
+        if let Some(at) = self.next_inspection() {
+            next = next.min(at);
+        }
         if let Some(at) = self.next_load() {
             next = next.min(self.clocks.instant(at).unwrap_or_else(Instant::now));
         }
@@ -276,9 +282,6 @@ impl Runner {
         }
         self.shared.lose();
         self.forget_what_may_have_begun();
-        for ended in std::mem::take(&mut self.doubts) {
-            self.was_fenced(&ended);
-        }
         self.armed.clear();
         self.keys.clear();
         self.ready.clear();

@@ -3,28 +3,25 @@
 // | file | what it has |
 // |---|---|
 // | this one | the task, and its loop |
-// | `poll`, `command` | taking in what has happened, and what it is told |
+// | `poll` | taking in what has happened, and what it is told |
 // | `load` | loading, arming, and when to look next |
 // | `begin`, `call_handler`, `callers`, `settle` | the way of a timer that is due |
-// | `live`, `behind_live`, `put_off` | what has begun, what waits for it, and what somebody else holds |
+// | `live` | what has begun, what waits for it, and what somebody else holds |
 // | `clocks` | the wall clock beside the monotonic one: a clock that was set |
-// | `lease`, `renew`, `rejoin`, `scan_shared` | a store that instances share: the lease, its loss, what others have stored |
+// | `inspect` | looking for runs that their rule would not plan any more, and for timers without a handler |
+// | `lease`, `others` | a store that instances share: the lease, its loss, what others have stored |
 // | `stop` | the end |
 
 mod begin;
-mod behind_live;
 mod call_handler;
 mod callers;
 mod clocks;
-mod command;
+mod inspect;
 mod lease;
 mod live;
 mod load;
+mod others;
 mod poll;
-mod put_off;
-mod rejoin;
-mod renew;
-mod scan_shared;
 mod settle;
 mod stop;
 
@@ -51,15 +48,15 @@ use crate::postgres::Schema;
 use crate::shared::{Shared, Watched};
 use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Settled};
 use crate::window::Window;
-use behind_live::BehindLive;
 use call_handler::Call;
 use callers::{Callers, let_others_run};
 use clocks::Clocks;
-pub(crate) use command::{Command, Outcome, TakeBack, TookBack};
-use live::Live;
+use inspect::Inspections;
+use lease::Share;
+use live::{BehindLive, Live, PutOff};
 use load::Looking;
-use put_off::PutOff;
-use renew::Share;
+pub(crate) use poll::{Command, Outcome, TakeBack, TookBack};
+pub(crate) use settle::End;
 pub(crate) use stop::GRACE;
 pub use stop::Stopped;
 use stop::Stopping;
@@ -121,22 +118,22 @@ pub(crate) struct Runner {
     waits: DelayQueue<TimerId>,
     /// Ends that are to be settled.
     ends: Vec<Ended>,
-    /// Those of them that may have been settled, by a call that failed.
-    unsure: HashSet<TimerId>,
     /// A result was refused: it has to be found out whether another owner has followed.
     is_in_doubt: bool,
-    /// Ends that were refused, and may have been settled by a call before. A load tells whose they are.
-    doubts: Vec<Ended>,
+    /// Some of what is live an owner may have begun that is none any more.
+    has_rejoined: bool,
+    /// Series are stored here, as far as is known.
+    has_series: bool,
+    inspections: Inspections,
     /// Something may be stored before the window's end that is not armed.
     looks_anew: bool,
-    /// What has gone because of a cancel that has not asked for it yet, without its handler.
+    /// What was deleted by a cancel before its handler was called, while other cancels are under way.
     cancelled: HashSet<TimerId>,
     loading: Option<(Looking, Answered<Loaded>)>,
     beginning: Option<(Vec<Near>, tokio::time::Instant, Asked<Vec<Begun>>)>,
     /// The answers to the begin before, which this task takes in while the store works on `beginning`.
     begun: Answers<Near, Begun>,
-    /// With the owner that has told it.
-    settling: Option<(Vec<Ended>, Owner, Asked<Vec<Settled>>)>,
+    settling: Option<(Vec<Ended>, Asked<Vec<Settled>>)>,
     /// The answers to the settle before, as with `begun`.
     settled: Answers<Ended, Settled>,
     clocks: Clocks,
@@ -194,9 +191,10 @@ impl Runner {
             behind_live: BehindLive::default(),
             waits: wheel.delay_queue(),
             ends: Vec::new(),
-            unsure: HashSet::new(),
             is_in_doubt: false,
-            doubts: Vec::new(),
+            has_rejoined: false,
+            has_series: false,
+            inspections: Inspections::new(),
             looks_anew: false,
             cancelled: HashSet::new(),
             loading: None,
@@ -242,6 +240,7 @@ impl Runner {
             self.settle();
             self.begin();
             self.load();
+            self.inspect();
         }
         if let Some(outside) = &mut self.outside {
             outside.hand_over();
@@ -284,5 +283,6 @@ impl Runner {
         stats.begun = self.live.len();
         stats.ahead = self.clocks.ahead();
         stats.lost = self.is_lost();
+        stats.damaged = self.store.damaged();
     }
 }

@@ -1,13 +1,18 @@
-//! Taking in what has happened: messages, answers of the store, and what the wheel tells.
+//! Taking in what has happened: what handles and handlers tell, answers of the store, and what the wheel tells.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use timingwheel::Error as WheelError;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::Runner;
+use super::settle::End;
+use super::{Runner, Stopped};
+use crate::handler::Answer;
+use crate::id::TimerId;
+use crate::store::Near;
 
 /// How many messages are taken at a time.
 const MESSAGES: usize = 4_096;
@@ -15,11 +20,70 @@ const MESSAGES: usize = 4_096;
 /// How long a wheel that is full is left alone.
 const FULL: Duration = Duration::from_millis(10);
 
+/// What the runner is told.
+pub(crate) enum Command {
+    /// These are stored.
+    Saved(Vec<Near>),
+    /// This was cancelled.
+    Removed(Near),
+    /// These are near, says a scheduler outside.
+    Near(Vec<Near>),
+    /// Something may be stored that nobody could tell of: the call that would know has failed.
+    LookAnew,
+    /// A timer that has begun is to be taken back, if its handler has not been called.
+    TakeBack(TimerId, TakeBack),
+    /// A handler has ended.
+    Ended(TimerId, Outcome),
+    /// Nothing more is to begin. What runs is waited for, up to a limit.
+    Stop(Option<(Duration, oneshot::Sender<Stopped>)>),
+}
+
+/// How a handler ended.
+pub(crate) enum Outcome {
+    Answered(Result<Answer, String>),
+    Panicked(String),
+    /// The payload was not what the handler takes: where in it, and what was wrong.
+    Unreadable(String, String),
+    /// It was not called: others may have its timer, or nothing is called any more.
+    TooLate,
+    /// It was dropped before it had ended.
+    Dropped,
+}
+
+/// Who wants a timer back, and what for.
+pub(crate) struct TakeBack {
+    pub(crate) end: End,
+    pub(crate) reply: oneshot::Sender<TookBack>,
+}
+
+impl TakeBack {
+    /// Who does not wait for the answer any more needs none.
+    pub(super) fn tell(self, told: TookBack) {
+        let _ = self.reply.send(told);
+    }
+}
+
+/// Whether a timer was taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TookBack {
+    /// Yes, and the store has it.
+    Yes,
+    /// Its handler has been called.
+    Runs,
+    /// Another cancel has removed it, before its handler was called.
+    Gone,
+    /// Something else has happened to it: the store knows.
+    AskAgain,
+    /// Nothing is known of it here. If the store has that very attempt still, its handler was called.
+    Unknown,
+}
+
 impl Runner {
     /// Takes in all that has happened; pending if nothing has.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut has_happened = self.poll_commands(cx) | self.poll_store(cx) | self.poll_wheel(cx);
-        has_happened |= self.poll_share(cx) | self.poll_stop(cx);
+        let was_set = self.clocks.watch(cx.waker());
+        let mut has_happened = was_set | self.poll_commands(cx) | self.poll_store(cx) | self.poll_wheel(cx);
+        has_happened |= self.poll_share(cx) | self.poll_inspection(cx) | self.poll_stop(cx);
         match self.look.poll_try_wait(cx) {
             Poll::Ready(Ok(())) => has_happened = true,
             Poll::Ready(Err(error)) => has_happened |= self.refused(&error),
@@ -128,5 +192,59 @@ impl Runner {
         self.waits.clear();
         self.keys.clear();
         self.stop(None);
+    }
+
+    pub(super) fn obey(&mut self, command: Command) {
+        match command {
+            Command::Saved(nears) => {
+                nears.into_iter().for_each(|near| self.saved(near));
+                self.shrink();
+            }
+            Command::Removed(near) => {
+                self.window.removed(near);
+                self.disarm(near);
+                if let Some(outside) = &mut self.outside {
+                    outside.take_back(vec![near]);
+                }
+            }
+            Command::Near(nears) => {
+                nears.into_iter().for_each(|near| self.is_near(near));
+                self.shrink();
+            }
+            Command::LookAnew => self.looks_anew = true,
+            Command::TakeBack(id, take) => self.take_back(id, take),
+            Command::Ended(id, outcome) => self.ended(id, outcome),
+            Command::Stop(Some((limit, reply))) => self.stop(Some((limit, reply))),
+            Command::Stop(None) => self.stop(None),
+        }
+    }
+
+    /// This is stored, by whomever.
+    pub(super) fn saved(&mut self, near: Near) {
+        // Another instance's is found by that.
+        if !self.store.is_mine(self.owner, near) {
+            return;
+        }
+        let is_near = self.window.saved(near);
+        if !self.may_begin() {
+            return;
+        }
+        if is_near {
+            self.arm(near);
+        } else if let Some(outside) = &mut self.outside {
+            outside.is_far(near);
+        }
+    }
+
+    /// Wherever the window ends, and whatever became of it: `begin` tells.
+    fn is_near(&mut self, near: Near) {
+        if !self.may_begin() {
+            return;
+        }
+        if near.due_ms <= self.horizon() {
+            self.arm(near);
+        } else if let Some(outside) = &mut self.outside {
+            outside.is_far(near);
+        }
     }
 }

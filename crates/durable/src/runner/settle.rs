@@ -1,28 +1,43 @@
 //! What becomes of a timer when its handler has ended.
 
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::maybe_done;
 use jiff::{SignedDuration, Timestamp};
 
 use super::live::{Attempt, Live};
-use super::{ANSWERS_AT_A_TIME, Outcome, Runner, TookBack};
+use super::{ANSWERS_AT_A_TIME, Outcome, Runner, TakeBack, TookBack};
 use crate::handler::Answer;
 use crate::id::TimerId;
-use crate::next_run;
-use crate::store::{End, Ended, Near, Settled};
+use crate::next_run::{self, Next};
+use crate::store::{Change, Ended, Near, Put, Series, Settled, Stored};
 
-/// What is stored because of an end, unless it was cancelled meanwhile: then `begin` finds it gone.
-fn follows(ended: &Ended) -> Option<Near> {
-    let id = ended.timer.id();
-    match &ended.end {
-        End::Again { due, .. } => Some(Near::new(id, *due)),
-        End::Done { next } | End::Bury { next, .. } => {
-            next.as_ref().map(|next| TimerId::new(next.due, id.unique()).into())
-        }
-        End::Cancelled => None,
+/// How an attempt has ended. What becomes of its timer depends on the row too, which others may have changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Done,
+    /// It is stored again.
+    Again {
+        due: Timestamp,
+        /// Why, if the attempt failed.
+        error: Option<String>,
+        /// Whether this attempt counts.
+        counts: bool,
+    },
+    /// It is put aside, for this reason.
+    Bury(String),
+    /// It was cancelled before its handler was called.
+    Cancelled,
+    /// By today's zone data it is due at another time.
+    Anew,
+}
+
+/// What is stored because of a change.
+fn follows(change: &Change) -> Option<Near> {
+    match change {
+        Change::Put(put) | Change::Bury { next: Some(put), .. } => Some(put.timer),
+        Change::Delete | Change::Bury { next: None, .. } => None,
     }
 }
 
@@ -30,7 +45,9 @@ fn follows(ended: &Ended) -> Option<Near> {
 const BATCH: usize = 10_000;
 
 /// The beginning of the reason for which a timer is buried whose payload does not fit its type.
-const UNREADABLE: &str = "its payload cannot be read";
+const UNREADABLE: &str = "its payload cannot be read at ";
+/// Between the field and what is wrong with it.
+const UNREADABLE_WHY: &str = ", because ";
 
 fn later(now: Timestamp, by: Duration) -> Timestamp {
     let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
@@ -50,16 +67,15 @@ impl Runner {
         };
         let tries = attempt.handler.backoff.most();
         let end = match outcome {
-            Outcome::Answered(Ok(Answer::Done)) => self.done(&attempt),
+            Outcome::Answered(Ok(Answer::Done)) => End::Done,
             Outcome::Answered(Ok(Answer::Snooze(due))) => {
                 // In the past it is at once: at the instant of an occurrence it would be that again, and missed.
                 End::Again { due: due.max(self.clocks.wall()), error: None, counts: false }
             }
-            Outcome::Answered(Ok(Answer::Bury(reason))) => self.bury(&attempt, reason),
+            Outcome::Answered(Ok(Answer::Bury(reason))) => End::Bury(reason),
             Outcome::Answered(Ok(Answer::Retry(after))) => {
                 if attempt.number >= tries {
-                    let reason = format!("attempt {tries} of {tries} asked for another");
-                    self.bury(&attempt, reason)
+                    End::Bury(format!("attempt {tries} of {tries} asked for another"))
                 } else {
                     End::Again { due: later(self.clocks.wall(), after), error: None, counts: true }
                 }
@@ -69,9 +85,12 @@ impl Runner {
                 self.shared.stats().panicked += 1;
                 self.fail(&attempt, format!("panicked: {message}"))
             }
-            Outcome::Unreadable(error) => self.bury(&attempt, format!("{UNREADABLE}: {error}")),
+            Outcome::Unreadable(at, error) => End::Bury(format!("{UNREADABLE}{at}{UNREADABLE_WHY}{error}")),
             // Its series is as it was: this run has not been.
-            Outcome::TooLate => return self.give_back(Attempt { series: None, ..attempt }),
+            Outcome::TooLate => {
+                let series = attempt.series_before.clone();
+                return self.give_back(Attempt { series, ..attempt });
+            }
             // Aborted by `stop`: it is given back when the owner leaves.
             Outcome::Dropped if self.stopping.is_some() => {
                 if let Some(stopping) = &mut self.stopping {
@@ -85,36 +104,84 @@ impl Runner {
         if let Some(stopping) = &mut self.stopping {
             stopping.stopped.finished += 1;
         }
-        self.end_called(attempt, end);
+        self.end_live(attempt, end, true, None, Vec::new());
     }
 
-    fn fail(&mut self, attempt: &Attempt, error: String) -> End {
+    fn fail(&self, attempt: &Attempt, error: String) -> End {
         let backoff = &attempt.handler.backoff;
         if attempt.number >= backoff.most() {
-            return self.bury(attempt, error);
+            return End::Bury(error);
         }
-        let due = later(self.clocks.wall(), backoff.delay(attempt.number));
-        End::Again { due, error: Some(error), counts: true }
+        End::Again {
+            due: later(self.clocks.wall(), backoff.delay(attempt.number)),
+            error: Some(error),
+            counts: true,
+        }
     }
 
-    pub(super) fn bury(&mut self, attempt: &Attempt, reason: String) -> End {
-        match self.done(attempt) {
-            End::Done { next } => End::Bury { reason, next },
-            End::Bury { reason: why, next } => {
-                End::Bury { reason: format!("{reason}; its series cannot go on: {why}"), next }
+    /// An attempt has ended, and the store is to be told.
+    pub(super) fn end_live(
+        &mut self,
+        attempt: Attempt,
+        end: End,
+        was_called: bool,
+        took: Option<Box<TakeBack>>,
+        others: Vec<TakeBack>,
+    ) {
+        let change = self.change(&attempt, &end, was_called);
+        let Attempt { timer, number, version, .. } = attempt;
+        self.ends.push(Ended { timer, attempt: number, version, change });
+        self.live.insert(timer.id(), Live::Ending { attempt, end, was_called, took, others });
+    }
+
+    /// What becomes of a timer by an end, as far as it is as this attempt knows it.
+    fn change(&self, attempt: &Attempt, end: &End, was_called: bool) -> Change {
+        let Attempt { timer, number, is_ending, .. } = *attempt;
+        let series = attempt.series.as_deref().cloned();
+        let put = |timer, counts, error| {
+            let attempts = if counts { number } else { number - 1 };
+            Change::Put(Put { timer, series, attempts, error })
+        };
+        match end {
+            End::Done => match self.next(attempt) {
+                Ok(None) => Change::Delete,
+                Ok(Some(next)) => Change::Put(next),
+                // As where the zone of the rule is not to be had here. A person has to look at it.
+                Err(reason) => Change::Bury { reason, next: None },
+            },
+            End::Bury(reason) => match self.next(attempt) {
+                Ok(next) => Change::Bury { reason: reason.clone(), next },
+                Err(why) => {
+                    Change::Bury { reason: format!("{reason}; its series cannot go on: {why}"), next: None }
+                }
+            },
+            End::Again { due, error, counts } if !is_ending => {
+                put(Near::new(timer.id(), *due), *counts, error.clone())
             }
-            other => other,
+            // Nothing follows it.
+            End::Again { .. } if was_called => Change::Delete,
+            End::Cancelled if is_ending => Change::Delete,
+            End::Anew if !is_ending => match self.planned_anew(attempt) {
+                Some(next) => Change::Put(next),
+                None => put(timer, false, None),
+            },
+            // As it was. If it was cancelled, the next cancel or begin deletes it.
+            End::Again { .. } | End::Cancelled | End::Anew => put(timer, false, None),
         }
     }
 
-    /// It is done, and its series goes on.
-    pub(super) fn done(&self, attempt: &Attempt) -> End {
-        let Some(series) = &attempt.series else { return End::Done { next: None } };
-        match next_run::next(series, attempt.timer.id().first_due(), self.clocks.wall()) {
-            Ok(next) => End::Done { next },
-            // As where the zone of the rule is not to be had here. A person has to look at it.
-            Err(reason) => End::Bury { reason, next: None },
-        }
+    /// The next occurrence of the series, unless it was cancelled.
+    fn next(&self, attempt: &Attempt) -> Result<Option<Put>, String> {
+        let Some(series) = attempt.series.as_ref().filter(|_| !attempt.is_ending) else { return Ok(None) };
+        let id = attempt.timer.id();
+        let next = next_run::next(series, id.first_due(), self.clocks.wall())?;
+        Ok(next.map(|next| occurrence(id, next)))
+    }
+
+    fn planned_anew(&self, attempt: &Attempt) -> Option<Put> {
+        let id = attempt.timer.id();
+        let next = next_run::anew(attempt.series.as_ref()?, id.first_due(), self.clocks.wall());
+        Some(occurrence(id, next.ok()??))
     }
 
     /// Settles what has ended.
@@ -122,26 +189,37 @@ impl Runner {
         if self.settling.is_some() || self.ends.is_empty() {
             return;
         }
+        if self.has_rejoined {
+            self.refuse_those_of_before();
+        }
         let batch = if self.ends.len() <= BATCH {
             std::mem::take(&mut self.ends)
         } else {
             self.ends.drain(..BATCH).collect()
         };
         let settling = self.store.clone().settle(self.owner, batch.clone());
-        self.settling = Some((batch, self.owner, maybe_done(settling)));
+        self.settling = Some((batch, maybe_done(settling)));
+    }
+
+    /// What an owner before had begun is nobody's, or others have it.
+    fn refuse_those_of_before(&mut self) {
+        for ended in std::mem::take(&mut self.ends) {
+            match self.live.get(&ended.timer.id()) {
+                Some(Live::Ending { attempt, .. }) if attempt.epoch != self.owner.epoch => {
+                    self.was_fenced(&ended);
+                }
+                _ => self.ends.push(ended),
+            }
+        }
     }
 
     /// The store has answered. [`take_in_settled`](Self::take_in_settled) takes in what it has settled.
     pub(super) fn settled(&mut self) {
-        let Some((batch, owner, mut call)) = self.settling.take() else { return };
+        let Some((batch, mut call)) = self.settling.take() else { return };
         let Some(answer) = Pin::new(&mut call).take_output() else { return };
         match answer {
             Err(error) => {
                 self.failed(&error);
-                // A load tells an owner whether its call was heard, and nothing of the owner that it was before.
-                if owner == self.owner && !self.joins() {
-                    self.unsure.extend(batch.iter().map(|ended| ended.timer.id()));
-                }
                 self.ends.extend(batch);
             }
             Ok(answers) => {
@@ -160,56 +238,38 @@ impl Runner {
     }
 
     fn has_settled(&mut self, ended: Ended, answer: Settled) {
-        let id = ended.timer.id();
-        // A call before may have stored it yet, also where this one found it locked.
-        let is_told = answer != Settled::Locked;
-        let was_unsure = is_told && !self.unsure.is_empty() && self.unsure.remove(&id);
         match answer {
-            Settled::Done(next) => self.has_ended(&ended, next, true),
-            // Its handler has ended it, in a transaction of its own.
-            Settled::Lost if self.was_finished(id) => self.has_ended(&ended, follows(&ended), true),
-            // It may have been settled by a call of which the answer was lost, or another owner has followed since. A load
-            // tells.
-            Settled::Lost if was_unsure && !self.is_lost() => {
-                self.is_in_doubt = true;
-                self.doubts.push(ended);
+            Settled::Done => self.has_ended(&ended),
+            // By a call of which the answer was lost, or by its handler in a transaction of its own. What the series has next
+            // that handler has computed.
+            Settled::Gone => {
+                self.looks_anew |= follows(&ended.change).is_some();
+                self.has_ended(&ended);
             }
             Settled::Lost => self.was_fenced(&ended),
             Settled::Locked => self.put_off_end(ended),
-            Settled::Replanned(series) => {
-                let Some(Live::Ending { attempt: before, was_called, took, others }) = self.live.remove(&id)
-                else {
-                    return;
-                };
-                let attempt = Attempt { series: Some(Box::new(series)), ..before.clone() };
-                let end = match (ended.end, self.done(&before)) {
-                    // It was done, and only the old rule could not be read.
-                    (End::Bury { reason, .. }, End::Bury { reason: why, .. }) if reason == why => {
-                        self.done(&attempt)
-                    }
-                    (End::Bury { reason, .. }, _) => self.bury(&attempt, reason),
-                    _ => self.done(&attempt),
-                };
-                self.end(attempt, end, took);
-                if let Some(Live::Ending { was_called: called, others: waiting, .. }) = self.live.get_mut(&id)
-                {
-                    (*called, *waiting) = (was_called, others);
-                }
-            }
+            Settled::Changed(stored) => self.has_changed(&ended, &stored),
         }
     }
 
-    fn was_finished(&self, id: TimerId) -> bool {
-        matches!(self.live.get(&id), Some(Live::Ending { attempt, .. }) if attempt.is_finished.load(Ordering::Acquire))
-    }
-
-    /// The owner is the owner still, so a call that failed has settled this.
-    pub(super) fn was_settled_before(&mut self, ended: &Ended) {
-        self.has_ended(ended, follows(ended), false);
+    /// The timer is not as this process knew it: what becomes of it is decided anew.
+    fn has_changed(&mut self, ended: &Ended, stored: &Stored) {
+        let Some(Live::Ending { mut attempt, end, was_called, took, others }) =
+            self.live.remove(&ended.timer.id())
+        else {
+            return;
+        };
+        // If it has the same rule, the series stands as this attempt has left it.
+        let rule = |series: Option<&Series>| series.map(|series| (series.rule.clone(), series.missed));
+        if rule(attempt.series.as_deref()) != rule(stored.series.as_ref()) {
+            attempt.series = stored.series.clone().map(Box::new);
+        }
+        (attempt.version, attempt.is_ending) = (stored.version, stored.ending);
+        self.end_live(attempt, end, was_called, took, others);
     }
 
     /// The result was refused: the attempt is another owner's.
-    pub(super) fn was_fenced(&mut self, ended: &Ended) {
+    fn was_fenced(&mut self, ended: &Ended) {
         let id = ended.timer.id();
         let Some(Live::Ending { took, others, .. }) = self.live.remove(&id) else { return };
         self.shared.stats().fenced += 1;
@@ -219,63 +279,84 @@ impl Runner {
         self.unblock(id);
     }
 
-    /// The store has an end, and what follows it. Where the call failed that told so, what follows is as it was meant to
-    /// be: a cancel may have come before.
-    fn has_ended(&mut self, ended: &Ended, next: Option<Near>, is_told: bool) {
-        let id = ended.timer.id();
-        let Some(Live::Ending { attempt: _, was_called, took, others }) = self.live.remove(&id) else {
+    /// The store has the end.
+    fn has_ended(&mut self, ended: &Ended) {
+        let (id, change) = (ended.timer.id(), &ended.change);
+        let Some(Live::Ending { attempt, end, was_called, took, others }) = self.live.remove(&id) else {
             return;
         };
+        let is_removed = *change == Change::Delete && !was_called;
+        if is_removed && self.shared.cancels() > 0 {
+            // Another cancel may have been told that it had begun, and has yet to ask for it.
+            self.cancelled.insert(id);
+        } else if self.shared.cancels() == 0 {
+            self.cancelled.clear();
+        }
         let was_taken = took.is_some();
-        // Something was to follow, and nothing does: a cancel came first. Its caller was told that the timer has begun, and
-        // has yet to hear that the timer is gone.
-        let mut is_cancelled = next.is_none() && follows(ended).is_some();
         if let Some(take) = took {
-            // A move that came after the cancel has moved nothing.
-            let is_moved = !is_cancelled && is_told;
-            let is_done = is_moved || matches!(take.end, End::Cancelled);
-            take.tell(if is_done { TookBack::Yes } else { TookBack::AskAgain });
+            // A move that came after a cancel has moved nothing.
+            let is_moved =
+                matches!(&end, End::Again { due, .. } if follows(change) == Some(Near::new(id, *due)));
+            take.tell(if is_removed || (is_moved && !attempt.is_ending) {
+                TookBack::Yes
+            } else {
+                TookBack::AskAgain
+            });
         }
         for take in others {
-            if is_cancelled && !was_called && matches!(take.end, End::Cancelled) {
-                is_cancelled = false;
-                take.tell(TookBack::Yes);
-            } else {
-                // The store will answer it.
-                take.tell(TookBack::AskAgain);
-            }
+            let is_gone = is_removed && take.end == End::Cancelled;
+            // If not, the store will answer it.
+            take.tell(if is_gone { TookBack::Gone } else { TookBack::AskAgain });
         }
-        if is_cancelled && !was_called {
-            if self.shared.cancels() == 0 {
-                // Those who are gone ask for nothing.
-                self.cancelled.clear();
-            } else {
-                self.cancelled.insert(id);
-            }
-        }
-        match &ended.end {
-            End::Bury { reason, .. } => {
-                // What cannot be read is quoted in the reason, and payloads are not logged.
-                let reason = if reason.starts_with(UNREADABLE) { UNREADABLE } else { reason };
-                self.shared.events.buried(id, ended.attempt, reason);
-            }
-            End::Again { error: Some(error), .. } => self.shared.events.retried(id, ended.attempt, error),
-            End::Done { .. } | End::Again { .. } | End::Cancelled => {}
-        }
-        if !was_taken {
-            let mut stats = self.shared.stats();
-            match ended.end {
-                End::Done { .. } => stats.done += 1,
-                End::Bury { .. } => stats.buried += 1,
-                End::Again { counts: true, .. } => stats.retried += 1,
-                // What is given back was begun, and not put off.
-                End::Again { .. } if was_called => stats.snoozed += 1,
-                End::Again { .. } | End::Cancelled => {}
-            }
-        }
-        if let Some(near) = next {
+        self.count_and_report(ended, &attempt, &end, was_called, was_taken);
+        // What was cancelled and given back waits for its cancel.
+        if let Some(near) = follows(change).filter(|_| !attempt.is_ending) {
             self.saved(near);
         }
         self.unblock(id);
     }
+
+    fn count_and_report(
+        &self,
+        ended: &Ended,
+        attempt: &Attempt,
+        end: &End,
+        was_called: bool,
+        was_taken: bool,
+    ) {
+        match &ended.change {
+            Change::Bury { reason, .. } => {
+                // What cannot be read is quoted in the reason, and payloads are not logged.
+                let is_unreadable = reason.starts_with(UNREADABLE);
+                let told = if is_unreadable { reason.split(UNREADABLE_WHY).next() } else { None };
+                let Attempt { timer, number, kind, key, .. } = attempt;
+                let reason = told.unwrap_or(reason);
+                self.shared.events.buried(timer.id(), kind, key.as_deref(), *number, reason);
+            }
+            Change::Put(Put { error: Some(error), .. }) => {
+                self.shared.events.retried(attempt.timer.id(), attempt.number, error);
+            }
+            Change::Put(_) | Change::Delete => {}
+        }
+        if was_taken {
+            return;
+        }
+        let mut stats = self.shared.stats();
+        match (&ended.change, end) {
+            (Change::Bury { .. }, _) => stats.buried += 1,
+            (_, End::Done) => stats.done += 1,
+            (_, End::Again { counts: true, .. }) => stats.retried += 1,
+            (_, End::Anew) => stats.replanned += 1,
+            // What is given back was begun, and not put off.
+            (_, End::Again { .. }) if was_called => stats.snoozed += 1,
+            (_, End::Again { .. } | End::Cancelled | End::Bury(_)) => {}
+        }
+    }
+}
+
+/// The occurrence of a series, with the number that all of them share.
+pub(super) fn occurrence(id: TimerId, next: Next) -> Put {
+    let Next { due, series } = next;
+    let timer = Near::from(TimerId::new(due, id.unique()));
+    Put { timer, series: Some(series), attempts: 0, error: None }
 }

@@ -45,20 +45,54 @@ impl From<TimerId> for Near {
     }
 }
 
-/// What became of a timer that was to be saved.
+/// What a save did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Saved {
     /// It is stored.
-    Stored,
-    /// It is stored, in place of one that had its key and had not begun.
-    Replaced(Near),
+    Stored(TimerId),
+    /// It is stored in place of a timer that had its key and had not begun. That one is gone, and does not run.
+    Replaced {
+        /// The new timer.
+        id: TimerId,
+        /// The timer that is gone.
+        dropped: Near,
+    },
+    /// It is stored under the key of a timer that has begun. That attempt goes on without the key. Nothing follows it, as
+    /// after a cancel.
+    Follows {
+        /// The new timer.
+        id: TimerId,
+        /// The timer that has begun.
+        begun: TimerId,
+    },
     /// Its key belongs to this timer, and nothing was done.
     KeyTaken(TimerId),
     /// Its key belongs to this series, which has the same rule, policy and payload: nothing was to be done.
     Kept(TimerId),
-    /// Its key belongs to this series, of which an occurrence has begun: rule, policy and payload are those of the new one
-    /// from the next occurrence on.
+    /// Its key belongs to this series, which has the new payload and policy now. A pending run stays where it was, and gets
+    /// the new payload; so do its attempts. If a run has begun, the next one gets it, by the new rule if that changed.
     Updated(TimerId),
+    /// The [rule has no instant to come](super::NewTimer::is_over), and nothing was stored.
+    Over {
+        /// A pending run by another rule, which is gone.
+        dropped: Option<Near>,
+    },
+}
+
+impl Saved {
+    /// The timer that has the key now: of a series, the run that is pending or has begun. `None` if the rule is over.
+    #[must_use]
+    pub const fn id(self) -> Option<TimerId> {
+        match self {
+            Self::Stored(id)
+            | Self::Replaced { id, .. }
+            | Self::Follows { id, .. }
+            | Self::KeyTaken(id)
+            | Self::Kept(id)
+            | Self::Updated(id) => Some(id),
+            Self::Over { .. } => None,
+        }
+    }
 }
 
 /// What there is to arm.
@@ -99,15 +133,17 @@ pub enum Begun {
 /// Whether an attempt could be ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settled {
-    /// It has ended. What is stored because of that is the next attempt, or the next occurrence of the series.
-    Done(Option<Near>),
-    /// Nothing was done: the attempt is not the owner's any more.
-    Lost,
+    /// It has ended, and the [change](super::Change) was made.
+    Done,
+    /// Nothing was done: the timer was changed since it began. This is how it stands.
+    Changed(Box<Stored>),
+    /// Nothing was done: the attempt has ended before, by a call whose answer was lost, or in a transaction of its handler.
+    Gone,
     /// Nothing was done: somebody holds the timer for a moment, as a transaction that cancels it. It is told again after a
     /// second.
     Locked,
-    /// Nothing was done: the rule of the series is not that of [`Ended::series`](super::Ended::series), but this one.
-    Replanned(Series),
+    /// Nothing was done: the caller is no longer the owner.
+    Lost,
 }
 
 /// What became of a cancel.
@@ -116,8 +152,9 @@ pub enum Removal {
     /// The timer is gone. No handler will be given it.
     Removed(Near),
     /// The present owner has begun the timer, by this attempt, and its handler may run. When the attempt ends, nothing
-    /// follows: no other attempt, and no other occurrence of the series. There is one exception: if the process dies
-    /// before the attempt ends, the timer is attempted again.
+    /// follows: no other attempt, and no other occurrence of the series. There are two exceptions. If the process dies
+    /// before the attempt ends, the timer is attempted again. If it is given back before its handler was called, it waits for
+    /// another cancel, which removes it, or for a begin, which finds it gone.
     Running(TimerId, u32),
     /// There is no such timer: it has ended, was removed before, or never was.
     NotFound,
@@ -204,6 +241,8 @@ pub struct Stored {
     pub failures: Vec<Failure>,
     /// It was cancelled after it had begun: nothing follows the present attempt.
     pub ending: bool,
+    /// Counts the changes by others since it was stored: by cancels and by saves under its key.
+    pub version: u32,
     /// Where it stands.
     pub state: State,
 }

@@ -21,6 +21,7 @@ pub(crate) type Answered<T> = BoxFuture<'static, Result<T, Error>>;
 /// [`Store`], for all stores one type.
 pub(crate) trait ErasedStore: Send + Sync {
     fn check(&self, timer: &NewTimer) -> Result<(), Error>;
+    fn damaged(&self) -> u64;
     fn is_shared(&self) -> bool;
     fn renew(self: Arc<Self>, owner: Owner, from: Option<Timestamp>) -> Answered<Renewed>;
     fn hint(self: Arc<Self>, owner: Owner) -> BoxFuture<'static, Hint>;
@@ -33,6 +34,7 @@ pub(crate) trait ErasedStore: Send + Sync {
     fn begin(self: Arc<Self>, owner: Owner, ask: ToBegin) -> Answered<Vec<Begun>>;
     fn settle(self: Arc<Self>, owner: Owner, ends: Vec<Ended>) -> Answered<Vec<Settled>>;
     fn cancel(self: Arc<Self>, which: Vec<Which>) -> Answered<Vec<Removal>>;
+    fn get(self: Arc<Self>, which: Which) -> Answered<Option<Stored>>;
     fn reschedule(self: Arc<Self>, which: Which, due: Timestamp) -> Answered<Move>;
     fn unbury(self: Arc<Self>, ids: Vec<TimerId>, due: Option<Timestamp>) -> Answered<Vec<Taken>>;
     fn list(self: Arc<Self>, page: Page) -> Answered<Vec<Stored>>;
@@ -44,6 +46,10 @@ macro_rules! erased {
         impl<S: Store> ErasedStore for S {
             fn check(&self, timer: &NewTimer) -> Result<(), Error> {
                 S::check(timer).map_err(Error::store::<S>)
+            }
+
+            fn damaged(&self) -> u64 {
+                Store::damaged(self)
             }
 
             fn is_shared(&self) -> bool {
@@ -91,6 +97,7 @@ erased! {
     begin(owner: Owner, ask: ToBegin) -> Vec<Begun>;
     settle(owner: Owner, ends: Vec<Ended>) -> Vec<Settled>;
     cancel(which: Vec<Which>) -> Vec<Removal>;
+    get(which: Which) -> Option<Stored>;
     reschedule(which: Which, due: Timestamp) -> Move;
     unbury(ids: Vec<TimerId>, due: Option<Timestamp>) -> Vec<Taken>;
     list(page: Page) -> Vec<Stored>;

@@ -17,7 +17,8 @@ pub use answers::{
     Begun, Buried, Counts, Failure, Loaded, Move, Near, Removal, Saved, Settled, State, Stored, Taken,
 };
 pub(crate) use erased::{Answered, ErasedStore};
-pub use questions::{Ask, End, Ended, Kinds, NewTimer, Next, Page, ToBegin, Which};
+pub(crate) use questions::check_key;
+pub use questions::{Ask, Change, Ended, Kinds, NewTimer, Page, Put, ToBegin, Which};
 pub use series::{Series, SeriesError};
 pub use sharing::{Hint, Renewed, Standing};
 
@@ -92,7 +93,7 @@ pub trait Store: Send + Sync + 'static {
     fn load(&self, owner: Owner, ask: Ask) -> impl Future<Output = Result<Loaded, Self::Error>> + Send;
 
     /// Begins those that still stand where they stood when they were loaded, and are of some kinds: from here a cancel comes
-    /// too late. Counts the attempt.
+    /// too late. Counts the attempt. What was cancelled, and given back since, is deleted instead.
     ///
     /// A begin by the owner that has already begun the same timer, and not ended it, answers again with the same attempt:
     /// the first answer may have been lost.
@@ -102,7 +103,7 @@ pub trait Store: Send + Sync + 'static {
         ask: ToBegin,
     ) -> impl Future<Output = Result<Vec<Begun>, Self::Error>> + Send;
 
-    /// Ends attempts, in one transaction: what ends is deleted, moved, buried, and its series goes on.
+    /// Ends attempts, in one transaction: each timer that is as its attempt began is changed, or deleted.
     fn settle(
         &self,
         owner: Owner,
@@ -114,6 +115,9 @@ pub trait Store: Send + Sync + 'static {
     /// For this, for moves and for saves, what an earlier owner began and did not settle is stored: that attempt counts,
     /// and is over.
     fn cancel(&self, which: Vec<Which>) -> impl Future<Output = Result<Vec<Removal>, Self::Error>> + Send;
+
+    /// The timer of this name or key, unless it is [buried](Buried).
+    fn get(&self, which: Which) -> impl Future<Output = Result<Option<Stored>, Self::Error>> + Send;
 
     /// Moves what is stored to another time.
     fn reschedule(
@@ -135,6 +139,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// How many there are.
     fn count(&self) -> impl Future<Output = Result<Counts, Self::Error>> + Send;
+
+    /// How many timers were put aside since the store was opened, because they are damaged and cannot be read.
+    fn damaged(&self) -> u64 {
+        0
+    }
 
     /// Whether other instances may have a part of the timers, at the same time. Then the owner renews, and the other calls
     /// below are made.

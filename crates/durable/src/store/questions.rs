@@ -17,12 +17,30 @@ pub struct NewTimer {
     pub kind: String,
     /// What the handler is given, as JSON.
     pub payload: Vec<u8>,
-    /// A name given by the user. No two timers that are stored or begun have the same.
+    /// A name given by the user, of 1 to 1,024 bytes without a zero. No two timers that are stored or begun have the same.
     pub key: Option<String>,
     /// How it goes on, if it is not the only one.
     pub series: Option<Series>,
-    /// Whether a stored timer that has the key makes way.
+    /// Whether a timer that has the key makes way: see [`Saved`](super::Saved) for what becomes of it.
     pub replaces: bool,
+    /// The rule of its series has no instant to come, so it is not stored itself, and its id means nothing. But a series
+    /// that has the key is [kept, updated](super::Saved) or dropped as by any other save.
+    pub is_over: bool,
+}
+
+/// How many bytes a key may have, in all stores.
+pub(crate) const LONGEST_KEY: usize = 1_024;
+
+/// # Errors
+/// What a key has to be, and what was given.
+pub(crate) fn check_key(key: Option<&str>) -> Result<(), String> {
+    match key {
+        Some(key) if key.is_empty() || key.len() > LONGEST_KEY => {
+            Err(format!("a key must have 1 to {LONGEST_KEY} bytes, got {}", key.len()))
+        }
+        Some(key) if key.contains('\0') => Err(format!("a key must have no character of zero, got {key:?}")),
+        _ => Ok(()),
+    }
 }
 
 /// Which timer.
@@ -78,57 +96,50 @@ pub struct ToBegin {
 }
 
 /// The end of an attempt.
+///
+/// The owner's epoch, the attempt and the version are the fence: if the timer is not as it began, nothing is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// The timer, where it stood when it was begun.
     pub timer: Near,
-    /// The number that [`Store::begin`](super::Store::begin) gave the attempt. With the owner's epoch it is the fence.
+    /// The number that [`Store::begin`](super::Store::begin) gave the attempt. Attempts count from 1: with 0 the timer has to
+    /// be stored and none may have begun, as where a pending run is planned anew.
     pub attempt: u32,
-    /// The series by which the end was planned, as it stands after this attempt; `None` for a timer without one.
-    ///
-    /// If the stored series has another rule by now, [`End::Done`] and [`End::Bury`] are answered
-    /// [`Settled::Replanned`](super::Settled::Replanned), whether there is a next occurrence or not. If it has the same
-    /// rule, [`End::Again`] stores this series with the timer.
-    pub series: Option<Series>,
+    /// The version by which the end was decided. If the timer has another one, [`Settled::Changed`](super::Settled::Changed)
+    /// is answered.
+    pub version: u32,
     /// What becomes of the timer.
-    pub end: End,
+    pub change: Change,
 }
 
 /// What becomes of a timer after an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// It is deleted, and its series goes on.
-    Done {
-        /// The next occurrence, if there is one.
-        next: Option<Next>,
-    },
-    /// It is stored again, for another attempt.
-    Again {
-        /// When.
-        due: Timestamp,
-        /// Why, if the attempt failed.
-        error: Option<String>,
-        /// Whether this attempt counts.
-        counts: bool,
-    },
-    /// It is put aside, with its errors, and its series goes on.
+pub enum Change {
+    /// It is deleted.
+    Delete,
+    /// It is stored again: for another attempt, or as the next occurrence of its series.
+    Put(Put),
+    /// It is put aside, with its errors.
     Bury {
         /// Why.
         reason: String,
-        /// The next occurrence, if there is one.
-        next: Option<Next>,
+        /// The next occurrence of its series, if there is one.
+        next: Option<Put>,
     },
-    /// It is deleted with its series: it was cancelled before its handler began.
-    Cancelled,
 }
 
-/// The next occurrence of a series.
+/// How a timer is stored again. Kind, payload and key stay as they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Next {
-    /// Its scheduled instant.
-    pub due: Timestamp,
-    /// The series as it stands then, with the rule of [`Ended::series`].
-    pub series: Series,
+pub struct Put {
+    /// Its name, and when it is due. The next occurrence of a series has another name, with the same number, and no
+    /// failures.
+    pub timer: Near,
+    /// How it goes on.
+    pub series: Option<Series>,
+    /// How many attempts count.
+    pub attempts: u32,
+    /// Why the attempt failed, if it did. Stores keep the last ten.
+    pub error: Option<String>,
 }
 
 /// Which timers to list.
@@ -138,6 +149,8 @@ pub struct Page {
     pub buried: bool,
     /// Only those of this kind.
     pub kind: Option<String>,
+    /// Only those that are series.
+    pub only_series: bool,
     /// Nothing up to here: the place of the last timer of the page before, or [`Place::FIRST`].
     pub after: Place,
     /// No more than so many.
@@ -146,6 +159,6 @@ pub struct Page {
 
 impl Default for Page {
     fn default() -> Self {
-        Self { buried: false, kind: None, after: Place::FIRST, limit: 100 }
+        Self { buried: false, kind: None, only_series: false, after: Place::FIRST, limit: 100 }
     }
 }

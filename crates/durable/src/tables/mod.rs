@@ -24,12 +24,24 @@ pub(crate) struct Attempt {
     pub(crate) number: u32,
 }
 
-/// Six maps, in one transaction.
-pub(crate) trait Tables {
+/// What is looked up in the maps.
+pub(crate) trait Lookup {
     type Error;
 
     /// The timers that are stored or begun, by their places.
     fn row(&self, at: Place) -> Result<Option<Row>, Self::Error>;
+    /// Those of them that have begun.
+    fn attempt(&self, at: Place) -> Result<Option<Attempt>, Self::Error>;
+    /// Keys of those that have one.
+    fn keyed(&self, key: &str) -> Result<Option<Place>, Self::Error>;
+    /// Where those stand that do not stand at the time of their ids.
+    fn moved(&self, id: TimerId) -> Result<Option<i64>, Self::Error>;
+    /// The number of the present owner.
+    fn epoch(&self) -> Result<u64, Self::Error>;
+}
+
+/// Six maps, in one transaction.
+pub(crate) trait Tables: Lookup {
     fn put(&mut self, at: Place, row: &Row) -> Result<(), Self::Error>;
     fn take(&mut self, at: Place) -> Result<Option<Row>, Self::Error>;
 
@@ -42,14 +54,12 @@ pub(crate) trait Tables {
         places.iter().map(|at| self.take(*at)).collect()
     }
     /// As [`take_all`](Self::take_all), for timers that are over. Their rows are not written again. So a map may leave the
-    /// kind, the payload and the failures empty, where a timer stands at the place of its id and has no key, no series and
-    /// no cancel.
+    /// kind, the payload and the failures empty, where a timer stands at the place of its id, has no key, no series and
+    /// no cancel, and was never changed.
     fn take_over(&mut self, places: &[Place]) -> Result<Vec<Option<Row>>, Self::Error> {
         self.take_all(places)
     }
 
-    /// Those of them that have begun.
-    fn attempt(&self, at: Place) -> Result<Option<Attempt>, Self::Error>;
     /// Tells the one before.
     fn set_attempt(&mut self, at: Place, attempt: Option<Attempt>) -> Result<Option<Attempt>, Self::Error>;
     /// Of several places, which ascend. Tells those before.
@@ -63,12 +73,8 @@ pub(crate) trait Tables {
     /// Where the timers stand that this owner has begun, and those before it.
     fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, Attempt)>, Self::Error>;
 
-    /// Keys of those that have one.
-    fn keyed(&self, key: &str) -> Result<Option<Place>, Self::Error>;
     fn set_keyed(&mut self, key: &str, at: Option<Place>) -> Result<(), Self::Error>;
 
-    /// Where those stand that do not stand at the time of their ids.
-    fn moved(&self, id: TimerId) -> Result<Option<i64>, Self::Error>;
     fn set_moved(&mut self, id: TimerId, due_ms: Option<i64>) -> Result<(), Self::Error>;
 
     /// Those that are put aside, by their ids, with the reason.
@@ -76,8 +82,6 @@ pub(crate) trait Tables {
     fn buried_row(&self, id: TimerId) -> Result<Option<Row>, Self::Error>;
     fn unbury(&mut self, id: TimerId) -> Result<(), Self::Error>;
 
-    /// The number of the present owner.
-    fn epoch(&self) -> Result<u64, Self::Error>;
     fn set_epoch(&mut self, epoch: u64) -> Result<(), Self::Error>;
 }
 
@@ -126,6 +130,12 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: &ToBegin) -> R
         for ((index, at), row) in together.into_iter().zip(places).zip(rows) {
             let id = timers[index].id;
             if let Some(row) = row.filter(|row| row.id == id && kinds.contains(&row.kind)) {
+                if row.ending && tables.attempt(at)?.is_none() {
+                    // Cancelled, and given back before its handler was called.
+                    tables.take(at)?;
+                    forget(tables, at, &row)?;
+                    continue;
+                }
                 let number = row.attempts.saturating_add(1);
                 ready.push((index, row, (at, Attempt { epoch: owner.epoch, number })));
             }
@@ -150,6 +160,7 @@ pub(crate) fn cancel<T: Tables>(tables: &mut T, which: &Which) -> Result<Removal
     if let Some(attempt) = running(tables, at, &mut row)? {
         if !row.ending {
             row.ending = true;
+            row.version = row.version.wrapping_add(1);
             tables.put(at, &row)?;
         }
         return Ok(Removal::Running(row.id, attempt.number));
@@ -165,6 +176,11 @@ pub(crate) fn reschedule<T: Tables>(
     due: jiff::Timestamp,
 ) -> Result<Move, T::Error> {
     let Some((at, mut row)) = find(tables, which)? else { return Ok(Move::NotFound) };
+    // One that was cancelled, and runs no more, is not to be due again.
+    let epoch = tables.epoch()?;
+    if row.ending && tables.attempt(at)?.is_none_or(|attempt| attempt.epoch != epoch) {
+        return Ok(Move::NotFound);
+    }
     if let Some(attempt) = running(tables, at, &mut row)? {
         return Ok(Move::Running(row.id, attempt.number));
     }
@@ -237,7 +253,14 @@ fn forget<T: Tables>(tables: &mut T, at: Place, row: &Row) -> Result<(), T::Erro
     Ok(())
 }
 
-fn find<T: Tables>(tables: &T, which: &Which) -> Result<Option<(Place, Row)>, T::Error> {
+/// The timer, unless it is buried.
+pub(crate) fn get<L: Lookup>(tables: &L, which: &Which) -> Result<Option<Stored>, L::Error> {
+    let Some((at, row)) = find(tables, which)? else { return Ok(None) };
+    let attempt = tables.attempt(at)?;
+    Ok(Some(stored(at, row, attempt)))
+}
+
+fn find<L: Lookup>(tables: &L, which: &Which) -> Result<Option<(Place, Row)>, L::Error> {
     let at = match which {
         Which::Id(id) => {
             let at = id.place();
@@ -257,7 +280,7 @@ fn stored(at: Place, row: Row, attempt: Option<Attempt>) -> Stored {
         None => State::Stored,
         Some(Attempt { epoch, number }) => State::Begun { epoch, attempt: number },
     };
-    let Row { id, kind, payload, key, series, attempts, failures, ending } = row;
+    let Row { id, kind, payload, key, series, attempts, failures, ending, version } = row;
     let attempts = attempt.map_or(attempts, |attempt| attempt.number);
     Stored {
         timer: Near { due_ms: at.due_ms, id },
@@ -268,6 +291,7 @@ fn stored(at: Place, row: Row, attempt: Option<Attempt>) -> Stored {
         attempts,
         failures,
         ending,
+        version,
         state,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{Attempt, Row, stored};
+use super::{Lookup, Row, stored};
 use crate::id::{Place, TimerId, timestamp};
 use crate::store::{Ask, Buried, Loaded, Near, Owner, Page, State, Stored};
 
@@ -20,14 +20,12 @@ pub(crate) type ShowHeads<'a, E> = &'a mut dyn FnMut(Place, Head<'_>) -> Result<
 pub(crate) type ShowRows<'a, E> = &'a mut dyn FnMut(Place, Row) -> Result<ControlFlow<()>, E>;
 
 /// The maps, to be read.
-pub(crate) trait ReadTables {
-    type Error;
-
-    fn epoch(&self) -> Result<u64, Self::Error>;
-    fn attempt(&self, at: Place) -> Result<Option<Attempt>, Self::Error>;
+pub(crate) trait ReadTables: Lookup {
     /// Shows the timers after a place, until told to stop.
     fn heads(&self, after: Place, show: ShowHeads<'_, Self::Error>) -> Result<(), Self::Error>;
     fn rows(&self, after: Place, show: ShowRows<'_, Self::Error>) -> Result<(), Self::Error>;
+    /// As [`rows`](Self::rows), of those that are series.
+    fn series(&self, after: Place, show: ShowRows<'_, Self::Error>) -> Result<(), Self::Error>;
     fn buried(
         &self,
         after: TimerId,
@@ -69,14 +67,17 @@ pub(crate) fn list<L: ReadTables>(tables: &L, page: &Page) -> Result<Vec<Stored>
     if page.limit == 0 {
         return Ok(found);
     }
-    let is_wanted = |kind: &str| page.kind.as_deref().is_none_or(|wanted| wanted == kind);
+    let is_wanted = |row: &Row| {
+        page.kind.as_ref().is_none_or(|wanted| *wanted == row.kind)
+            && (row.series.is_some() || !page.only_series)
+    };
     let full = |found: &Vec<Stored>| {
         if found.len() == page.limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     if page.buried {
         let after = TimerId { due_ms: page.after.due_ms, unique: page.after.unique };
         tables.buried(after, &mut |row, reason| {
-            if is_wanted(&row.kind) {
+            if is_wanted(&row) {
                 let at = row.id.place();
                 let state = State::Buried(Buried { reason });
                 found.push(Stored { state, ..stored(at, row, None) });
@@ -84,13 +85,18 @@ pub(crate) fn list<L: ReadTables>(tables: &L, page: &Page) -> Result<Vec<Stored>
             full(&found)
         })?;
     } else {
-        tables.rows(page.after, &mut |at, row| {
-            if is_wanted(&row.kind) {
+        let mut show = |at, row| {
+            if is_wanted(&row) {
                 let attempt = tables.attempt(at)?;
                 found.push(stored(at, row, attempt));
             }
             Ok(full(&found))
-        })?;
+        };
+        if page.only_series {
+            tables.series(page.after, &mut show)?;
+        } else {
+            tables.rows(page.after, &mut show)?;
+        }
     }
     Ok(found)
 }

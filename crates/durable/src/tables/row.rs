@@ -16,6 +16,8 @@ pub(crate) struct Row {
     pub(crate) attempts: u32,
     pub(crate) failures: Vec<Failure>,
     pub(crate) ending: bool,
+    /// Counts the changes by others since it was stored.
+    pub(crate) version: u32,
 }
 
 /// The layout of the bytes that this version writes.
@@ -40,6 +42,7 @@ pub(crate) struct RowError;
 pub(crate) struct HeadView<'a> {
     flags: u8,
     attempts: u32,
+    version: u32,
     /// The first due time.
     pub(crate) due_ms: i64,
     pub(crate) kind: &'a str,
@@ -48,39 +51,60 @@ pub(crate) struct HeadView<'a> {
 
 #[cfg(feature = "redb")]
 impl<'a> HeadView<'a> {
-    pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, RowError> {
+    /// Of bytes that stand at a key. Without their check they are refused: a timer of which a bit was turned may run at
+    /// another time.
+    pub(crate) fn read(key: u128, bytes: &'a [u8]) -> Result<Self, RowError> {
         let mut from = Reader(bytes);
+        let check = u32::from_le_bytes(from.array()?);
+        if check != check_of(key, from.0) {
+            return Err(RowError);
+        }
         let [layout, flags] = from.array()?;
         if layout != LAYOUT {
             return Err(RowError);
         }
         let attempts = u32::from_le_bytes(from.array()?);
+        let version = u32::from_le_bytes(from.array()?);
         let due_ms = i64::from_le_bytes(from.array()?);
         let kind = from.text()?;
-        Ok(Self { flags, attempts, due_ms, kind, rest: from.0 })
+        Ok(Self { flags, attempts, version, due_ms, kind, rest: from.0 })
     }
+}
+
+/// A check of the key too: the due time is in that.
+#[cfg(feature = "redb")]
+fn check_of(key: u128, bytes: &[u8]) -> u32 {
+    let mut check = crc32fast::Hasher::new();
+    check.update(&key.to_be_bytes());
+    check.update(bytes);
+    check.finalize()
 }
 
 #[cfg(feature = "redb")]
 impl Row {
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let Self { id, kind, payload, key, series, attempts, failures, ending } = self;
+    /// The bytes that stand at this key.
+    pub(crate) fn to_bytes(&self, at: u128) -> Vec<u8> {
+        let Self { id, kind, payload, key, series, attempts, failures, ending, version } = self;
         let mut flags = 0;
         for (is_set, flag) in
             [(*ending, flag::ENDING), (key.is_some(), flag::KEY), (series.is_some(), flag::SERIES)]
         {
             flags |= if is_set { flag } else { 0 };
         }
-        let mut to = Vec::with_capacity(32 + kind.len() + payload.len());
+        let mut to = Vec::with_capacity(40 + kind.len() + payload.len());
+        to.extend([0; 4]);
         to.extend([LAYOUT, flags]);
         to.extend(attempts.to_le_bytes());
+        to.extend(version.to_le_bytes());
         to.extend(id.due_ms.to_le_bytes());
         write_text(&mut to, kind);
         if let Some(key) = key {
             write_text(&mut to, key);
         }
         if let Some(series) = series {
-            write_text(&mut to, &series.to_string());
+            write_text(&mut to, &series.rule);
+            write_text(&mut to, &series.missed.to_string());
+            write_text(&mut to, &series.standing());
         }
         to.extend(length(failures.len()).to_le_bytes());
         for Failure { attempt, error } in failures {
@@ -88,18 +112,21 @@ impl Row {
             write_text(&mut to, error);
         }
         to.extend(payload);
+        let check = check_of(at, &to[4..]);
+        to[..4].copy_from_slice(&check.to_le_bytes());
         to
     }
 
     /// The row of a timer that is over, as [`take_over`](super::Tables::take_over) needs it. To copy the kind, the payload and
     /// the failures was an eighth of a settle.
-    pub(crate) fn over(at: Place, bytes: &[u8]) -> Result<Self, RowError> {
-        let HeadView { flags, attempts, due_ms, .. } = HeadView::read(bytes)?;
-        if flags != 0 || due_ms != at.due_ms {
-            return Self::from_bytes(at.unique, bytes);
+    pub(crate) fn over(at: u128, bytes: &[u8]) -> Result<Self, RowError> {
+        let HeadView { flags, attempts, version, due_ms, .. } = HeadView::read(at, bytes)?;
+        let place = Place::from_number(at);
+        if flags != 0 || version != 0 || due_ms != place.due_ms {
+            return Self::from_bytes(at, bytes);
         }
         Ok(Self {
-            id: TimerId { due_ms, unique: at.unique },
+            id: TimerId { due_ms, unique: place.unique },
             kind: String::new(),
             payload: Vec::new(),
             key: None,
@@ -107,21 +134,27 @@ impl Row {
             attempts,
             failures: Vec::new(),
             ending: false,
+            version,
         })
     }
 
-    pub(crate) fn from_bytes(unique: u64, bytes: &[u8]) -> Result<Self, RowError> {
-        let HeadView { flags, attempts, due_ms, kind, rest } = HeadView::read(bytes)?;
+    /// The row that stands at this key.
+    pub(crate) fn from_bytes(at: u128, bytes: &[u8]) -> Result<Self, RowError> {
+        let HeadView { flags, attempts, version, due_ms, kind, rest } = HeadView::read(at, bytes)?;
         let mut from = Reader(rest);
         let key = if flags & flag::KEY == 0 { None } else { Some(from.text()?.to_owned()) };
-        let series =
-            if flags & flag::SERIES == 0 { None } else { Some(from.text()?.parse().map_err(|_| RowError)?) };
+        let series = if flags & flag::SERIES == 0 {
+            None
+        } else {
+            let (rule, missed, standing) = (from.text()?.to_owned(), from.text()?, from.text()?);
+            Some(Series::from_texts(rule, missed, standing).map_err(|_| RowError)?)
+        };
         let mut failures = Vec::new();
         for _ in 0..u32::from_le_bytes(from.array()?) {
             let attempt = u32::from_le_bytes(from.array()?);
             failures.push(Failure { attempt, error: from.text()?.to_owned() });
         }
-        let id = TimerId { due_ms, unique };
+        let id = TimerId { due_ms, unique: Place::from_number(at).unique };
         let ending = flags & flag::ENDING != 0;
         Ok(Self {
             id,
@@ -132,6 +165,7 @@ impl Row {
             attempts,
             failures,
             ending,
+            version,
         })
     }
 }
@@ -172,6 +206,8 @@ mod tests {
     use super::*;
     use crate::Missed;
 
+    const AT: u128 = Place { due_ms: -7, unique: 9 }.to_number();
+
     fn full() -> Row {
         Row {
             id: TimerId { due_ms: -7, unique: 9 },
@@ -185,6 +221,7 @@ mod tests {
                 Failure { attempt: 4, error: String::new() },
             ],
             ending: true,
+            version: 5,
         }
     }
 
@@ -199,43 +236,45 @@ mod tests {
             ..full()
         };
         for row in [full(), bare] {
-            let bytes = row.to_bytes();
-            assert_eq!(Row::from_bytes(9, &bytes), Ok(row.clone()));
-            let head = HeadView::read(&bytes).unwrap();
+            let bytes = row.to_bytes(AT);
+            assert_eq!(Row::from_bytes(AT, &bytes), Ok(row.clone()));
+            let head = HeadView::read(AT, &bytes).unwrap();
             assert_eq!((head.due_ms, head.kind), (-7, "report"));
         }
     }
 
     #[test]
     fn of_what_is_over_only_that_is_left_out_which_nothing_needs() {
-        let bare = Row { key: None, series: None, ending: false, ..full() };
-        let at = bare.id.place();
-        let over = Row::over(at, &bare.to_bytes()).unwrap();
+        let bare = Row { key: None, series: None, ending: false, version: 0, ..full() };
+        let over = Row::over(AT, &bare.to_bytes(AT)).unwrap();
         assert_eq!(
             over,
             Row { kind: String::new(), payload: Vec::new(), failures: Vec::new(), ..bare.clone() }
         );
-        let moved = Place { due_ms: at.due_ms + 1, ..at };
-        assert_eq!(Row::over(moved, &bare.to_bytes()), Ok(bare.clone()));
+        let moved = Place { due_ms: -6, unique: 9 }.to_number();
+        assert_eq!(Row::over(moved, &bare.to_bytes(moved)), Ok(bare.clone()));
         let (full, series) = (full(), full().series);
         for row in [
             Row { key: full.key, ..bare.clone() },
             Row { series, ..bare.clone() },
             Row { ending: true, ..bare.clone() },
+            Row { version: 1, ..bare.clone() },
         ] {
-            assert_eq!(Row::over(at, &row.to_bytes()), Ok(row));
+            assert_eq!(Row::over(AT, &row.to_bytes(AT)), Ok(row));
         }
     }
 
     #[test]
-    fn bytes_that_are_cut_off_or_of_another_layout_are_refused() {
-        let row = full();
-        let bytes = row.to_bytes();
-        for len in 0..bytes.len() - row.payload.len() {
-            assert_eq!(Row::from_bytes(9, &bytes[..len]), Err(RowError), "{len}");
+    fn bytes_with_any_bit_turned_cut_off_or_at_another_place_are_refused() {
+        let bytes = full().to_bytes(AT);
+        for len in 0..bytes.len() {
+            assert_eq!(Row::from_bytes(AT, &bytes[..len]), Err(RowError), "{len}");
         }
-        let mut newer = bytes;
-        newer[0] += 1;
-        assert_eq!(Row::from_bytes(9, &newer), Err(RowError));
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Row::from_bytes(AT, &damaged), Err(RowError), "{bit}");
+        }
+        assert_eq!(Row::from_bytes(AT ^ 1 << 70, &bytes), Err(RowError));
     }
 }

@@ -1,8 +1,8 @@
 //! The end of an attempt, and what follows it.
 
-use super::{Attempt, Row, Tables, forget, place, together};
-use crate::id::{Place, TimerId, millis};
-use crate::store::{End, Ended, Failure, Near, Next, Owner, Settled};
+use super::{Attempt, Row, Tables, forget, place, stored, together};
+use crate::id::Place;
+use crate::store::{Change, Ended, Failure, Owner, Put, Settled};
 
 /// Of how many attempts the errors are kept.
 const KEPT_FAILURES: usize = 10;
@@ -16,7 +16,7 @@ pub(crate) fn settle<T: Tables>(
     if tables.epoch()? != owner.epoch {
         return Ok(vec![Settled::Lost; ends.len()]);
     }
-    let mut answers = vec![Settled::Lost; ends.len()];
+    let mut answers = vec![Settled::Gone; ends.len()];
     let mut first = 0;
     // What goes on is put where another may stand, so its order among the others counts. What is over changes its own place
     // alone.
@@ -26,23 +26,24 @@ pub(crate) fn settle<T: Tables>(
             let begun = tables.take_attempts(&places)?;
             let mut ready = Vec::with_capacity(together.len());
             for ((index, at), begun) in together.into_iter().zip(places).zip(begun) {
-                // The fence: epoch and attempt, and the id below.
-                match begun {
-                    Some(begun) if begun == (Attempt { epoch: owner.epoch, number: run[index].attempt }) => {
-                        ready.push((index, at, begun));
-                    }
-                    Some(_) => drop(tables.set_attempt(at, begun)?),
-                    None => {}
+                // The fence: epoch and attempt here, id and version below.
+                let attempt = Attempt { epoch: owner.epoch, number: run[index].attempt };
+                if begun.map_or(attempt.number == 0, |begun| begun == attempt) {
+                    ready.push((index, at, begun));
+                } else if begun.is_some() {
+                    tables.set_attempt(at, begun)?;
                 }
             }
             let places: Vec<Place> = ready.iter().map(|(_, at, _)| *at).collect();
-            // An id that stands elsewhere may not be that of the row, which is put back then.
-            let are_unmoved = ready.iter().all(|(index, at, _)| run[*index].timer.id.place() == *at);
-            let are_over = are_unmoved && ready.iter().all(|(index, ..)| is_over(&run[*index]));
+            // An id that stands elsewhere may not be that of the row, which is put back then. So is one of another version.
+            let are_over = ready.iter().all(|(index, at, begun)| {
+                let ended = &run[*index];
+                is_over(ended) && ended.timer.id.place() == *at && ended.version == 0 && begun.is_some()
+            });
             let rows = if are_over { tables.take_over(&places)? } else { tables.take_all(&places)? };
             for ((index, _, begun), row) in ready.into_iter().zip(rows) {
                 if let Some(row) = row {
-                    answers[first + index] = settle_one(tables, &run[index], begun, row)?;
+                    answers[first + index] = settle_one(tables, run[index].clone(), begun, row)?;
                 }
             }
         }
@@ -53,86 +54,70 @@ pub(crate) fn settle<T: Tables>(
 
 /// Whether nothing follows this end.
 fn is_over(ended: &Ended) -> bool {
-    matches!(ended.end, End::Done { next: None } | End::Cancelled)
+    ended.change == Change::Delete
 }
 
 /// The attempt and the row were taken from their place.
 fn settle_one<T: Tables>(
     tables: &mut T,
-    ended: &Ended,
-    begun: Attempt,
+    ended: Ended,
+    begun: Option<Attempt>,
     mut row: Row,
 ) -> Result<Settled, T::Error> {
-    let Ended { timer, attempt, series: planned, end } = ended;
-    let (at, attempt) = (timer.place(), *attempt);
-    if row.id != timer.id {
+    let Ended { timer, attempt, version, change } = ended;
+    let at = timer.place();
+    // A pending run that is planned anew has never begun.
+    let is_as_it_was = row.id == timer.id && (begun.is_some() || row.attempts == 0);
+    if !is_as_it_was || row.version != version {
         tables.put(at, &row)?;
-        tables.set_attempt(at, Some(begun))?;
-        return Ok(Settled::Lost);
+        tables.set_attempt(at, begun)?;
+        return Ok(if is_as_it_was {
+            Settled::Changed(Box::new(stored(at, row, begun)))
+        } else {
+            Settled::Gone
+        });
     }
-    let is_planned = match (&row.series, planned) {
-        (Some(series), Some(planned)) => series.has_the_rule_of(planned),
-        (Some(_), None) => false,
-        (None, _) => true,
-    };
-    // Also where nothing was to follow: a rule that is over, or could not be read, says nothing about the new one.
-    if let (End::Done { .. } | End::Bury { .. }, Some(series), false, false) =
-        (end, &row.series, is_planned, row.ending)
-    {
-        let series = series.clone();
-        tables.put(at, &row)?;
-        tables.set_attempt(at, Some(begun))?;
-        return Ok(Settled::Replanned(series));
-    }
-    let next = match end {
-        End::Done { next } => {
-            forget(tables, at, &row)?;
-            goes_on(tables, row, next.clone())?
-        }
-        End::Bury { reason, next } => {
+    match change {
+        Change::Delete => forget(tables, at, &row)?,
+        Change::Put(put) => put_back(tables, at, row, attempt, put)?,
+        Change::Bury { reason, next } => {
             row.attempts = attempt;
             note(&mut row, attempt, reason.clone());
+            let mut buried = Row { version: 0, ..row.clone() };
+            if std::mem::take(&mut buried.ending) {
+                // Nothing follows it, also if it is revived.
+                buried.series = None;
+            }
             forget(tables, at, &row)?;
-            tables.bury(row.id, &row, reason)?;
-            row.failures.clear();
-            goes_on(tables, row, next.clone())?
-        }
-        End::Again { due, error, counts } => {
-            if row.ending {
-                forget(tables, at, &row)?;
-                return Ok(Settled::Done(None));
+            tables.bury(row.id, &buried, &reason)?;
+            if let Some(next) = next {
+                put_back(tables, at, row, attempt, next)?;
             }
-            if let Some(error) = error {
-                note(&mut row, attempt, error.clone());
-            }
-            row.attempts = if *counts { attempt } else { attempt - 1 };
-            if let (Some(_), Some(planned), true) = (&row.series, planned, is_planned) {
-                row.series = Some(planned.clone());
-            }
-            let near = Near { due_ms: millis(*due), id: row.id };
-            place(tables, near, &row, Some(at))?;
-            Some(near)
         }
-        End::Cancelled => {
-            forget(tables, at, &row)?;
-            None
-        }
-    };
-    Ok(Settled::Done(next))
+    }
+    Ok(Settled::Done)
 }
 
-/// The next occurrence of the series that this row was one of.
-fn goes_on<T: Tables>(tables: &mut T, mut row: Row, next: Option<Next>) -> Result<Option<Near>, T::Error> {
-    let Some(Next { due, series }) = next else { return Ok(None) };
-    if row.ending {
-        return Ok(None);
+/// What the row was taken from its place for.
+fn put_back<T: Tables>(
+    tables: &mut T,
+    at: Place,
+    mut row: Row,
+    attempt: u32,
+    put: Put,
+) -> Result<(), T::Error> {
+    let Put { timer, series, attempts, error } = put;
+    (row.series, row.attempts) = (series, attempts);
+    if timer.id == row.id {
+        if let Some(error) = error {
+            note(&mut row, attempt, error);
+        }
+        return place(tables, timer, &row, Some(at));
     }
-    row.id = TimerId::new(due, row.id.unique);
-    (row.series, row.attempts) = (Some(series), 0);
+    forget(tables, at, &row)?;
+    row.id = timer.id;
     row.failures.clear();
-    let near = Near::from(row.id);
-    place(tables, near, &row, None)?;
-    Ok(Some(near))
+    place(tables, timer, &row, None)
 }
 
 fn note(row: &mut Row, attempt: u32, error: String) {

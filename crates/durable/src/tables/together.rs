@@ -32,7 +32,7 @@ mod tests {
     use crate::MemoryStore;
     use crate::id::{TimerId, timestamp};
     use crate::store::{
-        Begun, End, Ended, Near, NewTimer, Next, Owner, Page, Series, Store, Stored, ToBegin,
+        Begun, Change, Ended, Near, NewTimer, Owner, Page, Put, Series, Store, Stored, ToBegin,
     };
 
     #[test]
@@ -75,6 +75,7 @@ mod tests {
                 key: (id.unique.is_multiple_of(3)).then(|| id.to_string()),
                 series: (id.unique.is_multiple_of(5)).then(series),
                 replaces: false,
+                is_over: false,
             })
             .collect();
         let nears: Vec<Near> = timers.iter().map(|timer| timer.id.into()).collect();
@@ -87,15 +88,18 @@ mod tests {
                 let timer = nears[random.usize(..nears.len())];
                 let in_series = timer.id.unique.is_multiple_of(5);
                 let due = timestamp(random.i64(0..20));
-                let next = in_series.then(|| Next { due, series: series() });
-                let end = match random.u8(..10) {
-                    0 => End::Again { due, error: None, counts: true },
-                    1 => End::Bury { reason: "enough".into(), next },
-                    2 => End::Cancelled,
-                    _ => End::Done { next },
+                let put =
+                    |timer: Near| Put { timer, series: in_series.then(series), attempts: 0, error: None };
+                let next = in_series.then(|| put(TimerId::new(due, timer.id.unique).into()));
+                let change = match (random.u8(..10), next) {
+                    (0, _) => Change::Put(put(Near::new(timer.id, due))),
+                    (1, next) => Change::Bury { reason: "enough".into(), next },
+                    (3.., Some(next)) => Change::Put(next),
+                    (2, _) | (_, None) => Change::Delete,
                 };
                 let attempt = 1 + u32::from(random.u8(..10) == 0);
-                Ended { timer, attempt, series: in_series.then(series), end }
+                let version = u32::from(random.u8(..10) == 0);
+                Ended { timer, attempt, version, change }
             })
             .collect();
         (owner, begun, ends)
@@ -107,7 +111,7 @@ mod tests {
     {
         let mut left = Vec::new();
         for buried in [false, true] {
-            let page = Page { after: Place::FIRST, limit: 1_000, kind: None, buried };
+            let page = Page { limit: 1_000, buried, ..Page::default() };
             left.extend(store.list(page).await.unwrap());
         }
         left

@@ -82,6 +82,7 @@ async fn what_an_instance_saves_before_it_knows_that_it_has_lost_the_shards_is_t
         key: None,
         series: None,
         replaces: false,
+        is_over: false,
     };
     old.save((0..64).map(timer).collect()).await.expect("a save");
     let renewed = old.renew(owner, None).await.expect("a renewal");

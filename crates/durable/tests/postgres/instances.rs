@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use timingwheel_durable::store::{Ask, Begun, End, Ended, Near, NewTimer, Settled, Standing, Store, ToBegin};
+use timingwheel_durable::store::{
+    Ask, Begun, Change, Ended, Near, NewTimer, Put, Settled, Standing, Store, ToBegin, Which,
+};
 use timingwheel_durable::{Cancelled, Kind, Moved, Place, PostgresError, PostgresStore, TimerId};
 
 use crate::server::database;
@@ -23,6 +25,7 @@ fn of_each_shard() -> Vec<NewTimer> {
         key: None,
         series: None,
         replaces: false,
+        is_over: false,
     };
     (0..64).map(timer).collect()
 }
@@ -86,12 +89,12 @@ async fn what_an_instance_has_begun_stays_its_own_when_the_shard_goes_to_another
     assert_eq!(load(&second, other).await, [], "an attempt is under way for each");
     let answers = second.begin(other, ask).await.expect("a begin");
     assert!(answers.iter().all(|answer| *answer == Begun::Gone), "{answers:?}");
-    let end = |timer| Ended { timer, attempt: 1, series: None, end: End::Done { next: None } };
+    let end = |timer| Ended { timer, attempt: 1, version: 0, change: Change::Delete };
     let ends: Vec<Ended> = timers.iter().copied().map(end).collect();
     let refused = second.settle(other, ends.clone()).await.expect("a settle");
-    assert!(refused.iter().all(|answer| *answer == Settled::Lost), "by another: {refused:?}");
+    assert!(refused.iter().all(|answer| *answer == Settled::Gone), "by another: {refused:?}");
     let settled = first.settle(owner, ends).await.expect("a settle");
-    assert!(settled.iter().all(|answer| *answer == Settled::Done(None)), "{settled:?}");
+    assert!(settled.iter().all(|answer| *answer == Settled::Done), "{settled:?}");
 }
 
 #[tokio::test]
@@ -284,4 +287,55 @@ async fn an_instance_with_nothing_to_do_makes_one_statement_for_each_third_of_it
     assert_eq!((after.loads, after.empty_scans), (before.loads, before.empty_scans));
     assert!(after.renewals <= before.renewals + 6, "{after:?}");
     one.stop(Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn a_cancel_of_what_another_instance_gives_back_has_removed_it() {
+    let url = database().await;
+    let first = store(&url).await;
+    let owner = first.join(LEASE).await.expect("a join");
+    let timer = NewTimer { id: TimerId::new(soon(60_000), 1 << 20), ..of_each_shard().remove(0) };
+    let near = Near::from(timer.id);
+    first.save(vec![timer]).await.expect("a save");
+    let begun = first.begin(owner, ToBegin { timers: vec![near], kinds: of_tick() }).await.expect("a begin");
+    assert!(matches!(begun[0], Begun::Yours(_)), "{begun:?}");
+
+    let other = builder(store(&url).await, LEASE).start().await.expect("a start");
+    let cancel = tokio::spawn({
+        let other = other.clone();
+        async move { other.cancel(near.id()).await }
+    });
+    let which = || Which::Id(near.id());
+    until("it is told", async || first.get(which()).await.expect("a look").is_some_and(|timer| timer.ending))
+        .await;
+    // As a runner does that stops before it has called the handler.
+    let put = Put { timer: near, series: None, attempts: 0, error: None };
+    let ended = Ended { timer: near, attempt: 1, version: 1, change: Change::Put(put) };
+    assert_eq!(first.settle(owner, vec![ended]).await.expect("a settle"), [Settled::Done]);
+    match cancel.await.expect("no panic").expect("a cancel") {
+        Cancelled::Removed => {}
+        // It did not wait so long, on a slow machine.
+        Cancelled::Running(1) => {
+            assert_eq!(other.cancel(near.id()).await.expect("a cancel"), Cancelled::Removed);
+        }
+        told => panic!("{told:?}"),
+    }
+    assert_eq!(first.get(which()).await.expect("a look"), None);
+}
+
+#[tokio::test]
+async fn an_error_names_the_address_and_why_it_was_not_reached() {
+    for (url, expected) in [
+        ("postgres://app:secret@localhost:1/shop", ["localhost:1/shop", "refused"]),
+        ("postgres://app:secret@nobody.invalid/shop", ["nobody.invalid:5432/shop", "lookup"]),
+    ] {
+        let error = PostgresStore::connect(url).await.expect_err("nobody is there");
+        let text = error.to_string();
+        assert!(expected.iter().all(|part| text.contains(part)) && !text.contains("secret"), "{text}");
+        let wrapped =
+            timingwheel_durable::Error::Store { source: std::sync::Arc::new(error), is_transient: true };
+        let text = wrapped.to_string();
+        assert_eq!(text.matches("no connection").count(), 1, "{text}");
+        assert!(std::error::Error::source(&wrapped).is_none(), "all is told");
+    }
 }

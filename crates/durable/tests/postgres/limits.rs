@@ -22,15 +22,14 @@ async fn a_key_that_is_too_long_is_refused_alone() {
     let saves = keys.iter().map(|key| durable.at(due, &tick).key(key.as_str()).save());
     let told = futures::future::join_all(saves).await;
     assert!(matches!(told[..], [Ok(_), Ok(_), Err(_), Err(_)]), "{told:?}");
-    let Err(Error::Store { source, is_transient: false }) = &told[2] else { panic!("{told:?}") };
-    assert_eq!(source.to_string(), "a key must have at most 1024 bytes, got 1025");
+    let Err(Error::Key(text)) = &told[2] else { panic!("{told:?}") };
+    assert_eq!(text, "a key must have 1 to 1024 bytes, got 1025");
 
     let (other, mut sql) = (store(&url).await, client(&url).await);
     let transaction = sql.transaction().await.expect("a transaction");
-    let refused = other.save_keyed_in(&transaction, &keys[2], due, &tick).await;
+    let refused = other.save_in(&transaction, due, &tick).key(&keys[2]).save().await;
     assert!(matches!(refused, Err(PostgresError::Text(_))), "{refused:?}");
-    let saved = other.save_keyed_in(&transaction, "k", due, &tick).await.expect("the transaction goes on");
-    assert!(saved.is_ok());
+    other.save_in(&transaction, due, &tick).key("k").save().await.expect("the transaction goes on");
     transaction.commit().await.expect("a commit");
     durable.stop(Duration::from_secs(60)).await;
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use timingwheel_durable::store::{Ask, Begun, Near, NewTimer, Owner, Removal, Standing, Store, ToBegin};
-use timingwheel_durable::{Answer, Kind, Place, PostgresStore, Run, TimerId};
+use timingwheel_durable::store::{Ask, Begun, Near, NewTimer, Owner, Standing, Store, ToBegin};
+use timingwheel_durable::{Answer, Cancelled, Kind, Place, PostgresStore, Run, TimerId};
 use tokio::sync::Semaphore;
 
 use crate::server::database;
@@ -22,6 +22,7 @@ async fn begun(store: &PostgresStore) -> (Owner, ToBegin) {
         key: None,
         series: None,
         replaces: false,
+        is_over: false,
     };
     store.save((0..64).map(timer).collect()).await.expect("a save");
     let kinds: timingwheel_durable::store::Kinds = Arc::new([Tick::KIND.to_owned()].into());
@@ -51,7 +52,7 @@ async fn a_begin_whose_answer_was_lost_is_answered_again_after_the_shard_has_mov
     let transaction = sql.transaction().await.expect("a transaction");
     for timer in &ask.timers {
         let removal = second.cancel_in(&transaction, timer.id()).await.expect("a cancel");
-        assert_eq!(removal, Removal::Running(timer.id(), 1));
+        assert_eq!(removal, Cancelled::Running(1));
     }
     let locked = first.begin(owner, ask.clone()).await.expect("a begin");
     assert!(locked.iter().all(|begun| *begun == Begun::Locked), "{locked:?}");
@@ -109,7 +110,7 @@ async fn an_open_cancel_of_timers_that_run_delays_their_results_and_no_others() 
         other.cancel_in(&transaction, held).await.expect("a cancel"),
         other.cancel_in(&transaction, "held series").await.expect("a cancel"),
     ] {
-        assert!(matches!(removal, Removal::Running(..)), "{removal:?}");
+        assert!(matches!(removal, Cancelled::Running(_)), "{removal:?}");
     }
     ends.add_permits(4);
     until("the results of the others are stored", async || one.stats().done == 2).await;
@@ -134,13 +135,13 @@ async fn a_cancel_and_a_move_by_key_find_what_a_replacement_puts_there_meanwhile
         let far = soon(86_400_000);
         let mut sql = client(&url).await;
         let transaction = sql.transaction().await.expect("a transaction");
-        let old = other.replace_in(&transaction, "k", far, &Tick::new("old")).await.expect("a save");
-        assert!(old.is_ok());
+        let old = other.save_in(&transaction, far, &Tick::new("old")).key("k").replace();
+        old.save().await.expect("a save");
         transaction.commit().await.expect("a commit");
 
         let transaction = first.transaction().await.expect("a transaction");
-        let replaced = other.replace_in(&transaction, "k", far, &Tick::new("new")).await.expect("a save");
-        assert!(replaced.is_ok());
+        let new = other.save_in(&transaction, far, &Tick::new("new")).key("k").replace();
+        new.save().await.expect("a save");
         let asked = tokio::spawn({
             let (sql, statement) = (client(&url).await, format!("select {statement}"));
             async move { sql.query_one(&statement, &[]).await.expect("an answer").get::<_, String>(0) }

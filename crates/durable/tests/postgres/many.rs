@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use timingwheel_durable::store::{Ask, Begun, End, Ended, Settled, Store, ToBegin};
+use timingwheel_durable::store::{Ask, Begun, Change, Ended, Settled, Store, ToBegin};
 use timingwheel_durable::tokio_postgres::NoTls;
 use timingwheel_durable::{Kind, Place, PostgresOptions, PostgresStore};
 
@@ -62,10 +62,10 @@ async fn a_settle_looks_each_timer_up_also_where_statistics_say_that_nothing_has
     let before = lookups().await;
     let ends = begun.into_iter().map(|begun| {
         let Begun::Yours(stored) = begun else { panic!("{begun:?}") };
-        Ended { timer: stored.timer, attempt: stored.attempts, series: None, end: End::Done { next: None } }
+        Ended { timer: stored.timer, attempt: stored.attempts, version: 0, change: Change::Delete }
     });
     let settled = store.settle(owner, ends.collect()).await.expect("a settle");
     assert_eq!(settled.len(), usize::from(DUE));
-    assert!(settled.iter().all(|settled| matches!(settled, Settled::Done(None))), "{:?}", settled[0]);
+    assert!(settled.iter().all(|settled| matches!(settled, Settled::Done)), "{:?}", settled[0]);
     until("the settle has looked each up", async || lookups().await >= before + i64::from(DUE)).await;
 }

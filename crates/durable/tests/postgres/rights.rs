@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use timingwheel_durable::store::Removal;
+use timingwheel_durable::Cancelled;
 use timingwheel_durable::tokio_postgres::{Client, Config, NoTls};
 use timingwheel_durable::{PostgresOptions, PostgresStore};
 
@@ -57,9 +57,8 @@ async fn a_program_that_only_saves_cancels_and_moves_needs_the_rights_that_are_l
     }
     let store = store_of(&url, &role).await;
     let transaction = app.transaction().await.expect("a transaction");
-    let id = store.save_in(&transaction, soon(86_400_000), &Tick::new("far")).await.expect("a save");
-    let removal = store.cancel_in(&transaction, id).await.expect("a cancel");
-    assert!(matches!(removal, Removal::Removed(_)), "{removal:?}");
+    let id = store.save_in(&transaction, soon(86_400_000), &Tick::new("far")).save().await.expect("a save");
+    assert_eq!(store.cancel_in(&transaction, id).await.expect("a cancel"), Cancelled::Removed);
     transaction.commit().await.expect("a commit");
     drop((store, app));
     sql.batch_execute(&format!("drop owned by {role}; drop role {role}")).await.expect("no role");

@@ -69,7 +69,11 @@ async fn timers_of_two_schemas_in_one_database_have_nothing_to_do_with_each_othe
         sql.batch_execute(&save).await.expect("a save");
         let transaction = sql.transaction().await.expect("a transaction");
         let within = store(&url, name).await;
-        within.save_in(&transaction, soon(30), &Tick::new(format!("within {name}"))).await.expect("a save");
+        within
+            .save_in(&transaction, soon(30), &Tick::new(format!("within {name}")))
+            .save()
+            .await
+            .expect("a save");
         transaction.commit().await.expect("a commit");
     }
     for ((name, instance), calls) in NAMES.iter().zip(&instances).zip(&calls) {

@@ -46,6 +46,7 @@ async fn a_renewal_looks_from_when_it_is_told_and_without_that_not_at_all() {
         key: None,
         series: None,
         replaces: false,
+        is_over: false,
     };
     store.save((1..).zip(dues).map(timer).collect()).await.expect("a save");
     for (from, first) in [(None, None), (Some(dues[0]), Some(dues[0])), (Some(soon(-60_000)), Some(dues[1]))]

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use timingwheel_durable::store::Removal;
-use timingwheel_durable::{Answer, Run};
+use timingwheel_durable::{Answer, Cancelled, PostgresError, Run};
 
 use crate::server::database;
 use crate::support::{Calls, Tick, builder, client, instance, soon, store, until};
@@ -19,23 +18,21 @@ async fn a_timer_is_there_if_the_transaction_it_was_saved_in_is_committed() {
     let other = store(&url).await;
     let mut sql = client(&url).await;
     let transaction = sql.transaction().await.expect("a transaction");
-    other.save_in(&transaction, soon(50), &Tick::new("rolled back")).await.expect("a save");
+    other.save_in(&transaction, soon(50), &Tick::new("rolled back")).save().await.expect("a save");
     transaction.rollback().await.expect("a rollback");
     let transaction = sql.transaction().await.expect("a transaction");
-    other.save_in(&transaction, soon(50), &Tick::new("committed")).await.expect("a save");
+    other.save_in(&transaction, soon(50), &Tick::new("committed")).save().await.expect("a save");
     let far = soon(86_400_000);
-    let saved = other.save_keyed_in(&transaction, "k", far, &Tick::new("keyed")).await.expect("a save");
-    let first = saved.expect("the key is free");
-    let taken = other.save_keyed_in(&transaction, "k", far, &Tick::new("second")).await.expect("a save");
-    assert_eq!(taken, Err(first), "and the transaction goes on");
-    let replaced = other.replace_in(&transaction, "k", far, &Tick::new("third")).await.expect("a save");
-    assert!(replaced.is_ok_and(|id| id != first));
+    let save = |name| other.save_in(&transaction, far, &Tick::new(name)).key("k");
+    let first = save("keyed").save().await.expect("a save");
+    let taken = save("second").save().await;
+    assert!(matches!(taken, Err(PostgresError::KeyTaken(id)) if id == first), "and the transaction goes on");
+    assert_ne!(save("third").replace().save().await.expect("a save"), first);
     transaction.commit().await.expect("a commit");
     until("it was called", async || !calls.all().is_empty()).await;
     let transaction = sql.transaction().await.expect("a transaction");
-    let removal = other.cancel_in(&transaction, "k").await.expect("a cancel");
-    assert!(matches!(removal, Removal::Removed(_)), "{removal:?}");
-    assert_eq!(other.cancel_in(&transaction, first).await.expect("a cancel"), Removal::NotFound);
+    assert_eq!(other.cancel_in(&transaction, "k").await.expect("a cancel"), Cancelled::Removed);
+    assert_eq!(other.cancel_in(&transaction, first).await.expect("a cancel"), Cancelled::NotFound);
     transaction.commit().await.expect("a commit");
     until("nothing is left", async || one.count().await.expect("counts") == Default::default()).await;
     one.stop(Duration::from_secs(60)).await;
@@ -144,7 +141,13 @@ async fn finish_in_plans_the_next_run_by_the_clock_that_the_timer_was_due_by() {
     until("it has its shards", async || one.stats().shards == (64, 64)).await;
     let minutely = timingwheel_calendar::Periodic::seconds(60, soon(-59_500));
     let series = one.every("series", minutely, &Tick::new("series"));
-    let id = series.missed(timingwheel_durable::Missed::none()).save().await.expect("a series");
+    let id = series
+        .missed(timingwheel_durable::Missed::none())
+        .save()
+        .await
+        .expect("a series")
+        .id()
+        .expect("a run");
     let mut next = id;
     until("the next run is stored", async || {
         next = one.list(Default::default()).await.expect("a list")[0].timer.id();

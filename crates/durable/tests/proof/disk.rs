@@ -24,6 +24,7 @@ fn timer(unique: u64) -> NewTimer {
         key: None,
         series: None,
         replaces: false,
+        is_over: false,
     }
 }
 
@@ -41,7 +42,7 @@ fn a_process_whose_disk_is_full() {
 }
 
 async fn fill(path: &Path) {
-    let store = RedbStore::open(path).expect("a store");
+    let store = RedbStore::create(path).expect("a store");
     let (mut answered, mut refused) = (Vec::new(), 0);
     for unique in 0..2_000 {
         match store.save(vec![timer(unique)]).await {

@@ -97,6 +97,7 @@ hooked! {
     begin(owner: Owner, ask: ToBegin) -> Vec<Begun>;
     settle(owner: Owner, ends: Vec<Ended>) -> Vec<Settled>;
     cancel(which: Vec<Which>) -> Vec<Removal>;
+    get(which: Which) -> Option<Stored>;
     reschedule(which: Which, due: Timestamp) -> Move;
     unbury(ids: Vec<TimerId>, due: Option<Timestamp>) -> Vec<Taken>;
     list(page: Page) -> Vec<Stored>;

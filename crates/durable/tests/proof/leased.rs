@@ -202,6 +202,10 @@ impl Store for Leased {
         self.memory.cancel(which).await
     }
 
+    async fn get(&self, which: Which) -> Result<Option<Stored>, Self::Error> {
+        self.memory.get(which).await
+    }
+
     async fn reschedule(&self, which: Which, due: Timestamp) -> Result<Move, Self::Error> {
         self.memory.reschedule(which, due).await
     }

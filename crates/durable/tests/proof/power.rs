@@ -129,6 +129,7 @@ fn timer(unique: u64) -> NewTimer {
         key: Some(unique.to_string()),
         series: None,
         replaces: false,
+        is_over: false,
     }
 }
 
@@ -147,7 +148,8 @@ async fn lose(seed: u64) -> bool {
     let mut unique = 0;
     while file.disk().lost.is_none() {
         unique += 1;
-        assert_eq!(store.save(vec![timer(unique)]).await.expect("saved"), [Saved::Stored]);
+        let stored = [Saved::Stored(timer(unique).id)];
+        assert_eq!(store.save(vec![timer(unique)]).await.expect("saved"), stored);
         let mut disk = file.disk();
         if disk.lost.is_none() {
             disk.answered.push(timer(unique).id);

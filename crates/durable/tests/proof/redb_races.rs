@@ -71,7 +71,7 @@ async fn random_cancels_and_moves_on_a_file_are_answered_right() {
     let races = env::var("DURABLE_RACES").map_or(2_000, |races| races.parse().expect("DURABLE_RACES"));
     let folder = tempfile::tempdir().expect("a folder");
     let history = History::open(folder.path());
-    let store = RedbStore::open(folder.path().join("timers.redb")).expect("a store");
+    let store = RedbStore::create(folder.path().join("timers.redb")).expect("a store");
     let told = history.clone();
     let durable = Durable::builder(&TimingWheel::new(), store)
         .on(move |Racer(number), run: Run| {

@@ -248,3 +248,35 @@ async fn a_move_whose_timer_was_taken_back_moves_it_although_the_answer_was_lost
     rig.wheel.sleep(secs(10)).await;
     assert_eq!((rig.calls(), durable.stats().fenced), (2, 0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_whose_attempt_ended_before_it_heard_of_that_is_told_so() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    durable.after(Duration::ZERO, &Tick(1)).key("runs").save().await.unwrap();
+    rig.wheel.sleep(Duration::from_millis(100)).await;
+    assert_eq!(rig.calls(), 1);
+    // The handler ends while the answer is on its way, and the timer goes because of this cancel.
+    rig.script.next("cancel", Step::After, What::Wait(5_000));
+    assert_eq!(durable.cancel("runs").await.unwrap(), Cancelled::Running(1));
+    assert!(rig.script.is_over());
+    assert_eq!(durable.cancel("runs").await.unwrap(), Cancelled::NotFound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_of_what_a_stop_gives_back_meanwhile_has_removed_it() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    rig.begun_ahead(&durable).await;
+    rig.script.next("cancel", Step::After, What::Wait(300));
+    let cancel = tokio::spawn({
+        let durable = durable.clone();
+        async move { durable.cancel("ahead").await }
+    });
+    while !rig.script.is_over() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(durable.stop(secs(5)).await.given_back, 1);
+    assert_eq!(cancel.await.unwrap().unwrap(), Cancelled::Removed);
+    assert_eq!((rig.calls(), durable.count().await.unwrap()), (1, Default::default()));
+}

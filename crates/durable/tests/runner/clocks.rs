@@ -1,5 +1,12 @@
 //! Clocks that are set, and machines that sleep.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
+
+use jiff::Timestamp;
+use timingwheel_durable::{Clock, SetClock};
+
 use crate::support::{Rig, at, note};
 
 #[tokio::test(start_paused = true)]
@@ -54,4 +61,30 @@ async fn a_clock_that_drifts_makes_nothing_early() {
     assert_eq!(times.len(), 1);
     assert!((1_000.0..1_001.0).contains(&times[0].1), "{times:?}");
     drop(durable);
+}
+
+/// Counts how often it is read.
+struct Counted(Arc<SetClock>, Arc<AtomicU64>);
+
+impl Clock for Counted {
+    fn now(&self) -> Timestamp {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.now()
+    }
+
+    fn wake_when_set(&self, waker: &Waker) -> bool {
+        self.0.wake_when_set(waker)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_a_paused_clock_a_month_takes_as_many_turns_as_things_are_due() {
+    let (rig, readings) = (Rig::new(), Arc::new(AtomicU64::new(0)));
+    let clock = Counted(rig.clock.clone(), readings.clone());
+    let durable = rig.builder().clock(clock).start().await.unwrap();
+    durable.at(at(30.0 * 86_400.0), &note("a month")).save().await.unwrap();
+    rig.sleep(31.0 * 86_400.0).await;
+    assert_eq!(rig.book.texts(), ["a month"]);
+    let readings = readings.load(Ordering::Relaxed);
+    assert!(readings < 500, "{readings} readings");
 }

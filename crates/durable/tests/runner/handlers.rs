@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use timingwheel_durable::store::{Page, State, Taken};
-use timingwheel_durable::{Answer, Backoff, Durable, Error, Kind, MemoryStore, Run};
+use timingwheel_durable::{Answer, Backoff, Durable, Error, Health, Kind, MemoryStore, Run, Symptom};
 
 use crate::support::{Note, Rig, at, note, secs};
 
@@ -253,4 +253,51 @@ async fn what_panics_as_it_is_told_or_dropped_is_an_attempt_that_failed() {
     let stats = durable.stats();
     assert_eq!((stats.attempts, stats.retried, stats.done), (5, 2, 3));
     assert_eq!(rig.book.texts(), ["another"]);
+}
+
+#[derive(Serialize, Deserialize)]
+struct Forgotten;
+
+impl Kind for Forgotten {
+    const KIND: &'static str = "forgotten";
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_whose_handler_was_forgotten_is_seen_when_it_is_saved_and_once_it_is_overdue() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    durable.at(at(60.0), &Forgotten).save().await.unwrap();
+    durable.at(at(61.0), &note("other")).save().await.unwrap();
+    assert_eq!(durable.stats().saved_unhandled, 1);
+    let mut health = Health::new(secs(90));
+    rig.sleep(100.0).await;
+    assert_eq!(health.check(&durable.stats()), []);
+    rig.sleep(900.0).await;
+    durable.at(at(1_001.0), &note("wakes it")).save().await.unwrap();
+    rig.sleep(2.0).await;
+    let symptoms = health.check(&durable.stats());
+    let [Symptom::Unhandled(unhandled)] = &symptoms[..] else { panic!("{symptoms:?}") };
+    assert_eq!(unhandled.kind, "forgotten");
+    assert!(symptoms[0].to_string().contains("no handler here"), "{}", symptoms[0]);
+    durable.cancel(durable.list(Page::default()).await.unwrap()[0].timer.id()).await.unwrap();
+    rig.sleep(600.0).await;
+    durable.at(at(1_700.0), &note("wakes it")).save().await.unwrap();
+    rig.sleep(200.0).await;
+    assert_eq!(durable.stats().unhandled, None, "it is gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_has_the_same_bounds_in_each_store_and_finds_its_timer() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    let longest = "x".repeat(1_024);
+    let id = durable.at(at(60.0), &note("a")).key(&longest).save().await.unwrap();
+    let found = durable.get(longest.as_str()).await.unwrap().unwrap();
+    assert_eq!((found.timer.id(), found.key.as_deref()), (id, Some(longest.as_str())));
+    assert_eq!(durable.get(id).await.unwrap(), Some(found));
+    for key in [String::new(), "x".repeat(1_025), "a\0b".to_owned()] {
+        let refused = durable.at(at(60.0), &note("b")).key(&key).save().await;
+        assert!(matches!(&refused, Err(Error::Key(_))), "{refused:?}");
+    }
+    assert_eq!(durable.get("nobody").await.unwrap(), None);
 }

@@ -53,6 +53,7 @@ where
         key: None,
         series: None,
         replaces: false,
+        is_over: false,
     });
     rig.store.save(timers.collect()).await.unwrap();
     let builder = rig.builder().on(move |Part { number }, _: Run| handler(number));

@@ -45,12 +45,17 @@ create table timingwheel.timers (
     begun_by bigint,
     -- How many attempts have begun, the present one included.
     attempts int not null default 0,
-    -- It was cancelled after it had begun: nothing follows the present attempt.
+    -- It was cancelled after it had begun: nothing follows the present attempt. If it is stored, it was given back before
+    -- its handler was called: the next cancel or begin deletes it.
     ending boolean not null default false,
+    -- Counts the changes by others: by cancels, and by saves under the key.
+    version int not null default 0,
     kind text not null,
     key text,
-    -- The rule of a series.
-    series text,
+    -- A series: its rule, its policy for missed runs, and where it stands.
+    rule text,
+    missed text,
+    standing text,
     -- The last attempts that failed, and their errors.
     failed int[],
     errors text[],
@@ -62,16 +67,18 @@ create table timingwheel.timers (
 create unique index timers_key on timingwheel.timers (key) where key is not null;
 -- Those that are not due when they were first due. All others are found by their names alone.
 create index timers_moved on timingwheel.timers (number) where due_ms <> first_ms;
+create index timers_series on timingwheel.timers (due_ms, number) where rule is not null;
 
 -- Timers that are put aside, for people to look at.
 create table timingwheel.buried (
     first_ms bigint not null,
     number bigint not null,
     attempts int not null,
-    ending boolean not null,
     kind text not null,
     key text,
-    series text,
+    rule text,
+    missed text,
+    standing text,
     failed int[],
     errors text[],
     payload bytea not null,
@@ -82,7 +89,7 @@ create table timingwheel.buried (
 -- What people look at.
 create view timingwheel.pending as
     select
-        to_timestamp(due_ms / 1000.0) as due, kind, key, series, attempts, begun_by, failed, errors,
+        to_timestamp(due_ms / 1000.0) as due, kind, key, rule, missed, attempts, begun_by, failed, errors,
         lpad(to_hex(first_ms # (-9223372036854775808)), 16, '0') || '-' || lpad(to_hex(number), 16, '0') as id
     from timingwheel.timers;
 
@@ -258,10 +265,6 @@ end $$;
 
 -- Timers ---------------------------------------------------------------------------------------------------------------
 
-create function timingwheel.rule_of(p_series text) returns text language sql immutable as $$
-    select regexp_replace(p_series, '^([^;]*; )-?[0-9]+ more up to -?[0-9]+; ', '\1')
-$$;
-
 -- Whether an attempt that was begun is under way: that of an instance that is none any more is over.
 create function timingwheel.runs(p_begun_by bigint) returns boolean language sql stable as $$
     select p_begun_by is not null and exists (select from timingwheel.instances where epoch = p_begun_by)
@@ -280,37 +283,64 @@ end $$;
 
 -- Timers without keys.
 create function timingwheel.save(
-    p_dues bigint[], p_numbers bigint[], p_kinds text[], p_payloads bytea[], p_series text[]
+    p_dues bigint[], p_numbers bigint[], p_kinds text[], p_payloads bytea[],
+    p_rules text[], p_missed text[], p_standings text[]
 ) returns void language sql as $$
-    insert into timingwheel.timers (shard, due_ms, number, first_ms, kind, payload, series)
-    select (number & 63)::smallint, due, number, due, kind, payload, series
-    from unnest(p_dues, p_numbers, p_kinds, p_payloads, p_series) as t (due, number, kind, payload, series)
+    insert into timingwheel.timers (shard, due_ms, number, first_ms, kind, payload, rule, missed, standing)
+    select (number & 63)::smallint, due, number, due, kind, payload, rule, missed, standing
+    from unnest(p_dues, p_numbers, p_kinds, p_payloads, p_rules, p_missed, p_standings)
+        as t (due, number, kind, payload, rule, missed, standing)
 $$;
 
--- One timer. Answers: 0 stored; 1 the key is taken by this one; 2 stored in place of this one; 3 it is this series; 4 it
--- is this series, which goes on by the new rule.
+-- One timer under a key. `p_over`: the rule of its series is over, so only a series that has the key is changed. Answers,
+-- and names the timer that had the key:
+--   0 stored
+--   1 the key is taken by it
+--   2 stored in place of it
+--   3 it is this series
+--   4 it is this series, and was updated; it has begun or keeps its place
+--   5 stored under its key, as it has begun
+--   6 over, and nothing was stored
+--   7 over, and it was dropped
 create function timingwheel.save_one(
-    p_due bigint, p_number bigint, p_kind text, p_payload bytea, p_key text, p_series text, p_replaces boolean,
+    p_due bigint, p_number bigint, p_kind text, p_payload bytea, p_key text,
+    p_rule text, p_missed text, p_standing text, p_replaces boolean, p_over boolean,
     out answer int, out due bigint, out first bigint, out num bigint
 ) language plpgsql set jit = off set enable_seqscan = off as $$
 declare
     v_old timingwheel.timers;
+    v_is_same boolean;
+    v_runs boolean;
 begin
     loop
-        insert into timingwheel.timers (shard, due_ms, number, first_ms, kind, payload, key, series)
-        values ((p_number & 63)::smallint, p_due, p_number, p_due, p_kind, p_payload, p_key, p_series)
-        on conflict (key) where key is not null do nothing;
-        if found then
-            answer := coalesce(answer, 0);
-            return;
+        if not p_over then
+            insert into timingwheel.timers
+                (shard, due_ms, number, first_ms, kind, payload, key, rule, missed, standing)
+            values (
+                (p_number & 63)::smallint, p_due, p_number, p_due, p_kind, p_payload, p_key,
+                p_rule, p_missed, p_standing
+            )
+            on conflict (key) where key is not null do nothing;
+            if found then
+                answer := coalesce(answer, 0);
+                return;
+            end if;
         end if;
         if p_replaces then
             select * into v_old from timingwheel.timers where key = p_key for update;
         else
             select * into v_old from timingwheel.timers where key = p_key;
         end if;
-        -- It has ended meanwhile.
-        continue when not found;
+        if not found then
+            -- It has ended meanwhile.
+            continue when not p_over;
+            answer := coalesce(answer, 6);
+            return;
+        end if;
+        if v_old.ending and v_old.begun_by is null then
+            delete from timingwheel.timers where key = p_key and ending and begun_by is null;
+            continue;
+        end if;
         due := v_old.due_ms;
         first := v_old.first_ms;
         num := v_old.number;
@@ -318,25 +348,32 @@ begin
             answer := 1;
             return;
         end if;
-        if timingwheel.rule_of(v_old.series) = timingwheel.rule_of(p_series)
-            and v_old.payload = p_payload and v_old.kind = p_kind and not v_old.ending
-        then
+        v_is_same := not v_old.ending and coalesce(v_old.rule = p_rule, false);
+        if v_is_same and v_old.missed = p_missed and v_old.payload = p_payload and v_old.kind = p_kind then
             answer := 3;
             return;
         end if;
-        if timingwheel.runs(v_old.begun_by) then
-            if v_old.series is null or p_series is null then
-                answer := 1;
-                return;
-            end if;
-            update timingwheel.timers
-            set kind = p_kind, payload = p_payload, series = p_series, ending = false
-            where key = p_key;
+        v_runs := timingwheel.runs(v_old.begun_by);
+        if v_is_same or (v_runs and v_old.rule is not null and p_rule is not null) then
             answer := 4;
+            update timingwheel.timers
+            set kind = p_kind, payload = p_payload, rule = p_rule, missed = p_missed,
+                standing = case when v_is_same then standing else p_standing end,
+                begun_by = case when v_runs then begun_by end,
+                ending = false, version = version + 1
+            where key = p_key;
             return;
         end if;
-        delete from timingwheel.timers where key = p_key;
-        answer := 2;
+        if v_runs and p_over then
+            answer := 6;
+            return;
+        elsif v_runs then
+            answer := 5;
+            update timingwheel.timers set key = null, ending = true, version = version + 1 where key = p_key;
+        else
+            answer := case when p_over then 7 else 2 end;
+            delete from timingwheel.timers where key = p_key;
+        end if;
     end loop;
 end $$;
 
@@ -376,14 +413,15 @@ begin
     where s.epoch = p_epoch;
 end $$;
 
--- Begins timers, each where it was loaded. The shards are locked, so that nobody gets them before this is done. A timer
+-- Begins timers, each where it was loaded. What was cancelled and given back is deleted.
+-- The shards are locked, so that nobody gets them before this is done. A timer
 -- that somebody has locked is left out. What it has begun itself it is answered again, as the same attempt, whoever has the
 -- shard by now: the first answer may have been lost.
 create function timingwheel.begin_timers(
     p_epoch bigint, p_dues bigint[], p_numbers bigint[], p_firsts bigint[], p_kinds text[]
 ) returns table (
-    n bigint, kind text, payload bytea, key text, series text, attempts int, failed int[], errors text[],
-    ending boolean
+    n bigint, kind text, payload bytea, key text, rule text, missed text, standing text, attempts int, failed int[],
+    errors text[], ending boolean, version int
 )
 language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
     set enable_bitmapscan = off set enable_material = off set plan_cache_mode = force_custom_plan as $$
@@ -407,22 +445,26 @@ begin
     v_alive := array(select i.epoch from timingwheel.instances i where i.epoch <> p_epoch);
     return query
     with free as (
-        select a.n, t.place
+        select a.n, t.place, t.is_cancelled
         from unnest(p_dues, p_numbers, p_firsts) with ordinality as a (due, number, first, n)
         cross join lateral (
-            select m.ctid as place from timingwheel.timers m
+            select m.ctid as place, m.ending and m.begun_by is null as is_cancelled from timingwheel.timers m
             where m.shard = (a.number & 63)::smallint and m.due_ms = a.due and m.number = a.number
                 and m.first_ms = a.first and m.kind = any(p_kinds)
                 and (m.begun_by is null or m.begun_by <> all(v_alive))
                 and (m.shard = any(v_mine) or (v_is_one and m.begun_by = p_epoch))
             for update skip locked
         ) t
+    ), cancelled as (
+        delete from timingwheel.timers t using free f where t.ctid = f.place and f.is_cancelled
     )
     update timingwheel.timers t
     set begun_by = p_epoch, attempts = t.attempts + (t.begun_by is distinct from p_epoch)::int
     from free f
-    where t.ctid = f.place
-    returning f.n, t.kind, t.payload, t.key, t.series, t.attempts, t.failed, t.errors, t.ending;
+    where t.ctid = f.place and not f.is_cancelled
+    returning
+        f.n, t.kind, t.payload, t.key, t.rule, t.missed, t.standing, t.attempts, t.failed, t.errors, t.ending,
+        t.version;
 end $$;
 
 -- For who could not begin all: whether the instance is one, and which of the timers stand there all the same, for it to
@@ -447,10 +489,10 @@ begin
     );
 end $$;
 
--- Deletes what is done and was no series. The fence: name, instance and attempt. Answers which. A timer that somebody has
--- locked, as a cancel does, is left out: who calls this then asks `settle_one`.
+-- Deletes what is over. The fence: name, instance, attempt and version. Answers which. What is not as it began is left
+-- out, and so is a timer that somebody has locked, as a cancel does: who calls this then asks `settle_one`.
 create function timingwheel.settle_done(
-    p_epoch bigint, p_dues bigint[], p_numbers bigint[], p_firsts bigint[], p_attempts int[]
+    p_epoch bigint, p_dues bigint[], p_numbers bigint[], p_firsts bigint[], p_attempts int[], p_versions int[]
 ) returns setof bigint
 language plpgsql set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
     set enable_bitmapscan = off set enable_material = off set plan_cache_mode = force_custom_plan as $$
@@ -464,103 +506,94 @@ begin
     -- table for what this instance has begun, and compare that with each timer of the batch.
     with ours as (
         select a.n, t.place
-        from unnest(p_dues, p_numbers, p_firsts, p_attempts) with ordinality as a (due, number, first, attempt, n)
+        from unnest(p_dues, p_numbers, p_firsts, p_attempts, p_versions) with ordinality
+            as a (due, number, first, attempt, version, n)
         cross join lateral (
             select m.ctid as place from timingwheel.timers m
             where m.shard = (a.number & 63)::smallint and m.due_ms = a.due and m.number = a.number
                 and m.first_ms = a.first and m.begun_by = p_epoch and m.attempts = a.attempt
-                and (m.series is null or m.ending)
+                and m.version = a.version
             for update skip locked
         ) t
     )
     delete from timingwheel.timers t using ours o where t.ctid = o.place returning o.n;
 end $$;
 
--- Ends one attempt, planned by this series. `p_end`: 0 done, 1 again, 2 bury, 3 cancelled. Answers: 0 not yours any more; 1
--- done; 2 done, and this is stored because of it; 3 the series has another rule; 4 somebody has locked the timer, and nothing
--- was done. `p_waits`: it waits instead.
+-- Ends one attempt, or plans a run anew that has not begun (`p_attempt` 0). `p_change`: 0 delete, 1 put, 2 bury, and put the
+-- next one if there is one. Answers: 0 the instance is none any more; 1 done; 2 the timer is not as it began, and so was
+-- settled before; 3 it was changed; 4 somebody has locked the timer, and nothing was done. `p_waits`: it waits instead.
 create function timingwheel.settle_one(
-    p_epoch bigint, p_due bigint, p_number bigint, p_first bigint, p_attempt int, p_end int, p_again bigint,
-    p_error text, p_counts boolean, p_next bigint, p_series text, p_planned text, p_waits boolean,
-    out answer int, out due bigint, out first bigint, out rule text
-) language plpgsql set jit = off set enable_seqscan = off as $$
+    p_epoch bigint, p_due bigint, p_number bigint, p_first bigint, p_attempt int, p_version int, p_change int,
+    p_error text, p_put_due bigint, p_put_first bigint, p_put_attempts int, p_rule text, p_missed text,
+    p_standing text, p_waits boolean
+) returns int language plpgsql set jit = off set enable_seqscan = off as $$
 declare
     v_old timingwheel.timers;
     v_shard smallint := (p_number & 63)::smallint;
     v_failed int[];
     v_errors text[];
-    v_is_planned boolean;
 begin
-    answer := 0;
     if p_waits then
         perform from timingwheel.timers
         where shard = v_shard and due_ms = p_due and number = p_number and first_ms = p_first
         for update;
     end if;
+    if not exists (select from timingwheel.instances where epoch = p_epoch) then
+        return 0;
+    end if;
     select * into v_old from timingwheel.timers
     where shard = v_shard and due_ms = p_due and number = p_number and first_ms = p_first
-        and begun_by = p_epoch and attempts = p_attempt
-        and exists (select from timingwheel.instances where epoch = p_epoch)
+        and case when p_attempt = 0 then begun_by is null else begun_by = p_epoch end and attempts = p_attempt
     for update skip locked;
     if not found then
-        if exists (
+        return case when exists (
             select from timingwheel.timers
             where shard = v_shard and due_ms = p_due and number = p_number and first_ms = p_first
-                and begun_by = p_epoch and attempts = p_attempt
-                and exists (select from timingwheel.instances where epoch = p_epoch)
-        ) then
-            answer := 4;
-        end if;
-        return;
+                and case when p_attempt = 0 then begun_by is null else begun_by = p_epoch end and attempts = p_attempt
+        ) then 4 else 2 end;
     end if;
-    v_is_planned := v_old.series is null
-        or timingwheel.rule_of(v_old.series) is not distinct from timingwheel.rule_of(p_planned);
-    if p_end in (0, 2) and not v_old.ending and not v_is_planned then
-        answer := 3;
-        rule := v_old.series;
-        return;
+    if v_old.version <> p_version then
+        return 3;
     end if;
-    v_failed := v_old.failed;
-    v_errors := v_old.errors;
     if p_error is not null then
-        v_failed := v_failed || p_attempt;
-        v_errors := v_errors || p_error;
+        v_failed := v_old.failed || p_attempt;
+        v_errors := v_old.errors || p_error;
         -- The last ten.
         v_failed := v_failed[greatest(cardinality(v_failed) - 9, 1):];
         v_errors := v_errors[greatest(cardinality(v_errors) - 9, 1):];
+    else
+        v_failed := v_old.failed;
+        v_errors := v_old.errors;
     end if;
-    if p_end = 2 then
+    if p_change = 2 then
+        -- Nothing follows what was cancelled, also if it is revived.
+        if v_old.ending then
+            v_old.rule := null;
+            v_old.missed := null;
+            v_old.standing := null;
+        end if;
         insert into timingwheel.buried
         values (
-            v_old.first_ms, v_old.number, v_old.attempts, v_old.ending, v_old.kind, v_old.key, v_old.series,
-            v_failed, v_errors, v_old.payload, p_error
+            v_old.first_ms, v_old.number, v_old.attempts, v_old.kind, v_old.key, v_old.rule, v_old.missed,
+            v_old.standing, v_failed, v_errors, v_old.payload, p_error
         )
         on conflict (first_ms, number) do update set
-            attempts = excluded.attempts, ending = excluded.ending, kind = excluded.kind, key = excluded.key,
-            series = excluded.series, failed = excluded.failed, errors = excluded.errors,
-            payload = excluded.payload, reason = excluded.reason;
+            attempts = excluded.attempts, kind = excluded.kind, key = excluded.key, rule = excluded.rule,
+            missed = excluded.missed, standing = excluded.standing, failed = excluded.failed,
+            errors = excluded.errors, payload = excluded.payload, reason = excluded.reason;
     end if;
-    if p_end = 1 and not v_old.ending then
-        answer := 2;
-        due := p_again;
-        first := p_first;
-        update timingwheel.timers
-        set due_ms = p_again, begun_by = null, failed = v_failed, errors = v_errors,
-            series = case when v_is_planned and series is not null then coalesce(p_planned, series) else series end,
-            attempts = case when p_counts then p_attempt else p_attempt - 1 end
-        where shard = v_shard and due_ms = p_due and number = p_number;
-    elsif p_end in (0, 2) and p_next is not null and not v_old.ending then
-        answer := 2;
-        due := p_next;
-        first := p_next;
-        update timingwheel.timers
-        set due_ms = p_next, first_ms = p_next, begun_by = null, attempts = 0, failed = null, errors = null,
-            series = p_series
-        where shard = v_shard and due_ms = p_due and number = p_number;
-    else
-        answer := 1;
+    if p_put_due is null then
         delete from timingwheel.timers where shard = v_shard and due_ms = p_due and number = p_number;
+    else
+        -- The next occurrence has another name, and no failures.
+        update timingwheel.timers
+        set due_ms = p_put_due, first_ms = p_put_first, begun_by = null, attempts = p_put_attempts,
+            failed = case when p_put_first = p_first then v_failed end,
+            errors = case when p_put_first = p_first then v_errors end,
+            rule = p_rule, missed = p_missed, standing = p_standing
+        where shard = v_shard and due_ms = p_due and number = p_number;
     end if;
+    return 1;
 end $$;
 
 -- Removes one timer, by its name or its key. Answers: 0 there is none; 1 removed; 2 it has begun, and nothing follows.
@@ -586,7 +619,7 @@ begin
         where shard = v_old.shard and due_ms = v_old.due_ms and number = v_old.number;
     else
         answer := 2;
-        update timingwheel.timers set ending = true
+        update timingwheel.timers set ending = true, version = version + 1
         where shard = v_old.shard and due_ms = v_old.due_ms and number = v_old.number and not ending;
     end if;
 end $$;
@@ -613,7 +646,8 @@ begin
     return v_found;
 end $$;
 
--- Moves one timer. Answers: 0 there is none; 1 moved, `was` being where it stood; 2 it has begun.
+-- Moves one timer. Answers: 0 there is none, or it was cancelled and runs no more; 1 moved, `was` being where it stood; 2 it
+-- has begun.
 create function timingwheel.move_one(
     p_first bigint, p_number bigint, p_key text, p_due bigint,
     out answer int, out was bigint, out first bigint, out num bigint, out attempt int
@@ -631,6 +665,9 @@ begin
     num := v_old.number;
     attempt := v_old.attempts;
     if not timingwheel.runs(v_old.begun_by) then
+        if v_old.ending then
+            return;
+        end if;
         answer := 1;
         update timingwheel.timers set due_ms = p_due, begun_by = null
         where shard = v_old.shard and due_ms = v_old.due_ms and number = v_old.number;
@@ -656,10 +693,12 @@ begin
     else
         loop
             insert into timingwheel.timers
-                (shard, due_ms, number, first_ms, attempts, ending, kind, key, series, failed, errors, payload)
+                (
+                    shard, due_ms, number, first_ms, kind, key, rule, missed, standing, failed, errors, payload
+                )
             values (
-                (p_number & 63)::smallint, p_due, p_number, p_first, 0, v_old.ending, v_old.kind, v_old.key,
-                v_old.series, v_old.failed, v_old.errors, v_old.payload
+                (p_number & 63)::smallint, p_due, p_number, p_first, v_old.kind, v_old.key, v_old.rule,
+                v_old.missed, v_old.standing, v_old.failed, v_old.errors, v_old.payload
             )
             on conflict (key) where key is not null do nothing;
             exit when found;
@@ -692,7 +731,7 @@ declare
     v_told record;
 begin
     v_told := timingwheel.save_one(
-        v_due, v_number, kind, convert_to(payload::text, 'UTF8'), key, null, replace
+        v_due, v_number, kind, convert_to(payload::text, 'UTF8'), key, null, null, null, replace, false
     );
     if v_told.answer = 1 then
         raise unique_violation using message = format(

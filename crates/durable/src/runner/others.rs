@@ -1,14 +1,17 @@
-//! Looking within the window for what other instances have stored.
+//! A store that several instances share: losing the lease and joining again, and looking for what others have stored.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::Runner;
-use super::renew::Scan;
+use super::lease::{AGAIN, Scan};
+use super::{GRACE, Runner};
+use crate::error::Error;
 use crate::id::{Place, timestamp};
-use crate::store::{Ask, Hint};
+use crate::store::{Ask, Hint, Owner};
+use crate::window::Window;
 
 /// How long after its time a timer may come that others save, until it is looked for from the beginning.
 const GRACE_MS: i64 = 60_000;
@@ -17,6 +20,79 @@ const GRACE_MS: i64 = 60_000;
 const FROM_FIRST: Duration = Duration::from_secs(60);
 
 impl Runner {
+    /// Others may have the timers. Tells whether the owner asks how it stands, and is not lost for good.
+    pub(super) fn asks_how_it_stands(&mut self) -> bool {
+        let Some(share) = &mut self.share else { return false };
+        share.lease.set(None);
+        share.renew_at = Instant::now();
+        true
+    }
+
+    /// What the owner has is other than before: what is near is loaded anew. What has begun goes on.
+    pub(super) fn forget_what_is_near(&mut self) {
+        self.armed.clear();
+        self.keys.clear();
+        self.ready.clear();
+        self.give_up_load();
+        self.looks_anew = false;
+        self.window = Window::new();
+        if let Some(share) = &mut self.share {
+            (share.scan, share.is_scanning) = (None, false);
+        }
+    }
+
+    /// Others have the timers. Handlers that run are told, and a new owner is made.
+    pub(super) fn join_again(&mut self) {
+        let lost = std::mem::replace(&mut self.lost, watch::Sender::new(false));
+        lost.send_replace(true);
+        self.shared.events.lease_lost(self.owner.epoch);
+        self.forget_what_is_near();
+        self.forget_what_may_have_begun();
+        self.forget_what_waits();
+        let Some(share) = &mut self.share else { return };
+        share.lease.set(None);
+        if self.stopping.is_none() {
+            share.joining = Some(self.store.clone().join(self.settings.lease, !self.handlers.is_empty()));
+        } else {
+            // Nothing is left but to tell what has ended.
+            share.renew_at = Instant::now() + self.settings.lease;
+        }
+    }
+
+    /// Waits for a join that is under way, so that a runner that stops can give back the share that the new owner gets.
+    pub(super) async fn finish_joining(&mut self) {
+        let joining = self.share.as_mut().and_then(|share| share.joining.take());
+        if let Some(joining) = joining
+            && let Ok(answer) = tokio::time::timeout(GRACE, joining).await
+        {
+            self.joined(answer);
+        }
+    }
+
+    pub(super) fn joined(&mut self, answer: Result<Owner, Error>) {
+        match answer {
+            Ok(owner) => {
+                self.shared.events.joined_again(self.owner.epoch, owner.epoch);
+                self.owner = owner;
+                self.has_rejoined = true;
+                self.shared.set_owner(owner);
+                self.shared.stats().rejoined += 1;
+                self.inspects_now();
+                if let Some(share) = &mut self.share {
+                    share.renew_at = Instant::now();
+                    share.hinting = None;
+                }
+            }
+            Err(error) => {
+                self.shared.failed(&error);
+                if let Some(share) = &mut self.share {
+                    // It asks how it stands, is told again that it is lost, and joins.
+                    share.renew_at = Instant::now() + AGAIN;
+                }
+            }
+        }
+    }
+
     pub(super) fn hinted(&mut self, hint: Hint) {
         let Some(share) = &mut self.share else { return };
         match hint {

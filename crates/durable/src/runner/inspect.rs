@@ -1,0 +1,220 @@
+//! Looking through the store now and then for what nobody else would notice: runs that their rule would not plan any more, and
+//! timers of kinds that have no handler.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use jiff::SignedDuration;
+use tokio::time::Instant;
+
+use super::Runner;
+use super::settle::occurrence;
+use crate::error::Error;
+use crate::id::Place;
+use crate::next_run;
+use crate::shared::Shared;
+use crate::stats::Unhandled;
+use crate::store::{Change, Ended, ErasedStore, Kinds, Near, Owner, Page, Settled, State, Stored};
+
+/// How often overdue timers are looked at. A timer without a handler is told of that much later than it is [`LATE`].
+const OVERDUE: Duration = Duration::from_secs(300);
+
+/// How often all series are looked at, as the zone data of a machine may change.
+const SERIES: Duration = Duration::from_secs(86_400);
+
+/// How long a timer is overdue before it counts as one that nobody handles.
+const LATE: SignedDuration = SignedDuration::from_mins(2);
+
+/// How many timers are asked for at a time.
+const PAGE: usize = 100;
+
+/// How many overdue timers are looked at in all: those with a handler go.
+const MOST_OVERDUE: usize = 1_000;
+
+pub(super) struct Inspections {
+    series_at: Instant,
+    overdue_at: Instant,
+    under_way: Option<BoxFuture<'static, Result<Found, Error>>>,
+}
+
+/// What a look has found.
+struct Found {
+    /// Runs that were planned anew.
+    planned_anew: Vec<Near>,
+    has_series: bool,
+    unhandled: Option<Unhandled>,
+}
+
+struct Inspection {
+    store: Arc<dyn ErasedStore>,
+    owner: Owner,
+    shared: Arc<Shared>,
+    kinds: Kinds,
+}
+
+impl Inspections {
+    /// The first is at once.
+    pub(super) fn new() -> Self {
+        let now = Instant::now();
+        Self { series_at: now, overdue_at: now, under_way: None }
+    }
+}
+
+impl Runner {
+    /// All series are to be looked at.
+    pub(super) fn inspects_now(&mut self) {
+        self.inspections.series_at = Instant::now();
+    }
+
+    /// When this task is to be woken for a look.
+    pub(super) fn next_inspection(&self) -> Option<Instant> {
+        let Inspections { series_at, overdue_at, under_way } = &self.inspections;
+        if under_way.is_some() || !self.may_inspect() {
+            return None;
+        }
+        // By a clock for tests nothing happens but what is due.
+        let series_at = self.has_series.then_some(*series_at);
+        if self.clocks.tells() {
+            series_at
+        } else {
+            Some(series_at.map_or(*overdue_at, |at| at.min(*overdue_at)))
+        }
+    }
+
+    fn may_inspect(&self) -> bool {
+        self.may_begin() && self.is_good() && !self.kinds.is_empty()
+    }
+
+    /// Looks, if it is time.
+    pub(super) fn inspect(&mut self) {
+        let now = Instant::now();
+        let Inspections { series_at, overdue_at, under_way } = &mut self.inspections;
+        let (looks_at_series, looks_at_overdue) = (*series_at <= now, *overdue_at <= now);
+        if under_way.is_some() || !(looks_at_series || looks_at_overdue) || !self.may_inspect() {
+            return;
+        }
+        let Inspections { series_at, overdue_at, under_way } = &mut self.inspections;
+        let inspection = Inspection {
+            store: Arc::clone(&self.store),
+            owner: self.owner,
+            shared: Arc::clone(&self.shared),
+            kinds: Arc::clone(&self.kinds),
+        };
+        if looks_at_series {
+            *series_at = now + SERIES;
+        }
+        *overdue_at = now + OVERDUE;
+        *under_way = Some(inspection.look(looks_at_series).boxed());
+    }
+
+    pub(super) fn poll_inspection(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(under_way) = &mut self.inspections.under_way else { return false };
+        let Poll::Ready(found) = under_way.as_mut().poll(cx) else { return false };
+        self.inspections.under_way = None;
+        match found {
+            Ok(Found { planned_anew, has_series, unhandled }) => {
+                self.has_series |= has_series;
+                {
+                    let mut stats = self.shared.stats();
+                    stats.replanned += planned_anew.len() as u64;
+                    stats.unhandled.clone_from(&unhandled);
+                }
+                if let Some(unhandled) = unhandled {
+                    self.shared.events.unhandled(&unhandled);
+                }
+                for near in planned_anew {
+                    self.shared.events.planned_anew(near.id());
+                    self.saved(near);
+                }
+            }
+            Err(error) => {
+                self.shared.failed(&error);
+                // Something may be stored that nobody could tell of.
+                self.looks_anew = true;
+                self.inspects_later();
+            }
+        }
+        true
+    }
+
+    fn inspects_later(&mut self) {
+        self.inspections.series_at = Instant::now() + OVERDUE;
+    }
+}
+
+impl Inspection {
+    async fn look(self, looks_at_series: bool) -> Result<Found, Error> {
+        let (planned_anew, has_series) =
+            if looks_at_series { self.look_at_series().await? } else { (Vec::new(), false) };
+        Ok(Found { planned_anew, has_series, unhandled: self.unhandled().await? })
+    }
+
+    /// What was planned anew, and whether there is any series.
+    async fn look_at_series(&self) -> Result<(Vec<Near>, bool), Error> {
+        let mut page = Page { only_series: true, limit: PAGE, ..Page::default() };
+        let mut planned_anew = Vec::new();
+        loop {
+            let series = self.store.clone().list(page.clone()).await?;
+            planned_anew.extend(self.plan_anew(&series).await?);
+            match series.last() {
+                Some(last) if series.len() == PAGE => page.after = last.timer.place(),
+                last => return Ok((planned_anew, last.is_some() || page.after > Place::FIRST)),
+            }
+        }
+    }
+
+    /// Plans those anew that their rule would not plan like that.
+    async fn plan_anew(&self, series: &[Stored]) -> Result<Vec<Near>, Error> {
+        let now = self.shared.now();
+        let (mut nears, mut ends) = (Vec::new(), Vec::new());
+        for Stored { timer, series, attempts, version, state, .. } in series {
+            let (id, scheduled) = (timer.id(), timer.id().first_due());
+            // What was moved, tried, or is overdue keeps its place.
+            let is_pending =
+                *state == State::Stored && *attempts == 0 && timer.due() == scheduled && scheduled > now;
+            // A rule that cannot be read is told of when its run ends.
+            if let (Some(series), true) = (series, is_pending)
+                && let Ok(Some(next)) = next_run::anew(series, scheduled, now)
+            {
+                let put = occurrence(id, next);
+                nears.push(put.timer);
+                ends.push(Ended { timer: *timer, attempt: 0, version: *version, change: Change::Put(put) });
+            }
+        }
+        if ends.is_empty() {
+            return Ok(nears);
+        }
+        let settled = self.store.clone().settle(self.owner, ends).await?;
+        let mut settled = settled.into_iter();
+        // What others have changed meanwhile they have planned by the same clock.
+        nears.retain(|_| settled.next() == Some(Settled::Done));
+        Ok(nears)
+    }
+
+    /// The first timer that is overdue by minutes, and of a kind without a handler here.
+    async fn unhandled(&self) -> Result<Option<Unhandled>, Error> {
+        let now = self.shared.now();
+        let mut page = Page { limit: PAGE, ..Page::default() };
+        for _ in 0..MOST_OVERDUE / PAGE {
+            let timers = self.store.clone().list(page.clone()).await?;
+            for Stored { timer, kind, state, .. } in &timers {
+                let overdue = now.duration_since(timer.due());
+                if overdue < LATE {
+                    return Ok(None);
+                }
+                if *state == State::Stored && !self.kinds.contains(kind) {
+                    let overdue = Duration::try_from(overdue).unwrap_or(Duration::MAX);
+                    return Ok(Some(Unhandled { kind: kind.clone(), overdue }));
+                }
+            }
+            match timers.last() {
+                Some(last) if timers.len() == PAGE => page.after = last.timer.place(),
+                _ => break,
+            }
+        }
+        Ok(None)
+    }
+}
