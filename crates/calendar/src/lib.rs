@@ -85,7 +85,7 @@ mod zone_name;
 pub use cron::{Cron, CronError, CronField};
 pub use missed::{Missed, MissedError};
 #[cfg(feature = "wheel")]
-pub use on_wheel::{Scheduled, WallClock, WallSchedule};
+pub use on_wheel::{MaybeRun, Scheduled, WallClock, WallSchedule};
 pub use once::Once;
 pub use periodic::Periodic;
 pub use plan::{Combine, Plan, PlanError};

@@ -18,6 +18,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use deadpool_postgres::{Manager, Pool};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use timingwheel::TimingWheel;
@@ -64,12 +65,12 @@ async fn client(url: &str) -> Result<Client, tokio_postgres::Error> {
 async fn instance(url: &str, name: &str, lease: Duration) -> Result<(), Box<dyn Error>> {
     let store = PostgresStore::connect_with(PostgresOptions::new(url)?.name(name), NoTls).await?;
     let (url, name) = (url.to_owned(), name.to_owned());
-    // One connection for the handlers, one transaction at a time.
-    let shared = std::sync::Arc::new(tokio::sync::Mutex::new(client(&url).await?));
+    // So many handlers use the database at a time; the others wait for a connection.
+    let pool = Pool::builder(Manager::new(url.parse()?, NoTls)).max_size(4).build()?;
     let handler = move |Ring { number }: Ring, run: Run| {
-        let (shared, name) = (shared.clone(), name.clone());
+        let (pool, name) = (pool.clone(), name.clone());
         async move {
-            let mut sql = shared.lock().await;
+            let mut sql = pool.get().await?;
             let transaction = sql.transaction().await?;
             let late = i32::try_from(run.late.as_millis())?;
             let note = "insert into rings (number, instance, late_ms) values ($1, $2, $3)";

@@ -48,7 +48,7 @@ impl Builder {
     pub(crate) fn new<S: Store>(wheel: &TimingWheel, store: S) -> Self {
         let settings = Settings {
             horizon: Duration::from_secs(60),
-            window: 10_000,
+            in_memory: 10_000,
             concurrency: 1_024,
             lease: LEASE,
             #[cfg(feature = "postgres")]
@@ -125,13 +125,18 @@ impl Builder {
         self
     }
 
-    /// About how many pending timers are kept in memory: for a moment up to twice as many. The default is 10,000.
-    pub fn window(mut self, timers: usize) -> Self {
-        self.settings.window = timers;
+    /// About how many pending timers are in memory: for a moment up to twice as many. The default is 10,000.
+    ///
+    /// It bounds the rate too: about as many timers begin in the time that the store takes to answer a load and a begin. With 7
+    /// that is some hundred a second on a disk. If it is too few, timers are late, and
+    /// [`Symptom::Behind`](crate::Symptom::Behind) tells.
+    pub fn in_memory(mut self, timers: usize) -> Self {
+        self.settings.in_memory = timers;
         self
     }
 
-    /// How many handlers run at a time at the most. Unless it is set, 1,024.
+    /// How many handlers run at a time at the most. Unless it is set, 1,024. If all of them are in use, timers are late, and
+    /// [`Symptom::Behind`](crate::Symptom::Behind) tells.
     pub fn concurrency(mut self, handlers: usize) -> Self {
         self.settings.concurrency = handlers;
         self
@@ -188,7 +193,8 @@ impl Builder {
             backoff.check().map_err(Error::Setting)?;
             handler.backoff = backoff;
         }
-        let least = [("window", settings.window), ("concurrency", settings.concurrency)];
+        let least =
+            [("number of timers in memory", settings.in_memory), ("concurrency", settings.concurrency)];
         for (name, value) in least {
             if value == 0 {
                 return Err(Error::Setting(format!("the {name} must be at least 1, got 0")));

@@ -10,6 +10,9 @@ use crate::stats::{Stats, Unhandled};
 /// How far clocks may be apart.
 const CLOCKS: SignedDuration = SignedDuration::from_secs(1);
 
+/// How long a timer may be due and not begun.
+const BEHIND: Duration = Duration::from_secs(5);
+
 /// How many looks may find nothing for each renewal, beside one a second: hints cause them.
 const EMPTY: u64 = 20;
 
@@ -67,6 +70,9 @@ pub enum Symptom {
     EmptyScans(u64),
     /// Other instances have all shards: there are more instances than shards.
     NoShard,
+    /// A timer has been due for so long, more than five seconds, and has not begun: there are too few
+    /// [handlers](crate::Builder::concurrency) or too few timers [in memory](crate::Builder::in_memory), or the store is slow.
+    Behind(Duration),
     /// A timer is overdue, and its kind has no handler here: see [`Stats::unhandled`].
     Unhandled(Unhandled),
     /// So many timers were put aside since the last check, for people to look at.
@@ -111,6 +117,10 @@ impl fmt::Display for Symptom {
             Self::EmptyScans(looks) => write!(
                 f,
                 "{looks} looks for what others have saved found nothing: hints tell of timers that are not there"
+            ),
+            Self::Behind(behind) => write!(
+                f,
+                "timers begin {behind:?} late: `concurrency` or `in_memory` is too small, or the store is slow"
             ),
             Self::Unhandled(Unhandled { kind, overdue }) => write!(
                 f,
@@ -167,6 +177,7 @@ impl Health {
             (empty > (EMPTY + self.lease.as_secs() / 3) * (renewed + 1))
                 .then_some(Symptom::EmptyScans(empty)),
             (is_shared && now.shards.0 == 0 && now.shards.1 > 0).then_some(Symptom::NoShard),
+            (now.behind > BEHIND).then_some(Symptom::Behind(now.behind)),
             now.unhandled.clone().map(Symptom::Unhandled),
             count(grown(|stats| stats.buried)).map(Symptom::Buried),
             count(grown(|stats| stats.damaged)).map(Symptom::Damaged),
@@ -222,6 +233,8 @@ mod tests {
         assert_eq!(check(|now| (now.empty_scans, now.renewals) = (100, 4)), []);
         assert_eq!(check(|now| (now.empty_scans, now.renewals) = (101, 4)), [Symptom::EmptyScans(61)]);
         assert_eq!(check(|now| now.shards = (0, 64)), [Symptom::NoShard]);
+        assert_eq!(check(|now| now.behind = BEHIND), []);
+        assert_eq!(check(|now| now.behind = BEHIND * 2), [Symptom::Behind(BEHIND * 2)]);
         assert_eq!(check(|now| now.buried = 2), [Symptom::Buried(2)]);
         assert_eq!(check(|now| now.damaged = 3), [Symptom::Damaged(3)]);
         assert_eq!(check(|now| now.replanned = 4), [Symptom::Replanned(4)]);

@@ -83,5 +83,5 @@
 //! # Instances
 //!
 //! An instance takes four connections and one that listens, and its memory is that of its
-//! [window](crate::Builder::window). With nothing to do it makes a statement for each third of its lease, and one a
+//! [timers in memory](crate::Builder::in_memory). With nothing to do it makes a statement for each third of its lease, and one a
 //! minute.

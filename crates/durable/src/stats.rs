@@ -58,6 +58,8 @@ pub struct Stats {
     pub clock_set: u64,
     /// How late handlers were called, by the wall clock.
     pub lateness: Histogram,
+    /// How long the first timer has been due that has not begun, as far as is known here.
+    pub behind: Duration,
     /// How far ahead of their due times timers are begun now, because a begin takes that long.
     pub ahead: Duration,
     /// Shards that were taken over from instances that were silent for too long.

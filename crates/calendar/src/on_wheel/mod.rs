@@ -17,7 +17,7 @@ mod watched;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use clock::WallClock;
-pub use schedule::{Scheduled, WallSchedule};
+pub use schedule::{MaybeRun, Scheduled, WallSchedule};
 
 /// What a panic leaves behind is as whole as before: each change of it is one assignment.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -62,6 +62,16 @@ impl NextRun {
         }
     }
 
+    /// Whether the planned run, which is about to begin, was missed and does not run.
+    pub(super) fn is_left_out(&self, now: Timestamp) -> bool {
+        let Progress { planned: Some(planned), catching_up, .. } = self.progress else { return false };
+        let age = now.duration_since(planned);
+        let is_covered = catching_up.is_some_and(|(until, left)| planned <= until && left > 0);
+        age >= LATE
+            && (self.missed.oldest().is_some_and(|oldest| age > oldest)
+                || (self.missed.up_to() == 0 && !is_covered))
+    }
+
     /// Plans the next run, by the clock. Asked again at the same time it plans the same. If the rule panics, nothing has
     /// changed.
     pub(super) fn plan(&mut self, now: Reading) -> Option<Timestamp> {

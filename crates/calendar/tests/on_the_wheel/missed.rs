@@ -78,3 +78,32 @@ async fn a_run_that_is_late_by_less_than_a_second_is_not_missed() {
     wheel.sleep(Duration::from_millis(10)).await;
     assert_eq!(book.instants(), ["01 09:00"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pending_run_that_the_wheel_calls_late_follows_the_policy_too() {
+    // Such as where the process was stopped over the due time: nobody looks at the clock in between.
+    let late_by = async |missed: Missed| {
+        let wheel = TimingWheel::new();
+        let (ahead, start) = (Arc::new(Mutex::new(SignedDuration::ZERO)), at("2026-06-01T08:59:59.5Z"));
+        let (shown, began) = (Arc::clone(&ahead), tokio::time::Instant::now());
+        let clock = WallClock::from_fn(&wheel, move || {
+            start + SignedDuration::try_from(began.elapsed()).unwrap() + *shown.lock().unwrap()
+        });
+        let schedule = clock.schedule(daily("0 9 * * *")).with_missed(missed);
+        let runs = Arc::new(Mutex::new(0));
+        let count = Arc::clone(&runs);
+        let work = schedule.unless_missed(move || {
+            *count.lock().unwrap() += 1;
+            std::future::ready(())
+        });
+        let _job = wheel.run_by(schedule, work);
+        wheel.sleep(Duration::from_millis(400)).await;
+        *ahead.lock().unwrap() = SignedDuration::from_secs(6);
+        wheel.sleep(Duration::from_millis(300)).await;
+        *runs.lock().unwrap()
+    };
+    assert_eq!(late_by(Missed::once()).await, 1);
+    assert_eq!(late_by(Missed::none()).await, 0);
+    assert_eq!(late_by(Missed::once().none_older_than(SignedDuration::from_secs(5))).await, 0);
+    assert_eq!(late_by(Missed::once().none_older_than(SignedDuration::from_secs(60))).await, 1);
+}

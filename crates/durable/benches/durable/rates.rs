@@ -25,7 +25,7 @@ pub(crate) fn drain(scale: Scale) -> Row {
             fill(&store, count, ago(100_000)).await;
             let (wheel, called) = (TimingWheel::new(), Called::new(count));
             let begin = Instant::now();
-            let builder = called.builder(&wheel, store).window(40_000).concurrency(20_000);
+            let builder = called.builder(&wheel, store).in_memory(40_000).concurrency(20_000);
             let durable = builder.start().await.expect("a start");
             called.wait().await;
             while durable.stats().done < count as u64 {

@@ -76,7 +76,7 @@ pub(crate) async fn run((url, lease): (String, Duration)) {
     let store = PostgresStore::connect(&url).await.expect("a store");
     let durable = Durable::builder(&TimingWheel::new(), store)
         .lease(lease)
-        .window(20_000)
+        .in_memory(20_000)
         .concurrency(20_000)
         .on(|_: Nothing, _: Run| async { Ok(Answer::Done) })
         .start()

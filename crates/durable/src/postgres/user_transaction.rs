@@ -162,6 +162,10 @@ impl Run {
     /// transaction happens **exactly once**. The timer is deleted, or its series goes on, if the transaction is committed,
     /// and the handler should then answer [`Done`](crate::Answer::Done). If it is rolled back, the timer is as before.
     ///
+    /// A handler holds its connection until it ends, and [as many](crate::Builder::concurrency) as 1,024 run at a time, where a
+    /// server has 100 connections by default, of which the store uses five. So take connections from a pool with a limit:
+    /// handlers wait for one, and the store always has its own.
+    ///
     /// The timer is looked for in the [schema](crate::PostgresOptions::schema) of the store that called the handler.
     ///
     /// # Errors
@@ -174,21 +178,30 @@ impl Run {
     ///
     /// ```no_run
     /// # use serde::{Deserialize, Serialize};
-    /// # use timingwheel_durable::{Answer::Done, HandlerResult, Kind, Run, tokio_postgres};
+    /// # use timingwheel_durable::{Answer::Done, Durable, HandlerResult, Kind, PostgresStore, Run, tokio_postgres};
     /// # #[derive(Serialize, Deserialize)]
     /// # struct CancelOrder { order: i64 }
     /// # impl Kind for CancelOrder { const KIND: &'static str = "cancel-order"; }
-    /// async fn cancel_order(
-    ///     CancelOrder { order }: CancelOrder,
-    ///     run: Run,
-    ///     client: &mut tokio_postgres::Client,
-    /// ) -> HandlerResult {
+    /// use deadpool_postgres::{Manager, Pool};
+    ///
+    /// async fn cancel_order(CancelOrder { order }: CancelOrder, run: Run, pool: Pool) -> HandlerResult {
+    ///     let mut client = pool.get().await?;
     ///     let transaction = client.transaction().await?;
     ///     transaction.execute("update orders set state = 'cancelled' where id = $1", &[&order]).await?;
     ///     run.finish_in(&transaction).await?;
     ///     transaction.commit().await?;
     ///     Ok(Done)
     /// }
+    ///
+    /// # async fn example(store: PostgresStore) -> Result<(), Box<dyn std::error::Error>> {
+    /// let url = "postgres://app@localhost/shop";
+    /// let pool = Pool::builder(Manager::new(url.parse()?, tokio_postgres::NoTls)).max_size(16).build()?;
+    /// let durable = Durable::builder(&timingwheel::TimingWheel::new(), store)
+    ///     .on(move |order, run| cancel_order(order, run, pool.clone()))
+    ///     .start()
+    ///     .await?;
+    /// # Ok(())
+    /// # }
     /// ```
     pub async fn finish_in(&self, transaction: &Transaction<'_>) -> Result<(), PostgresError> {
         let schema = self.within.schema.as_ref().ok_or_else(|| {

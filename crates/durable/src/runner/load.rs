@@ -40,7 +40,7 @@ impl Runner {
 
     /// When the next load is to be, on the wall; `None` if nothing is known to be stored, or there is no room.
     fn next_load(&self) -> Option<i64> {
-        let has_room = self.near() <= self.settings.window / 2;
+        let has_room = self.near() <= self.settings.in_memory / 2;
         let next_due = self.window.next_due().filter(|_| has_room && self.may_begin() && self.is_good())?;
         // Half a horizon ahead, so that each load brings the other half with it.
         let usual = next_due.saturating_sub(in_millis(self.settings.horizon / 2));
@@ -82,11 +82,11 @@ impl Runner {
         }
         let after = self.window.begin_load();
         // Most of what it finds anew is armed.
-        let armed = if looking.is_anew { 0 } else { self.near().min(self.settings.window / 2) };
+        let armed = if looking.is_anew { 0 } else { self.near().min(self.settings.in_memory / 2) };
         let ask = Ask {
             after,
             until: timestamp(until),
-            limit: self.settings.window - armed,
+            limit: self.settings.in_memory - armed,
             kinds: self.kinds.clone(),
         };
         self.ask_for(ask, looking);
@@ -175,7 +175,7 @@ impl Runner {
 
     /// So many were saved before the end that they are too many: the last are left to a later load.
     pub(super) fn shrink(&mut self) {
-        let window = self.settings.window;
+        let window = self.settings.in_memory;
         if self.near() <= window.saturating_mul(2) || self.window.is_loading() {
             return;
         }

@@ -77,7 +77,7 @@ type Answers<Q, A> = Zip<IntoIter<Q>, IntoIter<A>>;
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) horizon: Duration,
-    pub(crate) window: usize,
+    pub(crate) in_memory: usize,
     pub(crate) concurrency: usize,
     pub(crate) lease: Duration,
     /// Where the store has its tables, if that is in PostgreSQL.
@@ -276,9 +276,19 @@ impl Runner {
         self.pause = None;
     }
 
+    /// How long a timer has been due that has not begun.
+    fn behind(&self) -> Duration {
+        let stored = self.window.next_due().filter(|due| *due > i64::MIN);
+        let first = self.ready.first().map(|near| near.due_ms).into_iter().chain(stored).min();
+        let passed = first.map(|due| self.clocks.wall().as_millisecond().saturating_sub(due));
+        Duration::from_millis(passed.and_then(|passed| u64::try_from(passed).ok()).unwrap_or(0))
+    }
+
     /// Publishes what holds now.
     fn tell(&self) {
+        let behind = self.behind();
         let mut stats = self.shared.stats();
+        stats.behind = behind;
         stats.armed = self.keys.len() + self.ready.len();
         stats.begun = self.live.len();
         stats.ahead = self.clocks.ahead();

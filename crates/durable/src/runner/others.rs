@@ -146,7 +146,7 @@ impl Runner {
         if !self.may_begin()
             || self.kinds.is_empty()
             || !self.is_good()
-            || self.near() > self.settings.window.saturating_mul(2)
+            || self.near() > self.settings.in_memory.saturating_mul(2)
         {
             return None;
         }
@@ -169,7 +169,7 @@ impl Runner {
         let until_ms = scan.until_ms.unwrap_or(now_ms.max(end.due_ms)).min(end.due_ms.max(now_ms));
         self.window.begin_scan();
         share.is_scanning = true;
-        let (limit, kinds) = (self.settings.window, self.kinds.clone());
+        let (limit, kinds) = (self.settings.in_memory, self.kinds.clone());
         Some(Ask { after, until: timestamp(until_ms), limit, kinds })
     }
 

@@ -100,7 +100,7 @@ pub(crate) async fn start(url: &str, history: &History, epoch: &Arc<AtomicU64>) 
         }
         let started = builder
             .horizon(Duration::from_secs(2))
-            .window(500)
+            .in_memory(500)
             .lease(LEASE)
             .on(handler)
             .retry::<Tick>(Backoff::fixed(Duration::from_millis(1)).tries(1_000))

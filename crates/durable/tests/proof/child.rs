@@ -146,7 +146,7 @@ async fn work(folder: &Path) {
     let wheel = TimingWheel::new();
     let durable = Durable::builder(&wheel, store)
         .horizon(Duration::from_millis(40))
-        .window(50)
+        .in_memory(50)
         .on(handler)
         .on(second)
         .retry::<Named>(timingwheel_durable::Backoff::fixed(Duration::from_millis(1)).tries(1_000))

@@ -117,7 +117,7 @@ async fn an_owner_that_was_followed_takes_no_saves_and_no_moves() {
 #[tokio::test(start_paused = true)]
 async fn what_may_have_begun_is_not_left_to_a_later_load() {
     let rig = Rig::new();
-    let durable = rig.builder().window(2).start().await.unwrap();
+    let durable = rig.builder().in_memory(2).start().await.unwrap();
     durable.at(rig.at(1), &Tick(0)).key("first").save().await.unwrap();
     rig.script.next("begin", Step::After, What::Fail);
     rig.wheel.sleep(Duration::from_millis(1_010)).await;

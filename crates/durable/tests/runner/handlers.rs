@@ -199,8 +199,8 @@ async fn settings_that_make_no_sense_are_refused_with_what_was_given() {
         none.map_err(message),
         Err("a back-off must be for a kind with a handler, got \"number\"".into())
     );
-    let none = rig.builder().window(0).start().await.map(drop);
-    assert_eq!(none.map_err(message), Err("the window must be at least 1, got 0".into()));
+    let none = rig.builder().in_memory(0).start().await.map(drop);
+    assert_eq!(none.map_err(message), Err("the number of timers in memory must be at least 1, got 0".into()));
     let none = rig.builder().concurrency(0).start().await.map(drop);
     assert_eq!(none.map_err(message), Err("the concurrency must be at least 1, got 0".into()));
     let none = rig.builder().horizon(Duration::ZERO).start().await.map(drop);

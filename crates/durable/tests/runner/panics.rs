@@ -83,7 +83,8 @@ async fn settings_are_taken_up_to_their_bounds_and_refused_beyond_with_what_is_a
     let shorter = Backoff::exponential(secs(60)..=secs(1));
     let error = rig.builder().retry::<Note>(shorter).start().await.unwrap_err().to_string();
     assert_eq!(error, "the last delay of a back-off must be at least the first, got 60s..=1s");
-    let builder = rig.builder().lease(year).horizon(Duration::MAX).window(usize::MAX).concurrency(usize::MAX);
+    let builder =
+        rig.builder().lease(year).horizon(Duration::MAX).in_memory(usize::MAX).concurrency(usize::MAX);
     let durable = builder.retry::<Note>(Backoff::fixed(Duration::MAX)).start().await.unwrap();
     durable.at(at(1.0), &Note { fails: 1, ..note("fails") }).save().await.unwrap();
     durable.at(at(1e9), &note("far")).save().await.unwrap();

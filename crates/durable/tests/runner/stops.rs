@@ -119,7 +119,7 @@ async fn a_stop_under_load_leaves_nothing_begun_and_loses_nothing() {
     const TIMERS: u64 = 3_000;
     for (limit, seed) in [(0, 1), (1, 2), (60, 3)] {
         let rig = Rig::new();
-        let durable = rig.builder().concurrency(200).window(500).start().await.unwrap();
+        let durable = rig.builder().concurrency(200).in_memory(500).start().await.unwrap();
         let mut random = fastrand::Rng::with_seed(seed);
         for number in 0..TIMERS {
             let payload = Note { takes: random.u64(..4), ..note(&number.to_string()) };
@@ -176,7 +176,7 @@ async fn after_a_month_off_all_comes_in_order_within_bounds_and_series_by_their_
     durable.stop(secs(1)).await;
     rig.clock.set(at(30.0 * day + 30.0));
     // The most that are called at a time, by handlers that take no time.
-    let durable = rig.builder().window(100).concurrency(10).start().await.unwrap();
+    let durable = rig.builder().in_memory(100).concurrency(10).start().await.unwrap();
     for _ in 0..200 {
         rig.sleep(0.1).await;
         let stats = durable.stats();

@@ -5,8 +5,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
+use timingwheel_durable::{Health, Symptom};
 
-use crate::support::{Rig, at, note, secs};
+use crate::support::{Note, Rig, at, note, secs};
 
 #[tokio::test(start_paused = true)]
 async fn no_more_is_in_memory_than_the_window_and_all_fire_at_their_time() {
@@ -16,7 +17,7 @@ async fn no_more_is_in_memory_than_the_window_and_all_fire_at_their_time() {
         filling.at(at(100.0 + f64::from(number) * 0.05), &note(&number.to_string())).save().await.unwrap();
     }
     filling.stop(secs(1)).await;
-    let durable = rig.builder().window(100).start().await.unwrap();
+    let durable = rig.builder().in_memory(100).start().await.unwrap();
     for _ in 0..250 {
         rig.sleep(1.0).await;
         let stats = durable.stats();
@@ -36,7 +37,7 @@ async fn no_more_is_in_memory_than_the_window_and_all_fire_at_their_time() {
 #[tokio::test(start_paused = true)]
 async fn what_is_saved_among_what_is_near_does_not_fill_the_memory_either() {
     let rig = Rig::new();
-    let durable = rig.builder().window(50).start().await.unwrap();
+    let durable = rig.builder().in_memory(50).start().await.unwrap();
     let mut random = fastrand::Rng::with_seed(7);
     let mut due: Vec<f64> = (0..1_000).map(|_| 5.0 + random.f64() * 40.0).collect();
     for &due in &due {
@@ -122,4 +123,21 @@ async fn saves_of_large_payloads_go_to_the_store_in_parts() {
     let saved = futures::future::join_all(saves).await;
     assert!(saved.iter().all(Result::is_ok), "{saved:?}");
     assert_eq!(durable.stats().save_batches, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_too_few_handlers_run_the_health_says_how_late_timers_are() {
+    let rig = Rig::new();
+    let durable = rig.builder().concurrency(1).in_memory(2).start().await.unwrap();
+    for number in 0..10 {
+        durable.at(at(1.0), &Note { takes: 4, ..note(&number.to_string()) }).save().await.unwrap();
+    }
+    let mut health = Health::new(secs(90));
+    rig.sleep(3.0).await;
+    assert_eq!(health.check(&durable.stats()), []);
+    rig.sleep(10.0).await;
+    let symptoms = health.check(&durable.stats());
+    assert!(matches!(symptoms[..], [Symptom::Behind(behind)] if behind >= secs(8)), "{symptoms:?}");
+    rig.sleep(60.0).await;
+    assert_eq!((durable.stats().done, health.check(&durable.stats())), (10, vec![]));
 }

@@ -19,7 +19,7 @@ pub(super) async fn start(url: &str, calls: &Calls) -> Box<dyn Any> {
     let calls = calls.clone();
     let durable = Durable::builder(&TimingWheel::new(), store)
         .lease(Duration::from_secs(30))
-        .window(20_000)
+        .in_memory(20_000)
         .concurrency(20_000)
         .on(move |job: Job, _: Run| {
             calls.note(job.due_ms);
