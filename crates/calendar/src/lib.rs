@@ -54,7 +54,7 @@
 //! | `wheel`, on by default | schedules for jobs of `timingwheel`; without it neither that nor tokio is needed |
 //! | `serde` | `Serialize` and `Deserialize` for [`Cron`], [`InZone`] and [`Plan`], as their texts |
 
-// Imports go one way: `on_wheel` over `plan` over `once`, `rules`, `cron` over `zone` over `rule` and `wall`.
+// Imports go one way: `on_wheel` over `plan` over `instants`, `rules`, `cron` over `zone` over `rule` and `wall`.
 //
 // | file | what it has |
 // |---|---|
@@ -62,18 +62,17 @@
 // | `wall` | a time on the wall as one number, and the Gregorian calendar in integers |
 // | `zone` | from times on the wall to instants: clock changes are here, and nowhere else |
 // | `cron`, `rules` | times on the wall, without zones |
-// | `periodic`, `once` | instants without a wall |
+// | `instants` | instants without a wall |
 // | `plan` | any of these as one value, and its text |
 // | `missed` | the policy for runs whose time has passed |
 // | `on_wheel` | schedules of jobs: the only part that reads a clock |
 
 pub mod coming_from;
 mod cron;
+mod instants;
 mod missed;
 #[cfg(feature = "wheel")]
 mod on_wheel;
-mod once;
-mod periodic;
 mod plan;
 mod rule;
 mod rules;
@@ -83,11 +82,10 @@ mod zone;
 mod zone_name;
 
 pub use cron::{Cron, CronError, CronField};
+pub use instants::{Once, Periodic};
 pub use missed::{Missed, MissedError};
 #[cfg(feature = "wheel")]
 pub use on_wheel::{MaybeRun, Scheduled, WallClock, WallSchedule};
-pub use once::Once;
-pub use periodic::Periodic;
 pub use plan::{Combine, Plan, PlanError};
 pub use rule::{Rule, Upcoming};
 pub use rules::{BusinessDays, Calendar, MonthDay, MonthEnd};

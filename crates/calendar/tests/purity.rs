@@ -26,11 +26,10 @@ fn only_the_schedules_read_a_clock_or_know_of_tokio() {
 }
 
 /// Which parts of the crate each part may import: those after it.
-const ORDER: [&str; 13] = [
+const ORDER: [&str; 12] = [
     "on_wheel",
     "plan",
-    "once",
-    "periodic",
+    "instants",
     "rules",
     "cron",
     "zone",

@@ -15,8 +15,8 @@ use crate::backoff::Backoff;
 use crate::clock::{Clock, SystemClock};
 use crate::durable::{Durable, Inner};
 use crate::error::Error;
+use crate::handler::Kind;
 use crate::handler::{Handler, HandlerResult, Handlers, Run};
-use crate::kind::Kind;
 use crate::outside::{Far, Outside};
 #[cfg(feature = "postgres")]
 use crate::postgres::PostgresStore;

@@ -16,9 +16,9 @@ mod with_tracing {
     use tracing::{debug, info, warn};
 
     use crate::error::Error;
+    use crate::health::Unhandled;
     use crate::id::TimerId;
     use crate::runner::Stopped;
-    use crate::stats::Unhandled;
 
     const TARGET: &str = "timingwheel_durable";
 
@@ -121,9 +121,9 @@ mod with_tracing {
 #[cfg(not(feature = "tracing"))]
 mod without_tracing {
     use crate::error::Error;
+    use crate::health::Unhandled;
     use crate::id::TimerId;
     use crate::runner::Stopped;
-    use crate::stats::Unhandled;
 
     #[derive(Debug)]
     pub(crate) struct Events;

@@ -1,4 +1,4 @@
-//! What runs when a timer is due.
+//! What runs when a timer is due, and what it is given.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -8,17 +8,43 @@ use std::time::Duration;
 
 use foldhash::HashMap;
 use jiff::Timestamp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use crate::backoff::Backoff;
 #[cfg(feature = "postgres")]
 use crate::clock::DueClock;
 use crate::id::TimerId;
-use crate::kind::Kind;
 #[cfg(feature = "postgres")]
 use crate::postgres::Schema;
 #[cfg(feature = "postgres")]
 use crate::store::{Near, Series};
+
+/// The payload of a timer: a serde type with a name that its stored timers carry.
+///
+/// It is stored as JSON, so that people and other languages can read it. Keep the name for as long as timers with it are
+/// stored, and let the type read what its older versions wrote: serde's `default` and `alias` do that.
+///
+/// # Examples
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use timingwheel_durable::Kind;
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct CancelOrder {
+///     order: u64,
+/// }
+///
+/// impl Kind for CancelOrder {
+///     const KIND: &'static str = "cancel-order";
+/// }
+/// ```
+pub trait Kind: Serialize + DeserializeOwned + Send + 'static {
+    /// The name by which a stored timer finds its handler.
+    const KIND: &'static str;
+}
 
 /// What a handler says of a timer: done, or what else is to become of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -85,13 +85,13 @@
 //
 // | file | what it has |
 // |---|---|
-// | `durable`, `builder`, `save`, `outcome`, `metrics`, `outside_store` | what users call, and what they are answered |
+// | `durable`, `builder`, `save`, `metrics`, `outside_store` | what users call, and what they are answered |
 // | `runner`, `save` | the two tasks, and `shared`, what they share with the handle |
-// | `handler`, `backoff`, `health`, `stats`, `clock`, `events`, `outside`, `panics` | what the runner needs |
+// | `handler`, `backoff`, `health`, `clock`, `events`, `outside`, `panics` | what the runner needs |
 // | `window`, `next_run` | pure: what is in memory, and when a series is due next |
 // | `memory`, `redb`, `postgres`, `conformance` | stores, and what tests them |
 // | `tables` | pure: what each call of a store means, over six ordered maps |
-// | `store`, `kind`, `id`, `error` | the trait, and the types of its questions and answers |
+// | `store`, `id`, `error` | the trait, and the types of its questions and answers |
 // | `promises`, `sizing`, `many_instances`, `coming_from` | pages without code |
 
 mod backoff;
@@ -106,14 +106,12 @@ mod events;
 mod handler;
 mod health;
 mod id;
-mod kind;
 #[cfg(feature = "postgres")]
 pub mod many_instances;
 mod memory;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod next_run;
-mod outcome;
 mod outside;
 mod outside_store;
 mod panics;
@@ -127,7 +125,6 @@ mod save;
 mod shared;
 #[cfg(feature = "postgres")]
 pub mod sizing;
-mod stats;
 pub mod store;
 mod tables;
 mod window;
@@ -135,14 +132,12 @@ mod window;
 pub use backoff::Backoff;
 pub use builder::Builder;
 pub use clock::{Clock, SetClock, SystemClock};
-pub use durable::Durable;
+pub use durable::{Cancelled, Durable, Moved};
 pub use error::Error;
-pub use handler::{Answer, HandlerError, HandlerResult, Lost, Run};
-pub use health::{Health, Symptom};
+pub use handler::{Answer, HandlerError, HandlerResult, Kind, Lost, Run};
+pub use health::{Health, Stats, Symptom, Unhandled};
 pub use id::{Place, TimerId, TimerIdError};
-pub use kind::Kind;
 pub use memory::MemoryStore;
-pub use outcome::{Cancelled, Moved};
 pub use outside::{CallBack, Outside};
 pub use outside_store::OutsideStore;
 #[cfg(feature = "postgres")]
@@ -151,7 +146,6 @@ pub use postgres::{PostgresError, PostgresOptions, PostgresStore, SavingIn};
 pub use redb::{RedbError, RedbOptions, RedbStore};
 pub use runner::Stopped;
 pub use save::{Saving, SavingSeries};
-pub use stats::{Stats, Unhandled};
 pub use store::Saved;
 pub use timingwheel_calendar::{Missed, MissedError};
 /// The client of `PostgresStore`, whose transactions timers are saved in.

@@ -28,8 +28,8 @@
 //! `NOTIFY`. If a hint is lost, or a pooler lets nobody [listen](crate::PostgresOptions::listen), the timer may be
 //! late, but it is not lost: in each third of a lease an instance looks for new timers in its shards. For timers that were due more than a minute before they were saved it looks once a minute.
 //!
-//! An instance with nothing to do makes a statement each third of its lease, and one a minute: three a minute with 90 seconds. A
-//! shorter lease is taken over sooner, and costs more statements.
+//! An instance with nothing to do makes a statement each third of its lease, one a minute, and one each five minutes: three a
+//! minute with 90 seconds. A shorter lease is taken over sooner, and costs more statements.
 //!
 //! # Which instances have which handlers
 //!

@@ -66,7 +66,7 @@ use std::sync::{Mutex, PoisonError};
 use ::metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
 use crate::durable::Durable;
-use crate::stats::Stats;
+use crate::health::Stats;
 
 /// Its name, without what all names have in common; what it counts; and where that stands.
 type Counter = (&'static str, &'static str, fn(&Stats) -> u64);

@@ -13,8 +13,8 @@ use crate::builder::Builder;
 use crate::durable::Durable;
 use crate::error::Error;
 use crate::handler::Answer;
+use crate::handler::Kind;
 use crate::id::{TimerId, timestamp};
-use crate::kind::Kind;
 use crate::outside::{CallBack, Outside};
 use crate::store::Near;
 

@@ -10,8 +10,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::durable::Durable;
 use crate::error::Error;
+use crate::handler::Kind;
 use crate::id::TimerId;
-use crate::kind::Kind;
 use crate::next_run::{self, Next};
 use crate::runner::Command;
 use crate::shared::{Shared, Watched};

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::events::Events;
-use crate::stats::Stats;
+use crate::health::Stats;
 use crate::store::Owner;
 
 pub(crate) struct Shared {

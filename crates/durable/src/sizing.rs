@@ -83,5 +83,5 @@
 //! # Instances
 //!
 //! An instance takes four connections and one that listens, and its memory is that of its
-//! [timers in memory](crate::Builder::in_memory). With nothing to do it makes a statement for each third of its lease, and one a
-//! minute.
+//! [timers in memory](crate::Builder::in_memory). With nothing to do it makes a statement for each third of its lease, one a
+//! minute, and one each five minutes.

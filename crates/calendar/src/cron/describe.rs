@@ -1,8 +1,8 @@
 //! What an expression means, in a sentence.
 
 use super::Cron;
-use super::days::bits;
 use super::field::CronField;
+use super::next_on_the_wall::bits;
 use super::words::{clock_times, high, list, low, ordinal, spans};
 
 /// More times of a day than this are not listed.

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::days::Days;
 use super::error::CronError;
 use super::field::{CronField, Dialect};
+use super::next_on_the_wall::Days;
 use super::parse::Words;
 use super::words::high;
 

@@ -1,6 +1,5 @@
 //! Cron expressions.
 
-mod days;
 mod describe;
 mod error;
 mod field;
@@ -12,12 +11,12 @@ mod words;
 
 use std::str::FromStr;
 
-use days::Days;
 pub use error::CronError;
 pub use field::CronField;
 use field::Dialect;
 pub(crate) use field::WEEKDAYS;
 use jiff::tz::TimeZone;
+use next_on_the_wall::Days;
 pub(crate) use words::{clock_times, list, ordinal};
 
 use crate::wall::Wall;

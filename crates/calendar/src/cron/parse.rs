@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::days::Days;
 use super::error::CronError;
 use super::field::{CronField, Dialect};
 use super::item::Item;
+use super::next_on_the_wall::Days;
 use super::{Cron, Stars};
 
 /// No expression that means something is longer, even if it lists each number of each field.

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::Cron;
-use super::days::bits;
 use super::field::CronField;
+use super::next_on_the_wall::bits;
 use super::words::{high, low, runs};
 
 impl fmt::Display for Cron {

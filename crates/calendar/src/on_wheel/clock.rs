@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -11,10 +11,69 @@ use timingwheel_jobs::{JobsExt, Previous};
 use tokio::time::Instant;
 
 use super::lock;
-use super::reading::Reading;
 use super::schedule::{Planned, WallSchedule};
-use super::watched::Watched;
 use crate::rule::Rule;
+
+/// A look at both clocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    pub(super) shown: Timestamp,
+    pub(super) at: Instant,
+}
+
+impl Reading {
+    /// By how much the wall clock was set forward from the one reading to the other; less than nothing if it was set
+    /// back.
+    pub(super) fn set_since(&self, before: &Self) -> SignedDuration {
+        let passed = self.at.saturating_duration_since(before.at);
+        let passed = SignedDuration::try_from(passed).unwrap_or(SignedDuration::MAX);
+        self.shown.duration_since(before.shown).saturating_sub(passed)
+    }
+
+    /// When the clock will show this, if nobody sets it. What is past is now, and what no [`Instant`] can hold is never.
+    pub(super) fn instant(&self, shown: Timestamp) -> Instant {
+        /// What a wheel takes for never, and an [`Instant`] can hold.
+        const NEVER: Duration = Duration::from_secs(1_000 * 365 * 24 * 60 * 60);
+        let wait = Duration::try_from(shown.duration_since(self.shown)).unwrap_or_default();
+        self.at.checked_add(wait.min(NEVER)).unwrap_or(self.at)
+    }
+}
+
+/// Those that are over are swept out when there are twice as many as were left at the last sweep. So adding costs the
+/// same however many there are.
+pub(super) struct Watched<T> {
+    all: Vec<Weak<T>>,
+    sweep_at: usize,
+}
+
+/// So many are not worth a sweep.
+const FEW: usize = 16;
+
+impl<T> Watched<T> {
+    pub(super) const fn new() -> Self {
+        Self { all: Vec::new(), sweep_at: FEW }
+    }
+
+    pub(super) fn add(&mut self, one: &Arc<T>) {
+        if self.all.len() >= self.sweep_at {
+            self.sweep();
+        }
+        self.all.push(Arc::downgrade(one));
+    }
+
+    pub(super) fn sweep(&mut self) {
+        self.all.retain(|one| one.strong_count() > 0);
+        self.sweep_at = FEW.max(2 * self.all.len());
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(super) fn there(&self) -> Vec<Arc<T>> {
+        self.all.iter().filter_map(Weak::upgrade).collect()
+    }
+}
 
 /// How long nobody reads the clock, at the most, while a job waits for it.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -266,5 +325,34 @@ fn is_paused() -> bool {
 impl fmt::Debug for WallClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WallClock").field("now", &self.now()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adding_many_sweeps_few_times() {
+        let (mut watched, mut sweeps) = (Watched::new(), 0);
+        let all: Vec<Arc<usize>> = (0..10_000).map(Arc::new).collect();
+        for one in &all {
+            let before = watched.sweep_at;
+            watched.add(one);
+            sweeps += u32::from(watched.sweep_at != before);
+        }
+        assert_eq!(watched.there().len(), 10_000);
+        assert!((1..20).contains(&sweeps), "{sweeps} sweeps");
+    }
+
+    #[test]
+    fn those_that_are_over_do_not_pile_up() {
+        let mut watched = Watched::new();
+        for one in 0..10_000 {
+            watched.add(&Arc::new(one));
+            assert!(watched.all.len() <= FEW);
+        }
+        watched.sweep();
+        assert!(watched.is_empty());
     }
 }

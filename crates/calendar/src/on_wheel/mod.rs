@@ -3,16 +3,12 @@
 // | file | what it has |
 // |---|---|
 // | `clock` | the wall clock, and the looks that notice that somebody set it |
-// | `reading` | what both clocks showed at a moment |
-// | `watched` | the schedules of a clock |
 // | `schedule` | a rule as a schedule of one job |
 // | `next_run` | which run comes next |
 
 mod clock;
 mod next_run;
-mod reading;
 mod schedule;
-mod watched;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

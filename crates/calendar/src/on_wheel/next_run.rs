@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::reading::Reading;
+use super::clock::Reading;
 use crate::missed::Missed;
 use crate::rule::Rule;
 

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use timingwheel_jobs::{PendingRun, Previous, Replanned, Schedule};
 use tokio::time::Instant;
 
+use super::clock::Reading;
 use super::next_run::NextRun;
-use super::reading::Reading;
 use super::{WallClock, lock};
 use crate::missed::Missed;
 use crate::rule::Rule;

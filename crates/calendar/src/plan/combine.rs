@@ -1,11 +1,11 @@
-//! Ways to put rules together.
+//! Rules that are put together, leave something out, begin and end.
+
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::except::{ExceptAt, ExceptDays};
-use super::limits::Limits;
-use super::search::Steps;
+use super::search::{Search, Steps, before};
 use super::{Kind, Plan};
 
 /// Puts rules together to a [`Plan`]. All rules of this crate have these methods.
@@ -98,3 +98,76 @@ pub trait Combine: Into<Plan> {
 }
 
 impl<T: Into<Plan>> Combine for T {}
+
+/// A rule but for the days of another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ExceptDays {
+    pub(super) rule: Plan,
+    pub(super) days_of: Plan,
+    pub(super) zone: TimeZone,
+}
+
+/// A rule but for some instants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ExceptAt {
+    pub(super) rule: Plan,
+    /// At least one.
+    pub(super) instants: BTreeSet<Timestamp>,
+}
+
+/// What it may take to count what all `times` of a text say. It is about a second at the most.
+pub(super) const MOST_STEPS: u64 = 16_000_000;
+
+/// A rule from an instant, to an instant, and so many times.
+#[derive(Clone, Debug)]
+pub(super) struct Limits {
+    pub(super) rule: Plan,
+    pub(super) from: Option<Timestamp>,
+    pub(super) until: Option<Timestamp>,
+    pub(super) times: Option<u32>,
+    /// The last of so many, which follows from the others.
+    last: Option<Timestamp>,
+}
+
+/// What is found from the others counts with them.
+impl PartialEq for Limits {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { rule, from, until, times, last: _ } = self;
+        (rule, from, until, times) == (&other.rule, &other.from, &other.until, &other.times)
+    }
+}
+
+impl Eq for Limits {}
+
+impl Limits {
+    pub(super) const fn new(rule: Plan, from: Option<Timestamp>, until: Option<Timestamp>) -> Self {
+        Self { rule, from, until, times: None, last: None }
+    }
+
+    /// So many instants, at least one, from the first. It is an error if there are not steps enough to count them.
+    pub(super) fn times(rule: Plan, from: Timestamp, times: u32, steps: &mut Steps) -> Result<Self, String> {
+        let mut search = Search::new(&rule, before(from));
+        let mut last = before(from);
+        let mut left = times;
+        // A rule that has fewer ends by itself.
+        while left > 0 && let Some(found) = search.after(last, steps).map_err(|_| {
+            format!(
+                "{times} times: to count all times of a plan may take {MOST_STEPS} steps, and these are more"
+            )
+        })? {
+            (last, left) = (found, left - 1);
+        }
+        Ok(Self {
+            rule,
+            from: Some(from),
+            until: None,
+            times: Some(times),
+            last: (left == 0).then_some(last),
+        })
+    }
+
+    /// The last instant that may be one.
+    pub(super) fn end(&self) -> Option<Timestamp> {
+        self.until.into_iter().chain(self.last).min()
+    }
+}

@@ -2,8 +2,6 @@
 
 mod combine;
 mod error;
-mod except;
-mod limits;
 mod parse;
 mod print;
 mod search;
@@ -11,15 +9,15 @@ mod search;
 mod stored;
 
 pub use combine::Combine;
+use combine::Limits;
+use combine::{ExceptAt, ExceptDays};
 pub use error::PlanError;
-use except::{ExceptAt, ExceptDays};
 use jiff::Timestamp;
-use limits::Limits;
 use search::{Search, Steps};
 
 use crate::cron::Cron;
-use crate::once::Once;
-use crate::periodic::Periodic;
+use crate::instants::Once;
+use crate::instants::Periodic;
 use crate::rule::Rule;
 use crate::rules::Calendar;
 use crate::zone::InZone;

@@ -5,12 +5,12 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::limits::{Limits, MOST_STEPS};
+use super::combine::{Limits, MOST_STEPS};
 use super::search::Steps;
 use super::{Combine, Kind, Plan, PlanError};
 use crate::cron::Cron;
-use crate::once::Once;
-use crate::periodic::Periodic;
+use crate::instants::Once;
+use crate::instants::Periodic;
 use crate::rules::{self, Calendar, MOST_YEARS};
 use crate::tokens::{Words, number};
 use crate::zone::{Gap, InZone, Overlap};

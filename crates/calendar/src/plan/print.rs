@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::limits::Limits;
+use super::combine::Limits;
 use super::{Kind, Plan};
 use crate::cron::Cron;
 use crate::rules::Calendar;

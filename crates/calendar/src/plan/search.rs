@@ -8,7 +8,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use super::limits::Limits;
+use super::combine::Limits;
 use super::{Kind, Plan};
 use crate::rule::Rule;
 

@@ -5,21 +5,17 @@
 // | this one | a rule in a zone |
 // | `next_instant` | the next instant after another |
 // | `gap_overlap` | what becomes of a time in a gap or an overlap |
-// | `policy` | the names of what may become of it |
-// | `change` | when clocks change, as jiff tells it |
 // | `description` | a sentence for people |
 
-mod change;
 mod description;
 mod gap_overlap;
 mod next_instant;
-mod policy;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 pub use description::Description;
-pub use policy::{Gap, Overlap};
+pub use gap_overlap::{Gap, Overlap};
 
 use crate::rule::Rule;
 use crate::wall::Wall;

@@ -2,8 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::change::{Shown, floor, offset_at, shown, timestamp};
-use super::policy::{Gap, Overlap};
+use super::gap_overlap::{Gap, Overlap, Shown, floor, offset_at, shown, timestamp};
 use super::{InZone, WallTimes};
 use crate::wall::Wall;
 

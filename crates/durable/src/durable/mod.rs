@@ -15,12 +15,13 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::builder::Builder;
 use crate::error::Error;
-use crate::kind::Kind;
+use crate::handler::Kind;
+use crate::health::Stats;
 use crate::runner::{Command, GRACE, Stopped};
 use crate::save::{Saving, SavingSeries, ToSave};
 use crate::shared::Shared;
-use crate::stats::Stats;
 use crate::store::{Counts, ErasedStore, Page, Store, Stored, Which};
+pub use changes::{Cancelled, Moved};
 
 /// Timers that outlive the process: saved in a store, handed to handlers when they are due.
 ///

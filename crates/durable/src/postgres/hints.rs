@@ -10,7 +10,7 @@ use tokio_postgres::types::Type;
 
 use super::Inner;
 use super::connections::Listening;
-use super::owned_shards::{SOON_MS, is_soon, note_of};
+use super::membership::{SOON_MS, is_soon, note_of};
 use crate::id::{TimerId, timestamp};
 use crate::store::{Hint, Near, Owner};
 

@@ -1,16 +1,17 @@
-//! The calls by which an instance joins the others, stays one of them, and leaves. `share_out` and `renew` in
-//! `sql/tables_and_functions_1.sql` decide who owns which shard, and who takes over from the dead.
+//! The calls by which an instance joins the others, stays one of them, and leaves, and what is known here of who owns which
+//! shard. `share_out` and `renew` in `sql/tables_and_functions_1.sql` decide who owns which, and who takes over from the dead.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use tokio_postgres::types::Type;
 
-use super::convert::shards;
+use super::convert::{SHARDS, is_among, shard, shards};
 use super::{Inner, PostgresError, convert, only};
 use crate::id::{millis, timestamp};
-use crate::store::{Owner, Renewed, Standing};
+use crate::store::{Kinds, Near, Owner, Renewed, Standing};
 
 /// How long an instance that leaves tries to say of each timer that it runs no more.
 const GIVE_BACK: Duration = Duration::from_millis(500);
@@ -108,5 +109,182 @@ impl Inner {
             taken: u32::try_from(convert::get::<i32>(row, "taken")?).unwrap_or(0),
             shards: if own.works { (shards.count_ones(), 64) } else { (0, 0) },
         })
+    }
+}
+
+/// What is due within so many milliseconds is given to a shard of the instance that saves it, if it knows its kind: then
+/// nobody has to be told. The rest is spread over all shards.
+pub(super) const SOON_MS: i64 = 120_000;
+
+/// How a number is made up, from its end: the shard, the count, the epoch.
+const SHARD_BITS: u32 = 6;
+const COUNT_BITS: u32 = 35;
+
+/// Of one owner.
+#[derive(Clone, Debug)]
+pub(super) struct Owned {
+    pub(super) lease: Duration,
+    /// It has handlers.
+    pub(super) works: bool,
+    /// A bit for each shard.
+    pub(super) shards: u64,
+    /// Those that the owner has handlers for, as it has told when it loaded.
+    kinds: Kinds,
+    /// The clock of the database in microseconds, at a moment.
+    clock: Option<(Instant, i64)>,
+}
+
+impl Owned {
+    /// When a statement that is sent now, and waited for so long, is of no use any more, by the clock of the database.
+    fn valid_until_us(&self, timeout: Duration) -> Option<i64> {
+        let (at, shown) = self.clock?;
+        let passed = i64::try_from(at.elapsed().saturating_add(timeout).as_micros()).ok()?;
+        shown.checked_add(passed)
+    }
+}
+
+/// Of the owners that have joined here: mostly one.
+#[derive(Debug, Default)]
+pub(super) struct OwnedShards(RwLock<HashMap<u64, Owned>>);
+
+impl OwnedShards {
+    pub(super) fn insert(&self, epoch: u64, lease: Duration, works: bool) {
+        let of_owner = Owned { lease, works, shards: 0, kinds: Arc::default(), clock: None };
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(epoch, of_owner);
+    }
+
+    pub(super) fn remove(&self, epoch: u64) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(&epoch);
+    }
+
+    pub(super) fn of(&self, epoch: u64) -> Option<Owned> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&epoch).cloned()
+    }
+
+    /// Tells which they were before.
+    pub(super) fn set_shards(&self, epoch: u64, shards: u64) -> Option<u64> {
+        let mut owned = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        owned.get_mut(&epoch).map(|of_owner| std::mem::replace(&mut of_owner.shards, shards))
+    }
+
+    /// The clock of the database has shown this a moment ago: so no statement is taken for valid that is not.
+    pub(super) fn set_clock(&self, epoch: u64, shown_us: i64) {
+        let mut owned = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(of_owner) = owned.get_mut(&epoch) {
+            of_owner.clock = Some((Instant::now(), shown_us));
+        }
+    }
+
+    /// What the clock of the database shows, as far as that is known here.
+    pub(super) fn now_ms(&self, epoch: u64) -> i64 {
+        let Some((at, shown_us)) = self.of(epoch).and_then(|of_owner| of_owner.clock) else {
+            return Timestamp::now().as_millisecond();
+        };
+        let passed = i64::try_from(at.elapsed().as_micros()).unwrap_or(i64::MAX);
+        shown_us.saturating_add(passed) / 1_000
+    }
+
+    /// See there.
+    pub(super) fn valid_until_us(&self, epoch: u64, timeout: Duration) -> Option<i64> {
+        self.of(epoch)?.valid_until_us(timeout)
+    }
+
+    pub(super) fn set_kinds(&self, epoch: u64, kinds: &Kinds) {
+        if self.of(epoch).is_some_and(|of_owner| !Arc::ptr_eq(&of_owner.kinds, kinds)) {
+            let mut owned = self.0.write().unwrap_or_else(PoisonError::into_inner);
+            if let Some(of_owner) = owned.get_mut(&epoch) {
+                of_owner.kinds = Arc::clone(kinds);
+            }
+        }
+    }
+
+    pub(super) fn has(&self, epoch: u64, near: Near) -> bool {
+        self.of(epoch).is_some_and(|of_owner| is_among(of_owner.shards, near))
+    }
+
+    /// Whether the owner has it that has joined here, and there is no other one: of several, each tells its own runner only.
+    pub(super) fn is_of_the_only_one(&self, near: Near) -> bool {
+        let owned = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        owned.len() == 1 && owned.values().all(|of_owner| is_among(of_owner.shards, near))
+    }
+
+    /// A number of its own for the `count`th timer that the owner saves, with its shard at the end.
+    pub(super) fn number(&self, epoch: u64, count: u64, due_in_ms: i64, kind: &str) -> u64 {
+        let own = self.of(epoch).filter(|of_owner| due_in_ms < SOON_MS && of_owner.kinds.contains(kind));
+        let shard = match own {
+            Some(of_owner) if of_owner.shards != 0 => {
+                nth_bit(of_owner.shards, count % u64::from(of_owner.shards.count_ones()))
+            }
+            // Spread, however they are counted.
+            _ => count.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58,
+        };
+        let count = count & ((1 << COUNT_BITS) - 1);
+        epoch << (COUNT_BITS + SHARD_BITS) | count << SHARD_BITS | shard
+    }
+}
+
+/// Which bit is the `n`th that is set.
+fn nth_bit(mut mask: u64, n: u64) -> u64 {
+    for _ in 0..n {
+        mask &= mask - 1;
+    }
+    u64::from(mask.trailing_zeros()) % SHARDS
+}
+
+/// What others are told of a timer.
+pub(super) fn note_of(near: Near) -> String {
+    format!("{} {}", shard(near.id.unique), near.due_ms)
+}
+
+/// Whether others are told of a timer that is due then.
+pub(super) const fn is_soon(due_in_ms: i64) -> bool {
+    due_in_ms < SOON_MS
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeSet, HashSet};
+
+    use super::*;
+    use crate::id::TimerId;
+
+    #[test]
+    fn what_is_due_soon_and_known_is_in_a_shard_of_the_instances_own_and_the_rest_is_spread() {
+        let owned = OwnedShards::default();
+        owned.insert(7, Duration::from_secs(1), true);
+        assert_eq!([1, 0b1010_0001].map(|shards| owned.set_shards(7, shards)), [Some(0), Some(1)]);
+        let kinds: Kinds = Arc::new(BTreeSet::from(["known".to_owned()]));
+        owned.set_kinds(7, &kinds);
+        let shards = |due_in_ms, kind| -> HashSet<u64> {
+            (0..1_000).map(|count| shard(owned.number(7, count, due_in_ms, kind))).collect()
+        };
+        assert_eq!(shards(10, "known"), HashSet::from([0, 5, 7]));
+        assert_eq!(shards(SOON_MS, "known").len(), 64);
+        assert_eq!(shards(10, "unknown").len(), 64);
+        let near = Near::from(TimerId { due_ms: 1, unique: owned.number(7, 9, 10, "known") });
+        assert!(owned.has(7, near) && owned.is_of_the_only_one(near) && !owned.has(8, near));
+        owned.insert(8, Duration::from_secs(1), true);
+        assert!(!owned.is_of_the_only_one(near), "another one's runner does not hear of it");
+    }
+
+    #[test]
+    fn a_statement_that_may_take_for_ever_is_always_in_time() {
+        let owned = OwnedShards::default();
+        owned.insert(7, Duration::from_secs(1), true);
+        owned.set_clock(7, 1_000_000);
+        assert!(owned.valid_until_us(7, Duration::from_secs(1)).is_some_and(|until| until >= 2_000_000));
+        assert_eq!(owned.valid_until_us(7, Duration::MAX), None);
+    }
+
+    #[test]
+    fn numbers_are_different_for_each_epoch_and_count_and_have_63_bits() {
+        let owned = OwnedShards::default();
+        let mut seen = HashSet::new();
+        for epoch in [1, 2, 2_097_151] {
+            for count in [0, 1, 63, 64, (1 << COUNT_BITS) - 1] {
+                let number = owned.number(epoch, count, 0, "kind");
+                assert!(number < 1 << 62 && seen.insert(number >> SHARD_BITS), "{epoch} {count}");
+            }
+        }
     }
 }

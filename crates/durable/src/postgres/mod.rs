@@ -6,8 +6,7 @@
 // |---|---|
 // | this one | the store |
 // | `changes`, `attempts`, `reads` | saving, cancelling and moving; beginning and ending attempts; reading |
-// | `membership` | joining, renewing the lease, leaving; who takes over from the dead is decided in SQL |
-// | `owned_shards` | what is known here of who owns which shard |
+// | `membership` | joining, renewing the lease, leaving, and what is known here of who owns which shard |
 // | `hints` | notifications by LISTEN and NOTIFY |
 // | `user_transaction` | saving, cancelling and ending in a transaction of the user's |
 // | `connections` | connections that are kept, and statements that do nothing if they come too late |
@@ -22,7 +21,6 @@ mod error;
 mod hints;
 mod membership;
 mod options;
-mod owned_shards;
 mod reads;
 mod user_transaction;
 
@@ -43,9 +41,9 @@ use crate::store::{
 use connections::Connections;
 pub use error::PostgresError;
 use hints::Hints;
+use membership::OwnedShards;
 pub use options::PostgresOptions;
 pub(crate) use options::Schema;
-use owned_shards::OwnedShards;
 pub use user_transaction::SavingIn;
 
 /// How many bytes a payload may have: 64 MiB.

@@ -7,11 +7,11 @@ use tokio_postgres::types::Type;
 use super::convert::{epoch, get, number, series_columns, standing, text, unknown};
 use super::options::Schema;
 use super::{PostgresError, PostgresStore, changes, only};
+use crate::durable::Cancelled;
+use crate::handler::Kind;
 use crate::handler::Run;
 use crate::id::{TimerId, millis};
-use crate::kind::Kind;
 use crate::next_run::{self, Next};
-use crate::outcome::Cancelled;
 use crate::store::{Removal, Saved, Which, check_key};
 
 /// The statement with which a timer is saved. Its number is taken from a sequence, with a random shard.

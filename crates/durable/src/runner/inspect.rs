@@ -13,10 +13,10 @@ use tokio::time::Instant;
 use super::Runner;
 use super::settle::occurrence;
 use crate::error::Error;
+use crate::health::Unhandled;
 use crate::id::Place;
 use crate::next_run;
 use crate::shared::Shared;
-use crate::stats::Unhandled;
 use crate::store::{Change, Ended, ErasedStore, Kinds, Near, Owner, Page, Settled, State, Stored};
 
 /// How often overdue timers are looked at. A timer without a handler is told of that much later than it is [`LATE`].

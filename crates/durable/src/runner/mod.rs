@@ -5,7 +5,7 @@
 // | this one | the task, and its loop |
 // | `poll` | taking in what has happened, and what it is told |
 // | `load` | loading, arming, and when to look next |
-// | `begin`, `call_handler`, `callers`, `settle` | the way of a timer that is due |
+// | `begin`, `call_handler`, `settle` | the way of a timer that is due |
 // | `live` | what has begun, what waits for it, and what somebody else holds |
 // | `clocks` | the wall clock beside the monotonic one: a clock that was set |
 // | `inspect` | looking for runs that their rule would not plan any more, and for timers without a handler |
@@ -14,7 +14,6 @@
 
 mod begin;
 mod call_handler;
-mod callers;
 mod clocks;
 mod inspect;
 mod lease;
@@ -49,7 +48,7 @@ use crate::shared::{Shared, Watched};
 use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Settled};
 use crate::window::Window;
 use call_handler::Call;
-use callers::{Callers, let_others_run};
+use call_handler::{Callers, let_others_run};
 use clocks::Clocks;
 use inspect::Inspections;
 use lease::Share;

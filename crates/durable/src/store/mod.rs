@@ -3,8 +3,6 @@
 mod answers;
 mod erased;
 mod questions;
-mod series;
-mod sharing;
 
 use std::error::Error;
 use std::future::Future;
@@ -14,13 +12,12 @@ use jiff::Timestamp;
 
 use crate::id::TimerId;
 pub use answers::{
-    Begun, Buried, Counts, Failure, Loaded, Move, Near, Removal, Saved, Settled, State, Stored, Taken,
+    Begun, Buried, Counts, Failure, Hint, Loaded, Move, Near, Removal, Renewed, Saved, Settled, Standing,
+    State, Stored, Taken,
 };
 pub(crate) use erased::{Answered, ErasedStore};
 pub(crate) use questions::check_key;
-pub use questions::{Ask, Change, Ended, Kinds, NewTimer, Page, Put, ToBegin, Which};
-pub use series::{Series, SeriesError};
-pub use sharing::{Hint, Renewed, Standing};
+pub use questions::{Ask, Change, Ended, Kinds, NewTimer, Page, Put, Series, SeriesError, ToBegin, Which};
 
 /// An owner of timers: a process from its [`join`](Store::join) on, with a number from a counter in the store.
 ///
