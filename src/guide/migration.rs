@@ -132,7 +132,8 @@
 //!
 //! - `mpsc::Sender::send_timeout` and `Runtime::shutdown_timeout`, and tower's rate limit and `hedge`: they use tokio's
 //!   timers inside.
-//! - `runtime::Builder::enable_time`: a current-thread runtime needs it for its wheel too.
+//! - `runtime::Builder::enable_all`: a multi-thread runtime needs its I/O driver for its wheel, a current-thread runtime its
+//!   timers. Where they are missing, tokio says so as the wheel is made.
 //! - `start_paused`.
 //!
 //! # What the compiler may say
@@ -153,20 +154,23 @@
 //!
 //! | item | here | because |
 //! |---|---|---|
-//! | deadlines | are kept to the nanosecond; tokio's wait for the end of their millisecond, so that a sleep of zero takes up to one | precision is the purpose of a wheel. On a clock that starts paused, this shows only for deadlines that are not at a whole millisecond. If `pause` stops the clock later, in the middle of tokio's millisecond, an idle runtime jumps beyond the deadline of the next timer. All other timers that are due by then fire in the same jump; tokio fires them in its next millisecond |
+//! | deadlines | are kept to the nanosecond on a multi-thread runtime; tokio's wait for the end of their millisecond. A sleep of zero is ready at once; tokio's may take a millisecond | precision is the purpose of a wheel. On a clock that starts paused, this shows only for deadlines that are not at a whole millisecond. If `pause` stops the clock later, in the middle of tokio's millisecond, an idle runtime jumps beyond the deadline of the next timer. All other timers that are due by then fire in the same jump; tokio fires them in its next millisecond |
 //! | timers due at the same instant | wake in an order of their own | neither promises an order; timers that were made in a row with the same delay wake in that order in both |
 //! | overdue tasks, when a paused clock is moved on again | may run before the task that moved the clock; with tokio after it | the wheel's driver is a task among others |
 //! | [`Sleep`], [`Timeout`] | are [`Unpin`] (`Timeout` if its future is) | nothing points at them |
 //! | [`Sleep::is_elapsed`] after a [`reset`](crate::Sleep::reset) without a poll | stays false until the next poll | that poll registers the timer |
-//! | [`Sleep`] first polled after its deadline, on a multi-thread runtime | may be pending for a moment | the sleep does not read the clock a second time |
+//! | [`Sleep`] first polled after its deadline | may be pending for a moment, unless a paused clock was seen in the process | the sleep does not read the clock a second time |
 //! | [`Sleep`] after the runtime's end | panics as tokio's does, with another text; [`Sleep::try_wait`] does not panic; [`Sleep::is_elapsed`] stays false; a sleep that was ready stays ready, where tokio's panics | a deadline that did not come has not elapsed |
 //! | [`Sleep`] polled in a destructor while its runtime ends | may panic; tokio's stays pending | the wheel's driver may have ended before |
 //! | [`Timeout`] after the runtime's end | returns [`Elapsed`] with a [reason](crate::Elapsed::reason); tokio's panics | `Elapsed` has room for a reason |
 //! | [`timeout`] beyond the end of time, outside a runtime | panics as other timers do there; tokio's is accepted | every timer belongs to a wheel |
-//! | all timers, on a multi-thread runtime without `enable_time` | work; tokio's panic | the wheel's driver needs none of tokio's timers there |
+//! | all timers, made on one runtime and first polled on another | belong to the one that polls them; tokio's to the one on which they were made. Outside of every runtime they panic | a timer that is not armed holds nothing, so a timeout whose future is ready costs a reading of the clock |
+//! | all timers, on a multi-thread runtime without `enable_io` | panic with tokio's words, that I/O is disabled; tokio's work | a timerfd in the runtime's poller turns the wheel |
+//! | all timers, on a multi-thread runtime without `enable_time` | work; tokio's panic | the same |
+//! | all timers, on a current-thread runtime without `enable_time` | panic with tokio's words as they are first found pending; tokio's as they are made | the wheel is made then |
 //! | [`interval`] outside a runtime | the panic names the caller; tokio's names itself | the mistake is the caller's |
 //! | [`Elapsed`] | a type of our own with the same traits, and [`Default`], [`Clone`], [`Copy`], [`Hash`](std::hash::Hash); its `Debug` shows other fields, and a reason | only tokio can make tokio's |
-//! | [`Error`] | a type of our own with the same methods, and [`PartialEq`], [`Eq`], [`Hash`](std::hash::Hash); other texts | our texts name the limit that was reached |
+//! | [`Error`] | a type of our own without `at_capacity` and `invalid` to make one, and with [`PartialEq`], [`Eq`], [`Hash`](std::hash::Hash); other texts | our texts name the limit that was reached |
 //! | `Debug` of futures | other texts | they show other fields |
 //!
 //! [`sleep`]: crate::time::sleep

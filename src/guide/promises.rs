@@ -1,6 +1,6 @@
 //! What you may rely on.
 //!
-//! Each promise has tests that fail when it is broken. They are listed in `tests/promises.md`, beside the sources.
+//! Each promise has tests that fail when it is broken.
 //!
 //! # Never early
 //!
@@ -17,11 +17,12 @@
 //! A busy wheel is turned only once in two ticks, which takes less CPU time. There a timer may be late by one tick more, even
 //! one that is alone in its tick. A turn that fires 32 timers makes the wheel busy. If the runtime is idle between turns,
 //! eight timers suffice. After a turn that covered two ticks, both numbers double. A wheel with a tick of more than a
-//! millisecond is never busy, nor is one that was made on a current-thread runtime.
+//! millisecond is never busy, nor is one whose clock can be paused.
 //!
 //! Add the delay that tokio's own timers would have on the same runtime, because a worker turns both when it parks. On
 //! a busy runtime that delay is the time until a worker has polled 61 tasks, and until the task itself is polled. If
-//! one worker blocks while another is idle, the watchdog has the wheel turned within some 10 ms.
+//! one worker blocks while another is idle, the watchdog has the wheel turned within some 10 ms. If the system gives no
+//! thread for the watchdog, [`Stats::unwatched`](crate::Stats::unwatched) tells, and the wheel asks again.
 //!
 //! On a [paused clock](crate#in-tests) an idle jump may add up to two milliseconds, as tokio's own rounding does.
 //!
@@ -43,8 +44,14 @@
 //!
 //! # Any deadline, any uptime
 //!
-//! A deadline may lie anywhere from the distant past to centuries ahead, with a tick of any length. A wheel counts
-//! [583 years](crate::Sleep::deadline). A timer beyond them never fires, and nothing overflows.
+//! A deadline may be any instant, with a tick of any length. Those within [292 years](crate::Sleep::deadline) of the start of
+//! the process, before it and after it, are told as they were set. A timer beyond them never fires, and nothing overflows.
+//!
+//! # A timer by name has the wheel of the runtime that awaits it
+//!
+//! A timer by the names of [`time`](crate::time) belongs to the runtime on which it is first found pending, which tokio's does
+//! to the runtime on which it was made. Until then it holds nothing. A task that goes on using such timers may stay on one
+//! wheel although its code enters another runtime. A timer that is first found pending outside of every runtime panics.
 //!
 //! # A dropped timer is gone
 //!
@@ -63,7 +70,7 @@
 //!
 //! # Memory follows what is pending
 //!
-//! A pending timer takes 72 bytes, its future included. A warm wheel allocates nothing for it, unless more than 64
+//! A pending timer takes 80 bytes, its future included. A warm wheel allocates nothing for it, unless more than 64
 //! timers stand in its slot.
 //!
 //! After a burst of timers the wheel gives the memory back, in pages of 1,024 entries. A page stays while it holds an
@@ -118,6 +125,7 @@
 //! - Timers when memory runs out: Rust then aborts the process. [`max_pending`](crate::Builder::max_pending) keeps timers
 //!   from taking all of it.
 //! - Whether time counts while the machine is suspended. It counts if tokio's clock counts it.
-//! - Timers in the child of a `fork` without `exec`. The child has neither the runtime's threads nor the watchdog's.
+//! - Timers in the child of a `fork` on wheels that it has from its parent: the child has no worker that turns them. Wheels
+//!   of runtimes that the child makes work as ever, and the parent notices nothing of the child.
 //!
 //! [`TimingWheel::new`]: crate::TimingWheel::new

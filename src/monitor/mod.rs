@@ -82,7 +82,7 @@
 //! 1,024 slots at a time. A health check does the same. `src/telemetry/DESIGN.md`, beside the sources, gives reasons and
 //! figures.
 
-// Counting is in `telemetry`: this wing only reads it. Stalls are noticed in `engine::driver::turner`.
+// Counting is in `telemetry`: this layer only reads it. Stalls are noticed in `engine::turn`.
 
 mod health;
 mod limits;

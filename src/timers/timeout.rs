@@ -20,7 +20,7 @@ impl TimingWheel {
     ///
     /// The future is polled first, and then the deadline. So a future that is ready at once never touches the wheel,
     /// whatever `duration` is. The deadline is polled even if the future has used up the task's cooperative budget.
-    /// With a `duration` of more than [583 years](crate::Sleep::deadline) it never elapses.
+    /// With a `duration` of more than [292 years](crate::Sleep::deadline) it never elapses.
     ///
     /// # Precision
     /// As [`sleep`](Self::sleep).
@@ -205,7 +205,7 @@ impl<F> Timeout<F> {
     }
 
     /// Moves the deadline to `after` from now, as [`reset`](Self::reset) does. With more than
-    /// [583 years](crate::Sleep::deadline) it never comes.
+    /// [292 years](crate::Sleep::deadline) it never comes.
     pub fn reset_after(self: Pin<&mut Self>, after: Duration) {
         let this = self.project();
         Pin::new(this.deadline).reset_after(after);

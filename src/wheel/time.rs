@@ -336,12 +336,15 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_is_told_by_few_bits() {
-        assert_eq!(Grid::from_bits(0), None);
-        for order in 1..64 {
-            let grid = with_tick(1).grid_within(Nanos(1 << order)).expect("two ticks or more");
-            assert_eq!(Grid::from_bits(grid.to_bits()), Some(grid));
-            assert!(grid.to_bits() < 1 << Grid::BITS, "{grid:?}");
+    fn ticks_with_a_border_at_a_time_begin_and_end_there() {
+        for (tick, border) in [(10, 13), (10, 7), (1_000, 123_456_789), (u64::MAX, 5)] {
+            let ticks = with_tick(tick).with_a_border_at(Nanos(border));
+            assert_eq!(ticks.beginning(ticks.tick_of_clock(Nanos(border))), Nanos(border));
+            assert_eq!(ticks.end_of_tick(Nanos(border + 1)), Nanos(border.saturating_add(tick)));
+            if border > tick {
+                assert_eq!(ticks.end_of_tick(Nanos(border)), Nanos(border), "it belongs to the tick that ends there");
+                assert_eq!(ticks.end_of_pair(Nanos(border)), Nanos(border + 2 * tick));
+            }
         }
     }
 

@@ -175,7 +175,7 @@ impl<T> Job<T> {
     }
 
     /// Moves the job to `after` from now, as [`reset`](Self::reset) does. With more than
-    /// [583 years](timingwheel::Sleep::deadline) it never runs.
+    /// [292 years](timingwheel::Sleep::deadline) it never runs.
     pub fn reset_after(&self, after: Duration) -> bool {
         self.record.reset(after_now(&self.wheel, after), self.tolerance)
     }

@@ -467,7 +467,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     }
 
     /// Moves the job with this key to `after` from now, as [`reset`](Self::reset) does. With more than
-    /// [583 years](timingwheel::Sleep::deadline) the job never runs.
+    /// [292 years](timingwheel::Sleep::deadline) the job never runs.
     pub fn reset_after<Q: Eq + Hash + ?Sized>(&self, key: &Q, after: Duration) -> bool
     where
         K: Borrow<Q>,

@@ -23,7 +23,7 @@ pub trait JobsExt {
     fn wheel(&self) -> &TimingWheel;
 
     /// Runs `future` after `delay` from now, in a task of its own on the wheel's runtime. With a `delay` of more than
-    /// [583 years](timingwheel::Sleep::deadline) the job never runs.
+    /// [292 years](timingwheel::Sleep::deadline) the job never runs.
     ///
     /// For a closure, `async move { f() }`.
     ///

@@ -131,7 +131,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// come. Once it has returned something it is dropped.
     ///
     /// A key that is named twice counts once. Without a key the condition is tried again only at the deadline. With a
-    /// `delay` of more than [583 years](timingwheel::Sleep::deadline) the operation never expires.
+    /// `delay` of more than [292 years](timingwheel::Sleep::deadline) the operation never expires.
     ///
     /// An operation that nobody polls expires all the same, and leaves its lists.
     ///

@@ -20,7 +20,7 @@ pub struct TimeoutLayer {
 
 impl TimeoutLayer {
     /// A layer whose services give each request `timeout`, on `wheel`. With more than
-    /// [583 years](crate::Sleep::deadline) it never elapses.
+    /// [292 years](crate::Sleep::deadline) it never elapses.
     pub const fn new(wheel: TimingWheel, timeout: Duration) -> Self {
         Self { wheel, timeout }
     }

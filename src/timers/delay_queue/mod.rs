@@ -45,7 +45,7 @@ const BATCH: usize = 256;
 /// only that timer takes a lock.
 ///
 /// It holds at most [`MAX_LEN`](Self::MAX_LEN) items. Deadlines may lie in the past, and have no limit in the future:
-/// those more than [583 years](crate::Sleep::deadline) ahead never come.
+/// those more than [292 years](crate::Sleep::deadline) ahead never come.
 ///
 /// What differs from tokio-util's is on [the migration page](crate::migration#tokio-utils-delayqueue).
 ///
@@ -204,7 +204,7 @@ impl<T> DelayQueue<T> {
     }
 
     /// Adds an item that is due `timeout` from now. With a `timeout` of zero it is due at once, with one of more than
-    /// [583 years](crate::Sleep::deadline) never.
+    /// [292 years](crate::Sleep::deadline) never.
     ///
     /// A queue takes items even after its wheel has ended. A poll still hands out an item that is due. A poll that
     /// would have to wait for an item panics, or returns an error from [`poll_try_expired`](Self::poll_try_expired).
@@ -274,7 +274,7 @@ impl<T> DelayQueue<T> {
     }
 
     /// Gives an item the deadline `timeout` from now, also if it is due and has not been handed out. With a `timeout`
-    /// of more than [583 years](crate::Sleep::deadline) it never comes.
+    /// of more than [292 years](crate::Sleep::deadline) it never comes.
     ///
     /// An item that is reset to later stays where it is in the wheel until that place comes up.
     ///

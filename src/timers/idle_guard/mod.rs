@@ -138,14 +138,14 @@ pin_project! {
 }
 
 impl<S> IdleGuard<S> {
-    /// With a limit for reading; one of more than [583 years](crate::Sleep::deadline) never passes. See
+    /// With a limit for reading; one of more than [292 years](crate::Sleep::deadline) never passes. See
     /// [`set_read_limit`](Self::set_read_limit).
     pub fn with_read_limit(mut self, limit: Duration) -> Self {
         self.set_read_limit(Some(limit));
         self
     }
 
-    /// With a limit for writing; one of more than [583 years](crate::Sleep::deadline) never passes. See
+    /// With a limit for writing; one of more than [292 years](crate::Sleep::deadline) never passes. See
     /// [`set_write_limit`](Self::set_write_limit).
     pub fn with_write_limit(mut self, limit: Duration) -> Self {
         self.set_write_limit(Some(limit));
@@ -153,7 +153,7 @@ impl<S> IdleGuard<S> {
     }
 
     /// With a limit for silence in both directions, Netty's *all idle*; one of more than
-    /// [583 years](crate::Sleep::deadline) never passes. See [`set_idle_limit`](Self::set_idle_limit).
+    /// [292 years](crate::Sleep::deadline) never passes. See [`set_idle_limit`](Self::set_idle_limit).
     ///
     /// # Examples
     ///

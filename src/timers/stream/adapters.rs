@@ -166,7 +166,7 @@ impl<S: Stream> Timeout<S> {
     }
 
     /// Moves the deadline of the current gap to `duration` from now, as [`reset`](Self::reset) does. One of more than
-    /// [583 years](crate::Sleep::deadline) never comes.
+    /// [292 years](crate::Sleep::deadline) never comes.
     pub fn reset_after(self: Pin<&mut Self>, duration: Duration) {
         self.project().countdown.start(duration);
     }

@@ -17,7 +17,7 @@ pub trait StreamTimeExt: Stream {
     /// The first gap begins with this call, each later gap with an item. A gap gives one error, however long it is. For
     /// an error that comes again and again, see [`timeout_repeating_on`](Self::timeout_repeating_on); for an error that
     /// ends the stream, see [`idle_timeout_on`](Self::idle_timeout_on). An item that is ready comes first, even if it
-    /// is late. With a `limit` of more than [583 years](crate::Sleep::deadline) there are no errors.
+    /// is late. With a `limit` of more than [292 years](crate::Sleep::deadline) there are no errors.
     ///
     /// # Precision
     /// As [`TimingWheel::sleep`].
@@ -67,7 +67,7 @@ pub trait StreamTimeExt: Stream {
     /// Use it for a connection that is closed when nothing has come for a while. The first gap begins with this call,
     /// each later gap with an item. An item that is ready comes first, even if it is late. After the error the stream
     /// within is not polled any more. It is kept: [`into_inner`](Timeout::into_inner) returns it, and
-    /// [`reset`](Timeout::reset) lets it go on. With a `limit` of more than [583 years](crate::Sleep::deadline)
+    /// [`reset`](Timeout::reset) lets it go on. With a `limit` of more than [292 years](crate::Sleep::deadline)
     /// there is no error.
     ///
     /// # Precision
@@ -159,7 +159,7 @@ pub trait StreamTimeExt: Stream {
     ///
     /// The first item does not wait. The distance counts from the moment at which an item was handed out. Until it has
     /// passed, the stream within is not polled. A `distance` of zero lets everything through. With a `distance` of more
-    /// than [583 years](crate::Sleep::deadline) the second item never comes.
+    /// than [292 years](crate::Sleep::deadline) the second item never comes.
     ///
     /// # Precision
     /// As [`TimingWheel::sleep`].
@@ -198,7 +198,7 @@ pub trait StreamTimeExt: Stream {
     ///
     /// The adapter looks at the time only when the stream within has no item ready. A chunk starts with the memory that
     /// the chunk before it took, and grows from there. With a `duration` of more than
-    /// [583 years](crate::Sleep::deadline) only the size and the end of the stream within end a chunk.
+    /// [292 years](crate::Sleep::deadline) only the size and the end of the stream within end a chunk.
     ///
     /// # Precision
     /// As [`TimingWheel::sleep`].
