@@ -342,7 +342,11 @@ mod tests {
             assert_eq!(ticks.beginning(ticks.tick_of_clock(Nanos(border))), Nanos(border));
             assert_eq!(ticks.end_of_tick(Nanos(border + 1)), Nanos(border.saturating_add(tick)));
             if border > tick {
-                assert_eq!(ticks.end_of_tick(Nanos(border)), Nanos(border), "it belongs to the tick that ends there");
+                assert_eq!(
+                    ticks.end_of_tick(Nanos(border)),
+                    Nanos(border),
+                    "it belongs to the tick that ends there"
+                );
                 assert_eq!(ticks.end_of_pair(Nanos(border)), Nanos(border + 2 * tick));
             }
         }

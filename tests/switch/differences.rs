@@ -115,17 +115,18 @@ fn a_runtime_of_several_threads_needs_an_io_driver_and_no_timers_of_tokios() {
 #[test]
 fn a_timer_belongs_to_the_runtime_that_first_finds_it_pending() {
     let (first, second) = (paused(), paused());
-    let mut ours = first.block_on(async { task::spawn(timingwheel::time::sleep(SECOND)) });
+    let made_on_first = || {
+        let _within = first.enter();
+        task::spawn(timingwheel::time::sleep(SECOND))
+    };
+    let mut ours = made_on_first();
     second.block_on(async {
         assert!(ours.poll().is_pending());
         assert_eq!(timingwheel::time::wheel().pending(), 1);
     });
     first.block_on(async { assert_eq!(timingwheel::time::wheel().pending(), 0) });
-    let unpolled = first.block_on(async { timingwheel::time::sleep(SECOND) });
-    assert!(
-        panic_place(|| task::spawn(unpolled).poll()).is_some(),
-        "it has no runtime outside of all of them"
-    );
+    let mut unpolled = made_on_first();
+    assert!(panic_place(|| unpolled.poll()).is_some(), "it has no runtime outside of all of them");
 }
 
 #[test]
