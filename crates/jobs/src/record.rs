@@ -198,10 +198,16 @@ impl Plan {
 /// A timer, and the waker that it wakes.
 pub(crate) struct Hand {
     sleep: Sleep,
-    /// tokio's timer, where the wheel was full when a run had ended.
-    instead: Option<Pin<Box<Unconstrained<tokio::time::Sleep>>>>,
+    /// Where the wheel was full when a run had ended.
+    instead: Option<Box<Instead>>,
     may_be_late: bool,
     waker: Waker,
+}
+
+/// tokio's timer, and the wheel that it stands in for.
+struct Instead {
+    timer: Pin<Box<Unconstrained<tokio::time::Sleep>>>,
+    wheel: TimingWheel,
 }
 
 pub(crate) type Polled = Poll<Result<(), Error>>;
@@ -218,7 +224,10 @@ impl Hand {
     fn poll(&mut self) -> Polled {
         let mut cx = Context::from_waker(&self.waker);
         match &mut self.instead {
-            Some(timer) => timer.as_mut().poll(&mut cx).map(Ok),
+            Some(instead) => instead.timer.as_mut().poll(&mut cx).map(|()| {
+                // Of which the job learns only now.
+                if instead.wheel.is_ended() { Err(Error::shutdown()) } else { Ok(()) }
+            }),
             None => self.sleep.poll_try_wait(&mut cx),
         }
     }
@@ -263,8 +272,9 @@ impl Hand {
     }
 
     /// Waits until `due` by tokio's timer.
-    fn wait_without_wheel(&mut self, due: Instant) -> Polled {
-        self.instead = Some(Box::pin(unconstrained(tokio::time::sleep_until(due))));
+    fn wait_without(&mut self, wheel: &TimingWheel, due: Instant) -> Polled {
+        let timer = Box::pin(unconstrained(tokio::time::sleep_until(due)));
+        self.instead = Some(Box::new(Instead { timer, wheel: wheel.clone() }));
         self.poll()
     }
 }
@@ -438,7 +448,7 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
             plan.refusals += u64::from(is_refused);
         }
         if is_refused {
-            polled = hand.wait_without_wheel(due);
+            polled = hand.wait_without(wheel, due);
         }
         self.clone().begin(hand, polled);
     }

@@ -49,6 +49,20 @@ async fn a_wheel_that_is_full_when_a_run_has_ended_does_not_end_the_job_and_the_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_job_that_waits_without_a_place_does_not_run_after_the_end_of_the_wheel() {
+    let wheel = bounded(1);
+    let runs = Runs::new();
+    let job = runs.job(&wheel, rate(ms(10)), &[5]);
+    sleep(ms(12)).await;
+    let _other = fill(&wheel);
+    sleep(ms(5)).await;
+    assert_eq!((job.refusals(), job.state()), (1, JobState::Pending));
+    wheel.shutdown();
+    assert!(job.await.unwrap_err().reason().unwrap().is_shutdown());
+    assert_eq!(runs.began(), [10]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_job_that_waits_takes_one_place_and_gives_it_back_however_it_ends() {
     let wheel = bounded(1);
     let run = |times| wheel.try_run_by(rate(ms(10)).times(times), || sleep(ms(5))).unwrap();
