@@ -26,7 +26,7 @@ use crate::wheel::Nanos;
 /// A turn that is later than this makes the watchdog wake the wheel when it looks.
 const SOON: Duration = Duration::from_millis(2);
 /// The watchdog looks at a wheel at the latest when a turn is this late.
-const LATE: Duration = Duration::from_millis(5);
+const LATE: Duration = Duration::from_millis(3);
 /// How long after it has woken a wheel it looks again.
 const PAUSE: Duration = Duration::from_millis(10);
 /// How long after the system gave no thread it is asked again.

@@ -44,6 +44,7 @@ impl Limits {
         // A value in the same bucket as the limit may be within it.
         let above = |told: Option<Duration>, limit| told.filter(|&told| told > told_of(limit));
         let ended = stats.ended.then_some(Exceeded::Ended);
+        let unwatched = stats.unwatched.then_some(Exceeded::Unwatched);
         let overdue = overdue.filter(|&limit| stats.overdue > limit);
         let overdue = overdue.map(|limit| Exceeded::Overdue { overdue: stats.overdue, limit });
         let pending = pending.filter(|&limit| stats.pending > limit);
@@ -61,7 +62,7 @@ impl Limits {
         let stalls = stalls.map(|limit| Exceeded::Stalls { stalls: stats.stalls, limit });
         let wakers = wakers_panicked.filter(|&limit| stats.wakers_panicked > limit);
         let wakers = wakers.map(|limit| Exceeded::WakersPanicked { panicked: stats.wakers_panicked, limit });
-        let one_each = [ended, overdue, pending, lock_hold, refused, stalls, wakers];
+        let one_each = [ended, unwatched, overdue, pending, lock_hold, refused, stalls, wakers];
         one_each.into_iter().flatten().chain(lateness)
     }
 }

@@ -42,6 +42,9 @@ impl Error for Unhealthy {}
 pub enum Exceeded {
     /// The wheel has ended. No limit has to be set for this.
     Ended,
+    /// The system gives no thread for the watchdog, so a worker that blocks may hold up timers. No limit has to be set for
+    /// this.
+    Unwatched,
     /// Nobody turns the wheel, though it is due.
     Overdue {
         /// For how long the wheel has been due.
@@ -99,6 +102,7 @@ impl fmt::Display for Exceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ended => f.write_str("it has ended"),
+            Self::Unwatched => f.write_str("the system gives no thread for its watchdog"),
             Self::Overdue { overdue, limit } => {
                 write!(f, "it is overdue by {overdue:?}, the limit is {limit:?}")
             }

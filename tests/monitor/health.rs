@@ -144,6 +144,7 @@ async fn more_refusals_than_the_limit_are_unhealthy() {
 fn all_that_is_exceeded_is_named_with_its_limit() {
     let stats = stats(|stats| {
         stats.ended = true;
+        stats.unwatched = true;
         stats.overdue = ms(300);
         stats.pending = 7;
         stats.refused = 6;
@@ -163,7 +164,8 @@ fn all_that_is_exceeded_is_named_with_its_limit() {
         .lock_hold(Duration::ZERO);
     assert_eq!(
         words(stats.check(&none)),
-        "the timing wheel is not healthy: it has ended; it is overdue by 300ms, the limit is 0ns; 7 timers are \
+        "the timing wheel is not healthy: it has ended; the system gives no thread for its watchdog; \
+         it is overdue by 300ms, the limit is 0ns; 7 timers are \
          pending, the limit is 0; a turn of it held a lock for 2ns, the limit is 0ns; 6 timers were refused, the limit is \
          0; it was turned late 5 times, the limit is 0; 4 wakers panicked, the limit is 0; \
          99.9 % of timers were late by up to 3ns, the limit is 0ns"
@@ -176,7 +178,7 @@ fn all_that_is_exceeded_is_named_with_its_limit() {
         .wakers_panicked(4)
         .lateness(0.999, Duration::from_nanos(3))
         .lock_hold(Duration::from_nanos(2));
-    assert_eq!(stats.check(&just_so).unwrap_err().exceeded(), [Exceeded::Ended]);
+    assert_eq!(stats.check(&just_so).unwrap_err().exceeded(), [Exceeded::Ended, Exceeded::Unwatched]);
 }
 
 #[test]

@@ -1,0 +1,113 @@
+//! A process that is short of file descriptors as its wheel is made, and one that forks.
+//!
+//! Each runs as a process of its own, because limits and children are the process's. What counts is the order of events: a
+//! timer comes while a worker still blocks.
+#![cfg(all(feature = "timerfd", target_os = "linux"))]
+
+use std::env;
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use fork::{Fork, fork, waitpid};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use timingwheel::time::{sleep, wheel};
+use tokio::runtime::{Builder, Runtime};
+
+/// Names the part of a test that is to run in this process.
+const PART: &str = "TIMINGWHEEL_TEST_PROCESS_PART";
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn in_another_process(test: &str) -> Output {
+    Command::new(env::current_exe().expect("this program"))
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env(PART, "1")
+        .output()
+        .expect("it starts")
+}
+
+fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
+}
+
+/// Whether a timer comes while the other worker, which had the poller, blocks.
+fn comes_beside_a_blocked_worker(runtime: &Runtime) -> bool {
+    let blocks = Arc::new(AtomicBool::new(true));
+    runtime.block_on(async {
+        let timer = tokio::spawn({
+            let blocks = blocks.clone();
+            async move {
+                sleep(ms(60)).await;
+                blocks.load(Ordering::SeqCst)
+            }
+        });
+        let blocker = tokio::spawn(async move {
+            sleep(ms(20)).await;
+            thread::sleep(ms(1_500));
+            blocks.store(false, Ordering::SeqCst);
+        });
+        let came_meanwhile = timer.await.expect("no panic");
+        blocker.await.expect("no panic");
+        came_meanwhile
+    })
+}
+
+#[test]
+fn a_wheel_that_was_made_while_descriptors_were_short_fires_and_is_watched() {
+    if env::var_os(PART).is_none() {
+        let output =
+            in_another_process("a_wheel_that_was_made_while_descriptors_were_short_fires_and_is_watched");
+        return assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let runtime = runtime();
+    let before = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..before }).expect("a lower limit");
+    let held: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+    assert!(!held.is_empty());
+    runtime.block_on(async { sleep(ms(1)).await });
+    drop(held);
+    setrlimit(Resource::Nofile, before).expect("the limit of before");
+    assert!(runtime.block_on(async { !wheel().stats().unwatched }));
+    assert!(
+        (0..3).any(|_| comes_beside_a_blocked_worker(&runtime)),
+        "the timer waited for the blocked worker"
+    );
+}
+
+#[test]
+fn a_child_of_fork_has_wheels_of_its_own_and_its_parent_notices_nothing() {
+    if env::var_os(PART).is_none() {
+        let output =
+            in_another_process("a_child_of_fork_has_wheels_of_its_own_and_its_parent_notices_nothing");
+        return assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let parent = runtime();
+    assert!((0..3).any(|_| comes_beside_a_blocked_worker(&parent)));
+    // Far, so that nothing turns the wheel meanwhile.
+    let far = parent.block_on(async { wheel() });
+    match fork().expect("a child") {
+        Fork::Child => {
+            // On the parent's wheel: this must not set the parent's timerfd.
+            let mut inherited = tokio_test::task::spawn(far.sleep(ms(5)));
+            let is_pending = inherited.poll().is_pending();
+            let own = runtime();
+            own.block_on(async { sleep(ms(1)).await });
+            let is_watched = (0..3).any(|_| comes_beside_a_blocked_worker(&own));
+            // Nothing is dropped: the runtime's descriptors are the parent's too.
+            std::mem::forget((inherited, own));
+            std::process::exit(if is_pending && is_watched { 0 } else { 1 });
+        }
+        Fork::Parent(child) => {
+            assert!((0..3).any(|_| comes_beside_a_blocked_worker(&parent)), "the child moved the parent's");
+            let status = ExitStatus::from_raw(waitpid(child).expect("it ends"));
+            assert!(status.success(), "the child's own timers, or its watchdog: {status}");
+        }
+    }
+}
