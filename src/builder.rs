@@ -234,19 +234,10 @@ impl Builder {
 /// | [`SmallMemory`](Self::SmallMemory) | 10 ms | 16 | 1 |
 /// | none of them, the default | 1 ms | 64 | one for each worker |
 ///
-/// The effect on timers, at the most:
-///
-/// | profile | moves of a timer of 1 s | 30 s | 10 min | 1 day | bytes of a shard's slots, empty | with timers of all four | wake-ups in a second |
-/// |---|---|---|---|---|---|---|---|
-/// | `HighConcurrency` | 0 | 1 | 1 | 2 | 49,216 | 147,808 | 1,000 |
-/// | `LowLatency` | 1 | 1 | 2 | 2 | 49,216 | 147,808 | 10,000 |
-/// | `SmallMemory` | 1 | 2 | 3 | 5 | 832 | 5,216 | 100 |
-/// | default | 1 | 2 | 3 | 4 | 3,136 | 15,968 | 1,000 |
-///
-/// A timer moves when the clock comes to its slot on a coarser level, unless it was cancelled before. A slot that was
-/// used keeps up to 512 bytes more. The wheel is turned about once for each tick in which a timer is due, so a shorter tick
-/// costs CPU time as soon as timers fire in more ticks. The report, in `benches/report` beside the sources, shows lateness,
-/// CPU time and the cost of arming.
+/// More slots take more memory, and timers move less often: with 1,024 slots at 1 ms a timer of 30 seconds or 10 minutes
+/// moves once at most before it fires, unless it was cancelled before. The wheel is turned about once for each tick in which a
+/// timer is due, so a shorter tick costs CPU time as soon as timers fire in more ticks. The report, in `benches/report` beside
+/// the sources, shows memory, lateness, CPU time and the cost of arming.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Profile {

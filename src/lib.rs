@@ -42,7 +42,7 @@
 //!
 //! - For a few timers. `tokio::time` is there already. A wheel has a driver task and, on Linux, a file descriptor. All
 //!   wheels of a process share one thread, the watchdog, which sleeps until a timer is overdue because a worker blocks.
-//!   A wheel of a single worker needs no watchdog, unless its runtime has neither an I/O driver nor timers.
+//!   A wheel of a single worker needs no watchdog.
 //! - Without tokio. Only [`wheel::Hierarchy`] needs no runtime.
 //!
 //! # In tests

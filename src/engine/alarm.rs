@@ -268,7 +268,7 @@ impl Alarm {
 
     fn expect_turn(&self, at: Nanos) {
         if let Some(error) = self.watch.expect(at) {
-            self.counters.no_watchdog(&error);
+            self.counters.not_given("a thread for the watchdog", &error);
         }
     }
 
@@ -508,7 +508,7 @@ mod timer_fd {
                     Some(timer)
                 }
                 Err(error) => {
-                    counters.no_timer_fd(&error);
+                    counters.not_given("a timerfd", &error);
                     None
                 }
             }

@@ -63,8 +63,7 @@
 //! | debug | the wheel begins | `tick`, `wheel_size`, `shards`, `max_pending` |
 //! | debug | the wheel has ended | `pending` |
 //! | warn | the wheel refuses a timer because it is full | `refused`, so far |
-//! | warn | the system gives no thread for the watchdog, so a worker that blocks may hold up timers | `error` |
-//! | warn | the system gives no timerfd, so one of tokio's timers turns the wheel | `error` |
+//! | warn | the system gives no thread for the watchdog, so a worker that blocks may hold up timers; or no timerfd, so one of tokio's timers turns the wheel | `what`, `error` |
 //! | info | the wheel was turned more than 10 milliseconds late | `stalls`, so far |
 //! | error | a waker panicked as it was woken | `panicked`, so far |
 //!

@@ -97,16 +97,10 @@ impl Counters {
         self.events.stalled(&self.name, before + 1);
     }
 
-    /// The system gave no thread for the watchdog.
+    /// The system did not give what the wheel asked for: a thread for the watchdog, or a timerfd.
     #[cold]
-    pub(crate) fn no_watchdog(&self, error: &io::Error) {
-        self.events.no_watchdog(&self.name, error);
-    }
-
-    /// The system gave no timerfd.
-    #[cold]
-    pub(crate) fn no_timer_fd(&self, error: &io::Error) {
-        self.events.no_timer_fd(&self.name, error);
+    pub(crate) fn not_given(&self, what: &str, error: &io::Error) {
+        self.events.not_given(&self.name, what, error);
     }
 
     /// A waker panicked when its timer fired, or when the wheel ended.

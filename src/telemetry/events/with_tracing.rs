@@ -89,21 +89,11 @@ impl Events {
             .tell(|| error!(target: TARGET, wheel, panicked, "a waker panicked as a timing wheel woke it"));
     }
 
-    pub(crate) fn no_watchdog(&self, wheel: &str, error: &io::Error) {
+    pub(crate) fn not_given(&self, wheel: &str, what: &str, error: &io::Error) {
         let error: &dyn std::error::Error = error;
-        contained(|| {
-            warn!(
-                target: TARGET,
-                wheel, error, "the system gives no thread for the watchdog, so a worker that blocks may hold up timers"
-            );
-        });
-    }
-
-    pub(crate) fn no_timer_fd(&self, wheel: &str, error: &io::Error) {
-        let error: &dyn std::error::Error = error;
-        contained(|| {
-            warn!(target: TARGET, wheel, error, "the system gives no timerfd, so tokio's timers turn the wheel");
-        });
+        contained(
+            || warn!(target: TARGET, wheel, what, error, "a timing wheel goes on without what the system refused"),
+        );
     }
 
     /// A shard ends with `pending` timers.

@@ -31,9 +31,7 @@ impl Events {
 
     pub(crate) const fn waker_panicked(&self, _wheel: &str, _panicked: u64) {}
 
-    pub(crate) const fn no_watchdog(&self, _wheel: &str, _error: &io::Error) {}
-
-    pub(crate) const fn no_timer_fd(&self, _wheel: &str, _error: &io::Error) {}
+    pub(crate) const fn not_given(&self, _wheel: &str, _what: &str, _error: &io::Error) {}
 
     pub(crate) const fn shard_ends(&self, _pending: usize) {}
 
