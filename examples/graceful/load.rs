@@ -29,17 +29,17 @@ use crate::serve;
 #[derive(Parser)]
 #[command(name = "graceful")]
 struct Settings {
-    /// How many clients there are
+    /// How many clients there are, from 1 to 5,000
     #[arg(long, value_name = "NUMBER", default_value = "200", value_parser = whole(1..=5_000_usize))]
     #[arg(allow_negative_numbers = true)]
     clients: usize,
 
-    /// For how many milliseconds the server runs before it is ended
+    /// For how many milliseconds the server runs before it is ended, from 100 to 600,000
     #[arg(long, value_name = "MS", default_value = "5000", value_parser = whole(100..=600_000_u64))]
     #[arg(default_value_if("short", "true", "1000"), allow_negative_numbers = true)]
     millis: u64,
 
-    /// How many milliseconds the end may take; what has not ended by then is aborted
+    /// How many milliseconds the end may take, from 0 to 60,000; then the rest is aborted
     #[arg(long, value_name = "MS", default_value = "10000", value_parser = whole(0..=60_000_u64))]
     #[arg(allow_negative_numbers = true)]
     limit: u64,

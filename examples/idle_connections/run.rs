@@ -36,7 +36,7 @@ struct Settings {
     #[arg(default_value_if("short", "true", "300"), allow_negative_numbers = true)]
     limit: u64,
 
-    /// By how many percent of the limit a connection may be closed late, from 7 to 100; also shows what that saves
+    /// By how many percent of the limit a connection may be closed late, from 7.2 to 100; also shows what that saves
     #[arg(long, value_name = "PERCENT", value_parser = tolerance, allow_negative_numbers = true)]
     tolerance: Option<Tolerance>,
 

@@ -162,9 +162,11 @@ impl Leftovers {
             self.spare.key.store(EMPTY_AND_DUE, Ordering::Release);
             return Some(key);
         }
-        if !from_batch || self.batch.len.load(Ordering::Relaxed) <= KEPT {
+        if !from_batch {
             return None;
         }
+        // Without the lock, as a guess.
+        self.batch.len.load(Ordering::Relaxed).checked_sub(KEPT + 1)?;
         // The shard's lock is not held for longer because a dropping thread was preempted.
         let keys = self.batch.keys.try_lock()?;
         let last = self.batch.len.load(Ordering::Relaxed).checked_sub(KEPT + 1)? + KEPT;

@@ -18,7 +18,7 @@ use crate::platform::clock::{Clock, instant, nanos};
 use crate::platform::wakers::WakerId;
 use crate::runtime_wheel::shard_for;
 use crate::timers::tolerance::Tolerance;
-use crate::wheel::{Grid, Key, Nanos};
+use crate::wheel::{Grid, Key, Nanos, Resolution};
 
 impl TimingWheel {
     /// Waits for `duration` from now.
@@ -606,9 +606,14 @@ impl Sleep {
         self.shard.as_ref().expect("made by a wheel").clock()
     }
 
+    /// How the wheel's ticks lie. Only for a sleep that was made by a wheel.
+    pub(crate) fn resolution(&self) -> Resolution {
+        self.shard.as_ref().expect("made by a wheel").resolution()
+    }
+
     /// How long a tick of the wheel is. Only for a sleep that was made by a wheel.
     pub(crate) fn tick(&self) -> Duration {
-        self.shard.as_ref().expect("made by a wheel").resolution().tick()
+        self.resolution().tick()
     }
 
     /// The deadline at which a task is to be woken, or was woken already; `None` if none is registered.

@@ -602,7 +602,7 @@ impl<T> DelayQueue<T> {
 
     #[cold]
     fn start(&mut self, sleep: Sleep) {
-        self.items.restart(Resolution::new(sleep.tick()).expect("it is a wheel's"));
+        self.items.restart(sleep.resolution());
         self.sleep = Some(sleep);
     }
 

@@ -117,6 +117,7 @@ impl WallSchedule {
     /// use jiff::tz::TimeZone;
     /// use timingwheel::TimingWheel;
     /// use timingwheel_calendar::{Cron, Missed, WallClock};
+    /// use timingwheel_jobs::JobsExt;
     ///
     /// let wheel = TimingWheel::new();
     /// let minutely = Cron::parse("* * * * *")?.in_zone(TimeZone::UTC);

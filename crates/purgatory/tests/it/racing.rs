@@ -122,7 +122,7 @@ async fn a_change_that_is_checked_is_never_missed_while_others_check_and_watch()
 #[test]
 fn operations_that_are_dropped_while_they_are_checked_leave_nothing_behind() {
     const ROUNDS: usize = 20_000;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let purgatory: Purgatory<usize> = runtime.block_on(async { Purgatory::new(&TimingWheel::new()) });
     let alive = Arc::new(());
     thread::scope(|scope| {
