@@ -125,8 +125,8 @@ impl Builder {
     /// How long a tick is. Timers fire less than a tick after their deadlines, or less than two on a
     /// [busy wheel](TimingWheel#precision).
     ///
-    /// On a multi-thread runtime the wheel is turned at most about once in a tick, for all shards together. On a
-    /// current-thread runtime it may be turned once in a tick for each shard.
+    /// On a multi-thread runtime the wheel is turned at most about once in a tick, for all shards together. Where the
+    /// clock can be paused it may be turned once in a tick for each shard.
     ///
     /// With 1 ms, the default, a busy wheel takes less CPU time than tokio's timers and is as late. With 500 µs it is half as
     /// late, takes as much CPU time or less, and up to 1.2 times the context switches.
@@ -136,7 +136,7 @@ impl Builder {
     }
 
     /// How many slots each level has. With more slots a timer moves down fewer times, and each level takes more
-    /// memory: 48 bytes a slot in every shard, and up to 512 bytes more for the keys of a slot in use. How wide the slots of
+    /// memory: 48 bytes a slot in every shard, and 8 bytes for each key in a slot, of which 512 stay when it empties. How wide the slots of
     /// each level are tells [`wheel`](crate::wheel#how-it-works); a level whose slots no timer needs takes no memory.
     pub const fn wheel_size(mut self, slots: usize) -> Self {
         self.wheel_size = slots;
@@ -177,8 +177,8 @@ impl Builder {
     /// If the runtime lacks what calls the wheel. On a multi-thread runtime that is the I/O driver, on a current-thread one
     /// tokio's timers: build the runtime with `enable_all`. tokio has no way to ask, so it is tokio that panics. On systems
     /// without timerfds, without the feature `timerfd`, and if the system refuses a timerfd, it is tokio's timers on all
-    /// runtimes; a [event](crate::monitor#events) tells why the system refused. With a tick of less than a millisecond,
-    /// a current-thread runtime needs the I/O driver too, and tokio's timers only if tokio has its feature `test-util`.
+    /// runtimes; an [event](crate::monitor#events) tells why the system refused. With a tick of less than a millisecond,
+    /// a current-thread runtime needs the I/O driver, and tokio's timers only if tokio has its feature `test-util`.
     #[track_caller]
     pub fn build(self) -> Result<TimingWheel, BuildError> {
         let Self { tick, wheel_size, shards, max_pending, name } = self;

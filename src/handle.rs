@@ -106,8 +106,8 @@ impl TimingWheel {
 
     /// What the wheel has done so far, and how it does now. See [`monitor`](crate::monitor).
     ///
-    /// This locks each shard for a moment, one after the other, for no longer than the driver locks it to fire some
-    /// hundred timers.
+    /// This locks each shard for a moment, one after the other, for no longer than a turn locks it to fire some hundred
+    /// timers.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let Wheel { shards, turner, .. } = &*self.wheel;

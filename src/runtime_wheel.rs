@@ -82,8 +82,8 @@ fn no_runtime() -> ! {
 
 /// The shard for a timer that this thread arms by name, for the task of `waker`.
 ///
-/// Asking tokio for the current runtime counts a reference that all workers share. So if a worker's last wheel still has a
-/// dropped timer of the same task, the timer goes to that wheel without asking. Such a wheel has workers, which fire the
+/// Asking tokio for the current runtime counts a reference that all workers share. So if this thread's last wheel is one of a multi-thread runtime, and still
+/// has a dropped timer of the same task, the timer goes to that wheel without asking. Such a wheel has workers, which fire the
 /// timer whatever this thread does.
 ///
 /// # Panics

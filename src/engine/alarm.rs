@@ -12,7 +12,7 @@
 //!
 //! **Ground rules.** Between its two steps each has a sequentially consistent fence, so at least one of them sees what the
 //! other published. During a turn the next turn is [`AWAKE`], and inserters leave it alone, because the turner's step 2 is
-//! still to come. Two turns at the same time do no harm: each ends with step 2. `next_turn` becomes a time only under the
+//! still to come. Two turns at the same time do no harm: each ends with step 2, or has another turn made at once. `next_turn` becomes a time only under the
 //! lock of `timers`. Under that lock system calls are made, so nobody may hold a shard's lock who takes it.
 //!
 //! | next turn | set by | an inserter with an earlier expiration |
@@ -21,11 +21,11 @@
 //! | a time | a turner at the end of its turn, or an inserter | sets the timers |
 //! | [`NEVER`] | a turner with nothing to wait for | sets the timers |
 //!
-//! After a turn in which very many timers fired, the alarm is set for no time before a certain one (see `turn::Pace`).
+//! After a turn in which many timers fired, the alarm is set for no time before a certain one (see `turn::Pace`).
 //!
-//! The first inserter after a turn sets the timers to exactly its time. Where that is a system call, the next one sets
-//! them to half of the remaining time. Otherwise each of many timers, each earlier than the last, would cost such a call. So
-//! they cost two, and one turn that finds nothing. Where the clock can be paused, every inserter sets its exact time,
+//! The first inserter after a turn sets the timers to exactly its time. Where that is a system call, each further one
+//! sets them to half of the remaining time. If each set its own time, a row of timers, each earlier than the last, would cost
+//! a call each. So they cost two as a rule, and one turn that finds nothing. Where the clock can be paused, every inserter sets its exact time,
 //! because a test would see the additional turn.
 //!
 //! | runtime | timers in its park | precision |
@@ -134,7 +134,7 @@ impl Alarm {
 
     // For inserters.
 
-    /// For an inserter that has published `expiration` as its shard's next: asks for a turn by then. The caller must
+    /// For an inserter that has published `expiration` as its shard's next, or when leftovers are to be cleared: asks for a turn by then. The caller must
     /// not hold the shard's lock.
     pub(crate) fn request(&self, expiration: Nanos) {
         // The inserter published its expiration before this fence, and checks `next_turn` after it.
@@ -165,7 +165,7 @@ impl Alarm {
             half.max(self.not_before())
         };
         let mut is_due = self.set(&mut timers, now, at, at.max(now));
-        if is_due && timers.workers_steal {
+        if is_due && timers.is_multi_thread {
             // Were the driver's task woken here, it would be the first in this worker's queue. No other worker could
             // take it from there if this worker blocked.
             is_due = self.set(&mut timers, now, now.after(SOON), now);
@@ -215,8 +215,8 @@ impl Alarm {
     }
 
     /// At the end of a turn: has the next turn made at `at`, but not before `not_before`, not even for an inserter. After
-    /// this the turner has to check the shards once more. Returns whether the time has come already, so that no timer will
-    /// call.
+    /// this the turner has to check the shards once more. Returns whether the time has come already for tokio's timer, so
+    /// that it will not call, or has called and left the turn to this thread.
     pub(crate) fn set_next_turn(&self, at: Nanos, not_before: Nanos) -> bool {
         self.not_before.store(not_before.0, Ordering::Relaxed);
         let at = at.max(not_before);
@@ -358,8 +358,8 @@ impl Alarm {
 pub(crate) struct ParkTimers {
     timer_fd: Option<timer_fd::TimerFd>,
     tokio_timer: Option<TokioTimer>,
-    /// Whether other workers could take the driver's task from a worker that wakes it.
-    workers_steal: bool,
+    /// Whether this is a multi-thread runtime, where the woken driver's task stays with the worker that wakes it.
+    is_multi_thread: bool,
     /// Whether an inserter has set them since the last turn.
     brought_forward: bool,
     #[cfg(all(test, loom))]
@@ -380,12 +380,12 @@ impl ParkTimers {
         by_fd: Waker,
         by_tokio: Waker,
     ) -> Self {
-        let workers_steal = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
-        let wants_fd = cfg!(not(all(test, loom))) && (workers_steal || tick < SOON);
+        let is_multi_thread = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+        let wants_fd = cfg!(not(all(test, loom))) && (is_multi_thread || tick < SOON);
         let timer_fd = if wants_fd { timer_fd::TimerFd::in_current_runtime(by_fd, counters) } else { None };
         let wants_tokio = timer_fd.is_none() || clock.is_pausable();
         let tokio_timer = wants_tokio.then(|| TokioTimer::in_current_runtime(by_tokio));
-        Self { timer_fd, tokio_timer, workers_steal, ..Self::default() }
+        Self { timer_fd, tokio_timer, is_multi_thread, ..Self::default() }
     }
 
     #[cfg(all(test, not(loom)))]
@@ -410,7 +410,7 @@ impl ParkTimers {
     }
 }
 
-/// One of tokio's timers. It is there only while something is pending: without it, an idle clock that is paused stands
+/// One of tokio's timers. It is armed only while something is pending: without it, an idle clock that is paused stands
 /// still.
 struct TokioTimer {
     timer: Pin<Box<Option<Sleep>>>,

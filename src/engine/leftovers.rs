@@ -11,15 +11,15 @@
 //!
 //! | a timer is dropped | its key |
 //! |---|---|
-//! | on a wheel that has a bound, that has ended, or whose clock can be paused | its entry is taken out at once |
-//! | on another worker's thread, or as one of the oldest among very many | joins the batch |
-//! | otherwise | becomes the spare; if there is a spare already, its entry is taken out at once |
+//! | on a wheel that has a bound, that has ended, or whose clock can be paused | the dropped timer's entry is taken out at once |
+//! | on a thread of another shard, or as one of the oldest among very many | joins the batch |
+//! | otherwise | becomes the spare; if there is a spare already, or the timer has a tolerance, the dropped timer's entry is taken out at once |
 //!
-//! A leftover counts as cancelled from the moment in which its timer is dropped. It ends in one of three ways:
+//! A leftover counts as cancelled from the moment in which its timer is dropped. It ends in one of these ways:
 //!
 //! | when | what becomes of the leftover |
 //! |---|---|
-//! | a timer is armed in this shard | it is taken over: its entry moves to the new deadline, mostly within its bucket |
+//! | a timer is armed in this shard | the spare, or the batch's last key but one, is taken over: its entry moves to the new deadline, mostly within its bucket. If it cannot, because its waker is another's or the wheel has ended, it is taken out alone |
 //! | the batch is full | it is cleared with all others: their entries are taken out together, so that the processor fetches them at the same time |
 //! | the shard is turned, at the latest a second after the first key was left; the wheel ends, or the shard is dropped | it is cleared with all others |
 //!
@@ -82,7 +82,7 @@ struct Batch {
     clear_by: AtomicU64,
 }
 
-/// What became of a key that was left.
+/// What became of a key that was to be left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
     /// It is left, and the turner has been asked to come before.
@@ -110,7 +110,7 @@ impl Leftovers {
         Nanos(self.batch.clear_by.load(Ordering::Relaxed))
     }
 
-    /// Asks for the turner within [`STAY`], unless it is to come before.
+    /// Publishes that the turner is to come within [`STAY`], unless it is to come before; the caller asks it to.
     fn clear_within_stay(&self, now: Nanos) -> Left {
         let clear_by = now.after(STAY);
         Left::First(clear_by.min(Nanos(self.batch.clear_by.fetch_min(clear_by.0, Ordering::Relaxed))))

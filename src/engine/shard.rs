@@ -1,9 +1,9 @@
 //! A shard: a hierarchy of wakers under a lock, and what can be read of it without the lock.
 //!
 //! **Ground rules.** Wakers are users' code, which may panic, and may arm, move and drop timers. So wakers are cloned
-//! before the lock is taken, and are woken and dropped after it is released. All of `Published` is written under the lock,
-//! and read without it. No other lock is held when this one is taken; under it only those of the leftovers and of the
-//! counts of turns are taken.
+//! before the lock is taken, and are woken and dropped after it is released. All of `Published` but
+//! `late_turn` is written under the lock, and read without it. A turn takes the lock of its counts first. Otherwise no lock is
+//! held when this one is taken. Under it only that of the batch of leftovers is taken.
 //!
 //! A timer holds its shard by an `Arc`. When the last timer and the last handle have let go of all shards, the wheel ends.
 
@@ -28,7 +28,7 @@ const YOUNG: u32 = 1 << 13;
 /// Which entries are old is published again after each so many insertions.
 const AGE: u32 = YOUNG / 8;
 
-/// How many buckets are counted under one hold of the lock: as many as the levels of a wheel of the default size can
+/// How many buckets are counted under one hold of the lock: more than the levels of a wheel of the default size can
 /// have. Such a hold is shorter than one of a turn's batches.
 const BUCKETS: usize = 2048;
 
@@ -65,15 +65,15 @@ struct State {
 /// What can be read without the lock.
 #[derive(Debug)]
 struct Published {
-    /// The turner has nothing to do in this shard before this time. It may be too early, because cancelling does not
+    /// No bucket comes up before this time. It may be too early, because cancelling does not
     /// raise it. Relaxed everywhere: fences order it against the next turn, see `alarm`.
     next_expiration: AtomicU64,
-    /// When the turner was here last, or [`ENDED`]. Deadlines up to this time have been reached. Release and acquire: a
+    /// When a turn last had something to do here, or [`ENDED`]. Deadlines up to this time have been reached. Release and acquire: a
     /// thread that finds its deadline reached sees what the turner did to the entry before.
     reached: AtomicU64,
     /// Entries with deadlines up to this time have left the hierarchy.
     handed_out: AtomicU64,
-    /// When a turn came more than [`LATE`] after the first bucket's time; zero if none did. Relaxed: see
+    /// When a turn came more than [`LATE`] after it was due here; zero if none did. Relaxed: see
     /// [`last_late_turn`](Shard::last_late_turn).
     late_turn: AtomicU64,
     /// Entries whose insertion number is lower are old. Zero unless there are very many entries. Relaxed: it only tells
@@ -171,7 +171,7 @@ impl Shard {
 
     // Arming.
 
-    /// Arms a timer with a clone of `waker`; takes over the entry of a leftover, if there is one. Returns the entry's key,
+    /// Arms a timer with `waker`, which is cloned unless a leftover has it; takes over the entry of a leftover, if there is one. Returns the entry's key,
     /// and the waker that it has. `None` means that `deadline` has come, so there is no entry. `now` may be stale.
     ///
     /// Call it under no lock: the waker of another task may be dropped here.
@@ -324,7 +324,7 @@ impl Shard {
         self.alarm.request(next);
     }
 
-    /// Publishes which entries are old, for threads that drop timers. `key` is that of the entry inserted last.
+    /// Publishes which entries are old, for threads that drop or arm timers. `key` is that of the entry inserted last.
     #[cold]
     fn publish_old(&self, state: &State, key: Key) {
         let is_crowd = state.hierarchy.len() >= CROWD;
@@ -420,7 +420,8 @@ impl Shard {
         Ok(())
     }
 
-    /// For a timer that is dropped: leaves its key as a leftover, or takes its entry out. `waker` is the entry's.
+    /// For a timer that is dropped: leaves its key as a leftover, or takes its entry out. `waker` is the entry's; `None` for a
+    /// timer with a tolerance, which never becomes the spare.
     #[inline]
     pub(crate) fn discard(&self, key: Key, deadline: Nanos, waker: Option<WakerId>) {
         if self.has_handed_out(deadline) {
@@ -509,7 +510,7 @@ impl Shard {
         self.next_expiration().min(self.clear_by())
     }
 
-    /// When the first bucket begins.
+    /// When the first bucket comes up, or earlier.
     pub(crate) fn next_expiration(&self) -> Nanos {
         Nanos(self.published.next_expiration.load(Ordering::Relaxed))
     }

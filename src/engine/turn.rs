@@ -28,7 +28,7 @@
 //! |---|---|
 //! | `now` | when the turn reads the clock |
 //! | `due` | since when it should have been made: the time for which the alarm was set, or at which it was asked for |
-//! | `due_since` | since when its timers may have waited: the same, or a tick earlier if the turn covers two ticks |
+//! | `due_since` | since when its timers may have waited: the same, or, if the turn covers two ticks, the end of the first of them if that is earlier; zero where the clock may jump |
 //! | `at` | the next turn's, by the [`Plan`] of what the shards have to do |
 //! | `not_before` | the next turn's, if the wheel is busy: before this nobody has it made |
 
@@ -150,9 +150,9 @@ impl Turner {
             });
             let due = due.unwrap_or(now).min(now);
             self.note_stall(due, now);
-            // Where the clock can be paused no timer is registered whose deadline has passed.
+            // Where the clock may jump no timer is registered whose deadline has passed.
             let due_since =
-                if self.clock.is_pausable() { Nanos::ZERO } else { pace.due_since(due, self.resolution) };
+                if self.clock.may_jump() { Nanos::ZERO } else { pace.due_since(due, self.resolution) };
             match self.turn_shards(now, due_since, &mut budget, &mut expired) {
                 AllShards::Ended => break Left::End,
                 AllShards::More => break Left::Rest(due),

@@ -1,4 +1,4 @@
-//! The clock of all wheels. Nothing else reads the time for deadlines.
+//! The clock of all wheels. Nothing else reads the time for deadlines, but for sleeps that have no wheel yet.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,8 @@ pub(crate) const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60
 const MIDDLE: u64 = 1 << 63;
 static STARTED: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
 
-/// Whether a clock of this process was ever seen paused. Relaxed: a thread that pauses a clock, or jumps, knows of it.
+/// Whether a clock of this process was ever seen paused. A pause is noticed at the next turn, or when the alarm is set.
+/// Relaxed: one thread runs such a clock.
 static SEEN_PAUSED: AtomicBool = AtomicBool::new(false);
 
 /// A clock of this process is paused.

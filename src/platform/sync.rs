@@ -76,7 +76,7 @@ use spin::mutex::{SpinMutex as Spin, SpinMutexGuard as SpinGuard};
 
 pub(crate) type ShortLockGuard<'a, T> = SpinGuard<'a, T>;
 
-/// The lock of a shard, which is held for tens of nanoseconds, and for some 10 µs by a turn.
+/// The lock of a shard, and of its batch of leftovers, which is held for tens of nanoseconds, and for some 10 µs by a turn.
 ///
 /// To take it is one locked instruction, to release it none: std's mutex takes a second one to find out whether a thread
 /// sleeps on it. So nobody is woken when this lock is released. A thread that finds it held spins for longer than a turn

@@ -112,7 +112,8 @@ impl TimingWheel {
 /// The future of [`TimingWheel::sleep`](crate::TimingWheel::sleep) and
 /// [`TimingWheel::sleep_until`](crate::TimingWheel::sleep_until).
 ///
-/// It may be sent to other threads, and polled and dropped within or outside of any runtime. It is `Unpin`: nothing
+/// It may be sent to other threads, and polled and dropped within or outside of any runtime; one by name panics if it is
+/// first found pending outside. It is `Unpin`: nothing
 /// points at it, so `&mut sleep` can be awaited again and again, as in a `select!` loop. A sleep that is polled again
 /// after it was ready is ready again.
 #[must_use = "a sleep does nothing unless it is awaited or polled"]
@@ -128,7 +129,7 @@ pub struct Sleep {
 /// | `Tolerant` | the same | the same |
 /// | `Idle`, `Made` or `Unarmed` | none | polled: armed, or `Elapsed` if the deadline has passed |
 /// | `Idle`, `Due` | none | polled: `Elapsed`, once the task has budget to be told |
-/// | `Idle`, `Elapsed` | none | reset, as in any state: `Unarmed`, unless an entry could be moved |
+/// | `Idle`, `Elapsed` | none | reset, as in any state: `Made` or `Unarmed`, unless an entry could be moved |
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// With the waker that is in the entry: a poll by the same has nothing to do. While the entry is pending its waker is
@@ -353,7 +354,7 @@ impl Sleep {
         }
     }
 
-    /// Gives the entry another waker, if it is still there.
+    /// Gives the entry another waker, if it is still there; otherwise tells how the timer ended.
     fn poll_armed(&mut self, key: Key, deadline: Nanos, waker: &Waker) -> Poll<Result<(), Error>> {
         let grid = self.grid();
         let shard = self.shard();
@@ -452,7 +453,7 @@ impl Sleep {
     }
 
     /// As [`reset`](Self::reset), for a caller who has just read the clock: neither this nor the next poll reads it,
-    /// unless the clock can be paused, and so may jump before that poll.
+    /// unless a paused clock was seen, which may jump before that poll.
     pub(crate) fn move_to_at(&mut self, now: Nanos, to: Nanos) {
         self.move_to(to, Some(now));
     }
@@ -628,7 +629,7 @@ impl Sleep {
         self.shard.as_ref().map_or(Nanos::ZERO, |shard| shard.last_late_turn())
     }
 
-    /// Whether the wheel has.
+    /// Whether the wheel has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.shard.as_ref().is_some_and(|shard| shard.has_ended())
     }
