@@ -38,7 +38,7 @@ async fn play<E>(
     }
 }
 
-/// The next of the events that are due, in the order of their deadlines. It does not wait for more.
+/// The next of the events that are due, in the order of their ticks. It does not wait for more.
 fn next_due<T>(events: &mut DelayQueue<T>) -> Option<Expired<T>> {
     // Without tokio's budget for a task, as a frame wants all there are.
     unconstrained(events.next()).now_or_never().flatten()
