@@ -82,8 +82,9 @@ fn no_runtime() -> ! {
 
 /// The shard for a timer that this thread arms by name, for the task of `waker`.
 ///
-/// Asking tokio for the current runtime counts a reference that all workers share. So if this thread's last wheel is one of a multi-thread runtime, and still
-/// has a dropped timer of the same task, the timer goes to that wheel without asking. Such a wheel has workers, which fire the
+/// Asking tokio for the current runtime counts a reference that all workers share. So if this thread is a worker, its
+/// last wheel is one of a multi-thread runtime, and that wheel still has a dropped timer of the same task, the timer goes
+/// to it without asking. Such a wheel has workers, which fire the
 /// timer whatever this thread does.
 ///
 /// # Panics
@@ -91,6 +92,8 @@ fn no_runtime() -> ! {
 #[track_caller]
 pub(crate) fn shard_for(waker: Option<&Waker>) -> Arc<Shard> {
     let of_same_task = of_last(|_, wheel| {
+        // Not outside of workers: there all `block_on`s of a thread share one waker, whatever their runtime.
+        worker_index()?;
         let shard = wheel.has_workers().then(|| wheel.shard())?;
         shard.has_spare_of(waker?).then(|| shard.clone())
     });

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use timingwheel::{Sleep, TimingWheel};
+use timingwheel::{Sleep, TimingWheel, Tolerance};
 use tokio::time::{Instant, advance};
 use tokio_test::task::{Spawn, spawn};
 use tokio_test::{assert_pending, assert_ready, assert_ready_err};
@@ -264,4 +264,19 @@ async fn what_is_refused_becomes_an_error_by_a_question_mark() {
     assert!(arm(&wheel).unwrap_err().is_at_capacity());
     wheel.shutdown();
     assert!(arm(&wheel).unwrap_err().is_shutdown());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_whose_tolerance_is_ended_keeps_its_place_and_its_task_sleeps_on() {
+    let wheel = bounded(1);
+    let minute = Duration::from_secs(60);
+    let mut sleep = spawn(wheel.sleep(minute).with_tolerance(Tolerance::time(ms(10_000))));
+    assert_pending!(sleep.poll());
+    let exact = Instant::now() + minute;
+    Pin::new(&mut *sleep).reset_with_tolerance(exact, Tolerance::time(Duration::ZERO));
+    assert_full(&wheel);
+    assert!(!sleep.is_woken());
+    assert_pending!(sleep.poll());
+    sleep.await;
+    assert_eq!(Instant::now(), exact);
 }

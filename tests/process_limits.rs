@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use fork::{Fork, fork, waitpid};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use timingwheel::time::{sleep, wheel};
+use timingwheel::time::{sleep, timeout, wheel};
 use tokio::runtime::{Builder, Runtime};
 
 /// Names the part of a test that is to run in this process.
@@ -92,13 +92,16 @@ fn a_child_of_fork_has_wheels_of_its_own_and_its_parent_notices_nothing() {
     assert!((0..3).any(|_| comes_beside_a_blocked_worker(&parent)));
     // Far, so that nothing turns the wheel meanwhile.
     let far = parent.block_on(async { wheel() });
+    // This leaves a timer of the thread's `block_on`s, which no other runtime's may take over.
+    let ready = parent.block_on(async { timeout(Duration::from_secs(60), tokio::task::yield_now()).await });
+    ready.expect("it is ready before");
     match fork().expect("a child") {
         Fork::Child => {
+            let own = runtime();
+            own.block_on(async { sleep(ms(1)).await });
             // On the parent's wheel: this must not set the parent's timerfd.
             let mut inherited = tokio_test::task::spawn(far.sleep(ms(5)));
             let is_pending = inherited.poll().is_pending();
-            let own = runtime();
-            own.block_on(async { sleep(ms(1)).await });
             let is_watched = (0..3).any(|_| comes_beside_a_blocked_worker(&own));
             // Nothing is dropped: the runtime's descriptors are the parent's too.
             std::mem::forget((inherited, own));

@@ -65,8 +65,9 @@ const OVERDUE: Nanos = Nanos((1 << 63) - 1);
 /// level 0.
 const LONG_AGO: Nanos = Nanos(OVERDUE.0 - 60 * 60 * 1_000_000_000);
 
+/// Ticks of an hour, one of which ends at the time at which the clock stands: so [`at`] is always the end of one.
 fn resolution() -> Resolution {
-    Resolution::new(HOUR).expect("in range")
+    Resolution::new(HOUR).expect("in range").with_a_border_at(at(0))
 }
 
 /// `hours` after the time at which the clock stands.

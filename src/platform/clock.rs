@@ -143,7 +143,7 @@ impl Clock {
 
 /// Whether tokio was built with its feature `test-util`, without which no clock can be paused. The compiler decides: with
 /// the feature, tokio's builder has a method of this name, which comes before the trait's.
-fn has_test_util() -> bool {
+pub(crate) fn has_test_util() -> bool {
     trait Tell {
         const WITH: bool;
     }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::engine::shard::Shard;
 use crate::error::Error;
 use crate::handle::TimingWheel;
-use crate::platform::clock::{Clock, instant, nanos};
+use crate::platform::clock::{Clock, has_test_util, instant, nanos};
 use crate::platform::wakers::WakerId;
 use crate::runtime_wheel::shard_for;
 use crate::timers::tolerance::Tolerance;
@@ -141,8 +141,8 @@ enum State {
 
 #[derive(Clone, Copy, Debug)]
 enum Other {
-    /// Armed, with a tolerance for later deadlines. A poll takes the shard's lock, because there is no room for the waker.
-    Tolerant { deadline: Nanos, key: Key, grid: Grid },
+    /// Armed, with a tolerance for later deadlines, or with one that has been ended. A poll takes the shard's lock, because there is no room for the waker.
+    Tolerant { deadline: Nanos, key: Key, grid: Option<Grid> },
     /// `made` tells when the deadline was set, if the phase is `Made`.
     Idle { deadline: Nanos, made: Nanos, grid: Option<Grid>, phase: Phase },
 }
@@ -231,8 +231,7 @@ impl Sleep {
     const fn grid(&self) -> Option<Grid> {
         match self.state {
             State::Armed { .. } => None,
-            State::Other(Other::Tolerant { grid, .. }) => Some(grid),
-            State::Other(Other::Idle { grid, .. }) => grid,
+            State::Other(Other::Tolerant { grid, .. } | Other::Idle { grid, .. }) => grid,
         }
     }
 
@@ -240,7 +239,7 @@ impl Sleep {
     const fn armed_state(deadline: Nanos, key: Key, waker: WakerId, grid: Option<Grid>) -> State {
         match grid {
             None => State::Armed { deadline, key, waker },
-            Some(grid) => State::Other(Other::Tolerant { deadline, key, grid }),
+            Some(_) => State::Other(Other::Tolerant { deadline, key, grid }),
         }
     }
 
@@ -341,8 +340,10 @@ impl Sleep {
         let State::Other(Other::Idle { deadline, made, grid, phase }) = self.state else {
             unreachable!("only an unarmed one is armed");
         };
+        // The clock under which a timer by name was made may be paused, and the wheel's another one.
+        let is_of_wheel = self.shard.is_some() || !has_test_util();
         let shard = self.shard.get_or_insert_with(|| shard_for(Some(waker)));
-        let is_known = phase == Phase::Made && !shard.clock().may_jump();
+        let is_known = is_of_wheel && phase == Phase::Made && !shard.clock().may_jump();
         let now = if is_known { made } else { shard.clock().now() };
         match shard.arm(now, deadline, waker) {
             Ok(Some((key, waker))) => {
@@ -461,24 +462,27 @@ impl Sleep {
     /// Moves the deadline to `to`. `now` is the time, if the caller knows it.
     #[inline]
     fn move_to(&mut self, to: Nanos, now: Option<Nanos>) {
-        match (self.state, &self.shard, self.grid()) {
-            (State::Armed { deadline, key, waker }, Some(shard), _) => {
+        match (self.state, &self.shard) {
+            (State::Armed { deadline, key, waker }, Some(shard)) => {
                 match shard.reschedule(key, deadline, to) {
                     Ok(()) => self.state = State::Armed { deadline: to, key, waker },
                     Err(waits) => self.set_unarmed(to, now, None, waits),
                 }
             }
-            (_, _, Some(grid)) => self.move_to_grid(to, now, grid),
-            _ => self.set_unarmed(to, now, None, None),
+            (State::Other(Other::Idle { grid: None, .. }), _) => self.set_unarmed(to, now, None, None),
+            _ => self.move_to_grid(to, now, self.grid()),
         }
     }
 
     /// Moves to a deadline that is rounded up by the tolerance, unless it has passed.
     #[inline(never)]
-    fn move_to_grid(&mut self, to: Nanos, now: Option<Nanos>, grid: Grid) {
+    fn move_to_grid(&mut self, to: Nanos, now: Option<Nanos>, grid: Option<Grid>) {
         let (entry, shard) = (self.entry(), self.shard());
         let now = now.unwrap_or_else(|| shard.clock().now());
-        let to = if to <= now { to } else { shard.resolution().round_up(to, grid) };
+        let to = match grid {
+            Some(grid) if to > now => shard.resolution().round_up(to, grid),
+            _ => to,
+        };
         let waits = match entry.map(|(key, before)| (key, shard.reschedule(key, before, to))) {
             Some((key, Ok(()))) => {
                 self.state = State::Other(Other::Tolerant { deadline: to, key, grid });
@@ -487,7 +491,7 @@ impl Sleep {
             Some((_, Err(waits))) => waits,
             None => None,
         };
-        self.set_unarmed(to, Some(now), Some(grid), waits);
+        self.set_unarmed(to, Some(now), grid, waits);
     }
 
     /// The task that waits, if one does, arms the timer at its next poll.
@@ -569,23 +573,13 @@ impl Sleep {
         let within = Nanos::from_duration(tolerance.of(Duration::ZERO));
         let new = self.shard().resolution().grid_within(within);
         match &mut self.state {
-            State::Other(Other::Idle { grid, .. }) => *grid = new,
+            // One that is armed keeps its entry, with or without a tolerance.
+            State::Other(Other::Idle { grid, .. } | Other::Tolerant { grid, .. }) => *grid = new,
             State::Armed { deadline, key, .. } => {
-                if let Some(grid) = new {
-                    self.state = State::Other(Other::Tolerant { deadline: *deadline, key: *key, grid });
+                if new.is_some() {
+                    self.state = State::Other(Other::Tolerant { deadline: *deadline, key: *key, grid: new });
                 }
             }
-            State::Other(Other::Tolerant { grid, .. }) => match new {
-                Some(new) => *grid = new,
-                None => {
-                    // The next poll arms it anew, with the waker's addresses.
-                    let waker = self.take_waker();
-                    self.state = State::until(self.deadline_nanos());
-                    if let Some(waker) = waker {
-                        waker.wake();
-                    }
-                }
-            },
         }
     }
 }

@@ -124,3 +124,24 @@ fn a_wheel_of_a_runtime_with_workers_goes_by_the_real_clock_wherever_its_timers_
         });
     }
 }
+
+/// The same by name: such a timer is told its wheel only as it is first polled.
+#[test]
+fn a_timer_by_name_that_was_made_on_a_paused_clock_makes_no_other_early_on_a_wheel_with_workers() {
+    let runtime = runtime(2);
+    let paused = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    paused.block_on(advance(DAY));
+    let ahead = {
+        let _within = paused.enter();
+        timingwheel::time::sleep(ms(1))
+    };
+    runtime.block_on(async {
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut ahead = Box::pin(ahead);
+        assert!(ahead.as_mut().poll(&mut cx).is_pending(), "it is due in a day");
+        for _ in 0..8 {
+            let sleep = timingwheel::time::sleep(DAY / 2);
+            assert!(Box::pin(sleep).as_mut().poll(&mut cx).is_pending(), "it is not due for half a day");
+        }
+    });
+}
