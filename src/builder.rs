@@ -128,16 +128,17 @@ impl Builder {
     /// On a multi-thread runtime the wheel is turned at most about once in a tick, for all shards together. Where the
     /// clock can be paused it may be turned once in a tick for each shard.
     ///
-    /// With 1 ms, the default, a busy wheel takes less CPU time than tokio's timers and is as late. With 500 µs it is half as
-    /// late, takes as much CPU time or less, and up to 1.2 times the context switches.
+    /// With 1 ms, the default, a busy wheel takes less CPU time than tokio's timers and is as late. With 500 µs it is half
+    /// as late, takes as much CPU time or less, and up to 1.2 times the context switches.
     pub const fn tick(mut self, tick: Duration) -> Self {
         self.tick = tick;
         self
     }
 
-    /// How many slots each level has. With more slots a timer moves down fewer times, and each level takes more
-    /// memory: 48 bytes a slot in every shard, and 8 bytes for each key in a slot, of which 512 stay when it empties. How wide the slots of
-    /// each level are tells [`wheel`](crate::wheel#how-it-works); a level whose slots no timer needs takes no memory.
+    /// How many slots each level has. With more slots a timer moves down fewer times, and each level takes more memory: 48
+    /// bytes a slot in every shard, and 8 bytes for each key in a slot, of which 512 stay when it empties. How wide the
+    /// slots of each level are tells [`wheel`](crate::wheel#how-it-works); a level whose slots no timer needs takes no
+    /// memory.
     pub const fn wheel_size(mut self, slots: usize) -> Self {
         self.wheel_size = slots;
         self
@@ -235,9 +236,9 @@ impl Builder {
 /// | none of them, the default | 1 ms | 64 | one for each worker |
 ///
 /// More slots take more memory, and timers move less often: with 1,024 slots at 1 ms a timer of 30 seconds or 10 minutes
-/// moves once at most before it fires, unless it was cancelled before. The wheel is turned about once for each tick in which a
-/// timer is due, so a shorter tick costs CPU time as soon as timers fire in more ticks. The report, in `benches/report` beside
-/// the sources, shows memory, lateness, CPU time and the cost of arming.
+/// moves once at most before it fires, unless it was cancelled before. The wheel is turned about once for each tick in
+/// which a timer is due, so a shorter tick costs CPU time as soon as timers fire in more ticks. The report, in
+/// `benches/report` beside the sources, shows memory, lateness, CPU time and the cost of arming.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Profile {

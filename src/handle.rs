@@ -35,8 +35,8 @@ const MAX_LEVELS: usize = 64;
 ///
 /// A busy wheel is turned only once in two ticks, which takes less CPU time. So a timer fires within two ticks of its
 /// deadline there. A turn that fires 32 timers makes the wheel busy. If the runtime is idle between turns, eight timers
-/// suffice. After a turn that covered two ticks, both numbers double. A wheel with a tick of more than a millisecond is never
-/// busy, nor is one whose clock can be paused: on a current-thread runtime, if tokio has its feature `test-util`.
+/// suffice. After a turn that covered two ticks, both numbers double. A wheel with a tick of more than a millisecond is
+/// never busy, nor is one whose clock can be paused: on a current-thread runtime, if tokio has its feature `test-util`.
 ///
 /// # Examples
 ///

@@ -31,10 +31,11 @@
 //! busy if 32 or more timers fire in each tick, or eight or more on a runtime that is idle between turns. A wheel with
 //! a tick of more than 1 ms is never busy, nor is one whose clock can be paused.
 //!
-//! On a multi-thread runtime on Linux a timerfd in the runtime's own poller turns the wheel, with a precision of some 50 µs. It
-//! comes with the feature `timerfd`, which is on by default and needs tokio's `net` and the crate rustix. On a current-thread
-//! runtime, and elsewhere, one of tokio's timers turns the wheel. Timers are then late by a millisecond at the median, as
-//! tokio's are. With a [tick](Builder::tick) of less than a millisecond a current-thread runtime has a timerfd too.
+//! On a multi-thread runtime on Linux a timerfd in the runtime's own poller turns the wheel, with a precision of some 50
+//! µs. It comes with the feature `timerfd`, which is on by default and needs tokio's `net` and the crate rustix. On a
+//! current-thread runtime, and elsewhere, one of tokio's timers turns the wheel. Timers are then late by a millisecond at
+//! the median, as tokio's are. With a [tick](Builder::tick) of less than a millisecond a current-thread runtime has a
+//! timerfd too.
 //!
 //! A timer that may be later than a tick can be given a [`Tolerance`]. It then costs less.
 //!

@@ -1,8 +1,8 @@
 //! A drop-in replacement for `tokio::time`, on a wheel: change `use tokio::time` to `use timingwheel::time`.
 //!
-//! The functions here work on a wheel that belongs to the current runtime: to the one that first finds the timer pending. It is made with the default settings when it is
-//! first needed, and ends with the runtime. To use other settings, call [`set_wheel`] before anything else here.
-//! [`wheel`] returns its handle.
+//! The functions here work on a wheel that belongs to the current runtime: to the one that first finds the timer pending.
+//! It is made with the default settings when it is first needed, and ends with the runtime. To use other settings, call
+//! [`set_wheel`] before anything else here. [`wheel`] returns its handle.
 //!
 //! ```
 //! use timingwheel::time::{self, Duration};

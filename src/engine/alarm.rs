@@ -12,8 +12,9 @@
 //!
 //! **Ground rules.** Between its two steps each has a sequentially consistent fence, so at least one of them sees what the
 //! other published. During a turn the next turn is [`AWAKE`], and inserters leave it alone, because the turner's step 2 is
-//! still to come. Two turns at the same time do no harm: each ends with step 2, or has another turn made at once. `next_turn` becomes a time only under the
-//! lock of `timers`. Under that lock system calls are made, so nobody may hold a shard's lock who takes it.
+//! still to come. Two turns at the same time do no harm: each ends with step 2, or has another turn made at once.
+//! `next_turn` becomes a time only under the lock of `timers`. Under that lock system calls are made, so nobody may hold a
+//! shard's lock who takes it.
 //!
 //! | next turn | set by | an inserter with an earlier expiration |
 //! |---|---|---|
@@ -23,10 +24,10 @@
 //!
 //! After a turn in which many timers fired, the alarm is set for no time before a certain one (see `turn::Pace`).
 //!
-//! The first inserter after a turn sets the timers to exactly its time. Where that is a system call, each further one
-//! sets them to half of the remaining time. If each set its own time, a row of timers, each earlier than the last, would cost
-//! a call each. So they cost two as a rule, and one turn that finds nothing. Where the clock can be paused, every inserter sets its exact time,
-//! because a test would see the additional turn.
+//! The first inserter after a turn sets the timers to exactly its time. Where that is a system call, each further one sets
+//! them to half of the remaining time. If each set its own time, a row of timers, each earlier than the last, would cost a
+//! call each. So they cost two as a rule, and one turn that finds nothing. Where the clock can be paused, every inserter
+//! sets its exact time, because a test would see the additional turn.
 //!
 //! | runtime | timers in its park | precision |
 //! |---|---|---|
@@ -134,8 +135,8 @@ impl Alarm {
 
     // For inserters.
 
-    /// For an inserter that has published `expiration` as its shard's next, or when leftovers are to be cleared: asks for a turn by then. The caller must
-    /// not hold the shard's lock.
+    /// For an inserter that has published `expiration` as its shard's next, or when leftovers are to be cleared: asks for a
+    /// turn by then. The caller must not hold the shard's lock.
     pub(crate) fn request(&self, expiration: Nanos) {
         // The inserter published its expiration before this fence, and checks `next_turn` after it.
         fence(Ordering::SeqCst);
@@ -179,7 +180,8 @@ impl Alarm {
         }
     }
 
-    /// Whether the next turn goes on already, or the alarm is set for an expiration or for the earliest time that is allowed.
+    /// Whether the next turn goes on already, or the alarm is set for an expiration or for the earliest time that is
+    /// allowed.
     fn comes_soon_enough_for(&self, expiration: Nanos) -> bool {
         // If this thread reads either from before a turn, that turn's step 2 is still to come, and sees the expiration.
         self.next_turn.load(Ordering::Relaxed) <= expiration.max(self.not_before()).0

@@ -1,9 +1,9 @@
 //! A shard: a hierarchy of wakers under a lock, and what can be read of it without the lock.
 //!
 //! **Ground rules.** Wakers are users' code, which may panic, and may arm, move and drop timers. So wakers are cloned
-//! before the lock is taken, and are woken and dropped after it is released. All of `Published` but
-//! `late_turn` is written under the lock, and read without it. A turn takes the lock of its counts first. Otherwise no lock is
-//! held when this one is taken. Under it only that of the batch of leftovers is taken.
+//! before the lock is taken, and are woken and dropped after it is released. All of `Published` but `late_turn` is written
+//! under the lock, and read without it. A turn takes the lock of its counts first. Otherwise no lock is held when this one
+//! is taken. Under it only that of the batch of leftovers is taken.
 //!
 //! A timer holds its shard by an `Arc`. When the last timer and the last handle have let go of all shards, the wheel ends.
 
@@ -68,8 +68,8 @@ struct Published {
     /// No bucket comes up before this time. It may be too early, because cancelling does not
     /// raise it. Relaxed everywhere: fences order it against the next turn, see `alarm`.
     next_expiration: AtomicU64,
-    /// When a turn last had something to do here, or [`ENDED`]. Deadlines up to this time have been reached. Release and acquire: a
-    /// thread that finds its deadline reached sees what the turner did to the entry before.
+    /// When a turn last had something to do here, or [`ENDED`]. Deadlines up to this time have been reached. Release and
+    /// acquire: a thread that finds its deadline reached sees what the turner did to the entry before.
     reached: AtomicU64,
     /// Entries with deadlines up to this time have left the hierarchy.
     handed_out: AtomicU64,
@@ -171,8 +171,9 @@ impl Shard {
 
     // Arming.
 
-    /// Arms a timer with `waker`, which is cloned unless a leftover has it; takes over the entry of a leftover, if there is one. Returns the entry's key,
-    /// and the waker that it has. `None` means that `deadline` has come, so there is no entry. `now` may be stale.
+    /// Arms a timer with `waker`, which is cloned unless a leftover has it; takes over the entry of a leftover, if there is
+    /// one. Returns the entry's key, and the waker that it has. `None` means that `deadline` has come, so there is no
+    /// entry. `now` may be stale.
     ///
     /// Call it under no lock: the waker of another task may be dropped here.
     #[inline]
@@ -420,8 +421,8 @@ impl Shard {
         Ok(())
     }
 
-    /// For a timer that is dropped: leaves its key as a leftover, or takes its entry out. `waker` is the entry's; `None` for a
-    /// timer with a tolerance, which never becomes the spare.
+    /// For a timer that is dropped: leaves its key as a leftover, or takes its entry out. `waker` is the entry's; `None`
+    /// for a timer with a tolerance, which never becomes the spare.
     #[inline]
     pub(crate) fn discard(&self, key: Key, deadline: Nanos, waker: Option<WakerId>) {
         if self.has_handed_out(deadline) {

@@ -1,7 +1,7 @@
 //! Coming from another timer: what replaces what.
 //!
-//! For `tokio::time`, tokio-util and tokio-stream see the page [`migration`](crate::migration). `run_after` and its kin, `Job`
-//! and `Jobs` are those of the crate `timingwheel-jobs`, in `crates/jobs`.
+//! For `tokio::time`, tokio-util and tokio-stream see the page [`migration`](crate::migration). `run_after` and its kin,
+//! `Job` and `Jobs` are those of the crate `timingwheel-jobs`, in `crates/jobs`.
 //!
 //! # Netty
 //!

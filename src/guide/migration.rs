@@ -5,7 +5,8 @@
 //! You need Rust 1.88 or later and tokio 1.54.1 or later: `cargo update -p tokio`.
 //!
 //! Code that is not switched keeps tokio's timers, in your program and in its libraries. A library's own timers stay
-//! tokio's, unless it takes a timer as in the [recipes](crate::recipes). Both may be used side by side: they go by the same clock.
+//! tokio's, unless it takes a timer as in the [recipes](crate::recipes). Both may be used side by side: they go by the same
+//! clock.
 //!
 //! A library whose public types name `tokio::time::Sleep`, `Interval`, `Timeout` or `Elapsed` changes its public API when it
 //! is switched. Switch it with its next breaking version, or only where no such type is public.
@@ -28,11 +29,11 @@
 //!
 //! # What tests may notice
 //!
-//! - **Timers are less late.** tokio's timers come up to two milliseconds after their deadlines. A wheel's timers
-//!   come less than a tick after them, or less than two ticks where many fire. So a test that checks the age of something at the ticks of an [`Interval`] may find
-//!   it a little too young. bb8's reaper is an example. With tokio, a connection made just after one interval tick was
-//!   old enough at a later one, because timers were late. On a wheel the connection is slightly too young at that tick,
-//!   and is reaped at the next. Make such a test wait a little longer than the age.
+//! - **Timers are less late.** tokio's timers come up to two milliseconds after their deadlines. A wheel's timers come less
+//!   than a tick after them, or less than two ticks where many fire. So a test that checks the age of something at the
+//!   ticks of an [`Interval`] may find it a little too young. bb8's reaper is an example. With tokio, a connection made
+//!   just after one interval tick was old enough at a later one, because timers were late. On a wheel the connection is
+//!   slightly too young at that tick, and is reaped at the next. Make such a test wait a little longer than the age.
 //! - **A loop of sleeps drifts less.** Five sleeps of 1 s end almost together with one sleep of 5 s. With tokio's timers
 //!   they end some milliseconds later. A test's server that handles one packet for each read falls behind when two packets
 //!   arrive in one read: rumqttc's broker for tests is an example. Let the server handle every packet of a read, or let the
@@ -110,9 +111,9 @@
 //!
 //! ## Linux's slack
 //!
-//! Linux's timer wheel lets each timer be late by up to 12.5 % of its delay. Linux's other timers may be late by the
-//! slack that `prctl(PR_SET_TIMERSLACK)` sets for a thread. Here a timer is exact unless it has a [`Tolerance`](crate::Tolerance):
-//! `Tolerance::share(0.125)` replaces the former, `Tolerance::time(slack)` the latter.
+//! Linux's timer wheel lets each timer be late by up to 12.5 % of its delay. Linux's other timers may be late by the slack
+//! that `prctl(PR_SET_TIMERSLACK)` sets for a thread. Here a timer is exact unless it has a
+//! [`Tolerance`](crate::Tolerance): `Tolerance::share(0.125)` replaces the former, `Tolerance::time(slack)` the latter.
 //!
 #![cfg_attr(
     any(feature = "hyper", feature = "tower"),

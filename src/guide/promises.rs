@@ -14,10 +14,10 @@
 //! first may fire as late as at that later deadline. A timer whose deadline has passed when it is made is ready at its
 //! first poll.
 //!
-//! A busy wheel is turned only once in two ticks, which takes less CPU time. There a timer may be late by one tick more, even
-//! one that is alone in its tick. A turn that fires 32 timers makes the wheel busy. If the runtime is idle between turns,
-//! eight timers suffice. After a turn that covered two ticks, both numbers double. A wheel with a tick of more than a
-//! millisecond is never busy, nor is one whose clock can be paused.
+//! A busy wheel is turned only once in two ticks, which takes less CPU time. There a timer may be late by one tick more,
+//! even one that is alone in its tick. A turn that fires 32 timers makes the wheel busy. If the runtime is idle between
+//! turns, eight timers suffice. After a turn that covered two ticks, both numbers double. A wheel with a tick of more than
+//! a millisecond is never busy, nor is one whose clock can be paused.
 //!
 //! Add the delay that tokio's own timers would have on the same runtime, because a worker turns both when it parks. On
 //! a busy runtime that delay is the time until a worker has polled 61 tasks, and until the task itself is polled. If
@@ -44,14 +44,15 @@
 //!
 //! # Any deadline, any uptime
 //!
-//! A deadline may be any instant, with a tick of any length. Those within [292 years](crate::Sleep::deadline) of the start of
-//! the process, before it and after it, are told as they were set. A timer beyond them never fires, and nothing overflows.
+//! A deadline may be any instant, with a tick of any length. Those within [292 years](crate::Sleep::deadline) of the start
+//! of the process, before it and after it, are told as they were set. A timer beyond them never fires, and nothing
+//! overflows.
 //!
 //! # A timer by name has the wheel of the runtime that awaits it
 //!
-//! A timer by the names of [`time`](crate::time) belongs to the runtime on which it is first found pending, which tokio's does
-//! to the runtime on which it was made. Until then it holds nothing. A task that goes on using such timers may stay on one
-//! wheel although its code enters another runtime. A timer that is first found pending outside of every runtime panics.
+//! A timer by the names of [`time`](crate::time) belongs to the runtime on which it is first found pending, which tokio's
+//! does to the runtime on which it was made. Until then it holds nothing. A task that goes on using such timers may stay on
+//! one wheel although its code enters another runtime. A timer that is first found pending outside of every runtime panics.
 //!
 //! # A dropped timer is gone
 //!

@@ -93,11 +93,12 @@
 //! # axum
 //!
 //! `axum::serve` takes no timer, so serve connections with hyper. This needs the feature `hyper`. It serves HTTP/1 and its
-//! upgrades, such as those to the WebSocket protocol. hyper-util's `auto` serves HTTP/2 too, but waits without a limit for the first bytes, by
-//! which it tells the two apart.
+//! upgrades, such as those to the WebSocket protocol. hyper-util's `auto` serves HTTP/2 too, but waits without a limit for
+//! the first bytes, by which it tells the two apart.
 //!
-//! `serve_until` ends a server with its jobs, those of the crate `timingwheel-jobs`. It uses `axum::serve` and its own graceful
-//! shutdown; connections that `serve` serves end by hyper's `graceful_shutdown`. The example `graceful` shows more.
+//! `serve_until` ends a server with its jobs, those of the crate `timingwheel-jobs`. It uses `axum::serve` and its own
+//! graceful shutdown; connections that `serve` serves end by hyper's `graceful_shutdown`. The example `graceful` shows
+//! more.
 //!
 //! ```text
 //! use std::io;

@@ -43,8 +43,8 @@
 //! **hyper makes and drops a sleep for every request**, in a box, instead of moving one. Wheels are good at that. If
 //! the head has arrived by the time hyper looks, the timer never enters the wheel.
 //!
-//! **What hyper does not bound:** handlers, for which the feature `tower` has a layer, and bodies. hyper-util's `auto` server
-//! also waits for ever for the first bytes, which tell HTTP/1 from HTTP/2.
+//! **What hyper does not bound:** handlers, for which the feature `tower` has a layer, and bodies. hyper-util's `auto`
+//! server also waits for ever for the first bytes, which tell HTTP/1 from HTTP/2.
 //!
 //! Do not set a read limit or an idle limit of an [`IdleGuard`](crate::IdleGuard) under hyper: hyper waits for a read also
 //! while a handler runs, so the handler's time would count. A write limit is of use: it acts against a client that does

@@ -139,8 +139,8 @@ pub fn describe() {
 /// Hands a wheel's statistics to the recorder, and remembers which part of them it has handed over.
 ///
 /// Make one for each wheel, and keep it as long as the exporter: a second one of the same wheel counts everything once
-/// more. Install the recorder first: what is recorded without one is lost. It holds a handle of the wheel. So the wheel does not
-/// end before this is dropped, unless somebody shuts the wheel down.
+/// more. Install the recorder first: what is recorded without one is lost. It holds a handle of the wheel. So the wheel
+/// does not end before this is dropped, unless somebody shuts the wheel down.
 #[derive(Debug)]
 pub struct WheelMetrics {
     wheel: TimingWheel,

@@ -77,11 +77,10 @@
 //! lock that the operation holds anyway. A turn adds each timer that it fires to a histogram, without a locked instruction.
 //! For each batch of a shard, a turn reads the clock twice and takes one more lock. A wheel takes 16 kB more memory.
 //!
-//! Reading costs more. [`stats`](crate::TimingWheel::stats) allocates 16 kB, and copies the histograms under a lock that only
-//! turns contend for. It then locks one shard after the other and adds up the timers in each slot, because keeping
-//! a count for each level would cost every timer. Threads that arm or cancel in that shard wait meanwhile, for at most
-//! 1,024 slots at a time. A health check does the same. `src/telemetry/DESIGN.md`, beside the sources, gives reasons and
-//! figures.
+//! Reading costs more. [`stats`](crate::TimingWheel::stats) allocates 16 kB, and copies the histograms under a lock that
+//! only turns contend for. It then locks one shard after the other and adds up the timers in each slot, because keeping a
+//! count for each level would cost every timer. Threads that arm or cancel in that shard wait meanwhile, for at most 1,024
+//! slots at a time. A health check does the same. `src/telemetry/DESIGN.md`, beside the sources, gives reasons and figures.
 
 // Counting is in `telemetry`: this layer only reads it. Stalls are noticed in `engine::turn`.
 

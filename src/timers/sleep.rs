@@ -141,7 +141,8 @@ enum State {
 
 #[derive(Clone, Copy, Debug)]
 enum Other {
-    /// Armed, with a tolerance for later deadlines, or with one that has been ended. A poll takes the shard's lock, because there is no room for the waker.
+    /// Armed, with a tolerance for later deadlines, or with one that has been ended. A poll takes the shard's lock, because
+    /// there is no room for the waker.
     Tolerant { deadline: Nanos, key: Key, grid: Option<Grid> },
     /// `made` tells when the deadline was set, if the phase is `Made`.
     Idle { deadline: Nanos, made: Nanos, grid: Option<Grid>, phase: Phase },

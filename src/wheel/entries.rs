@@ -463,8 +463,8 @@ impl<T> Entries<T> {
 
     /// After the first or the second place of a page has become free.
     ///
-    /// The only free place of a page is the next to be filled, because a caller that replaces an entry has just looked at it.
-    /// A page with more free places waits its turn, because a page that is about to empty should not be filled.
+    /// The only free place of a page is the next to be filled, because a caller that replaces an entry has just looked at
+    /// it. A page with more free places waits its turn, because a page that is about to empty should not be filled.
     #[cold]
     fn note_room(&mut self, page_number: usize, free: usize) {
         if free == 1 {

@@ -315,8 +315,8 @@ impl Levels {
         self.bucket(place.bucket()).holds(key, place.position())
     }
 
-    /// A key gets a deadline that is not earlier, and stays where it is. If that lies within the tick of a bucket of level 0,
-    /// the bucket waits for it. Otherwise the key moves on when its bucket comes up.
+    /// A key gets a deadline that is not earlier, and stays where it is. If that lies within the tick of a bucket of level
+    /// 0, the bucket waits for it. Otherwise the key moves on when its bucket comes up.
     #[inline(always)]
     pub(super) fn postpone(&mut self, link: &mut Link, deadline: Nanos) {
         debug_assert!(deadline >= link.deadline);

@@ -140,7 +140,8 @@ impl Resolution {
     /// Rounds a deadline up, by less than `tolerance`, so that entries with near deadlines get the same one.
     ///
     /// The result is a multiple of 2, 4, 8 and so on ticks, counted from the origin: of the most that fit into the
-    /// tolerance. An entry with a rounded deadline is seldom moved down: see [how the wheel works](crate::wheel#how-it-works).
+    /// tolerance. An entry with a rounded deadline is seldom moved down: see [how the wheel
+    /// works](crate::wheel#how-it-works).
     ///
     /// A deadline stays as it is if the tolerance is less than two ticks, or if it would be rounded beyond [`Nanos::MAX`].
     ///

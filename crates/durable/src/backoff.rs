@@ -25,8 +25,8 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The first delay, then twice as long each time, up to the last. [`Builder::start`](crate::Builder::start) refuses a last
-    /// delay below the first.
+    /// The first delay, then twice as long each time, up to the last. [`Builder::start`](crate::Builder::start) refuses a
+    /// last delay below the first.
     #[must_use]
     pub const fn exponential(delays: RangeInclusive<Duration>) -> Self {
         Self { delays, jitter: 0.2, tries: 12 }

@@ -70,8 +70,9 @@ impl Builder {
     /// does nothing else until the handler has ended.
     ///
     /// Timers of kinds without a handler stay in the store, and are left alone. A program that has handlers is warned by an
-    /// event when it saves such a timer, and by [`Stats::unhandled`](crate::Stats::unhandled) once one is overdue. In a store that several instances share, all
-    /// instances that have handlers need the same ones. An instance without any is given no timers.
+    /// event when it saves such a timer, and by [`Stats::unhandled`](crate::Stats::unhandled) once one is overdue. In a
+    /// store that several instances share, all instances that have handlers need the same ones. An instance without any is
+    /// given no timers.
     ///
     /// # Examples
     ///
@@ -127,8 +128,8 @@ impl Builder {
 
     /// About how many pending timers are in memory: for a moment up to twice as many. The default is 10,000.
     ///
-    /// It bounds the rate too: about as many timers begin in the time that the store takes to answer a load and a begin. With 7
-    /// that is some hundred a second on a disk. If it is too few, timers are late, and
+    /// It bounds the rate too: about as many timers begin in the time that the store takes to answer a load and a begin.
+    /// With 7 that is some hundred a second on a disk. If it is too few, timers are late, and
     /// [`Symptom::Behind`](crate::Symptom::Behind) tells.
     pub fn in_memory(mut self, timers: usize) -> Self {
         self.settings.in_memory = timers;
@@ -146,8 +147,8 @@ impl Builder {
     ///
     /// An instance renews its lease each time that a third of it is over. In the last fifth of a lease that was not renewed
     /// it begins no timers. From a millisecond to 365 days; choose seconds for a database under load. Unless it is set, 90
-    /// seconds. With more than six minutes, a timer that another instance saves for more than two minutes from then may be late:
-    /// nobody hints at it, and the owner of its shard finds it when the lease is renewed.
+    /// seconds. With more than six minutes, a timer that another instance saves for more than two minutes from then may be
+    /// late: nobody hints at it, and the owner of its shard finds it when the lease is renewed.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.settings.lease = lease;
         self

@@ -161,7 +161,8 @@ pub enum Symptom {
     /// Other instances have all shards: there are more instances than shards.
     NoShard,
     /// A timer has been due for so long, more than five seconds, and has not begun: there are too few
-    /// [handlers](crate::Builder::concurrency) or too few timers [in memory](crate::Builder::in_memory), or the store is slow.
+    /// [handlers](crate::Builder::concurrency) or too few timers [in memory](crate::Builder::in_memory), or the store is
+    /// slow.
     Behind(Duration),
     /// A timer is overdue, and its kind has no handler here: see [`Stats::unhandled`].
     Unhandled(Unhandled),

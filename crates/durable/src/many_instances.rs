@@ -25,21 +25,22 @@
 //! one instance only, that instance handles them all. All other timers are spread over all shards.
 //!
 //! If another program or instance saves a timer for the next moments, the instance that has its shard gets a hint by
-//! `NOTIFY`. If a hint is lost, or a pooler lets nobody [listen](crate::PostgresOptions::listen), the timer may be
-//! late, but it is not lost: in each third of a lease an instance looks for new timers in its shards. For timers that were due more than a minute before they were saved it looks once a minute.
+//! `NOTIFY`. If a hint is lost, or a pooler lets nobody [listen](crate::PostgresOptions::listen), the timer may be late,
+//! but it is not lost: in each third of a lease an instance looks for new timers in its shards. For timers that were due
+//! more than a minute before they were saved it looks once a minute.
 //!
-//! An instance with nothing to do makes a statement each third of its lease, one a minute, and one each five minutes: three a
-//! minute with 90 seconds. A shorter lease is taken over sooner, and costs more statements.
+//! An instance with nothing to do makes a statement each third of its lease, one a minute, and one each five minutes: three
+//! a minute with 90 seconds. A shorter lease is taken over sooner, and costs more statements.
 //!
 //! # Which instances have which handlers
 //!
-//! **All instances of a schema that have handlers need the same ones.** A timer is in the shard of one of them, and if that one
-//! has no handler for its kind, the timer waits: nobody else is given it. Programs with different handlers take a
-//! [schema](crate::PostgresOptions::schema) each. While a version with a new kind replaces another one, timers of that kind may
-//! wait until the last old instance has ended.
+//! **All instances of a schema that have handlers need the same ones.** A timer is in the shard of one of them, and if that
+//! one has no handler for its kind, the timer waits: nobody else is given it. Programs with different handlers take a
+//! [schema](crate::PostgresOptions::schema) each. While a version with a new kind replaces another one, timers of that kind
+//! may wait until the last old instance has ended.
 //!
-//! A program that only saves, cancels and moves has two ways. It starts a [`Durable`](crate::Durable) without any handler: that
-//! gets no shards. Or it starts none, and calls `PostgresStore::save_in` or `timingwheel.save_timer`.
+//! A program that only saves, cancels and moves has two ways. It starts a [`Durable`](crate::Durable) without any handler:
+//! that gets no shards. Or it starts none, and calls `PostgresStore::save_in` or `timingwheel.save_timer`.
 //!
 //! Each instance looks every five minutes for overdue timers that it has no handler for: see
 //! [`Stats::unhandled`](crate::Stats::unhandled). In SQL they are found so:
@@ -74,8 +75,8 @@
 //! an instance needs, and those of a program that only saves. The tables have the number of their format. A newer format
 //! says which programs still work with it, so programs of two versions run side by side while one replaces the other.
 //!
-//! [`PostgresOptions::schema`](crate::PostgresOptions::schema) takes another name: timers in two schemas of one database have
-//! nothing to do with each other. Functions are then called by that name, as `timers_of_shop.save_timer`.
+//! [`PostgresOptions::schema`](crate::PostgresOptions::schema) takes another name: timers in two schemas of one database
+//! have nothing to do with each other. Functions are then called by that name, as `timers_of_shop.save_timer`.
 //!
 //! [The page about sizing](crate::sizing) says what a database takes, and when one schema is not enough.
 //!

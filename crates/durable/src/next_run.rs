@@ -9,8 +9,8 @@ use crate::store::Series;
 /// A run whose instant is no longer ago is late, and not missed.
 const LATE_MS: i64 = 1_000;
 
-/// A plan that was made by a clock so far ahead of the present one was made by a wrong clock. After less, nothing runs twice.
-/// The limit is that of cron, and of schedules on a wheel.
+/// A plan that was made by a clock so far ahead of the present one was made by a wrong clock. After less, nothing runs
+/// twice. The limit is that of cron, and of schedules on a wheel.
 const CORRECTION_MS: i64 = 3 * 3_600_000;
 
 /// An occurrence of a series: its scheduled instant, and how the series stands then.

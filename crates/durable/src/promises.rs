@@ -35,16 +35,16 @@
 //! # A cancel is answered right
 //!
 //! After [`Removed`](crate::Cancelled::Removed) no handler is called. [`Running`](crate::Cancelled::Running) is answered
-//! only where one was, or where another instance has begun the timer and has not called its handler yet. If that instance gives
-//! the timer back, another cancel removes it. A cancel that ended a timer does not answer
+//! only where one was, or where another instance has begun the timer and has not called its handler yet. If that instance
+//! gives the timer back, another cancel removes it. A cancel that ended a timer does not answer
 //! [`NotFound`](crate::Cancelled::NotFound). So it is with moves.
 //!
 //! - `tests/proof/races/one.rs`: `a_cancel_is_answered_right_in_all_orders_with_load_begin_and_settle`,
 //!   `a_cancel_is_answered_right_in_all_orders_where_begin_comes_ahead_of_time`,
 //!   `a_move_is_answered_right_in_all_orders_and_the_timer_comes_once_at_its_last_time`,
 //!   `a_move_is_answered_right_in_all_orders_where_begin_comes_ahead_of_time`
-//! - `tests/proof/races/two.rs`: `two_cancels_are_answered_removed_once_at_the_most`, `two_moves_of_what_may_wait_are_both_answered_right`,
-//!   `a_cancel_and_a_move_of_what_may_wait_are_both_answered_right`
+//! - `tests/proof/races/two.rs`: `two_cancels_are_answered_removed_once_at_the_most`,
+//!   `two_moves_of_what_may_wait_are_both_answered_right`, `a_cancel_and_a_move_of_what_may_wait_are_both_answered_right`
 //! - `tests/proof/redb_races.rs`: `random_cancels_and_moves_on_a_file_are_answered_right`
 //! - `tests/proof/unheard.rs`: `a_cancel_after_a_begin_whose_answer_was_lost_removes_the_timer`,
 //!   `a_cancel_is_not_answered_removed_where_another_owner_has_followed_meanwhile`,
@@ -141,7 +141,8 @@
 //! - `tests/proof/too_late.rs`: `a_missed_run_whose_call_comes_too_late_is_made_after_that`
 //! - `tests/runner/series.rs`: `missed_runs_have_their_bound_also_where_each_first_attempt_fails`,
 //!   `a_series_that_gets_another_rule_during_its_last_run_goes_on_by_that`
-//! - `tests/runner/series.rs`: `a_pending_run_keeps_its_time_and_its_attempts_when_the_series_is_saved_with_another_payload`,
+//! - `tests/runner/series.rs`:
+//!   `a_pending_run_keeps_its_time_and_its_attempts_when_the_series_is_saved_with_another_payload`,
 //!   `a_deploy_over_the_due_time_with_another_payload_or_policy_loses_no_run`,
 //!   `a_run_that_a_stop_has_given_back_gets_the_new_payload`,
 //!   `a_single_run_that_was_missed_is_kept_by_a_save_at_the_next_start`,
@@ -149,8 +150,8 @@
 //!   `a_clock_that_is_right_again_at_the_next_start_silences_no_series`,
 //!   `a_run_that_other_zone_data_planned_is_planned_anew_at_a_start_and_once_a_day`,
 //!   `a_run_that_comes_up_before_its_rule_says_so_waits`, `a_handler_saves_the_next_timer_under_its_own_key`
-//! - `src/next_run.rs`: `a_plan_of_a_wrong_clock_or_of_other_zone_data_is_made_anew`, `missed_runs_follow_their_policy`, `a_clock_that_is_set_back_plans_no_instant_again`,
-//!   `a_rule_by_the_second_that_was_missed_for_a_year_passes_it_at_once`
+//! - `src/next_run.rs`: `a_plan_of_a_wrong_clock_or_of_other_zone_data_is_made_anew`, `missed_runs_follow_their_policy`,
+//!   `a_clock_that_is_set_back_plans_no_instant_again`, `a_rule_by_the_second_that_was_missed_for_a_year_passes_it_at_once`
 //! - `tests/proof/kills.rs`: `after_kills_at_random_moments_none_is_lost_early_removed_or_doubled`
 //!
 //! # What is far takes no memory, and wakes nobody
@@ -173,7 +174,8 @@
 //! - `tests/runner/stops.rs`: `a_stop_waits_for_what_runs_and_begins_nothing_more`,
 //!   `a_stop_gives_back_what_is_not_done_at_its_limit_and_the_attempt_counts`,
 //!   `a_stop_calls_no_handler_any_more_and_what_was_not_called_is_no_attempt`,
-//!   `a_stop_under_load_leaves_nothing_begun_and_loses_nothing`, `without_a_handle_what_runs_ends_and_nothing_more_begins`, `the_end_of_the_wheel_is_a_stop`
+//!   `a_stop_under_load_leaves_nothing_begun_and_loses_nothing`, `without_a_handle_what_runs_ends_and_nothing_more_begins`,
+//!   `the_end_of_the_wheel_is_a_stop`
 //! - `tests/runner/together.rs`: `a_stop_at_its_limit_drops_handlers_that_have_waited_since_their_first_poll`,
 //!   `a_handler_that_blocks_its_thread_beyond_the_limit_of_a_stop_is_dropped_as_soon_as_it_waits`
 //! - `tests/proof/failures.rs`: `a_stop_comes_to_an_end_also_where_the_store_fails`

@@ -1,11 +1,11 @@
 //! What timers take of a PostgreSQL database: processors, log, files, and when one schema is not enough. Feature
 //! `postgres`.
 //!
-//! What is **measured** comes from `cargo bench -p timingwheel-durable --features postgres --bench postgres`: 200,000 timers
-//! that are due at once, with 100 bytes of payload and no key, saved in one statement; four instances; PostgreSQL 15 with its
-//! files in memory, on two cores that it shared with the instances. The figures are the middle one of three runs, which
-//! differed by up to 15 %. Then come two million that are far, due in no order within 50 days. What is *computed* follows
-//! from that. Measure again on a machine of yours.
+//! What is **measured** comes from `cargo bench -p timingwheel-durable --features postgres --bench postgres`: 200,000
+//! timers that are due at once, with 100 bytes of payload and no key, saved in one statement; four instances; PostgreSQL 15
+//! with its files in memory, on two cores that it shared with the instances. The figures are the middle one of three runs,
+//! which differed by up to 15 %. Then come two million that are far, due in no order within 50 days. What is *computed*
+//! follows from that. Measure again on a machine of yours.
 //!
 //! # For each timer
 //!
@@ -47,8 +47,8 @@
 //! | bytes of the log, begin and end of another timer | 568, and 474 without them |
 //! | a vacuum that clears a fiftieth of them, one process | 0.53 s |
 //!
-//! So a begin and an end cost a quarter more with two million stored. The files hold 280 bytes a timer, and 299 above, where timers were
-//! saved in the order of their due times. *Computed* from the 280:
+//! So a begin and an end cost a quarter more with two million stored. The files hold 280 bytes a timer, and 299 above,
+//! where timers were saved in the order of their due times. *Computed* from the 280:
 //!
 //! | stored | files | the indexes of them |
 //! |---|---|---|

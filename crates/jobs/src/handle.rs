@@ -140,8 +140,8 @@ impl<T> Job<T> {
     /// Moves the job to `deadline`, and returns whether that was in time. If so, the job was pending, and runs once, at
     /// `deadline`. Otherwise nothing has changed: the job has begun, is over, or begins now.
     ///
-    /// Of a job that repeats, the next run is moved, and the schedule goes on from `deadline`. During a run this moves the run
-    /// that follows, even if the schedule has no further run; the schedule is asked again when that run has ended.
+    /// Of a job that repeats, the next run is moved, and the schedule goes on from `deadline`. During a run this moves the
+    /// run that follows, even if the schedule has no further run; the schedule is asked again when that run has ended.
     ///
     /// A job that is moved later leaves its timer where it is in the wheel until that place comes up, so this is cheap
     /// enough to be called for each message of a session. A job keeps its permit on a wheel with a bound. There is one

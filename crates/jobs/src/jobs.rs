@@ -28,8 +28,8 @@ use crate::{contained, lock};
 
 /// Jobs that are addressed by keys of the user's: added, replaced, removed, awaited, looked up, listed and counted.
 ///
-/// A clone stands for the same jobs. They run as all [jobs](crate) do, on the runtime of their wheel. When the last
-/// clone is dropped, the jobs still run. [`shutdown`](Self::shutdown) ends them all, and hands back those that have not begun.
+/// A clone stands for the same jobs. They run as all [jobs](crate) do, on the runtime of their wheel. When the last clone
+/// is dropped, the jobs still run. [`shutdown`](Self::shutdown) ends them all, and hands back those that have not begun.
 ///
 /// A job that is over leaves the list, with one exception: a job that could not run, because the wheel or its runtime
 /// has ended, stays with the state [`JobState::CouldNotRun`] until it is removed or
@@ -37,8 +37,8 @@ use crate::{contained, lock};
 /// [`panicked`](Self::panicked) counts it.
 ///
 /// # Panics
-/// Each method panics where the `Hash`, `Eq` or `Borrow` of a key does. All of them may call methods of these jobs. If an `Eq`
-/// panics while a job is added, that job is dropped, and nothing else has changed.
+/// Each method panics where the `Hash`, `Eq` or `Borrow` of a key does. All of them may call methods of these jobs. If an
+/// `Eq` panics while a job is added, that job is dropped, and nothing else has changed.
 ///
 /// # Examples
 ///
@@ -175,8 +175,8 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     ///
     /// # Errors
     /// If the wheel has ended, if these jobs were [shut down](Self::shutdown), or if the wheel's
-    /// [`max_pending`](timingwheel::Builder::max_pending) timers are pending. The job that was to be replaced then stays. A job
-    /// that is due at once on the wheel's own runtime needs no timer, so a full wheel takes it.
+    /// [`max_pending`](timingwheel::Builder::max_pending) timers are pending. The job that was to be replaced then stays. A
+    /// job that is due at once on the wheel's own runtime needs no timer, so a full wheel takes it.
     ///
     /// # Panics
     /// If dropping what the replaced job runs panics; the new job stays.

@@ -22,15 +22,14 @@
 //!
 //! # Again and again
 //!
-//! [`run_every`](JobsExt::run_every) and [`run_by`](JobsExt::run_by)
-//! run the futures of a closure, one after the other, by a [`Schedule`]. After each run the schedule says when the next
-//! is due: at a [`FixedRate`], after a [`FixedDelay`], ever more slowly by a [`Backoff`], or by a `Schedule` of your own. A run may
-//! [decide](NextRun) that itself. The first
-//! run of a `FixedRate` or a `FixedDelay` begins at once, unless you give it a start.
+//! [`run_every`](JobsExt::run_every) and [`run_by`](JobsExt::run_by) run the futures of a closure, one after the other, by
+//! a [`Schedule`]. After each run the schedule says when the next is due: at a [`FixedRate`], after a [`FixedDelay`], ever
+//! more slowly by a [`Backoff`], or by a `Schedule` of your own. A run may [decide](NextRun) that itself. The first run of
+//! a `FixedRate` or a `FixedDelay` begins at once, unless you give it a start.
 //!
 //! A job has one run at a time. If a run takes longer than the period, the next begins when it has ended. The schedule
-//! decides what becomes of the runs that were missed by then. A fixed rate treats them as an [`Interval`](timingwheel::Interval)
-//! does, with tokio's [`MissedTickBehavior`](tokio::time::MissedTickBehavior).
+//! decides what becomes of the runs that were missed by then. A fixed rate treats them as an
+//! [`Interval`](timingwheel::Interval) does, with tokio's [`MissedTickBehavior`](tokio::time::MissedTickBehavior).
 //!
 //! # By keys
 //!

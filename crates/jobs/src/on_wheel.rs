@@ -33,8 +33,8 @@ pub trait JobsExt {
     /// runtime. For a caller elsewhere it is spawned after a tick, or after a millisecond if that is shorter.
     ///
     /// # Errors
-    /// This call returns none. If the wheel has ended, or if its [`max_pending`](timingwheel::Builder::max_pending) timers are
-    /// pending, `future` is dropped, and the handle says so when it is awaited. Where nobody keeps the handle, use
+    /// This call returns none. If the wheel has ended, or if its [`max_pending`](timingwheel::Builder::max_pending) timers
+    /// are pending, `future` is dropped, and the handle says so when it is awaited. Where nobody keeps the handle, use
     /// [`try_run_after`](Self::try_run_after), which returns an error with the future.
     ///
     /// # Panics
@@ -191,9 +191,9 @@ pub trait JobsExt {
     /// Each run as [`run_after`](Self::run_after).
     ///
     /// # Errors
-    /// As [`run_after`](Self::run_after). Between runs a job is not refused: if the wheel is full when a run has ended, tokio's
-    /// timer keeps the time of the next run, and [`Repeating::refusals`] counts that. The job tries to get a timer of the wheel
-    /// again after that run. On a runtime without tokio's timers the job ends with a panic then.
+    /// As [`run_after`](Self::run_after). Between runs a job is not refused: if the wheel is full when a run has ended,
+    /// tokio's timer keeps the time of the next run, and [`Repeating::refusals`] counts that. The job tries to get a timer
+    /// of the wheel again after that run. On a runtime without tokio's timers the job ends with a panic then.
     ///
     /// # Panics
     /// If the schedule panics when it is asked for the first run. If the job is refused or has no run, and dropping

@@ -555,7 +555,8 @@ impl<S: AnySlot + ?Sized> Record<S> {
         (polled, is_moved)
     }
 
-    /// Ends a job that nobody lists any more, and tells whoever waits for that. What is returned is dropped without the lock.
+    /// Ends a job that nobody lists any more, and tells whoever waits for that. What is returned is dropped without the
+    /// lock.
     fn close(
         &self,
         mut state: Guard<'_>,

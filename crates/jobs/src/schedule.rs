@@ -67,8 +67,8 @@ pub trait Schedule: Send + 'static {
     /// Gives the schedule a [`PendingRun`], which can move the run that the job waits for. The default drops it.
     ///
     /// A schedule may learn something while its job waits, such as that the wall clock was set. Then it moves the run to
-    /// another instant by [`PendingRun::replan`], unless the job's user has moved it. This is called once for each job that gets the schedule, by whoever makes the job, after the first call of
-    /// [`next`](Self::next) and before the job waits.
+    /// another instant by [`PendingRun::replan`], unless the job's user has moved it. This is called once for each job that
+    /// gets the schedule, by whoever makes the job, after the first call of [`next`](Self::next) and before the job waits.
     ///
     /// # Panics
     /// A panic reaches whoever makes the job.
@@ -444,8 +444,8 @@ impl Answer for () {
     }
 }
 
-/// What makes the runs of a job that repeats: a closure that returns futures. Their outputs are [answers](Answer), so `()` or
-/// a [`NextRun`].
+/// What makes the runs of a job that repeats: a closure that returns futures. Their outputs are [answers](Answer), so `()`
+/// or a [`NextRun`].
 pub trait Runs: Send + 'static {
     /// One run.
     type Run: Future<Output: Answer> + Send + 'static;

@@ -24,7 +24,8 @@
 //! number of operations without running what they do next.
 //!
 //! An operation expires even if nobody polls its future. Its condition is then tried a last time in a task of its own, on
-//! the wheel's runtime. Keep the future, because dropping it withdraws the operation; or [spawn](tokio::spawn) a task for it.
+//! the wheel's runtime. Keep the future, because dropping it withdraws the operation; or [spawn](tokio::spawn) a task for
+//! it.
 //!
 //! No condition runs under a lock of the purgatory, so a condition may take locks and use its purgatory or another. Two
 //! threads never run a condition at the same time: a check that finds a condition being tried by another thread asks that
@@ -34,9 +35,9 @@
 //!
 //! # When a map is enough
 //!
-//! A client of an RPC protocol waits for the response that has its request's number. There is one key and one value, and
-//! no condition to try. A map of senders does that, with a [timeout](timingwheel::TimingWheel::timeout) round each receiver, and
-//! in less time than a purgatory takes:
+//! A client of an RPC protocol waits for the response that has its request's number. There is one key and one value, and no
+//! condition to try. A map of senders does that, with a [timeout](timingwheel::TimingWheel::timeout) round each receiver,
+//! and in less time than a purgatory takes:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]

@@ -4,8 +4,8 @@
 //! before and compared after, and operations are dropped after too. So a condition may call any method of its purgatory.
 //!
 //! Operations under one hash stand in the order in which they came, by numbers that a shard gives out once. So a walk,
-//! which lets go of the lock after each few, only has to know the number that it has come to, and the one that was next as it
-//! began. Whoever ends leaves all lists at once.
+//! which lets go of the lock after each few, only has to know the number that it has come to, and the one that was next as
+//! it began. Whoever ends leaves all lists at once.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;

@@ -171,8 +171,8 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
         self.run(condition, Some(sleep))
     }
 
-    /// Tries the condition, which the caller has taken, until no check has come meanwhile. Where checks come again and again,
-    /// the caller is not kept: the condition is left to its task then. `sleep` is the timer if the operation is new.
+    /// Tries the condition, which the caller has taken, until no check has come meanwhile. Where checks come again and
+    /// again, the caller is not kept: the condition is left to its task then. `sleep` is the timer if the operation is new.
     fn run(&self, mut condition: F, mut sleep: Option<Sleep>) -> Tried {
         let mut retries = 0;
         loop {

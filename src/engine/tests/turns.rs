@@ -235,8 +235,8 @@ fn register(shard: &Shard, now: Nanos, deadlines: impl Iterator<Item = Nanos>) {
     }
 }
 
-/// The time for which the alarm is set after a turn which has handed out `fired` timers, and which leaves one that is due shortly before
-/// the end of a pair of ticks; with this deadline and that end.
+/// The time for which the alarm is set after a turn which has handed out `fired` timers, and which leaves one that is due
+/// shortly before the end of a pair of ticks; with this deadline and that end.
 ///
 /// Before that turn there are as many as tell that the runtime is idle, and the turn is late by `late`.
 fn alarm_after_a_turn(fired: usize, late: Duration) -> (Nanos, Nanos, Nanos) {

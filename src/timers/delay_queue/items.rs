@@ -1,7 +1,8 @@
 //! The pure part: which items there are, which of them are due, and when to look again. It is told what time it is.
 //!
 //! A [`Hierarchy`] has the indices of the items that are not due. What it hands out goes to a heap, in the order of
-//! deadlines. So items come in the order of their ticks, and those that come due in one tick in the order of their deadlines.
+//! deadlines. So items come in the order of their ticks, and those that come due in one tick in the order of their
+//! deadlines.
 //!
 //! Two things are left undone because they are often not needed:
 //!
@@ -218,8 +219,8 @@ impl<T> Items<T> {
         self.drop_left();
         let mut handed_out = std::mem::take(&mut self.handed_out);
         let progress = self.timers.advance(now, batch, &mut handed_out);
-        // All are looked at before the first is put anywhere: they lie scattered, and so the processor waits for several at a
-        // time.
+        // All are looked at before the first is put anywhere: they lie scattered, and so the processor waits for several at
+        // a time.
         black_box(handed_out.iter().filter(|&&index| self.slab[index].deadline > now).count());
         for index in handed_out.drain(..) {
             let item = &mut self.slab[index];

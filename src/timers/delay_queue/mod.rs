@@ -516,9 +516,9 @@ impl<T> DelayQueue<T> {
     /// Polls as [`poll_expired`](Self::poll_expired) does, but returns an error where that would panic.
     ///
     /// # Errors
-    /// If an item has to wait and the wheel has ended or is full. The items stay: those whose
-    /// deadline comes are handed out at later polls, and [`drain`](Self::drain) takes out all of them. Nothing wakes the task
-    /// when a permit becomes free: poll again after a while, or after an insertion.
+    /// If an item has to wait and the wheel has ended or is full. The items stay: those whose deadline comes are handed out
+    /// at later polls, and [`drain`](Self::drain) takes out all of them. Nothing wakes the task when a permit becomes free:
+    /// poll again after a while, or after an insertion.
     ///
     /// # Examples
     ///

@@ -279,9 +279,8 @@ impl<S> IdleGuard<S> {
 
     /// Ends all waits, so that the next operation that has to wait has the whole limit.
     ///
-    /// For a handler that has dropped a read to do something else: see
-    /// [cancel safety](Self#cancel-safety). An operation that waits in another task goes on waiting. It is limited again from
-    /// its next poll on.
+    /// For a handler that has dropped a read to do something else: see [cancel safety](Self#cancel-safety). An operation
+    /// that waits in another task goes on waiting. It is limited again from its next poll on.
     pub fn restart(&mut self) {
         self.waits.restart();
     }

@@ -11,8 +11,8 @@ use crate::id::TimerId;
 /// See `timingwheel.in_time`.
 const TOO_LATE: &str = "TW001";
 
-/// Why a [`PostgresStore`](super::PostgresStore) failed. Its `Display` has the causes too, so [`source`](Error::source) tells
-/// none. It never has a payload in its text.
+/// Why a [`PostgresStore`](super::PostgresStore) failed. Its `Display` has the causes too, so [`source`](Error::source)
+/// tells none. It never has a payload in its text.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PostgresError {
@@ -59,8 +59,8 @@ impl PostgresError {
     pub(super) fn is_transient(&self) -> bool {
         match self {
             Self::Client(error) | Self::Unreached { error, .. } => match error.code() {
-                // Connections, resources, what an operator does, conflicts, locks that were waited for, and a server that only
-                // reads, as a standby does until it takes over.
+                // Connections, resources, what an operator does, conflicts, locks that were waited for, and a server that
+                // only reads, as a standby does until it takes over.
                 Some(code) => {
                     ["08", "53", "57", "40", "55"].contains(&&code.code()[..2])
                         || code.code() == TOO_LATE

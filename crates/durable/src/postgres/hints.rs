@@ -17,8 +17,8 @@ use crate::store::{Hint, Near, Owner};
 /// How long hints are gathered before they are told.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// How long after any hint everything is looked for that may be due soon: some commits leave the hint to another one's, which
-/// may be of another time and of another shard, and come a moment before them.
+/// How long after any hint everything is looked for that may be due soon: some commits leave the hint to another one's,
+/// which may be of another time and of another shard, and come a moment before them.
 const ONCE_MORE: Duration = Duration::from_secs(1);
 
 /// How long before now that may be due.

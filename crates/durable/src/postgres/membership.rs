@@ -1,5 +1,6 @@
 //! The calls by which an instance joins the others, stays one of them, and leaves, and what is known here of who owns which
-//! shard. `share_out` and `renew` in `sql/tables_and_functions_1.sql` decide who owns which, and who takes over from the dead.
+//! shard. `share_out` and `renew` in `sql/tables_and_functions_1.sql` decide who owns which, and who takes over from the
+//! dead.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};

@@ -25,9 +25,9 @@ impl PostgresStore {
     /// Saves a timer in a transaction: it is there if that is committed, with all else that is done in it.
     ///
     /// If it is due within two minutes, the instance that has the timer is told when the transaction is committed. Of
-    /// transactions that save at the same time only one tells, and all instances look a second after that for what the others
-    /// have saved. What is committed later still is found when the instance renews its [lease](crate::Builder::lease), at each
-    /// third of that. So keep transactions short that save what is due soon.
+    /// transactions that save at the same time only one tells, and all instances look a second after that for what the
+    /// others have saved. What is committed later still is found when the instance renews its
+    /// [lease](crate::Builder::lease), at each third of that. So keep transactions short that save what is due soon.
     ///
     /// # Examples
     ///
@@ -59,9 +59,9 @@ impl PostgresStore {
 
     /// Cancels a timer in a transaction, by its id or its key: it is gone if that is committed.
     ///
-    /// Until then the timer's row is locked. Nobody begins the timer meanwhile, and the result of one that has begun waits, and
-    /// up to a second longer: keep such a transaction short. [`Cancelled::Running`] may be answered up to a tenth of a second before the handler is
-    /// called.
+    /// Until then the timer's row is locked. Nobody begins the timer meanwhile, and the result of one that has begun waits,
+    /// and up to a second longer: keep such a transaction short. [`Cancelled::Running`] may be answered up to a tenth of a
+    /// second before the handler is called.
     ///
     /// # Errors
     /// [`PostgresError`]. After it the transaction can only be rolled back.
@@ -162,9 +162,9 @@ impl Run {
     /// transaction happens **exactly once**. The timer is deleted, or its series goes on, if the transaction is committed,
     /// and the handler should then answer [`Done`](crate::Answer::Done). If it is rolled back, the timer is as before.
     ///
-    /// A handler holds its connection until it ends, and [as many](crate::Builder::concurrency) as 1,024 run at a time, where a
-    /// server has 100 connections by default, of which the store uses five. So take connections from a pool with a limit:
-    /// handlers wait for one, and the store always has its own.
+    /// A handler holds its connection until it ends, and [as many](crate::Builder::concurrency) as 1,024 run at a time,
+    /// where a server has 100 connections by default, of which the store uses five. So take connections from a pool with a
+    /// limit: handlers wait for one, and the store always has its own.
     ///
     /// The timer is looked for in the [schema](crate::PostgresOptions::schema) of the store that called the handler.
     ///

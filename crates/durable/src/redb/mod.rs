@@ -48,9 +48,9 @@ impl RedbStore {
     /// A file of 0 bytes is no new one: it is damaged, as by a disk that was full when it was copied.
     ///
     /// # Errors
-    /// [`RedbError::InUse`] if a process has it, this one included. [`RedbError::Open`] if its folder is not there, or if it may
-    /// not be written. [`RedbError::Damaged`], also if it was never a file of timers. [`RedbError::Newer`], and the file
-    /// is as it was. What else goes wrong with files.
+    /// [`RedbError::InUse`] if a process has it, this one included. [`RedbError::Open`] if its folder is not there, or if
+    /// it may not be written. [`RedbError::Damaged`], also if it was never a file of timers. [`RedbError::Newer`], and the
+    /// file is as it was. What else goes wrong with files.
     pub fn create(path: impl AsRef<Path>) -> Result<Self, RedbError> {
         Self::create_with(path, RedbOptions::new())
     }

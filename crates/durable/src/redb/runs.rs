@@ -1,7 +1,7 @@
 //! Many entries of a table at a time, by keys that ascend.
 //!
-//! Where the keys stand close together in the table, what costs most, to find the leaf and to write it anew, is done once for
-//! each leaf, and not for each key.
+//! Where the keys stand close together in the table, what costs most, to find the leaf and to write it anew, is done once
+//! for each leaf, and not for each key.
 
 use std::ops::{Bound, Range};
 

@@ -173,9 +173,9 @@ impl Drop for Teller {
 
 /// Calls that wait for a task, and the tasks that make them.
 ///
-/// A task makes one call at a time, and does nothing else until the handler has ended. Then it goes to the end of the runtime's
-/// queue before it makes the next call: what the handler has woken comes first, as it would if each handler had a task of its
-/// own. To make a task for each would take much longer.
+/// A task makes one call at a time, and does nothing else until the handler has ended. Then it goes to the end of the
+/// runtime's queue before it makes the next call: what the handler has woken comes first, as it would if each handler had a
+/// task of its own. To make a task for each would take much longer.
 ///
 /// There are as many tasks as the runtime has threads, and one more. A task whose handler waits is replaced. A handler that
 /// blocks its thread keeps back nothing else, as no call belongs to a task before it is made.
@@ -298,7 +298,8 @@ impl Callers {
     }
 }
 
-/// Goes to the end of the runtime's queue, where other threads find this task too: `yield_now` would keep it for this thread.
+/// Goes to the end of the runtime's queue, where other threads find this task too: `yield_now` would keep it for this
+/// thread.
 pub(super) async fn let_others_run() {
     let mut has_returned = false;
     poll_fn(|cx| {

@@ -1,5 +1,5 @@
-//! Looking through the store now and then for what nobody else would notice: runs that their rule would not plan any more, and
-//! timers of kinds that have no handler.
+//! Looking through the store now and then for what nobody else would notice: runs that their rule would not plan any more,
+//! and timers of kinds that have no handler.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};

@@ -123,8 +123,8 @@ impl Runner {
         self.clocks.wall().as_millisecond().saturating_sub(GRACE_MS)
     }
 
-    /// Once for each renewal, which has looked for what is first due or not: from the beginning now and then, and mostly from
-    /// what may be new.
+    /// Once for each renewal, which has looked for what is first due or not: from the beginning now and then, and mostly
+    /// from what may be new.
     pub(super) fn look_for_what_others_saved(&mut self, has_looked: bool, first_due: Option<Timestamp>) {
         let next = self.window.next_due();
         let is_known = first_due.is_none_or(|due| next.is_some_and(|next| next <= due.as_millisecond()));

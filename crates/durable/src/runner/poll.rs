@@ -120,8 +120,8 @@ impl Runner {
             self.loaded(answer);
             has_happened = true;
         }
-        // A future of the store does nothing before it is polled. Polled first, the store works on it while this task takes in
-        // the answers to the call before.
+        // A future of the store does nothing before it is polled. Polled first, the store works on it while this task takes
+        // in the answers to the call before.
         let is_answered =
             self.beginning.as_mut().is_some_and(|(.., call)| Pin::new(call).poll(cx).is_ready());
         if self.begun.len() > 0 {

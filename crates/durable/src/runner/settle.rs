@@ -240,8 +240,8 @@ impl Runner {
     fn has_settled(&mut self, ended: Ended, answer: Settled) {
         match answer {
             Settled::Done => self.has_ended(&ended),
-            // By a call of which the answer was lost, or by its handler in a transaction of its own. What the series has next
-            // that handler has computed.
+            // By a call of which the answer was lost, or by its handler in a transaction of its own. What the series has
+            // next that handler has computed.
             Settled::Gone => {
                 self.looks_anew |= follows(&ended.change).is_some();
                 self.has_ended(&ended);

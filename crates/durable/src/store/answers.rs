@@ -155,8 +155,8 @@ pub enum Removal {
     Removed(Near),
     /// The present owner has begun the timer, by this attempt, and its handler may run. When the attempt ends, nothing
     /// follows: no other attempt, and no other occurrence of the series. There are two exceptions. If the process dies
-    /// before the attempt ends, the timer is attempted again. If it is given back before its handler was called, it waits for
-    /// another cancel, which removes it, or for a begin, which finds it gone.
+    /// before the attempt ends, the timer is attempted again. If it is given back before its handler was called, it waits
+    /// for another cancel, which removes it, or for a begin, which finds it gone.
     Running(TimerId, u32),
     /// There is no such timer: it has ended, was removed before, or never was.
     NotFound,

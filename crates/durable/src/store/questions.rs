@@ -103,8 +103,8 @@ pub struct ToBegin {
 pub struct Ended {
     /// The timer, where it stood when it was begun.
     pub timer: Near,
-    /// The number that [`Store::begin`](super::Store::begin) gave the attempt. Attempts count from 1: with 0 the timer has to
-    /// be stored and none may have begun, as where a pending run is planned anew.
+    /// The number that [`Store::begin`](super::Store::begin) gave the attempt. Attempts count from 1: with 0 the timer has
+    /// to be stored and none may have begun, as where a pending run is planned anew.
     pub attempt: u32,
     /// The version by which the end was decided. If the timer has another one, [`Settled::Changed`](super::Settled::Changed)
     /// is answered.

@@ -117,8 +117,8 @@ impl Row {
         to
     }
 
-    /// The row of a timer that is over, as [`take_over`](super::Tables::take_over) needs it. To copy the kind, the payload and
-    /// the failures was an eighth of a settle.
+    /// The row of a timer that is over, as [`take_over`](super::Tables::take_over) needs it. To copy the kind, the payload
+    /// and the failures was an eighth of a settle.
     pub(crate) fn over(at: u128, bytes: &[u8]) -> Result<Self, RowError> {
         let HeadView { flags, attempts, version, due_ms, .. } = HeadView::read(at, bytes)?;
         let place = Place::from_number(at);

@@ -57,8 +57,8 @@ mod tests {
         Series::new("cron 0 9 * * * in UTC".into(), crate::Missed::once())
     }
 
-    /// Timers of which some are a series, begun, and ends for them: some are told twice, some are not the attempt's, and some
-    /// put what follows where another timer stands.
+    /// Timers of which some are a series, begun, and ends for them: some are told twice, some are not the attempt's, and
+    /// some put what follows where another timer stands.
     async fn begun<S: Store>(store: &S, mut random: fastrand::Rng) -> (Owner, Vec<Begun>, Vec<Ended>)
     where
         S::Error: std::fmt::Debug,
