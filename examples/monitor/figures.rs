@@ -153,5 +153,11 @@ fn checks(stats: &Stats, bounds: Bounds, exceeded: &[Exceeded]) -> Vec<Check> {
             0,
             ok(|it| matches!(it, Exceeded::WakersPanicked { .. })),
         ),
+        count(
+            "watchdogs missing, so that a blocked worker may hold timers up",
+            stats.unwatched.into(),
+            0,
+            ok(|it| matches!(it, Exceeded::Unwatched)),
+        ),
     ]
 }
