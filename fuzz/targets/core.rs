@@ -1,11 +1,11 @@
 //! The core: bytes say what is done to a `Hierarchy` and to an ordered map beside it. What is compared after each
-//! operation is listed in `tests/hierarchy_model.rs`.
+//! operation is listed in `tests/it/hierarchy_model.rs`.
 
 #![no_main]
 
-#[path = "../../tests/bytes/mod.rs"]
+#[path = "../../tests/it/bytes/mod.rs"]
 mod bytes;
-#[path = "../../tests/model/mod.rs"]
+#[path = "../../tests/it/model/mod.rs"]
 mod model;
 
 use libfuzzer_sys::fuzz_target;

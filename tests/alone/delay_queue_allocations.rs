@@ -1,0 +1,89 @@
+//! A warm delay queue allocates nothing: neither where items are inserted, reset and removed, nor where they are
+//! awaited and popped. Emptied at once, it keeps the room for its items.
+
+use std::future::poll_fn;
+use std::hint::black_box;
+use std::time::Duration;
+
+use super::ALLOCATOR;
+use stats_alloc::Region;
+use timingwheel::TimingWheel;
+use timingwheel::time::DelayQueue;
+
+const ROUNDS: u64 = 200;
+/// In the queue at a time.
+const AT_A_TIME: u64 = 50;
+/// So few that all of them have soon been used.
+const SLOTS: u64 = 64;
+
+/// How many blocks `work` allocates or makes larger, in all threads.
+fn allocations(work: impl FnOnce()) -> usize {
+    let region = Region::new(ALLOCATOR);
+    work();
+    let change = region.change();
+    change.allocations + change.reallocations
+}
+
+/// Whether one of a few runs allocates nothing. The first ones make the queue warm.
+fn comes_to_allocate_nothing(mut work: impl FnMut()) -> bool {
+    const RUNS: usize = 20;
+    (0..RUNS).any(|_| allocations(&mut work) == 0)
+}
+
+/// Items of which all are popped, some at once and some on coarser levels first.
+async fn pop(queue: &mut DelayQueue<u64>) {
+    for round in 0..ROUNDS {
+        for n in 0..AT_A_TIME {
+            queue.insert(n, Duration::from_millis((round + n) % (2 * SLOTS)));
+        }
+        for _ in 0..AT_A_TIME {
+            assert!(poll_fn(|cx| queue.poll_expired(cx)).await.is_some());
+        }
+    }
+    assert!(poll_fn(|cx| queue.poll_expired(cx)).await.is_none());
+}
+
+/// Items of which none is.
+fn come_and_go(queue: &mut DelayQueue<u64>) {
+    for n in 0..ROUNDS * AT_A_TIME {
+        let key = queue.insert(n, Duration::from_secs(30));
+        queue.reset(&key, Duration::from_secs(60));
+        queue.reset(&key, Duration::from_secs(20));
+        queue.reset(&key, Duration::ZERO);
+        assert_eq!(queue.remove(&key).into_inner(), n);
+    }
+}
+
+/// How many bytes are taken for so many items, in a queue that was emptied of as many.
+fn bytes_to_fill_again(empty: fn(&mut DelayQueue<[u64; 64]>)) -> usize {
+    let mut queue = TimingWheel::new().delay_queue();
+    let fill = |queue: &mut DelayQueue<_>| {
+        (0..AT_A_TIME).for_each(|n| _ = queue.insert([n; 64], Duration::from_secs(n)));
+    };
+    fill(&mut queue);
+    empty(&mut queue);
+    let region = Region::new(ALLOCATOR);
+    fill(&mut queue);
+    region.change().bytes_allocated
+}
+
+#[test]
+fn a_warm_queue_allocates_nothing() {
+    if super::ran_alone(a_warm_queue_allocates_nothing) {
+        return;
+    }
+    assert_eq!(allocations(|| drop(black_box(Box::new(1)))), 1, "allocations are not counted");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let _context = runtime.enter();
+    let mut queue = TimingWheel::new().delay_queue();
+    assert!(comes_to_allocate_nothing(|| come_and_go(&mut queue)), "where items come and go");
+    assert!(comes_to_allocate_nothing(|| runtime.block_on(pop(&mut queue))), "where items are popped");
+
+    let room = usize::try_from(AT_A_TIME).unwrap() * size_of::<[u64; 64]>();
+    assert!(bytes_to_fill_again(|queue| *queue = TimingWheel::new().delay_queue()) > room);
+    for empty in [DelayQueue::clear, |queue: &mut DelayQueue<_>| _ = queue.drain()] {
+        let bytes = bytes_to_fill_again(empty);
+        assert!(bytes < room, "{bytes} bytes: the room for items is kept, which is {room}");
+    }
+}

@@ -1,0 +1,46 @@
+//! Tests that count what a process allocates or holds, or that change its limits, its hooks or the process itself. Each
+//! runs in a process of its own.
+
+mod allocations;
+mod delay_queue_allocations;
+mod hierarchy_bytes;
+#[cfg(target_os = "linux")]
+mod kept_runtime;
+#[cfg(target_os = "linux")]
+mod leaks;
+#[cfg(target_os = "linux")]
+mod live_allocations;
+#[cfg(all(feature = "timerfd", target_os = "linux"))]
+mod process_limits;
+mod runtimes;
+mod stream_allocations;
+
+use std::alloc::System;
+use std::any::type_name;
+use std::env;
+use std::process::Command;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Set in a process that runs one test.
+const ALONE: &str = "TIMINGWHEEL_TEST_ALONE";
+
+/// Runs `test`, the test that calls this, in another process. False in that process, where the test goes on.
+fn ran_alone<T: Fn()>(_test: T) -> bool {
+    if env::var_os(ALONE).is_some() {
+        return false;
+    }
+    let (_, name) = type_name::<T>().split_once("::").expect("a test in a crate");
+    let output = Command::new(env::current_exe().expect("this program"))
+        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .env(ALONE, "1")
+        .output()
+        .expect("it starts");
+    let words = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && words.contains(" 1 passed"), "{name}: {words}{errors}");
+    true
+}

@@ -1,0 +1,98 @@
+//! A process that is short of file descriptors as its wheel is made, and one that forks.
+//!
+//! What counts is the order of events: a timer comes while a worker still blocks.
+
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use fork::{Fork, fork, waitpid};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use timingwheel::time::{sleep, timeout, wheel};
+use tokio::runtime::{Builder, Runtime};
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
+}
+
+/// Whether a timer comes while the other worker, which had the poller, blocks.
+fn comes_beside_a_blocked_worker(runtime: &Runtime) -> bool {
+    let blocks = Arc::new(AtomicBool::new(true));
+    runtime.block_on(async {
+        let timer = tokio::spawn({
+            let blocks = blocks.clone();
+            async move {
+                sleep(ms(60)).await;
+                blocks.load(Ordering::SeqCst)
+            }
+        });
+        let blocker = tokio::spawn(async move {
+            sleep(ms(20)).await;
+            thread::sleep(ms(1_500));
+            blocks.store(false, Ordering::SeqCst);
+        });
+        let came_meanwhile = timer.await.expect("no panic");
+        blocker.await.expect("no panic");
+        came_meanwhile
+    })
+}
+
+#[test]
+fn a_wheel_that_was_made_while_descriptors_were_short_fires_and_is_watched() {
+    if super::ran_alone(a_wheel_that_was_made_while_descriptors_were_short_fires_and_is_watched) {
+        return;
+    }
+    let runtime = runtime();
+    let before = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..before }).expect("a lower limit");
+    let held: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+    assert!(!held.is_empty());
+    runtime.block_on(async { sleep(ms(1)).await });
+    drop(held);
+    setrlimit(Resource::Nofile, before).expect("the limit of before");
+    assert!(runtime.block_on(async { !wheel().stats().unwatched }));
+    assert!(
+        (0..3).any(|_| comes_beside_a_blocked_worker(&runtime)),
+        "the timer waited for the blocked worker"
+    );
+}
+
+#[test]
+fn a_child_of_fork_has_wheels_of_its_own_and_its_parent_notices_nothing() {
+    if super::ran_alone(a_child_of_fork_has_wheels_of_its_own_and_its_parent_notices_nothing) {
+        return;
+    }
+    let parent = runtime();
+    assert!((0..3).any(|_| comes_beside_a_blocked_worker(&parent)));
+    // Far, so that nothing turns the wheel meanwhile.
+    let far = parent.block_on(async { wheel() });
+    // This leaves a timer of the thread's `block_on`s, which no other runtime's may take over.
+    let ready = parent.block_on(async { timeout(Duration::from_secs(60), tokio::task::yield_now()).await });
+    ready.expect("it is ready before");
+    match fork().expect("a child") {
+        Fork::Child => {
+            let own = runtime();
+            own.block_on(async { sleep(ms(1)).await });
+            // On the parent's wheel: this must not set the parent's timerfd.
+            let mut inherited = tokio_test::task::spawn(far.sleep(ms(5)));
+            let is_pending = inherited.poll().is_pending();
+            let is_watched = (0..3).any(|_| comes_beside_a_blocked_worker(&own));
+            // Nothing is dropped: the runtime's descriptors are the parent's too.
+            std::mem::forget((inherited, own));
+            std::process::exit(if is_pending && is_watched { 0 } else { 1 });
+        }
+        Fork::Parent(child) => {
+            assert!((0..3).any(|_| comes_beside_a_blocked_worker(&parent)), "the child moved the parent's");
+            let status = ExitStatus::from_raw(waitpid(child).expect("it ends"));
+            assert!(status.success(), "the child's own timers, or its watchdog: {status}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Wheels in runtimes with and without what tokio calls drivers: for I/O and for timers.
+
+use std::panic::{self, AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use timingwheel::TimingWheel;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant;
+
+const TIMERS: u64 = 50;
+
+fn runtime(mut builder: Builder, io: bool, time: bool) -> Runtime {
+    if io {
+        builder.enable_io();
+    }
+    if time {
+        builder.enable_time();
+    }
+    builder.build().expect("a runtime")
+}
+
+fn multi_thread(workers: usize) -> Builder {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(workers);
+    builder
+}
+
+/// Timers that are made and awaited in tasks, each earlier than the one before.
+async fn timers_fire() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    let tasks: Vec<_> = (0..TIMERS)
+        .map(|n| {
+            let deadline = start + Duration::from_micros(500 * (TIMERS - n));
+            let wheel = wheel.clone();
+            tokio::spawn(async move {
+                wheel.sleep_until(deadline).await;
+                assert!(Instant::now() >= deadline);
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.expect("no timer is early");
+    }
+    // One by one, with nothing else to do.
+    for _ in 0..5 {
+        wheel.sleep(Duration::from_millis(2)).await;
+    }
+    assert!(wheel.stats().fired > 0, "no timer reached the wheel");
+}
+
+/// What a multi-thread runtime lacks that its wheel needs, and what a current-thread runtime does.
+const MISSING: [&str; 2] = if cfg!(all(feature = "timerfd", target_os = "linux")) {
+    ["enable_io", "enable_time"]
+} else {
+    ["enable_time"; 2]
+};
+
+#[test]
+fn a_runtime_needs_the_driver_that_turns_its_wheel_and_tokio_says_so_if_it_is_missing() {
+    if super::ran_alone(a_runtime_needs_the_driver_that_turns_its_wheel_and_tokio_says_so_if_it_is_missing) {
+        return;
+    }
+    let reported = Arc::new(AtomicUsize::new(0));
+    panic::set_hook({
+        let reported = reported.clone();
+        Box::new(move |info| {
+            eprintln!("{info}");
+            reported.fetch_add(1, Ordering::SeqCst);
+        })
+    });
+    let mut refused = 0;
+    for (io, time) in [(true, true), (true, false), (false, true), (false, false)] {
+        let runtimes = [(multi_thread(1), 0), (multi_thread(2), 0), (Builder::new_current_thread(), 1)];
+        for (builder, kind) in runtimes {
+            let has_it = if MISSING[kind] == "enable_io" { io } else { time };
+            let runtime = runtime(builder, io, time);
+            if has_it {
+                runtime.block_on(timers_fire());
+                continue;
+            }
+            let build = || runtime.block_on(async { TimingWheel::builder().build().map(drop) });
+            let words = catch_unwind(AssertUnwindSafe(build)).expect_err("it is missing");
+            let words = words
+                .downcast_ref::<&str>()
+                .map(ToString::to_string)
+                .or_else(|| words.downcast_ref().cloned());
+            assert!(words.is_some_and(|words| words.contains(MISSING[kind])), "{io} {time} {kind}");
+            refused += 1;
+        }
+    }
+    // A wheel that is precise to less than a millisecond needs the I/O driver on a current-thread runtime too.
+    if MISSING[0] == "enable_io" {
+        let fine = || TimingWheel::builder().tick(Duration::from_micros(100)).build().map(drop);
+        runtime(Builder::new_current_thread(), true, true).block_on(async { fine().expect("it has both") });
+        let without = runtime(Builder::new_current_thread(), false, true);
+        assert!(catch_unwind(AssertUnwindSafe(|| without.block_on(async { fine() }))).is_err());
+        refused += 1;
+    }
+    // Nothing is found out by a panic.
+    assert_eq!(reported.load(Ordering::SeqCst), refused);
+}

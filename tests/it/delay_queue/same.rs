@@ -1,0 +1,280 @@
+//! What both queues do. Whatever is awaited is due at a whole millisecond, as tokio-util's has no finer ones.
+
+use std::collections::HashSet;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use futures::StreamExt;
+use tokio::time::{Instant, advance, sleep};
+use tokio_test::task::spawn;
+use tokio_test::{assert_pending, assert_ready};
+
+use super::time::DelayQueue;
+use super::time::delay_queue::{Expired, Key};
+use crate::delay_queue::ms;
+
+macro_rules! poll {
+    ($queue:ident) => {
+        $queue.enter(|cx, mut queue| queue.poll_expired(cx))
+    };
+}
+
+macro_rules! due {
+    ($queue:ident) => {
+        assert_ready!(poll!($queue)).expect("there is an item").into_inner()
+    };
+}
+
+macro_rules! panics {
+    ($call:expr) => {
+        catch_unwind(AssertUnwindSafe(|| _ = $call)).is_err()
+    };
+}
+
+#[tokio::test(start_paused = true)]
+async fn items_come_at_their_deadlines_and_then_the_end() {
+    let start = Instant::now();
+    let mut queue = DelayQueue::new();
+    for millis in [1_000, 2, 234, 299_008, 60, 10, 86_400_000] {
+        queue.insert(millis, ms(millis));
+    }
+    for millis in [2, 10, 60, 234, 1_000, 299_008, 86_400_000] {
+        let expired = queue.next().await.unwrap();
+        assert_eq!((start.elapsed(), *expired.get_ref()), (ms(millis), millis));
+        assert_eq!(expired.deadline(), start + ms(millis));
+    }
+    assert!(queue.next().await.is_none());
+    queue.insert(1, ms(1));
+    assert_eq!(queue.next().await.map(Expired::into_inner), Some(1), "there may be more after the end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_inserted_overdue_is_there_at_once() {
+    let mut queue = spawn(DelayQueue::new());
+    let now = Instant::now();
+    advance(ms(10)).await;
+    queue.insert_at(1, now);
+    queue.insert_at(2, now + ms(10));
+    let mut both = [due!(queue), due!(queue)];
+    both.sort_unstable();
+    assert_eq!(both, [1, 2]);
+    assert!(assert_ready!(poll!(queue)).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_earlier_item_wakes_the_task_that_waits_for_a_later_one() {
+    let mut queue = spawn(DelayQueue::new());
+    queue.insert(1, ms(10_000));
+    assert_pending!(poll!(queue));
+    queue.insert(2, ms(600));
+    sleep(ms(600)).await;
+    assert!(queue.is_woken());
+    assert_eq!(due!(queue), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_overdue_item_wakes_the_task_that_waits_at_once() {
+    let mut queue = spawn(DelayQueue::new());
+    let start = Instant::now();
+    let key = queue.insert(1, ms(10_000));
+    assert_pending!(poll!(queue));
+    sleep(ms(80)).await;
+    assert!(!queue.is_woken());
+    queue.insert_at(2, start + ms(40));
+    assert!(queue.is_woken());
+    assert_eq!(due!(queue), 2);
+
+    assert_pending!(poll!(queue));
+    queue.reset_at(&key, start + ms(40));
+    assert!(queue.is_woken());
+    assert_eq!(due!(queue), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reset_to_earlier_wakes_the_task_in_time_whichever_item_it_is() {
+    for first in [true, false] {
+        let mut queue = spawn(DelayQueue::new());
+        let keys = [queue.insert(1, ms(200)), queue.insert(2, ms(250))];
+        assert_pending!(poll!(queue));
+        queue.reset(&keys[usize::from(first)], ms(100));
+        sleep(ms(100)).await;
+        assert!(queue.is_woken());
+        assert_eq!(due!(queue), 1 + i32::from(first));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reset_to_later_lets_another_item_come_first() {
+    let mut queue = spawn(DelayQueue::new());
+    let one = queue.insert(1, ms(200));
+    queue.insert(2, ms(250));
+    assert_pending!(poll!(queue));
+    queue.reset(&one, ms(300));
+    sleep(ms(250)).await;
+    assert!(queue.is_woken());
+    assert_eq!(due!(queue), 2);
+    assert_pending!(poll!(queue));
+    sleep(ms(50)).await;
+    assert!(queue.is_woken());
+    assert_eq!(due!(queue), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn items_are_reset_again_and_again() {
+    let mut queue = spawn(DelayQueue::new());
+    let start = Instant::now();
+    advance(ms(1_000)).await;
+    let key = queue.insert_at(1, start);
+    for millis in [1_100, 1_050, 1_500, 900, 1_200] {
+        queue.reset_at(&key, start + ms(millis));
+        assert_eq!(queue.deadline(&key).max(start + ms(1_000)), start + ms(millis.max(1_000)));
+    }
+    assert_pending!(poll!(queue));
+    sleep(ms(200)).await;
+    assert!(queue.is_woken());
+    assert_eq!(due!(queue), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_due_and_not_yet_popped_can_be_removed_and_reset() {
+    let mut queue = spawn(DelayQueue::new());
+    let keys = [1, 2, 3].map(|n| queue.insert(n, ms(64)));
+    sleep(ms(80)).await;
+    let first = assert_ready!(poll!(queue)).unwrap();
+    let [removed, reset] = keys.into_iter().filter(|&key| key != first.key()).collect::<Vec<_>>()[..] else {
+        panic!("two are left")
+    };
+    queue.remove(&removed);
+    queue.reset(&reset, ms(20));
+    assert_pending!(poll!(queue));
+    sleep(ms(20)).await;
+    assert!(queue.is_woken());
+    assert_eq!(assert_ready!(poll!(queue)).unwrap().key(), reset);
+    assert!(assert_ready!(poll!(queue)).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_is_told_when_the_last_item_is_gone() {
+    let mut queue = spawn(DelayQueue::new());
+    let key = queue.insert(1, ms(1_000));
+    assert_pending!(poll!(queue));
+    queue.remove(&key);
+    assert!(queue.is_woken());
+    assert!(assert_ready!(poll!(queue)).is_none());
+
+    queue.insert(1, ms(1_000));
+    assert_pending!(poll!(queue));
+    assert!(!queue.is_woken());
+    queue.clear();
+    assert!(queue.is_woken());
+    assert!(assert_ready!(poll!(queue)).is_none());
+}
+
+/// As a worker may, who takes "empty" for "nothing yet".
+#[tokio::test(start_paused = true)]
+async fn whoever_was_told_that_the_queue_is_empty_is_woken_by_the_next_insertion() {
+    let mut queue = spawn(DelayQueue::new());
+    for round in 0..3 {
+        assert!(assert_ready!(poll!(queue)).is_none());
+        assert!(!queue.is_woken());
+        queue.insert(round, ms(10));
+        assert!(queue.is_woken());
+        assert_pending!(poll!(queue));
+        queue.insert(round, ms(20));
+        assert!(!queue.is_woken(), "it waits for an earlier one");
+        sleep(ms(20)).await;
+        assert_eq!([due!(queue), due!(queue)], [round, round]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn peek_names_what_is_popped_next() {
+    let mut queue = spawn(DelayQueue::new());
+    let later = queue.insert("later", ms(120));
+    let sooner = queue.insert("sooner", ms(100));
+    let now = queue.insert("now", ms(0));
+    for key in [now, sooner, later] {
+        assert_eq!(queue.peek(), Some(key));
+        sleep(ms(60)).await;
+        assert_eq!(queue.peek(), Some(key));
+        assert_eq!(assert_ready!(poll!(queue)).unwrap().key(), key);
+    }
+    assert_eq!(queue.peek(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_is_compacted_is_as_large_as_its_items_and_their_keys_find_them() {
+    let mut queue = DelayQueue::with_capacity(10);
+    assert!(queue.capacity() >= 10);
+    let keys: Vec<Key> = (0..8).map(|n| queue.insert(n, ms(10 + n))).collect();
+    for key in &keys[..6] {
+        queue.remove(key);
+    }
+    queue.compact();
+    assert_eq!((queue.len(), queue.capacity()), (2, 2));
+    queue.insert(8, ms(8));
+    queue.reset(&keys[7], ms(1));
+    assert_eq!(queue.next().await.unwrap().key(), keys[7]);
+    assert_eq!(queue.remove(&keys[6]).into_inner(), 6);
+    assert!(panics!(queue.remove(&keys[0])));
+    queue.compact();
+    assert_eq!((queue.len(), queue.capacity()), (1, 1));
+    queue.reserve(100);
+    assert!(queue.capacity() >= 101);
+    queue.shrink_to_fit();
+    assert!(queue.capacity() < 101);
+    queue.clear();
+    assert!(queue.is_empty() && queue.capacity() > 0, "its memory stays");
+}
+
+#[test]
+fn an_empty_queue_goes_on_in_another_runtime() {
+    let paused =
+        || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let mut queue = DelayQueue::new();
+    for round in 0..3 {
+        paused().block_on(async {
+            queue.insert(round, ms(10));
+            assert_eq!(queue.next().await.unwrap().into_inner(), round);
+            assert!(queue.next().await.is_none());
+        });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_names_no_item_is_refused() {
+    let mut queue = DelayQueue::new();
+    let key = queue.insert(1, ms(1_000));
+    assert_eq!(queue.try_remove(&key).map(Expired::into_inner), Some(1));
+    assert!(queue.try_remove(&key).is_none());
+    assert!(panics!(queue.remove(&key)));
+    assert!(panics!(queue.deadline(&key)));
+    assert!(panics!(queue.reset(&key, ms(1))));
+    assert!(panics!(queue.reset_at(&key, Instant::now())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_item_has_its_value_its_deadline_and_its_key() {
+    let mut queue = DelayQueue::new();
+    let key = queue.insert(vec![1], ms(1_000));
+    let deadline = queue.deadline(&key);
+    let mut expired: Expired<Vec<i32>> = queue.next().await.unwrap();
+    expired.get_mut().push(2);
+    assert_eq!((expired.get_ref(), expired.deadline(), expired.key()), (&vec![1, 2], deadline, key));
+    assert_eq!(expired.into_inner(), [1, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_types_have_their_traits() {
+    fn of_a_queue<Q: Default + Debug + Unpin + Send + Sync + 'static>() {}
+    fn of_a_key<K: Debug + Copy + Eq + Hash + Send + Sync + Unpin + 'static>() {}
+    of_a_queue::<DelayQueue<u8>>();
+    fn is_unpin<T: Unpin>() {}
+    is_unpin::<DelayQueue<std::marker::PhantomPinned>>();
+    of_a_key::<Key>();
+    let mut queue = DelayQueue::default();
+    let keys: HashSet<Key> = (0..100).map(|n| queue.insert(n, ms(1))).collect();
+    assert_eq!(keys.len(), 100);
+    assert!(format!("{queue:?}").starts_with("DelayQueue"));
+}

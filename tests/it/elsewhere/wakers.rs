@@ -1,0 +1,120 @@
+//! The wakers of what was dropped elsewhere, or abandoned: how many stay, until when, and what they may do then.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::{Context, Wake};
+use std::thread;
+use std::time::Duration;
+
+use timingwheel::TimingWheel;
+use tokio::runtime::Runtime;
+use tokio::time::Instant;
+
+use super::{
+    HANG_GUARD, MOST_KEPT, STAY, Wakers, arm_some, drop_a_few_elsewhere, drop_one, elsewhere, kept, ms,
+    on_workers, sharded, wait_until_let_go,
+};
+
+#[test]
+fn the_wheel_keeps_a_few_wakers_of_dropped_timers_and_no_more() {
+    let (_runtime, wheel) = on_workers(sharded());
+    let (sleeps, wakers) = arm_some(&wheel, 10 * (MOST_KEPT + 1), false);
+    let mut most = 0;
+    for (dropped, sleep) in (1..).zip(sleeps) {
+        elsewhere(|| drop(sleep));
+        most = most.max(kept(&wakers[..dropped]));
+    }
+    assert_eq!(most, MOST_KEPT);
+    assert_eq!(kept(&wakers), 0, "the last finds no room");
+}
+
+/// The two ways to leave wakers behind.
+const DROPS: [fn(&TimingWheel, bool) -> Wakers; 2] = [drop_a_few_elsewhere, drop_one];
+
+/// What lets go of the wakers of dropped timers, besides more of them.
+type Release = fn(Runtime, TimingWheel, &Wakers);
+
+const RELEASES: [(&str, Release); 5] = [
+    ("the driver, after a second", |_runtime, _wheel, wakers| wait_until_let_go(wakers)),
+    ("a turn of the driver", |runtime, wheel, _| {
+        let other = wheel.sleep(ms(2));
+        runtime.block_on(async { tokio::time::timeout(HANG_GUARD, other).await.expect("it hangs") });
+    }),
+    ("a shutdown", |_runtime, wheel, _| assert_eq!(wheel.shutdown(), 0)),
+    ("the end of the runtime", |runtime, _wheel, _| drop(runtime)),
+    ("the end of the last handle", |_runtime, wheel, wakers| {
+        drop(wheel);
+        // The driver may just have been looking at the shard, and then is the last to let go of it.
+        wait_until_let_go(wakers);
+    }),
+];
+
+#[test]
+fn wakers_of_dropped_timers_are_let_go_when_their_shard_is_looked_at_and_at_its_end() {
+    for (drop_some, (name, release)) in
+        DROPS.into_iter().flat_map(|drop| RELEASES.map(|release| (drop, release)))
+    {
+        let (runtime, wheel) = on_workers(sharded());
+        let wakers = drop_some(&wheel, false);
+        release(runtime, wheel, &wakers);
+        assert_eq!(kept(&wakers), 0, "by {name}");
+    }
+}
+
+#[test]
+fn wakers_of_dropped_timers_that_panic_when_they_are_let_go_harm_nobody() {
+    for (drop_some, (name, release)) in
+        DROPS.into_iter().flat_map(|drop| RELEASES.map(|release| (drop, release)))
+    {
+        let (runtime, wheel) = on_workers(sharded());
+        let wakers = drop_some(&wheel, true);
+        let released = catch_unwind(AssertUnwindSafe(|| release(runtime, wheel, &wakers)));
+        assert!(released.is_ok(), "who lets go of them by {name}");
+        assert_eq!(kept(&wakers), 0, "by {name}");
+    }
+}
+
+#[test]
+fn who_drops_one_timer_too_many_is_not_harmed_by_the_wakers_of_the_others() {
+    let (_runtime, wheel) = on_workers(sharded());
+    for round in 1..=3 {
+        let (sleeps, _) = arm_some(&wheel, 1, false);
+        let wakers = drop_a_few_elsewhere(&wheel, true);
+        let dropped = elsewhere(|| catch_unwind(AssertUnwindSafe(|| drop(sleeps))));
+        assert!(dropped.is_ok());
+        assert_eq!(kept(&wakers), 0);
+        let cancelled = round * (MOST_KEPT as u64 + 1);
+        assert_eq!((wheel.pending(), wheel.stats().cancelled), (0, cancelled));
+    }
+}
+
+/// As a waker of an executor whose wakers own their tasks.
+#[test]
+fn a_waker_that_owns_its_wheel_does_not_keep_it() {
+    struct Owner(#[expect(dead_code, reason = "it is only held")] TimingWheel);
+
+    impl Wake for Owner {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    for is_dropped_elsewhere in [true, false] {
+        let (_runtime, wheel) = on_workers(sharded());
+        let owner = Arc::new(Owner(wheel.clone()));
+        let observed = Arc::downgrade(&owner);
+        let mut sleep = wheel.sleep(Duration::MAX);
+        assert!(sleep.poll_try_wait(&mut Context::from_waker(&owner.into())).is_pending());
+        let start = Instant::now();
+        if is_dropped_elsewhere {
+            elsewhere(|| drop(sleep));
+        } else {
+            drop(sleep);
+        }
+        assert!(observed.strong_count() == 1 || start.elapsed() >= STAY, "it was let go at once");
+        drop(wheel);
+        let start = Instant::now();
+        while observed.strong_count() > 0 && start.elapsed() < HANG_GUARD {
+            thread::sleep(ms(1));
+        }
+        assert_eq!(observed.strong_count(), 0);
+    }
+}

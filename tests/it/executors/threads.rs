@@ -1,0 +1,145 @@
+//! Timers that go from one thread to another, and threads that are in the way of others.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::task::{Context, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+use timingwheel::{Sleep, TimingWheel};
+use tokio::time::Instant;
+
+use super::{DAY, HANG_GUARD, Running, block_on, ms, not_early, registered};
+
+#[test]
+fn a_sleep_may_be_polled_on_another_thread_each_time() {
+    for workers in [0, 2] {
+        let ours = Running::new(workers);
+        let mut sleep = ours.wheel().sleep(ms(30));
+        let deadline = sleep.deadline();
+        let mut ready = false;
+        while !ready {
+            (sleep, ready) = thread::spawn(move || {
+                // Each of these threads has a waker of its own.
+                let (tell, told) = mpsc::channel();
+                let waker = Waker::from(Arc::new(Tell(tell)));
+                let ready = sleep.poll_try_wait(&mut Context::from_waker(&waker)).is_ready();
+                if !ready {
+                    // Woken, or for once not the last to have polled.
+                    let _ = told.recv_timeout(ms(10));
+                }
+                (sleep, ready)
+            })
+            .join()
+            .unwrap();
+        }
+        assert!(Instant::now() >= deadline);
+    }
+}
+
+struct Tell(mpsc::Sender<()>);
+
+impl Wake for Tell {
+    fn wake(self: Arc<Self>) {
+        let _ = self.0.send(());
+    }
+}
+
+#[test]
+fn a_timer_made_on_a_worker_and_dropped_elsewhere_is_removed() {
+    let ours = Running::new(2);
+    let wheel = ours.wheel();
+    let mut sleeps = Vec::new();
+    for _ in 0..100 {
+        let wheel = wheel.clone();
+        let task = ours.0.spawn(async move { registered(wheel.sleep(DAY)).await });
+        sleeps.push(block_on(task).unwrap());
+    }
+    assert_eq!(wheel.pending(), 100);
+    drop(sleeps);
+    assert_eq!((wheel.pending(), wheel.stats().cancelled), (0, 100));
+}
+
+#[test]
+fn a_worker_that_is_blocked_does_not_hold_up_the_timers_of_others() {
+    let ours = Running::new(2);
+    let wheel = ours.wheel();
+    let released = Arc::new(AtomicBool::new(false));
+    let (started, has_started) = mpsc::channel();
+    let blocked = ours.0.spawn({
+        let (wheel, released) = (wheel.clone(), released.clone());
+        async move {
+            // An earlier deadline than any other is requested by the very worker that then blocks.
+            let own = registered(wheel.sleep(ms(1))).await;
+            started.send(()).unwrap();
+            let start = std::time::Instant::now();
+            while !released.load(Ordering::SeqCst) {
+                assert!(start.elapsed() < HANG_GUARD, "the other timers waited for this worker");
+                thread::sleep(ms(1));
+            }
+            own.0.await;
+        }
+    });
+    has_started.recv().unwrap();
+    // On a thread that is no worker, so that the blocked one cannot hold the task itself.
+    block_on(async {
+        for _ in 0..10 {
+            not_early(wheel.sleep(ms(3))).await;
+        }
+    });
+    released.store(true, Ordering::SeqCst);
+    block_on(blocked).unwrap();
+}
+
+#[test]
+fn after_a_storm_on_many_threads_the_counts_add_up_and_nothing_was_early() {
+    for workers in [0, 2] {
+        let ours = Running::new(workers);
+        let _guard = ours.0.enter();
+        let wheel = TimingWheel::builder().tick(Duration::from_micros(50)).shards(3).build().unwrap();
+        let end = Instant::now() + ms(800);
+        let left: Vec<_> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| storm(&wheel, end))).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        let stats = wheel.stats();
+        assert!(stats.armed > 1_000 && stats.fired > 100 && stats.cancelled > 100, "{stats:?}");
+        // Those that were left with a deadline may fire meanwhile, but none is counted twice or lost.
+        assert_eq!(stats.armed, stats.fired + stats.cancelled + stats.pending as u64, "{stats:?}");
+        for sleep in left {
+            block_on(not_early(sleep));
+        }
+        let stats = wheel.stats();
+        assert_eq!((stats.pending, stats.armed), (0, stats.fired + stats.cancelled), "{stats:?}");
+    }
+}
+
+/// Arms, polls, moves and drops timers at random, and returns what is left.
+fn storm(wheel: &TimingWheel, end: Instant) -> Vec<Sleep> {
+    let micros = || Duration::from_micros(fastrand::u64(0..20_000));
+    let mut sleeps: Vec<Sleep> = Vec::new();
+    let mut cx = Context::from_waker(Waker::noop());
+    while Instant::now() < end {
+        if sleeps.len() < 500 {
+            sleeps.push(wheel.sleep(micros()));
+        }
+        let at = fastrand::usize(..sleeps.len());
+        match fastrand::u8(..8) {
+            0 => drop(sleeps.swap_remove(at)),
+            1 => Pin::new(&mut sleeps[at]).reset(Instant::now() + micros()),
+            2 => Pin::new(&mut sleeps[at]).reset(Instant::now()),
+            _ => {
+                let elapsed = sleeps[at].is_elapsed();
+                if sleeps[at].poll_try_wait(&mut cx).is_ready() {
+                    assert!(Instant::now() >= sleeps[at].deadline());
+                    drop(sleeps.swap_remove(at));
+                } else {
+                    assert!(!elapsed);
+                }
+            }
+        }
+    }
+    sleeps
+}

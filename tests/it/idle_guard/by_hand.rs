@@ -1,0 +1,201 @@
+//! Streams for tests: one that is ready when the test says so, with polls that are the test's own, and one on which bytes
+//! arrive at given instants.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use timingwheel::{IdleGuard, TimingWheel};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf, split};
+use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_test::task::{Spawn, spawn};
+
+use super::ms;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    Read,
+    Write,
+    WriteVectored,
+    Flush,
+    Shutdown,
+}
+
+pub(crate) const WRITES: [Op; 4] = [Op::Write, Op::WriteVectored, Op::Flush, Op::Shutdown];
+
+#[derive(Debug, Default)]
+struct State {
+    /// Operations that will be ready, each once.
+    ready: Vec<Op>,
+    waiting: Vec<(Op, Waker)>,
+}
+
+/// Its clones are the same stream.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ByHand(Arc<Mutex<State>>);
+
+impl ByHand {
+    /// Makes the next `op` ready: reads and writes of one byte.
+    pub(crate) fn make_ready(&self, op: Op) {
+        let mut state = self.0.lock().unwrap();
+        state.ready.push(op);
+        let (woken, waiting) =
+            std::mem::take(&mut state.waiting).into_iter().partition(|(who, _)| *who == op);
+        state.waiting = waiting;
+        drop(state);
+        Vec::into_iter(woken).for_each(|(_, waker)| waker.wake());
+    }
+
+    fn poll(&self, op: Op, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut state = self.0.lock().unwrap();
+        if let Some(place) = state.ready.iter().position(|ready| *ready == op) {
+            state.ready.remove(place);
+            return Poll::Ready(Ok(1));
+        }
+        state.waiting.retain(|(who, _)| *who != op);
+        state.waiting.push((op, cx.waker().clone()));
+        Poll::Pending
+    }
+}
+
+impl AsyncRead for ByHand {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.poll(Op::Read, cx).map_ok(|_| buf.put_slice(b"!"))
+    }
+}
+
+impl AsyncWrite for ByHand {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, _buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll(Op::Write, cx)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll(Op::Flush, cx).map_ok(drop)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll(Op::Shutdown, cx).map_ok(drop)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        _bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll(Op::WriteVectored, cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+}
+
+/// One poll of an operation on a guard.
+pub(crate) fn poll<S: AsyncRead + AsyncWrite + Unpin>(
+    guard: &mut IdleGuard<S>,
+    op: Op,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<()>> {
+    let guard = Pin::new(guard);
+    match op {
+        Op::Read => guard.poll_read(cx, &mut ReadBuf::new(&mut [0])),
+        Op::Write => guard.poll_write(cx, b"!").map_ok(drop),
+        Op::WriteVectored => guard.poll_write_vectored(cx, &[IoSlice::new(b"!")]).map_ok(drop),
+        Op::Flush => guard.poll_flush(cx),
+        Op::Shutdown => guard.poll_shutdown(cx),
+    }
+}
+
+/// A guard that several tasks may poll, and the test may change meanwhile.
+pub(crate) type Shared = Arc<Mutex<IdleGuard<ByHand>>>;
+
+/// An operation in a task of its own, which the test polls.
+pub(crate) fn task(guard: &Shared, op: Op) -> Spawn<impl Future<Output = io::Result<()>> + use<>> {
+    let guard = guard.clone();
+    spawn(poll_fn(move |cx| poll(&mut guard.lock().unwrap(), op, cx)))
+}
+
+/// Neither reads nor writes can go on.
+pub(crate) fn stuck(
+    wheel: &TimingWheel,
+    read: u64,
+    write: u64,
+) -> (ReadHalf<IdleGuard<ByHand>>, WriteHalf<IdleGuard<ByHand>>) {
+    split(wheel.idle_guard(ByHand::default()).with_read_limit(ms(read)).with_write_limit(ms(write)))
+}
+
+/// How many bytes can go through from an instant on.
+#[derive(Debug)]
+struct Way {
+    steps: VecDeque<(Instant, usize)>,
+    alarm: Pin<Box<Sleep>>,
+}
+
+impl Way {
+    /// `steps`: after how long since the step before so many bytes come.
+    fn new(steps: &[(Duration, usize)]) -> Self {
+        let mut at = Instant::now();
+        let step = |&(gap, bytes): &(Duration, usize)| {
+            at += gap;
+            (at, bytes)
+        };
+        Self { steps: steps.iter().map(step).collect(), alarm: Box::pin(sleep_until(Instant::now())) }
+    }
+
+    /// Takes up to `most` of the bytes that can go through now; none is the end.
+    fn poll(&mut self, most: usize, cx: &mut Context<'_>) -> Poll<usize> {
+        let Some((at, bytes)) = self.steps.front_mut() else { return Poll::Ready(0) };
+        if Instant::now() < *at {
+            self.alarm.as_mut().reset(*at);
+            ready!(self.alarm.as_mut().poll(cx));
+        }
+        let taken = most.min(*bytes);
+        *bytes -= taken;
+        if *bytes == 0 {
+            self.steps.pop_front();
+        }
+        Poll::Ready(taken)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Scripted {
+    arrives: Way,
+    room: Way,
+}
+
+impl Scripted {
+    pub(crate) fn new(arrives: &[(Duration, usize)], room: &[(Duration, usize)]) -> Self {
+        Self { arrives: Way::new(arrives), room: Way::new(room) }
+    }
+}
+
+impl AsyncRead for Scripted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let taken = ready!(self.arrives.poll(buf.remaining(), cx));
+        buf.put_slice(&vec![b'!'; taken]);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Scripted {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.room.poll(buf.len(), cx).map(Ok)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,382 @@
+//! Which operation an answer is from: one that waits is ended at the first chance after its limit, however late that is, and
+//! one that was dropped does not go on counting.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use timingwheel::TimingWheel;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Builder;
+use tokio::sync::mpsc;
+use tokio::task::yield_now;
+use tokio::time::{Instant, advance, interval_at, sleep, timeout};
+use tokio_test::{assert_pending, assert_ready, assert_ready_ok};
+
+use super::by_hand::{ByHand, Op, task};
+use super::{DAY, HANG_GUARD, ms, passed};
+
+const LIMIT: u64 = 30_000;
+
+fn stream() -> (DuplexStream, timingwheel::IdleGuard<DuplexStream>) {
+    let (peer, stream) = duplex(4);
+    let guard = TimingWheel::new().idle_guard(stream);
+    (peer, guard.with_read_limit(ms(LIMIT)).with_write_limit(ms(LIMIT)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_works_for_longer_than_the_limit_leaves_the_whole_of_it_to_the_next_read() {
+    let (_peer, mut stream) = stream();
+    let (sender, mut work) = mpsc::channel(1);
+    sender.send(ms(40_000)).await.unwrap();
+    for _ in 0..3 {
+        tokio::select! {
+            biased;
+            read = stream.read_u8() => panic!("{read:?}"),
+            Some(takes) = work.recv() => sleep(takes).await,
+        }
+        sender.send(ms(40_000)).await.unwrap();
+    }
+    let start = Instant::now();
+    passed(stream.read_u8().await);
+    assert_eq!(start.elapsed(), ms(LIMIT));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_was_dropped_counts_no_more_once_half_of_the_limit_has_passed_without_a_poll() {
+    for (dropped_for, left) in [
+        // The rest of the limit.
+        (0, LIMIT - 1),
+        (10_000, LIMIT - 10_001),
+        (14_998, LIMIT - 14_999),
+        // Within a second after the timer has asked.
+        (14_999 + 1_000, LIMIT - 14_999 - 1_001),
+        // All of it.
+        (14_999 + 1_001, LIMIT),
+        (29_000, LIMIT),
+        (31_000, LIMIT),
+        (90_000, LIMIT),
+    ] {
+        for op in [Op::Read, Op::Write] {
+            let guard = TimingWheel::new().idle_guard(ByHand::default());
+            let guard = Arc::new(Mutex::new(guard.with_read_limit(ms(LIMIT)).with_write_limit(ms(LIMIT))));
+            let dropped = timeout(ms(1), task(&guard, op).into_inner()).await;
+            assert!(dropped.is_err(), "it waits");
+            sleep(ms(dropped_for)).await;
+            let start = Instant::now();
+            passed(task(&guard, op).into_inner().await);
+            assert_eq!(start.elapsed(), ms(left), "{op:?} after {dropped_for} ms");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_in_a_select_loop_fails_on_the_instant_however_seldom_the_loop_turns() {
+    for period in [1, 999, 7_000, 14_999, 15_000, 16_000, 20_000, 29_999] {
+        let (_peer, mut stream) = stream();
+        let start = Instant::now();
+        let mut others = interval_at(start + ms(period), ms(period));
+        loop {
+            tokio::select! {
+                read = stream.read_u8() => {
+                    passed(read);
+                    break;
+                }
+                _ = others.tick() => {}
+            }
+        }
+        assert_eq!(start.elapsed(), ms(LIMIT), "every {period} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pings_that_are_written_do_not_hide_that_nothing_answers() {
+    let (mut peer, mut stream) = stream();
+    let reads = tokio::spawn(async move { while peer.read_u8().await.is_ok() {} });
+    let start = Instant::now();
+    let mut pings = interval_at(start, ms(10_000));
+    loop {
+        tokio::select! {
+            read = stream.read_u8() => {
+                passed(read);
+                break;
+            }
+            _ = pings.tick() => stream.write_u8(b'?').await.unwrap(),
+        }
+    }
+    assert_eq!(start.elapsed(), ms(LIMIT));
+    reads.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_the_next_operation_has_the_whole_limit() {
+    for pinned in [false, true] {
+        let (_peer, mut stream) = stream();
+        assert!(timeout(ms(1), stream.read_u8()).await.is_err());
+        sleep(ms(10_000)).await;
+        if pinned {
+            Pin::new(&mut stream).restart_pinned();
+        } else {
+            stream.restart();
+        }
+        let start = Instant::now();
+        passed(stream.read_u8().await);
+        assert_eq!(start.elapsed(), ms(LIMIT));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_was_dropped_wakes_its_task_once_and_then_no_more() {
+    let wheel = TimingWheel::new();
+    let guard = wheel.idle_guard(ByHand::default()).with_read_limit(ms(LIMIT));
+    let guard = Arc::new(Mutex::new(guard));
+    let mut read = task(&guard, Op::Read);
+    assert_pending!(read.poll());
+    advance(DAY).await;
+    assert!(read.is_woken());
+    assert_eq!((wheel.stats().fired, wheel.pending()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_polled_within_a_second_after_it_was_woken_gets_its_error() {
+    for (late, fails) in [(0, true), (999, true), (1_000, true), (1_001, false)] {
+        let guard = TimingWheel::new().idle_guard(ByHand::default()).with_read_limit(ms(LIMIT));
+        let guard = Arc::new(Mutex::new(guard));
+        let mut read = task(&guard, Op::Read);
+        assert_pending!(read.poll());
+        advance(ms(LIMIT / 2)).await;
+        assert_pending!(read.poll());
+        advance(ms(LIMIT / 2)).await;
+        assert!(read.is_woken());
+        advance(ms(late)).await;
+        if fails {
+            passed(assert_ready!(read.poll()));
+        } else {
+            assert_pending!(read.poll());
+        }
+    }
+}
+
+const SECOND: u64 = 1_000;
+
+#[tokio::test(start_paused = true)]
+async fn after_traffic_the_other_direction_is_asked_at_half_of_the_silence_again() {
+    let hand = ByHand::default();
+    let guard = TimingWheel::new().idle_guard(hand.clone()).with_idle_limit(ms(30 * SECOND));
+    let guard = Arc::new(Mutex::new(guard));
+    let mut read = task(&guard, Op::Read);
+    assert_pending!(read.poll());
+    advance(ms(15 * SECOND)).await;
+    assert!(read.is_woken());
+    assert_pending!(read.poll());
+    hand.make_ready(Op::Write);
+    assert_ready_ok!(task(&guard, Op::Write).poll());
+    advance(ms(15 * SECOND)).await;
+    assert!(read.is_woken(), "half of the silence since the write");
+    // The read is dropped. The next one comes when its limit has just passed.
+    advance(ms(15 * SECOND + 500)).await;
+    assert_pending!(task(&guard, Op::Read).poll(), "nobody has answered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn beside_a_shorter_limit_whoever_waits_is_asked_at_half_of_the_longer_one_too() {
+    let hand = ByHand::default();
+    let guard = TimingWheel::new().idle_guard(hand.clone()).with_idle_limit(ms(10 * SECOND));
+    let guard = Arc::new(Mutex::new(guard.with_read_limit(ms(60 * SECOND))));
+    let mut read = task(&guard, Op::Read);
+    assert_pending!(read.poll());
+    for _ in 0..5 {
+        advance(ms(5 * SECOND)).await;
+        assert!(read.is_woken(), "half of the silence");
+        assert_pending!(read.poll());
+        advance(ms(SECOND)).await;
+        hand.make_ready(Op::Write);
+        assert_ready_ok!(task(&guard, Op::Write).poll());
+    }
+    assert!(read.is_woken(), "half of the read's limit");
+    // Dropped, though the other direction is busy.
+    for _ in 0..6 {
+        advance(ms(5 * SECOND)).await;
+        hand.make_ready(Op::Write);
+        assert_ready_ok!(task(&guard, Op::Write).poll());
+    }
+    assert_pending!(task(&guard, Op::Read).poll());
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_of_a_reads_limit_is_not_half_of_the_silence() {
+    let hand = ByHand::default();
+    let guard = TimingWheel::new().idle_guard(hand.clone()).with_idle_limit(ms(20 * SECOND));
+    let guard = Arc::new(Mutex::new(guard.with_read_limit(ms(30 * SECOND))));
+    let mut read = task(&guard, Op::Read);
+    assert_pending!(read.poll());
+    advance(ms(9 * SECOND)).await;
+    hand.make_ready(Op::Write);
+    assert_ready_ok!(task(&guard, Op::Write).poll());
+    advance(ms(6 * SECOND)).await;
+    assert!(read.is_woken(), "half of the read's limit");
+    assert_pending!(read.poll());
+    advance(ms(4 * SECOND)).await;
+    assert!(read.is_woken(), "half of the silence");
+    advance(ms(10 * SECOND + 500)).await;
+    assert_pending!(task(&guard, Op::Read).poll(), "nobody has answered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_longer_limit_is_asked_for_at_its_own_half() {
+    for is_idle_limit in [false, true] {
+        let guard = TimingWheel::new().idle_guard(ByHand::default());
+        let guard = Arc::new(Mutex::new(guard));
+        let set = |seconds: u64| {
+            let limit = Some(ms(seconds * SECOND));
+            let mut guard = guard.lock().unwrap();
+            if is_idle_limit { guard.set_idle_limit(limit) } else { guard.set_read_limit(limit) }
+        };
+        set(10);
+        let mut read = task(&guard, Op::Read);
+        assert_pending!(read.poll());
+        advance(ms(6 * SECOND)).await;
+        assert!(read.is_woken());
+        assert_pending!(read.poll());
+        set(40);
+        advance(ms(14 * SECOND)).await;
+        assert!(read.is_woken());
+        advance(ms(20 * SECOND + 500)).await;
+        assert_pending!(task(&guard, Op::Read).poll(), "nobody has answered");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_was_dropped_before_a_limit_was_set_does_not_have_that_limit() {
+    for limit in [5, 20, 60] {
+        let guard = TimingWheel::new().idle_guard(ByHand::default()).with_read_limit(ms(10 * SECOND));
+        let guard = Arc::new(Mutex::new(guard));
+        assert_pending!(task(&guard, Op::Read).poll());
+        // It is asked at the half, and does not answer.
+        advance(ms(5 * SECOND)).await;
+        advance(ms(15 * SECOND)).await;
+        guard.lock().unwrap().set_read_limit(Some(ms(limit * SECOND)));
+        let mut next = task(&guard, Op::Read);
+        assert_pending!(next.poll());
+        // At half of it, and at the end.
+        for is_end in [false, true] {
+            advance(ms(limit * SECOND / 2 - 1)).await;
+            assert!(!next.is_woken(), "{limit} s");
+            advance(ms(1)).await;
+            assert!(next.is_woken());
+            if is_end {
+                passed(assert_ready!(next.poll()));
+            } else {
+                assert_pending!(next.poll());
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_jumps_past_the_limit_ends_whoever_waits_at_the_next_poll() {
+    let limit = ms(30_000);
+    // Past the half, then the end; or at once, by as much as may be.
+    for jumps in [&[ms(15_000), ms(15_000)][..], &[ms(17_000), ms(17_000)], &[ms(31_000)], &[DAY]] {
+        for op in [Op::Read, Op::Write] {
+            let guard = TimingWheel::new().idle_guard(ByHand::default());
+            let guard = Arc::new(Mutex::new(guard.with_read_limit(limit).with_write_limit(limit)));
+            let mut waits = task(&guard, op);
+            assert_pending!(waits.poll());
+            let (last, before) = jumps.split_last().unwrap();
+            for &jump in before {
+                advance(jump).await;
+                assert!(waits.is_woken());
+                assert_pending!(waits.poll());
+            }
+            advance(*last).await;
+            assert!(waits.is_woken());
+            passed(assert_ready!(waits.poll()));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_was_dropped_before_a_late_turn_does_not_answer_it() {
+    let guard = TimingWheel::new().idle_guard(ByHand::default()).with_read_limit(ms(30_000));
+    let guard = Arc::new(Mutex::new(guard));
+    assert_pending!(task(&guard, Op::Read).poll());
+    advance(ms(40_000)).await;
+    // Its task was woken then. A second later it is another read.
+    advance(ms(1_001)).await;
+    let mut read = task(&guard, Op::Read);
+    assert_pending!(read.poll());
+    advance(ms(15_000)).await;
+    assert_pending!(read.poll());
+    advance(ms(15_000)).await;
+    passed(assert_ready!(read.poll()));
+}
+
+#[test]
+fn on_a_runtime_that_stalls_for_longer_than_the_limit_each_time_a_read_ends() {
+    let (stall, limit) = (ms(2_100), ms(2_000));
+    Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+        let (_peer, stream) = duplex(4);
+        let mut guard = TimingWheel::new().idle_guard(stream).with_read_limit(limit);
+        let read = tokio::spawn(async move { passed(guard.read_u8().await) });
+        yield_now().await;
+        for _ in 0..3 {
+            thread::sleep(stall);
+            // The runtime comes to its poller, and to all tasks that are woken there.
+            sleep(ms(1)).await;
+            yield_now().await;
+        }
+        assert!(read.is_finished(), "its limit had passed three times");
+    });
+}
+
+#[test]
+fn with_a_tick_as_long_as_the_answer_may_take_a_read_ends() {
+    Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(async {
+        let wheel = TimingWheel::builder().tick(ms(1_500)).shards(1).build().unwrap();
+        // Others in every tick, so that the wheel is turned at the end of each: 1.4 s after the limit of a read that
+        // began with a tick.
+        for n in 1..3_000 {
+            let other = wheel.sleep(ms(20) * n);
+            tokio::spawn(other);
+        }
+        let reads = (0..4).map(|n| {
+            let wheel = wheel.clone();
+            tokio::spawn(async move {
+                sleep(ms(370) * n).await;
+                let (_peer, stream) = duplex(4);
+                let mut guard = wheel.idle_guard(stream).with_read_limit(ms(1_600));
+                let start = Instant::now();
+                passed(timeout(HANG_GUARD, guard.read_u8()).await.expect("its limit has passed"));
+                assert!(start.elapsed() >= ms(1_600));
+            })
+        });
+        for read in reads.collect::<Vec<_>>() {
+            read.await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn bytes_that_arrived_while_the_runtime_stalled_come_before_the_limit() {
+    const LIMIT: Duration = ms(100);
+    Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (peer, accepted) =
+            tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
+        let mut peer = peer.unwrap().into_std().unwrap();
+        let mut guard = TimingWheel::new().idle_guard(accepted.unwrap().0).with_read_limit(LIMIT);
+        let stalls = async {
+            // The read begins to wait.
+            yield_now().await;
+            std::io::Write::write_all(&mut peer, b"!").unwrap();
+            thread::sleep(LIMIT * 3);
+        };
+        // After the stall the read is polled before the runtime has looked at its sockets.
+        let ((), read) = tokio::join!(biased; stalls, guard.read_u8());
+        assert_eq!(read.unwrap(), b'!');
+        guard.shutdown().await.unwrap();
+    });
+}

@@ -1,0 +1,189 @@
+//! The limit for silence in both directions.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use timingwheel::TimingWheel;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional, duplex, split};
+use tokio::time::{Instant, advance, sleep};
+use tokio_test::{assert_pending, assert_ready, assert_ready_ok};
+
+use super::by_hand::{ByHand, Op, task};
+use super::{DAY, ms, passed};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+#[tokio::test(start_paused = true)]
+async fn a_proxy_copies_a_byte_a_second_for_as_long_as_it_comes_and_ends_after_the_limit() {
+    for upload in [false, true] {
+        let wheel = TimingWheel::new();
+        let (mut sends, mut takes) = (duplex(64), duplex(64));
+        if upload {
+            std::mem::swap(&mut sends, &mut takes);
+        }
+        let (from, to) = if upload { (takes.0, sends.0) } else { (sends.0, takes.0) };
+        let (mut from, mut to) = (from, to);
+        let sends_slowly = tokio::spawn(async move {
+            for _ in 0..300 {
+                sleep(ms(1_000)).await;
+                from.write_u8(7).await.unwrap();
+            }
+            (from, Instant::now())
+        });
+        let takes_all = tokio::spawn(async move { to.read_to_end(&mut Vec::new()).await });
+        let mut left = wheel.idle_guard(sends.1).with_idle_limit(LIMIT);
+        let mut right = wheel.idle_guard(takes.1).with_idle_limit(LIMIT);
+        let text = passed(copy_bidirectional(&mut left, &mut right).await);
+        assert_eq!(text, "the stream has been idle for 30s, its limit");
+        let (_from, last) = sends_slowly.await.unwrap();
+        assert_eq!(last.elapsed(), LIMIT);
+        takes_all.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_for_reads_cuts_a_slow_download_as_the_client_sends_nothing() {
+    let wheel = TimingWheel::new();
+    let ((_client, client), (mut server, upstream)) = (duplex(1_000), duplex(64));
+    let sends = tokio::spawn(async move {
+        loop {
+            sleep(ms(1_000)).await;
+            server.write_u8(7).await.unwrap();
+        }
+    });
+    let mut client = wheel.idle_guard(client).with_read_limit(LIMIT).with_write_limit(LIMIT);
+    let mut upstream = wheel.idle_guard(upstream).with_read_limit(LIMIT).with_write_limit(LIMIT);
+    let start = Instant::now();
+    passed(copy_bidirectional(&mut client, &mut upstream).await);
+    assert_eq!(start.elapsed(), LIMIT);
+    sends.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_waits_fails_when_neither_direction_had_traffic() {
+    for op in [Op::Read, Op::Write, Op::Flush, Op::Shutdown] {
+        let hand = ByHand::default();
+        let guard = TimingWheel::new().idle_guard(hand.clone()).with_idle_limit(LIMIT);
+        assert_eq!((guard.read_limit(), guard.write_limit(), guard.idle_limit()), (None, None, Some(LIMIT)));
+        let guard = Arc::new(Mutex::new(guard));
+        let start = Instant::now();
+        assert!(passed(task(&guard, op).into_inner().await).contains("idle"), "{op:?}");
+        assert_eq!(start.elapsed(), LIMIT);
+        passed(task(&guard, op).into_inner().await);
+        assert_eq!(start.elapsed(), 2 * LIMIT, "the next starts anew");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn traffic_in_one_direction_prolongs_the_wait_of_the_other_in_a_task_of_its_own() {
+    for (waits, goes_on) in [(Op::Read, Op::Write), (Op::Write, Op::Read)] {
+        let hand = ByHand::default();
+        let guard = TimingWheel::new().idle_guard(hand.clone()).with_idle_limit(LIMIT);
+        let guard = Arc::new(Mutex::new(guard));
+        let waiting = task(&guard, waits).into_inner();
+        let waiting = tokio::spawn(async move { (passed(waiting.await), Instant::now()) });
+        for _ in 0..100 {
+            sleep(ms(29_000)).await;
+            hand.make_ready(goes_on);
+            assert_ready_ok!(task(&guard, goes_on).poll());
+        }
+        let last = Instant::now();
+        let (_text, failed) = waiting.await.unwrap();
+        assert_eq!(failed - last, LIMIT);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_halves_that_wait_one_fails_and_the_other_starts_anew() {
+    let guard = TimingWheel::new().idle_guard(ByHand::default()).with_idle_limit(LIMIT);
+    let (mut read, mut write) = split(guard);
+    let start = Instant::now();
+    let read = tokio::spawn(async move {
+        passed(read.read_u8().await);
+        start.elapsed()
+    });
+    let write = tokio::spawn(async move {
+        passed(write.write_u8(7).await);
+        start.elapsed()
+    });
+    let mut ends = [read.await.unwrap(), write.await.unwrap()];
+    ends.sort();
+    assert_eq!(ends, [LIMIT, 2 * LIMIT]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn beside_a_limit_of_one_direction_the_earlier_counts_and_the_error_tells_which() {
+    for (read, idle, expected) in [(10, 30, "a read"), (30, 10, "idle")] {
+        let (_peer, stream) = duplex(4);
+        let mut stream = TimingWheel::new().idle_guard(stream);
+        stream.set_read_limit(Some(ms(read)));
+        std::pin::Pin::new(&mut stream).set_idle_limit_pinned(Some(ms(idle)));
+        let start = Instant::now();
+        let text = passed(stream.read_u8().await);
+        assert_eq!((text.contains(expected), start.elapsed()), (true, ms(10)), "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_zero_refuses_to_wait() {
+    let (mut peer, stream) = duplex(4);
+    let mut stream = TimingWheel::new().idle_guard(stream).with_idle_limit(Duration::ZERO);
+    peer.write_u8(7).await.unwrap();
+    assert_eq!(stream.read_u8().await.unwrap(), 7);
+    assert_eq!(passed(stream.read_u8().await), "the stream may not be idle: its limit is 0ns");
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_in_which_nobody_waits_and_reads_that_were_dropped_do_not_count() {
+    let (mut peer, stream) = duplex(4);
+    let mut stream = TimingWheel::new().idle_guard(stream).with_idle_limit(LIMIT);
+    peer.write_u8(7).await.unwrap();
+    stream.read_u8().await.unwrap();
+    sleep(DAY).await;
+    let start = Instant::now();
+    assert!(tokio::time::timeout(ms(1), stream.read_u8()).await.is_err());
+    sleep(DAY).await;
+    assert!(tokio::time::timeout(ms(1), stream.write_all(&[0; 5])).await.is_err());
+    sleep(DAY).await;
+    let after = Instant::now();
+    passed(stream.read_u8().await);
+    assert_eq!((start.elapsed() > DAY, after.elapsed()), (true, LIMIT));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_can_be_set_and_taken_away_while_a_task_waits() {
+    let hand = ByHand::default();
+    let guard = TimingWheel::new().idle_guard(hand).with_read_limit(DAY);
+    let guard = Arc::new(Mutex::new(guard));
+    let mut read = task(&guard, Op::Read);
+    assert_pending!(read.poll());
+    guard.lock().unwrap().set_idle_limit(Some(LIMIT));
+    for _ in 0..2 {
+        advance(LIMIT / 2).await;
+        assert!(read.is_woken(), "the task that waits has its waker still");
+        if let std::task::Poll::Ready(result) = read.poll() {
+            assert!(passed(result).contains("idle"));
+        }
+    }
+    guard.lock().unwrap().set_idle_limit(None);
+    assert_pending!(read.poll());
+    advance(DAY / 2).await;
+    assert_pending!(read.poll());
+    advance(DAY / 2).await;
+    assert!(passed(assert_ready!(read.poll())).contains("a read"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_begins_to_wait_beside_another_does_not_prolong_the_silence() {
+    let guard = TimingWheel::new().idle_guard(ByHand::default()).with_idle_limit(LIMIT);
+    let guard = Arc::new(Mutex::new(guard));
+    let (mut read, mut write) = (task(&guard, Op::Read), task(&guard, Op::Write));
+    assert_pending!(read.poll());
+    advance(LIMIT / 2).await;
+    assert_pending!(read.poll());
+    advance(LIMIT / 3).await;
+    assert_pending!(write.poll());
+    advance(LIMIT / 6).await;
+    assert!(read.is_woken());
+    passed(assert_ready!(read.poll()));
+}

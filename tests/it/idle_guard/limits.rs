@@ -1,0 +1,420 @@
+//! When an operation has waited for too long, what counts as waiting, what happens at the same instant as a deadline, and
+//! limits that change meanwhile. The model and the comparison with timeouts have what is not here.
+
+use std::future::{self, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use timingwheel::TimingWheel;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+use tokio::join;
+use tokio::task::coop;
+use tokio::time::{Instant, advance, interval, sleep, timeout};
+use tokio_test::{assert_pending, assert_ready, assert_ready_ok, task::spawn};
+
+use super::by_hand::{ByHand, Op, WRITES, poll, task};
+use super::{DAY, ms, passed};
+
+const FULL: &[u8] = b"full";
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_waits_to_its_limit_is_an_error_that_says_so() {
+    for limit in [ms(1), ms(30_000), DAY] {
+        let (_peer, stream) = duplex(4);
+        let mut stream = TimingWheel::new().idle_guard(stream).with_read_limit(limit);
+        let start = Instant::now();
+        let text = passed(stream.read_u8().await);
+        assert_eq!(start.elapsed(), limit);
+        assert_eq!(text, format!("a read has waited for {limit:?} without a byte, its limit"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_waits_to_its_limit_is_an_error_that_says_so() {
+    let (_peer, stream) = duplex(FULL.len());
+    let mut stream = TimingWheel::new().idle_guard(stream).with_write_limit(ms(10));
+    stream.write_all(FULL).await.unwrap();
+    let start = Instant::now();
+    let text = passed(stream.write_all(b"!").await);
+    assert_eq!(start.elapsed(), ms(10));
+    assert_eq!(text, "a write has waited for 10ms without progress, its limit");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_writes_has_the_write_limit() {
+    for op in WRITES {
+        let mut stream =
+            TimingWheel::new().idle_guard(ByHand::default()).with_write_limit(ms(10)).with_read_limit(ms(5));
+        let start = Instant::now();
+        let text = passed(poll_fn(|cx| poll(&mut stream, op, cx)).await);
+        assert_eq!((start.elapsed(), text.contains("write")), (ms(10), true), "{op:?}");
+        stream.get_ref().make_ready(op);
+        poll_fn(|cx| poll(&mut stream, op, cx)).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_limit_the_wheel_is_not_touched() {
+    let wheel = TimingWheel::builder().max_pending(0).build().unwrap();
+    let (mut peer, stream) = duplex(4);
+    let mut stream = wheel.idle_guard(stream);
+    let late = async {
+        sleep(DAY).await;
+        peer.write_u8(7).await
+    };
+    let (read, _) = join!(stream.read_u8(), late);
+    assert_eq!(read.unwrap(), 7);
+    stream.set_read_limit(Some(Duration::MAX));
+    assert_eq!((stream.read_limit(), wheel.stats().armed), (None, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_an_error_the_next_operation_starts_anew_and_the_stream_works() {
+    let (mut peer, stream) = duplex(4);
+    let mut stream = TimingWheel::new().idle_guard(stream).with_read_limit(ms(10));
+    for _ in 0..3 {
+        let start = Instant::now();
+        passed(stream.read_u8().await);
+        assert_eq!(start.elapsed(), ms(10));
+    }
+    peer.write_all(&[1, 2]).await.unwrap();
+    assert_eq!(stream.read_u16().await.unwrap(), 0x0102);
+    let start = Instant::now();
+    passed(stream.read_u8().await);
+    assert_eq!(start.elapsed(), ms(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_zero_refuses_to_wait_and_reads_what_is_there() {
+    let (mut peer, stream) = duplex(4);
+    let mut stream = TimingWheel::new().idle_guard(stream).with_read_limit(Duration::ZERO);
+    peer.write_u8(7).await.unwrap();
+    assert_eq!(stream.read_u8().await.unwrap(), 7);
+    let start = Instant::now();
+    assert_eq!(passed(stream.read_u8().await), "a read found no byte, and may not wait: its limit is 0ns");
+    stream.set_write_limit(Some(Duration::ZERO));
+    stream.write_u32(7).await.unwrap();
+    assert_eq!(
+        passed(stream.write_u8(7).await),
+        "a write made no progress, and may not wait: its limit is 0ns"
+    );
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_closes_is_no_silent_peer() {
+    let (peer, stream) = duplex(4);
+    let mut stream = TimingWheel::new().idle_guard(stream).with_read_limit(ms(10)).with_write_limit(ms(10));
+    let (read, ()) = join!(stream.read_u8(), async {
+        sleep(ms(5)).await;
+        drop(peer);
+    });
+    assert_eq!(read.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    assert_eq!(stream.write_u8(7).await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+}
+
+/// As a sink does that flushes at every occasion, while its peer takes nothing.
+#[tokio::test(start_paused = true)]
+async fn a_flush_with_nothing_to_flush_is_no_progress_of_a_write() {
+    let hand = ByHand::default();
+    let mut stream = TimingWheel::new().idle_guard(hand.clone()).with_write_limit(ms(10));
+    let start = Instant::now();
+    let mut others = interval(ms(3));
+    let result = loop {
+        tokio::select! {
+            biased;
+            written = stream.write_u8(7) => break written,
+            _ = others.tick() => {
+                hand.make_ready(Op::Flush);
+                stream.flush().await.unwrap();
+            }
+        }
+    };
+    passed(result);
+    assert_eq!(start.elapsed(), ms(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_of_what_writes_ends_the_wait_of_a_flush() {
+    for (op, ends) in [(Op::Flush, true), (Op::Write, true), (Op::Shutdown, true), (Op::Read, false)] {
+        let hand = ByHand::default();
+        let mut stream = TimingWheel::new().idle_guard(hand.clone()).with_write_limit(ms(10));
+        let start = Instant::now();
+        assert!(timeout(ms(6), stream.flush()).await.is_err());
+        hand.make_ready(op);
+        poll_fn(|cx| poll(&mut stream, op, cx)).await.unwrap();
+        passed(stream.flush().await);
+        assert_eq!(start.elapsed(), if ends { ms(16) } else { ms(10) }, "{op:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flush_that_waited_and_is_done_is_progress_of_a_write() {
+    let hand = ByHand::default();
+    let mut stream = TimingWheel::new().idle_guard(hand.clone()).with_write_limit(ms(10));
+    assert!(timeout(ms(1), stream.write_all(FULL)).await.is_err());
+    assert!(timeout(ms(1), stream.flush()).await.is_err());
+    hand.make_ready(Op::Flush);
+    stream.flush().await.unwrap();
+    sleep(DAY).await;
+    let start = Instant::now();
+    passed(stream.write_all(FULL).await);
+    assert_eq!(start.elapsed(), ms(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_ready_at_the_deadline_or_was_before_anybody_looked_wins() {
+    for late in [ms(10), ms(11), DAY] {
+        for op in WRITES.into_iter().chain([Op::Read]) {
+            let hand = ByHand::default();
+            let guard =
+                TimingWheel::new().idle_guard(hand.clone()).with_read_limit(ms(10)).with_write_limit(ms(10));
+            let guard = Arc::new(Mutex::new(guard));
+            let mut waits = task(&guard, op);
+            assert_pending!(waits.poll());
+            advance(late).await;
+            hand.make_ready(op);
+            assert_ready_ok!(waits.poll());
+            assert_pending!(waits.poll());
+            advance(ms(10)).await;
+            passed(assert_ready!(waits.poll()));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_that_nobody_needs_any_more_wakes_its_task_once_and_harms_nothing() {
+    let wheel = TimingWheel::new();
+    let hand = ByHand::default();
+    let guard = Arc::new(Mutex::new(wheel.idle_guard(hand.clone()).with_read_limit(ms(10))));
+    let mut read = task(&guard, Op::Read);
+    assert_pending!(read.poll());
+    hand.make_ready(Op::Read);
+    assert_ready_ok!(read.poll());
+    assert_eq!(wheel.pending(), 1, "it is left where it is");
+    advance(ms(10)).await;
+    assert!(read.is_woken());
+    assert_eq!((wheel.pending(), wheel.stats().fired), (0, 1));
+
+    assert_pending!(read.poll());
+    advance(ms(4)).await;
+    assert!(!read.is_woken());
+    hand.make_ready(Op::Read);
+    assert_ready_ok!(read.poll());
+    advance(DAY).await;
+    assert_eq!(wheel.stats().armed, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_is_moved_with_progress_and_wakes_nobody_before_half_of_the_limit() {
+    let wheel = TimingWheel::new();
+    let hand = ByHand::default();
+    let guard = Arc::new(Mutex::new(wheel.idle_guard(hand.clone()).with_read_limit(ms(10))));
+    let mut read = task(&guard, Op::Read);
+    for _ in 0..100 {
+        assert_pending!(read.poll());
+        advance(ms(4)).await;
+        assert!(!read.is_woken());
+        hand.make_ready(Op::Read);
+        assert_ready_ok!(read.poll());
+    }
+    assert_eq!((wheel.stats().armed, wheel.stats().fired, wheel.pending()), (1, 0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_that_was_left_for_the_next_wait_wakes_its_task_early_and_then_at_the_deadline() {
+    let start = Instant::now();
+    let wheel = TimingWheel::new();
+    let hand = ByHand::default();
+    let guard = Arc::new(Mutex::new(wheel.idle_guard(hand.clone()).with_read_limit(ms(10))));
+    let mut read = task(&guard, Op::Read);
+    assert_pending!(read.poll());
+    advance(ms(2)).await;
+    hand.make_ready(Op::Read);
+    assert_ready_ok!(read.poll());
+    assert_pending!(read.poll());
+    for at in [5, 7] {
+        advance(ms(at - 2) - (Instant::now() - start - ms(2))).await;
+        assert!(read.is_woken(), "where it was left, and at half of the limit");
+        assert_pending!(read.poll());
+    }
+    advance(ms(4)).await;
+    assert!(!read.is_woken());
+    advance(ms(1)).await;
+    assert!(read.is_woken());
+    passed(assert_ready!(read.poll()));
+    assert_eq!(wheel.stats().armed, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_was_given_up_does_not_keep_its_task_busy() {
+    let wheel = TimingWheel::new();
+    let (_peer, stream) = duplex(1);
+    let mut stream = wheel.idle_guard(stream).with_read_limit(ms(10)).with_write_limit(DAY);
+    let mut polls = 0_u32;
+    let mut work = spawn(poll_fn(|cx| {
+        polls += 1;
+        if polls == 1 {
+            assert_pending!(poll(&mut stream, Op::Read, cx));
+            assert!(poll(&mut stream, Op::Write, cx).is_ready());
+        }
+        // From now on nobody reads.
+        poll(&mut stream, Op::Write, cx)
+    }));
+    assert_pending!(work.poll());
+    for _ in 0..100 {
+        advance(ms(1)).await;
+        while work.is_woken() {
+            assert_pending!(work.poll());
+        }
+    }
+    drop(work);
+    assert!(polls <= 3, "{polls} polls");
+}
+
+/// Uses up the cooperative budget of the task, as a stream that always has more does.
+fn spend_budget(cx: &mut Context<'_>) {
+    while coop::has_budget_remaining() {
+        assert_ready!(coop::poll_proceed(cx)).made_progress();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_without_budget_is_not_told_that_nothing_has_arrived() {
+    let wheel = TimingWheel::new();
+    let (mut peer, stream) = duplex(4);
+    let mut stream = wheel.idle_guard(stream).with_read_limit(ms(10));
+    let mut read = spawn(poll_fn(|cx| poll(&mut stream, Op::Read, cx)));
+    assert_pending!(read.poll());
+    advance(ms(20)).await;
+    peer.write_u8(7).await.unwrap();
+    poll_fn(|cx| {
+        spend_budget(cx);
+        Poll::Ready(())
+    })
+    .await;
+    assert_pending!(read.poll());
+    tokio::task::yield_now().await;
+    assert_ready_ok!(read.poll());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_only_ever_finds_its_limit_passed_lets_others_run() {
+    let mut stream = TimingWheel::new().idle_guard(ByHand::default()).with_read_limit(Duration::ZERO);
+    let other = tokio::spawn(future::ready(()));
+    let mut rounds = 0;
+    while !other.is_finished() {
+        passed(stream.read_u8().await);
+        rounds += 1;
+        assert!(rounds < 10_000, "the other task never runs");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_limit_counts_from_when_the_wait_began() {
+    // Changed after 5 ms of waiting.
+    for (before, after, expected) in [
+        (10, Some(20), Some(20)),
+        (10, Some(7), Some(7)),
+        (10, Some(2), Some(5)),
+        (10, None, None),
+        (10, Some(10), Some(10)),
+    ] {
+        let (_peer, stream) = duplex(4);
+        let mut stream = TimingWheel::new().idle_guard(stream).with_read_limit(ms(before));
+        let start = Instant::now();
+        assert!(timeout(ms(5), stream.read_u8()).await.is_err());
+        stream.set_read_limit(after.map(ms));
+        let read = timeout(DAY, stream.read_u8()).await;
+        assert_eq!(read.is_ok().then(|| start.elapsed()), expected.map(ms), "{before} {after:?}");
+        read.into_iter().for_each(|read| _ = passed(read));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_is_set_when_it_has_long_passed_is_an_error_at_once() {
+    let guard = TimingWheel::new().idle_guard(ByHand::default()).with_read_limit(DAY);
+    let guard = Arc::new(Mutex::new(guard));
+    let mut read = task(&guard, Op::Read);
+    assert_pending!(read.poll());
+    advance(DAY / 3).await;
+    guard.lock().unwrap().set_read_limit(Some(ms(10)));
+    assert!(read.is_woken());
+    passed(assert_ready!(read.poll()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_comes_while_a_read_waits_counts_from_the_next_poll() {
+    let (_peer, stream) = duplex(4);
+    let mut stream = pin!(TimingWheel::new().idle_guard(stream));
+    let start = Instant::now();
+    assert!(timeout(ms(5), stream.read_u8()).await.is_err());
+    stream.as_mut().set_read_limit_pinned(Some(ms(10)));
+    passed(stream.read_u8().await);
+    assert_eq!(start.elapsed(), ms(15));
+    // The same after one that was taken away.
+    stream.as_mut().set_read_limit_pinned(Some(DAY));
+    assert!(timeout(ms(5), stream.read_u8()).await.is_err());
+    stream.as_mut().set_read_limit_pinned(None);
+    stream.as_mut().set_write_limit_pinned(Some(ms(1)));
+    assert!(timeout(ms(5), stream.read_u8()).await.is_err());
+    stream.as_mut().set_read_limit_pinned(Some(ms(10)));
+    let start = Instant::now();
+    passed(stream.read_u8().await);
+    assert_eq!((start.elapsed(), stream.write_limit()), (ms(10), Some(ms(1))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_waits_is_woken_by_a_new_limit_of_which_it_does_not_know() {
+    for (op, set) in [
+        (
+            Op::Read,
+            (|limit, guard| guard.set_read_limit(limit))
+                as fn(Option<Duration>, &mut timingwheel::IdleGuard<ByHand>),
+        ),
+        (Op::Write, |limit, guard| guard.set_write_limit(limit)),
+    ] {
+        let wheel = TimingWheel::new();
+        let guard = wheel.idle_guard(ByHand::default()).with_read_limit(DAY).with_write_limit(DAY);
+        let guard = Arc::new(Mutex::new(guard));
+        let mut waits = task(&guard, op);
+        assert_pending!(waits.poll());
+        advance(ms(5)).await;
+        set(Some(ms(10)), &mut guard.lock().unwrap());
+        assert!(waits.is_woken(), "half of it has passed");
+        assert_pending!(waits.poll());
+        advance(ms(4)).await;
+        assert!(!waits.is_woken());
+        advance(ms(1)).await;
+        assert!(waits.is_woken(), "{op:?}");
+        passed(assert_ready!(waits.poll()));
+
+        // One that has passed already.
+        set(Some(DAY), &mut guard.lock().unwrap());
+        assert_pending!(waits.poll());
+        advance(ms(5)).await;
+        set(Some(ms(5)), &mut guard.lock().unwrap());
+        assert!(waits.is_woken(), "{op:?}");
+        passed(assert_ready!(waits.poll()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_longer_limit_saves_a_wait_that_is_overdue_and_was_not_polled() {
+    let guard = TimingWheel::new().idle_guard(ByHand::default()).with_read_limit(ms(10));
+    let guard = Arc::new(Mutex::new(guard));
+    let mut read = task(&guard, Op::Read);
+    assert_pending!(read.poll());
+    advance(ms(12)).await;
+    assert!(read.is_woken());
+    guard.lock().unwrap().set_read_limit(Some(ms(20)));
+    assert_pending!(read.poll());
+    advance(ms(7)).await;
+    assert!(!read.is_woken());
+    advance(ms(1)).await;
+    assert!(read.is_woken());
+    passed(assert_ready!(read.poll()));
+}

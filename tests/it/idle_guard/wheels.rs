@@ -1,0 +1,192 @@
+//! The wheel behind a guard: its end, its bound, its timers, and tasks of several workers.
+
+use std::io::ErrorKind;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+
+use timingwheel::{Elapsed, IdleGuard, TimingWheel};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+use tokio::net::TcpStream;
+use tokio::runtime::Builder;
+use tokio::time::{Instant, advance, timeout};
+use tokio_test::{assert_pending, assert_ready, assert_ready_ok};
+
+use super::by_hand::Scripted;
+use super::by_hand::{ByHand, Op, stuck, task};
+use super::{DAY, HANG_GUARD, ms, passed};
+
+/// Why an operation could not be timed.
+#[track_caller]
+fn refused(result: std::io::Result<()>) -> timingwheel::Error {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Other);
+    let elapsed: &Elapsed = error.get_ref().unwrap().downcast_ref().unwrap();
+    assert_eq!(error.to_string(), "the timer could not run");
+    elapsed.reason().unwrap()
+}
+
+fn guard(wheel: &TimingWheel) -> IdleGuard<ByHand> {
+    wheel.idle_guard(ByHand::default()).with_read_limit(ms(10)).with_write_limit(ms(20))
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_waits_as_the_wheel_ends_is_told() {
+    let wheel = TimingWheel::new();
+    let guard = Arc::new(Mutex::new(guard(&wheel)));
+    let (mut read, mut write) = (task(&guard, Op::Read), task(&guard, Op::Write));
+    assert_pending!(read.poll());
+    assert_pending!(write.poll());
+    assert_eq!(wheel.shutdown(), 2);
+    assert!(read.is_woken() && write.is_woken());
+    for waits in [&mut write, &mut read] {
+        assert!(refused(assert_ready!(waits.poll())).is_shutdown());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_had_passed_as_the_wheel_ended_is_told_as_such() {
+    let wheel = TimingWheel::new();
+    let guard = Arc::new(Mutex::new(guard(&wheel)));
+    let (mut read, mut write) = (task(&guard, Op::Read), task(&guard, Op::Write));
+    assert_pending!(read.poll());
+    assert_pending!(write.poll());
+    advance(ms(15)).await;
+    wheel.shutdown();
+    passed(assert_ready!(read.poll()));
+    assert!(refused(assert_ready!(write.poll())).is_shutdown());
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_wheels_end_what_is_ready_passes_and_what_has_to_wait_is_refused() {
+    let wheel = TimingWheel::new();
+    let (mut peer, stream) = duplex(1);
+    let mut stream = wheel.idle_guard(stream).with_read_limit(DAY).with_write_limit(DAY);
+    wheel.shutdown();
+    for _ in 0..2 {
+        peer.write_u8(7).await.unwrap();
+        assert_eq!(stream.read_u8().await.unwrap(), 7);
+        assert!(refused(stream.read_u8().await.map(drop)).is_shutdown());
+    }
+    stream.write_u8(7).await.unwrap();
+    assert!(refused(stream.write_u8(7).await).is_shutdown());
+    stream.set_write_limit(None);
+    let (written, read) = tokio::join!(stream.write_u8(7), peer.read_u16());
+    assert_eq!((written.is_ok(), read.unwrap()), (true, 0x0707));
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_there_is_no_place_for_the_timer_an_operation_is_refused_until_there_is() {
+    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+    let place = wheel.try_sleep(DAY).unwrap();
+    let mut stream = guard(&wheel);
+    assert!(refused(stream.read_u8().await.map(drop)).is_at_capacity());
+    assert!(refused(stream.flush().await).is_at_capacity());
+    drop(place);
+    passed(stream.read_u8().await);
+    let _place = wheel.try_sleep(DAY).unwrap();
+    assert!(refused(stream.read_u8().await.map(drop)).is_at_capacity());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_for_each_direction_stays_from_wait_to_wait_and_goes_with_the_guard() {
+    let wheel = TimingWheel::new();
+    let shared = Arc::new(Mutex::new(guard(&wheel)));
+    let hand = shared.lock().unwrap().get_ref().clone();
+    assert_eq!(wheel.pending(), 0);
+    let (mut read, mut write) = (task(&shared, Op::Read), task(&shared, Op::Write));
+    for _ in 0..10 {
+        assert_pending!(read.poll());
+        assert_pending!(write.poll());
+        assert_eq!(wheel.pending(), 2);
+        hand.make_ready(Op::Read);
+        hand.make_ready(Op::Write);
+        assert_ready_ok!(read.poll());
+        assert_ready_ok!(write.poll());
+    }
+    drop((read, write));
+    let stream = Arc::into_inner(shared).unwrap().into_inner().unwrap();
+    assert_eq!((wheel.pending(), wheel.stats().armed), (2, 2));
+    drop(stream);
+    assert_eq!((wheel.pending(), wheel.stats().cancelled), (0, 2));
+
+    let mut stream = guard(&wheel);
+    assert!(timeout(ms(1), stream.read_u8()).await.is_err());
+    assert_eq!(wheel.pending(), 1);
+    let _hand: ByHand = stream.into_inner();
+    assert_eq!(wheel.pending(), 0);
+}
+
+#[tokio::test]
+async fn the_stream_can_be_looked_at_and_is_used_as_it_is() {
+    let wheel = TimingWheel::new();
+    let mut stream = wheel.idle_guard(ByHand::default()).with_read_limit(ms(10));
+    assert!(tokio::io::AsyncWrite::is_write_vectored(&stream));
+    assert!(!tokio::io::AsyncWrite::is_write_vectored(&wheel.idle_guard(Scripted::new(&[], &[]))));
+    stream.get_mut().make_ready(Op::Read);
+    assert_eq!(Pin::new(&mut stream).get_pin_mut().read_u8().await.unwrap(), b'!');
+    let text = format!("{:?}", wheel.idle_guard("a stream").with_read_limit(ms(10)));
+    assert_eq!(
+        text,
+        r#"IdleGuard { stream: "a stream", read_limit: Some(10ms), write_limit: None, idle_limit: None, .. }"#
+    );
+}
+
+#[test]
+fn a_guard_is_what_its_stream_is() {
+    fn is_all<T: Send + Sync + Unpin + 'static>() {}
+    is_all::<IdleGuard<TcpStream>>();
+    // Beside the stream; a server holds very many.
+    assert!(size_of::<IdleGuard<()>>() <= 80);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_half_that_moves_to_another_task_is_woken_there() {
+    let guard =
+        TimingWheel::new().idle_guard(ByHand::default()).with_read_limit(ms(10)).with_write_limit(DAY);
+    let guard = Arc::new(Mutex::new(guard));
+    let mut tasks: Vec<_> = (0..4).map(|_| (task(&guard, Op::Read), task(&guard, Op::Write))).collect();
+    for (read, write) in &mut tasks {
+        assert_pending!(read.poll());
+        assert_pending!(write.poll());
+    }
+    advance(ms(10)).await;
+    let (read, write) = tasks.last_mut().unwrap();
+    assert!(read.is_woken() && !write.is_woken());
+    passed(assert_ready!(read.poll()));
+    let (before, _) = &tasks[0];
+    assert!(!before.is_woken());
+}
+
+#[test]
+fn halves_on_two_workers_all_fail_and_none_early() {
+    const STREAMS: u64 = 500;
+    const ROUNDS: usize = 10;
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let wheel = TimingWheel::new();
+        let mut tasks = Vec::new();
+        for n in 0..STREAMS {
+            // At the same time, and one before the other.
+            let (read_limit, write_limit) = (1 + n % 7, 1 + n % 5);
+            let (mut read, mut write) = stuck(&wheel, read_limit, write_limit);
+            tasks.push(tokio::spawn(async move {
+                for _ in 0..ROUNDS {
+                    let start = Instant::now();
+                    passed(read.read_u8().await);
+                    assert!(start.elapsed() >= ms(read_limit));
+                }
+            }));
+            tasks.push(tokio::spawn(async move {
+                for _ in 0..ROUNDS {
+                    let start = Instant::now();
+                    passed(write.write_u8(7).await);
+                    assert!(start.elapsed() >= ms(write_limit));
+                }
+            }));
+        }
+        for task in tasks {
+            timeout(HANG_GUARD, task).await.expect("it hangs").unwrap();
+        }
+        assert_eq!(wheel.pending(), 0);
+    });
+}

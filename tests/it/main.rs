@@ -1,0 +1,68 @@
+//! The tests of what the crate promises, one module for each subject. One program, because each more takes seconds to
+//! link. What needs a process of its own is in `tests/alone`.
+
+// What tests share, and fuzzers use.
+mod bytes;
+mod deadlines;
+mod hold;
+mod model;
+mod panic_place;
+mod streams;
+
+// The core, which knows no clock.
+mod hierarchy_borders;
+mod hierarchy_memory;
+mod hierarchy_model;
+mod hierarchy_tolerance;
+mod layers;
+
+// Timers.
+mod deadlines_model;
+mod delay_queue;
+mod future_ext;
+mod idle_guard;
+mod interval;
+mod reset;
+mod reset_after;
+mod sleep;
+mod stream_adapters;
+mod stream_like_tokio_stream;
+mod stream_names;
+mod ticks;
+mod time;
+mod time_shutdown;
+mod time_try;
+mod timeout;
+mod tolerance;
+mod tolerance_elsewhere;
+mod tolerance_kept;
+
+// Wheels.
+mod boxed_errors;
+mod busy_runtime;
+mod elsewhere;
+mod end_of_life;
+mod executors;
+mod faults;
+mod limits;
+mod max_pending;
+mod monitor;
+mod paused_clock;
+mod paused_clock_elsewhere;
+mod profiles;
+mod stalls;
+mod turns;
+mod wakers;
+
+// Features.
+#[cfg(feature = "hyper")]
+mod hyper_timer;
+#[cfg(feature = "metrics")]
+mod metrics;
+// `pause`, `resume` and `advance` are part of what is switched.
+#[cfg(feature = "test-util")]
+mod switch;
+#[cfg(feature = "tower")]
+mod tower_services;
+#[cfg(feature = "tracing")]
+mod tracing;

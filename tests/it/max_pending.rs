@@ -1,0 +1,277 @@
+//! The bound on pending timers: never more, no place lost, and refusals that say so.
+
+use std::future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use timingwheel::{Sleep, TimingWheel, Tolerance};
+use tokio::time::{Instant, advance};
+use tokio_test::task::{Spawn, spawn};
+use tokio_test::{assert_pending, assert_ready, assert_ready_err};
+
+use crate::panic_place::{last_panic, note_panics};
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+fn bounded(max_pending: usize) -> TimingWheel {
+    TimingWheel::builder().shards(2).max_pending(max_pending).build().unwrap()
+}
+
+fn place(wheel: &TimingWheel, duration: Duration) -> Spawn<Sleep> {
+    spawn(wheel.try_sleep(duration).expect("there is a place"))
+}
+
+#[track_caller]
+fn assert_full(wheel: &TimingWheel) {
+    assert!(wheel.try_sleep(DAY).unwrap_err().is_at_capacity());
+    assert!(wheel.try_timeout(DAY, future::ready(())).unwrap_err().error().is_at_capacity());
+    assert!(assert_ready_err!(spawn(wheel.sleep(DAY).try_wait()).poll()).is_at_capacity());
+    let elapsed = assert_ready_err!(spawn(wheel.timeout(DAY, future::pending::<()>())).poll());
+    assert!(elapsed.reason().unwrap().is_at_capacity());
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_bound_of_zero_only_what_needs_no_place_works() {
+    let wheel = bounded(0);
+    assert_full(&wheel);
+    assert!(wheel.try_sleep(Duration::ZERO).is_ok());
+    wheel.sleep(Duration::ZERO).await;
+    assert_eq!(wheel.timeout(DAY, future::ready(1)).await, Ok(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_bound_no_place_is_taken_before_the_first_poll() {
+    let wheel = TimingWheel::new();
+    let mut sleep = place(&wheel, DAY);
+    assert_eq!(wheel.pending(), 0);
+    assert_pending!(sleep.poll());
+    assert_eq!(wheel.pending(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn exactly_as_many_timers_are_pending_as_the_bound_allows() {
+    for max_pending in [1, 7] {
+        let wheel = bounded(max_pending);
+        let mut places: Vec<_> = (0..max_pending).map(|_| place(&wheel, DAY)).collect();
+        assert_eq!(wheel.pending(), max_pending);
+        assert_full(&wheel);
+        for place in &mut places {
+            assert_pending!(place.poll());
+        }
+        assert_full(&wheel);
+        drop(places.pop());
+        let _last = place(&wheel, DAY);
+        assert_full(&wheel);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_over_the_bound_panics_and_names_it() {
+    let wheel = bounded(3);
+    let _places = [(); 3].map(|()| place(&wheel, DAY));
+    let panic = tokio::spawn(wheel.sleep(DAY)).await.unwrap_err().into_panic();
+    assert_eq!(
+        *panic.downcast::<String>().unwrap(),
+        "a `Sleep` was polled that cannot become ready: the timing wheel refused one more timer: \
+         3 are pending, and its max_pending is 3"
+    );
+}
+
+/// The line of a panic of this file in `future`, which is run on this thread.
+async fn line_of_panic(future: impl Future<Output = ()> + Send + 'static) -> Option<u32> {
+    note_panics();
+    assert!(tokio::spawn(future).await.unwrap_err().is_panic());
+    last_panic().filter(|panic| panic.file == file!()).map(|panic| panic.line)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_over_the_bound_panics_where_it_is_awaited() {
+    let wheel = bounded(0);
+    let line = line!() + 2;
+    let awaits = async move {
+        wheel.sleep(DAY).await;
+    };
+    assert_eq!(line_of_panic(awaits).await, Some(line));
+    let ended = TimingWheel::new();
+    ended.shutdown();
+    let line = line!() + 3;
+    let awaits = async move {
+        let sleep = ended.sleep_until(Instant::now() + DAY);
+        sleep.await;
+    };
+    assert_eq!(line_of_panic(awaits).await, Some(line));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_is_given_back_when_a_timer_fires_is_dropped_or_moved_into_the_past() {
+    let wheel = bounded(1);
+    let mut first = place(&wheel, ms(10));
+    assert_pending!(first.poll());
+    advance(ms(10)).await;
+    assert!(first.is_woken());
+    let second = place(&wheel, ms(10));
+    assert_full(&wheel);
+    assert_ready!(first.poll());
+    drop(first);
+    assert_full(&wheel);
+    drop(second);
+    let mut third = place(&wheel, ms(10));
+    third.enter(|_, sleep| sleep.reset(Instant::now() + DAY));
+    third.enter(|_, sleep| sleep.reset(Instant::now() + ms(10)));
+    assert_full(&wheel);
+    third.enter(|_, sleep| sleep.reset(Instant::now()));
+    let _fourth = place(&wheel, DAY);
+    assert_full(&wheel);
+    drop(third);
+    assert_full(&wheel);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_sleep_can_be_awaited_again_when_there_is_a_place() {
+    let wheel = bounded(1);
+    let holder = place(&wheel, DAY);
+    let mut refused = wheel.sleep(ms(10));
+    assert!(refused.try_wait().await.unwrap_err().is_at_capacity());
+    drop(holder);
+    assert_eq!(refused.try_wait().await, Ok(()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_sleep_whose_deadline_passed_before_its_first_poll_takes_no_place() {
+    let wheel = TimingWheel::builder().shards(1).max_pending(1).build().unwrap();
+    let mut late = spawn(wheel.sleep(ms(1)));
+    wheel.sleep(ms(5)).await;
+    assert_ready!(late.poll());
+    let _place = place(&wheel, DAY);
+    assert_full(&wheel);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_gives_the_places_back_and_later_timers_are_told_of_the_shutdown() {
+    let wheel = bounded(1);
+    let _holder = place(&wheel, DAY);
+    assert_eq!(wheel.shutdown(), 1);
+    assert!(wheel.try_sleep(DAY).unwrap_err().is_shutdown());
+    assert!(wheel.sleep(DAY).try_wait().await.unwrap_err().is_shutdown());
+
+    let without_places = TimingWheel::builder().max_pending(0).build().unwrap();
+    without_places.shutdown();
+    assert!(without_places.sleep(DAY).try_wait().await.unwrap_err().is_shutdown());
+    // They do not count as those that found no place.
+    assert_eq!([wheel, without_places].map(|wheel| wheel.stats().refused), [0, 0]);
+}
+
+#[test]
+fn threads_that_fight_for_places_never_hold_more_than_there_are_and_lose_none() {
+    const PLACES: usize = 5;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let wheel =
+        runtime.block_on(async { TimingWheel::builder().shards(4).max_pending(PLACES).build() }).unwrap();
+    let (held, got, refused) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (wheel, held, got, refused) = (&wheel, &held, &got, &refused);
+            scope.spawn(move || {
+                let mut mine = Vec::new();
+                for round in 0..5_000 {
+                    match wheel.try_sleep(DAY) {
+                        Ok(mut sleep) => {
+                            assert!(held.fetch_add(1, Ordering::SeqCst) < PLACES);
+                            if round % 3 == thread % 3 {
+                                Pin::new(&mut sleep).reset(Instant::now() + DAY * 2);
+                            }
+                            mine.push(sleep);
+                            got.fetch_add(1, Ordering::SeqCst);
+                        }
+                        Err(error) => {
+                            assert!(error.is_at_capacity());
+                            refused.fetch_add(1, Ordering::SeqCst);
+                        }
+                    }
+                    if round % 2 == 0 {
+                        held.fetch_sub(mine.len(), Ordering::SeqCst);
+                        mine.clear();
+                    }
+                }
+                held.fetch_sub(mine.len(), Ordering::SeqCst);
+            });
+        }
+    });
+    assert!(got.into_inner() > PLACES && refused.into_inner() > 0);
+    assert_eq!(wheel.pending(), 0);
+    let places: Vec<_> = (0..PLACES).map(|_| wheel.try_sleep(DAY).expect("no place was lost")).collect();
+    assert!(wheel.try_sleep(DAY).unwrap_err().is_at_capacity());
+    drop(places);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_place_is_lost_to_timers_that_fire_while_others_are_dropped() {
+    const PLACES: usize = 64;
+    let wheel = TimingWheel::builder().shards(2).max_pending(PLACES).build().unwrap();
+    let tasks: Vec<_> = (0..2 * PLACES as u64)
+        .map(|n| {
+            let wheel = wheel.clone();
+            tokio::spawn(async move {
+                for round in 0..20 {
+                    let waits = async { wheel.sleep(ms(round % 3)).try_wait().await.is_ok() };
+                    let _ = wheel.timeout(ms(n % 3), waits).await;
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(wheel.pending(), 0);
+    let places: Vec<_> = (0..PLACES).map(|_| wheel.try_sleep(DAY).expect("no place was lost")).collect();
+    assert!(wheel.try_sleep(DAY).unwrap_err().is_at_capacity());
+    drop(places);
+}
+
+#[test]
+fn on_a_full_wheel_a_deadline_that_has_passed_meanwhile_is_ready_and_not_refused() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+        let _first = wheel.try_sleep(Duration::from_secs(86_400)).unwrap();
+        let mut late = wheel.sleep(Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(late.try_wait().await, Ok(()));
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_becomes_an_error_by_a_question_mark() {
+    fn arm(wheel: &TimingWheel) -> Result<(), timingwheel::Error> {
+        // Which can be sent, and not shared.
+        let future: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async {});
+        drop(wheel.try_timeout(DAY, future)?);
+        Ok(())
+    }
+    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+    assert_eq!((wheel.max_pending(), TimingWheel::new().max_pending()), (Some(1), None));
+    let _place = wheel.try_sleep(DAY).unwrap();
+    assert!(arm(&wheel).unwrap_err().is_at_capacity());
+    wheel.shutdown();
+    assert!(arm(&wheel).unwrap_err().is_shutdown());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_whose_tolerance_is_ended_keeps_its_place_and_its_task_sleeps_on() {
+    let wheel = bounded(1);
+    let minute = Duration::from_secs(60);
+    let mut sleep = spawn(wheel.sleep(minute).with_tolerance(Tolerance::time(ms(10_000))));
+    assert_pending!(sleep.poll());
+    let exact = Instant::now() + minute;
+    Pin::new(&mut *sleep).reset_with_tolerance(exact, Tolerance::time(Duration::ZERO));
+    assert_full(&wheel);
+    assert!(!sleep.is_woken());
+    assert_pending!(sleep.poll());
+    sleep.await;
+    assert_eq!(Instant::now(), exact);
+}

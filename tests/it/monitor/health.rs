@@ -1,0 +1,188 @@
+//! Each limit, seen to hold and to be exceeded.
+
+use std::time::Duration;
+
+use timingwheel::monitor::{Exceeded, Limits, Unhealthy};
+use timingwheel::{Stats, TimingWheel};
+use tokio::time::advance;
+
+use super::{HOUR, armed, ms, stuck};
+
+/// Stats that can be set, as a wheel's own cannot.
+fn stats(set: impl FnOnce(&mut Stats)) -> Stats {
+    let mut stats = Stats::default();
+    set(&mut stats);
+    stats
+}
+
+fn words(unhealthy: Result<(), Unhealthy>) -> String {
+    unhealthy.expect_err("a limit is exceeded").to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wheel_without_limits_is_healthy_until_it_ends() {
+    let wheel = TimingWheel::new();
+    let _timer = armed(&wheel, ms(1));
+    advance(HOUR).await;
+    assert_eq!(wheel.health(&Limits::new()), Ok(()));
+    wheel.shutdown();
+    let unhealthy = wheel.health(&Limits::new()).unwrap_err();
+    assert_eq!(unhealthy.exceeded(), [Exceeded::Ended]);
+    assert_eq!(unhealthy.to_string(), "the timing wheel is not healthy: it has ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_pending_timers_than_the_limit_are_unhealthy() {
+    let wheel = TimingWheel::new();
+    let limits = Limits::new().pending(2);
+    let mut timers = vec![armed(&wheel, HOUR), armed(&wheel, HOUR)];
+    assert_eq!(wheel.health(&limits), Ok(()));
+    timers.push(armed(&wheel, HOUR));
+    let unhealthy = wheel.health(&limits);
+    assert_eq!(words(unhealthy), "the timing wheel is not healthy: 3 timers are pending, the limit is 2");
+    timers.pop();
+    assert_eq!(wheel.health(&limits), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_share_of_timers_that_is_later_than_the_limit_is_unhealthy() {
+    let wheel = TimingWheel::new();
+    let limits = |quantile| Limits::new().lateness(quantile, ms(20));
+    assert_eq!(wheel.health(&limits(1.0)), Ok(()), "none has fired, so none was late");
+    let _timers: Vec<_> = (0..9).map(|_| armed(&wheel, ms(10))).collect();
+    advance(ms(10)).await;
+    let _late = armed(&wheel, ms(10));
+    advance(ms(40)).await;
+    assert_eq!(wheel.health(&limits(0.9)), Ok(()));
+    let unhealthy = wheel.health(&limits(0.95)).unwrap_err();
+    let [Exceeded::Lateness { quantile, lateness, limit }] = *unhealthy.exceeded() else {
+        panic!("{unhealthy}")
+    };
+    assert_eq!((quantile, limit), (0.95, ms(20)));
+    assert!((ms(30)..ms(32)).contains(&lateness), "{lateness:?}");
+    assert!(
+        unhealthy
+            .to_string()
+            .starts_with("the timing wheel is not healthy: 95 % of timers were late by up to 3")
+    );
+    // Both of two.
+    let both = limits(0.9).lateness(0.95, ms(20)).lateness(1.0, ms(10));
+    assert_eq!(wheel.health(&both).unwrap_err().exceeded().len(), 2);
+    // What happened since then was in time.
+    let earlier = wheel.stats();
+    let _timer = armed(&wheel, ms(10));
+    advance(ms(10)).await;
+    assert_eq!(wheel.stats().since(&earlier).check(&limits(1.0)), Ok(()));
+}
+
+#[test]
+fn what_is_as_late_as_the_limit_is_healthy_and_what_is_a_sixteenth_later_is_not() {
+    let limits = [Limits::new().lateness(1.0, ms(5)), Limits::new().lock_hold(ms(5))];
+    // The bucket of 5 ms goes from 4.98 to 5.24 ms.
+    for (micros, is_healthy) in [(4_979, true), (5_000, true), (5_242, true), (5_243, false), (5_313, false)]
+    {
+        let stats = stats(|stats| {
+            stats.lateness.record(Duration::from_micros(micros));
+            stats.lock_holds.record(Duration::from_micros(micros));
+        });
+        assert_eq!(limits.each_ref().map(|limits| stats.check(limits).is_ok()), [is_healthy; 2], "{micros}");
+    }
+    let longest = Limits::new().lateness(1.0, Duration::MAX).lock_hold(Duration::MAX);
+    assert_eq!(stats(|stats| stats.lateness.record(Duration::MAX)).check(&longest), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_of_a_lock_that_is_longer_than_the_limit_is_unhealthy() {
+    let wheel = TimingWheel::new();
+    let limits = Limits::new().lock_hold(Duration::ZERO);
+    assert_eq!(wheel.health(&limits), Ok(()));
+    let _timer = armed(&wheel, ms(1));
+    advance(ms(1)).await;
+    let unhealthy = wheel.health(&limits).unwrap_err();
+    let [Exceeded::LockHold { longest, limit: Duration::ZERO }] = *unhealthy.exceeded() else {
+        panic!("{unhealthy}")
+    };
+    assert_eq!(Some(longest), wheel.stats().lock_holds.max());
+    assert_eq!(wheel.health(&Limits::new().lock_hold(longest)), Ok(()));
+}
+
+#[test]
+fn a_driver_that_is_held_up_for_longer_than_the_limit_is_unhealthy_and_was() {
+    let (wheel, _sleep, runtime) = stuck();
+    let limits = Limits::new().overdue(ms(10));
+    let unhealthy = wheel.health(&limits).unwrap_err();
+    assert!(
+        matches!(*unhealthy.exceeded(), [Exceeded::Overdue { overdue, .. }] if overdue >= ms(18)),
+        "{unhealthy}"
+    );
+    runtime.block_on(async {
+        while wheel.stats().fired == 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+    assert_eq!(wheel.health(&limits), Ok(()));
+    assert_eq!(
+        words(wheel.health(&Limits::new().stalls(0))),
+        "the timing wheel is not healthy: it was turned late 1 times, the limit is 0"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_refusals_than_the_limit_are_unhealthy() {
+    let wheel = TimingWheel::builder().max_pending(0).build().expect("a wheel");
+    let limits = Limits::new().refused(1);
+    assert!(wheel.try_sleep(HOUR).is_err());
+    assert_eq!(wheel.health(&limits), Ok(()));
+    assert!(wheel.try_sleep(HOUR).is_err());
+    assert_eq!(
+        words(wheel.health(&limits)),
+        "the timing wheel is not healthy: 2 timers were refused, the limit is 1"
+    );
+}
+
+#[test]
+fn all_that_is_exceeded_is_named_with_its_limit() {
+    let stats = stats(|stats| {
+        stats.ended = true;
+        stats.unwatched = true;
+        stats.overdue = ms(300);
+        stats.pending = 7;
+        stats.refused = 6;
+        stats.stalls = 5;
+        stats.wakers_panicked = 4;
+        // Below 32 ns a histogram is exact.
+        stats.lateness.record(Duration::from_nanos(3));
+        stats.lock_holds.record(Duration::from_nanos(2));
+    });
+    let none = Limits::new()
+        .overdue(Duration::ZERO)
+        .pending(0)
+        .refused(0)
+        .stalls(0)
+        .wakers_panicked(0)
+        .lateness(0.999, Duration::ZERO)
+        .lock_hold(Duration::ZERO);
+    assert_eq!(
+        words(stats.check(&none)),
+        "the timing wheel is not healthy: it has ended; the system gives no thread for its watchdog; \
+         it is overdue by 300ms, the limit is 0ns; 7 timers are \
+         pending, the limit is 0; a turn of it held a lock for 2ns, the limit is 0ns; 6 timers were refused, the limit is \
+         0; it was turned late 5 times, the limit is 0; 4 wakers panicked, the limit is 0; \
+         99.9 % of timers were late by up to 3ns, the limit is 0ns"
+    );
+    let just_so = Limits::new()
+        .overdue(ms(300))
+        .pending(7)
+        .refused(6)
+        .stalls(5)
+        .wakers_panicked(4)
+        .lateness(0.999, Duration::from_nanos(3))
+        .lock_hold(Duration::from_nanos(2));
+    assert_eq!(stats.check(&just_so).unwrap_err().exceeded(), [Exceeded::Ended, Exceeded::Unwatched]);
+}
+
+#[test]
+#[should_panic(expected = "quantile must be 0 to 1, got 99")]
+fn a_limit_for_a_quantile_in_percent_is_refused() {
+    let _ = Limits::new().lateness(99.0, ms(1));
+}

@@ -1,0 +1,221 @@
+//! What is counted, measured and told.
+
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Duration;
+
+use timingwheel::{Sleep, Stats, TimingWheel};
+use tokio::time::{Instant, advance};
+
+use super::{HOUR, armed, ms, stuck};
+
+fn assert_sums(stats: &Stats) {
+    let Stats { pending, armed, fired, cancelled, .. } = *stats;
+    assert_eq!(armed, fired + cancelled + pending as u64, "{stats:?}");
+    assert_eq!(stats.pending_by_level.iter().sum::<usize>(), pending, "{stats:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn armed_timers_are_pending_fired_or_cancelled_after_all_that_can_be_done_with_them() {
+    let mut random = fastrand::Rng::with_seed(7);
+    for shards in [1, 3] {
+        let wheel = TimingWheel::builder().shards(shards).wheel_size(8).build().expect("a wheel");
+        let mut sleeps = Vec::new();
+        for _ in 0..3_000 {
+            match random.u8(0..6) {
+                0..3 => sleeps.push(Box::pin(armed(&wheel, ms(random.u64(1..5_000))))),
+                3 if !sleeps.is_empty() => drop(sleeps.swap_remove(random.usize(..sleeps.len()))),
+                4 if !sleeps.is_empty() => {
+                    let to = Instant::now() + ms(random.u64(0..5_000));
+                    let place = random.usize(..sleeps.len());
+                    sleeps[place].as_mut().reset(to);
+                }
+                _ => advance(ms(random.u64(0..20))).await,
+            }
+            assert_sums(&wheel.stats());
+        }
+        let stats = wheel.stats();
+        assert!(
+            stats.pending > 0 && stats.fired > 0 && stats.cancelled > 0 && stats.cascaded > 0,
+            "{stats:?}"
+        );
+        assert_eq!(stats.lateness.count(), stats.fired);
+
+        assert_eq!(wheel.shutdown(), stats.pending);
+        let ended = wheel.stats();
+        assert_sums(&ended);
+        assert_eq!((ended.pending, ended.ended, stats.ended), (0, true, false));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pending_timers_are_told_by_the_level_that_they_stand_on() {
+    let wheel = TimingWheel::builder().tick(ms(1)).wheel_size(64).build().expect("a wheel");
+    assert_eq!(wheel.stats().pending_by_level, [0]);
+    let timers = [10, 20, 100, 200, 300, 100_000].map(|millis| armed(&wheel, ms(millis)));
+    assert_eq!(wheel.stats().pending_by_level, [2, 3, 0, 0, 1]);
+    advance(ms(150)).await;
+    assert_eq!(wheel.stats().pending_by_level.iter().sum::<usize>(), 3);
+    drop(timers);
+    assert_eq!(wheel.stats().pending_by_level, [0; 5]);
+}
+
+/// So many slots are counted in more than one hold of the lock.
+#[tokio::test(start_paused = true)]
+async fn they_are_told_by_level_too_where_a_level_has_very_many_slots() {
+    let wheel = TimingWheel::builder().shards(2).wheel_size(5_000).build().expect("a wheel");
+    let _timers: Vec<_> = (0..3_000).map(|n| armed(&wheel, ms(3 * n + 1))).collect();
+    let stats = wheel.stats();
+    assert_sums(&stats);
+    assert_eq!(stats.pending_by_level, [1_667, 1_333]);
+}
+
+#[test]
+fn a_timer_that_was_dropped_on_another_worker_stands_on_no_level() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let wheel = runtime.block_on(async { TimingWheel::builder().shards(2).build().expect("a wheel") });
+    // On threads of their own, of which at least one has another shard than the timer.
+    for _ in 0..4 {
+        let timers: Vec<_> = (0..5).map(|_| armed(&wheel, HOUR)).collect();
+        thread::scope(|scope| scope.spawn(move || drop(timers)).join()).expect("no panic");
+        assert_sums(&wheel.stats());
+        assert_eq!(wheel.stats().pending, 0);
+    }
+}
+
+/// Together, whatever is dropped on another thread meanwhile, and taken out there.
+#[test]
+fn what_stands_on_levels_is_what_is_pending_also_while_timers_are_dropped_elsewhere() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let wheel = runtime.block_on(async { TimingWheel::builder().shards(2).build().expect("a wheel") });
+    let (sender, timers) = sync_channel::<Sleep>(100);
+    let timers = Mutex::new(timers);
+    let drop_all = || {
+        let next = || timers.lock().unwrap().recv();
+        std::iter::from_fn(|| next().ok()).for_each(drop);
+    };
+    thread::scope(|scope| {
+        // On two threads, of which at least one has another shard than the timers.
+        let droppers = [(); 2].map(|()| scope.spawn(drop_all));
+        scope.spawn(|| {
+            for _ in 0..20_000 {
+                sender.send(armed(&wheel, HOUR)).unwrap();
+            }
+            drop(sender);
+        });
+        while !droppers.iter().all(ScopedJoinHandle::is_finished) {
+            let stats = wheel.stats();
+            assert_eq!(stats.pending_by_level.iter().sum::<usize>(), stats.pending, "{stats:?}");
+        }
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_of_the_lock_is_measured_for_each_batch_of_the_driver() {
+    let wheel = TimingWheel::builder().shards(1).build().expect("a wheel");
+    assert_eq!(wheel.stats().lock_holds.count(), 0);
+    let _timer = armed(&wheel, ms(1));
+    advance(ms(1)).await;
+    assert_eq!(wheel.stats().lock_holds.count(), 1);
+    // More than two batches of 256, all on level 0.
+    let _timers: Vec<_> = (0..600).map(|_| armed(&wheel, ms(5))).collect();
+    advance(ms(5)).await;
+    let stats = wheel.stats();
+    assert_eq!(stats.fired, 601);
+    // The third batch is not full, so the shard is not looked at again.
+    assert_eq!(stats.lock_holds.count(), 1 + 3);
+    assert!(
+        stats.lock_holds.max() > Some(Duration::ZERO),
+        "it is measured by the clock that nobody can pause"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_that_the_bound_refuses_is_counted_and_one_that_is_due_is_not() {
+    let wheel = TimingWheel::builder().max_pending(2).build().expect("a wheel");
+    let _pending = [armed(&wheel, HOUR), armed(&wheel, HOUR)];
+    for refused in 1..=3 {
+        assert!(wheel.try_sleep(HOUR).is_err());
+        assert_eq!(wheel.stats().refused, refused);
+    }
+    wheel.sleep(Duration::ZERO).await;
+    assert!(wheel.timeout(HOUR, async {}).await.is_ok());
+    assert_eq!(wheel.stats().refused, 3);
+    // That is no fault of the bound.
+    wheel.shutdown();
+    assert!(wheel.try_sleep(HOUR).is_err_and(|error| error.is_shutdown()));
+    assert_eq!(wheel.stats().refused, 3);
+}
+
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("a waker that panics, as it should");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn wakers_that_panic_are_counted_as_they_fire_and_at_the_end() {
+    let wheel = TimingWheel::new();
+    let waker = Arc::new(Panics).into();
+    let mut timers = [ms(1), ms(1), ms(2), HOUR].map(|delay| wheel.sleep(delay));
+    for timer in &mut timers {
+        assert!(timer.poll_try_wait(&mut Context::from_waker(&waker)).is_pending());
+    }
+    let _good = armed(&wheel, ms(1));
+    advance(ms(1)).await;
+    assert_eq!((wheel.stats().fired, wheel.stats().wakers_panicked), (3, 2));
+    advance(ms(1)).await;
+    assert_eq!((wheel.stats().fired, wheel.stats().wakers_panicked), (4, 3));
+    wheel.shutdown();
+    assert_eq!(wheel.stats().wakers_panicked, 4);
+}
+
+#[test]
+fn a_driver_that_does_not_come_is_overdue_until_it_does() {
+    let (wheel, _sleep, runtime) = stuck();
+    let before = wheel.stats();
+    // It slept for 20 ms: less one for the timer, and one for the tick that the driver may wait.
+    assert!(before.overdue >= ms(18), "{before:?}");
+    assert_eq!((before.fired, before.stalls), (0, 0));
+    runtime.block_on(async {
+        while wheel.stats().fired == 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+    let after = wheel.stats();
+    assert_eq!(after.overdue, Duration::ZERO);
+    assert_eq!(after.stalls, 1, "it was late enough to let the runtime look at its input");
+    assert!(after.lateness.max() >= Some(ms(19)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_driver_with_nothing_to_do_is_not_overdue_however_long() {
+    let wheel = TimingWheel::new();
+    let timer = armed(&wheel, ms(1));
+    drop(timer);
+    advance(1_000 * HOUR).await;
+    assert_eq!(wheel.stats().overdue, Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happened_since_is_the_difference_and_what_holds_now_stays() {
+    let wheel = TimingWheel::builder().max_pending(3).build().expect("a wheel");
+    let _before = armed(&wheel, ms(1));
+    advance(ms(5)).await;
+    let earlier = wheel.stats();
+    let _pending = [armed(&wheel, ms(10)), armed(&wheel, HOUR), armed(&wheel, HOUR)];
+    assert!(wheel.try_sleep(HOUR).is_err());
+    advance(ms(50)).await;
+    let since = wheel.stats().since(&earlier);
+    assert_eq!((since.armed, since.fired, since.cancelled, since.refused), (3, 1, 0, 1));
+    assert_eq!((since.pending, since.pending_by_level.iter().sum::<usize>()), (2, 2));
+    assert_eq!(since.lateness.count(), 1);
+    assert!(since.lateness.max() >= Some(ms(40)));
+    assert!(since.turns > 0 && since.turns < wheel.stats().turns);
+    let nothing = earlier.since(&wheel.stats());
+    assert_eq!((nothing.armed, nothing.lateness.count()), (0, 0));
+}

@@ -1,0 +1,592 @@
+//! All adapters of streams, by tables: what each gives at which instant, and what all have in common. On tokio's paused
+//! clock. `stream_like_tokio_stream` compares them with tokio-stream's.
+
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use super::streams::*;
+use futures::stream::{self, FusedStream, LocalBoxStream, Stream, StreamExt};
+use timingwheel::stream::{IntervalStream, StreamTimeExt};
+use timingwheel::{Elapsed, Interval, TimingWheel};
+use tokio::time::{Instant, MissedTickBehavior, advance};
+use tokio_test::{assert_pending, assert_ready_eq, task};
+
+/// What an adapter gives.
+#[derive(Clone, Debug, PartialEq)]
+enum Given {
+    Item(u32),
+    Chunk(Vec<u32>),
+    Late,
+    CouldNotRun(timingwheel::Error),
+}
+
+use Given::{Chunk, Item, Late};
+
+impl From<Result<u32, Elapsed>> for Given {
+    fn from(result: Result<u32, Elapsed>) -> Self {
+        match result.map_err(|elapsed| elapsed.reason()) {
+            Ok(item) => Item(item),
+            Err(None) => Late,
+            Err(Some(reason)) => Self::CouldNotRun(reason),
+        }
+    }
+}
+
+type Within = LocalBoxStream<'static, u32>;
+type Adapted = Pin<Box<dyn FusedStream<Item = Given>>>;
+/// Puts an adapter with that limit, distance or time round a stream.
+type Adapter = fn(Within, &TimingWheel, Duration) -> Adapted;
+
+const TIMEOUT: Adapter = |within, wheel, limit| Box::pin(within.timeout_on(wheel, limit).map(Given::from));
+const IDLE: Adapter = |within, wheel, limit| Box::pin(within.idle_timeout_on(wheel, limit).map(Given::from));
+const REPEATING: Adapter = |within, wheel, limit| {
+    let period = limit.max(Duration::from_nanos(1));
+    // tokio's `Instant` cannot hold all of a second that is too far.
+    let start = Instant::now().checked_add(limit).unwrap_or_else(|| Instant::now() + DAY * 365 * 700);
+    let interval = wheel.interval_at(start, period);
+    Box::pin(within.timeout_repeating_on(interval).map(Given::from))
+};
+const THROTTLE: Adapter = |within, wheel, limit| Box::pin(within.throttle_on(wheel, limit).map(Item));
+/// Of three items at most.
+const CHUNKS: Adapter = |within, wheel, limit| Box::pin(within.chunks_timeout_on(wheel, 3, limit).map(Chunk));
+
+/// The adapters that give errors.
+const WITH_ERRORS: [Adapter; 3] = [TIMEOUT, IDLE, REPEATING];
+const ALL: [Adapter; 5] = [TIMEOUT, IDLE, REPEATING, THROTTLE, CHUNKS];
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// So many milliseconds pass.
+    Wait(u64),
+    Send(u32),
+    Close,
+    Pending,
+    Gives(Given),
+    Ends,
+    /// The task was woken since it last polled, or not.
+    Woken(bool),
+}
+
+use Step::{Close, Ends, Gives, Pending, Send, Wait, Woken};
+
+/// With a limit of ten milliseconds.
+async fn follow(adapter: Adapter, wheel: &TimingWheel, steps: &[Step]) {
+    let (sender, receiver) = channel();
+    let mut sender = Some(sender);
+    let mut adapted = task::spawn(adapter(receiver.boxed_local(), wheel, ms(10)));
+    for (number, step) in steps.iter().enumerate() {
+        let place = || format!("step {number} of {steps:?}");
+        match step {
+            Wait(millis) => advance(ms(*millis)).await,
+            Send(item) => sender.as_ref().unwrap().unbounded_send(*item).unwrap(),
+            Close => sender = None,
+            Pending => assert_eq!(adapted.poll_next(), Poll::Pending, "{}", place()),
+            Gives(given) => {
+                assert_eq!(adapted.poll_next(), Poll::Ready(Some(given.clone())), "{}", place());
+            }
+            Ends => assert_eq!(adapted.poll_next(), Poll::Ready(None), "{}", place()),
+            Woken(woken) => assert_eq!(adapted.is_woken(), *woken, "{}", place()),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_adapter_gives_what_its_page_says_at_the_instants_that_it_says() {
+    let chunk = |items: &[u32]| Gives(Chunk(items.to_vec()));
+    let rows: &[(&[Adapter], &[Step])] = &[
+        // The first gap begins with the call. A gap gives one error, exactly at its limit, and the stream goes on.
+        (
+            &WITH_ERRORS,
+            &[Wait(7), Pending, Wait(2), Woken(false), Pending, Wait(1), Woken(true), Gives(Late)],
+        ),
+        (
+            &[TIMEOUT],
+            &[
+                Pending,
+                Wait(10),
+                Gives(Late),
+                Pending,
+                Wait(1_000),
+                Woken(false),
+                Pending,
+                Send(1),
+                Woken(true),
+            ],
+        ),
+        (&[TIMEOUT], &[Wait(10), Gives(Late), Send(1), Gives(Item(1)), Pending, Wait(10), Gives(Late)]),
+        // It ends the stream.
+        (&[IDLE], &[Pending, Wait(10), Gives(Late), Ends, Send(1), Ends, Wait(100), Ends]),
+        // It comes again with each tick, and an item starts the next.
+        (&[REPEATING], &[Wait(10), Gives(Late), Pending, Wait(9), Pending, Wait(1), Gives(Late), Pending]),
+        (
+            &[REPEATING],
+            &[
+                Wait(10),
+                Gives(Late),
+                Wait(7),
+                Send(1),
+                Gives(Item(1)),
+                Pending,
+                Wait(9),
+                Pending,
+                Wait(1),
+                Gives(Late),
+            ],
+        ),
+        // An item that is ready together with the deadline comes first, however late it is.
+        (
+            &WITH_ERRORS,
+            &[Pending, Wait(10), Send(1), Gives(Item(1)), Pending, Wait(9), Pending, Wait(1), Gives(Late)],
+        ),
+        (&WITH_ERRORS, &[Pending, Wait(1_000), Send(1), Gives(Item(1)), Pending]),
+        // Items at a distance from when the one before was taken.
+        (
+            &[THROTTLE],
+            &[
+                Pending,
+                Wait(50),
+                Send(1),
+                Gives(Item(1)),
+                Send(2),
+                Pending,
+                Wait(9),
+                Pending,
+                Wait(1),
+                Gives(Item(2)),
+            ],
+        ),
+        (
+            &[THROTTLE],
+            &[
+                Send(1),
+                Send(2),
+                Send(3),
+                Gives(Item(1)),
+                Wait(25),
+                Gives(Item(2)),
+                Pending,
+                Wait(10),
+                Gives(Item(3)),
+            ],
+        ),
+        // A chunk when it is full, or when its first item is so old, or at the end; and none without items.
+        (&[CHUNKS], &[Send(1), Send(2), Pending, Send(3), chunk(&[1, 2, 3]), Pending]),
+        (
+            &[CHUNKS],
+            &[
+                Pending,
+                Wait(50),
+                Send(1),
+                Pending,
+                Wait(5),
+                Send(2),
+                Pending,
+                Wait(5),
+                Woken(true),
+                chunk(&[1, 2]),
+            ],
+        ),
+        (&[CHUNKS], &[Send(1), Pending, Wait(10), chunk(&[1]), Pending, Wait(1_000), Woken(false), Pending]),
+        (&[CHUNKS], &[Send(1), Pending, Close, chunk(&[1]), Ends]),
+        // The end of the stream within is the end.
+        (&ALL, &[Pending, Close, Ends, Wait(100), Ends]),
+    ];
+    for (adapters, steps) in rows {
+        for &adapter in *adapters {
+            follow(adapter, &TimingWheel::new(), steps).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_timer_errors_say_why_once_for_a_gap_and_chunks_come_early() {
+    let full = TimingWheel::builder().max_pending(0).build().unwrap();
+    for wheel in [ended_wheel(), full] {
+        let why = wheel.try_sleep(DAY).unwrap_err();
+        let error = Gives(Given::CouldNotRun(why));
+        let gap = [error.clone(), Pending, Send(1), Gives(Item(1)), error.clone(), Pending];
+        follow(TIMEOUT, &wheel, &gap).await;
+        follow(REPEATING, &wheel, &gap).await;
+        follow(IDLE, &wheel, &[Send(1), Gives(Item(1)), error, Ends, Send(2), Ends]).await;
+        let chunk = |items: &[u32]| Gives(Chunk(items.to_vec()));
+        follow(CHUNKS, &wheel, &[Send(1), chunk(&[1]), Pending, Send(2), Send(3), chunk(&[2, 3]), Pending])
+            .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_that_was_refused_is_tried_again_after_the_next_item() {
+    for adapter in [TIMEOUT, REPEATING] {
+        let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+        let place = wheel.try_sleep(DAY).unwrap();
+        let (sender, receiver) = channel();
+        let mut items = adapter(receiver.boxed_local(), &wheel, ms(10));
+        assert!(matches!(items.next().await, Some(Given::CouldNotRun(why)) if why.is_at_capacity()));
+        drop(place);
+        sender.unbounded_send(1).unwrap();
+        assert_eq!([items.next().await, items.next().await], [Some(Item(1)), Some(Late)]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wheel_that_ends_wakes_whoever_waits() {
+    for adapter in [TIMEOUT, IDLE, REPEATING, CHUNKS] {
+        let wheel = TimingWheel::new();
+        let within = stream::iter(0..1).chain(stream::pending()).boxed_local();
+        let mut items = task::spawn(adapter(within, &wheel, SECOND));
+        while items.poll_next().is_ready() {}
+        wheel.shutdown();
+        assert!(items.is_woken());
+        assert!(items.poll_next().is_ready());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_or_a_tick_that_has_to_wait_without_a_timer_panics_and_none_is_lost() {
+    for (wheel, why) in [
+        (ended_wheel(), "the timing wheel has ended"),
+        (full_wheel(), "the timing wheel refused one more timer"),
+    ] {
+        let mut throttled = stream::iter(0..2).throttle_on(&wheel, SECOND);
+        let mut ticks = IntervalStream::new(wheel.interval(SECOND));
+        assert_eq!(throttled.next().await, Some(0));
+        // Due at once, which an ended wheel and a full one leave to the poll.
+        ticks.next().await;
+        let panic = |poll: &mut dyn FnMut()| {
+            let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(poll)).unwrap_err();
+            caught.downcast::<String>().unwrap()
+        };
+        let text = panic(&mut || _ = task::spawn(&mut throttled).poll_next());
+        assert!(text.contains(why), "{text}");
+        let text = panic(&mut || _ = task::spawn(&mut ticks).poll_next());
+        assert!(text.contains(why), "{text}");
+        assert_eq!(throttled.into_inner().collect::<Vec<_>>().await, [1]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_ready_at_once_never_touches_the_wheel() {
+    for adapter in ALL {
+        let wheel = TimingWheel::new();
+        let given: Vec<_> =
+            adapter(stream::iter(0..99).boxed_local(), &wheel, Duration::ZERO).collect().await;
+        let items = given.into_iter().flat_map(|given| match given {
+            Item(item) => vec![item],
+            Chunk(items) => items,
+            other => panic!("{other:?}"),
+        });
+        assert!(items.eq(0..99));
+        assert_eq!(wheel.stats().armed, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_items_take_one_timer_which_goes_with_the_adapter() {
+    for adapter in WITH_ERRORS.into_iter().chain([CHUNKS]) {
+        let wheel = TimingWheel::new();
+        let (sender, receiver) = channel();
+        let mut items = task::spawn(adapter(receiver.boxed_local(), &wheel, SECOND));
+        for item in 0..10_000 {
+            assert_pending!(items.poll_next());
+            advance(ms(300)).await;
+            sender.unbounded_send(item).unwrap();
+            while items.poll_next().is_ready() {}
+        }
+        assert_eq!((wheel.stats().armed, wheel.pending()), (1, 1));
+        drop(items);
+        assert_eq!((wheel.stats().cancelled, wheel.pending()), (1, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_stream_is_not_polled_before_its_time_and_has_a_timer_only_until_then() {
+    let wheel = TimingWheel::new();
+    let mut polls = 0_u32;
+    let counting = stream::poll_fn(|_| {
+        polls += 1;
+        Poll::Ready(Some(polls))
+    });
+    let mut items = task::spawn(counting.throttle_on(&wheel, ms(10)));
+    for n in 1..10 {
+        assert_ready_eq!(items.poll_next(), Some(n));
+        assert_pending!(items.poll_next());
+        assert_pending!(items.poll_next());
+        assert_eq!((wheel.pending(), wheel.stats().armed), (1, u64::from(n)));
+        advance(ms(10)).await;
+        assert_eq!(wheel.pending(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_is_not_rounded_and_one_beyond_reach_is_never_too_short() {
+    let (limit, nanosecond) = (Duration::from_nanos(1_234_567), Duration::from_nanos(1));
+    // An item that comes at once, and then for a throttled stream another.
+    for (adapter, items) in [(TIMEOUT, 1), (IDLE, 1), (REPEATING, 1), (THROTTLE, 2), (CHUNKS, 1)] {
+        let wheel = TimingWheel::new();
+        let begin = |limit| {
+            let within = stream::iter(0..items).chain(stream::pending()).boxed_local();
+            let mut items = task::spawn(adapter(within, &wheel, limit));
+            while items.poll_next().is_ready() {}
+            items
+        };
+        let mut items = begin(limit);
+        advance(limit - nanosecond).await;
+        assert_pending!(items.poll_next());
+        // A clock that stands between two milliseconds fires nothing. The next millisecond does.
+        advance(ms(1)).await;
+        assert!(items.is_woken() && items.poll_next().is_ready());
+        for limit in [DAY * 365 * 700, Duration::MAX / 2] {
+            let mut items = begin(limit);
+            advance(DAY * 365 * 20).await;
+            assert_pending!(items.poll_next());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_spends_the_whole_budget_at_each_poll_cannot_escape_its_limit() {
+    for adapter in WITH_ERRORS.into_iter().chain([CHUNKS]) {
+        let within = stream::iter(0..1).chain(busy_stream()).boxed_local();
+        let mut items = task::spawn(adapter(within, &TimingWheel::new(), ms(10)));
+        while items.poll_next().is_ready() {}
+        tokio::task::yield_now().await;
+        advance(ms(10)).await;
+        assert!(items.poll_next().is_ready());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_due_waits_when_the_budget_was_spent_before_it_and_is_not_lost() {
+    for adapter in ALL {
+        let within = stream::iter(0..1).chain(stream::iter(1..2)).chain(stream::pending()).boxed_local();
+        let mut items = adapter(within, &TimingWheel::new(), ms(1));
+        // What is ready at once.
+        while task::spawn(&mut items).poll_next().is_ready() {}
+        advance(ms(1)).await;
+        assert_waits_without_budget(&mut items).await;
+        assert!(task::spawn(&mut items).poll_next().is_ready());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_only_ever_gets_what_is_late_lets_others_run() {
+    for adapter in [TIMEOUT, REPEATING, CHUNKS] {
+        let wheel = TimingWheel::new();
+        let items = adapter(hesitant_stream().boxed_local(), &wheel, Duration::ZERO);
+        assert_lets_others_run(items).await;
+    }
+    let interval = TimingWheel::new().interval(Duration::from_nanos(1));
+    advance(SECOND).await;
+    assert_lets_others_run(IntervalStream::new(interval)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_stream_within_is_not_polled_after_its_end() {
+    for adapter in ALL {
+        assert_ends(adapter(ends_once().boxed_local(), &TimingWheel::new(), SECOND));
+    }
+}
+
+/// Where the clock cannot be paused, a timer that is moved to now is left to the driver.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_several_workers_too_each_gap_gives_one_error() {
+    let wheel = TimingWheel::new();
+    let tasks = [Duration::ZERO, Duration::from_micros(10), ms(1)].map(|limit| {
+        let (sender, receiver) = channel();
+        let mut items = receiver.timeout_on(&wheel, limit);
+        tokio::spawn(async move {
+            for item in 0..100 {
+                assert_eq!(items.next().await, Some(Err(Elapsed::default())));
+                sender.unbounded_send(item).unwrap();
+                assert_eq!(items.next().await, Some(Ok(item)));
+            }
+        })
+    });
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_can_be_changed_and_the_deadline_of_a_gap_moved_before_its_error_and_after() {
+    let wheel = TimingWheel::new();
+    let start = Instant::now();
+    let (sender, receiver) = channel();
+    let receiver = receiver.boxed_local();
+    let mut items = receiver.timeout_on(&wheel, ms(10));
+    Pin::new(&mut items).set_limit(ms(30));
+    assert_eq!((items.limit(), items.deadline()), (ms(30), Some(start + ms(10))));
+    for (to, at) in [(25, 25), (27, 27), (20, 27), (60, 60)] {
+        assert_pending!(task::spawn(&mut items).poll_next());
+        Pin::new(&mut items).reset(start + ms(to));
+        assert_eq!(items.deadline(), Some(start + ms(to)));
+        assert_eq!(items.next().await, Some(Err(Elapsed::default())));
+        assert_eq!((start.elapsed(), items.deadline()), (ms(at), None));
+    }
+    Pin::new(&mut items).reset_after(ms(5));
+    assert_eq!(items.next().await, Some(Err(Elapsed::default())));
+    assert_eq!(start.elapsed(), ms(65));
+    sender.unbounded_send(1).unwrap();
+    assert_eq!(items.next().await, Some(Ok(1)));
+    assert_eq!(items.deadline(), Some(start + ms(95)), "the new limit");
+    drop(sender);
+    assert_eq!((items.next().await, items.deadline()), (None, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_has_ended_by_its_error_can_be_given_more_time_unless_that_within_has_ended() {
+    let start = Instant::now();
+    let (sender, receiver) = channel();
+    let mut items = receiver.idle_timeout_on(&TimingWheel::new(), ms(10));
+    assert!(items.next().await.unwrap().is_err());
+    sender.unbounded_send(1).unwrap();
+    assert!(items.is_terminated());
+    Pin::new(&mut items).reset(start + ms(25));
+    assert!(!items.is_terminated());
+    assert_eq!(items.next().await, Some(Ok(1)));
+    assert!(items.next().await.unwrap().is_err());
+    assert_eq!(start.elapsed(), ms(20));
+    drop(sender);
+    Pin::new(&mut items).reset_after(SECOND);
+    assert_eq!(items.next().await, None);
+    Pin::new(&mut items).reset_after(SECOND);
+    assert_eq!(items.deadline(), None);
+    assert_stays_ended(items);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_interval_can_be_changed_and_missed_ticks_are_its_affair() {
+    for (behavior, errors) in [(MissedTickBehavior::Burst, 4), (MissedTickBehavior::Skip, 1)] {
+        let wheel = TimingWheel::new();
+        let interval = wheel.interval_at(Instant::now() + ms(10), ms(10));
+        let mut items = task::spawn(stream::pending::<u32>().timeout_repeating_on(interval));
+        assert_pending!(items.poll_next());
+        items.enter(|_, items| items.interval_mut().set_missed_tick_behavior(behavior));
+        advance(ms(45)).await;
+        for _ in 0..errors {
+            assert!(items.poll_next().is_ready());
+        }
+        assert_pending!(items.poll_next());
+        items.enter(|_, items| items.interval_mut().reset_immediately());
+        assert_eq!(items.interval().period(), ms(10));
+        assert!(items.poll_next().is_ready());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interval_that_could_not_tick_is_tried_again_when_it_is_reset() {
+    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+    let place = wheel.try_sleep(DAY).unwrap();
+    let interval = wheel.interval_at(Instant::now() + ms(10), ms(10));
+    let mut items = stream::pending::<u32>().timeout_repeating_on(interval);
+    for _ in 0..2 {
+        assert!(is_at_capacity(items.next().await.unwrap().unwrap_err()));
+        assert_pending!(task::spawn(&mut items).poll_next());
+        Pin::new(&mut items).interval_mut().reset();
+    }
+    drop(place);
+    assert_eq!(items.next().await, Some(Err(Elapsed::default())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interval_is_a_stream_of_its_ticks() {
+    let start = Instant::now();
+    let mut ticks = IntervalStream::from(TimingWheel::new().interval(SECOND));
+    assert_send_sync_unpin_debug(&ticks);
+    assert_eq!((ticks.size_hint(), ticks.is_terminated()), ((usize::MAX, None), false));
+    for n in 0..3 {
+        assert_eq!(ticks.next().await, Some(start + SECOND * n));
+        assert_eq!(start.elapsed(), SECOND * n);
+    }
+    let interval: &Interval = ticks.as_ref();
+    assert_eq!(interval.period(), SECOND);
+    ticks.as_mut().reset_after(SECOND * 3);
+    assert_eq!(ticks.next().await, Some(start + SECOND * 5));
+    assert_eq!(ticks.into_inner().tick().await, start + SECOND * 6);
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic = "chunk size must be at least 1, got 0"]
+async fn a_size_of_zero_is_refused() {
+    let _ = stream::iter(0..3).chunks_timeout_on(&TimingWheel::new(), 0, SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chunk_takes_the_memory_of_the_one_before_and_what_waits_in_it_can_be_taken_out() {
+    let (sender, receiver) = channel();
+    let mut chunks = receiver.chunks_timeout_on(&TimingWheel::new(), 1_000, ms(10));
+    for (sent, at_most) in [(1, 10), (100, 200), (1, 100), (1, 1)] {
+        (0..sent).for_each(|item| sender.unbounded_send(item).unwrap());
+        let chunk = chunks.next().await.unwrap();
+        assert_eq!(chunk.len(), sent as usize);
+        assert!(chunk.capacity() <= at_most, "{} for {sent}", chunk.capacity());
+    }
+    let start = Instant::now();
+    sender.unbounded_send(1).unwrap();
+    assert_pending!(task::spawn(&mut chunks).poll_next());
+    assert_eq!(Pin::new(&mut chunks).into_remainder(), [1]);
+    assert!(Pin::new(&mut chunks).into_remainder().is_empty());
+    advance(ms(15)).await;
+    assert_pending!(task::spawn(&mut chunks).poll_next());
+    sender.unbounded_send(2).unwrap();
+    assert_eq!(chunks.next().await, Some(vec![2]));
+    assert_eq!(start.elapsed(), ms(25));
+}
+
+#[tokio::test(start_paused = true)]
+async fn size_hints_count_what_may_come() {
+    let wheel = &TimingWheel::new();
+    let of = |adapter: Adapter, items: u32| {
+        adapter(stream::iter(0..items).boxed_local(), wheel, SECOND).size_hint()
+    };
+    for (adapter, none, three) in [
+        // An error before each item, and one after the last.
+        (TIMEOUT, (0, Some(1)), (3, Some(7))),
+        // The error may take the place of all items.
+        (IDLE, (0, Some(1)), (1, Some(4))),
+        (REPEATING, (0, None), (3, None)),
+        (THROTTLE, (0, Some(0)), (3, Some(3))),
+        (CHUNKS, (0, Some(0)), (1, Some(3))),
+    ] {
+        assert_eq!((of(adapter, 0), of(adapter, 3)), (none, three));
+        assert_eq!(adapter(busy_stream().boxed_local(), wheel, SECOND).size_hint(), (0, None));
+    }
+    // After its error a gap has no other.
+    let (_sender, receiver) = channel();
+    let mut items = receiver.take(2).timeout_on(wheel, SECOND);
+    assert_eq!(items.size_hint().1, Some(5));
+    assert!(items.next().await.unwrap().is_err());
+    assert_eq!(items.size_hint().1, Some(4));
+    // With one item that waits, and three to come.
+    let (sender, receiver) = channel();
+    sender.unbounded_send(1).unwrap();
+    let within = receiver.take(4);
+    let mut chunks = within.chunks_timeout_on(wheel, 3, SECOND);
+    assert_pending!(task::spawn(&mut chunks).poll_next());
+    assert_eq!(chunks.size_hint(), (1, Some(4)));
+}
+
+/// Looks at the stream within, takes items out of it, and takes it out.
+macro_rules! assert_has_a_stream_within {
+    ($adapter:expr) => {
+        let mut adapter = $adapter;
+        assert_send_sync_unpin_debug(&adapter);
+        assert!(!adapter.is_terminated());
+        assert_eq!(adapter.get_ref().size_hint(), (3, Some(3)));
+        assert_eq!(adapter.get_mut().next().await, Some(1));
+        assert_eq!(Pin::new(&mut adapter).get_pin_mut().next().await, Some(2));
+        assert_eq!(adapter.into_inner().collect::<Vec<_>>().await, [3]);
+    };
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_stream_within_can_be_looked_at_changed_and_taken_out() {
+    let wheel = TimingWheel::new();
+    let items = || stream::iter(vec![1, 2, 3]);
+    assert_has_a_stream_within!(items().timeout_on(&wheel, SECOND));
+    assert_has_a_stream_within!(items().idle_timeout_on(&wheel, SECOND));
+    assert_has_a_stream_within!(items().timeout_repeating_on(wheel.interval(SECOND)));
+    assert_has_a_stream_within!(items().throttle_on(&wheel, SECOND));
+    assert_has_a_stream_within!(items().chunks_timeout_on(&wheel, 2, SECOND));
+}

@@ -1,0 +1,98 @@
+//! Where and when things panic. The trace holds files and lines: these are the same if the panics name the caller.
+
+use std::future::pending;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio_test::task;
+
+use super::time::{
+    Duration, Instant, MissedTickBehavior, interval, interval_at, pause, resume, sleep, sleep_until, timeout,
+    timeout_at,
+};
+use crate::panic_place::panic_place;
+use crate::switch::trace::Trace;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn note_panics_of_all_functions(trace: &Trace) {
+    let now = Instant::now();
+    trace.note(format_args!("sleep: {:?}", panic_place(|| sleep(SECOND))));
+    trace.note(format_args!("sleep_until: {:?}", panic_place(|| sleep_until(now))));
+    trace.note(format_args!("timeout: {:?}", panic_place(|| timeout(SECOND, pending::<()>()))));
+    trace.note(format_args!("timeout_at: {:?}", panic_place(|| timeout_at(now, pending::<()>()))));
+    // The place that tokio's names is in its own sources.
+    trace.note(format_args!("interval: {}", panics(|| interval(SECOND))));
+    trace.note(format_args!("interval_at: {}", panics(|| interval_at(now, SECOND))));
+}
+
+/// Runs `f` on a thread of its own, which is in no runtime.
+fn elsewhere(f: impl FnOnce() + Send) {
+    std::thread::scope(|scope| scope.spawn(f).join().expect("no panic"));
+}
+
+pub(crate) async fn outside_a_runtime_each_function_panics_in_its_callers_line(trace: Trace) {
+    elsewhere(|| note_panics_of_all_functions(&trace));
+}
+
+/// With tokio, where it is made.
+pub(crate) async fn in_a_runtime_without_timers_none_can_be_awaited(trace: Trace) {
+    elsewhere(|| {
+        let runtime = Builder::new_current_thread().build().expect("a runtime");
+        let awaited = panics(|| runtime.block_on(async { sleep(SECOND).await }));
+        trace.note(awaited);
+    });
+}
+
+pub(crate) async fn a_period_of_zero_panics_in_its_callers_line(trace: Trace) {
+    trace.note(format_args!("{:?}", panic_place(|| interval(Duration::ZERO))));
+    trace.note(format_args!("{:?}", panic_place(|| interval_at(Instant::now(), Duration::ZERO))));
+    // Even where there is no runtime, it is the period that is complained about, in the same line.
+    elsewhere(|| trace.note(format_args!("{:?}", panic_place(|| interval(Duration::ZERO)))));
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime")
+}
+
+fn panics<T>(f: impl FnOnce() -> T) -> bool {
+    panic_place(f).is_some()
+}
+
+pub(crate) async fn a_clock_is_paused_once_and_resumed_once(trace: Trace) {
+    elsewhere(|| {
+        runtime().block_on(async {
+            trace.note(panics(pause));
+            resume();
+            trace.note(panics(resume));
+        });
+    });
+}
+
+pub(crate) async fn the_end_of_the_runtime_wakes_sleeps_and_panics_in_their_next_poll(trace: Trace) {
+    elsewhere(|| {
+        let runtime = runtime();
+        let (mut polled, mut unpolled) = runtime.block_on(async {
+            let mut polled = task::spawn(sleep(SECOND));
+            trace.note(polled.poll().is_pending());
+            (polled, task::spawn(sleep(SECOND)))
+        });
+        drop(runtime);
+        trace.note(format_args!("{} {}", polled.is_woken(), unpolled.is_woken()));
+        trace.note(panics(|| polled.poll()));
+        trace.note(panics(|| unpolled.poll()));
+    });
+}
+
+pub(crate) async fn the_end_of_the_runtime_panics_in_the_next_tick(trace: Trace) {
+    elsewhere(|| {
+        let runtime = runtime();
+        let mut interval = runtime.block_on(async {
+            let mut interval = interval(SECOND);
+            interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            interval.tick().await;
+            interval
+        });
+        drop(runtime);
+        trace.note(panics(|| task::spawn(()).enter(|cx, _| interval.poll_tick(cx))));
+    });
+}

@@ -1,0 +1,172 @@
+//! `timingwheel::time`: the names of `tokio::time`, on a wheel that belongs to the current runtime.
+
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use timingwheel::TimingWheel;
+use timingwheel::time::{self, Instant, MissedTickBehavior, error::Elapsed};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::panic_place::panic_in;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn paused() -> Runtime {
+    Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime")
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_functions_work_on_the_runtimes_wheel() {
+    let start = Instant::now();
+    time::sleep(SECOND).await;
+    time::sleep_until(start + SECOND * 2).await;
+    assert_eq!(start.elapsed(), SECOND * 2);
+
+    assert_eq!(time::timeout(SECOND, time::sleep(SECOND * 2)).await, Err(Elapsed::default()));
+    assert_eq!(time::timeout_at(start + SECOND * 9, time::sleep(SECOND)).await, Ok(()));
+    assert_eq!(start.elapsed(), SECOND * 4);
+
+    let mut interval = time::interval(SECOND);
+    assert_eq!(interval.missed_tick_behavior(), MissedTickBehavior::Burst);
+    assert_eq!(interval.tick().await, start + SECOND * 4);
+    assert_eq!(interval.tick().await, start + SECOND * 5);
+    assert_eq!(time::interval_at(start + SECOND * 7, SECOND).tick().await, start + SECOND * 7);
+
+    // All of them were registered there, and nowhere else.
+    assert_eq!(time::wheel().stats().fired, 6);
+    assert_eq!(time::wheel().pending(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_sleep_is_thirty_years_and_the_longest_timeout_has_no_end() {
+    let start = Instant::now();
+    time::sleep(Duration::MAX).await;
+    assert_eq!(start.elapsed(), Duration::from_secs(30 * 365 * 24 * 60 * 60));
+    let hundred_years = time::wheel().sleep(Duration::from_secs(100 * 365 * 24 * 60 * 60));
+    assert_eq!(time::timeout(Duration::MAX, hundred_years).await, Ok(()));
+}
+
+#[test]
+fn each_runtime_has_a_wheel_of_its_own() {
+    let (first, second) = (paused(), paused());
+    let wheel = |runtime: &Runtime| runtime.block_on(async { time::wheel() });
+    let (of_first, of_second) = (wheel(&first), wheel(&second));
+
+    // One clock moves, the other does not.
+    first.block_on(time_passes());
+    assert_eq!(of_first.stats().fired, 1);
+    assert_eq!(of_second.stats().armed, 0);
+
+    // The same wheel each time, also when the runtimes take turns on a thread.
+    second.block_on(time_passes());
+    first.block_on(time_passes());
+    assert_eq!((of_first.stats().fired, of_second.stats().fired), (2, 1));
+}
+
+async fn time_passes() {
+    let start = Instant::now();
+    time::sleep(SECOND).await;
+    assert_eq!(start.elapsed(), SECOND);
+}
+
+#[test]
+fn a_runtimes_wheel_ends_with_it_and_a_later_runtime_gets_a_new_one() {
+    for _ in 0..100 {
+        let runtime = paused();
+        let wheel = runtime.block_on(async {
+            time_passes().await;
+            time::wheel()
+        });
+        assert_eq!(wheel.stats().armed, 1, "a wheel of an earlier runtime was used");
+        drop(runtime);
+        assert!(wheel.try_sleep(SECOND).unwrap_err().is_shutdown());
+    }
+}
+
+#[test]
+fn all_workers_of_a_runtime_find_the_same_wheel() {
+    let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().expect("a runtime");
+    // Each blocks its worker until all are there, so each is on a worker of its own.
+    let all = Arc::new(Barrier::new(4));
+    let tasks: Vec<_> = (0..4)
+        .map(|_| {
+            let all = all.clone();
+            runtime.spawn(async move {
+                all.wait();
+                time::sleep(Duration::from_millis(1)).await;
+                time::wheel().name().to_owned()
+            })
+        })
+        .collect();
+    runtime.block_on(async {
+        for task in tasks {
+            assert_eq!(task.await.expect("the sleep does not panic"), time::wheel().name());
+        }
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wheel_can_be_set_before_the_first_use_and_not_after() {
+    let wheel = TimingWheel::builder().max_pending(1).build().expect("in range");
+    time::set_wheel(wheel).expect("nothing was used before");
+    let first = time::wheel().try_sleep(SECOND).expect("the first has a place");
+    assert!(time::wheel().try_sleep(SECOND).unwrap_err().is_at_capacity());
+    drop(first);
+
+    let other = TimingWheel::new();
+    let refused = time::set_wheel(other).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "the runtime has a wheel already: set one before `timingwheel::time` is used there"
+    );
+    assert!(time::wheel().try_sleep(SECOND).is_ok());
+}
+
+#[test]
+fn without_a_runtime_there_is_no_wheel_to_set_and_the_wheel_is_given_back() {
+    let runtime = paused();
+    let wheel = runtime.block_on(async { TimingWheel::new() });
+    let refused = time::set_wheel(wheel).unwrap_err();
+    assert!(refused.to_string().starts_with("there is no runtime whose wheel to set"), "{refused}");
+    assert_eq!(refused.into_inner().pending(), 0);
+}
+
+#[test]
+fn a_wheel_of_another_runtime_or_one_that_has_ended_is_not_set() {
+    let (runtime, other) = (paused(), paused());
+    let foreign = other.block_on(async { TimingWheel::new() });
+    let refused = runtime.block_on(async { time::set_wheel(foreign) }).unwrap_err();
+    assert_eq!(refused.to_string(), "the wheel is driven by another runtime: make it on this one");
+    runtime.block_on(async {
+        let wheel = TimingWheel::new();
+        wheel.shutdown();
+        assert_eq!(time::set_wheel(wheel).unwrap_err().to_string(), "the wheel has ended");
+        time::sleep(SECOND).await;
+    });
+}
+
+#[test]
+fn panics_name_the_caller() {
+    let outside = panic_in(|| drop(time::sleep(SECOND)));
+    let runtime = paused();
+    let zero = panic_in(|| runtime.block_on(async { drop(time::interval(Duration::ZERO)) }));
+    let texts = ["not within a tokio runtime", "period must be at least 1ns, got 0ns"];
+    for (text, panic) in texts.iter().zip([outside, zero]) {
+        let panic = panic.unwrap();
+        assert_eq!(panic.file, file!(), "{panic:?}");
+        assert!(panic.text.contains(text), "{panic:?}");
+    }
+}
+
+#[cfg(feature = "test-util")]
+#[tokio::test]
+async fn the_clock_is_paused_and_moved_by_the_same_names() {
+    time::pause();
+    let start = Instant::now();
+    let sleep = tokio::spawn(time::sleep(SECOND));
+    tokio::task::yield_now().await;
+    time::advance(SECOND).await;
+    sleep.await.expect("the sleep does not panic");
+    assert_eq!(start.elapsed(), SECOND);
+    time::resume();
+}
