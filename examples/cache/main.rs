@@ -1,6 +1,7 @@
 //! How do I build a cache whose entries expire?
 //!
-//! `cargo run --release --example cache`, or with `-- --help` for the settings and `-- --short` for a quick look.
+//! `cargo run --release -p timingwheel-examples --example cache`, or with `-- --help` for the settings and `-- --short`
+//! for a quick look.
 //!
 //! The deadlines of all entries are in one `DelayQueue`: whoever reads an entry moves its deadline, whoever removes it
 //! takes that out, and one task removes what has expired. The wheel sees one timer for all entries together.
@@ -88,6 +89,8 @@ mod ledger;
 #[path = "../shared/limits.rs"]
 mod limits;
 mod load;
+#[path = "../shared/machine.rs"]
+mod machine;
 
 #[tokio::main]
 async fn main() -> std::process::ExitCode {

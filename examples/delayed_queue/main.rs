@@ -1,7 +1,7 @@
 //! How do I build a queue of delayed messages, with retries and a dead-letter end?
 //!
-//! `cargo run --release --example delayed_queue`, or with `-- --help` for the settings and `-- --short` for a quick
-//! look.
+//! `cargo run --release -p timingwheel-examples --example delayed_queue`, or with `-- --help` for the settings and
+//! `-- --short` for a quick look.
 //!
 //! A message is a job with the message's number as its key: it runs when its delay is over, and hands the message to a
 //! consumer. If that fails, the job adds its next try by the same key, after a back-off with jitter; after the last try
@@ -63,6 +63,8 @@ mod ledger;
 #[path = "../shared/limits.rs"]
 mod limits;
 mod load;
+#[path = "../shared/machine.rs"]
+mod machine;
 
 #[tokio::main]
 async fn main() -> std::process::ExitCode {

@@ -1,6 +1,7 @@
 //! How do I run cooldowns and buffs in a game loop?
 //!
-//! `cargo run --release --example game`, or with `-- --help` for the settings and `-- --short` for a quick look.
+//! `cargo run --release -p timingwheel-examples --example game`, or with `-- --help` for the settings and `-- --short`
+//! for a quick look.
 //!
 //! All that will happen is in one `DelayQueue`, and the loop takes out what is due once a frame, without awaiting it.
 //! Jobs would be tasks, which run on all threads in any order, so that the world would need a lock. From a queue the
@@ -49,6 +50,8 @@ mod books;
 mod ledger;
 #[path = "../shared/limits.rs"]
 mod limits;
+#[path = "../shared/machine.rs"]
+mod machine;
 mod run;
 mod world;
 

@@ -1,6 +1,7 @@
 //! How do I end a server so that nothing is cut off that has time to end?
 //!
-//! `cargo run --release --example graceful`, or with `-- --help` for the settings and `-- --short` for a quick look.
+//! `cargo run --release -p timingwheel-examples --example graceful`, or with `-- --help` for the settings and
+//! `-- --short` for a quick look.
 //!
 //! A server has connections with requests, jobs that follow up on them, and durable timers. SIGTERM ends it under load: it
 //! takes no more connections, a connection ends with the answer that it owes, and then jobs and handlers that run come to
@@ -77,6 +78,8 @@ mod ledger;
 #[path = "../shared/limits.rs"]
 mod limits;
 mod load;
+#[path = "../shared/machine.rs"]
+mod machine;
 
 #[tokio::main]
 async fn main() -> std::process::ExitCode {

@@ -1,6 +1,7 @@
 //! How do I notice dead peers among many connections?
 //!
-//! `cargo run --release --example heartbeat`, or with `-- --help` for the settings and `-- --short` for a quick look.
+//! `cargo run --release -p timingwheel-examples --example heartbeat`, or with `-- --help` for the settings and
+//! `-- --short` for a quick look.
 //!
 //! For each connection the server has one `Sleep`, which it moves with every heartbeat: if that comes to its end, the
 //! peer is dead.
@@ -56,6 +57,8 @@ mod ledger;
 #[path = "../shared/limits.rs"]
 mod limits;
 mod load;
+#[path = "../shared/machine.rs"]
+mod machine;
 
 #[tokio::main]
 async fn main() -> std::process::ExitCode {

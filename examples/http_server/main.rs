@@ -1,7 +1,7 @@
 //! How do I bound what clients of an HTTP server may take: a slow head, a slow answer, an idle connection, a long one?
 //!
-//! `cargo run --release --all-features --example http_server`, or with `-- --help` for the settings and `-- --short`
-//! for a quick look.
+//! `cargo run --release -p timingwheel-examples --all-features --example http_server`, or with `-- --help` for the
+//! settings and `-- --short` for a quick look.
 //!
 //! `serve` and `answer` are all that a program needs: hyper's header timeout, which closes connections that are slow or
 //! idle; the age of a connection, after which it is closed between two requests; and a tower layer round the work, which
@@ -90,6 +90,8 @@ mod files;
 mod ledger;
 #[path = "../shared/limits.rs"]
 mod limits;
+#[path = "../shared/machine.rs"]
+mod machine;
 mod report;
 mod run;
 mod serve;

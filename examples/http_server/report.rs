@@ -10,6 +10,7 @@ use tower::BoxError;
 use crate::Limits;
 use crate::books::{Books, Count, Limit};
 use crate::ledger::Ledger;
+use crate::machine::unless_too_busy;
 
 /// Prints the closing tables, and returns what does not add up.
 pub(crate) fn print(books: &Books, limits: Limits, stats: &Stats) -> Result<Vec<String>, BoxError> {
@@ -27,6 +28,7 @@ pub(crate) fn print(books: &Books, limits: Limits, stats: &Stats) -> Result<Vec<
         .total("requests of good clients", requests)
         .part("done", done)
         .of_these("with work that is too slow", books.slow_done.get(), Some(0))
+        .unless_too_busy()
         .part("answered with 504", timed_out)
         .of_these("with work that is quick", books.quick_cut_off.get(), None)
         .total("requests sent again: connection closed", asked_again)
@@ -48,7 +50,7 @@ pub(crate) fn print(books: &Books, limits: Limits, stats: &Stats) -> Result<Vec<
     let mut problems = ledger.print();
     for (what, count) in [("requests", requests), ("slow clients", slow), ("idle clients", idle)] {
         if count == 0 {
-            problems.push(format!("no {what}: the run is too short to tell anything"));
+            unless_too_busy(format!("no {what}: the run is too short to tell anything"));
         }
     }
 
@@ -65,7 +67,7 @@ pub(crate) fn print(books: &Books, limits: Limits, stats: &Stats) -> Result<Vec<
     }
     for (name, limit, _) in rows(books, limits) {
         if limit.reached() == 0 {
-            problems.push(format!("{name}: never reached, so the run is too short to tell anything"));
+            unless_too_busy(format!("{name}: never reached, so the run is too short to tell anything"));
         }
         if limit.early() > 0 {
             problems.push(format!("{name}: {} times too early", limit.early()));

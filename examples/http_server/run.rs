@@ -26,14 +26,14 @@ const GRACE: Duration = Duration::from_secs(30);
 const SHOW_EVERY: Duration = Duration::from_millis(100);
 
 pub(crate) fn main() -> ExitCode {
+    crate::machine::watch();
     let settings = Settings::parse().checked();
     let ended = match settings.serve {
         Some(address) => only_serve(address, &settings).map(|()| Vec::new()),
         None => run(&settings),
     };
     let problems = ended.unwrap_or_else(|error| vec![error.to_string()]);
-    problems.iter().for_each(|problem| eprintln!("error: {problem}"));
-    if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    crate::machine::verdict(&problems)
 }
 
 /// Only serves.

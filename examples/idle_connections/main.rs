@@ -1,7 +1,7 @@
 //! How do I close connections whose peers are silent, or take nothing of what they are sent?
 //!
-//! `cargo run --release --example idle_connections`, or with `-- --help` for the settings and `-- --short` for a quick
-//! look.
+//! `cargo run --release -p timingwheel-examples --example idle_connections`, or with `-- --help` for the settings and
+//! `-- --short` for a quick look.
 //!
 //! `echo` is all that a program needs; the rest is a load. The server guards each connection with an `IdleGuard`. Of
 //! every four clients two are good, of which one is slow but never silent for as long as the limit; one falls silent
@@ -46,6 +46,8 @@ mod cost;
 mod files;
 #[path = "../shared/limits.rs"]
 mod limits;
+#[path = "../shared/machine.rs"]
+mod machine;
 mod report;
 mod run;
 mod server;

@@ -11,6 +11,7 @@ use indicatif::HumanCount;
 use timingwheel::Stats;
 
 use crate::client::{Client, KINDS, Kind};
+use crate::machine::unless_too_busy;
 use crate::server::{Connection, Direction};
 
 /// For how many limits a connection lives at the most: a run, and a wait after it; and one for a machine that is slow.
@@ -46,7 +47,7 @@ pub(crate) fn report(
             }
             closed += u64::from(connection.closed_in.is_some());
             if connection.closed_in != expected {
-                problems.push(format!(
+                unless_too_busy(format!(
                     "{kind:?} client: closed in {:?}, and not in {expected:?}",
                     connection.closed_in
                 ));
@@ -57,7 +58,7 @@ pub(crate) fn report(
                 }
             }
             if kind != Kind::Deaf && connection.echoed != client.echoed {
-                problems.push(format!(
+                unless_too_busy(format!(
                     "{kind:?} client: {} bytes of echo, and {} came back",
                     connection.echoed, client.echoed
                 ));

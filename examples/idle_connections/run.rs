@@ -100,7 +100,7 @@ async fn run(settings: Settings) -> Result<Vec<String>, Box<dyn Error>> {
 }
 
 pub(crate) async fn main() -> ExitCode {
+    crate::machine::watch();
     let problems = run(Settings::parse()).await.unwrap_or_else(|error| vec![error.to_string()]);
-    problems.iter().for_each(|problem| eprintln!("error: {problem}"));
-    if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    crate::machine::verdict(&problems)
 }

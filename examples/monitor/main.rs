@@ -1,7 +1,8 @@
 //! How do I watch a wheel in production?
 //!
-//! `cargo run --release --all-features --example monitor`, or with `-- --help` for the settings and `-- --short` for a
-//! quick look. To look at the page for people, give it time and a port: `-- --seconds 600 --port 9000`.
+//! `cargo run --release -p timingwheel-examples --all-features --example monitor`, or with `-- --help` for the settings
+//! and `-- --short` for a quick look. To look at the page for people, give it time and a port: `-- --seconds 600 --port
+//! 9000`.
 //!
 //! The functions below are all that a program needs. The rest is a load, and those who look at it: many tasks make calls
 //! with timeouts on a wheel with a bound; a hyper server answers `/metrics` for Prometheus, `/health` for a load
@@ -52,6 +53,8 @@ mod ledger;
 #[path = "../shared/limits.rs"]
 mod limits;
 mod load;
+#[path = "../shared/machine.rs"]
+mod machine;
 mod report;
 mod run;
 mod scraper;

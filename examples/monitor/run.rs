@@ -28,9 +28,9 @@ const SPARE: usize = 100;
 const WHEEL_SIZE: usize = 64;
 
 pub(crate) async fn main() -> ExitCode {
+    crate::machine::watch();
     let problems = run(Settings::parse()).await.unwrap_or_else(|error| vec![error.to_string()]);
-    problems.iter().for_each(|problem| eprintln!("error: {problem}"));
-    if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    crate::machine::verdict(&problems)
 }
 
 async fn run(Settings { tasks, seconds, port, .. }: Settings) -> Result<Vec<String>, BoxError> {

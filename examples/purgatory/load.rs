@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::ledger::Ledger;
 use crate::limits::whole;
+use crate::machine::unless_too_busy;
 use crate::{Broker, FOLLOWERS, Partition};
 
 /// With one in so many partitions, from the first, the last follower does not get on.
@@ -208,15 +209,15 @@ fn report(
         .expect("places left in the lists of keys", broker.purgatory.watched() as u64, 0)
         .expect("timers left in the wheel", wheel.pending() as u64, 0)
         .lateness("writes expired late", |share| Duration::from_nanos(lateness.value_at_quantile(share)));
-    let mut problems = ledger.print();
+    let problems = ledger.print();
     if *acknowledged == 0 {
-        problems.push("no write was acknowledged".into());
+        unless_too_busy("no write was acknowledged".into());
     }
     Ok(problems)
 }
 
 pub(crate) async fn main() -> ExitCode {
+    crate::machine::watch();
     let problems = run(Settings::parse()).await.unwrap_or_else(|error| vec![error.to_string()]);
-    problems.iter().for_each(|problem| eprintln!("error: {problem}"));
-    if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    crate::machine::verdict(&problems)
 }

@@ -1,6 +1,7 @@
 //! How do I answer a request when others have done their part, or when its time is up?
 //!
-//! `cargo run --release --example purgatory`, or with `-- --help` for the settings and `-- --short` for a quick look.
+//! `cargo run --release -p timingwheel-examples --example purgatory`, or with `-- --help` for the settings and
+//! `-- --short` for a quick look.
 //!
 //! A broker in this process has partitions, each with a log and two followers that copy it. Producers write to some
 //! partitions at a time and want to know when all followers have what they wrote. So a write waits in a `Purgatory`,
@@ -66,6 +67,8 @@ mod ledger;
 #[path = "../shared/limits.rs"]
 mod limits;
 mod load;
+#[path = "../shared/machine.rs"]
+mod machine;
 
 #[tokio::main]
 async fn main() -> std::process::ExitCode {

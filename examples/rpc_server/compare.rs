@@ -8,9 +8,10 @@ use timingwheel::TimingWheel;
 use crate::run::{Outcome, run};
 use crate::settings::{Settings, Side};
 use crate::timers::TokioTime;
-use crate::{checks, file_limit, report};
+use crate::{checks, file_limit, machine, report};
 
 pub(crate) fn main() -> ExitCode {
+    machine::watch();
     match compare(Settings::parse().checked()) {
         Ok(code) => code,
         Err(words) => {
@@ -38,12 +39,8 @@ fn compare(settings: Settings) -> Result<ExitCode, String> {
     let problems: Vec<String> = outcomes.iter().flat_map(checks::problems).collect();
     if problems.is_empty() {
         println!("\n{}", checks::ALL_HOLD);
-        return Ok(ExitCode::SUCCESS);
     }
-    for problem in &problems {
-        eprintln!("error: {problem}");
-    }
-    Ok(ExitCode::FAILURE)
+    Ok(machine::verdict(&problems))
 }
 
 /// The first run of a process pays for the kernel's memory for so many connections, and for the allocator's. So a run that

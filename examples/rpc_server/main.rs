@@ -1,8 +1,8 @@
 //! What do timers cost a server with thousands of connections, how late do they fire, and does the work behind a
 //! request that ran out of time really stop?
 //!
-//! `cargo run --release --example rpc_server`, or with `-- --help` for the settings and `-- --short` for a quick
-//! look.
+//! `cargo run --release -p timingwheel-examples --example rpc_server`, or with `-- --help` for the settings and
+//! `-- --short` for a quick look.
 //!
 //! `serve` is all that a program needs: each connection has an idle timer that moves with every request, and each
 //! request runs under a timeout. The rest is a load. A TCP server and its clients run in this process, all on a
@@ -68,6 +68,8 @@ mod file_limit;
 #[path = "../shared/limits.rs"]
 mod limits;
 mod load;
+#[path = "../shared/machine.rs"]
+mod machine;
 mod progress;
 mod protocol;
 mod report;

@@ -1,6 +1,7 @@
 //! How late does a timer fire: on a wheel with a tick of 1 ms, on one with 100 µs, and on `tokio::time`?
 //!
-//! `cargo run --release --example sleep`, or with `-- --help` for the settings and `-- --short` for a quick look.
+//! `cargo run --release -p timingwheel-examples --example sleep`, or with `-- --help` for the settings and `-- --short`
+//! for a quick look.
 //!
 //! The functions below sleep, and tell how late that ended: the timer's lateness, and the time that the machine takes to
 //! wake a task. To know it of your machine, copy them. The rest lets many tasks sleep for random times at once, on one

@@ -6,6 +6,7 @@ use std::time::Duration;
 use timingwheel::{Stats, TimingWheel};
 
 use crate::books::Books;
+use crate::machine::unless_too_busy;
 use crate::report::mib;
 use crate::settings::Settings;
 use crate::{goes_on_firing, is_accounted_for};
@@ -74,7 +75,9 @@ impl Checks {
     pub(crate) async fn check(&mut self, elapsed: Duration, wheel: &TimingWheel, books: &Books) {
         self.check_counts(wheel, books);
         let goes_on = goes_on_firing(wheel, FIRES_WITHIN).await;
-        self.expect(goes_on, || format!("after {elapsed:?} no timer fired for {FIRES_WITHIN:?}"));
+        if !goes_on {
+            unless_too_busy(format!("after {elapsed:?} no timer fired for {FIRES_WITHIN:?}"));
+        }
         self.check_memory(elapsed);
     }
 
@@ -110,7 +113,9 @@ impl Checks {
         let pending = self.last.pending;
         self.expect(pending == 0, || format!("{pending} timers are left"));
         for (what, count) in books.counts() {
-            self.expect(count > 0, || format!("{what}: none"));
+            if count == 0 {
+                unless_too_busy(format!("{what}: none"));
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Does a wheel keep what it promises for an hour at full speed, on a machine that stalls?
 //!
-//! `cargo run --release --example soak -- --minutes 60`; a minute without the setting, or with `-- --help` for the
-//! others and `-- --short` for a quick look.
+//! `cargo run --release -p timingwheel-examples --example soak -- --minutes 60`; a minute without the setting, or with
+//! `-- --help` for the others and `-- --short` for a quick look.
 //!
 //! The functions below are what a program can check of its own wheel at any time. Here they are called again and again
 //! while tasks use one wheel in every way: sleeps, timeouts, deadlines that move, timers that are dropped on other
@@ -34,6 +34,8 @@ mod ledger;
 #[path = "../shared/limits.rs"]
 mod limits;
 mod load;
+#[path = "../shared/machine.rs"]
+mod machine;
 mod report;
 mod run;
 mod settings;

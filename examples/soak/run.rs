@@ -23,9 +23,9 @@ use crate::{report, stalls};
 const LAST_TIMERS_WITHIN: Duration = Duration::from_secs(60);
 
 pub(crate) fn main() -> ExitCode {
+    crate::machine::watch();
     let problems = soak(Settings::parse()).unwrap_or_else(|words| vec![words]);
-    problems.iter().for_each(|problem| eprintln!("error: {problem}"));
-    if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    crate::machine::verdict(&problems)
 }
 
 /// Runs it, and returns what does not hold.

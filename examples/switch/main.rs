@@ -1,6 +1,7 @@
 //! What changes if a server's `use tokio::time` becomes `use timingwheel::time`?
 //!
-//! `cargo run --release --example switch`, or with `-- --help` for the settings and `-- --short` for a quick look.
+//! `cargo run --release -p timingwheel-examples --example switch`, or with `-- --help` for the settings and
+//! `-- --short` for a quick look.
 //!
 //! This is all that changes:
 //!
@@ -23,6 +24,8 @@ mod books;
 #[path = "../shared/limits.rs"]
 mod limits;
 mod load;
+#[path = "../shared/machine.rs"]
+mod machine;
 mod report;
 mod run;
 

@@ -6,6 +6,7 @@ use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
 use indicatif::HumanCount;
 
 use crate::load::LONG_ONE_IN;
+use crate::machine::unless_too_busy;
 use crate::run::{Outcome, Settings};
 
 /// Prints the table, and returns the problems.
@@ -32,7 +33,12 @@ pub(crate) fn print(settings: Settings, tokios: &Outcome, wheels: &Outcome) -> V
         table.add_row([name.to_owned(), tokios, wheels, HumanCount(expected).to_string()]);
         for (time, count) in ["tokio::time", "timingwheel::time"].into_iter().zip(counts) {
             if count != expected {
-                problems.push(format!("{name}, on {time}: {count}, and not {expected}"));
+                let problem = format!("{name}, on {time}: {count}, and not {expected}");
+                if expected == 0 {
+                    problems.push(problem);
+                } else {
+                    unless_too_busy(problem);
+                }
             }
         }
     }
@@ -54,7 +60,7 @@ pub(crate) fn print(settings: Settings, tokios: &Outcome, wheels: &Outcome) -> V
     // Each request has at least one timer that fires, and each connection one more.
     let least = connections * (requests + 1);
     if wheels.stats.fired < least {
-        problems.push(format!("only {} timers fired in the wheel, and not {least}", wheels.stats.fired));
+        unless_too_busy(format!("only {} timers fired in the wheel, and not {least}", wheels.stats.fired));
     }
     problems
 }

@@ -132,7 +132,7 @@ fn run_both(settings: Settings) -> Result<Vec<String>, Box<dyn Error>> {
 }
 
 pub(crate) fn main() -> ExitCode {
+    crate::machine::watch();
     let problems = run_both(Settings::parse()).unwrap_or_else(|error| vec![error.to_string()]);
-    problems.iter().for_each(|problem| eprintln!("error: {problem}"));
-    if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    crate::machine::verdict(&problems)
 }

@@ -18,6 +18,7 @@ use tokio::task::{AbortHandle, yield_now};
 use tokio::time::{Instant, sleep};
 
 use crate::limits::whole;
+use crate::machine::unless_too_busy;
 use crate::{if_there_is_room, in_a_task, while_it_progresses};
 
 /// Calls with a limit: how they end, and whether the work behind them does.
@@ -99,7 +100,6 @@ fn end_of<T>(result: Result<T, Elapsed>) -> &'static str {
 /// The closing table, and what is wrong in it.
 struct Report {
     table: Table,
-    problems: Vec<String>,
 }
 
 impl Report {
@@ -122,7 +122,7 @@ impl Report {
         let mut ends = BTreeMap::new();
         results.into_iter().for_each(|result| *ends.entry(end_of(result)).or_insert(0) += 1);
         if !ends.keys().eq([&end]) || armed != timers || started != calls || alive != left {
-            self.problems.push(format!(
+            unless_too_busy(format!(
                 "{name}: expected were {calls} {end}, {timers} timers, {calls} pieces of work started and {left} left"
             ));
         }
@@ -137,7 +137,7 @@ async fn report(Settings { calls, limit, short: _ }: Settings) -> Result<Report,
     let limit = Duration::from_millis(limit);
     let (quick, slow) = (limit / 20, limit * 20);
     let times = || 0..calls;
-    let mut report = Report { table: Table::new(), problems: Vec::new() };
+    let mut report = Report { table: Table::new() };
     report.table.load_preset(ASCII_MARKDOWN).set_header(["calls", "ended", "took", "timers", "work", "left"]);
 
     let wheel = TimingWheel::new();
@@ -188,6 +188,7 @@ async fn report(Settings { calls, limit, short: _ }: Settings) -> Result<Report,
 }
 
 pub(crate) async fn main() -> ExitCode {
+    crate::machine::watch();
     let settings = Settings::parse();
     println!("{} calls in each case, with a limit of {} ms.\n", HumanCount(settings.calls), settings.limit);
     let mut report = match report(settings).await {
@@ -202,6 +203,5 @@ pub(crate) async fn main() -> ExitCode {
         "{}\n\ntimers: how many the wheel saw. work: how many pieces were begun, and are left.",
         report.table
     );
-    report.problems.iter().for_each(|problem| eprintln!("error: {problem}"));
-    if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    crate::machine::verdict(&[])
 }

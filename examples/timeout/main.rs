@@ -1,7 +1,8 @@
 //! How do I bound a call, give it more time while it shows progress, and see that the work behind it stopped? What if
 //! it does not?
 //!
-//! `cargo run --release --example timeout`, or with `-- --help` for the settings and `-- --short` for a quick look.
+//! `cargo run --release -p timingwheel-examples --example timeout`, or with `-- --help` for the settings and
+//! `-- --short` for a quick look.
 //!
 //! The functions below are for a program to copy: what simply has a limit is `wheel.timeout(limit, call).await`. The rest
 //! is eight cases, each with many calls at once on a wheel of its own. The work behind a call is counted for as long as
@@ -67,6 +68,8 @@ async fn if_there_is_room<F: Future>(
 mod cases;
 #[path = "../shared/limits.rs"]
 mod limits;
+#[path = "../shared/machine.rs"]
+mod machine;
 
 #[tokio::main]
 async fn main() -> std::process::ExitCode {

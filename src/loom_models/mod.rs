@@ -10,14 +10,14 @@
 //! | `random` | larger models |
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" cargo test --release --lib loom_models
+//! RUSTFLAGS="--cfg loom" cargo test --release -p timingwheel --lib loom_models
 //! ```
 //!
 //! The models in `random` have more threads than loom can take. They run under shuttle, which takes orders at random.
 //! shuttle runs the others too:
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom --cfg shuttle" cargo test --release --lib loom_models
+//! RUSTFLAGS="--cfg loom --cfg shuttle" cargo test --release -p timingwheel --lib loom_models
 //! ```
 //!
 //! Time does not pass: the clock stands at hour 0, ticks are hours, and [`at`] names the hours to come. To let a later

@@ -39,7 +39,7 @@ fn named_in(source: &str) -> Vec<usize> {
     let code = code.join("\n");
     let names =
         code.split("crate::").skip(1).map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_'));
-    names.filter_map(|mut name| LAYERS.iter().position(|layer| Some(*layer) == name.next())).collect()
+    names.filter_map(|name| LAYERS.iter().position(|layer| *layer == name)).collect()
 }
 
 /// What each file of a layer names that does not stand below it, and how many names were seen.

@@ -1,6 +1,6 @@
 //! Who fires which timers when three instances share a database, and one is killed and one stopped?
 //!
-//! `cargo run --release -p timingwheel-durable --features postgres --example cluster -- --short`
+//! `cargo run --release -p timingwheel-durable-programs --features postgres --example cluster -- --short`
 //!
 //! This program starts a PostgreSQL of its own and three instances, as processes. Each second it shows what each of them
 //! has. It kills one at random and starts it anew, and stops one for longer than its lease and lets it go on. Handlers note

@@ -1,6 +1,6 @@
 //! How do I run a report on the last business day of each month, once after an outage?
 //!
-//! `cargo run --release -p timingwheel-durable --example monthly_report -- --short`
+//! `cargo run --release -p timingwheel-durable-programs --example monthly_report -- --short`
 //!
 //! The report is a series under one name, with its rule in the store. The program is away now and then, once for four
 //! months: of what was missed, one report is made, the first. A report that fails is made again by its back-off. Time is

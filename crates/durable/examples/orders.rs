@@ -1,6 +1,6 @@
 //! How do I cancel an order after 30 days, unless it is paid, though the process is killed again and again?
 //!
-//! `cargo run --release -p timingwheel-durable --example orders -- --short`
+//! `cargo run --release -p timingwheel-durable-programs --example orders -- --short`
 //!
 //! A shop takes orders. Each is stored with a timer under its number; payment cancels the timer; who has not paid after 30
 //! days loses the order. The shop is a process of its own, and this program kills it, and starts it anew, all the time.

@@ -1,6 +1,6 @@
 //! How do I remind people each year, at 9 o'clock where they live, also those born on 29 February, also after they moved?
 //!
-//! `cargo run --release -p timingwheel-durable --example reminders -- --short`
+//! `cargo run --release -p timingwheel-durable-programs --example reminders -- --short`
 //!
 //! Each person has a series under their name. The program is restarted each spring, which changes nothing; who moves gets
 //! another rule under the same name. Time is tokio's paused clock, so a year takes a moment. The program exits with 1 if a

@@ -1,6 +1,6 @@
 //! How do I deliver webhooks, with retries, and a list of dead letters that a person can look at?
 //!
-//! `cargo run --release -p timingwheel-durable --example webhooks -- --short`
+//! `cargo run --release -p timingwheel-durable-programs --example webhooks -- --short`
 //!
 //! Each delivery is a timer that is due at once. A receiver that fails is tried again, at growing distances; one that says
 //! so itself is tried when it says; one that is gone for ever ends among the dead letters, with its errors. There a person

@@ -1,6 +1,6 @@
 //! What do durable timers cost beside the engine that stores them, and beside a wheel without a store?
 //!
-//! `cargo bench -p timingwheel-durable`. With `-- --short` it only sees that all work. `-- NAME` runs the rows whose name
+//! `cargo bench -p timingwheel-durable-programs`. With `-- --short` it only sees that all work. `-- NAME` runs the rows whose name
 //! has that in it. Each row is a ratio of medians of pairs: ours and the other in turns, so that what slows the machine
 //! slows both. Files are in `TMPDIR`, on whatever disk that is.
 
@@ -56,7 +56,9 @@ pub(crate) struct Row {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).filter(|argument| argument != "--bench").collect();
-    let is_short = arguments.iter().any(|argument| argument == "--short" || argument == "--test");
+    // `cargo test --benches` runs it, too, to see that it works.
+    let is_short = arguments.iter().any(|argument| argument == "--short" || argument == "--test")
+        || !env::args().any(|argument| argument == "--bench");
     let wanted = arguments.iter().find(|argument| !argument.starts_with("--"));
     let scale = if is_short { SHORT } else { WHOLE };
     type Measure = fn(Scale) -> Row;

@@ -2,7 +2,7 @@
 //! leased by 1,000 at a time; how long after `kill -9` others have the timers; what an old transaction costs; and what two
 //! million timers cost that are stored and far.
 //!
-//! `cargo bench -p timingwheel-durable --features postgres --bench postgres`, with `-- --short` for a glimpse. It starts a
+//! `cargo bench -p timingwheel-durable-programs --features postgres --bench postgres`, with `-- --short` for a glimpse. It starts a
 //! server by itself, in memory where there are files in memory: so processors count, and no disk.
 
 #[allow(dead_code, reason = "tests use the rest")]

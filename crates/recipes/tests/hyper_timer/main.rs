@@ -4,7 +4,6 @@ mod auto;
 mod http1;
 mod http2;
 mod pool;
-mod timer;
 
 use std::convert::Infallible;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The trait itself.
+//! `hyper::rt::Timer` on a wheel. Whole servers and clients are in `crates/recipes/tests/hyper_timer`.
 
 use std::pin::Pin;
 use std::task::{Context, Waker};
@@ -12,7 +12,13 @@ use tokio::runtime;
 use tokio::time::{Instant, advance};
 use tokio_test::{assert_pending, assert_ready, task};
 
-use super::{HOUR, SECOND, assert_nothing_pending};
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn assert_nothing_pending(wheel: &TimingWheel) {
+    let stats = wheel.stats();
+    assert_eq!((stats.pending, stats.armed), (0, stats.fired + stats.cancelled), "{stats:?}");
+}
 
 fn address(sleep: &Pin<Box<dyn Sleep>>) -> *const () {
     std::ptr::from_ref(&**sleep).cast()
