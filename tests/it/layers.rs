@@ -37,8 +37,8 @@ fn named_in(source: &str) -> Vec<usize> {
     let lines = source.lines().take_while(|line| *line != "mod tests {");
     let code: Vec<&str> = lines.map(|line| line.split("//").next().unwrap_or_default()).collect();
     let code = code.join("\n");
-    let names =
-        code.split("crate::").skip(1).map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_'));
+    let is_end = |c: char| !c.is_alphanumeric() && c != '_';
+    let names = code.split("crate::").skip(1).filter_map(|rest| rest.split(is_end).next());
     names.filter_map(|name| LAYERS.iter().position(|layer| *layer == name)).collect()
 }
 
