@@ -187,6 +187,12 @@ async fn report(Settings { calls, limit, short: _ }: Settings) -> Result<Report,
     Ok(report)
 }
 
+/// What the table means.
+const MEANING: &str = "\
+What it means: a call takes one timer, however often its deadline moves, and its
+work ends with it. The exception is `slow, task left`: a task goes on after the
+future that waits for it is dropped, unless it is aborted.";
+
 pub(crate) async fn main() -> ExitCode {
     let settings = Settings::parse();
     println!("{} calls in each case, with a limit of {} ms.\n", HumanCount(settings.calls), settings.limit);
@@ -202,6 +208,9 @@ pub(crate) async fn main() -> ExitCode {
         "{}\n\ntimers: how many the wheel saw. work: how many pieces were begun, and are left.",
         report.table
     );
+    if report.problems.is_empty() {
+        println!("{MEANING}");
+    }
     report.problems.iter().for_each(|problem| eprintln!("error: {problem}"));
     if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
