@@ -110,7 +110,7 @@ fn checks(stats: &Stats, bounds: Bounds, exceeded: &[Exceeded]) -> Vec<Check> {
         limit: HumanCount(limit).to_string(),
         ok,
     };
-    let millis = |time: Duration| format!("{:.1}", time.as_secs_f64() * 1e3);
+    let millis = |time: Duration| format!("{:.3}", time.as_secs_f64() * 1e3);
     let time = |what, value: String, limit: Duration, ok| Check {
         what,
         value,
