@@ -1,4 +1,4 @@
-//! The settings of a wheel, their limits, and putting a wheel together.
+//! The settings of a wheel and their limits. `build` makes a wheel of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

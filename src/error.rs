@@ -1,4 +1,4 @@
-//! Errors: of building a wheel, of a timer that cannot run, and of a timeout whose time is up.
+//! Errors: a wheel cannot be built, a timer cannot run, or a timeout's time is up.
 
 use std::sync::{Mutex, PoisonError};
 use std::{error, fmt, io, time::Duration};

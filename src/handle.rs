@@ -1,4 +1,4 @@
-//! The handle.
+//! [`TimingWheel`]: the handle by which programs use a wheel.
 
 use std::fmt;
 use std::sync::Arc;

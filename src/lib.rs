@@ -1,7 +1,7 @@
 //! Async timers for tokio on a hierarchical timing wheel, for servers that hold very many connections.
 //!
-//! Each worker arms and drops timers in a shard of its own. The runtime itself turns the wheel: a worker that looks at
-//! its sockets also fires what is due. Nothing ticks in between. All of it is safe Rust.
+//! Each worker makes and drops timers in a part of the wheel of its own. The runtime itself turns the wheel: a worker that
+//! looks at its sockets also fires the due timers. Nothing ticks in between. All of it is safe Rust.
 //!
 //! ```
 //! use std::time::Duration;
@@ -23,27 +23,26 @@
 //!
 //! # Precision
 //!
-//! A timer never fires before its deadline, and fires within a tick after it. Add the delay that tokio's own timers
-//! would have on the same runtime: the time until a worker looks at its sockets, and until the task is polled. A tick
-//! is 1 ms, unless you [choose](Builder::tick) another.
+//! A timer never fires before its deadline, and fires within a tick after it. Add the scheduling delay
+//! that any tokio task has. A tick is 1 ms, unless you [choose](Builder::tick) another.
 //!
 //! A [busy](TimingWheel#precision) wheel is turned once in two ticks, so its timers fire within two ticks. A wheel is
 //! busy if 32 or more timers fire in each tick, or eight or more on a runtime that is idle between turns. A wheel with
 //! a tick of more than 1 ms is never busy, nor is one whose clock can be paused.
 //!
-//! On a multi-thread runtime on Linux a timerfd in the runtime's own poller turns the wheel, with a precision of some 50
-//! µs. It comes with the feature `timerfd`, which is on by default and needs tokio's `net` and the crate rustix. On a
+//! On a multi-thread runtime on Linux a timerfd in the runtime's own poller turns the wheel, with a precision of about
+//! 50 µs. It comes with the feature `timerfd`, which is on by default and needs tokio's `net` and the crate rustix. On a
 //! current-thread runtime, and elsewhere, one of tokio's timers turns the wheel. Timers are then late by a millisecond at
 //! the median, as tokio's are. With a [tick](Builder::tick) of less than a millisecond a current-thread runtime has a
 //! timerfd too.
 //!
-//! A timer that may be later than a tick can be given a [`Tolerance`]. It then costs less.
+//! Give a timer that may be later than that a [`Tolerance`]. It then costs less.
 //!
 //! # When tokio's own timers are the better choice
 //!
-//! - For a few timers. `tokio::time` is there already. A wheel has a driver task and, on Linux, a file descriptor. All
-//!   wheels of a process share one thread, the watchdog, which sleeps until a timer is overdue because a worker blocks.
-//!   A wheel of a single worker needs no watchdog.
+//! - For a few timers. `tokio::time` is there already. A wheel has a task and, on Linux, a file descriptor. All wheels of
+//!   a process share one thread, the watchdog. It sleeps until a blocked worker makes a timer overdue.
+//! - For an ordinary HTTP server. Timers are a small part of a request.
 //! - Without tokio. Only [`wheel::Hierarchy`] needs no runtime.
 //!
 //! # In tests
@@ -53,7 +52,8 @@
 //! anything.
 //!
 //! A wheel goes by the clock of the runtime on which it was made, so make one for each runtime. A thread outside every
-//! runtime sees the real clock: while the clock is paused, enter the runtime's handle there before you use the wheel. A
+//! runtime sees the real clock: while the clock is paused, enter the runtime's handle on that thread before you use the
+//! wheel. A
 //! wheel on a multi-thread runtime goes by the real clock, even if you use it within a runtime whose clock is paused.
 //!
 //! [paused]: https://docs.rs/tokio/1/tokio/time/fn.pause.html
@@ -77,7 +77,7 @@
 //! |---|---|
 //! | wait | [`TimingWheel::sleep`], [`sleep_until`](TimingWheel::sleep_until) |
 //! | bound a future's time | [`TimingWheel::timeout`], [`timeout_at`](TimingWheel::timeout_at) |
-//! | write a timeout at the end of a chain of calls | [`FutureTimeExt`] |
+//! | bound a future at the end of a chain of calls | [`FutureTimeExt`] |
 //! | bound a stream's gaps, throttle it, collect its items | [`stream`] |
 //! | wait again and again | [`TimingWheel::interval`], [`interval_at`](TimingWheel::interval_at) |
 //! | run something later or by a schedule, by keys, and wait for its end | the crate `timingwheel-jobs` |
@@ -95,7 +95,7 @@
 //! | count timers | [`TimingWheel::pending`], [`stats`](TimingWheel::stats) |
 //! | watch a wheel in production | [`monitor`], [`TimingWheel::health`] |
 //! | a timer queue for an event loop of your own | [`wheel::Hierarchy`] |
-//! | have a library take its timers from a wheel | [`recipes`] |
+//! | give a wheel to a library that takes a timer | [`recipes`] |
 //! | know what you may rely on | [`promises`] |
 #![cfg_attr(feature = "metrics", doc = "| export metrics | [`metrics`], a feature |")]
 #![cfg_attr(feature = "hyper", doc = "| serve or ask by HTTP with hyper | [`hyper`], a feature |")]
@@ -104,7 +104,7 @@
     doc = "| bound and retry the requests of tower's services | [`tower`], a feature |"
 )]
 //!
-//! `DESIGN.md`, at the root of the repository and of the package, tells how the crate is built, and why.
+//! `DESIGN.md`, at the root of the repository and of the package, explains how the crate is built, and why.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

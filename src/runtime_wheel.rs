@@ -1,4 +1,4 @@
-//! The wheel that belongs to a runtime: made at first use, found cheaply from then on, gone with the runtime.
+//! The wheel of each runtime: made at first use, found cheaply after that, and dropped with the runtime.
 //!
 //! | where | holds | until |
 //! |---|---|---|
@@ -6,10 +6,10 @@
 //! | `LAST` | the wheel that this thread found last | the thread finds another |
 //! | a task of the runtime | the [`Keeper`] | the runtime is shut down |
 //!
-//! Any code on the runtime may shut its wheel down. Whoever looks for the wheel next makes another with the same
+//! Any code on the runtime may shut its wheel down. The next call that needs the wheel makes another one, with the same
 //! settings.
 //!
-//! Another runtime may get the id of one that is gone. So `LAST` counts only while its wheel has not ended.
+//! A new runtime may get the id of an old one. So `LAST` counts only while its wheel has not ended.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

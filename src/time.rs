@@ -1,7 +1,7 @@
 //! A drop-in replacement for `tokio::time`, on a wheel: change `use tokio::time` to `use timingwheel::time`.
 //!
-//! The functions here work on a wheel that belongs to the current runtime: to the one that first finds the timer pending.
-//! It is made with the default settings when it is first needed, and ends with the runtime. To use other settings, call
+//! The functions here use the wheel of the current runtime: the runtime that first finds the timer pending. The wheel is
+//! made with the default settings when it is first needed, and ends with the runtime. To use other settings, call
 //! [`set_wheel`] before anything else here. [`wheel`] returns its handle.
 //!
 //! ```
@@ -14,12 +14,14 @@
 //! # }
 //! ```
 //!
+//! The page [`migration`](crate::migration) has the steps of switching, and every difference.
+//!
+//! # Long durations
+//!
 //! Any duration may be given, but the period of an interval must not be zero. As with tokio, `sleep`, the period of an
 //! interval and the resets of an interval are capped at 30 years. A timeout, or an item of a [`DelayQueue`], of more than
 //! [292 years](Sleep::deadline) never comes. The methods of a [`TimingWheel`] have only the limit of 292 years, with one
 //! exception: [`Interval::reset_after`] is capped at 30 years.
-//!
-//! What replaces what, how to switch, and all that differs: [`migration`](crate::migration).
 
 use crate::error::{Error, TryTimeoutError};
 pub use crate::handle::TimingWheel;

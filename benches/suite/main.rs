@@ -16,6 +16,7 @@ mod tolerance;
 mod under_load;
 
 use std::error::Error;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -58,7 +59,8 @@ struct Args {
     list: bool,
 
     /// Writes the tables and charts to this folder too: README.md and *.svg, and findings.json, which they are made from.
-    /// If it is relative, from the root of the repository.
+    /// Beside them benchmarks.md; for `benches/report` that is docs/benchmarks.md. If it is relative, from the root of
+    /// the repository.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
 
@@ -112,8 +114,9 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         chosen.iter().for_each(|case| println!("{:24} {}", case.name, case.question));
         return Ok(());
     }
-    if args.report.is_some() && args.scale().is_test() {
-        return Err("a report takes the full scale: run it by `cargo bench`".into());
+    let report = args.report.as_deref().map(from_root);
+    if args.scale().is_test() && report.as_deref().is_some_and(is_committed) {
+        return Err("the committed report takes the full scale: run it by `cargo bench`".into());
     }
     let made_on = describe(COMPARED)?;
     let mut outcomes = Vec::new();
@@ -126,13 +129,13 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     }
     let left_out = all.iter().filter(|case| !args.wants(case)).map(|case| case.name.into()).collect();
     let kept = Kept { made_on, outcomes, left_out };
-    if let Some(directory) = args.report.as_deref().map(from_root) {
+    if let Some(directory) = report {
         // First, as what took so long shall not be lost if it cannot be drawn.
         kept.write(&directory)?;
         write(&Report::new(&kept)?, &directory)?;
     } else {
         // Rendered nevertheless, to see that it works.
-        Report::new(&kept)?;
+        Report::new(&kept)?.renew_parts(&fs::read_to_string(from_root(Path::new(BENCHMARKS)))?)?;
     }
     if args.scale().is_test() {
         println!("{} cases work", chosen.len());
@@ -145,12 +148,23 @@ fn from_root(directory: &Path) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(directory)
 }
 
+/// Shows parts of the report that is committed.
+const BENCHMARKS: &str = "docs/benchmarks.md";
+
+/// Whether it is the folder of the report that is committed.
+fn is_committed(directory: &Path) -> bool {
+    let committed = from_root(Path::new("benches/report")).canonicalize();
+    directory.canonicalize().ok().zip(committed.ok()).is_some_and(|(one, other)| one == other)
+}
+
 fn write(report: &Report, directory: &Path) -> Result<(), Box<dyn Error>> {
     report.write(directory)?;
     eprintln!("wrote {}", directory.display());
-    // The README speaks of the report that is committed, and of no other.
-    if directory.canonicalize()? == from_root(Path::new("benches/report")).canonicalize()? {
-        report.renew_parts(&from_root(Path::new("README.md")))?;
-    }
+    let page = from_root(Path::new(BENCHMARKS));
+    let renewed = report.renew_parts(&fs::read_to_string(&page)?)?;
+    // That of another report stands beside it.
+    let page = if is_committed(directory) { page } else { directory.join("benchmarks.md") };
+    fs::write(&page, renewed)?;
+    eprintln!("wrote {}", page.display());
     Ok(())
 }

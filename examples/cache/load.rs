@@ -156,7 +156,10 @@ async fn run(Settings { keys, ttl, short: _ }: Settings) -> Result<Vec<String>, 
         .expect("deadlines left in the queue", deadlines, 0)
         .expect("most timers in the wheel at one time", most_timers as u64, most_timers.min(1) as u64)
         .expect("timers left in the wheel", wheel.pending() as u64, 0);
-    Ok(ledger.print())
+    Ok(ledger.print(
+        "What it means: no entry was served after its time or lost before it, and the\n\
+         wheel saw one timer for all entries together.",
+    ))
 }
 
 pub(crate) async fn main() -> ExitCode {

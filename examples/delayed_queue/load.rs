@@ -124,7 +124,10 @@ async fn run(Settings { messages, delay, short: _ }: Settings) -> Result<Vec<Str
         .total("most timers pending at one time", most_pending)
         .expect("timers left in the wheel", wheel.pending() as u64, 0)
         .expect("jobs that panicked", queue.jobs.panicked(), 0);
-    Ok(ledger.print())
+    Ok(ledger.print(
+        "What it means: each message was delivered, given up after three tries, taken\n\
+         back, or handed back at the end. None was lost, and none came early.",
+    ))
 }
 
 pub(crate) async fn main() -> ExitCode {

@@ -199,7 +199,10 @@ async fn run(settings: Settings) -> Result<Vec<String>, Box<dyn Error>> {
     {
         ledger.text(&format!("{what} took"), &format!("{} ms", took.as_millis()));
     }
-    Ok(ledger.print())
+    Ok(ledger.print(
+        "What it means: the server ended within its limit, and no work is missing. Jobs\n\
+         that had not begun were handed back, and timers wait in their store.",
+    ))
 }
 
 pub(crate) async fn main() -> ExitCode {

@@ -47,7 +47,10 @@ pub(crate) fn print(books: &Books, limits: Limits, stats: &Stats) -> Result<Vec<
         .part("fired", stats.fired)
         .part("cancelled", stats.cancelled)
         .part_expected("pending at the end", u64::try_from(stats.pending)?, 0);
-    let mut problems = ledger.print();
+    let mut problems = ledger.print(
+        "What it means: each limit cut off the clients that it is meant for, never too\n\
+         early, and a request that timed out stopped its work.",
+    );
     for (what, count) in [("requests", requests), ("slow clients", slow), ("idle clients", idle)] {
         if count == 0 {
             unless_too_busy(format!("no {what}: the run is too short to tell anything"));

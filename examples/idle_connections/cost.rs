@@ -62,7 +62,10 @@ pub(crate) async fn compare(limit: Duration, tolerance: Tolerance) -> Result<Vec
     let cpu = saved(tolerant.cpu.as_secs_f64(), exact.cpu.as_secs_f64());
     table.add_row(["saved", "", "", &turns, &cpu]);
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    println!("{table}");
+    println!(
+        "{table}\n\nWhat it means: timers that may be late wait for their neighbours, so the wheel\n\
+         is turned less often. `late` is what that costs."
+    );
 
     let mut problems = Vec::new();
     for (name, cost) in [("exact", &exact), ("tolerant", &tolerant)] {

@@ -95,6 +95,12 @@ pub(crate) fn report(
         HumanCount(clients.len() as u64),
         HumanCount(stats.pending as u64)
     );
+    if problems.is_empty() {
+        println!(
+            "What it means: silent clients were closed in a read, deaf ones in a write, and\n\
+             good ones not at all. A guard arms few timers, however often it is read."
+        );
+    }
     if stats.pending > 0 {
         problems.push(format!("{} timers are left", stats.pending));
     }

@@ -110,11 +110,20 @@ fn checks(stats: &Stats, bounds: Bounds, exceeded: &[Exceeded]) -> Vec<Check> {
         limit: HumanCount(limit).to_string(),
         ok,
     };
-    let time = |what, value: Option<Duration>, limit: Duration, ok| Check {
+    let millis = |time: Duration| format!("{:.3}", time.as_secs_f64() * 1e3);
+    let time = |what, value: String, limit: Duration, ok| Check {
         what,
-        value: value.map_or_else(|| "–".to_owned(), |value| format!("{:.3} ms", value.as_secs_f64() * 1e3)),
+        value,
         limit: format!("{} ms", HumanCount(nanos(limit) / 1_000_000)),
         ok,
+    };
+    // Histograms count in ranges, so the limit is compared with a range.
+    let range = |histogram: &Histogram, value: Option<Duration>| {
+        let is_in = |value: Duration| histogram.buckets().find(|(range, _)| range.contains(&value));
+        value.and_then(is_in).map_or_else(
+            || "–".to_owned(),
+            |(range, _)| format!("{} to {} ms", millis(*range.start()), millis(*range.end())),
+        )
     };
     vec![
         count(
@@ -124,20 +133,20 @@ fn checks(stats: &Stats, bounds: Bounds, exceeded: &[Exceeded]) -> Vec<Check> {
             ok(|it| matches!(it, Exceeded::Pending { .. })),
         ),
         time(
-            "99 % of timers fired late by at most",
-            stats.lateness.quantile(0.99),
+            "lateness of timers: 99 % are within",
+            range(&stats.lateness, stats.lateness.quantile(0.99)),
             bounds.lateness,
             ok(|it| matches!(it, Exceeded::Lateness { .. })),
         ),
         time(
             "longest hold of a lock by a turn of the wheel",
-            stats.lock_holds.max(),
+            range(&stats.lock_holds, stats.lock_holds.max()),
             bounds.lock_hold,
             ok(|it| matches!(it, Exceeded::LockHold { .. })),
         ),
         time(
             "how far the wheel is behind",
-            Some(stats.overdue),
+            format!("{} ms", millis(stats.overdue)),
             bounds.overdue,
             ok(|it| matches!(it, Exceeded::Overdue { .. })),
         ),

@@ -89,5 +89,8 @@ pub(crate) fn print(scrapes: &Scrapes, books: &Books) -> Vec<String> {
         .lateness("locks held by turns", |share| {
             duration(last.quantile_since(first, "lock_hold_seconds", share))
         });
-    ledger.print()
+    ledger.print(
+        "What it means: the scrapes agree with the load. Each timer that was armed has\n\
+         fired or was cancelled.",
+    )
 }

@@ -209,7 +209,10 @@ fn report(
         .expect("places left in the lists of keys", broker.purgatory.watched() as u64, 0)
         .expect("timers left in the wheel", wheel.pending() as u64, 0)
         .lateness("writes expired late", |share| Duration::from_nanos(lateness.value_at_quantile(share)));
-    let problems = ledger.print();
+    let problems = ledger.print(
+        "What it means: each write was acknowledged, expired or cancelled, and no more\n\
+         than once. Nothing of it is left in the lists of keys or in the wheel.",
+    );
     if *acknowledged == 0 {
         unless_too_busy("no write was acknowledged".into());
     }

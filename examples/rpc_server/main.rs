@@ -64,6 +64,8 @@ mod books;
 mod checks;
 mod client;
 mod compare;
+#[path = "../shared/compared.rs"]
+mod compared;
 mod file_limit;
 #[path = "../shared/limits.rs"]
 mod limits;

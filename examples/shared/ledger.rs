@@ -86,8 +86,8 @@ impl Ledger {
         self
     }
 
-    /// Prints the table, and returns what does not add up.
-    pub(crate) fn print(mut self) -> Vec<String> {
+    /// Prints the table and, if all adds up, what it `means`. Returns what does not add up.
+    pub(crate) fn print(mut self, means: &str) -> Vec<String> {
         self.close();
         self.table
             .column_iter_mut()
@@ -95,6 +95,9 @@ impl Ledger {
             .for_each(|column| column.set_cell_alignment(CellAlignment::Right));
         let text = self.table.to_string();
         println!("{text}\n\nRows with a dash add up to the row above them.");
+        if self.problems.is_empty() {
+            println!("{means}");
+        }
         self.problems
     }
 

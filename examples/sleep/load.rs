@@ -15,6 +15,13 @@ use crate::limits::whole;
 use crate::{lateness_on, lateness_on_tokio, wheel_with};
 
 const ROUNDS: u64 = 3;
+/// What the table means.
+const MEANING: &str = "\
+What it means: a wheel's timers are late by less than a tick, or two where many
+fire, plus the time that the machine takes to run a task. tokio's wait for the
+end of their millisecond. A shorter tick is more precise, but each turn of the
+wheel costs CPU time.";
+
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// How late timers fire, on timing wheels and on tokio's own.
@@ -162,6 +169,6 @@ async fn compare(settings: Settings) -> Result<Vec<String>, Box<dyn Error>> {
     table.set_header(["timers", "sleeps", "early", "late: half", "99 %", "all within", "turns"]);
     table.add_rows(timers.iter().map(Timer::row));
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    println!("{table}");
+    println!("{table}\n\n{MEANING}");
     Ok(timers.iter().flat_map(|timer| timer.problems(sleeps * ROUNDS)).collect())
 }

@@ -41,7 +41,10 @@ pub(crate) fn print(settings: &Settings, books: &Books, checks: Checks) -> Vec<S
     {
         ledger.text(what, &bytes.map_or_else(|| "-".to_owned(), mib));
     }
-    let mut problems = ledger.print();
+    let mut problems = ledger.print(
+        "What it means: at full speed no timer was early, and each one fired or was\n\
+         cancelled.",
+    );
     problems.extend(checks.problems);
     problems
 }

@@ -21,6 +21,8 @@ mod on_tokio;
 mod on_wheel;
 
 mod books;
+#[path = "../shared/compared.rs"]
+mod compared;
 #[path = "../shared/limits.rs"]
 mod limits;
 mod load;

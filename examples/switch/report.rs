@@ -5,6 +5,7 @@ use std::time::Duration;
 use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
 use indicatif::HumanCount;
 
+use crate::compared::in_words;
 use crate::load::LONG_ONE_IN;
 use crate::machine::unless_too_busy;
 use crate::run::{Outcome, Settings};
@@ -56,6 +57,14 @@ pub(crate) fn print(settings: Settings, tokios: &Outcome, wheels: &Outcome) -> V
     row("timers armed in the wheel", ["-".into(), HumanCount(wheels.stats.armed).to_string()]);
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     println!("{table}\n\nRows with a dash add up to the row above them.");
+    if problems.is_empty() {
+        let [of_tokio, of_wheel] = both.map(|of| of.cpu.as_secs_f64());
+        println!(
+            "What it means: with another `use` the same server did the same. CPU time:\n{} \
+             with tokio::time.",
+            in_words(of_wheel, of_tokio)
+        );
+    }
 
     // Each request has at least one timer that fires, and each connection one more.
     let least = connections * (requests + 1);

@@ -187,6 +187,12 @@ async fn report(Settings { calls, limit, short: _ }: Settings) -> Result<Report,
     Ok(report)
 }
 
+/// What the table means.
+const MEANING: &str = "\
+What it means: a call takes one timer, however often its deadline moves, and its
+work ends with it. The exception is `slow, task left`: a task goes on after the
+future that waits for it is dropped, unless it is aborted.";
+
 pub(crate) async fn main() -> ExitCode {
     crate::machine::watch();
     let settings = Settings::parse();
@@ -203,5 +209,6 @@ pub(crate) async fn main() -> ExitCode {
         "{}\n\ntimers: how many the wheel saw. work: how many pieces were begun, and are left.",
         report.table
     );
+    println!("{MEANING}");
     crate::machine::verdict(&[])
 }

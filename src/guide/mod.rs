@@ -1,6 +1,24 @@
-//! Pages without code: how to switch, what to rely on, and how libraries take a wheel.
+//! Pages without code, from the folder `docs`.
+//!
+//! Each page names its link targets at its end, for browsers. `links.md` names them for rustdoc, which then checks that
+//! they exist. The first definition of a link counts, so `links.md` comes before the page.
 
-pub mod coming_from;
-pub mod migration;
-pub mod promises;
-pub mod recipes;
+#[doc = include_str!("links.md")]
+#[doc = ""]
+#[doc = include_str!("../../docs/coming_from.md")]
+pub mod coming_from {}
+
+#[doc = include_str!("links.md")]
+#[doc = ""]
+#[doc = include_str!("../../docs/migration.md")]
+pub mod migration {}
+
+#[doc = include_str!("links.md")]
+#[doc = ""]
+#[doc = include_str!("../../docs/promises.md")]
+pub mod promises {}
+
+#[doc = include_str!("links.md")]
+#[doc = ""]
+#[doc = include_str!("../../docs/recipes.md")]
+pub mod recipes {}

@@ -1,7 +1,7 @@
 //! Timers for hyper's servers and clients: a [`TimingWheel`] is a [`hyper::rt::Timer`]. Feature `hyper`.
 //!
-//! Give a clone of the wheel to whatever takes a timer: the builders of `hyper::server::conn` and
-//! `hyper::client::conn`, hyper-util's `server::conn::auto`, and its pooled client.
+//! Give a clone of the wheel to each builder that takes a timer: in `hyper::server::conn` and `hyper::client::conn`,
+//! hyper-util's `server::conn::auto`, and its pooled client.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -29,26 +29,26 @@
 //!
 //! # What hyper does with it
 //!
-//! | part of hyper 1.12 | timer | unless told otherwise |
+//! | part of hyper 1.12 | timer | default, and setting |
 //! |---|---|---|
-//! | HTTP/1 server | one for each request, from when hyper begins to wait for it until its head is there | 30 s as soon as a timer is set: `header_read_timeout` |
+//! | HTTP/1 server | one for each request: from the beginning of the wait until the head is there | 30 s as soon as a timer is set: `header_read_timeout` |
 //! | HTTP/2 server and client | one for each connection, moved with each ping and its answer | none: `keep_alive_interval`, and `keep_alive_timeout` for the answer |
 //! | hyper-util's pooled client | one for each client that has idle connections, made anew after each search for expired ones | none without `pool_timer`; with it 90 s: `pool_idle_timeout` |
 //!
 //! **An HTTP/1 server with a timer closes idle connections.** hyper waits for the next request from the end of the
 //! response before it. If no byte of it arrives within 30 s, hyper closes the connection, as it does for a slow head.
-//! `header_read_timeout` takes another duration, or `None` for no such limit. No response is sent, and the
-//! connection's future returns an error of which `is_timeout` is true.
+//! `header_read_timeout` takes another duration, or `None` for no such limit. hyper sends no response, and the
+//! connection's future returns an error whose `is_timeout` is true.
 //!
-//! **hyper makes and drops a sleep for every request**, in a box, instead of moving one. Wheels are good at that. If
-//! the head has arrived by the time hyper looks, the timer never enters the wheel.
+//! **hyper makes and drops a boxed sleep for every request**, instead of moving one sleep. If the head has arrived when
+//! hyper looks, the timer never enters the wheel.
 //!
-//! **What hyper does not bound:** handlers, for which the feature `tower` has a layer, and bodies. hyper-util's `auto`
+//! **hyper has no limit for** handlers, for which the feature `tower` has a layer, nor for bodies. hyper-util's `auto`
 //! server also waits for ever for the first bytes, which tell HTTP/1 from HTTP/2.
 //!
-//! Do not set a read limit or an idle limit of an [`IdleGuard`](crate::IdleGuard) under hyper: hyper waits for a read also
-//! while a handler runs, so the handler's time would count. A write limit is of use: it acts against a client that does
-//! not read what the server sends.
+//! Do not set a read limit or an idle limit of an [`IdleGuard`](crate::IdleGuard) under hyper: hyper also waits for a
+//! read while a handler runs, so the handler's time would count. A write limit is useful against a client that no longer
+//! reads.
 //!
 //! # Precision
 //!
@@ -56,16 +56,16 @@
 //!
 //! # Where the wheel has ended or is full
 //!
-//! hyper's sleeps cannot return an error. So where the wheel has ended or is full, a sleep waits by one of tokio's timers
+//! hyper's sleeps cannot return an error. If the wheel has ended or is full, a sleep waits by one of tokio's timers
 //! instead, with tokio's precision, until it is ready or moved. hyper's limits, its pings and the pool's searches go on.
 //! A sleep that hyper moves asks the wheel again, so a wheel that was full for a moment gets its timers back.
 //!
-//! tokio's timers do not count as pending, so [`max_pending`](crate::Builder::max_pending) does not bound what hyper takes.
-//! Bound its connections. [`Stats::refused`](crate::Stats::refused) counts how often the wheel was full.
+//! tokio's timers do not count as pending, so [`max_pending`](crate::Builder::max_pending) does not bound hyper's
+//! timers. Bound the number of connections. [`Stats::refused`](crate::Stats::refused) counts how often the wheel was full.
 //!
 //! # Panics
 //!
-//! Only if that timer of tokio's cannot run: outside of a runtime, or on one without `enable_time`. The panic is tokio's, in
+//! Only if that timer of tokio cannot run: outside a runtime, or on a runtime without `enable_time`. The panic is tokio's, in
 //! the task that polls the sleep. It closes the connection. With HTTP/2, tasks that read its bodies panic too. hyper-util's
 //! pool then keeps idle connections for ever, because it does not begin its search again. So give such a runtime a wheel
 //! without a bound, and shut that down only after the connections have closed.

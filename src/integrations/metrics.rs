@@ -1,4 +1,4 @@
-//! A wheel's statistics as metrics of the crate `metrics`, for whatever exporter is installed. Feature `metrics`.
+//! A wheel's statistics as metrics of the crate `metrics`, for any exporter. Feature `metrics`.
 //!
 //! [`WheelMetrics::record`] takes a wheel's [`stats`](TimingWheel::stats) and hands them to the recorder. Call it where
 //! the metrics are read: just before an exporter renders them for a scrape, or just before it pushes them. Then the
@@ -33,7 +33,7 @@
 //!
 //! Each metric has the label `wheel`, which is the wheel's [name](crate::Builder::name). Give each wheel a name of its
 //! own. Otherwise the gauges of two wheels overwrite each other, and their counters and histograms are added up. That is
-//! what a counter should do where a wheel takes the place of one that has ended: it goes on.
+//! right where a new wheel replaces one that has ended: the counter goes on.
 //!
 //! | name | kind, unit | of [`Stats`] |
 //! |---|---|---|
@@ -60,7 +60,7 @@
 //! all processes together, sum the rates by `le` first.
 //!
 //! [`record`](WheelMetrics::record) hands over only the durations since its last call. Each duration is rounded up to
-//! the longest of its bucket in [`Stats`], by a sixteenth at the most. So the sum of a histogram is rounded up too.
+//! the longest duration of its bucket in [`Stats`], by at most a sixteenth. So the sum of a histogram is rounded up too.
 //!
 //! Each duration is handed over alone, and the exporter for Prometheus keeps it until it renders the metrics: 16 bytes
 //! for each timer that fired since the last scrape. Timers that were cancelled add none. If millions fire between two

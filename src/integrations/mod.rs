@@ -1,4 +1,4 @@
-//! What connects wheels to other crates. Each is a feature.
+//! Wheels for other crates: hyper, tower and metrics. Each module is a feature.
 
 #[cfg(feature = "hyper")]
 pub mod hyper;

@@ -1,8 +1,8 @@
-//! Turners that set the alarm for the next turn, against inserters and against each other.
+//! Models of the alarm: turners set it for the next turn, while inserters and other turners do so too.
 //!
 //! The invariant is the same in all models: once all threads are done, and the driver's task has been polled once more
 //! if it has been woken, the timers of the runtime's park are set for the earliest expiration, or for an earlier time. On a
-//! busy wheel they may be set for the earliest time that is allowed instead. That time is no atomic to the models; see
+//! busy wheel they may be set for the earliest time that is allowed instead. The models do not see that time as an atomic; see
 //! `Alarm::not_before`.
 
 use std::sync::Arc;

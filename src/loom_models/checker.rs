@@ -1,4 +1,4 @@
-//! The checker that runs the models: loom, in every order of their threads, or shuttle, in random orders.
+//! The checker that runs the models: loom tries every order of their threads, shuttle random orders.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Cancelling, moving and dropping a timer, and the bound, against the driver that fires timers.
+//! Models of a timer that is cancelled, moved or dropped while the driver fires timers, and of the bound.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

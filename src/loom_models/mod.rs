@@ -1,6 +1,6 @@
-//! Models of the concurrent part, for the model checker loom, which tries all orders in which threads can come.
+//! Models of the concurrent part. The model checker loom runs each in every order of its threads.
 //!
-//! | file | what it models |
+//! | file | models |
 //! |---|---|
 //! | `alarm` | the agreement between turners and inserters |
 //! | `firing` | cancelling, moving and dropping timers while the driver fires them |
@@ -14,7 +14,7 @@
 //! ```
 //!
 //! The models in `random` have more threads than loom can take. They run under shuttle, which takes orders at random.
-//! shuttle runs the others too:
+//! shuttle can run the other models too:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom --cfg shuttle" cargo test --release -p timingwheel --lib loom_models
@@ -22,11 +22,10 @@
 //!
 //! Time does not pass: the clock stands at hour 0, ticks are hours, and [`at`] names the hours to come. To let a later
 //! hour come, a model turns its shard by hand. [`OVERDUE`] is a deadline before hour 0. A thread that read the clock
-//! long ago registers it, and the driver fires it at once.
+//! long ago registers a timer with it, and the driver fires that timer at once.
 //!
-//! Each execution of a model ends in one of its outcomes, and the model passes only if loom came to all of them: an
-//! invariant that holds because nothing happened proves nothing. Each model says what makes it fail, and each of these
-//! changes has been tried.
+//! Each execution of a model ends in one of its outcomes. The model passes only if loom reached all of them, because an
+//! invariant that holds while nothing happens proves nothing. Each model names a change of the code that makes it fail.
 
 mod alarm;
 mod checker;

@@ -1,4 +1,4 @@
-//! Polling a `Sleep`, against the driver that fires it and against the end. A lost wake-up is a deadlock.
+//! Models of a `Sleep` that is polled while the driver fires it or the wheel ends. A lost wake-up would be a deadlock.
 
 use std::future::poll_fn;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The end of a wheel, against threads that still use it and against the driver.
+//! Models of a wheel's end, while threads still use the wheel and the driver fires timers.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};

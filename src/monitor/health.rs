@@ -1,4 +1,4 @@
-//! The health check: which limits the statistics exceed.
+//! The health check: compares a wheel's statistics with limits.
 
 use std::time::Duration;
 

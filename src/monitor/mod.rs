@@ -1,8 +1,8 @@
 //! Watching a wheel: statistics, a health check with your limits, metrics, events, and their cost.
 //!
 //! [`TimingWheel::stats`](crate::TimingWheel::stats) returns [`Stats`](crate::Stats): how many timers are pending and on
-//! which levels, what became of the others, how late they were, how long a turn held a lock, what went wrong, and
-//! whether the wheel is turned in time. A health check compares these values with [`Limits`]:
+//! which levels, how many fired or were cancelled, how late they were, how long a turn held a lock, how many errors there
+//! were, and whether the wheel is turned in time. A health check compares these values with [`Limits`]:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -26,9 +26,8 @@
 //!
 //! # Over which time
 //!
-//! Counts begin when the wheel is made. So an hour that was bad long ago stays in
-//! [`Stats::lateness`](crate::Stats::lateness) for good, and after a good year a new bad hour hardly shows in it. A
-//! check that is made again and again should look at what happened since the last one:
+//! Counts begin when the wheel is made. So one bad hour stays in [`Stats::lateness`](crate::Stats::lateness) for ever, and
+//! after a good year a new bad hour hardly shows. A repeated check should look at the time since the last check:
 //!
 //! ```
 //! # use timingwheel::{Stats, TimingWheel, monitor::{Limits, Unhealthy}};
@@ -68,8 +67,8 @@
 //! | error | a waker panicked as it was woken | `panicked`, so far |
 //!
 //! Each of the last three comes at most once a second. The event of a refusal comes from the driver, not from the
-//! thread that was refused, so a subscriber may use the wheel and its jobs. Single timers have no events and no spans:
-//! a timer is part of the span of its task.
+//! thread that was refused, so a subscriber may use the wheel and its jobs. Single timers have no events and no
+//! spans: a timer belongs to the span of its task.
 //!
 //! # What it costs
 //!

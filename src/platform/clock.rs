@@ -1,4 +1,4 @@
-//! The clock of all wheels. Nothing else reads the time for deadlines, but for sleeps that have no wheel yet.
+//! The clock of all wheels. Only sleeps that have no wheel yet read the time elsewhere.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! What the engine stands on: locks and atomics (which models replace), the clock, and wakers.
+//! The engine's base: locks and atomics (which models replace), the clock, and wakers.
 
 pub(crate) mod clock;
 pub(crate) mod sync;

@@ -1,5 +1,5 @@
-//! Locks and atomics of the concurrent part. In tests built with `--cfg loom` they are the model checker's: loom's, or
-//! with `--cfg shuttle` too, shuttle's.
+//! Locks and atomics of the concurrent part. Tests built with `--cfg loom` use loom's instead, or shuttle's
+//! with `--cfg shuttle` too.
 
 use std::ops::Deref;
 

@@ -1,4 +1,4 @@
-//! Wakers: telling them apart, and running their code so that its panics harm nobody else.
+//! Wakers: compares them, and runs their code so that a panic harms no other timer.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

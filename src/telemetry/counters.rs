@@ -1,4 +1,4 @@
-//! What a wheel counts beside the counts of its shards: turns, refusals, stalls, panics.
+//! The counters of a wheel: turns, refusals, stalls, panics. Shards have counters of their own.
 
 use std::io;
 use std::time::Duration;

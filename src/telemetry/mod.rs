@@ -1,11 +1,11 @@
-//! What is counted as it happens, and the events that tell of it. `monitor` has limits for it, `integrations` hand it on.
+//! Counters and events. `monitor` compares the counters with limits, and `integrations` exports them.
 //!
-//! | module | what it has |
+//! | module | has |
 //! |---|---|
-//! | `counters` | what turns count: how many, lateness, holds of locks, stalls, refusals, panics |
-//! | `histogram` | the histogram of those times |
-//! | `stats` | `Stats`, in which a wheel's counts come together with those of its shards |
-//! | `events` | what is sent to `tracing`, and when |
+//! | `counters` | the counters of turns: their number, lateness, holds of locks, stalls, refusals, panics |
+//! | `histogram` | the histogram of durations |
+//! | `stats` | `Stats`: the counters of a wheel and of its shards together |
+//! | `events` | events for `tracing` |
 
 pub(crate) mod counters;
 pub(crate) mod events;

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::rig::{Rig, Wakes, arm_all, take_all};
 use super::{row, targets};
-use crate::support::{Comparison, Findings, Scale, Table, Unit, cpu_time, number, rounds};
+use crate::support::{Comparison, Findings, Scale, Table, Unit, cpu_time, rounds};
 
 const SPREAD: Duration = Duration::from_secs(2);
 const BURST: Duration = Duration::from_millis(10);
@@ -30,7 +30,7 @@ impl Spent {
 pub(super) fn run(scale: Scale) -> Findings {
     let rig = Rig::new(1);
     let _within = rig.runtime.enter();
-    let parts = Table::new("CPU time of a timer that fires", ["what", "ours", "tokio", "ratio"]).ratio("ratio", "ours", "tokio").note(
+    let parts = Table::new("CPU time of a timer that fires", ["what", "ours", "tokio", "ratio"]).about("CPU").ratio("ratio", "ours", "tokio").note(
         "A waker that only counts stands for the task. Arm: make and poll. Fire: all until it is woken. Take: the poll \
          that is ready, and the drop.",
     );
@@ -82,8 +82,9 @@ fn of_wakers(
     };
     for part in [of("arm", |spent| spent.arm), of("fire", |spent| spent.fire), of("take", |spent| spent.take)]
     {
-        let Comparison { name, unit, ours, rival, ratio } = part;
-        parts = parts.row([format!("{name}, {shape}"), unit.show(ours), unit.show(rival), number(ratio)]);
+        let mut cells = part.cells();
+        cells[0] = format!("{}, {shape}", part.name);
+        parts = parts.row(cells);
     }
     (of(name, Spent::all), parts)
 }
@@ -107,7 +108,7 @@ fn spent<S: Future + Unpin>(deadlines: &[Instant], make: impl Fn(Instant) -> S) 
 }
 
 fn of_tasks(scale: Scale, rig: &Rig) -> Comparison {
-    let name = "CPU for each of 300,000 spawned tasks that sleep, over 2 s";
+    let name = "CPU for each of 300,000 tasks that sleep, over 2 s";
     eprintln!("{name}");
     let timers = scale.of(300_000);
     let before = rig.wheel.stats();

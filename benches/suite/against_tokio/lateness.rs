@@ -79,7 +79,8 @@ pub(super) fn run(scale: Scale) -> Findings {
         let cells = quantiles.map(|quantile| Unit::Nanos.show(all.value_at_quantile(quantile) as f64));
         let cpu = Unit::Nanos.show(cpu_of(side));
         if side != TOKIO {
-            let what = format!("CPU for each, {name}");
+            let tick = name.trim_start_matches("timingwheel, ");
+            let what = format!("CPU of a task that sleeps once, {tick}");
             table = table.duel(Duel::new(what, Unit::Nanos, cpu_of(side), (SIDES[TOKIO], cpu_of(TOKIO))));
         }
         table = table.row([name.to_owned()].into_iter().chain(cells).chain([cpu]));

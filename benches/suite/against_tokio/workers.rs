@@ -108,7 +108,7 @@ pub(super) fn run(scale: Scale) -> Findings {
         chart = chart.series(name, points.collect());
     }
     let growths = [
-        "the same, operations per second from 1 to 2 workers".into(),
+        "64 tasks, operations per second from 1 to 2 workers".into(),
         format!("{} times", number(growth(OURS))),
         format!("{} times", number(growth(TOKIO))),
         String::new(),

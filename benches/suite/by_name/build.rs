@@ -41,9 +41,12 @@ pub(super) fn has_test_util() -> bool {
     of(Builder::new_current_thread().start_paused(false))
 }
 
+/// The name of a build that can pause the clock.
+pub(super) const WITH: &str = "with `test-util`";
+
 /// As a title says it.
 pub(super) fn name() -> &'static str {
-    if has_test_util() { "with `test-util`" } else { "without `test-util`" }
+    if has_test_util() { WITH } else { "without `test-util`" }
 }
 
 /// Runs the case `name`, which is `run`, in a build without `test-util`: in this process, if it is one.

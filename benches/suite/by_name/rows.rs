@@ -1,5 +1,6 @@
 //! Rows of tables from what rounds found.
 
+use super::build;
 use super::sides::Round;
 use crate::against_tokio::targets;
 use crate::support::{Comparison, Duel, Findings, Table, Unit, number, quartiles};
@@ -27,14 +28,14 @@ impl Rows {
     pub(super) fn new(what: &str, runtime: &'static str, build: &str) -> Self {
         let title = format!("{what} by name and by handle, {runtime}, {build}");
         let header = ["what", "ours", "tokio", "ratio", "quartiles"];
+        let table = Table::new(&title, header).ratio_within("ratio", "`ours` divided by `tokio`");
         Self {
             runtime,
             targets: targets().note(
                 "By name: `timingwheel::time` in place of `tokio::time`, in CPU time. Workers are those of a multi-thread \
                  runtime; 1 thread is a current-thread one. tokio has its `test-util` only where the clock is paused.",
             ),
-            table: Table::new(&title, header)
-                .ratio_within("ratio", "`ours` divided by `tokio`"),
+            table: if build == build::WITH { table.about("with `test-util`") } else { table },
         }
     }
 
@@ -66,7 +67,7 @@ impl Rows {
                 // The losses are counted once: those in the first table there.
                 let what = format!("{what}, {how}, {}", self.runtime);
                 let duel = Duel::new(what, unit, found.ours, ("tokio", found.rival));
-                self.table = self.table.duel(duel.with_ratio(found.ratio));
+                self.table = self.table.duel(duel.with_pairs(&found));
             }
         }
         self

@@ -77,10 +77,9 @@ pub(super) fn run(scale: Scale) -> Findings {
              there is a connection, in whatever its task keeps; a timeout while a read waits, here in a box. A guard \
              limits writes as well.",
         );
-    let table =
-        [("`IdleGuard`", guard), ("timeout", ours)].into_iter().fold(table, |table, (what, ours)| match ours
-            .zip(tokio)
-        {
+    let table = [("bytes for a connection, `IdleGuard`", guard), ("bytes for a connection, timeout", ours)]
+        .into_iter()
+        .fold(table, |table, (what, ours)| match ours.zip(tokio) {
             Some((ours, tokio)) => table.duel(Duel::new(what, Unit::Bytes, ours, ("tokio's timeout", tokio))),
             None => table,
         });

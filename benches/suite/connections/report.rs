@@ -1,7 +1,7 @@
 //! What the cases show of their rounds.
 
 use super::reads::{BARE, TOKIO, WAYS};
-use crate::support::{Duel, Table, Unit, median, number};
+use crate::support::{Comparison, Duel, Table, Unit, median, number};
 
 /// A table of nanoseconds by round and in it by way of watching.
 pub(super) fn table(title: &str, found: &[Vec<f64>]) -> Table {
@@ -22,20 +22,22 @@ pub(super) fn table(title: &str, found: &[Vec<f64>]) -> Table {
         let of_rounds = |value: &dyn Fn(&[f64]) -> f64| median(found.iter().map(|round| value(round)));
         let is_watched = way != BARE;
         let ratio = of_rounds(&|round| round[way] / round[TOKIO]);
-        let ratio_of_more = of_rounds(&|round| (round[way] - round[BARE]) / (round[TOKIO] - round[BARE]));
+        let pairs: Vec<_> =
+            found.iter().map(|round| (round[way] - round[BARE], round[TOKIO] - round[BARE])).collect();
+        let of_more = Comparison::of("", Unit::Nanos, &pairs);
         let table = if [BARE, TOKIO].contains(&way) {
             table
         } else {
             let tokio = ("tokio's timeout", more(found, TOKIO));
-            let duel = Duel::new(format!("more than nothing, {name}"), Unit::Nanos, more(found, way), tokio);
-            table.duel(duel.with_ratio(ratio_of_more))
+            let duel = Duel::new(format!("watching a read, {name}"), Unit::Nanos, more(found, way), tokio);
+            table.duel(duel.with_pairs(&of_more))
         };
         table.row([
             (*name).to_owned(),
             Unit::Nanos.show(of_rounds(&|round| round[way])),
             if is_watched { Unit::Nanos.show(more(found, way)) } else { String::new() },
             number(ratio),
-            if is_watched { number(ratio_of_more) } else { String::new() },
+            if is_watched { of_more.ratio_cell() } else { String::new() },
         ])
     })
 }

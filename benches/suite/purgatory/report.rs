@@ -30,8 +30,8 @@ struct Subject {
 
 const HEAP: &str = "a heap with removal at once";
 const SLEEP: &str = "tokio::time::Sleep";
-const COUNTING: &str = "a whole purgatory on a heap, as Kafka's old one, that only counts";
-const TELLING: &str = "the same, with a oneshot channel to a task for each operation";
+const COUNTING: &str = "a heap purgatory that counts";
+const TELLING: &str = "a heap purgatory that tells";
 
 const SUBJECTS: &[Subject] = &[
     Subject {
@@ -104,7 +104,8 @@ pub(super) fn run(scale: Scale) -> Findings {
             rates[place]
         };
         for subject in SUBJECTS {
-            let what = format!("requests a second, {}, {}", latency.name, subject.name);
+            let [latency, structure] = [latency.name, subject.name].map(first_part);
+            let what = format!("requests/s, {latency}, {structure}");
             duels.extend(subject.rivals.iter().filter_map(|&rival| {
                 let ours = rate_of(subject.name)?;
                 Some(Duel::of_rates(&what, Unit::Count, ours, (rival, rate_of(rival)?)))
@@ -123,6 +124,12 @@ pub(super) fn run(scale: Scale) -> Findings {
     let table = duels.into_iter().fold(table, Table::duel);
     findings.tables.push(notes(scale, table));
     findings
+}
+
+/// A name up to its first comma, without the crate's.
+fn first_part(name: &str) -> &str {
+    let first = name.split(',').next().unwrap_or_default();
+    first.rsplit("::").next().unwrap_or_default().trim_start_matches("timingwheel_")
 }
 
 fn notes(scale: Scale, table: Table) -> Table {

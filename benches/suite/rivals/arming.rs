@@ -25,9 +25,11 @@ pub(super) fn run(scale: Scale) -> Findings {
         Arming { scale, ours: ours(), alone: Vec::new(), among: Vec::new(), replaced: Vec::new() };
     each_rival(&mut arming);
     let Arming { alone, among, replaced, .. } = arming;
-    let alone = table("Create, first poll, drop, with nothing else pending", alone);
-    let among = table("Create, first poll, drop, with 100,000 pending", among);
-    let replaced = table("Replace one of 100,000 at random", replaced)
+    let alone =
+        table("Create, first poll, drop, with nothing else pending", alone).about("alone, make and drop");
+    let among =
+        table("Create, first poll, drop, with 100,000 pending", among).about("among 100,000, make and drop");
+    let replaced = table("Replace one of 100,000 at random", replaced).about("one of 100,000 replaced")
         .note(
             "In all three tables CPU time is that of the whole process until a timer made later has fired: async-io and \
              futures-timer queue what is to be done, and do it later or on a thread of their own. pingora-timeout keeps \

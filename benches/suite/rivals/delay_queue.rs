@@ -173,6 +173,7 @@ pub(super) fn run(scale: Scale) -> Findings {
                 "Delay queues with 100,000 items",
                 ["operation, at random", "ours", "tokio-util", "ours / tokio-util"],
             )
+            .about("delay queue")
             .ratio("ours / tokio-util", "ours", "tokio-util"),
             Table::row,
         )

@@ -83,7 +83,7 @@ pub(super) fn run(scale: Scale) -> Findings {
             SPARSE.longest.as_secs_f64(),
         ))
         .note(ALTERNATIVE);
-    let cost = table("Spawn a task, arm and fire", cost).note(format!(
+    let cost = table("Spawn a task, arm and fire", cost).about("a task that sleeps").note(format!(
         "{} timers over {} ms. The time is that of the longest delay, give or take the lateness; the CPU time is that \
          of the whole process.",
         DENSE.timers,

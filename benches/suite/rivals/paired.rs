@@ -1,7 +1,7 @@
 //! Pairs of which each side has two values: the time of the calls, and CPU time.
 
 use super::host::Spent;
-use crate::support::{Scale, Table, Unit, median, number, rounds};
+use crate::support::{Comparison, Scale, Table, Unit, rounds};
 
 const HEADER: [&str; 7] =
     ["timer", "its time", "ours beside it", "ours / its", "its CPU", "our CPU beside it", "ours / its, CPU"];
@@ -29,11 +29,9 @@ pub(super) fn row(
     let rounds = rounds(scale.rounds(), &mut [&mut ours, &mut rival]);
     let cells = |nanos: fn(&Spent) -> f64| {
         let each = |nanos: f64| Unit::Nanos.show(nanos / operations as f64);
-        [
-            each(median(rounds.iter().map(|sides| nanos(&sides[1])))),
-            each(median(rounds.iter().map(|sides| nanos(&sides[0])))),
-            number(median(rounds.iter().map(|sides| nanos(&sides[0]) / nanos(&sides[1])))),
-        ]
+        let pairs: Vec<_> = rounds.iter().map(|sides| (nanos(&sides[0]), nanos(&sides[1]))).collect();
+        let found = Comparison::of("", Unit::Nanos, &pairs);
+        [each(found.rival), each(found.ours), found.ratio_cell()]
     };
     let [its, ours, ratio] = cells(|spent| spent.wall.as_nanos() as f64);
     let [its_cpu, our_cpu, ratio_cpu] = cells(|spent| spent.cpu.as_nanos() as f64);

@@ -115,11 +115,7 @@ fn table(what: &Aspect, aspect: usize, sizes: &[usize], growths: &[Growth]) -> T
         table = table.row(std::iter::once(subject.name.to_owned()).chain(sizes.iter().map(cell)));
     }
     sizes.iter().enumerate().fold(table, |table, (place, size)| {
-        let what = format!(
-            "{} with {} pending, beside the best",
-            what.title.to_lowercase(),
-            Unit::Count.show(*size as f64)
-        );
+        let what = format!("{}, {} pending", what.title.to_lowercase(), Unit::Count.show(*size as f64));
         let others = SUBJECTS.iter().zip(growths).skip(OURS + 1);
         let at = others.filter_map(|(other, growth)| Some((other.name, growth.get(place)?.1[aspect])));
         let best = at.min_by(|a, b| a.1.total_cmp(&b.1)).expect("some go to the end");

@@ -6,7 +6,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::table::{MISSED, Table};
+use super::table::{MISSED, Table, ratio_in};
 use super::text::number;
 
 const WIDTH: u32 = 800;
@@ -56,7 +56,7 @@ pub(crate) fn draw(table: &Table) -> Result<Option<String>, Box<dyn Error>> {
         .iter()
         .filter_map(|row| {
             let is_of_use = |ratio: &f64| ratio.is_finite() && *ratio > 0.0;
-            let ratio = row[ratio].parse().ok().filter(is_of_use)?;
+            let (ratio, _) = ratio_in(&row[ratio]).filter(|(ratio, _)| is_of_use(ratio))?;
             let (target, is_missed) = match row[target].strip_suffix(MISSED) {
                 Some(target) => (target.trim_end(), true),
                 None => (&*row[target], false),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::scale::Scale;
-use super::table::target;
+use super::table::{DRAW, target};
 use super::text::{Unit, number};
 
 /// What both sides took, and how they compare.
@@ -18,6 +18,9 @@ pub(crate) struct Comparison {
     /// The median of the ratios of the pairs, ours divided by the rival's. Not the ratio of the medians: the two sides
     /// of a pair ran at nearly the same time.
     pub(crate) ratio: f64,
+    /// Whether the difference is within the noise: in the middle half of the pairs each side won some, or the medians
+    /// say the opposite of the ratio.
+    pub(crate) is_draw: bool,
 }
 
 impl Comparison {
@@ -25,12 +28,20 @@ impl Comparison {
     pub(crate) fn of(name: &'static str, unit: Unit, pairs: &[(f64, f64)]) -> Self {
         let median_of = |value: fn(&(f64, f64)) -> f64| median(pairs.iter().map(value));
         let (ours, rival) = (median_of(|pair| pair.0), median_of(|pair| pair.1));
-        Self { name, unit, ours, rival, ratio: median_of(|pair| pair.0 / pair.1) }
+        let [lower, ratio, upper] = quartiles(pairs.iter().map(|pair| pair.0 / pair.1));
+        let is_opposite = (ours - rival) * (ratio - 1.0) <= 0.0;
+        Self { name, unit, ours, rival, ratio, is_draw: (lower <= 1.0 && upper >= 1.0) || is_opposite }
     }
 
     /// As cells: what, ours, the rival's, the ratio.
     pub(crate) fn cells(&self) -> Vec<String> {
-        vec![self.name.into(), self.unit.show(self.ours), self.unit.show(self.rival), number(self.ratio)]
+        vec![self.name.into(), self.unit.show(self.ours), self.unit.show(self.rival), self.ratio_cell()]
+    }
+
+    /// The ratio, marked if it is a draw.
+    pub(crate) fn ratio_cell(&self) -> String {
+        let ratio = number(self.ratio);
+        if self.is_draw { format!("{ratio} {DRAW}") } else { ratio }
     }
 
     /// What the ratio shall be at most, and whether it is, as a cell. Without a limit it is there to be seen.

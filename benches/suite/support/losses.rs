@@ -3,73 +3,101 @@
 use std::fmt::{self, Write};
 
 use super::part::Part;
-use super::table::{MISSED, Rival, Table};
+use super::table::{MISSED, Rival, Table, ratio_in};
 use super::text::number;
 
 /// Ours beside a rival's.
 struct Row<'a> {
     ratio: f64,
-    what: &'a str,
+    /// Within the noise: neither lost nor won.
+    is_draw: bool,
+    what: String,
     ours: &'a str,
-    rival: String,
+    rival: &'a str,
     table: &'a str,
 }
 
-/// How often ours loses in each table, and where most: what a README shows too.
-fn summary(all: &[Row<'_>]) -> Part {
-    let header = ["table", "rows", "rows lost", "worst row", "factor"];
-    let mut tables: Vec<&str> = all.iter().map(|row| row.table).collect();
-    tables.sort_unstable();
-    tables.dedup();
-    let mut rows: Vec<(f64, [String; 5])> = Vec::new();
-    for name in tables {
-        let of_table = || all.iter().filter(|row| row.table == name);
-        let lost = of_table().filter(|row| row.ratio > 1.0);
-        if let Some(most) = lost.clone().max_by(|a, b| a.ratio.total_cmp(&b.ratio)) {
-            let most_is = format!("{}: {}, not {}", most.what, most.ours, most.rival);
-            let [all, lost] = [of_table().count(), lost.count()].map(|count| number(count as f64));
-            rows.push((most.ratio, [name.to_owned(), all, lost, most_is, number(most.ratio)]));
-        }
+impl Row<'_> {
+    fn is_lost(&self) -> bool {
+        self.ratio > 1.0 && !self.is_draw
     }
-    rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-    Part::new("Where the wheel loses", Table::new("Summary", header), rows.into_iter().map(|(_, row)| row))
+
+    /// Of tokio as its users have it, or of tokio-util.
+    fn is_of_tokio(&self) -> bool {
+        self.rival.starts_with("tokio") && !self.rival.contains("alternative")
+    }
 }
 
-/// The summary, and a section of a page about all these tables, in which it stands too.
-///
-/// # Errors
-/// Never: a string takes all.
-pub(crate) fn section(tables: &[&Table]) -> Result<(Part, String), fmt::Error> {
-    let all: Vec<Row<'_>> = tables.iter().flat_map(|table| rows(table)).collect();
-    let compared = number(all.len() as f64);
-    let summary = summary(&all);
-    let mut lost: Vec<Row<'_>> = all.into_iter().filter(|row| row.ratio > 1.0).collect();
-    lost.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
-    let mut page = String::from("## Where the wheel loses\n\n");
-    writeln!(
-        page,
-        "This page compares ours with a rival's {compared} times. Ours is worse in {}.",
-        lost.len()
-    )?;
-    writeln!(page, "The tables in which it is, the worst first:\n\n{summary}")?;
-    writeln!(
-        page,
-        "All of them. How many times as much ours takes is the ratio in the table named, or else the one value divided \
-         by the other.\n"
-    )?;
-    let header = ["times", "what", "ours", "rival's", "in the table"];
-    let table = lost.iter().fold(Table::new("Losses", header), |table, row| {
-        table.row([&*number(row.ratio), row.what, row.ours, &row.rival, row.table])
-    });
-    writeln!(page, "{}", table.untitled())?;
+/// What the tables say of losses.
+pub(crate) struct Losses {
+    /// Also shown by the page on benchmarks.
+    pub(crate) lost: Part,
+    pub(crate) missed: Part,
+    /// All of it, for the report.
+    pub(crate) section: String,
+}
 
-    let missed: Vec<[&str; 4]> = tables.iter().flat_map(|table| missed(table)).collect();
-    let targets: usize = tables.iter().map(|table| targets(table).count()).sum();
-    writeln!(page, "Of {targets} targets {} are missed. What is without a unit is a ratio.\n", missed.len())?;
+impl Losses {
+    /// # Errors
+    /// Never: a string takes all.
+    pub(crate) fn of(tables: &[&Table]) -> Result<Self, fmt::Error> {
+        let mut all: Vec<Row<'_>> = tables.iter().flat_map(|table| rows(table)).collect();
+        all.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
+        let lost = Part::new("Where the wheel loses", lost(&all)?);
+        let missed = Part::new("Missed targets", missed_targets(tables)?);
+
+        let mut section = format!("## Where the wheel loses\n\n{lost}\n### Every loss\n\n");
+        let header = ["times worse", "what", "ours", "than", "in the table"];
+        let every = all.iter().filter(|row| row.is_lost()).fold(Table::new("", header), |table, row| {
+            table.row([&*number(row.ratio), &row.what, row.ours, row.rival, row.table])
+        });
+        write!(section, "{}\n### Missed targets\n\n{missed}", every.untitled())?;
+        Ok(Self { lost, missed, section })
+    }
+}
+
+/// All losses beside tokio, and the worst of each other table. `all` begins with the worst.
+fn lost(all: &[Row<'_>]) -> Result<String, fmt::Error> {
+    let (lost, draws) = (all.iter().filter(|row| row.is_lost()), all.iter().filter(|row| row.is_draw));
+    let [compared, losses, draws] = [all.len(), lost.clone().count(), draws.count()];
+    let mut text = format!("Of {compared} comparisons the wheel loses {losses}, and {draws} are draws.\n");
+    let (to_tokio, to_others): (Vec<_>, Vec<_>) = lost.partition(|row| row.is_of_tokio());
+
+    writeln!(text, "\nBeside tokio and tokio-util, all {} losses:\n", to_tokio.len())?;
+    let table = Table::new("", ["what", "ours", "times worse"]);
     let table =
-        missed.into_iter().fold(Table::new("Missed", ["what", "is", "target", "in the table"]), Table::row);
-    write!(page, "{}", table.untitled())?;
-    Ok((summary, page))
+        to_tokio.iter().fold(table, |table, row| table.row([&*row.what, row.ours, &number(row.ratio)]));
+    write!(text, "{}", table.untitled())?;
+
+    let mut seen = Vec::new();
+    let worst = to_others.iter().filter(|row| {
+        let is_first = !seen.contains(&row.table);
+        seen.push(row.table);
+        is_first
+    });
+    writeln!(text, "\nBeside other timers and structures, the worst loss in each table of the report:\n")?;
+    let table = Table::new("", ["what", "ours", "times worse", "than"]);
+    let table =
+        worst.fold(table, |table, row| table.row([&*row.what, row.ours, &number(row.ratio), row.rival]));
+    write!(text, "{}", table.untitled())?;
+    Ok(text)
+}
+
+fn missed_targets(tables: &[&Table]) -> Result<String, fmt::Error> {
+    let missed: Vec<[String; 3]> = tables.iter().flat_map(|table| missed(table)).collect();
+    let targets: usize = tables.iter().map(|table| targets(table).count()).sum();
+    let mut text = format!("Of {targets} targets {} are missed.\n\n", missed.len());
+    let table = missed.into_iter().fold(Table::new("", ["what", "is", "target"]), Table::row);
+    write!(text, "{}", table.untitled())?;
+    Ok(text)
+}
+
+/// The name of a row, for readers who do not see its table.
+fn what(table: &Table, row: &str) -> String {
+    match &table.subject {
+        Some(subject) => format!("{subject}: {row}"),
+        None => row.to_owned(),
+    }
 }
 
 /// All that the table compares with rivals.
@@ -77,28 +105,30 @@ fn rows(table: &Table) -> impl Iterator<Item = Row<'_>> {
     let of_ratios = table.ratios.iter().filter_map(|ratio| Some((ratio.column, ratio.sides?))).flat_map(
         move |(column, (ours, rival))| {
             table.rows.iter().filter_map(move |row| {
-                let ratio = row[column].replace(',', "").parse().ok()?;
-                let (what, rival) = match rival {
-                    Rival::NamedByHeader(place) => {
-                        (&*row[0], format!("{} ({})", row[place], table.header[place]))
-                    }
-                    Rival::NamedByRow(place) => (
-                        table.header[place].trim_start_matches("its "),
-                        format!("{} ({})", row[place], row[0]),
-                    ),
+                let (ratio, is_draw) = ratio_in(&row[column])?;
+                let (name, rival) = match rival {
+                    Rival::NamedByHeader(place) => (&*row[0], &*table.header[place]),
+                    Rival::NamedByRow(place) => (table.header[place].trim_start_matches("its "), &*row[0]),
                 };
-                Some(Row { ratio, what, ours: &row[ours], rival, table: &table.title })
+                Some(Row {
+                    ratio,
+                    is_draw,
+                    what: what(table, name),
+                    ours: &row[ours],
+                    rival,
+                    table: &table.title,
+                })
             })
         },
     );
     let of_duels = table.duels.iter().filter_map(|duel| {
         // As it is shown, so that no loss is one of 1.
         let ratio = (duel.ratio? * 100.0).round() / 100.0;
-        let (what, rival) = (&*duel.what, duel.rival.clone());
-        Some(Row { ratio, what, ours: &duel.ours, rival, table: &table.title })
+        let (what, is_draw) = (what(table, &duel.what), duel.is_draw);
+        Some(Row { ratio, is_draw, what, ours: &duel.ours, rival: &duel.rival, table: &table.title })
     });
     // Another of ours is no rival.
-    of_ratios.chain(of_duels).filter(|row| !row.rival.contains("(timingwheel"))
+    of_ratios.chain(of_duels).filter(|row| !row.rival.starts_with("timingwheel"))
 }
 
 /// Rows that have a target, and what that is.
@@ -108,12 +138,15 @@ fn targets(table: &Table) -> impl Iterator<Item = (&[String], &str)> {
     rows.filter(|(_, target)| target.starts_with(char::is_alphanumeric))
 }
 
-/// Of a row that misses its target: what, how it is, the target, the table.
-fn missed(table: &Table) -> impl Iterator<Item = [&str; 4]> {
+/// Of a row that misses its target: what, how it is, the target.
+fn missed(table: &Table) -> impl Iterator<Item = [String; 3]> {
     targets(table).filter_map(|(row, target)| {
-        let target = target.strip_suffix(MISSED)?;
+        let target = target.strip_suffix(MISSED)?.trim_end();
         // The first of the ratios, if the row has any.
-        let ratio = table.ratios.first().map(|ratio| &*row[ratio.column]).filter(|cell| !cell.is_empty());
-        Some([&*row[0], ratio.unwrap_or(&row[1]), target.trim_end(), &table.title])
+        let ratio = table.ratios.first().and_then(|ratio| ratio_in(&row[ratio.column]));
+        Some(match ratio {
+            Some((ratio, _)) => [what(table, &row[0]), format!("{}×", number(ratio)), format!("{target}×")],
+            None => [what(table, &row[0]), row[1].clone(), target.to_owned()],
+        })
     })
 }

@@ -5,8 +5,9 @@ use std::fmt::Write;
 use std::path::Path;
 use std::{fs, io};
 
+use super::case::Outcome;
 use super::kept::Kept;
-use super::losses;
+use super::losses::Losses;
 use super::part::Part;
 use super::table::Table;
 use super::{bars, chart};
@@ -17,12 +18,16 @@ const COMMAND: &str = "cargo bench --bench suite -- --report benches/report";
 /// What `benches/http_load` measures with a load generator, and where it may have written that, in the same folder.
 const LOAD: (&str, &str) = ("http_load", "http_load.md");
 
+/// Points a reader to the page that explains the words.
+const INTRODUCTION: &str = "This page has every figure. [Benchmarks](../../docs/benchmarks.md) says what to take from them, \
+                            and explains the words.";
+
 /// By which a report is known.
 const HEADING: &str = "# Measured";
 
 pub(crate) struct Report {
     page: String,
-    /// What the README shows too.
+    /// What the page on benchmarks shows too.
     parts: Vec<Part>,
     /// Names of files, and what they hold.
     charts: Vec<(String, String)>,
@@ -37,7 +42,7 @@ impl Report {
     pub(crate) fn new(Kept { made_on, outcomes, left_out }: &Kept) -> Result<Self, Box<dyn Error>> {
         let mut page = format!("{HEADING}\n\n");
         if left_out.is_empty() {
-            writeln!(page, "Made by `{COMMAND}`, each case in a process of its own.\n")?;
+            writeln!(page, "Made by `{COMMAND}`, each case in a process of its own. {INTRODUCTION}\n")?;
         } else {
             let names = left_out.join(", ");
             writeln!(
@@ -57,13 +62,28 @@ impl Report {
         }
         shared.iter().try_for_each(|(table, _)| declared(table))?;
         let tables: Vec<&Table> = shared.iter().map(|(table, _)| table).collect();
-        let (summary, section) = losses::section(&tables)?;
+        let Losses { lost, missed, section } = Losses::of(&tables)?;
         writeln!(page, "{section}")?;
-        let parts = vec![by_name(&tables), summary];
+        let parts = vec![
+            Part::new("Made on", made_on.untitled().to_string()),
+            Part::new("By name", beside_tokio(&tables, "Targets", |what| what.starts_with(BY_NAME))),
+            Part::new("By handle", beside_tokio(&tables, "Targets", |what| !what.starts_with(BY_NAME))),
+            Part::new("Under load", beside_tokio(&tables, "Targets under load", |_| true)),
+            lost,
+            missed,
+        ];
         shared.retain(|(_, parts)| *parts > 1);
         let mut charts = Vec::new();
         for (whole, _) in &shared {
             writeln!(page, "{whole}")?;
+            let parts = outcomes
+                .iter()
+                .filter(|outcome| outcome.findings.tables.iter().any(|table| whole.is_part(table)));
+            writeln!(page, "The cases that add to this table:\n")?;
+            for Outcome { name, question, .. } in parts {
+                writeln!(page, "- `{name}`: {question}")?;
+            }
+            writeln!(page)?;
             if let Some(svg) = bars::draw(whole)? {
                 let file = format!("{}.svg", whole.title.to_lowercase().replace(' ', "_"));
                 writeln!(page, "![{}]({file})\n", whole.title)?;
@@ -71,9 +91,14 @@ impl Report {
             }
         }
         for outcome in outcomes {
+            let is_shared = |table: &Table| shared.iter().any(|(whole, _)| whole.is_part(table));
+            if outcome.findings.charts.is_empty() && outcome.findings.tables.iter().all(is_shared) {
+                // All of it stands above.
+                continue;
+            }
             writeln!(page, "## {}\n\n{}\n", outcome.name, outcome.question)?;
             for table in &outcome.findings.tables {
-                if !shared.iter().any(|(whole, _)| whole.is_part(table)) {
+                if !is_shared(table) {
                     writeln!(page, "{table}")?;
                 }
             }
@@ -116,25 +141,38 @@ impl Report {
         fs::write(page, format!("{}{link}", self.page))
     }
 
-    /// Puts its parts that another page shows into that page, in place of those of an earlier report.
+    /// The text of a page with its parts in place of those of an earlier report.
     ///
     /// # Errors
-    /// If the page cannot be read or written, or has no place for one of them.
-    pub(crate) fn renew_parts(&self, page: &Path) -> Result<(), Box<dyn Error>> {
-        let mut text = fs::read_to_string(page)?;
-        for part in &self.parts {
-            let missing = || format!("{} has no place for «{}»", page.display(), part.name());
-            text = part.renew(&text).ok_or_else(missing)?;
-        }
-        Ok(fs::write(page, text)?)
+    /// If the page has no place for one of them.
+    pub(crate) fn renew_parts(&self, page: &str) -> Result<String, String> {
+        self.parts.iter().try_fold(page.to_owned(), |page, part| {
+            part.renew(&page).ok_or_else(|| format!("the page has no place for «{}»", part.name()))
+        })
     }
 }
 
-/// The rows of what users call, with which the first table begins.
-fn by_name(tables: &[&Table]) -> Part {
-    let targets = tables.iter().filter(|table| table.title == "Targets");
-    let rows = targets.flat_map(|table| &table.rows).filter(|row| row[0].starts_with("by name, "));
-    Part::new("By name", Table::new("By name", ["what", "ours", "tokio", "ratio", "target"]), rows)
+/// Begins the rows of timers that are made by `timingwheel::time`.
+const BY_NAME: &str = "by name, ";
+
+/// The rows of a table that `is_wanted` by their names, beside tokio's alone.
+fn beside_tokio(tables: &[&Table], title: &str, is_wanted: fn(&str) -> bool) -> String {
+    let header = ["what", "ours", "tokio", "ratio"];
+    let rows = tables.iter().filter(|table| table.title == title).flat_map(|table| {
+        let place = |name| table.header.iter().position(|title| title == name);
+        let columns = header.map(|name| place(name).expect("tables of targets have these columns"));
+        table.rows.iter().map(move |row| columns.map(|column| row[column].clone()))
+    });
+    // Without tokio's there is nothing to compare.
+    let rows = rows.filter(|row| is_wanted(&row[0]) && !row[2].is_empty());
+    rows.fold(Table::new(title, header), |table, mut row| {
+        if let Some(rest) = row[0].strip_prefix(BY_NAME) {
+            row[0] = rest.to_owned();
+        }
+        table.row(row)
+    })
+    .untitled()
+    .to_string()
 }
 
 /// Fails if a column seems to be of ratios and does not say how they are made.

@@ -4,33 +4,54 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::compare::Comparison;
 use super::text::Unit;
 
 /// What stands behind a target that is missed.
 pub(crate) const MISSED: &str = "**missed**";
+
+/// What stands behind a ratio that is within the noise.
+pub(crate) const DRAW: &str = "draw";
+
+/// Two single values that differ by no more than this share are a draw: there are no pairs to tell the noise from.
+const NOISE: f64 = 0.05;
 
 /// A target as a cell.
 pub(crate) fn target(target: impl fmt::Display, is_met: bool) -> String {
     if is_met { target.to_string() } else { format!("{target} {MISSED}") }
 }
 
+/// The ratio in a cell, and whether it is a draw.
+pub(crate) fn ratio_in(cell: &str) -> Option<(f64, bool)> {
+    let (number, is_draw) = match cell.strip_suffix(DRAW) {
+        Some(number) => (number.trim_end(), true),
+        None => (cell, false),
+    };
+    Some((number.replace(',', "").parse().ok()?, is_draw))
+}
+
 impl Duel {
     /// Of two values of which the lower is the better one; the rival's with its name.
     pub(crate) fn new(what: impl Into<String>, unit: Unit, ours: f64, (name, rival): (&str, f64)) -> Self {
-        let rival_is = format!("{} ({name})", unit.show(rival));
-        Self { what: what.into(), ours: unit.show(ours), rival: rival_is, ratio: None }
-            .with_ratio(ours / rival)
+        let ratio = ours / rival;
+        Self { what: what.into(), ours: unit.show(ours), rival: name.into(), ratio: None, is_draw: false }
+            .with_ratio(ratio, (ratio - 1.0).abs() <= NOISE)
     }
 
     /// Of two values of which the higher is the better one.
     pub(crate) fn of_rates(what: impl Into<String>, unit: Unit, ours: f64, rival: (&str, f64)) -> Self {
         let ratio = rival.1 / ours;
-        Self::new(what, unit, ours, rival).with_ratio(ratio)
+        Self::new(what, unit, ours, rival).with_ratio(ratio, (ratio - 1.0).abs() <= NOISE)
     }
 
     /// With the median of the ratios of pairs instead of the one value divided by the other.
-    pub(crate) fn with_ratio(self, ratio: f64) -> Self {
-        Self { ratio: Some(ratio).filter(|ratio| ratio.is_finite()), ..self }
+    pub(crate) fn with_ratio(self, ratio: f64, is_draw: bool) -> Self {
+        Self { ratio: Some(ratio).filter(|ratio| ratio.is_finite()), is_draw, ..self }
+    }
+
+    /// As [`with_ratio`](Self::with_ratio), of pairs that were compared.
+    pub(crate) fn with_pairs(self, found: &Comparison) -> Self {
+        self.with_ratio(found.ratio, found.is_draw)
     }
 }
 
@@ -38,6 +59,8 @@ impl Duel {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Table {
     pub(crate) title: String,
+    /// Stands before the name of a row where rows of several tables stand together.
+    pub(crate) subject: Option<String>,
     pub(crate) header: Vec<String>,
     pub(crate) rows: Vec<Vec<String>>,
     notes: Vec<String>,
@@ -67,9 +90,11 @@ pub(crate) enum Rival {
 pub(crate) struct Duel {
     pub(crate) what: String,
     pub(crate) ours: String,
+    /// The rival's name.
     pub(crate) rival: String,
     /// Above 1 ours is the worse one. Nothing where no number says it, as beside a rival that takes nothing.
     pub(crate) ratio: Option<f64>,
+    pub(crate) is_draw: bool,
 }
 
 impl Table {
@@ -77,6 +102,7 @@ impl Table {
         let header = header.into_iter().map(Into::into).collect();
         Self {
             title: title.into(),
+            subject: None,
             header,
             rows: Vec::new(),
             notes: Vec::new(),
@@ -93,6 +119,11 @@ impl Table {
         assert_eq!(cells.len(), self.header.len(), "a row of «{}» has a cell for each column", self.title);
         self.rows.push(cells);
         self
+    }
+
+    /// Names what all its rows are about, for readers who see a row without the title.
+    pub(crate) fn about(self, subject: &str) -> Self {
+        Self { subject: Some(subject.into()), ..self }
     }
 
     pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
@@ -215,11 +246,9 @@ impl fmt::Display for Untitled<'_> {
         if !table.ratios.is_empty() {
             let of = |ratio: &Ratio| format!("`{}` is {}", table.header[ratio.column], ratio.of);
             let all: Vec<String> = table.ratios.iter().map(of).collect();
-            write!(f, "\n{}: in each pair of runs, of which the median is shown. ", all.join("; "))?;
-            writeln!(
-                f,
-                "So it is not quite the one median divided by the other. Less is better; 1 is a draw."
-            )?;
+            write!(f, "\n{}: the median over the pairs of runs, ", all.join("; "))?;
+            write!(f, "so not quite the one column divided by the other. Less is better. ")?;
+            writeln!(f, "`{DRAW}`: the runs differ by more than the two sides do.")?;
         }
         table.notes.iter().try_for_each(|note| writeln!(f, "\n{note}"))
     }

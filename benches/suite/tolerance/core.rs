@@ -6,7 +6,7 @@ use timingwheel::wheel::{Hierarchy, Key, Nanos, Progress, Resolution};
 
 use super::connections::Connections;
 use super::{EXACT, SHARE, SIDES, TARGET, TOLERANT};
-use crate::support::{Comparison, Duel, Findings, Scale, Table, Unit, cpu_time, median, number, rounds};
+use crate::support::{Comparison, Duel, Findings, Scale, Table, Unit, cpu_time, median, rounds};
 
 const CONNECTIONS: usize = 100_000;
 const PERIOD: Duration = Duration::from_secs(600);
@@ -34,20 +34,21 @@ pub(super) fn run(scale: Scale) -> Findings {
     );
     let header = ["timers", "armed", "moved to later", "fired", "cascades", "wake-ups", "CPU", "ratio"];
     let mut table = Table::new("100,000 idle connections for ten minutes, the core alone", header)
+        .about("the core alone")
         .ratio_within("ratio", "the CPU time with a tolerance divided by that without");
     let pairs: Vec<_> = found
         .iter()
         .map(|sides| (sides[TOLERANT].cpu.as_nanos() as f64, sides[EXACT].cpu.as_nanos() as f64))
         .collect();
-    let ratio = Comparison::of("", Unit::Nanos, &pairs).ratio;
+    let compared = Comparison::of("", Unit::Nanos, &pairs);
     let cpu = |side: usize| median(found.iter().map(|sides| sides[side].cpu.as_nanos() as f64));
-    let exact = (SIDES[EXACT], cpu(EXACT));
+    let exact = ("exact timers", cpu(EXACT));
     let duel = Duel::new(format!("CPU, {}", SIDES[TOLERANT]), Unit::Nanos, cpu(TOLERANT), exact);
-    table = table.duel(duel.with_ratio(ratio));
+    table = table.duel(duel.with_pairs(&compared));
     for (side, name) in SIDES.into_iter().enumerate() {
         let Run { armed, moved, fired, cascaded, wakeups, .. } = found[0][side];
         let counts = [armed, moved, fired, cascaded, wakeups].map(|count| Unit::Count.show(count as f64));
-        let ratio = if side == TOLERANT { number(ratio) } else { String::new() };
+        let ratio = if side == TOLERANT { compared.ratio_cell() } else { String::new() };
         table =
             table.row([name.into()].into_iter().chain(counts).chain([Unit::Nanos.show(cpu(side)), ratio]));
     }

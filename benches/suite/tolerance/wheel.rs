@@ -61,7 +61,7 @@ pub(super) fn run(scale: Scale) -> Findings {
         let of_runs = |value: &dyn Fn(&Run) -> f64| median(found.iter().map(|sides| value(&sides[side])));
         let in_a_second = |value: f64| value / period.as_secs_f64();
         let (ratio, target) = if side == TOLERANT {
-            (number(compared.ratio), compared.target(Some(TARGET)))
+            (compared.ratio_cell(), compared.target(Some(TARGET)))
         } else {
             Default::default()
         };

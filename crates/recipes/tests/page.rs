@@ -10,12 +10,6 @@ fn read(path: &str) -> String {
 
 /// The code blocks of the page, marked as text because the crate does not depend on the libraries.
 fn blocks(page: &str) -> Vec<String> {
-    let page: Vec<&str> = page
-        .lines()
-        .filter_map(|line| line.strip_prefix("//!"))
-        .map(|line| line.strip_prefix(' ').unwrap_or(line))
-        .collect();
-    let page = page.join("\n");
     page.split("```text\n")
         .skip(1)
         .map(|rest| rest.split("```").next().unwrap_or_default().trim().to_owned())
@@ -32,7 +26,7 @@ fn recipe(source: &str) -> String {
 
 #[test]
 fn the_page_shows_every_recipe_as_it_is_compiled() {
-    let shown = blocks(&read("../../src/guide/recipes.rs"));
+    let shown = blocks(&read("../../docs/recipes.md"));
     let mut names: Vec<_> = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
         .expect("a folder")
         .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))

@@ -57,7 +57,7 @@ async fn the_page_shows_the_figures_of_the_wheel_and_says_when_the_server_is_gon
     let monitor = Monitor::start();
     let figures = async || get_json(&monitor.address, "/stats.json").await;
     let browser = Browser::start().await;
-    browser.show(1160, 1205, "light").await;
+    browser.show(1160, 1245, "light").await;
     browser.open(&format!("http://{}/", monitor.address)).await;
 
     // Twice, so that a page that shows its first figures for ever is seen.
@@ -99,7 +99,7 @@ async fn the_page_shows_the_figures_of_the_wheel_and_says_when_the_server_is_gon
     }
     assert!(number(&page, "bars") > 0.0 && number(&page, "bars") <= number(&page, "fired"), "{page}");
 
-    for (width, height, colours) in [(380, 1900, "dark"), (1160, 1205, "dark"), (1160, 1205, "light")] {
+    for (width, height, colours) in [(380, 1900, "dark"), (1160, 1245, "dark"), (1160, 1245, "light")] {
         browser.show(width, height, colours).await;
         let page = newer_than(&browser, &figures().await.expect("figures")).await;
         assert_eq!(page["too_wide"], false, "at {width} columns of pixels");

@@ -1,9 +1,9 @@
 //! tower's timeout layer, on a wheel. Feature `tower`.
 //!
-//! The names are tower's, and take a wheel besides: `tower::timeout::TimeoutLayer::new(duration)` becomes
+//! The names are tower's. The constructor also takes a wheel: `tower::timeout::TimeoutLayer::new(duration)` becomes
 //! `timingwheel::tower::TimeoutLayer::new(wheel, duration)`. A request that runs out of time is answered with tower's
-//! own [`Elapsed`](::tower::timeout::error::Elapsed), so existing error handlers keep working. A layer takes any wheel.
-//! That of the current runtime is [`time::wheel()`](crate::time::wheel).
+//! own [`Elapsed`](::tower::timeout::error::Elapsed), so existing error handlers keep working. [`time::wheel()`](crate::time::wheel) is
+//! the current runtime's wheel.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -28,18 +28,18 @@
 //!
 //! # When a timer cannot run
 //!
-//! If the wheel has ended, or is full, a response that is ready at the first poll still
-//! comes; any other is answered with [`timingwheel::Error`](crate::Error), which says why. It is not
-//! [`Elapsed`](::tower::timeout::error::Elapsed): the request had time left.
+//! If the wheel has ended or is full, the caller still gets a response that is ready at the first poll. Otherwise it gets
+//! [`timingwheel::Error`](crate::Error), which gives the reason, and not [`Elapsed`](::tower::timeout::error::Elapsed):
+//! the request had time left.
 //!
-//! A retry policy must not try again after that error, `error.is::<timingwheel::Error>()`: the wheel takes no timer, so
-//! the sleep between retries would panic.
+//! A retry policy must not try again after that error (`error.is::<timingwheel::Error>()`): the wheel takes no timer, so the
+//! sleep between retries would panic.
 //!
 //! # Retries
 //!
 //! A policy's future may be a [`Sleep`](crate::Sleep): return `wheel.sleep(pause)` from `retry`. Take the pauses from a
-//! back-off whose jitter counts at its longest pause too, such as backon's, so that clients which have failed together do
-//! not retry together: see [the recipe](crate::recipes#backon). A timeout layer below the retry layer bounds each try.
+//! back-off that also adds jitter to its longest pause, such as backon's: then clients that failed together do not retry
+//! together. See [the recipe](crate::recipes#backon). A timeout layer below the retry layer bounds each try.
 
 mod timeout;
 

@@ -1,5 +1,4 @@
-//! The batch of timers dropped elsewhere, whose entries new timers take over, against the driver and against each
-//! other.
+//! Models of the batch of dropped timers: new timers reuse their entries, while the driver and others take them out.
 
 use super::super::checker::{check, check_most, thread};
 use super::super::{CountingWaker, FULL_BATCH, at, register, shard, spawn_turn, turn};

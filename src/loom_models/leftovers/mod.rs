@@ -1,4 +1,4 @@
-//! The leftovers of dropped timers, against the driver and against threads that take them over.
+//! Models of the entries that dropped timers leave: threads reuse them while the driver fires timers.
 
 mod batch;
 mod spare;

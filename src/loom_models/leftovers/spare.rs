@@ -1,4 +1,4 @@
-//! The spare, which the next timer takes over, against the driver and against others.
+//! Models of the spare entry: the next timer reuses it, while the driver and others want it too.
 
 use std::task::Waker;
 

@@ -1,4 +1,4 @@
-//! Models with more threads than loom can take. What the threads do is random. The invariants are those of the small
+//! Models with more threads than loom can take. Their threads act at random. The invariants are the same as in the small
 //! models.
 
 mod owners;

@@ -1,4 +1,4 @@
-//! Many owners that arm, move, drop and take over timers, against the driver and the end.
+//! Models of many owners that arm, move, drop and reuse timers, while the driver fires them and the wheel ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Events: those of the crate `tracing` with the feature of that name, none without it.
+//! Events of the crate `tracing`. Without the feature `tracing` the functions do nothing.
 
 #[cfg(feature = "tracing")]
 mod with_tracing;

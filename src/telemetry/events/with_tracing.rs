@@ -1,8 +1,7 @@
-//! With the feature `tracing`.
+//! Events, with the feature `tracing`.
 //!
 //! Subscribers are users' code. They are called under no lock, and their panics do not reach the caller. A thread that
-//! refuses a timer may hold locks, that of a job or one that guards many jobs. So it only notes the refusal, and the
-//! driver's task reports it.
+//! refuses a timer may hold locks of its own. So it only notes the refusal, and the driver's task reports it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Without the feature `tracing`.
+//! No events, without the feature `tracing`.
 
 use std::io;
 use std::time::Duration;
