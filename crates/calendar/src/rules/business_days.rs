@@ -62,7 +62,10 @@ impl BusinessDays {
     #[must_use]
     #[track_caller]
     pub fn with_yearly_holiday(mut self, month: i8, day: i8) -> Self {
-        assert!(is_in_some_year(month, day), "no year has a day {day} in the month {month}");
+        assert!(
+            is_in_some_year(month, day),
+            "a yearly holiday must be a day that some year has, got month {month}, day {day}"
+        );
         self.yearly.insert((month, day));
         self
     }
