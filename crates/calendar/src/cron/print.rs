@@ -10,22 +10,12 @@ impl fmt::Display for Cron {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Only 0, as where the field is left out.
         if self.seconds != 1 {
-            write!(
-                f,
-                "{} ",
-                numbers(self.seconds, CronField::Second, is_even(self.seconds, CronField::Second))
-            )?;
+            write!(f, "{} ", self.numbers(self.seconds, CronField::Second))?;
         }
-        let has_star = |field| self.stars.has(field);
-        write!(
-            f,
-            "{} {} {} {} {}",
-            numbers(self.minutes, CronField::Minute, has_star(CronField::Minute)),
-            numbers(self.hours.into(), CronField::Hour, has_star(CronField::Hour)),
-            self.days_of_month(),
-            numbers(self.months.into(), CronField::Month, is_even(self.months.into(), CronField::Month)),
-            self.days_of_week(),
-        )
+        let minutes = self.numbers(self.minutes, CronField::Minute);
+        let hours = self.numbers(self.hours.into(), CronField::Hour);
+        let months = self.numbers(self.months.into(), CronField::Month);
+        write!(f, "{minutes} {hours} {} {months} {}", self.days_of_month(), self.days_of_week())
     }
 }
 
@@ -36,12 +26,27 @@ impl fmt::Debug for Cron {
 }
 
 impl Cron {
+    fn numbers(&self, mask: u64, field: CronField) -> String {
+        let found = step_and_rest(mask, field);
+        let has_star = match field {
+            // A `*` has no other meaning there: it stands for all of a step, if these are more than one.
+            CronField::Second | CronField::Month => mask.count_ones() > 1 && matches!(found, Some((_, 0))),
+            _ => self.stars.has(field),
+        };
+        match found {
+            Some((step, rest)) if has_star => {
+                let star = if step == 1 { "*".into() } else { format!("*/{step}") };
+                if rest == 0 { star } else { format!("{star},{}", ranges(rest)) }
+            }
+            _ => ranges(mask),
+        }
+    }
+
     fn days_of_month(&self) -> String {
         let days = &self.days;
-        let has_star = self.stars.has(CronField::DayOfMonth);
         let mut parts = Vec::new();
         if days.numbers != 0 {
-            parts.push(numbers(days.numbers.into(), CronField::DayOfMonth, has_star));
+            parts.push(self.numbers(days.numbers.into(), CronField::DayOfMonth));
         }
         parts.extend(bits(days.nearest).map(|day| format!("{day}W")));
         // Whatever is last in a month comes last.
@@ -57,10 +62,9 @@ impl Cron {
 
     fn days_of_week(&self) -> String {
         let days = &self.days;
-        let has_star = self.stars.has(CronField::DayOfWeek);
         let mut parts = Vec::new();
         if days.weekdays != 0 {
-            parts.push(numbers(days.weekdays.into(), CronField::DayOfWeek, has_star));
+            parts.push(self.numbers(days.weekdays.into(), CronField::DayOfWeek));
         }
         for (index, &weekdays) in days.nth.iter().enumerate() {
             parts.extend(bits(weekdays.into()).map(|weekday| format!("{weekday}#{}", index + 1)));
@@ -68,11 +72,6 @@ impl Cron {
         parts.extend(bits(days.last.into()).map(|weekday| format!("{weekday}#L")));
         parts.join(",")
     }
-}
-
-/// Whether the numbers are all of a step's, and more than one: for fields where a `*` has no other meaning.
-fn is_even(mask: u64, field: CronField) -> bool {
-    mask.count_ones() > 1 && step_and_rest(mask, field).is_some_and(|(_, rest)| rest == 0)
 }
 
 /// The least step of which all numbers are in the mask, and what is in it besides.
@@ -93,14 +92,6 @@ fn numbers_of(field: CronField, step: u32) -> u64 {
         number += step;
     }
     all
-}
-
-fn numbers(mask: u64, field: CronField, has_star: bool) -> String {
-    if has_star && let Some((step, rest)) = step_and_rest(mask, field) {
-        let star = if step == 1 { "*".into() } else { format!("*/{step}") };
-        return if rest == 0 { star } else { format!("{star},{}", ranges(rest)) };
-    }
-    ranges(mask)
 }
 
 fn ranges(mask: u64) -> String {

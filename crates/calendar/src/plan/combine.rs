@@ -82,17 +82,14 @@ pub trait Combine: Into<Plan> {
     /// They are counted once, when a plan is first asked for an instant. That takes as long as to find `n` instants.
     ///
     /// # Panics
-    /// If `n` is 0 or more than [`MOST_TIMES`](Self::MOST_TIMES).
+    /// If `n` is 0 or more than [`Plan::MOST_TIMES`].
     #[must_use]
     #[track_caller]
     fn times(self, n: u32, from: Timestamp) -> Plan {
-        let most = Self::MOST_TIMES;
+        let most = Plan::MOST_TIMES;
         assert!((1..=most).contains(&n), "the number of times must be 1 to {most}, got {n}");
         Limits::plan(self.into(), Some(from), None, Some(n))
     }
-
-    /// The most that [`times`](Self::times) takes, so that none takes long to count.
-    const MOST_TIMES: u32 = 100_000;
 }
 
 impl<T: Into<Plan>> Combine for T {}

@@ -75,6 +75,9 @@ enum Kind {
 }
 
 impl Plan {
+    /// The most that [`Combine::times`] takes, so that none takes long to count.
+    pub const MOST_TIMES: u32 = 100_000;
+
     /// The cron expression with its zone, if it is one and nothing else.
     #[must_use]
     pub const fn as_cron(&self) -> Option<&InZone<Cron>> {

@@ -127,13 +127,19 @@ fn print_zone<T>(rule: &InZone<T>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 pub struct PlanError(Box<Mistake>);
 
 impl PlanError {
+    /// The text that was given, or the beginning of one that is too long.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.0.text
+    }
+
     /// It is another kind of plan.
     fn not(what: &str, text: &str) -> Self {
         let problem = format!("this plan is not {what}");
         Self(Box::new(Mistake { text: text.into(), place: 0..0, problem, hint: None }))
     }
 
-    /// Where the mistake is in the text, in bytes. Empty at its end if something is missing there.
+    /// Where the mistake is in [`text`](Self::text), in bytes. Empty at its end if something is missing there.
     #[must_use]
     pub fn place(&self) -> Range<usize> {
         self.0.place.clone()
@@ -258,7 +264,7 @@ impl Reader<'_> {
         let from = if self.words.take("from") { Some(self.instant()?) } else { None };
         if self.words.take("times") {
             let text = self.words.next("how many times, as 5,")?;
-            let most = <Plan as Combine>::MOST_TIMES;
+            let most = Plan::MOST_TIMES;
             let times = number(text).filter(|times| (1..=most).contains(times));
             let times =
                 times.ok_or_else(|| format!("the number of times must be 1 to {most}, got {text}"))?;
@@ -385,58 +391,22 @@ mod stored {
         }
     }
 
-    fn read<'de, T, D>(from: D) -> Result<T, D::Error>
-    where
-        T: FromStr<Err: Display>,
-        D: Deserializer<'de>,
-    {
-        // Borrowed or not, as the format has it.
-        let text = String::deserialize(from)?;
-        text.parse().map_err(D::Error::custom)
+    macro_rules! as_text {
+        ($($rule:ty),*) => {$(
+            impl Serialize for $rule {
+                fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                    write(self, to)
+                }
+            }
+
+            impl<'de> Deserialize<'de> for $rule {
+                fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                    // Borrowed or not, as the format has it.
+                    String::deserialize(from)?.parse().map_err(D::Error::custom)
+                }
+            }
+        )*};
     }
 
-    impl Serialize for Cron {
-        fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-            write(self, to)
-        }
-    }
-
-    impl<'de> Deserialize<'de> for Cron {
-        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-            read(from)
-        }
-    }
-
-    impl Serialize for Plan {
-        fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-            write(self, to)
-        }
-    }
-
-    impl<'de> Deserialize<'de> for Plan {
-        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-            read(from)
-        }
-    }
-
-    impl<T> Serialize for InZone<T>
-    where
-        Self: Display + FromStr<Err: Display> + PartialEq,
-    {
-        fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-            write(self, to)
-        }
-    }
-
-    impl<'de> Deserialize<'de> for InZone<Cron> {
-        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-            read(from)
-        }
-    }
-
-    impl<'de> Deserialize<'de> for InZone<Calendar> {
-        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-            read(from)
-        }
-    }
+    as_text!(Cron, InZone<Cron>, InZone<Calendar>, Plan);
 }

@@ -51,7 +51,7 @@ use crate::zone::{InZone, WallTimes};
 /// assert_eq!(days, ["2026-01-31", "2026-02-28", "2026-03-31"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Calendar {
     every: Every,
     anchor: Date,
@@ -62,7 +62,7 @@ pub struct Calendar {
 }
 
 /// How many of which unit, and what is chosen in it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 enum Every {
     Days(u32, Filter),
     /// A bit for each weekday, of which 0 is Sunday.
@@ -72,7 +72,7 @@ enum Every {
 }
 
 /// A choice among every n days: these weekdays, and business days only if that is set.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Filter {
     /// A bit for each weekday, of which 0 is Sunday.
     weekdays: u8,
