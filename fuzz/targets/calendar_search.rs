@@ -28,7 +28,7 @@ const ZONES: [&str; 16] = [
     "Pacific/Chatham",
     "UTC",
 ];
-const GAPS: [Option<Gap>; 4] = [None, Some(Gap::AfterGap), Some(Gap::Shift), Some(Gap::Skip)];
+const GAPS: [Option<Gap>; 3] = [None, Some(Gap::AfterGap), Some(Gap::Skip)];
 const OVERLAPS: [Option<Overlap>; 4] =
     [None, Some(Overlap::First), Some(Overlap::Second), Some(Overlap::Both)];
 

@@ -102,7 +102,7 @@ impl Periodic {
     #[must_use]
     #[track_caller]
     pub fn seconds(n: u64, anchor: Timestamp) -> Self {
-        assert!(n > 0, "every 0 seconds: it takes at least 1");
+        assert!(n > 0, "the number of seconds must be at least 1, got 0");
         Self { seconds: n, anchor }
     }
 
@@ -113,7 +113,7 @@ impl Periodic {
     #[must_use]
     #[track_caller]
     pub fn minutes(n: u32, anchor: Timestamp) -> Self {
-        assert!(n > 0, "every 0 minutes: it takes at least 1");
+        assert!(n > 0, "the number of minutes must be at least 1, got 0");
         Self::seconds(u64::from(n) * 60, anchor)
     }
 
@@ -124,7 +124,7 @@ impl Periodic {
     #[must_use]
     #[track_caller]
     pub fn hours(n: u32, anchor: Timestamp) -> Self {
-        assert!(n > 0, "every 0 hours: it takes at least 1");
+        assert!(n > 0, "the number of hours must be at least 1, got 0");
         Self::seconds(u64::from(n) * 3_600, anchor)
     }
 }

@@ -67,7 +67,8 @@
 // | `missed` | the policy for runs whose time has passed |
 // | `on_wheel` | schedules of jobs: the only part that reads a clock |
 
-pub mod coming_from;
+#[doc = include_str!("../docs/coming_from.md")]
+pub mod coming_from {}
 mod cron;
 mod instants;
 mod missed;
@@ -76,10 +77,9 @@ mod on_wheel;
 mod plan;
 mod rule;
 mod rules;
-mod tokens;
+mod text;
 mod wall;
 mod zone;
-mod zone_name;
 
 pub use cron::{Cron, CronError, CronField};
 pub use instants::{Once, Periodic};

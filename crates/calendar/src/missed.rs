@@ -93,7 +93,7 @@ impl fmt::Display for Missed {
     }
 }
 
-/// A text that is no policy.
+/// A text that is not a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissedError(String);
 

@@ -62,35 +62,21 @@ pub trait Rule {
     }
 }
 
-impl<R: Rule + ?Sized> Rule for &R {
-    fn after(&self, last: Timestamp) -> Option<Timestamp> {
-        (**self).after(last)
-    }
+macro_rules! rule_by_reference {
+    ($($reference:ty),*) => {$(
+        impl<R: Rule + ?Sized> Rule for $reference {
+            fn after(&self, last: Timestamp) -> Option<Timestamp> {
+                (**self).after(last)
+            }
 
-    fn is_interval(&self) -> bool {
-        (**self).is_interval()
-    }
+            fn is_interval(&self) -> bool {
+                (**self).is_interval()
+            }
+        }
+    )*};
 }
 
-impl<R: Rule + ?Sized> Rule for Box<R> {
-    fn after(&self, last: Timestamp) -> Option<Timestamp> {
-        (**self).after(last)
-    }
-
-    fn is_interval(&self) -> bool {
-        (**self).is_interval()
-    }
-}
-
-impl<R: Rule + ?Sized> Rule for std::sync::Arc<R> {
-    fn after(&self, last: Timestamp) -> Option<Timestamp> {
-        (**self).after(last)
-    }
-
-    fn is_interval(&self) -> bool {
-        (**self).is_interval()
-    }
-}
+rule_by_reference!(&R, Box<R>, std::sync::Arc<R>);
 
 /// The instants of a rule, from [`Rule::upcoming`].
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 /// The zone with this name.
 pub(crate) fn named(name: &str) -> Result<TimeZone, String> {
     TimeZone::get(name).map_err(|_| {
-        let mut problem = format!("{name} is no name of the time zone database, nor an instant");
+        let mut problem = format!("{name} is neither a name of the time zone database nor an instant");
         if let Some(meant) = nearest(name) {
             problem.push_str(&format!("; did you mean {meant}?"));
         }

@@ -5,8 +5,9 @@ use std::fmt;
 use std::ops::Range;
 
 use super::field::{CronField, Dialect};
+use crate::text::Mistake;
 
-/// Why a text is no cron expression.
+/// Why a text is not a cron expression.
 ///
 /// Its `Display` has three lines: what is wrong, the expression, and a mark under the place. A fourth says what may
 /// stand in the field.
@@ -21,22 +22,16 @@ use super::field::{CronField, Dialect};
 /// assert_eq!(error.place(), 2..4);
 /// assert_eq!(
 ///     error.to_string(),
-///     "25 is no hour\n  \
+///     "25 is not an hour\n  \
 ///        0 25 * * *\n    \
 ///          ^^\n\
 ///      the hour takes 0 to 23, `*`, ranges as 9-17, steps as */2 or 8/4, lists of these as 8,12,18"
 /// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CronError(Box<Inner>);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Inner {
-    expression: String,
-    place: Range<usize>,
+pub struct CronError {
+    mistake: Box<Mistake>,
     field: Option<CronField>,
-    problem: String,
-    dialect: Dialect,
 }
 
 impl CronError {
@@ -48,54 +43,42 @@ impl CronError {
         field: Option<CronField>,
         problem: impl Into<String>,
     ) -> Self {
-        Self(Box::new(Inner {
-            expression: expression.into(),
-            place,
-            field,
-            problem: problem.into(),
-            dialect,
-        }))
+        let hint = field.map(|field| format!("the {field} takes {}", field.takes(dialect)));
+        let mistake = Mistake { text: expression.into(), place, problem: problem.into(), hint };
+        Self { mistake: Box::new(mistake), field }
     }
 
-    /// The text that was given.
+    #[cold]
+    pub(super) fn too_long(expression: &str, most: usize) -> Self {
+        Self { mistake: Box::new(Mistake::too_long("an expression", expression, most)), field: None }
+    }
+
+    /// The text that was given, or the beginning of one that is too long.
     #[must_use]
     pub fn expression(&self) -> &str {
-        &self.0.expression
+        &self.mistake.text
     }
 
-    /// Where in the text, in bytes. Empty at its end if something is missing there.
+    /// Where the mistake is in [`expression`](Self::expression), in bytes. Empty at its end if something is missing there.
     #[must_use]
     pub fn place(&self) -> Range<usize> {
-        self.0.place.clone()
+        self.mistake.place.clone()
     }
 
-    /// In which field, or `None` if their number is wrong.
+    /// The field that is wrong; `None` if it is the number of fields, or the expression as a whole.
     #[must_use]
     pub fn field(&self) -> Option<CronField> {
-        self.0.field
+        self.field
     }
 
-    /// What is wrong.
-    pub(crate) fn problem(&self) -> &str {
-        &self.0.problem
-    }
-
-    /// What may stand in the field.
-    pub(crate) fn hint(&self) -> Option<String> {
-        let Inner { field, dialect, .. } = &*self.0;
-        field.map(|field| format!("the {field} takes {}", field.takes(*dialect)))
+    pub(crate) fn into_mistake(self) -> Mistake {
+        *self.mistake
     }
 }
 
 impl fmt::Display for CronError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { expression, place, problem, .. } = &*self.0;
-        // A line is a line, whatever stands in it.
-        let shown: String = expression.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        let before = expression[..place.start].chars().count();
-        let marks = expression[place.clone()].chars().count().max(1);
-        write!(f, "{problem}\n  {shown}\n  {:before$}{:^<marks$}", "", "")?;
-        self.hint().iter().try_for_each(|hint| write!(f, "\n{hint}"))
+        self.mistake.fmt(f)
     }
 }
 

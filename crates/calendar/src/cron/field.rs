@@ -1,4 +1,4 @@
-//! The six fields of an expression: what they are called, and what may stand in each.
+//! The six fields of an expression: their names, their numbers, and words for both.
 
 use std::fmt;
 
@@ -28,16 +28,36 @@ pub(super) enum Dialect {
     Quartz,
 }
 
-const MONTHS: [&str; 12] =
-    ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
-pub(crate) const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
+/// In texts they are cut to three letters.
+pub(super) const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+pub(crate) const WEEKDAYS: [&str; 7] =
+    ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+
+/// Finds a weekday or a month by its three letters, in either case.
+pub(crate) fn position(names: &[&str], text: &str) -> Option<u32> {
+    let index = names.iter().position(|name| name[..3].eq_ignore_ascii_case(text))?;
+    u32::try_from(index).ok()
+}
 
 impl CronField {
-    pub(crate) const ALL: [Self; 6] =
+    pub(super) const ALL: [Self; 6] =
         [Self::Second, Self::Minute, Self::Hour, Self::DayOfMonth, Self::Month, Self::DayOfWeek];
 
-    /// The least and the greatest number.
-    pub(crate) const fn limits(self) -> (u32, u32) {
+    /// The least and the greatest number that may be written.
+    pub(super) const fn limits(self) -> (u32, u32) {
         match self {
             Self::Second | Self::Minute => (0, 59),
             Self::Hour => (0, 23),
@@ -48,12 +68,25 @@ impl CronField {
     }
 
     /// The names, and the number of the first.
-    pub(crate) const fn names(self) -> (&'static [&'static str], u32) {
+    pub(super) const fn names(self) -> (&'static [&'static str], u32) {
         match self {
             Self::Month => (&MONTHS, 1),
             Self::DayOfWeek => (&WEEKDAYS, 0),
             _ => (&[], 0),
         }
+    }
+
+    /// The least and the greatest number of a mask, in which Sunday is 0.
+    pub(super) const fn range(self) -> (u32, u32) {
+        match self {
+            Self::DayOfWeek => (0, 6),
+            _ => self.limits(),
+        }
+    }
+
+    /// As in "25 is not an hour".
+    pub(super) const fn article(self) -> &'static str {
+        if matches!(self, Self::Hour) { "an" } else { "a" }
     }
 
     /// What may stand there.
@@ -88,9 +121,59 @@ impl fmt::Display for CronField {
             Self::Second => "second",
             Self::Minute => "minute",
             Self::Hour => "hour",
-            Self::DayOfMonth => "day of month",
+            Self::DayOfMonth => "day of the month",
             Self::Month => "month",
-            Self::DayOfWeek => "day of week",
+            Self::DayOfWeek => "day of the week",
         })
     }
+}
+
+/// The numbers of a mask, as ranges from and to.
+pub(super) fn runs(mut mask: u64) -> impl Iterator<Item = (u32, u32)> {
+    std::iter::from_fn(move || {
+        let from = (mask != 0).then(|| mask.trailing_zeros())?;
+        let length = (mask >> from).trailing_ones();
+        // All from `from` to the end of the range.
+        mask &= u64::MAX.checked_shl(from + length).unwrap_or(0);
+        Some((from, from + length - 1))
+    })
+}
+
+/// `a, b and c`.
+pub(crate) fn list(parts: &[String], last: &str) -> String {
+    match parts {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., end] => format!("{} {last} {end}", first.join(", ")),
+    }
+}
+
+pub(crate) fn ordinal(number: u32) -> String {
+    let ending = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
+}
+
+/// `09:00 and 17:30`.
+pub(crate) fn clock_times(seconds_of_day: impl Iterator<Item = i64>) -> String {
+    let clock = |second: i64| match second % 60 {
+        0 => format!("{:02}:{:02}", second / 3_600, second / 60 % 60),
+        rest => format!("{:02}:{:02}:{rest:02}", second / 3_600, second / 60 % 60),
+    };
+    list(&seconds_of_day.map(clock).collect::<Vec<_>>(), "and")
+}
+
+/// `1, 3 to 5 and 9`, each written by `name`.
+pub(super) fn spans(mask: u64, name: impl Fn(u32) -> String) -> String {
+    let parts = runs(mask).flat_map(|(from, to)| match to - from {
+        0 => vec![name(from)],
+        1 => vec![name(from), name(to)],
+        _ => vec![format!("{} to {}", name(from), name(to))],
+    });
+    list(&parts.collect::<Vec<_>>(), "and")
 }

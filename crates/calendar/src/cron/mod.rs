@@ -1,23 +1,19 @@
 //! Cron expressions.
 
-mod describe;
 mod error;
 mod field;
-mod item;
 mod next_on_the_wall;
 mod parse;
 mod print;
-mod words;
 
 use std::str::FromStr;
 
 pub use error::CronError;
 pub use field::CronField;
 use field::Dialect;
-pub(crate) use field::WEEKDAYS;
+pub(crate) use field::{WEEKDAYS, clock_times, list, ordinal, position};
 use jiff::tz::TimeZone;
 use next_on_the_wall::Days;
-pub(crate) use words::{clock_times, list, ordinal};
 
 use crate::wall::Wall;
 use crate::zone::{InZone, WallTimes};
@@ -121,8 +117,8 @@ impl Cron {
     /// Reads an expression of five or six fields, or a name as `@daily`.
     ///
     /// # Errors
-    /// If `text` is no cron expression. The error quotes the text, points at the place, and says what may stand there.
-    /// An expression for a day that never comes, such as 30 February, is no error; its rule has no instants.
+    /// If `text` is not a cron expression. The error quotes the text, points at the place, and says what may stand there.
+    /// An expression for a day that never comes, such as 30 February, is not an error; its rule has no instants.
     pub fn parse(text: &str) -> Result<Self, CronError> {
         parse::parse(text, Dialect::Vixie)
     }

@@ -1,11 +1,12 @@
 //! Rules that are put together, leave something out, begin and end.
 
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::search::{Search, Steps, before};
+use super::search::{Search, before};
 use super::{Kind, Plan};
 
 /// Puts rules together to a [`Plan`]. All rules of this crate have these methods.
@@ -67,40 +68,34 @@ pub trait Combine: Into<Plan> {
     /// The instants of this rule from one instant to another; both are included.
     #[must_use]
     fn between(self, from: Timestamp, until: Timestamp) -> Plan {
-        Plan(Kind::Limits(Box::new(Limits::new(self.into(), Some(from), Some(until)))))
+        Limits::plan(self.into(), Some(from), Some(until), None)
     }
 
     /// The instants of this rule up to this one, which is included.
     #[must_use]
     fn until(self, until: Timestamp) -> Plan {
-        Plan(Kind::Limits(Box::new(Limits::new(self.into(), None, Some(until)))))
+        Limits::plan(self.into(), None, Some(until), None)
     }
 
     /// The first `n` instants of this rule from `from` on; `from` itself counts.
     ///
-    /// They are counted when the plan is made, or read: this takes as long as the search for `n` instants. A text that takes
-    /// more than about a second is refused, and so such a plan is not serialised.
+    /// They are counted once, when a plan is first asked for an instant. That takes as long as to find `n` instants.
     ///
     /// # Panics
-    /// If `n` is 0 or more than [`MOST_TIMES`](Self::MOST_TIMES).
+    /// If `n` is 0 or more than [`Plan::MOST_TIMES`].
     #[must_use]
     #[track_caller]
     fn times(self, n: u32, from: Timestamp) -> Plan {
-        let most = Self::MOST_TIMES;
-        assert!((1..=most).contains(&n), "{n} times: it takes 1 to {most}");
-        // Nothing takes so many steps as there are.
-        let limits = Limits::times(self.into(), from, n, &mut Steps::unlimited());
-        Plan(Kind::Limits(Box::new(limits.unwrap_or_else(|problem| panic!("{problem}")))))
+        let most = Plan::MOST_TIMES;
+        assert!((1..=most).contains(&n), "the number of times must be 1 to {most}, got {n}");
+        Limits::plan(self.into(), Some(from), None, Some(n))
     }
-
-    /// The most that [`times`](Self::times) takes, so that no text takes long to read.
-    const MOST_TIMES: u32 = 100_000;
 }
 
 impl<T: Into<Plan>> Combine for T {}
 
 /// A rule but for the days of another.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct ExceptDays {
     pub(super) rule: Plan,
     pub(super) days_of: Plan,
@@ -108,66 +103,58 @@ pub(super) struct ExceptDays {
 }
 
 /// A rule but for some instants.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct ExceptAt {
     pub(super) rule: Plan,
     /// At least one.
     pub(super) instants: BTreeSet<Timestamp>,
 }
 
-/// What it may take to count what all `times` of a text say. It is about a second at the most.
-pub(super) const MOST_STEPS: u64 = 16_000_000;
-
 /// A rule from an instant, to an instant, and so many times.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct Limits {
     pub(super) rule: Plan,
     pub(super) from: Option<Timestamp>,
     pub(super) until: Option<Timestamp>,
     pub(super) times: Option<u32>,
-    /// The last of so many, which follows from the others.
-    last: Option<Timestamp>,
+    last: Last,
 }
 
-/// What is found from the others counts with them.
-impl PartialEq for Limits {
-    fn eq(&self, other: &Self) -> bool {
-        let Self { rule, from, until, times, last: _ } = self;
-        (rule, from, until, times) == (&other.rule, &other.from, &other.until, &other.times)
+/// The last of so many times, or `None` if the rule ends before. Counted at the first search.
+#[derive(Clone, Default)]
+struct Last(OnceLock<Option<Timestamp>>);
+
+/// It follows from the other fields, so whether it is counted makes no difference.
+impl PartialEq for Last {
+    fn eq(&self, _: &Self) -> bool {
+        true
     }
 }
 
-impl Eq for Limits {}
+impl Eq for Last {}
 
 impl Limits {
-    pub(super) const fn new(rule: Plan, from: Option<Timestamp>, until: Option<Timestamp>) -> Self {
-        Self { rule, from, until, times: None, last: None }
-    }
-
-    /// So many instants, at least one, from the first. It is an error if there are not steps enough to count them.
-    pub(super) fn times(rule: Plan, from: Timestamp, times: u32, steps: &mut Steps) -> Result<Self, String> {
-        let mut search = Search::new(&rule, before(from));
-        let mut last = before(from);
-        let mut left = times;
-        // A rule that has fewer ends by itself.
-        while left > 0 && let Some(found) = search.after(last, steps).map_err(|_| {
-            format!(
-                "{times} times: to count all times of a plan may take {MOST_STEPS} steps, and these are more"
-            )
-        })? {
-            (last, left) = (found, left - 1);
-        }
-        Ok(Self {
-            rule,
-            from: Some(from),
-            until: None,
-            times: Some(times),
-            last: (left == 0).then_some(last),
-        })
+    pub(super) fn plan(
+        rule: Plan,
+        from: Option<Timestamp>,
+        until: Option<Timestamp>,
+        times: Option<u32>,
+    ) -> Plan {
+        Plan(Kind::Limits(Box::new(Self { rule, from, until, times, last: Last::default() })))
     }
 
     /// The last instant that may be one.
     pub(super) fn end(&self) -> Option<Timestamp> {
-        self.until.into_iter().chain(self.last).min()
+        let last = self.times.and_then(|times| *self.last.0.get_or_init(|| self.count(times)));
+        self.until.into_iter().chain(last).min()
+    }
+
+    fn count(&self, times: u32) -> Option<Timestamp> {
+        let mut last = before(self.from.unwrap_or(Timestamp::MIN));
+        let mut search = Search::new(&self.rule, last);
+        for _ in 0..times {
+            last = search.after(last)?;
+        }
+        Some(last)
     }
 }

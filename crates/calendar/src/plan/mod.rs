@@ -1,23 +1,17 @@
 //! Rules of all kinds as one type, together and apart: what a store keeps.
 
 mod combine;
-mod error;
-mod parse;
-mod print;
 mod search;
-#[cfg(feature = "serde")]
-mod stored;
+mod text;
 
 pub use combine::Combine;
-use combine::Limits;
-use combine::{ExceptAt, ExceptDays};
-pub use error::PlanError;
+use combine::{ExceptAt, ExceptDays, Limits};
 use jiff::Timestamp;
-use search::{Search, Steps};
+use search::Search;
+pub use text::PlanError;
 
 use crate::cron::Cron;
-use crate::instants::Once;
-use crate::instants::Periodic;
+use crate::instants::{Once, Periodic};
 use crate::rule::Rule;
 use crate::rules::Calendar;
 use crate::zone::InZone;
@@ -65,10 +59,10 @@ use crate::zone::InZone;
 /// assert_eq!(stored.parse::<Plan>()?, plan);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Plan(Kind);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 enum Kind {
     Cron(InZone<Cron>),
     Calendar(InZone<Calendar>),
@@ -81,6 +75,9 @@ enum Kind {
 }
 
 impl Plan {
+    /// The most that [`Combine::times`] takes, so that none takes long to count.
+    pub const MOST_TIMES: u32 = 100_000;
+
     /// The cron expression with its zone, if it is one and nothing else.
     #[must_use]
     pub const fn as_cron(&self) -> Option<&InZone<Cron>> {
@@ -101,7 +98,7 @@ impl Rule for Plan {
             Kind::Calendar(rule) => rule.after(last),
             Kind::Periodic(rule) => rule.after(last),
             Kind::Once(rule) => rule.after(last),
-            _ => Search::new(self, last).after(last, &mut Steps::unlimited()).ok().flatten(),
+            _ => Search::new(self, last).after(last),
         }
     }
 

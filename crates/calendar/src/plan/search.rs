@@ -30,30 +30,6 @@ enum Found {
 
 const NEVER: Found = Found::NoneUpTo(Timestamp::MAX);
 
-/// How much may still be done: a step is to ask a part for what it may have found before.
-#[derive(Clone, Copy)]
-pub(super) struct Steps(pub(super) u64);
-
-impl Steps {
-    /// More than it takes to go through all days there are.
-    pub(super) const fn unlimited() -> Self {
-        Self(u64::MAX)
-    }
-
-    fn take(&mut self, steps: u64) -> Result<(), NoStepLeft> {
-        self.0 = self.0.checked_sub(steps).ok_or(NoStepLeft)?;
-        Ok(())
-    }
-}
-
-/// What it takes to ask a single rule.
-const STEPS_OF_A_RULE: u64 = 16;
-/// In so many days that a calendar rule goes through.
-const DAYS_OF_A_STEP: u64 = 4;
-
-/// There are none left.
-pub(super) struct NoStepLeft;
-
 /// How far a search looks at first. Each time that it finds nothing it looks twice as far.
 const FIRST_LOOK: SignedDuration = SignedDuration::from_hours(24);
 
@@ -84,114 +60,92 @@ impl<'a> Search<'a> {
     }
 
     /// The first instant after `last`, which is never earlier than at the call before.
-    pub(super) fn after(
-        &mut self,
-        last: Timestamp,
-        steps: &mut Steps,
-    ) -> Result<Option<Timestamp>, NoStepLeft> {
+    pub(super) fn after(&mut self, last: Timestamp) -> Option<Timestamp> {
         let (mut end, mut look) = (last, FIRST_LOOK);
         loop {
             let until = end.saturating_add(look).unwrap_or(Timestamp::MAX);
-            match self.next(last, until, steps)? {
-                Found::At(found) => return Ok(Some(found)),
-                Found::NoneUpTo(none) if none == Timestamp::MAX => return Ok(None),
+            match self.next(last, until) {
+                Found::At(found) => return Some(found),
+                Found::NoneUpTo(none) if none == Timestamp::MAX => return None,
                 Found::NoneUpTo(none) => (end, look) = (none, look.saturating_mul(2)),
             }
         }
     }
 
     /// The first instant after `last`, or none up to `until` at least. One that is later than that may be told too.
-    fn next(&mut self, last: Timestamp, until: Timestamp, steps: &mut Steps) -> Result<Found, NoStepLeft> {
-        steps.take(1)?;
+    fn next(&mut self, last: Timestamp, until: Timestamp) -> Found {
+        #[cfg(test)]
+        tests::count(1);
         let last = match self.found {
-            Found::At(found) if found > last => return Ok(self.found),
+            Found::At(found) if found > last => return self.found,
             Found::At(_) => last,
             Found::NoneUpTo(end) => end.max(last),
         };
         if last >= until {
-            return Ok(if last == Timestamp::MAX { NEVER } else { Found::NoneUpTo(last) });
+            return if last == Timestamp::MAX { NEVER } else { Found::NoneUpTo(last) };
         }
-        self.found = self.look(last, until, steps)?;
-        Ok(self.found)
+        self.found = self.look(last, until);
+        self.found
     }
 
-    fn look(
-        &mut self,
-        mut last: Timestamp,
-        until: Timestamp,
-        steps: &mut Steps,
-    ) -> Result<Found, NoStepLeft> {
+    fn look(&mut self, mut last: Timestamp, until: Timestamp) -> Found {
         match (&self.plan.0, &mut *self.parts) {
-            (Kind::Any(_), parts) => any(parts, last, until, steps),
+            (Kind::Any(_), parts) => any(parts, last, until),
             (Kind::ExceptDays(except), [rule, days_of]) => loop {
-                let found = match rule.next(last, until, steps)? {
-                    Found::At(found) if found > until => return Ok(Found::NoneUpTo(before(found))),
+                let found = match rule.next(last, until) {
+                    Found::At(found) if found > until => return Found::NoneUpTo(before(found)),
                     Found::At(found) => found,
-                    none @ Found::NoneUpTo(_) => return Ok(none),
+                    none @ Found::NoneUpTo(_) => return none,
                 };
                 let (begin, end) = day(&except.zone, found);
-                match days_of.next(before(begin), before(end), steps)? {
+                match days_of.next(before(begin), before(end)) {
                     // Never back, whatever clocks did at midnight.
                     Found::At(left_out) if left_out < end => last = before(end).max(found),
-                    _ => return Ok(Found::At(found)),
+                    _ => return Found::At(found),
                 }
             },
             (Kind::ExceptAt(except), [rule]) => loop {
-                match rule.next(last, until, steps)? {
+                match rule.next(last, until) {
                     Found::At(found) if except.instants.contains(&found) => last = found,
-                    found => return Ok(found),
+                    found => return found,
                 }
             },
-            (Kind::Limits(limits), [rule]) => within(limits, rule, last, until, steps),
-            (single, _) => {
-                steps.take(STEPS_OF_A_RULE)?;
-                let found = self.plan.after(last);
-                if let Kind::Calendar(rule) = single {
-                    steps.take(rule.times().days_looked_at(last, found) / DAYS_OF_A_STEP)?;
-                }
-                Ok(found.map_or(NEVER, Found::At))
+            (Kind::Limits(limits), [rule]) => within(limits, rule, last, until),
+            _ => {
+                #[cfg(test)]
+                tests::count(tests::STEPS_OF_A_RULE);
+                self.plan.after(last).map_or(NEVER, Found::At)
             }
         }
     }
 }
 
 /// The first of what the parts find.
-fn any(
-    parts: &mut [Search<'_>],
-    last: Timestamp,
-    until: Timestamp,
-    steps: &mut Steps,
-) -> Result<Found, NoStepLeft> {
+fn any(parts: &mut [Search<'_>], last: Timestamp, until: Timestamp) -> Found {
     let (mut first, mut none_up_to) = (None, Timestamp::MAX);
     for part in parts {
         // What comes after the first is not asked for.
         let until = first.map_or(until, |first| until.min(first));
-        match part.next(last, until, steps)? {
+        match part.next(last, until) {
             Found::At(found) => first = Some(first.map_or(found, |first| found.min(first))),
             Found::NoneUpTo(end) => none_up_to = none_up_to.min(end),
         }
     }
-    Ok(match first {
+    match first {
         Some(first) if first <= until => Found::At(first),
         Some(first) => Found::NoneUpTo(none_up_to.min(before(first))),
         None => Found::NoneUpTo(none_up_to),
-    })
+    }
 }
 
-fn within(
-    limits: &Limits,
-    rule: &mut Search<'_>,
-    last: Timestamp,
-    until: Timestamp,
-    steps: &mut Steps,
-) -> Result<Found, NoStepLeft> {
+fn within(limits: &Limits, rule: &mut Search<'_>, last: Timestamp, until: Timestamp) -> Found {
     let last = limits.from.map_or(last, |from| last.max(before(from)));
     let end = limits.end().unwrap_or(Timestamp::MAX);
-    Ok(match rule.next(last, until.min(end), steps)? {
+    match rule.next(last, until.min(end)) {
         Found::At(found) if found > end => NEVER,
         Found::NoneUpTo(none) if none >= end => NEVER,
         found => found,
-    })
+    }
 }
 
 /// The first instants of a day, by the clocks of a zone, and of the next.
@@ -205,7 +159,25 @@ fn day(zone: &TimeZone, instant: Timestamp) -> (Timestamp, Timestamp) {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    thread_local!(static STEPS: Cell<u64> = const { Cell::new(0) });
+
+    /// What it takes to ask a single rule. To ask a part for what it may have found before is one step.
+    pub(super) const STEPS_OF_A_RULE: u64 = 16;
+
+    pub(super) fn count(steps: u64) {
+        STEPS.set(STEPS.get() + steps);
+    }
+
+    /// What is found, and in how many steps.
+    fn counted<T>(search: impl FnOnce() -> T) -> (T, u64) {
+        STEPS.set(0);
+        let found = search();
+        (found, STEPS.get())
+    }
 
     fn plan(text: &str) -> Plan {
         text.parse().unwrap_or_else(|error| panic!("{error}"))
@@ -227,8 +199,8 @@ mod tests {
             let plan = plan(&text);
             for year in 0..10 {
                 let last = START + SignedDuration::from_hours(365 * 24 * year);
-                let found = Search::new(&plan, last).after(last, &mut Steps(1_000));
-                assert!(matches!(found, Ok(Some(_))), "{text}");
+                let (found, steps) = counted(|| Search::new(&plan, last).after(last));
+                assert!(found.is_some() && steps < 1_000, "{text}: {steps} steps");
             }
         }
     }
@@ -236,8 +208,8 @@ mod tests {
     #[test]
     fn a_part_is_searched_no_further_than_what_another_has_found() {
         let plan = plan(&format!("any (cron * * * * * in UTC) ({ENDED})"));
-        let found = Search::new(&plan, START).next(START, Timestamp::MAX, &mut Steps(100));
-        assert!(matches!(found, Ok(Found::At(_))));
+        let (found, steps) = counted(|| Search::new(&plan, START).next(START, Timestamp::MAX));
+        assert!(matches!(found, Found::At(_)) && steps < 100, "{steps} steps");
     }
 
     #[test]
@@ -245,14 +217,12 @@ mod tests {
         for other in ["once at 1970-01-01T00:00:01Z", "once at 9000-01-01T00:00:00Z", "cron 0 0 1 1 * in UTC"]
         {
             let plan = plan(&format!("any ({other}) (cron * * * * * in UTC)"));
-            let (mut search, mut last, mut steps) = (Search::new(&plan, START), START, Steps(1_000_000));
+            let (mut search, mut last) = (Search::new(&plan, START), START);
             let runs = 10_000;
-            for _ in 0..runs {
-                last = search.after(last, &mut steps).ok().flatten().unwrap();
-            }
+            let ((), steps) = counted(|| (0..runs).for_each(|_| last = search.after(last).unwrap()));
             // For each run, the whole and both parts are asked, and one of them searches.
             let most = (runs + 100) * (3 + STEPS_OF_A_RULE);
-            assert!(1_000_000 - steps.0 < most, "{}", 1_000_000 - steps.0);
+            assert!(steps < most, "{steps} steps");
         }
     }
 
@@ -263,8 +233,8 @@ mod tests {
             "(any ({ENDED}) (cron 0 10 * * * in UTC)) except days (any ({ENDED}) (cron 0 7 * * * in UTC) (once at 1970-01-01T00:00:01Z)) in UTC"
         ));
         let until = START + SignedDuration::from_hours(24 * 20_000);
-        let mut steps = Steps(20_000 * 10 * STEPS_OF_A_RULE);
-        let found = Search::new(&plan, START).next(START, until, &mut steps);
-        assert!(matches!(found, Ok(Found::NoneUpTo(end)) if end >= until));
+        let (found, steps) = counted(|| Search::new(&plan, START).next(START, until));
+        assert!(matches!(found, Found::NoneUpTo(end) if end >= until));
+        assert!(steps < 20_000 * 10 * STEPS_OF_A_RULE, "{steps} steps");
     }
 }

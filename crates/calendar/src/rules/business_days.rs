@@ -1,11 +1,13 @@
 //! Which days are business days.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::ops::RangeInclusive;
 
 use jiff::civil::{Date, Weekday};
 
 use super::bit;
+use super::text::weekdays_of;
 
 /// Which days are business days: all but the weekend's and the holidays, which are the user's.
 ///
@@ -25,7 +27,7 @@ use super::bit;
 /// assert!(!days.contains(date(2026, 12, 26)), "a Saturday");
 /// assert!(days.contains(date(2026, 12, 28)));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct BusinessDays {
     /// A bit for each weekday, of which 0 is Sunday.
     pub(super) weekend: u8,
@@ -62,7 +64,10 @@ impl BusinessDays {
     #[must_use]
     #[track_caller]
     pub fn with_yearly_holiday(mut self, month: i8, day: i8) -> Self {
-        assert!(is_in_some_year(month, day), "no year has a day {day} in the month {month}");
+        assert!(
+            is_in_some_year(month, day),
+            "a yearly holiday must be a day that some year has, got month {month}, day {day}"
+        );
         self.yearly.insert((month, day));
         self
     }
@@ -87,6 +92,17 @@ impl BusinessDays {
         self.weekend & bit(date.weekday()) == 0
             && !self.yearly.contains(&(date.month(), date.day()))
             && !self.dates.contains(&date)
+    }
+}
+
+impl fmt::Debug for BusinessDays {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { weekend, yearly, dates } = self;
+        f.debug_struct("BusinessDays")
+            .field("weekend", &weekdays_of(*weekend).collect::<Vec<_>>())
+            .field("yearly", yearly)
+            .field("dates", dates)
+            .finish()
     }
 }
 

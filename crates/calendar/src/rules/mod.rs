@@ -1,23 +1,13 @@
 //! Calendar rules that no cron expression can say: every n days, weeks, months and years from an anchor, business days.
 
-// | file | what it has |
-// |---|---|
-// | this one | the rule, and what narrows it |
-// | `filter` | which of every n days count |
-// | `month_day` | which day of a month: the last business day too |
-// | `business_days` | which dates are business days |
-// | `next_on_the_wall` | the next time of the rule, without a zone |
-// | `text`, `describe` | the rule as words, and as a sentence |
-
 mod business_days;
-mod describe;
-mod filter;
 mod month_day;
 mod next_on_the_wall;
 pub(crate) mod text;
 
+use std::fmt;
+
 pub use business_days::BusinessDays;
-use filter::Filter;
 use jiff::civil::{Date, DateTime, Time, Weekday};
 use jiff::tz::TimeZone;
 pub use month_day::{MonthDay, MonthEnd};
@@ -61,7 +51,7 @@ use crate::zone::{InZone, WallTimes};
 /// assert_eq!(days, ["2026-01-31", "2026-02-28", "2026-03-31"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Calendar {
     every: Every,
     anchor: Date,
@@ -72,13 +62,29 @@ pub struct Calendar {
 }
 
 /// How many of which unit, and what is chosen in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 enum Every {
     Days(u32, Filter),
     /// A bit for each weekday, of which 0 is Sunday.
     Weeks(u32, u8),
     /// Years are twelve.
     Months(u32, Vec<MonthDay>),
+}
+
+/// A choice among every n days: these weekdays, and business days only if that is set.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Filter {
+    /// A bit for each weekday, of which 0 is Sunday.
+    weekdays: u8,
+    business_days: bool,
+}
+
+impl Filter {
+    const ALL: Self = Self { weekdays: 0x7f, business_days: false };
+
+    const fn has_weekdays(self) -> bool {
+        self.weekdays != Self::ALL.weekdays
+    }
 }
 
 /// The most that [`Calendar::years`] takes.
@@ -102,7 +108,7 @@ impl Calendar {
     #[must_use]
     #[track_caller]
     pub fn days(n: u32, anchor: Date) -> Self {
-        assert!(n > 0, "every 0 days: it takes at least 1");
+        assert!(n > 0, "the number of days must be at least 1, got 0");
         Self::new(Every::Days(n, Filter::ALL), anchor)
     }
 
@@ -113,7 +119,7 @@ impl Calendar {
     #[must_use]
     #[track_caller]
     pub fn weeks(n: u32, anchor: Date) -> Self {
-        assert!(n > 0, "every 0 weeks: it takes at least 1");
+        assert!(n > 0, "the number of weeks must be at least 1, got 0");
         Self::new(Every::Weeks(n, bit(anchor.weekday())), anchor)
     }
 
@@ -126,7 +132,7 @@ impl Calendar {
     #[must_use]
     #[track_caller]
     pub fn months(n: u32, anchor: Date, day: impl Into<MonthDay>) -> Self {
-        assert!(n > 0, "every 0 months: it takes at least 1");
+        assert!(n > 0, "the number of months must be at least 1, got 0");
         Self::new(Every::Months(n, vec![checked(day.into())]), anchor)
     }
 
@@ -148,8 +154,8 @@ impl Calendar {
     #[must_use]
     #[track_caller]
     pub fn years(n: u32, anchor: Date, day: impl Into<MonthDay>) -> Self {
-        assert!(n > 0, "every 0 years: it takes at least 1");
-        assert!(n <= MOST_YEARS, "every {n} years: it takes at most {MOST_YEARS}");
+        assert!(n > 0, "the number of years must be at least 1, got 0");
+        assert!(n <= MOST_YEARS, "the number of years must be at most {MOST_YEARS}, got {n}");
         Self::new(Every::Months(12 * n, vec![checked(day.into())]), anchor)
     }
 
@@ -172,12 +178,14 @@ impl Calendar {
     #[track_caller]
     pub fn on(mut self, weekdays: impl IntoIterator<Item = Weekday>) -> Self {
         let mask = weekdays.into_iter().fold(0, |mask, weekday| mask | bit(weekday));
-        assert!(mask != 0, "on no weekday: it takes at least one");
+        assert!(mask != 0, "`on` must name at least one weekday, got none");
         match &mut self.every {
             Every::Days(_, filter) => filter.weekdays = mask,
             Every::Weeks(_, weekdays) => *weekdays = mask,
             Every::Months(..) => {
-                panic!("weekdays of months: they are chosen by a MonthDay, as MonthDay::Weekday")
+                panic!(
+                    "`on` is for rules by days or weeks: choose a weekday of a month with MonthDay::Weekday"
+                )
             }
         }
         self
@@ -191,7 +199,9 @@ impl Calendar {
     #[track_caller]
     pub fn on_business_days(mut self, business_days: BusinessDays) -> Self {
         let Every::Days(_, filter) = &mut self.every else {
-            panic!("business days are chosen from a rule by days, or by a MonthDay")
+            panic!(
+                "`on_business_days` is for rules by days: choose a business day of a month with MonthDay::BusinessDay"
+            )
         };
         filter.business_days = true;
         self.with_business_days(business_days)
@@ -205,7 +215,7 @@ impl Calendar {
     #[track_caller]
     pub fn and_on(mut self, day: impl Into<MonthDay>) -> Self {
         let Every::Months(_, days) = &mut self.every else {
-            panic!("a MonthDay is for rules by months or years")
+            panic!("`and_on` is for rules by months or years")
         };
         let day = checked(day.into());
         if !days.contains(&day) {
@@ -235,7 +245,10 @@ impl Calendar {
     #[track_caller]
     pub fn at_each(mut self, times: impl IntoIterator<Item = Time>) -> Self {
         self.seconds_of_day = times.into_iter().map(second_of_day).collect();
-        assert!(!self.seconds_of_day.is_empty(), "at no time of the day: it takes at least one");
+        assert!(
+            !self.seconds_of_day.is_empty(),
+            "`at_each` must name at least one time of the day, got none"
+        );
         self.seconds_of_day.sort_unstable();
         self.seconds_of_day.dedup();
         self
@@ -252,6 +265,12 @@ impl Calendar {
     #[must_use]
     pub const fn in_zone(self, zone: TimeZone) -> InZone<Self> {
         InZone::new(self, zone)
+    }
+}
+
+impl fmt::Debug for Calendar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Calendar({self})")
     }
 }
 

@@ -41,23 +41,24 @@ impl From<MonthEnd> for MonthDay {
 }
 
 impl MonthDay {
-    /// Why there is no such day in any month.
+    /// Why no month has such a day.
     pub(super) fn problem(self) -> Option<String> {
-        match self {
-            Self::OfAnchor(_) => None,
+        let (what, number, least, most) = match self {
+            Self::OfAnchor(_) => return None,
             Self::Number(day, _) | Self::NearestBusinessDay(day, _) => {
-                (!(1..=31).contains(&day)).then(|| format!("{day} is no day of a month: 1 to 31 are"))
+                ("the day of a month", day.into(), 1, 31)
             }
-            Self::BeforeLast(days) => {
-                (days > 30).then(|| format!("{days} days before the last are in no month: 0 to 30 are"))
-            }
-            Self::Weekday(_, nth) => (!(1..=5).contains(&nth.unsigned_abs())).then(|| {
-                format!("no month has a weekday of the number {nth}: 1 to 5 and -1 to -5 are taken")
-            }),
-            Self::BusinessDay(nth) => (!(1..=31).contains(&nth.unsigned_abs())).then(|| {
-                format!("no month has a business day of the number {nth}: 1 to 31 and -1 to -31 are taken")
-            }),
-        }
+            Self::BeforeLast(days) => ("the days before the last", days.into(), 0, 30),
+            Self::Weekday(_, nth) => ("the number of a weekday", i32::from(nth), 1, 5),
+            Self::BusinessDay(nth) => ("the number of a business day", nth.into(), 1, 31),
+        };
+        let from_last = if matches!(self, Self::Weekday(..) | Self::BusinessDay(_)) {
+            format!(" or -1 to -{most}")
+        } else {
+            String::new()
+        };
+        let is_right = (least..=most).contains(&if from_last.is_empty() { number } else { number.abs() });
+        (!is_right).then(|| format!("{what} must be {least} to {most}{from_last}, got {number}"))
     }
 
     /// The number of the day in this month, if the month has it.

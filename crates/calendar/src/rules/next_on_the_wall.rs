@@ -1,7 +1,5 @@
 //! The next time on the wall of a calendar rule.
 
-use jiff::Timestamp;
-
 use super::{Calendar, Every, Filter};
 use crate::wall::{
     LAST_YEAR, Month, SECONDS_OF_A_DAY, Wall, date_of_day, days_since_1970, month_and_day, weekday_of_day,
@@ -20,16 +18,6 @@ impl Calendar {
         }
         let found = if found == day { self.first_day(day + 1)? } else { found };
         Some(Wall(found * SECONDS_OF_A_DAY + self.seconds_of_day.first()?))
-    }
-
-    /// About how many days a search has looked at that began after `last`: as often as there are days to choose.
-    pub(crate) fn days_looked_at(&self, last: Timestamp, found: Option<Timestamp>) -> u64 {
-        let end = found.unwrap_or(Timestamp::MAX).as_second().div_euclid(SECONDS_OF_A_DAY);
-        let end = self.until.map_or(end, |until| end.min(days_since_1970(until)));
-        let begin = last.as_second().div_euclid(SECONDS_OF_A_DAY).max(days_since_1970(self.anchor));
-        let chosen = if let Every::Months(_, days) = &self.every { days.len() } else { 1 };
-        let days = u64::try_from(end - begin).unwrap_or(0);
-        days.saturating_mul(u64::try_from(chosen).unwrap_or(u64::MAX))
     }
 
     /// The first day from this one on.

@@ -1,13 +1,13 @@
-//! A calendar rule as words: `every 2 weeks from 2026-01-05 on MON,FRI at 09:00 until 2026-12-31`.
+//! A calendar rule as a text, `every 2 weeks from 2026-01-05 on MON,FRI at 09:00 until 2026-12-31`, and as a sentence.
 
 use std::fmt;
 
 use jiff::civil::{Date, Time, Weekday};
 
 use super::business_days::is_in_some_year;
-use super::{BusinessDays, Calendar, Every, MOST_YEARS, MonthDay, MonthEnd};
-use crate::cron::WEEKDAYS;
-use crate::tokens::number;
+use super::{BusinessDays, Calendar, Every, Filter, MOST_YEARS, MonthDay, MonthEnd};
+use crate::cron::{WEEKDAYS, clock_times, list, ordinal, position};
+use crate::text::{Words, number};
 
 impl fmt::Display for Calendar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,9 +56,9 @@ pub(super) fn weekdays_of(mask: u8) -> impl Iterator<Item = Weekday> {
     weekdays.filter(move |weekday| mask & super::bit(*weekday) != 0)
 }
 
-fn weekday_name(weekday: Weekday) -> &'static str {
-    // From 0 to 6.
-    WEEKDAYS[usize::from(weekday.to_sunday_zero_offset().unsigned_abs())]
+/// `MON`.
+fn weekday_name(weekday: Weekday) -> String {
+    name(weekday)[..3].to_ascii_uppercase()
 }
 
 fn weekday_list(mask: u8) -> String {
@@ -82,11 +82,98 @@ fn month_day(day: MonthDay) -> String {
     }
 }
 
+impl Calendar {
+    /// What it means, in a few words of English. For people; the words may change.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use jiff::civil::{Weekday, date, time};
+    /// use timingwheel_calendar::{Calendar, MonthDay};
+    ///
+    /// let payroll = Calendar::months(1, date(2026, 1, 1), MonthDay::BusinessDay(-1)).at(time(18, 0, 0, 0));
+    /// assert_eq!(payroll.describe(), "at 18:00 on the last business day of every month, from 2026-01-01");
+    /// let meeting = Calendar::weeks(2, date(2026, 1, 5)).at(time(9, 30, 0, 0));
+    /// assert_eq!(meeting.describe(), "at 09:30 on Monday of every 2nd week, from 2026-01-05");
+    /// ```
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let times = clock_times(self.seconds_of_day.iter().copied());
+        if self.until == Some(self.anchor) && self.every == Every::Days(1, Filter::ALL) {
+            return format!("once, at {times} on {}", self.anchor);
+        }
+        let until = self.until.map(|last| format!(" until {last}")).unwrap_or_default();
+        format!("at {times} {}, from {}{until}", self.which_days(), self.anchor)
+    }
+
+    fn which_days(&self) -> String {
+        match &self.every {
+            Every::Days(1, Filter { business_days: true, weekdays: 0x7f }) => "every business day".into(),
+            Every::Days(n, filter) => {
+                let weekdays = list(&weekdays_of(filter.weekdays).map(name).collect::<Vec<_>>(), "or");
+                let days = every(*n, "day");
+                match (filter.business_days, filter.has_weekdays()) {
+                    (false, false) => days,
+                    (false, true) => format!("{days} if it is {weekdays}"),
+                    (true, false) => format!("{days} if it is a business day"),
+                    (true, true) => format!("{days} if it is a business day and {weekdays}"),
+                }
+            }
+            Every::Weeks(n, mask) => {
+                let weekdays = weekdays_of(*mask).map(name);
+                format!("on {} of {}", list(&weekdays.collect::<Vec<_>>(), "and"), every(*n, "week"))
+            }
+            Every::Months(n, days) => {
+                let days: Vec<String> = days.iter().map(|day| self.month_day(*day)).collect();
+                let months = if n % 12 == 0 {
+                    format!("{} of {}", self.anchor.strftime("%B"), every(n / 12, "year"))
+                } else {
+                    every(*n, "month")
+                };
+                format!("on {} of {months}", list(&days, "and"))
+            }
+        }
+    }
+
+    fn month_day(&self, day: MonthDay) -> String {
+        let from_end = |nth: i8, what: &str| match nth {
+            -1 => format!("the last {what}"),
+            ..-1 => format!("the {} last {what}", ordinal(nth.unsigned_abs().into())),
+            _ => format!("the {} {what}", ordinal(nth.unsigned_abs().into())),
+        };
+        let number = |day: u32, end| match end {
+            _ if day <= 28 => format!("the {}", ordinal(day)),
+            MonthEnd::Clamp => format!("the {} or the last day", ordinal(day)),
+            MonthEnd::LeaveOut => format!("the {}, where there is one,", ordinal(day)),
+        };
+        match day {
+            // From 1 to 31.
+            MonthDay::OfAnchor(end) => number(self.anchor.day().unsigned_abs().into(), end),
+            MonthDay::Number(day, end) => number(day.into(), end),
+            MonthDay::BeforeLast(0) => "the last day".into(),
+            MonthDay::BeforeLast(days) => format!("the {} day before the last", ordinal(days.into())),
+            MonthDay::Weekday(weekday, nth) => from_end(nth, &name(weekday)),
+            MonthDay::BusinessDay(nth) => from_end(nth, "business day"),
+            MonthDay::NearestBusinessDay(day, end) => {
+                format!("the business day nearest to {}", number(day.into(), end))
+            }
+        }
+    }
+}
+
+fn every(n: u32, unit: &str) -> String {
+    if n == 1 { format!("every {unit}") } else { format!("every {} {unit}", ordinal(n)) }
+}
+
+fn name(weekday: Weekday) -> String {
+    format!("{weekday:?}")
+}
+
 const A_DATE: &str = "a date, as 2026-01-05,";
 
 /// Words that follow each other by twos, as `from DATE`: what is wrong is told with the word. Of years there are at most
 /// [`MOST_YEARS`], and of all units at least one.
-pub(crate) fn parse(n: u32, unit: &str, words: &mut crate::tokens::Words<'_>) -> Result<Calendar, String> {
+pub(crate) fn parse(n: u32, unit: &str, words: &mut Words<'_>) -> Result<Calendar, String> {
     let anchor = parse_date(words.expect("from", A_DATE)?)?;
     let on = if words.take("on") { Some(words.next("which day, as MON or L-0,")?) } else { None };
     let mut rule = match (unit, on) {
@@ -140,8 +227,9 @@ pub(crate) fn parse(n: u32, unit: &str, words: &mut crate::tokens::Words<'_>) ->
 }
 
 fn add_holiday(days: &mut BusinessDays, text: &str) -> Result<(), String> {
-    let wrong =
-        || format!("{text} is no holiday: it takes a date, as 2026-04-03, or a month and a day, as 12-25");
+    let wrong = || {
+        format!("{text} is not a holiday: a date, as 2026-04-03, or a month and a day, as 12-25, is expected")
+    };
     if let Ok(date) = parse_date(text) {
         days.dates.insert(date);
         return Ok(());
@@ -181,15 +269,15 @@ fn parse_weekdays(text: &str) -> Result<Vec<Weekday>, String> {
 }
 
 fn parse_weekday(text: &str) -> Result<Weekday, String> {
-    let index = WEEKDAYS.iter().position(|name| name.eq_ignore_ascii_case(text));
-    let weekday = index.and_then(|index| Weekday::from_sunday_zero_offset(i8::try_from(index).ok()?).ok());
-    weekday.ok_or_else(|| format!("{text} is no weekday: MON to SUN are"))
+    let offset = position(&WEEKDAYS, text).and_then(|index| i8::try_from(index).ok());
+    let weekday = offset.and_then(|offset| Weekday::from_sunday_zero_offset(offset).ok());
+    weekday.ok_or_else(|| format!("{text} is not a weekday, as MON to SUN are"))
 }
 
 fn parse_month_day(text: &str) -> Result<MonthDay, String> {
     let wrong = || {
         format!(
-            "{text} is no day of a month: clamp, leave-out, day#31/clamp, L-0, FRI#-1, business#-1, near#15/clamp are"
+            "{text} is not a day of a month, as these are: clamp, leave-out, day#31/clamp, L-0, FRI#-1, business#-1, near#15/clamp"
         )
     };
     let end = |text: &str| match text {

@@ -1,23 +1,15 @@
 //! Times on the wall by the clocks of a zone: what becomes of those that a clock change leaves out or repeats.
 
-// | file | what it has |
-// |---|---|
-// | this one | a rule in a zone |
-// | `next_instant` | the next instant after another |
-// | `gap_overlap` | what becomes of a time in a gap or an overlap |
-// | `description` | a sentence for people |
-
-mod description;
-mod gap_overlap;
 mod next_instant;
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use std::fmt;
 
-pub use description::Description;
-pub use gap_overlap::{Gap, Overlap};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+pub use next_instant::{Gap, Overlap};
 
 use crate::rule::Rule;
+use crate::text::zone_name;
 use crate::wall::Wall;
 
 /// Times on the wall, without a zone: what [`Cron`](crate::Cron) and [`Calendar`](crate::Calendar) are, and no others.
@@ -63,7 +55,7 @@ pub(crate) trait WallTimes {
 /// assert_eq!(rule.after(before), Some("2026-03-30T01:30:00+01:00".parse()?));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct InZone<T> {
     times: T,
     zone: TimeZone,
@@ -149,7 +141,9 @@ impl<T: WallTimes> InZone<T> {
     /// ```
     #[must_use]
     pub fn describe_from(&self, last: Timestamp) -> Description {
-        Description::of(self, last)
+        let sentence = format!("{}, by the clocks of {}", self.times.describe(), zone_name(&self.zone));
+        let instants = self.upcoming(last).take(TOLD).map(|at| at.to_zoned(self.zone.clone())).collect();
+        Description { sentence, instants }
     }
 }
 
@@ -161,5 +155,44 @@ impl<T: WallTimes> Rule for InZone<T> {
 
     fn is_interval(&self) -> bool {
         self.times.is_interval()
+    }
+}
+
+/// How many instants are told.
+const TOLD: usize = 5;
+
+/// What a rule means, and its next instants, from [`InZone::describe_from`].
+///
+/// Its `Display` has the sentence in the first line and an instant in each of the following.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    sentence: String,
+    instants: Vec<Zoned>,
+}
+
+impl Description {
+    /// What the rule means.
+    #[must_use]
+    pub fn sentence(&self) -> &str {
+        &self.sentence
+    }
+
+    /// The next instants: five, or fewer if there are no more.
+    #[must_use]
+    pub fn instants(&self) -> &[Zoned] {
+        &self.instants
+    }
+}
+
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)?;
+        if self.instants.is_empty() {
+            f.write_str("\n  never")?;
+        }
+        for instant in &self.instants {
+            write!(f, "\n  {}", instant.strftime("%a %e %b %Y %H:%M:%S %Z"))?;
+        }
+        Ok(())
     }
 }

@@ -1,0 +1,33 @@
+//! Random expressions against a second implementation, written apart, that walks through real time.
+
+use crate::random::{away, expressions, modern_starts, near_a_change, zone, zones};
+use crate::reference::Reference;
+use jiff::{SignedDuration, Timestamp};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use timingwheel_calendar::{Cron, Rule};
+
+/// As many days as take the walk about as long as it takes to read this.
+fn days(expression: &str) -> i64 {
+    if expression.split_whitespace().count() == 6 { 1 } else { 40 }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn round_changes_of_clocks_it_has_the_instants_of_a_walk(
+        expression in expressions(),
+        zone_name in zones(),
+        start in modern_starts(),
+        away in away(),
+    ) {
+        let zone = zone(zone_name);
+        let from = near_a_change(&zone, start, away);
+        let to = from + SignedDuration::from_hours(24 * days(&expression));
+        let expected = Reference::new(&expression).walk(&zone, from, to);
+        let rule = Cron::parse(&expression).unwrap().in_zone(zone);
+        let found: Vec<Timestamp> = rule.upcoming(from).take_while(|&at| at <= to).collect();
+        prop_assert_eq!(found, expected, "{} in {} from {}", expression, zone_name, from);
+    }
+}

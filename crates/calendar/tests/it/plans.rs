@@ -1,0 +1,235 @@
+//! The texts of plans: what is read, and what is said of those that are none.
+
+use jiff::Timestamp;
+use jiff::tz::{Offset, TimeZone};
+use timingwheel_calendar::{Calendar, Combine, Cron, InZone, Periodic, Plan, Rule};
+
+#[test]
+fn a_plan_is_read_as_it_is_printed() {
+    for text in [
+        "cron 0 9 * * 1-5 in Europe/Berlin",
+        "cron */30 * * * * in America/New_York gap after overlap first",
+        "cron 30 2 * * * in +02:00 gap skip",
+        "cron 30 2 * * * in UTC overlap both",
+        "every 1 days from 2026-01-01 at 00:00 in UTC",
+        "every 3 days from 2026-01-01 on MON,SUN at 09:00,17:30:15 until 2026-12-31 in UTC",
+        "every 1 days from 2026-01-01 on business at 09:00 weekend FRI,SAT holidays 12-25,2026-04-03 in Asia/Dubai",
+        "every 1 days from 2026-01-01 on business at 09:00 weekend none in Asia/Dubai",
+        "every 1 days from 2026-01-01 on business,MON,FRI at 09:00 in UTC",
+        "every 2 weeks from 2026-01-05 on MON at 09:00 in UTC",
+        "every 1 months from 2026-01-31 on clamp at 00:00 in UTC",
+        "every 3 months from 2026-01-31 on leave-out,day#30/clamp,L-1,FRI#-1,business#2,near#15/leave-out at 00:00 in UTC",
+        "every 1 years from 2024-02-29 on leave-out at 08:00 in Pacific/Auckland",
+        "every 90 minutes from 2026-01-01T00:00:00Z",
+        "every 24 hours from 2026-01-01T00:00:00.5Z",
+        "every 59 seconds from 2026-01-01T00:00:00Z",
+        "once at 2026-12-24T18:00:00Z",
+        "any (once at 2026-12-24T18:00:00Z) (cron 0 9 * * * in UTC) (cron 0 10 * * * in UTC)",
+        "((cron 0 9 * * * in UTC) until 2027-01-01T00:00:00Z) except days (cron 0 0 25 12 * in UTC) in Asia/Tokyo",
+        "(cron 0 9 * * * in UTC) except at 2026-12-24T09:00:00Z,2026-12-25T09:00:00Z",
+        "(cron 0 9 * * * in UTC) from 2026-01-01T00:00:00Z until 2027-01-01T00:00:00Z",
+        "(cron 0 9 * * * in UTC) from 2026-01-01T00:00:00Z",
+        "(cron 0 9 * * * in UTC) from 2026-01-01T00:00:00Z times 5",
+    ] {
+        let plan: Plan = text.parse().unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(plan.to_string(), text);
+        assert_eq!(text.parse::<Plan>().unwrap(), plan);
+    }
+}
+
+#[test]
+fn rules_with_their_zones_are_read_alone_too() {
+    let rule: InZone<Cron> = "cron 0 9 * * * in Asia/Tokyo".parse().unwrap();
+    assert_eq!(rule.to_string(), "cron 0 9 * * * in Asia/Tokyo");
+    let rule: InZone<Calendar> = "every 1 days from 2026-01-01 in UTC".parse().unwrap();
+    assert_eq!(rule.to_string(), "every 1 days from 2026-01-01 at 00:00 in UTC");
+    let other = "once at 2026-12-24T18:00:00Z";
+    assert!(
+        other
+            .parse::<InZone<Cron>>()
+            .unwrap_err()
+            .to_string()
+            .starts_with("this plan is not a cron expression\n")
+    );
+    assert!(
+        other
+            .parse::<InZone<Calendar>>()
+            .unwrap_err()
+            .to_string()
+            .starts_with("this plan is not a calendar rule\n")
+    );
+}
+
+#[test]
+fn plans_are_equal_if_they_are_made_in_the_same_way_of_equal_rules() {
+    let cron = |text, zone| Cron::parse(text).unwrap().in_zone(TimeZone::get(zone).unwrap());
+    assert_eq!(Plan::from(cron("@daily", "UTC")), Plan::from(cron("0 0 * * *", "UTC")));
+    assert_ne!(Plan::from(cron("@daily", "UTC")), Plan::from(cron("@daily", "Asia/Tokyo")));
+    let start = Timestamp::UNIX_EPOCH;
+    assert_eq!(cron("@daily", "UTC").times(3, start), cron("@daily", "UTC").times(3, start));
+    assert_ne!(cron("@daily", "UTC").times(3, start), cron("@daily", "UTC").times(4, start));
+    let fixed = Cron::parse("@daily").unwrap().in_zone(TimeZone::fixed(Offset::constant(2)));
+    assert_eq!(fixed.to_string(), "cron 0 0 * * * in +02:00");
+    assert_ne!(Plan::from(Periodic::minutes(60, start)), Plan::from(Periodic::minutes(61, start)));
+    assert_eq!(Plan::from(Periodic::minutes(60, start)), Plan::from(Periodic::hours(1, start)));
+}
+
+#[test]
+fn an_error_says_what_is_wrong_and_points_at_it() {
+    for (text, problem, marked) in [
+        ("", "cron, every, once, any or a parenthesis is missing at the end", ""),
+        ("daily at 9", "cron, every, once, any or a parenthesis is expected, got daily", "daily"),
+        ("cron 0 25 * * * in UTC", "25 is not an hour", "25"),
+        ("cron 0 9 * * *", "`in` and a zone, as `in Europe/Berlin`, is missing at the end", ""),
+        ("once", "`at` is missing at the end", ""),
+        ("every 2 days from", "a date, as 2026-01-05, is missing at the end", ""),
+        ("cron 0 9 * * * in UTC tomorrow", "tomorrow follows the end of the plan", "tomorrow"),
+        ("cron 0 9 * * * in UTC gap wide", "one of after, skip is expected, got wide", "wide"),
+        ("every 0 days from 2026-01-01 in UTC", "the number of days must be 1 to 4294967295, got 0", "0"),
+        (
+            "every 0 hours from 2026-01-01T00:00:00Z",
+            "the number of hours must be 1 to 5124095576030431, got 0",
+            "0",
+        ),
+        (
+            "every 100001 years from 2026-01-01 on clamp in UTC",
+            "the number of years must be 1 to 100000, got 100001",
+            "100001",
+        ),
+        ("every +2 weeks from 2026-01-05 in UTC", "+2 is not a number of units, as 2 is", "+2"),
+        (
+            "every 1 days from 2026-01-05T09:00 in UTC",
+            "2026-01-05T09:00 is more than a date, as 2026-01-05: a time of the day is written `at 09:00`, a zone `in Europe/Berlin`",
+            "2026-01-05T09:00",
+        ),
+        (
+            "every 1 days from 2026-01-05 until 2026-01-05[UTC] in UTC",
+            "2026-01-05[UTC] is more than a date, as 2026-01-05: a time of the day is written `at 09:00`, a zone `in Europe/Berlin`",
+            "2026-01-05[UTC]",
+        ),
+        (
+            "every 1 days from 2026-01-05 at 2026-01-05T09:00 in UTC",
+            "2026-01-05T09:00 is more than a time of the day, as 09:00",
+            "2026-01-05T09:00",
+        ),
+        (
+            "every 1 days from 2026-01-05 on business holidays 2026-04-03T00:00 in UTC",
+            "2026-04-03T00:00 is not a holiday: a date, as 2026-04-03, or a month and a day, as 12-25, is expected",
+            "2026-04-03T00:00",
+        ),
+        (
+            "every 1 months from 2026-01-05 on FRI#+2 in UTC",
+            "FRI#+2 is not a day of a month, as these are: clamp, leave-out, day#31/clamp, L-0, FRI#-1, business#-1, near#15/clamp",
+            "FRI#+2",
+        ),
+        (
+            "(cron 0 9 * * * in UTC) from 2026-01-01T00:00:00Z times +5",
+            "the number of times must be 1 to 100000, got +5",
+            "+5",
+        ),
+        ("every 2 weeks from 2026-01-05 on FUN in UTC", "FUN is not a weekday, as MON to SUN are", "FUN"),
+        (
+            "every 1 months from 2026-01-05 in UTC",
+            "every 1 months: on which day, as `on clamp` or `on FRI#-1`?",
+            "2026-01-05",
+        ),
+        (
+            "(cron 0 9 * * * in UTC) times 5",
+            "the start is missing, as in `from 2026-01-01T00:00:00Z times 5`",
+            "5",
+        ),
+        (
+            "(cron 0 9 * * * in UTC) from 2026-01-01T00:00:00Z times 0",
+            "the number of times must be 1 to 100000, got 0",
+            "0",
+        ),
+        ("(cron 0 9 * * * in UTC", "`)` is missing at the end", ""),
+        (
+            "cron TZ=Asia/Tokyo 0 9 * * * in UTC",
+            "TZ= is not part of an expression: give the zone to `Cron::in_zone`",
+            "TZ=Asia/Tokyo",
+        ),
+        ("once in UTC", "`at` is expected, got in", "in"),
+        ("(once at 2026-01-01T00:00:00Z) except 5", "`days` or `at` is expected, got 5", "5"),
+        ("(once at 2026-01-01T00:00:00Z)", "`except`, `from` or `until` is missing at the end", ""),
+        (
+            "(once at 2026-01-01T00:00:00Z) in",
+            "`except`, `from` or `until` is expected after a plan in parentheses",
+            "in",
+        ),
+        (
+            "every 2 fortnights",
+            "fortnights is not a unit: the units are seconds, minutes, hours, days, weeks, months and years",
+            "fortnights",
+        ),
+        (
+            "every 1 months from 2026-01-05 on day#32/clamp in UTC",
+            "the day of a month must be 1 to 31, got 32",
+            "day#32/clamp",
+        ),
+        (
+            "every 1 months from 2026-01-05 on near#0/clamp in UTC",
+            "the day of a month must be 1 to 31, got 0",
+            "near#0/clamp",
+        ),
+        (
+            "every 1 months from 2026-01-05 on L-31 in UTC",
+            "the days before the last must be 0 to 30, got 31",
+            "L-31",
+        ),
+        (
+            "every 1 months from 2026-01-05 on FRI#-6 in UTC",
+            "the number of a weekday must be 1 to 5 or -1 to -5, got -6",
+            "FRI#-6",
+        ),
+        (
+            "every 1 months from 2026-01-05 on business#0 in UTC",
+            "the number of a business day must be 1 to 31 or -1 to -31, got 0",
+            "business#0",
+        ),
+    ] {
+        let error = text.parse::<Plan>().unwrap_err();
+        assert_eq!(error.to_string().lines().next(), Some(problem), "{text}");
+        assert_eq!(&text[error.place()], marked, "{text}: {error}");
+    }
+}
+
+#[test]
+fn an_error_in_a_cron_expression_says_what_the_field_takes() {
+    let error = "cron 0 25 * * * in UTC".parse::<Plan>().unwrap_err().to_string();
+    let alone = Cron::parse("0 25 * * *").unwrap_err().to_string();
+    assert_eq!(error.lines().nth(3), alone.lines().nth(3));
+    assert_eq!(error.lines().count(), 4);
+}
+
+#[test]
+fn the_first_day_there_is_is_left_out_only_if_it_is_asked() {
+    let hours = Periodic::hours(1, Timestamp::MIN);
+    let rule = hours.except_days_of(Cron::parse("0 0 1 6 *").unwrap().in_zone(TimeZone::UTC), TimeZone::UTC);
+    assert_eq!(rule.after(Timestamp::MIN), hours.after(Timestamp::MIN));
+}
+
+#[test]
+fn plans_within_plans_have_a_bound() {
+    let deep =
+        |depth: usize| format!("{}once at 2026-01-01T00:00:00Z{}", "any (".repeat(depth), ")".repeat(depth));
+    assert!(deep(30).parse::<Plan>().is_ok());
+    assert!(
+        deep(40)
+            .parse::<Plan>()
+            .unwrap_err()
+            .to_string()
+            .starts_with("plans within plans must be at most 32 deep")
+    );
+    assert!(deep(20_000).parse::<Plan>().unwrap_err().to_string().len() < 300);
+}
+
+#[test]
+fn a_plan_that_is_read_back_has_the_same_instants() {
+    let text = "(any (cron 30 2 * * * in Europe/Berlin) (every 1 months from 2026-01-31 on clamp at 02:30 in Europe/Berlin)) \
+                from 2026-03-01T00:00:00Z times 40";
+    let plan: Plan = text.parse().unwrap();
+    let instants: Vec<Timestamp> = plan.upcoming(Timestamp::UNIX_EPOCH).collect();
+    assert_eq!(instants.len(), 40);
+    assert_eq!(instants[28].to_string(), "2026-03-29T01:00:00Z");
+}

@@ -1,0 +1,74 @@
+//! The instants of a year, in each of forty zones, against a table of each of its minutes.
+
+use crate::random::{ZONES, zone};
+use crate::reference::Reference;
+use jiff::civil::date;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use timingwheel_calendar::{Cron, Rule};
+
+/// Each kind of field, and times that changes of clocks concern somewhere.
+const RULES: [&str; 24] = [
+    "* * * * *",
+    "*/7 * * * *",
+    "0 * * * *",
+    "30 */2 * * *",
+    "*/15 2 * * *",
+    "5,35 0-3 * * *",
+    "0 0 * * *",
+    "30 0 * * *",
+    "30 1 * * *",
+    "0,30 2 * * *",
+    "59 2 * * *",
+    "0 3 * * SUN",
+    "30 23 * * *",
+    "15 2 * 3,10 *",
+    "0 9 * * MON-FRI",
+    "30 2 * * SUN#L",
+    "45 1 * * 0#1,0#2,0#3",
+    "0 0 L * *",
+    "30 2 LW * *",
+    "0 12 1W,15W,30W * *",
+    "0 0 13 * FRI",
+    "0 0 */2 * FRI",
+    "30 0 L-2,1 4-9/2 ?",
+    "1 0 29 2 *",
+];
+
+/// Years in which zones did odd things: Samoa left a day out in 2011, Egypt changed four times in 2010, Lord Howe
+/// changes by half an hour in each year, Morocco pauses for Ramadan, and Troll changes by two hours.
+const YEARS: [i16; 4] = [2010, 2011, 2024, 2026];
+
+fn instants_by_minutes(rule: &str, zone: &TimeZone, minutes: &[Timestamp]) -> Vec<Timestamp> {
+    let (first, last) = (minutes[0], minutes[minutes.len() - 1]);
+    Reference::new(rule).walk(zone, first - SignedDuration::from_mins(1), last)
+}
+
+#[test]
+fn a_year_has_the_instants_of_its_minutes_in_forty_zones() {
+    let mut instants = 0;
+    for (number, name) in ZONES.iter().enumerate() {
+        let zone = zone(name);
+        for (offset, year) in YEARS.into_iter().enumerate() {
+            let begin = TimeZone::UTC.to_timestamp(date(year, 1, 1).at(0, 0, 0, 0)).unwrap();
+            let days = i64::from(date(year, 1, 1).days_in_year());
+            let minutes: Vec<Timestamp> =
+                (0..days * 1_440).map(|minute| begin + SignedDuration::from_mins(minute)).collect();
+            // Each zone has each rule, in one of the years.
+            for rule in RULES.iter().skip((number + offset) % YEARS.len()).step_by(YEARS.len()) {
+                let expected = instants_by_minutes(rule, &zone, &minutes);
+                let end = begin + SignedDuration::from_hours(24 * days);
+                let found: Vec<Timestamp> = Cron::parse(rule)
+                    .unwrap()
+                    .in_zone(zone.clone())
+                    .upcoming(begin - SignedDuration::from_nanos(1))
+                    .take_while(|&at| at < end)
+                    .collect();
+                assert_eq!(found.len(), expected.len(), "{rule} in {name} in {year}");
+                assert_eq!(found, expected, "{rule} in {name} in {year}");
+                instants += found.len();
+            }
+        }
+    }
+    assert!(instants > 20_000_000, "{instants} are too few to mean anything");
+}
