@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use timingwheel::time::delay_queue;
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::settle::End;
@@ -24,7 +25,7 @@ pub(super) enum Live {
     /// It has begun, ahead of its time.
     Waiting { stored: Box<Stored>, key: delay_queue::Key },
     /// Its handler has been called, or is about to be: nobody takes it back any more.
-    Running { attempt: Attempt },
+    Running { attempt: Attempt, task: AbortHandle },
     /// Its end is on its way to the store. Who took it back waits for that, and so do others who wanted to. Nobody can
     /// once its handler was called.
     Ending {

@@ -29,6 +29,7 @@ use std::future::poll_fn;
 use std::iter::Zip;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use std::vec::IntoIter;
 
@@ -47,8 +48,7 @@ use crate::postgres::Schema;
 use crate::shared::{Shared, Watched};
 use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Settled};
 use crate::window::Window;
-use call_handler::Call;
-use call_handler::{Callers, let_others_run};
+use call_handler::let_others_run;
 use clocks::Clocks;
 use inspect::Inspections;
 use lease::Share;
@@ -60,8 +60,9 @@ pub(crate) use stop::GRACE;
 pub use stop::Stopped;
 use stop::Stopping;
 
-/// How many answers the runner takes in before it looks for what else has happened.
-const ANSWERS_AT_A_TIME: usize = 1_024;
+/// How many answers the runner takes in before it looks for what else has happened. As many handlers may be called before it
+/// renews its lease, all of them on one thread.
+const ANSWERS_AT_A_TIME: usize = 256;
 
 /// For how many timers in a row the runner reads the wall clock once. They take some ten microseconds.
 const ONE_CLOCK_READING: usize = 32;
@@ -96,9 +97,8 @@ pub(crate) struct Runner {
     commands: mpsc::UnboundedReceiver<Command>,
     /// For handlers, which tell their ends.
     sender: mpsc::UnboundedSender<Command>,
-    /// Handlers that are to be called, and who calls them.
-    calls: Vec<Call>,
-    callers: Arc<Callers>,
+    /// For calls of handlers that are on their way.
+    is_stopping: Arc<AtomicBool>,
     buffer: Vec<Command>,
     window: Window,
     /// What is near, on the wheel until it is to begin.
@@ -177,8 +177,7 @@ impl Runner {
             outside,
             commands,
             sender,
-            calls: Vec::new(),
-            callers: Callers::new(),
+            is_stopping: Arc::default(),
             buffer: Vec::new(),
             window: Window::new(),
             armed: wheel.delay_queue(),
@@ -245,7 +244,6 @@ impl Runner {
             outside.hand_over();
         }
         self.sleep_until_next();
-        self.make_calls();
     }
 
     /// Whether anything may still be begun here.

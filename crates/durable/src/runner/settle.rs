@@ -58,7 +58,7 @@ impl Runner {
     /// A handler has ended.
     pub(super) fn ended(&mut self, id: TimerId, outcome: Outcome) {
         let attempt = match self.live.remove(&id) {
-            Some(Live::Running { attempt }) => attempt,
+            Some(Live::Running { attempt, .. }) => attempt,
             Some(live) => {
                 self.live.insert(id, live);
                 return;

