@@ -13,13 +13,13 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use crate::backoff::Backoff;
-#[cfg(feature = "postgres")]
-use crate::clock::DueClock;
 use crate::id::TimerId;
 #[cfg(feature = "postgres")]
-use crate::postgres::Schema;
-#[cfg(feature = "postgres")]
-use crate::store::{Near, Series};
+use crate::{
+    postgres::Schema,
+    shared::Shared,
+    store::{Near, Series},
+};
 
 /// The payload of a timer: a serde type with a name that its stored timers carry.
 ///
@@ -44,6 +44,24 @@ use crate::store::{Near, Series};
 pub trait Kind: Serialize + DeserializeOwned + Send + 'static {
     /// The name by which a stored timer finds its handler.
     const KIND: &'static str;
+}
+
+/// A payload as it is stored, which is not printed.
+pub(crate) struct Payload {
+    pub(crate) kind: &'static str,
+    pub(crate) json: Result<Vec<u8>, serde_json::Error>,
+}
+
+impl Payload {
+    pub(crate) fn of<K: Kind>(payload: &K) -> Self {
+        Self { kind: K::KIND, json: serde_json::to_vec(payload) }
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.kind)
+    }
 }
 
 /// What a handler says of a timer: done, or what else is to become of it.
@@ -97,7 +115,8 @@ pub(crate) struct Within {
     pub(crate) series: Option<Box<Series>>,
     /// Of the row, as it began.
     pub(crate) version: u32,
-    pub(crate) clock: DueClock,
+    /// By its clock the timer is due.
+    pub(crate) shared: Arc<Shared>,
     /// Where the timer's table is, if the store is in PostgreSQL.
     pub(crate) schema: Option<Schema>,
 }

@@ -1,13 +1,12 @@
 //! A scheduler outside, which tells of far timers when they are near.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::panics::drop_panic;
+use crate::error::contained;
 use crate::runner::Command;
 use crate::store::Near;
 
@@ -125,12 +124,5 @@ impl Far {
             self.hand_over();
             contained(|| self.outside.take_back(timers));
         }
-    }
-}
-
-fn contained(call: impl FnOnce()) {
-    // The panic hook has reported it.
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
-        drop_panic(panic);
     }
 }

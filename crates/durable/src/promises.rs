@@ -222,4 +222,4 @@
 //!
 //! - `tests/it/redb_file.rs`: `a_damaged_timer_is_put_aside_and_all_others_run`,
 //!   `damaged_pages_are_told_with_the_name_of_the_file_and_panic_nowhere`
-//! - `src/tables/row.rs`: `bytes_with_any_bit_turned_cut_off_or_at_another_place_are_refused`
+//! - `src/redb/row.rs`: `bytes_with_any_bit_turned_cut_off_or_at_another_place_are_refused`

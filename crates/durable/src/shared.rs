@@ -1,6 +1,7 @@
 //! What the handle and the runner share.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -31,6 +32,12 @@ pub(crate) struct Shared {
     /// The kinds that have a handler here, and those without that have been told of.
     kinds: BTreeSet<&'static str>,
     told_of: Mutex<BTreeSet<String>>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("owner", &self.owner()).finish_non_exhaustive()
+    }
 }
 
 /// Sees whether a task ends by a panic, as of a clock or a store of the user's. The panic hook has reported it.

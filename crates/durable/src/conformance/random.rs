@@ -78,7 +78,7 @@ impl<P: Place> Run<P> {
     }
 
     async fn join(&mut self) {
-        let owner = self.store().join(Duration::from_secs(30)).await.expect("join");
+        let owner = self.store().join(Duration::from_secs(30), true).await.expect("join");
         self.model.join(owner);
         self.owners.push(owner);
     }

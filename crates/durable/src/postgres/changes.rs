@@ -6,7 +6,7 @@ use tokio_postgres::types::Type;
 use super::PostgresError;
 use super::connections::Connections;
 use super::convert::{
-    Places, attempts, get, id, near, number, readable, series_columns, standing, text, unknown,
+    Places, attempts, column, get, id, missed, near, number, readable, rule, standing, stands, text, unknown,
 };
 use crate::id::TimerId;
 use crate::store::{Move, Near, NewTimer, Removal, Saved, Stored, Taken, Which};
@@ -22,63 +22,31 @@ pub(super) fn name(which: &Which) -> Result<Name, PostgresError> {
     })
 }
 
-/// New timers, a column each.
-#[derive(Default)]
-struct Columns {
-    places: Vec<usize>,
-    dues: Vec<i64>,
-    numbers: Vec<i64>,
-    kinds: Vec<String>,
-    payloads: Vec<Vec<u8>>,
-    keys: Vec<Option<String>>,
-    rules: Vec<Option<String>>,
-    missed: Vec<Option<String>>,
-    standings: Vec<Option<String>>,
-    replaces: Vec<bool>,
-    over: Vec<bool>,
-}
-
-impl Columns {
-    fn push(&mut self, place: usize, timer: NewTimer) -> Result<(), PostgresError> {
-        let NewTimer { id, kind, payload, key, series, replaces, is_over } = timer;
-        text("a kind", &kind)?;
-        text("a key", key.as_deref().unwrap_or_default())?;
-        let (rule, missed, standing) = series_columns(series.as_ref());
-        self.places.push(place);
-        self.dues.push(id.due_ms);
-        self.numbers.push(number(id)?);
-        self.kinds.push(kind);
-        self.payloads.push(payload);
-        self.keys.push(key);
-        self.rules.push(rule);
-        self.missed.push(missed);
-        self.standings.push(standing);
-        self.replaces.push(replaces);
-        self.over.push(is_over);
-        Ok(())
-    }
-}
-
 pub(super) async fn save(
     connections: &Connections,
     timers: Vec<NewTimer>,
 ) -> Result<Vec<Saved>, PostgresError> {
     let ids: Vec<TimerId> = timers.iter().map(|timer| timer.id).collect();
     let mut answers: Vec<Saved> = ids.iter().map(|id| Saved::Stored(*id)).collect();
-    let mut keyed: Vec<(usize, NewTimer)> = Vec::new();
-    let mut plain = Columns::default();
-    for (place, timer) in timers.into_iter().enumerate() {
-        if timer.key.is_some() { keyed.push((place, timer)) } else { plain.push(place, timer)? }
+    for timer in &timers {
+        text("a kind", &timer.kind)?;
+        text("a key", timer.key.as_deref().unwrap_or_default())?;
     }
+    let all = timers.iter().enumerate();
+    let (mut keyed, plain): (Vec<_>, Vec<_>) = all.partition(|(_, timer)| timer.key.is_some());
     // In one order everywhere, so that no two wait for each other; those of one key in the order given.
     keyed.sort_by(|(_, one), (_, two)| one.key.cmp(&two.key));
-    let mut columns = Columns::default();
-    for (place, timer) in keyed {
-        columns.push(place, timer)?;
-    }
     if answers.is_empty() {
         return Ok(answers);
     }
+    let columns = |timers: &[(usize, &NewTimer)]| -> Result<_, PostgresError> {
+        let numbers: Result<Vec<i64>, _> = timers.iter().map(|(_, timer)| number(timer.id)).collect();
+        Ok((column(timers, |(_, timer)| timer.id.due_ms), numbers?))
+    };
+    let ((dues, numbers), (keyed_dues, keyed_numbers)) = (columns(&plain)?, columns(&keyed)?);
+    let kinds = |timers| column(timers, |(_, timer): &(usize, &NewTimer)| timer.kind.clone());
+    let payloads = |timers| column(timers, |(_, timer): &(usize, &NewTimer)| timer.payload.clone());
+    let series = |timers| column(timers, |(_, timer): &(usize, &'_ NewTimer)| timer.series.as_ref());
     let statement = "select 0::bigint as n, 0 as answer, null::bigint as due, null::bigint as first, \
             null::bigint as num \
         from timingwheel.save($1, $2, $3, $4, $5, $6, $7) \
@@ -92,29 +60,29 @@ pub(super) async fn save(
         .ask(
             statement,
             &[
-                (&plain.dues, Type::INT8_ARRAY),
-                (&plain.numbers, Type::INT8_ARRAY),
-                (&plain.kinds, Type::TEXT_ARRAY),
-                (&plain.payloads, Type::BYTEA_ARRAY),
-                (&plain.rules, Type::TEXT_ARRAY),
-                (&plain.missed, Type::TEXT_ARRAY),
-                (&plain.standings, Type::TEXT_ARRAY),
-                (&columns.dues, Type::INT8_ARRAY),
-                (&columns.numbers, Type::INT8_ARRAY),
-                (&columns.kinds, Type::TEXT_ARRAY),
-                (&columns.payloads, Type::BYTEA_ARRAY),
-                (&columns.keys, Type::TEXT_ARRAY),
-                (&columns.rules, Type::TEXT_ARRAY),
-                (&columns.missed, Type::TEXT_ARRAY),
-                (&columns.standings, Type::TEXT_ARRAY),
-                (&columns.replaces, Type::BOOL_ARRAY),
-                (&columns.over, Type::BOOL_ARRAY),
+                (&dues, Type::INT8_ARRAY),
+                (&numbers, Type::INT8_ARRAY),
+                (&kinds(&plain), Type::TEXT_ARRAY),
+                (&payloads(&plain), Type::BYTEA_ARRAY),
+                (&column(&series(&plain), rule), Type::TEXT_ARRAY),
+                (&column(&series(&plain), missed), Type::TEXT_ARRAY),
+                (&column(&series(&plain), stands), Type::TEXT_ARRAY),
+                (&keyed_dues, Type::INT8_ARRAY),
+                (&keyed_numbers, Type::INT8_ARRAY),
+                (&kinds(&keyed), Type::TEXT_ARRAY),
+                (&payloads(&keyed), Type::BYTEA_ARRAY),
+                (&column(&keyed, |(_, timer)| timer.key.as_deref()), Type::TEXT_ARRAY),
+                (&column(&series(&keyed), rule), Type::TEXT_ARRAY),
+                (&column(&series(&keyed), missed), Type::TEXT_ARRAY),
+                (&column(&series(&keyed), stands), Type::TEXT_ARRAY),
+                (&column(&keyed, |(_, timer)| timer.replaces), Type::BOOL_ARRAY),
+                (&column(&keyed, |(_, timer)| timer.is_over), Type::BOOL_ARRAY),
             ],
         )
         .await?;
     for row in &rows {
         let n: i64 = get(row, "n")?;
-        let Some(place) = usize::try_from(n - 1).ok().and_then(|n| columns.places.get(n)) else { continue };
+        let Some((place, _)) = usize::try_from(n - 1).ok().and_then(|n| keyed.get(n)) else { continue };
         answers[*place] = saved(row, ids[*place])?;
     }
     Ok(answers)

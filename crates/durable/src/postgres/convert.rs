@@ -60,15 +60,22 @@ pub(super) fn readable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-/// The three columns of a series.
-pub(super) type SeriesColumns = (Option<String>, Option<String>, Option<String>);
+/// One column of a batch.
+pub(super) fn column<T, C>(all: &[T], of_one: impl Fn(&T) -> C) -> Vec<C> {
+    all.iter().map(of_one).collect()
+}
 
-pub(super) fn series_columns(series: Option<&Series>) -> SeriesColumns {
-    let texts = series.map(|series| (series.rule.clone(), series.missed.to_string(), series.standing()));
-    match texts {
-        Some((rule, missed, standing)) => (Some(rule), Some(missed), Some(standing)),
-        None => (None, None, None),
-    }
+/// The three columns of a series.
+pub(super) fn rule<'a>(series: &Option<&'a Series>) -> Option<&'a str> {
+    series.map(|series| series.rule.as_str())
+}
+
+pub(super) fn missed(series: &Option<&Series>) -> Option<String> {
+    series.map(|series| series.missed.to_string())
+}
+
+pub(super) fn stands(series: &Option<&Series>) -> Option<String> {
+    series.map(Series::standing)
 }
 
 fn series(row: &Row) -> Result<Option<Series>, PostgresError> {

@@ -35,8 +35,8 @@ use tokio_postgres::{Row, Socket};
 
 use crate::id::{TimerId, millis};
 use crate::store::{
-    Ask, Begun, Change, Counts, Ended, Hint, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed,
-    Saved, Settled, Store, Stored, Taken, ToBegin, Which,
+    Ask, Begun, Counts, Ended, Hint, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed, Saved,
+    Settled, Store, Stored, Taken, ToBegin, Which,
 };
 use connections::Connections;
 pub use error::PostgresError;
@@ -146,12 +146,8 @@ impl Store for PostgresStore {
         Ok(())
     }
 
-    async fn join(&self, lease: Duration) -> Result<Owner, PostgresError> {
-        self.0.join(lease, true).await
-    }
-
-    async fn join_without_handlers(&self, lease: Duration) -> Result<Owner, PostgresError> {
-        self.0.join(lease, false).await
+    async fn join(&self, lease: Duration, has_handlers: bool) -> Result<Owner, PostgresError> {
+        self.0.join(lease, has_handlers).await
     }
 
     async fn leave(&self, owner: Owner) -> Result<u64, PostgresError> {
@@ -190,11 +186,7 @@ impl Store for PostgresStore {
     }
 
     async fn settle(&self, owner: Owner, ends: Vec<Ended>) -> Result<Vec<Settled>, PostgresError> {
-        let put = |ended: &Ended| match &ended.change {
-            Change::Put(put) | Change::Bury { next: Some(put), .. } => Some(put.timer),
-            Change::Delete | Change::Bury { next: None, .. } => None,
-        };
-        let nears: Vec<_> = ends.iter().map(put).collect();
+        let nears: Vec<_> = ends.iter().map(|ended| ended.change.put().map(|put| put.timer)).collect();
         let answers = attempts::settle(&self.0, owner, ends).await?;
         for (near, answer) in nears.into_iter().zip(&answers) {
             if let (Some(near), Settled::Done) = (near, answer) {

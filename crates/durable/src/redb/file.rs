@@ -15,7 +15,7 @@ use redb::{
 use super::error::is_damage;
 use super::tables::{Damaged, FORMAT, META, RedbReads, RedbTables};
 use super::{RedbError, RedbOptions};
-use crate::panics::panic_text;
+use crate::error::panic_text;
 
 pub(super) struct File {
     path: Option<PathBuf>,

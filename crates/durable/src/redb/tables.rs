@@ -13,12 +13,11 @@ use redb::{
     WriteTransaction,
 };
 
+use super::row::{HeadView, RowError};
 use super::{RedbError, runs};
 use crate::id::{Place, TimerId};
 use crate::store::Counts;
-use crate::tables::{
-    Attempt, Head, HeadView, Lookup, ReadTables, Row, RowError, ShowHeads, ShowRows, Tables,
-};
+use crate::tables::{Attempt, Head, Lookup, ReadTables, Row, ShowHeads, ShowRows, Tables};
 
 /// The newest format of a file that this version knows, and the one that it writes.
 pub(super) const FORMAT: u64 = 1;
@@ -301,14 +300,14 @@ impl RedbReads {
     pub(super) fn damaged(self) -> Damaged {
         self.damaged.into_inner()
     }
-
-    pub(super) fn counts(&self) -> Result<Counts, RedbError> {
-        let begun = self.begun.len()?;
-        Ok(Counts { stored: self.timers.len()?.saturating_sub(begun), begun, buried: self.buried.len()? })
-    }
 }
 
 impl ReadTables for RedbReads {
+    fn counts(&self) -> Result<Counts, RedbError> {
+        let begun = self.begun.len()?;
+        Ok(Counts { stored: self.timers.len()?.saturating_sub(begun), begun, buried: self.buried.len()? })
+    }
+
     fn heads(&self, after: Place, show: ShowHeads<'_, RedbError>) -> Result<(), RedbError> {
         for entry in ReadableTable::range(&self.timers, (Excluded(after.to_number()), Unbounded))? {
             let (at, bytes) = entry?;

@@ -172,11 +172,6 @@ impl Runner {
         }
     }
 
-    /// The clock was set, and this one is not on the wheel any more.
-    pub(super) fn wait_anew(&mut self, id: TimerId) {
-        self.waited(id);
-    }
-
     /// Now it runs, unless there is a reason why not.
     fn come_up(&mut self, stored: Box<Stored>, mut attempt: Attempt, wall: Timestamp) {
         // Others may have it by now.

@@ -14,9 +14,9 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::lease::Lease;
 use super::live::{Attempt, Live};
 use super::{Command, Outcome, Runner};
+use crate::error::panic_text;
 use crate::handler::{Handler, Lost, Run, Started, Unreadable};
 use crate::id::TimerId;
-use crate::panics::panic_text;
 use crate::store::Stored;
 
 impl Runner {
@@ -44,10 +44,7 @@ impl Runner {
                     timer: attempt.timer,
                     series: attempt.series.clone(),
                     version: attempt.version,
-                    clock: crate::clock::DueClock {
-                        clock: Arc::clone(&self.shared.clock),
-                        offset: self.shared.offset(),
-                    },
+                    shared: Arc::clone(&self.shared),
                     schema: self.settings.schema.clone(),
                 },
             },

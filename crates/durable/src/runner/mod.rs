@@ -117,8 +117,6 @@ pub(crate) struct Runner {
     waits: DelayQueue<TimerId>,
     /// Ends that are to be settled.
     ends: Vec<Ended>,
-    /// A result was refused: it has to be found out whether another owner has followed.
-    is_in_doubt: bool,
     /// Some of what is live an owner may have begun that is none any more.
     has_rejoined: bool,
     /// Series are stored here, as far as is known.
@@ -189,7 +187,6 @@ impl Runner {
             behind_live: BehindLive::default(),
             waits: wheel.delay_queue(),
             ends: Vec::new(),
-            is_in_doubt: false,
             has_rejoined: false,
             has_series: false,
             inspections: Inspections::new(),

@@ -33,7 +33,7 @@ impl Runner {
         self.armed.clear();
         self.keys.clear();
         self.ready.clear();
-        self.give_up_load();
+        self.loading = None;
         self.looks_anew = false;
         self.window = Window::new();
         if let Some(share) = &mut self.share {

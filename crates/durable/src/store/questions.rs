@@ -129,6 +129,16 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// What is stored again.
+    pub(crate) fn put(&self) -> Option<&Put> {
+        match self {
+            Self::Put(put) | Self::Bury { next: Some(put), .. } => Some(put),
+            Self::Delete | Self::Bury { next: None, .. } => None,
+        }
+    }
+}
+
 /// How a timer is stored again. Kind, payload and key stay as they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Put {

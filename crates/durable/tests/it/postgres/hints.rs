@@ -71,7 +71,7 @@ async fn what_transactions_save_at_the_same_time_is_found_although_hints_come_al
 async fn what_an_instance_saves_before_it_knows_that_it_has_lost_the_shards_is_told_once_it_does() {
     let (url, calls) = (database().await, Calls::default());
     let old = store(&url).await;
-    let owner = old.join(LEASE).await.expect("a join");
+    let owner = old.join(LEASE, true).await.expect("a join");
     old.renew(owner, None).await.expect("a renewal");
     let new = instance(&url, LEASE, &calls).await;
     are_there(&[&new], 32).await;
@@ -116,12 +116,12 @@ async fn who_has_left_or_is_lost_listens_no_more() {
             where datname = current_database() and query like 'listen %'";
         sql.query_one(count, &[]).await.expect("a count").get(0)
     };
-    let owner = store.join(LEASE).await.expect("a join");
+    let owner = store.join(LEASE, true).await.expect("a join");
     assert_eq!(store.hint(owner).await, Hint::Shares);
     assert_eq!(listening().await, 1);
     store.leave(owner).await.expect("a leave");
     until("nobody listens", async || listening().await == 0).await;
-    let owner = store.join(LEASE).await.expect("a join");
+    let owner = store.join(LEASE, true).await.expect("a join");
     assert_eq!(store.hint(owner).await, Hint::Shares);
     sql.batch_execute("delete from timingwheel.instances").await.expect("a delete");
     assert_eq!(store.renew(owner, None).await.expect("a renewal").standing, Standing::Lost);

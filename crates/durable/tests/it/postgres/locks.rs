@@ -14,7 +14,7 @@ const LEASE: Duration = Duration::from_secs(30);
 
 /// A timer of each shard, due now, begun by an instance that has joined alone.
 async fn begun(store: &PostgresStore) -> (Owner, ToBegin) {
-    let owner = store.join(LEASE).await.expect("a join");
+    let owner = store.join(LEASE, true).await.expect("a join");
     let timer = |shard| NewTimer {
         id: TimerId::new(soon(-1_000), (1_u64 << 20) | shard),
         kind: Tick::KIND.into(),
@@ -44,7 +44,7 @@ async fn a_begin_whose_answer_was_lost_is_answered_again_after_the_shard_has_mov
     let url = database().await;
     let (first, second) = (store(&url).await, store(&url).await);
     let (owner, ask) = begun(&first).await;
-    second.join(LEASE).await.expect("a join");
+    second.join(LEASE, true).await.expect("a join");
     let again = first.begin(owner, ask.clone()).await.expect("a begin");
     assert!(again.iter().all(is_first), "also where the shard is another's: {again:?}");
 
@@ -66,7 +66,7 @@ async fn an_instance_leaves_at_once_although_a_transaction_has_locked_what_it_ha
     let url = database().await;
     let (first, second) = (store(&url).await, store(&url).await);
     let (owner, ask) = begun(&first).await;
-    let other = second.join(LEASE).await.expect("a join");
+    let other = second.join(LEASE, true).await.expect("a join");
     let mut sql = client(&url).await;
     let transaction = sql.transaction().await.expect("a transaction");
     let id = ask.timers[0].id();

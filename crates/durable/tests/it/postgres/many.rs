@@ -16,8 +16,8 @@ async fn a_begin_looks_each_timer_up_also_where_the_table_has_no_statistics() {
     // A plan that compares each timer of the batch with all of its shards takes far longer than this.
     let options = PostgresOptions::new(&url).expect("an address").timeout(GUARD);
     let store = PostgresStore::connect_with(options, NoTls).await.expect("a store");
-    let owner = store.join(Duration::from_secs(600)).await.expect("a join");
-    let other = store.join(Duration::from_secs(600)).await.expect("a join");
+    let owner = store.join(Duration::from_secs(600), true).await.expect("a join");
+    let other = store.join(Duration::from_secs(600), true).await.expect("a join");
     store.renew(owner, None).await.expect("a renewal");
     let sql = client(&url).await;
     let stored = "alter table timingwheel.timers set (autovacuum_enabled = off);
@@ -39,7 +39,7 @@ async fn a_settle_looks_each_timer_up_also_where_statistics_say_that_nothing_has
     let url = database().await;
     let options = PostgresOptions::new(&url).expect("an address").timeout(GUARD);
     let store = PostgresStore::connect_with(options, NoTls).await.expect("a store");
-    let owner = store.join(Duration::from_secs(600)).await.expect("a join");
+    let owner = store.join(Duration::from_secs(600), true).await.expect("a join");
     store.renew(owner, None).await.expect("a renewal");
     let sql = client(&url).await;
     let stored = "alter table timingwheel.timers set (autovacuum_enabled = off);

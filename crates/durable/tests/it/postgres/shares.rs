@@ -37,7 +37,7 @@ async fn an_instance_without_handlers_has_no_shards_and_its_timers_come_elsewher
 async fn a_renewal_looks_from_when_it_is_told_and_without_that_not_at_all() {
     let url = database().await;
     let store = store(&url).await;
-    let owner = store.join(LEASE).await.expect("a join");
+    let owner = store.join(LEASE, true).await.expect("a join");
     let dues = [soon(-3_600_000), soon(-1_000), soon(60_000)];
     let timer = |(unique, due)| NewTimer {
         id: TimerId::new(due, unique),

@@ -136,7 +136,7 @@ async fn a_file_that_cannot_be_written_any_more_answers_no_save() {
     let is_on = Arc::new(AtomicBool::new(false));
     let backend = ReadOnly { bytes: InMemoryBackend::new(), is_on: is_on.clone() };
     let store = RedbStore::with_backend(backend, RedbOptions::new()).expect("a store");
-    store.join(Duration::from_secs(1)).await.expect("an owner");
+    store.join(Duration::from_secs(1), true).await.expect("an owner");
     store.save(vec![timer(1)]).await.expect("saved");
     is_on.store(true, Ordering::Relaxed);
     for unique in 2..5 {

@@ -89,7 +89,7 @@ macro_rules! hooked {
 }
 
 hooked! {
-    join(lease: Duration) -> Owner;
+    join(lease: Duration, has_handlers: bool) -> Owner;
     leave(owner: Owner) -> u64;
     renew(owner: Owner, from: Option<Timestamp>) -> Renewed;
     save(timers: Vec<NewTimer>) -> Vec<Saved>;

@@ -72,7 +72,7 @@ impl Leased {
     /// Another instance has the timers for a moment, as if the present one had been silent for too long. That one hears of
     /// it at once.
     pub(crate) async fn take_away(&self) {
-        let Ok(other) = self.memory.join(Duration::ZERO).await;
+        let Ok(other) = self.memory.join(Duration::ZERO, true).await;
         self.state().epoch = other.epoch;
         self.hint(Hint::Shares);
     }
@@ -111,8 +111,8 @@ impl Leased {
 impl Store for Leased {
     type Error = <MemoryStore as Store>::Error;
 
-    async fn join(&self, lease: Duration) -> Result<Owner, Self::Error> {
-        let owner = self.memory.join(lease).await?;
+    async fn join(&self, lease: Duration, has_handlers: bool) -> Result<Owner, Self::Error> {
+        let owner = self.memory.join(lease, has_handlers).await?;
         let mut state = self.state();
         (state.epoch, state.lease, state.expires_at) = (owner.epoch, lease, Instant::now() + lease);
         Ok(owner)

@@ -1,30 +1,12 @@
-//! A timer as it is stored, and the bytes of it.
+//! A timer as bytes, with a check of them.
 
-#[cfg(feature = "redb")]
-use crate::id::Place;
-use crate::id::TimerId;
+use crate::id::{Place, TimerId};
 use crate::store::{Failure, Series};
-
-/// A timer that is stored, begun or buried. Where it stands is not in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Row {
-    pub(crate) id: TimerId,
-    pub(crate) kind: String,
-    pub(crate) payload: Vec<u8>,
-    pub(crate) key: Option<String>,
-    pub(crate) series: Option<Series>,
-    pub(crate) attempts: u32,
-    pub(crate) failures: Vec<Failure>,
-    pub(crate) ending: bool,
-    /// Counts the changes by others since it was stored.
-    pub(crate) version: u32,
-}
+use crate::tables::Row;
 
 /// The layout of the bytes that this version writes.
-#[cfg(feature = "redb")]
 const LAYOUT: u8 = 1;
 
-#[cfg(feature = "redb")]
 mod flag {
     pub(super) const ENDING: u8 = 1;
     pub(super) const KEY: u8 = 2;
@@ -32,12 +14,10 @@ mod flag {
 }
 
 /// Bytes that are no timer.
-#[cfg(feature = "redb")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowError;
 
 /// What stands at the beginning of the bytes, for who looks at very many.
-#[cfg(feature = "redb")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeadView<'a> {
     flags: u8,
@@ -49,7 +29,6 @@ pub(crate) struct HeadView<'a> {
     rest: &'a [u8],
 }
 
-#[cfg(feature = "redb")]
 impl<'a> HeadView<'a> {
     /// Of bytes that stand at a key. Without their check they are refused: a timer of which a bit was turned may run at
     /// another time.
@@ -72,7 +51,6 @@ impl<'a> HeadView<'a> {
 }
 
 /// A check of the key too: the due time is in that.
-#[cfg(feature = "redb")]
 fn check_of(key: u128, bytes: &[u8]) -> u32 {
     let mut check = crc32fast::Hasher::new();
     check.update(&key.to_be_bytes());
@@ -80,7 +58,6 @@ fn check_of(key: u128, bytes: &[u8]) -> u32 {
     check.finalize()
 }
 
-#[cfg(feature = "redb")]
 impl Row {
     /// The bytes that stand at this key.
     pub(crate) fn to_bytes(&self, at: u128) -> Vec<u8> {
@@ -117,7 +94,7 @@ impl Row {
         to
     }
 
-    /// The row of a timer that is over, as [`take_over`](super::Tables::take_over) needs it. To copy the kind, the payload
+    /// The row of a timer that is over, as [`take_over`](crate::tables::Tables::take_over) needs it. To copy the kind, the payload
     /// and the failures was an eighth of a settle.
     pub(crate) fn over(at: u128, bytes: &[u8]) -> Result<Self, RowError> {
         let HeadView { flags, attempts, version, due_ms, .. } = HeadView::read(at, bytes)?;
@@ -170,22 +147,18 @@ impl Row {
     }
 }
 
-#[cfg(feature = "redb")]
 fn write_text(to: &mut Vec<u8>, text: &str) {
     to.extend(length(text.len()).to_le_bytes());
     to.extend(text.as_bytes());
 }
 
 /// Of what fits into memory beside the row, and into a value of the store: less than 3 GiB.
-#[cfg(feature = "redb")]
 fn length(len: usize) -> u32 {
     u32::try_from(len).expect("a text of less than 4 GiB")
 }
 
-#[cfg(feature = "redb")]
 struct Reader<'a>(&'a [u8]);
 
-#[cfg(feature = "redb")]
 impl<'a> Reader<'a> {
     fn array<const N: usize>(&mut self) -> Result<[u8; N], RowError> {
         let (array, rest) = self.0.split_first_chunk().ok_or(RowError)?;
@@ -201,7 +174,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-#[cfg(all(test, feature = "redb"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::Missed;
