@@ -1,4 +1,4 @@
-//! What durable timers are told before they start.
+//! Handlers and settings, and the start.
 
 #[cfg(feature = "postgres")]
 use std::any::Any;

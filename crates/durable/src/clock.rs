@@ -11,7 +11,7 @@ use tokio::time::Instant;
 ///
 /// [`SystemClock`] is the one of a program; [`SetClock`] is one for tests.
 pub trait Clock: Send + Sync + 'static {
-    /// What it shows.
+    /// The time that it shows.
     fn now(&self) -> Timestamp;
 
     /// Wakes this when the clock is set, once. Returns whether the clock does so: any other is looked at once a minute. The
@@ -70,7 +70,7 @@ fn is_paused() -> bool {
 pub struct SetClock(Mutex<Shown>);
 
 struct Shown {
-    /// What it showed, and when.
+    /// The time that it showed, and when.
     now: Timestamp,
     since: Instant,
     wakers: Vec<Waker>,

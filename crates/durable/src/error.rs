@@ -15,7 +15,7 @@ use crate::store::Store;
 pub enum Error {
     /// The store failed: the call has done all of its work or none, and only looking tells which.
     Store {
-        /// What the store told. All saves that went to it together have the same.
+        /// The store's error. All saves that went to it together have the same.
         source: Arc<dyn StdError + Send + Sync>,
         /// Whether the same call may succeed a little later.
         is_transient: bool,

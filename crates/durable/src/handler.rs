@@ -1,4 +1,4 @@
-//! What runs when a timer is due, and what it is given.
+//! Handlers: their payloads, their attempts, and their answers.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -64,7 +64,7 @@ impl fmt::Debug for Payload {
     }
 }
 
-/// What a handler says of a timer: done, or what else is to become of it.
+/// A handler's answer: the timer is done, comes again, or is buried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The timer has done its work: it is deleted, or its series goes on.
@@ -73,16 +73,16 @@ pub enum Answer {
     Retry(Duration),
     /// It is attempted again at this time. The present attempt does not count.
     Snooze(Timestamp),
-    /// It is put aside, with this reason, for people to look at.
+    /// It is buried: kept with this reason, for people to look at.
     Bury(String),
 }
 
-/// What goes wrong in a handler: anything. `?` makes it of any error, `.into()` of a text.
+/// Any error of a handler. `?` makes it of any error, `.into()` of a text.
 ///
 /// The timer is attempted again as its [`Backoff`] says, and buried when that has no more attempts.
 pub type HandlerError = Box<dyn StdError + Send + Sync>;
 
-/// What a handler returns.
+/// The result of a handler.
 pub type HandlerResult = Result<Answer, HandlerError>;
 
 /// The attempt that a handler is called for.
@@ -107,7 +107,7 @@ pub struct Run {
     pub(crate) within: Within,
 }
 
-/// What a handler has to know that ends its attempt in a transaction of its own.
+/// For a handler that ends its attempt in a transaction of its own.
 #[cfg(feature = "postgres")]
 #[derive(Clone, Debug)]
 pub(crate) struct Within {

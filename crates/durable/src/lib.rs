@@ -57,7 +57,7 @@
 //! | cancel, move | [`Durable::cancel`], [`Durable::reschedule`] |
 //! | handle it | [`Builder::on`], [`Run`], [`Answer`] |
 //! | try again | [`Backoff`], [`Builder::retry`] |
-//! | look at what is stored, and at what is put aside | [`Durable::get`], [`Durable::list`], [`Durable::count`], [`Durable::revive`], [`Durable::delete_buried`] |
+//! | look at stored and buried timers | [`Durable::get`], [`Durable::list`], [`Durable::count`], [`Durable::revive`], [`Durable::delete_buried`] |
 //! | stop | [`Durable::stop`] |
 //! | watch | [`Durable::stats`], [`Health`] |
 //! | test | [`MemoryStore`], [`SetClock`], tokio's paused clock |

@@ -15,7 +15,7 @@ use crate::store::{
     Ask, Begun, Counts, Ended, Loaded, Move, NewTimer, Owner, Page, Removal, Saved, Settled, Store, Stored,
     Taken, ToBegin, Which,
 };
-use crate::tables::{Attempt, Head, Lookup, ReadTables, Row, ShowHeads, ShowRows, Tables};
+use crate::tables::{BegunBy, Head, Lookup, ReadTables, Row, ShowHeads, ShowRows, Tables};
 
 /// A store in memory, for tests: it outlives the [`Durable`](crate::Durable) on it, and not the process.
 ///
@@ -61,7 +61,7 @@ impl fmt::Debug for MemoryStore {
 #[derive(Default)]
 struct Maps {
     rows: BTreeMap<Place, Row>,
-    attempts: BTreeMap<Place, Attempt>,
+    attempts: BTreeMap<Place, BegunBy>,
     keyed: HashMap<String, Place>,
     moved: HashMap<TimerId, i64>,
     buried: BTreeMap<TimerId, (Row, String)>,
@@ -75,7 +75,7 @@ impl Lookup for Maps {
         Ok(self.rows.get(&at).cloned())
     }
 
-    fn attempt(&self, at: Place) -> Result<Option<Attempt>, Infallible> {
+    fn attempt(&self, at: Place) -> Result<Option<BegunBy>, Infallible> {
         Ok(self.attempts.get(&at).copied())
     }
 
@@ -102,14 +102,14 @@ impl Tables for Maps {
         Ok(self.rows.remove(&at))
     }
 
-    fn set_attempt(&mut self, at: Place, attempt: Option<Attempt>) -> Result<Option<Attempt>, Infallible> {
+    fn set_attempt(&mut self, at: Place, attempt: Option<BegunBy>) -> Result<Option<BegunBy>, Infallible> {
         Ok(match attempt {
             Some(attempt) => self.attempts.insert(at, attempt),
             None => self.attempts.remove(&at),
         })
     }
 
-    fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, Attempt)>, Infallible> {
+    fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, BegunBy)>, Infallible> {
         let begun = self.attempts.iter().map(|(&at, &attempt)| (at, attempt));
         Ok(begun.filter(|(_, attempt)| attempt.epoch <= epoch).collect())
     }

@@ -1,11 +1,11 @@
-//! What you may rely on, and the tests of it.
+//! The promises that you may rely on, and the tests of each.
 //!
 //! `tests/mutants.md` lists changes of the code that are wrong on purpose, and which of these tests each makes fail.
 //!
 //! # None lost
 //!
-//! What [`save`](crate::Saving::save) has answered is handed to its handler, whenever the process is killed, or the power
-//! is lost. An attempt whose process ended before its result was stored is made again.
+//! A saved timer is handed to its handler, whenever the process is killed, or the power is lost: from the moment at which
+//! [`save`](crate::Saving::save) has answered. An attempt whose process ended before its result was stored is made again.
 //!
 //! - `tests/it/proof/kills.rs`: `after_a_kill_at_each_step_none_is_lost_early_removed_or_doubled`,
 //!   `after_kills_at_random_moments_none_is_lost_early_removed_or_doubled`
@@ -118,7 +118,7 @@
 //! - `tests/it/postgres/sole.rs`: `a_program_that_has_all_timers_and_is_followed_is_lost_for_good_and_changes_nothing`
 //! - `src/health.rs`: `each_symptom_is_told_alone_and_what_is_within_bounds_is_none`
 //!
-//! # What is done in a transaction with the end of its timer is done exactly once
+//! # The effects in the transaction that ends a timer happen exactly once
 //!
 //! - `tests/it/postgres/user_transaction.rs`:
 //!   `what_is_done_with_finish_in_is_done_once_also_if_the_instance_is_taken_for_dead`,
@@ -154,7 +154,7 @@
 //!   `a_clock_that_is_set_back_plans_no_instant_again`, `a_rule_by_the_second_that_was_missed_for_a_year_passes_it_at_once`
 //! - `tests/it/proof/kills.rs`: `after_kills_at_random_moments_none_is_lost_early_removed_or_doubled`
 //!
-//! # What is far takes no memory, and wakes nobody
+//! # Far timers take no memory, and wake nobody
 //!
 //! - `tests/it/redb_far.rs`: `however_many_are_far_none_is_loaded_and_what_is_near_is`
 //! - `tests/it/runner/windows.rs`: `no_more_is_in_memory_than_the_window_and_all_fire_at_their_time`,
@@ -164,7 +164,7 @@
 //!
 //! # A scheduler outside may fail
 //!
-//! What it does not call back about is found by the scan, and nothing runs before its time or twice because of it.
+//! The scan finds the timers that it does not call back about, and nothing runs before its time or twice because of it.
 //!
 //! - `tests/it/runner/outside.rs`: `what_is_far_is_handed_over_and_called_back_without_a_look_at_the_store`,
 //!   `a_call_back_that_is_lost_is_found_by_the_scan`, `call_backs_may_come_early_twice_and_for_what_is_gone`
@@ -193,15 +193,15 @@
 //!   `handlers_in_block_in_place_may_wait_for_all_others_that_are_called_with_them`,
 //!   `handlers_that_are_ready_at_once_or_not_or_panic_at_either_all_end_once`
 //!
-//! # Unknown kinds are left alone, and what cannot be read is kept
+//! # Unknown kinds are left alone, and unreadable payloads are kept
 //!
 //! - `tests/it/runner/handlers.rs`: `a_kind_without_a_handler_is_left_alone_until_there_is_one`,
 //!   `a_payload_that_cannot_be_read_is_buried_with_its_bytes`,
 //!   `a_kind_whose_handler_was_forgotten_is_seen_when_it_is_saved_and_once_it_is_overdue`
 //!
-//! # What goes wrong is told
+//! # Errors are told
 //!
-//! What the store can never take is refused alone, and a task that has panicked is seen.
+//! A save that the store can never take is refused alone, and a task that has panicked is seen.
 //!
 //! - `tests/it/postgres/limits.rs`: `a_key_that_is_too_long_is_refused_alone`
 //! - `tests/it/runner/handlers.rs`: `a_key_has_the_same_bounds_in_each_store_and_finds_its_timer`

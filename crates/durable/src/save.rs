@@ -87,7 +87,7 @@ impl<'a> SavingSeries<'a> {
         Self { durable, name, plan, missed: Missed::default(), payload: Payload::of(payload) }
     }
 
-    /// What becomes of runs that are missed; [`Missed::once`] unless it is set.
+    /// The policy for missed runs: [`Missed::once`] unless it is set.
     pub fn missed(mut self, missed: Missed) -> Self {
         self.missed = missed;
         self
@@ -156,7 +156,7 @@ const BATCH: usize = 4_096;
 /// How many bytes of payloads go out together at the most, unless one alone has more.
 const BATCH_BYTES: usize = 16 << 20;
 
-/// What it is told.
+/// A message for the saver.
 pub(crate) enum ToSave {
     Save(Save),
     /// Nothing more comes. Who says so waits until all that came before is stored, and the store let go.

@@ -1,4 +1,4 @@
-//! What the handle and the runner share.
+//! State that the handle and the runner share.
 
 use std::collections::BTreeSet;
 use std::fmt;

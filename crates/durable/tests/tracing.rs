@@ -1,4 +1,4 @@
-//! What events tell. In a process of its own: a test without a subscriber beside it would silence them.
+//! Events. In a process of its own: a test without a subscriber beside it would silence them.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};

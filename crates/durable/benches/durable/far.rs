@@ -1,4 +1,4 @@
-//! What timers cost that are far away.
+//! The cost of timers that are far away.
 
 use std::sync::Arc;
 use std::time::Duration;

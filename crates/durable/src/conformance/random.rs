@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt, stream};
 use jiff::Timestamp;
 
-use super::Place;
+use super::Home;
 use super::model::Model;
 use crate::Missed;
 use crate::id::{self, TimerId};
@@ -31,7 +31,7 @@ const RULES: [&str; 2] = ["cron 0 9 * * * in UTC", "cron 0 10 * * * in UTC"];
 ///
 /// # Panics
 /// If something differs.
-pub async fn random_calls_are_answered_as_by_a_plain_model<P: Place>(make: impl Fn() -> P) {
+pub async fn random_calls_are_answered_as_by_a_plain_model<P: Home>(make: impl Fn() -> P) {
     let number = |name: &str| env::var(name).ok().map(|text| text.parse::<u64>().expect(name));
     let seeds = match number("CONFORMANCE_SEED") {
         Some(seed) => seed..=seed,
@@ -50,7 +50,7 @@ pub async fn random_calls_are_answered_as_by_a_plain_model<P: Place>(make: impl 
     stream::iter(runs).buffer_unordered(AT_A_TIME).collect::<()>().await;
 }
 
-struct Run<P: Place> {
+struct Run<P: Home> {
     random: fastrand::Rng,
     place: P,
     store: Option<P::Store>,
@@ -64,7 +64,7 @@ fn at(millis: i64) -> Timestamp {
     id::timestamp(millis)
 }
 
-impl<P: Place> Run<P> {
+impl<P: Home> Run<P> {
     async fn new(seed: u64, mut place: P) -> Self {
         let store = Some(place.open().await);
         let random = fastrand::Rng::with_seed(seed);
@@ -223,7 +223,7 @@ impl<P: Place> Run<P> {
         let change = match (self.random.u8(..8), next) {
             (0..2, _) => Change::Delete,
             (2..4, Some(next)) => Change::Put(next),
-            // What has not begun is not put aside.
+            // Only a timer that has begun is buried.
             (4..6, next) if attempt > 0 => Change::Bury { reason: "enough".into(), next },
             _ => Change::Put(Put {
                 timer: Near::new(timer.timer.id(), self.due()),

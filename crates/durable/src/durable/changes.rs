@@ -1,4 +1,4 @@
-//! Changing what is stored: cancels, moves, and what is done with the buried.
+//! Changes of stored timers: cancels, moves, and revivals of the buried.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::id::TimerId;
 use crate::runner::{Command, End, TakeBack, TookBack};
 use crate::store::{Answered, Move, Near, Removal, Taken, Which};
 
-/// What became of a cancel.
+/// The answer to a cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelled {
     /// The timer is gone: no handler is called for it.
@@ -27,7 +27,7 @@ pub enum Cancelled {
     NotFound,
 }
 
-/// What became of a move.
+/// The answer to a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
     /// It is due at another time now. Its id is what it was.
@@ -146,7 +146,7 @@ impl Durable {
         told.await.unwrap_or(TookBack::Unknown)
     }
 
-    /// What a call of the store has stored, the runner has to hear of. So the call is a task of its own: a caller that is
+    /// The runner has to hear of all that is stored. So the call is a task of its own: a caller that is
     /// dropped does not take the notice with it.
     async fn tell_of<T: Send + 'static>(
         &self,

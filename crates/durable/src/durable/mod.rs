@@ -206,7 +206,7 @@ impl Durable {
         self.0.store.clone().count().await
     }
 
-    /// What has happened since the start, and what holds now.
+    /// Counts since the start, and the present state.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = self.0.shared.stats().clone();

@@ -9,7 +9,7 @@ use super::convert::{
 use super::{Inner, PostgresError, only};
 use crate::store::{Begun, Change, Ended, Near, Owner, Settled, State, ToBegin};
 
-/// What became of those that were to be begun.
+/// Begins timers, each of them once.
 pub(super) async fn begin(inner: &Inner, owner: Owner, ask: &ToBegin) -> Result<Vec<Begun>, PostgresError> {
     let ToBegin { timers, kinds } = ask;
     let mut answers = vec![Begun::Gone; timers.len()];
@@ -74,35 +74,35 @@ pub(super) async fn settle(
     done.retain(|(place, _)| answers[*place].is_none());
     settle_both(inner, owner, &[], &done, &mut answers).await?;
     for (ended, answer) in ended.iter().zip(&mut answers) {
-        if let Some(Answer::Changed) = answer {
+        if let Some(Ending::Changed) = answer {
             *answer = look(inner, ended.timer).await?;
         }
     }
     Ok(answers
         .into_iter()
         .map(|answer| match answer {
-            Some(Answer::Told(told)) => told,
-            Some(Answer::Changed) | None => Settled::Gone,
+            Some(Ending::Told(told)) => told,
+            Some(Ending::Changed) | None => Settled::Gone,
         })
         .collect())
 }
 
 #[derive(Clone)]
-enum Answer {
+enum Ending {
     Told(Settled),
     /// It stands as a row that is yet to be read.
     Changed,
 }
 
 /// How a timer stands that was changed; `None` if it has gone meanwhile.
-async fn look(inner: &Inner, timer: Near) -> Result<Option<Answer>, PostgresError> {
+async fn look(inner: &Inner, timer: Near) -> Result<Option<Ending>, PostgresError> {
     let places = Places::of(std::iter::once(timer))?;
     let statement = "select t.* from unnest($1, $2, $3) as a (due, number, first) \
         join timingwheel.timers t on t.shard = (a.number & 63)::smallint and t.due_ms = a.due \
             and t.number = a.number and t.first_ms = a.first";
     let rows = inner.connections.ask(statement, &places.parameters()).await?;
     let found = rows.first().map(standing).transpose()?;
-    Ok(found.map(|stored| Answer::Told(Settled::Changed(Box::new(stored)))))
+    Ok(found.map(|stored| Ending::Told(Settled::Changed(Box::new(stored)))))
 }
 
 /// Deletes the first, and ends the others one by one, in one transaction.
@@ -111,7 +111,7 @@ async fn settle_both(
     owner: Owner,
     done: &[End<'_>],
     ends: &[End<'_>],
-    answers: &mut [Option<Answer>],
+    answers: &mut [Option<Ending>],
 ) -> Result<(), PostgresError> {
     if done.is_empty() && ends.is_empty() {
         return Ok(());
@@ -180,13 +180,13 @@ async fn settle_both(
     Ok(())
 }
 
-/// What `settle_one` has answered.
-fn answered(answer: i32) -> Result<Answer, PostgresError> {
-    Ok(Answer::Told(match answer {
+/// The answer of `settle_one`.
+fn answered(answer: i32) -> Result<Ending, PostgresError> {
+    Ok(Ending::Told(match answer {
         0 => Settled::Lost,
         1 => Settled::Done,
         2 => Settled::Gone,
-        3 => return Ok(Answer::Changed),
+        3 => return Ok(Ending::Changed),
         4 => Settled::Locked,
         other => return Err(unknown("settle", other)),
     }))

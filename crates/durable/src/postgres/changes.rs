@@ -1,4 +1,4 @@
-//! The calls that save, cancel and move timers, and take them out of those that are put aside. Each is one statement: see
+//! The calls that save, cancel and move timers, and take them out of the buried ones. Each is one statement: see
 //! `sql/tables_and_functions_1.sql` for what it means.
 
 use tokio_postgres::types::Type;
@@ -88,7 +88,7 @@ pub(super) async fn save(
     Ok(answers)
 }
 
-/// What `save_one` has answered for the timer of this id.
+/// The answer of `save_one` for the timer of this id.
 pub(super) fn saved(row: &tokio_postgres::Row, id: TimerId) -> Result<Saved, PostgresError> {
     let answer: i32 = get(row, "answer")?;
     let other = || Ok::<_, PostgresError>(near(get(row, "due")?, get(row, "first")?, get(row, "num")?));

@@ -55,7 +55,7 @@ pub(super) fn text(what: &str, text: &str) -> Result<(), PostgresError> {
     Ok(())
 }
 
-/// What is for people to read is changed instead.
+/// A text for people: its zeros are replaced.
 pub(super) fn readable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
@@ -100,7 +100,7 @@ pub(super) fn stored(row: &Row, timer: Near, state: State) -> Result<Stored, Pos
         series: series(row)?,
         attempts: attempts(get(row, "attempts")?),
         failures: failures.map(|(attempt, error)| Failure { attempt: attempts(attempt), error }).collect(),
-        // Of those that are put aside nothing else is changed.
+        // Nobody changes a buried timer.
         ending: if is_buried { false } else { get(row, "ending")? },
         version: if is_buried { 0 } else { get::<i32>(row, "version")?.cast_unsigned() },
         state,

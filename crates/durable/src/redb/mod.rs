@@ -52,7 +52,7 @@ impl RedbStore {
     /// # Errors
     /// [`RedbError::InUse`] if a process has it, this one included. [`RedbError::Open`] if its folder is not there, or if
     /// it may not be written. [`RedbError::Damaged`], also if it was never a file of timers. [`RedbError::Newer`], and the
-    /// file is as it was. What else goes wrong with files.
+    /// file is as it was. [`RedbError::Storage`] for all else.
     pub fn create(path: impl AsRef<Path>) -> Result<Self, RedbError> {
         Self::create_with(path, RedbOptions::new())
     }
@@ -118,7 +118,7 @@ impl RedbStore {
     /// through the file.
     ///
     /// # Errors
-    /// What goes wrong with files.
+    /// [`RedbError`].
     pub async fn compact(&self) -> Result<(), RedbError> {
         let group = self.0.clone();
         group::blocking(move || group.file().compact()).await
@@ -132,7 +132,7 @@ pub struct RedbOptions {
 }
 
 impl RedbOptions {
-    /// Those of [`RedbStore::create`].
+    /// The settings of [`RedbStore::create`].
     #[must_use]
     pub const fn new() -> Self {
         Self { cache: 32 << 20 }

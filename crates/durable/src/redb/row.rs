@@ -17,7 +17,7 @@ mod flag {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowError;
 
-/// What stands at the beginning of the bytes, for who looks at very many.
+/// The beginning of the bytes, for calls that look at very many.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeadView<'a> {
     flags: u8,

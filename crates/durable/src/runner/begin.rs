@@ -268,7 +268,7 @@ impl Runner {
         self.end_live(attempt, end, false, took, Vec::new());
     }
 
-    /// What has begun and not run is nothing of this owner's any more.
+    /// Attempts whose handlers were not called are not this owner's any more.
     pub(super) fn forget_what_waits(&mut self) {
         self.waits.clear();
         self.live.retain(|_, live| !matches!(live, Live::Waiting { .. }));

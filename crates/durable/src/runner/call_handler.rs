@@ -64,7 +64,7 @@ struct Call {
     attempt: ToStart,
 }
 
-/// What a handler is called with.
+/// All that a handler is called with.
 struct ToStart {
     handler: Arc<Handler>,
     stored: Box<Stored>,

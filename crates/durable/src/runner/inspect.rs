@@ -40,7 +40,7 @@ pub(super) struct Inspections {
     under_way: Option<BoxFuture<'static, Result<Found, Error>>>,
 }
 
-/// What a look has found.
+/// The findings of an inspection.
 struct Found {
     /// Runs that were planned anew.
     planned_anew: Vec<Near>,
@@ -152,7 +152,7 @@ impl Inspection {
         Ok(Found { planned_anew, has_series, unhandled: self.unhandled().await? })
     }
 
-    /// What was planned anew, and whether there is any series.
+    /// The runs that were planned anew, and whether there is any series.
     async fn look_at_series(&self) -> Result<(Vec<Near>, bool), Error> {
         let mut page = Page { only_series: true, limit: PAGE, ..Page::default() };
         let mut planned_anew = Vec::new();

@@ -1,4 +1,4 @@
-//! What is near: loading, arming, and when to look next.
+//! Near timers: loads and arms them, and decides when to look next.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn in_millis(duration: Duration) -> i64 {
 }
 
 /// The load under way.
-pub(super) struct Looking {
+pub(super) struct LoadAsked {
     /// It begins at the beginning again.
     is_anew: bool,
     until_ms: i64,
@@ -86,12 +86,12 @@ impl Runner {
     }
 
     fn ask_for(&mut self, ask: Ask, is_anew: bool) {
-        let looking = Looking { is_anew, until_ms: ask.until.as_millisecond() };
+        let looking = LoadAsked { is_anew, until_ms: ask.until.as_millisecond() };
         self.loading = Some((looking, self.store.clone().load(self.owner, ask)));
     }
 
     pub(super) fn loaded(&mut self, answer: Result<Loaded, Error>) {
-        let Some((Looking { is_anew, until_ms }, _)) = self.loading.take() else { return };
+        let Some((LoadAsked { is_anew, until_ms }, _)) = self.loading.take() else { return };
         match answer {
             Err(error) => {
                 self.window.load_failed();
@@ -113,7 +113,7 @@ impl Runner {
                 let to_arm = self.window.loaded(loaded);
                 if self.may_begin() {
                     if let Some(outside) = &mut self.outside {
-                        outside.take_back(to_arm.clone());
+                        outside.forget(to_arm.clone());
                     }
                     for nears in to_arm.chunks(ONE_CLOCK_READING) {
                         let wall = self.clocks.wall();

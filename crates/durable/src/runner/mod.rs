@@ -3,10 +3,10 @@
 // | file | what it has |
 // |---|---|
 // | this one | the task, and its loop |
-// | `poll` | taking in what has happened, and what it is told |
+// | `poll` | messages, answers of the store, and the wheel |
 // | `load` | loading, arming, and when to look next |
 // | `begin`, `call_handler`, `settle` | the way of a timer that is due |
-// | `live` | what has begun, what waits for it, and what somebody else holds |
+// | `live` | timers that have begun, those that wait for them, and those that somebody else holds |
 // | `clocks` | the wall clock beside the monotonic one: a clock that was set |
 // | `inspect` | looking for runs that their rule would not plan any more, and for timers without a handler |
 // | `lease`, `others` | a store that instances share: the lease, its loss, what others have stored |
@@ -53,7 +53,7 @@ use clocks::Clocks;
 use inspect::Inspections;
 use lease::Share;
 use live::{BehindLive, Live, PutOff};
-use load::Looking;
+use load::LoadAsked;
 pub(crate) use poll::{Command, Outcome, TakeBack, TookBack};
 pub(crate) use settle::End;
 pub(crate) use stop::GRACE;
@@ -70,10 +70,10 @@ const ONE_CLOCK_READING: usize = 32;
 /// A call of the store, and then its answer.
 type Asked<T> = MaybeDone<Answered<T>>;
 
-/// What the store was asked for, each with its answer.
+/// The questions of one call, each with its answer.
 type Answers<Q, A> = Zip<IntoIter<Q>, IntoIter<A>>;
 
-/// What the builder has set.
+/// The builder's settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) horizon: Duration,
@@ -92,7 +92,7 @@ pub(crate) struct Runner {
     handlers: Arc<Handlers>,
     kinds: Kinds,
     settings: Settings,
-    /// Whom what is far is handed to.
+    /// Takes far timers.
     outside: Option<Far>,
     commands: mpsc::UnboundedReceiver<Command>,
     /// For handlers, which tell their ends.
@@ -101,17 +101,17 @@ pub(crate) struct Runner {
     is_stopping: Arc<AtomicBool>,
     buffer: Vec<Command>,
     window: Window,
-    /// What is near, on the wheel until it is to begin.
+    /// Near timers, on the wheel until they are to begin.
     armed: DelayQueue<Near>,
     keys: HashMap<Near, delay_queue::Key>,
-    /// What is to begin now, the earliest first.
+    /// Timers to begin now, the earliest first.
     ready: BTreeSet<Near>,
-    /// What was to begin by a call that failed: it may have begun. It is live.
+    /// Timers that may have begun by a call that failed. They are live.
     again: Vec<Near>,
     put_off: PutOff,
-    /// What has begun, and what is about to.
+    /// Timers that have begun, and those that are about to.
     live: HashMap<TimerId, Live>,
-    /// What may have to begin when one of these has ended.
+    /// Timers that may have to begin when one of these has ended.
     behind_live: BehindLive,
     /// Of what is live, those that wait out the last moment before their time.
     waits: DelayQueue<TimerId>,
@@ -124,9 +124,9 @@ pub(crate) struct Runner {
     inspections: Inspections,
     /// Something may be stored before the window's end that is not armed.
     looks_anew: bool,
-    /// What was deleted by a cancel before its handler was called, while other cancels are under way.
+    /// Timers that a cancel has deleted before their handlers were called, while other cancels are under way.
     cancelled: HashSet<TimerId>,
-    loading: Option<(Looking, Answered<Loaded>)>,
+    loading: Option<(LoadAsked, Answered<Loaded>)>,
     beginning: Option<(Vec<Near>, tokio::time::Instant, Asked<Vec<Begun>>)>,
     /// The answers to the begin before, which this task takes in while the store works on `beginning`.
     begun: Answers<Near, Begun>,

@@ -20,7 +20,7 @@ const MESSAGES: usize = 4_096;
 /// How long a wheel that is full is left alone.
 const FULL: Duration = Duration::from_millis(10);
 
-/// What the runner is told.
+/// A message for the runner.
 pub(crate) enum Command {
     /// These are stored.
     Saved(Vec<Near>),
@@ -50,14 +50,14 @@ pub(crate) enum Outcome {
     Dropped,
 }
 
-/// Who wants a timer back, and what for.
+/// A caller wants a timer back, for this end.
 pub(crate) struct TakeBack {
     pub(crate) end: End,
     pub(crate) reply: oneshot::Sender<TookBack>,
 }
 
 impl TakeBack {
-    /// Who does not wait for the answer any more needs none.
+    /// The caller may have gone.
     pub(super) fn tell(self, told: TookBack) {
         let _ = self.reply.send(told);
     }
@@ -204,7 +204,7 @@ impl Runner {
                 self.window.removed(near);
                 self.disarm(near);
                 if let Some(outside) = &mut self.outside {
-                    outside.take_back(vec![near]);
+                    outside.forget(vec![near]);
                 }
             }
             Command::Near(nears) => {

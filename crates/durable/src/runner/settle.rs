@@ -1,4 +1,4 @@
-//! What becomes of a timer when its handler has ended.
+//! The end of an attempt: decides what follows, and tells the store.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(crate) enum End {
         /// Whether this attempt counts.
         counts: bool,
     },
-    /// It is put aside, for this reason.
+    /// It is buried, for this reason.
     Bury(String),
     /// It was cancelled before its handler was called.
     Cancelled,
@@ -126,7 +126,7 @@ impl Runner {
         self.live.insert(timer.id(), Live::Ending { attempt, end, was_called, took, others });
     }
 
-    /// What becomes of a timer by an end, as far as it is as this attempt knows it.
+    /// How the timer is to stand after this end, as far as this attempt knows the timer.
     fn change(&self, attempt: &Attempt, end: &End, was_called: bool) -> Change {
         let Attempt { timer, number, is_ending, .. } = *attempt;
         let series = attempt.series.as_deref().cloned();
@@ -193,7 +193,7 @@ impl Runner {
         self.settling = Some((batch, maybe_done(settling)));
     }
 
-    /// What an owner before had begun is nobody's, or others have it.
+    /// Attempts of this instance's former owner are nobody's, or others have them.
     fn refuse_those_of_before(&mut self) {
         for ended in std::mem::take(&mut self.ends) {
             match self.live.get(&ended.timer.id()) {

@@ -14,7 +14,7 @@ use super::live::Live;
 /// take to end a join that is under way, and to be left.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
-/// What became of timers that were near when [`Durable::stop`](crate::Durable::stop) was called.
+/// The outcome of [`Durable::stop`](crate::Durable::stop), for the timers that were near when it was called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stopped {

@@ -1,4 +1,4 @@
-//! What a store has to do, and the types of its questions and answers.
+//! The trait of a store, and the types of its questions and answers.
 
 mod answers;
 mod questions;
@@ -44,7 +44,7 @@ pub struct Owner {
 /// Calls are made from several tasks at once. Their futures may be dropped before they are ready; the call has then
 /// happened or not.
 pub trait Store: Send + Sync + 'static {
-    /// What goes wrong.
+    /// Its errors.
     type Error: std::error::Error + Send + Sync + 'static;
 
     /// Whether the same call may succeed a little later, as after a lost connection. Callers are told of it.
@@ -177,7 +177,7 @@ pub trait Store: Send + Sync + 'static {
     }
 }
 
-/// What a call will answer.
+/// The answer to come of a call.
 pub(crate) type Answered<T> = BoxFuture<'static, Result<T, Error>>;
 
 /// A store without its type, so that `Durable` has no type parameter. One allocation for each call, which is one for each

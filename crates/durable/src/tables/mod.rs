@@ -1,4 +1,4 @@
-//! What each call of a store means, over six ordered maps: pure, for any store that runs a transaction at a time.
+//! The meaning of each call of a store, over six ordered maps: pure, for any store that runs a transaction at a time.
 
 mod reads;
 mod together;
@@ -29,19 +29,19 @@ pub(crate) struct Row {
 
 /// An attempt: the epoch of the owner that began it, and its number among the attempts of its timer. The first is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Attempt {
+pub(crate) struct BegunBy {
     pub(crate) epoch: u64,
     pub(crate) number: u32,
 }
 
-/// What is looked up in the maps.
+/// Look-ups in the maps.
 pub(crate) trait Lookup {
     type Error;
 
     /// The timers that are stored or begun, by their places.
     fn row(&self, at: Place) -> Result<Option<Row>, Self::Error>;
-    /// Those of them that have begun.
-    fn attempt(&self, at: Place) -> Result<Option<Attempt>, Self::Error>;
+    /// The attempts of those that have begun.
+    fn attempt(&self, at: Place) -> Result<Option<BegunBy>, Self::Error>;
     /// Keys of those that have one.
     fn keyed(&self, key: &str) -> Result<Option<Place>, Self::Error>;
     /// Where those stand that do not stand at the time of their ids.
@@ -71,23 +71,23 @@ pub(crate) trait Tables: Lookup {
     }
 
     /// Tells the one before.
-    fn set_attempt(&mut self, at: Place, attempt: Option<Attempt>) -> Result<Option<Attempt>, Self::Error>;
+    fn set_attempt(&mut self, at: Place, attempt: Option<BegunBy>) -> Result<Option<BegunBy>, Self::Error>;
     /// Of several places, which ascend. Tells those before.
-    fn set_attempts(&mut self, attempts: &[(Place, Attempt)]) -> Result<Vec<Option<Attempt>>, Self::Error> {
+    fn set_attempts(&mut self, attempts: &[(Place, BegunBy)]) -> Result<Vec<Option<BegunBy>>, Self::Error> {
         attempts.iter().map(|(at, attempt)| self.set_attempt(*at, Some(*attempt))).collect()
     }
     /// As [`take_all`](Self::take_all).
-    fn take_attempts(&mut self, places: &[Place]) -> Result<Vec<Option<Attempt>>, Self::Error> {
+    fn take_attempts(&mut self, places: &[Place]) -> Result<Vec<Option<BegunBy>>, Self::Error> {
         places.iter().map(|at| self.set_attempt(*at, None)).collect()
     }
     /// Where the timers stand that this owner has begun, and those before it.
-    fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, Attempt)>, Self::Error>;
+    fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, BegunBy)>, Self::Error>;
 
     fn set_keyed(&mut self, key: &str, at: Option<Place>) -> Result<(), Self::Error>;
 
     fn set_moved(&mut self, id: TimerId, due_ms: Option<i64>) -> Result<(), Self::Error>;
 
-    /// Those that are put aside, by their ids, with the reason.
+    /// Buried timers, by their ids, with the reason.
     fn bury(&mut self, id: TimerId, row: &Row, reason: &str) -> Result<(), Self::Error>;
     fn buried_row(&self, id: TimerId) -> Result<Option<Row>, Self::Error>;
     fn unbury(&mut self, id: TimerId) -> Result<(), Self::Error>;
@@ -147,7 +147,7 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: &ToBegin) -> R
                     continue;
                 }
                 let number = row.attempts.saturating_add(1);
-                ready.push((index, row, (at, Attempt { epoch: owner.epoch, number })));
+                ready.push((index, row, (at, BegunBy { epoch: owner.epoch, number })));
             }
         }
         let attempts: Vec<_> = ready.iter().map(|(_, _, attempt)| *attempt).collect();
@@ -195,7 +195,7 @@ fn holder<T: Tables>(tables: &mut T, new: &Row) -> Result<Option<(Place, Row)>, 
     Ok(Some((at, old)))
 }
 
-/// What becomes of a timer that has the key, and of the new one, which is yet to be stored.
+/// Decides about the timer that has the key, and about the new one, which is yet to be stored.
 fn take_key<T: Tables>(
     tables: &mut T,
     at: Place,
@@ -263,7 +263,7 @@ pub(crate) fn settle<T: Tables>(
             let mut ready = Vec::with_capacity(together.len());
             for ((index, at), begun) in together.into_iter().zip(places).zip(begun) {
                 // The fence: epoch and attempt here, id and version below.
-                let attempt = Attempt { epoch: owner.epoch, number: run[index].attempt };
+                let attempt = BegunBy { epoch: owner.epoch, number: run[index].attempt };
                 if begun.map_or(attempt.number == 0, |begun| begun == attempt) {
                     ready.push((index, at, begun));
                 } else if begun.is_some() {
@@ -297,7 +297,7 @@ fn is_over(ended: &Ended) -> bool {
 fn settle_one<T: Tables>(
     tables: &mut T,
     ended: Ended,
-    begun: Option<Attempt>,
+    begun: Option<BegunBy>,
     mut row: Row,
 ) -> Result<Settled, T::Error> {
     let Ended { timer, attempt, version, change } = ended;
@@ -334,7 +334,7 @@ fn settle_one<T: Tables>(
     Ok(Settled::Done)
 }
 
-/// What the row was taken from its place for.
+/// Stores a row again that was taken from its place.
 fn put_back<T: Tables>(
     tables: &mut T,
     at: Place,
@@ -423,7 +423,7 @@ pub(crate) fn unbury<T: Tables>(
 
 /// The attempt that is under way, if one is. One that an earlier owner began ended with that: it counts, and the timer is
 /// as one that is stored.
-fn running<T: Tables>(tables: &mut T, at: Place, row: &mut Row) -> Result<Option<Attempt>, T::Error> {
+fn running<T: Tables>(tables: &mut T, at: Place, row: &mut Row) -> Result<Option<BegunBy>, T::Error> {
     let Some(attempt) = tables.attempt(at)? else { return Ok(None) };
     if attempt.epoch == tables.epoch()? {
         return Ok(Some(attempt));
@@ -482,10 +482,10 @@ fn find<L: Lookup>(tables: &L, which: &Which) -> Result<Option<(Place, Row)>, L:
     Ok(tables.row(at)?.map(|row| (at, row)))
 }
 
-fn stored(at: Place, row: Row, attempt: Option<Attempt>) -> Stored {
+fn stored(at: Place, row: Row, attempt: Option<BegunBy>) -> Stored {
     let state = match attempt {
         None => State::Stored,
-        Some(Attempt { epoch, number }) => State::Begun { epoch, attempt: number },
+        Some(BegunBy { epoch, number }) => State::Begun { epoch, attempt: number },
     };
     let Row { id, kind, payload, key, series, attempts, failures, ending, version } = row;
     let attempts = attempt.map_or(attempts, |attempt| attempt.number);

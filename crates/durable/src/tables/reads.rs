@@ -9,7 +9,7 @@ use crate::store::{Ask, Buried, Counts, Loaded, Near, Owner, Page, State, Stored
 /// How many timers of kinds without a handler a load passes for each that it may load.
 const PASSED: usize = 4;
 
-/// What a load sees of a timer.
+/// The part of a timer that a load looks at.
 pub(crate) struct Head<'a> {
     pub(crate) id: TimerId,
     pub(crate) kind: &'a str,

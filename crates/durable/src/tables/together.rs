@@ -1,4 +1,4 @@
-//! Which timers of one call are looked at together.
+//! The timers of one call in parts that are looked up together.
 
 use crate::id::Place;
 

@@ -1,4 +1,4 @@
-//! What is told of a file: its owner, its format, its size, and what stands in it after an error.
+//! The file: its owner, its format, its size, and its contents after an error.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What instances hear of each other's timers.
+//! Hints: instances hear of each other's timers.
 
 use std::time::Duration;
 
@@ -124,6 +124,6 @@ async fn who_has_left_or_is_lost_listens_no_more() {
     let owner = store.join(LEASE, true).await.expect("a join");
     assert_eq!(store.hint(owner).await, Hint::Shares);
     sql.batch_execute("delete from timingwheel.instances").await.expect("a delete");
-    assert_eq!(store.renew(owner, None).await.expect("a renewal").standing, Standing::Lost);
+    assert_eq!(store.renew(owner, None).await.expect("a renewal").standing, Standing::Expired);
     until("nobody listens", async || listening().await == 0).await;
 }

@@ -71,7 +71,7 @@ async fn instances_share_all_shards_evenly_as_they_join_leave_and_die() {
     assert_eq!((renewed.standing, renewed.taken, renewed.shards), (Standing::Changed, 32, (64, 64)));
     assert_eq!(of(1).await, 64);
     let lost = stores[0].renew(owners[0], None).await.expect("a renewal");
-    assert_eq!(lost.standing, Standing::Lost);
+    assert_eq!(lost.standing, Standing::Expired);
 }
 
 #[tokio::test]

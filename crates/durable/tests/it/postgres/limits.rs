@@ -1,4 +1,4 @@
-//! What a database cannot hold is refused alone.
+//! The limits of a database: a save beyond them is refused alone.
 
 use std::time::Duration;
 

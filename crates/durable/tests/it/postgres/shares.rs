@@ -1,4 +1,4 @@
-//! Who gets shards, and what a renewal looks for.
+//! Shards of instances without handlers, and the look of a renewal.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers of these tests.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

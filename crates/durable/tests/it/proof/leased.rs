@@ -140,8 +140,8 @@ impl Store for Leased {
         state.looks += u64::from(from.is_some());
         let standing = match state.epoch == owner.epoch {
             true => Standing::Same,
-            false if self.is_sole => Standing::Followed,
-            false => Standing::Lost,
+            false if self.is_sole => Standing::Lost,
+            false => Standing::Expired,
         };
         if standing == Standing::Same {
             state.renewals += 1;

@@ -1,4 +1,4 @@
-//! What durable timers promise, when something goes wrong at each step.
+//! The promises of durable timers, with a fault at each step.
 
 #[cfg(feature = "redb")]
 mod child;

@@ -132,7 +132,7 @@ struct Forgets;
 impl Outside for Forgets {
     fn begins(&self, _: CallBack) {}
     fn hand_over(&self, _: Vec<Near>) {}
-    fn take_back(&self, _: Vec<Near>) {}
+    fn forget(&self, _: Vec<Near>) {}
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! What handlers answer, and what becomes of it.
+//! Handlers, and the effects of their answers.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What durable timers promise, on the store in memory and tokio's paused clock.
+//! The promises of durable timers, on the store in memory and tokio's paused clock.
 
 mod clocks;
 mod handlers;

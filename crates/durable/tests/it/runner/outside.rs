@@ -61,7 +61,7 @@ impl Outside for Idle {
         assert!(!self.panics, "as it should");
     }
 
-    fn take_back(&self, timers: Vec<Near>) {
+    fn forget(&self, timers: Vec<Near>) {
         self.taken_back.lock().unwrap().extend(timers);
     }
 }

@@ -55,7 +55,7 @@ impl Outside for Bombs {
         panic_any(Bomb);
     }
 
-    fn take_back(&self, _: Vec<Near>) {
+    fn forget(&self, _: Vec<Near>) {
         panic_any(Bomb);
     }
 }

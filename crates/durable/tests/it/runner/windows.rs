@@ -1,4 +1,4 @@
-//! What is in memory, and what is left to the store.
+//! Timers in memory, and timers left to the store.
 
 use std::future::poll_fn;
 use std::task::Poll;
