@@ -175,7 +175,7 @@ impl<S: Store> Hand<S> {
     }
 
     async fn cancel(&self, which: impl Into<Which>) -> Removal {
-        self.store.cancel(vec![which.into()]).await.expect("cancel").remove(0)
+        self.store.cancel(which.into()).await.expect("cancel")
     }
 
     async fn reschedule(&self, which: impl Into<Which>, due: i64) -> Move {
@@ -183,7 +183,7 @@ impl<S: Store> Hand<S> {
     }
 
     async fn unbury(&self, id: TimerId, due: Option<i64>) -> Taken {
-        self.store.unbury(vec![id], due.map(at)).await.expect("unbury").remove(0)
+        self.store.unbury(id, due.map(at)).await.expect("unbury")
     }
 
     async fn list(&self, page: &Page) -> Vec<Stored> {

@@ -105,7 +105,7 @@ impl<P: Home> Run<P> {
         }
     }
 
-    /// Everything, page by page, and some page.
+    /// Everything, and some pages.
     async fn compare(&mut self) {
         assert_eq!(self.store().count().await.expect("count"), self.model.count());
         for buried in [false, true] {
@@ -115,12 +115,11 @@ impl<P: Home> Run<P> {
                 self.model.any(&mut self.random).map_or(id::Place::FIRST, |timer| timer.timer.place());
             let only_series = self.random.bool();
             let some = Page { buried, kind, only_series, after, limit: self.random.usize(..4) };
-            for page in [whole, some] {
-                assert_eq!(
-                    self.store().list(page.clone()).await.expect("list"),
-                    self.model.list(&page),
-                    "{page:?}"
-                );
+            // Some page of one of the two.
+            let pages = if self.random.bool() { vec![whole, some] } else { vec![whole] };
+            for page in pages {
+                let listed = self.store().list(page.clone()).await.expect("list");
+                assert_eq!(listed, self.model.list(&page), "{page:?}");
             }
         }
     }
@@ -198,7 +197,10 @@ impl<P: Home> Run<P> {
                 let near = timer.timer;
                 // Sometimes where it does not stand.
                 let elsewhere = self.random.u8(..8) == 0;
-                nears.push(if elsewhere { Near::new(near.id(), self.due()) } else { near });
+                let near = if elsewhere { Near::new(near.id(), self.due()) } else { near };
+                if !nears.contains(&near) {
+                    nears.push(near);
+                }
             }
         }
         let owner = self.owner();
@@ -254,10 +256,9 @@ impl<P: Home> Run<P> {
     }
 
     async fn cancel(&mut self) {
-        let which: Vec<Which> = (0..self.random.usize(..3)).map(|_| self.which()).collect();
-        let answers = self.store().cancel(which.clone()).await.expect("cancel");
-        let expected: Vec<_> = which.iter().map(|which| self.model.cancel(which)).collect();
-        assert_eq!(answers, expected);
+        let which = self.which();
+        let answer = self.store().cancel(which.clone()).await.expect("cancel");
+        assert_eq!(answer, self.model.cancel(&which));
     }
 
     async fn reschedule(&mut self) {
@@ -269,8 +270,8 @@ impl<P: Home> Run<P> {
     async fn unbury(&mut self) {
         let Some(id) = self.model.any(&mut self.random).map(|timer| timer.timer.id()) else { return };
         let due = self.random.bool().then(|| self.due());
-        let answers = self.store().unbury(vec![id], due).await.expect("unbury");
-        assert_eq!(answers, [self.model.unbury(id, due)]);
+        let answer = self.store().unbury(id, due).await.expect("unbury");
+        assert_eq!(answer, self.model.unbury(id, due));
     }
 
     async fn leave(&mut self) {

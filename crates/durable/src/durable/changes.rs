@@ -60,8 +60,7 @@ impl Durable {
         let mut begun = None;
         let mut asked_at = Instant::now();
         loop {
-            let removal = self.0.store.clone().cancel(vec![which.clone()]).await?.pop();
-            match removal.unwrap_or(Removal::NotFound) {
+            match self.0.store.clone().cancel(which.clone()).await? {
                 // It ended meanwhile, and went because of this call.
                 Removal::NotFound => {
                     return Ok(begun.map_or(Cancelled::NotFound, |(_, attempt)| Cancelled::Running(attempt)));
@@ -181,12 +180,9 @@ impl Durable {
     pub async fn revive(&self, id: TimerId) -> Result<Taken, Error> {
         self.check()?;
         let now = self.now();
-        let reviving = self.0.store.clone().unbury(vec![id], Some(now));
-        let stored = |taken: &Vec<Taken>| match taken.last() {
-            Some(Taken::Stored(near)) => Some(*near),
-            _ => None,
-        };
-        Ok(self.tell_of(reviving, stored).await?.pop().unwrap_or(Taken::NotFound))
+        let reviving = self.0.store.clone().unbury(id, Some(now));
+        let stored = |taken: &Taken| if let Taken::Stored(near) = taken { Some(*near) } else { None };
+        self.tell_of(reviving, stored).await
     }
 
     /// Deletes a buried timer.
@@ -195,6 +191,6 @@ impl Durable {
     /// [`Error::Store`], after which it is deleted or not; [`Error::Stopped`]; [`Error::Lost`]; [`Error::Failed`].
     pub async fn delete_buried(&self, id: TimerId) -> Result<Taken, Error> {
         self.check()?;
-        Ok(self.0.store.clone().unbury(vec![id], None).await?.pop().unwrap_or(Taken::NotFound))
+        self.0.store.clone().unbury(id, None).await
     }
 }

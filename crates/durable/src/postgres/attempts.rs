@@ -47,12 +47,6 @@ pub(super) async fn begin(inner: &Inner, owner: Owner, ask: &ToBegin) -> Result<
     Ok(answers)
 }
 
-/// Whether two of them are one: then they have to be begun one after the other.
-pub(super) fn are_different(timers: &[Near]) -> bool {
-    let mut seen = std::collections::HashSet::with_capacity(timers.len());
-    timers.iter().all(|timer| seen.insert(*timer))
-}
-
 /// The database holds the lower half of them; nobody attempts anything that often.
 fn count(attempt: u32) -> i32 {
     i32::try_from(attempt).unwrap_or(i32::MAX)

@@ -3,11 +3,11 @@
 
 use tokio_postgres::types::Type;
 
-use super::PostgresError;
 use super::connections::Connections;
 use super::convert::{
-    Places, attempts, column, get, id, missed, near, number, readable, rule, standing, stands, text, unknown,
+    attempts, column, get, id, missed, near, number, readable, rule, standing, stands, text, unknown,
 };
+use super::{PostgresError, only};
 use crate::id::TimerId;
 use crate::store::{Move, Near, NewTimer, Removal, Saved, Stored, Taken, Which};
 
@@ -105,35 +105,13 @@ pub(super) fn saved(row: &tokio_postgres::Row, id: TimerId) -> Result<Saved, Pos
     })
 }
 
-pub(super) async fn cancel(
-    connections: &Connections,
-    which: Vec<Which>,
-) -> Result<Vec<Removal>, PostgresError> {
-    let (mut firsts, mut numbers, mut keys) = (Vec::new(), Vec::new(), Vec::new());
-    for which in &which {
-        let (first, number, key) = name(which)?;
-        firsts.push(first);
-        numbers.push(number);
-        keys.push(key);
-    }
-    let mut answers = vec![Removal::NotFound; which.len()];
-    if answers.is_empty() {
-        return Ok(answers);
-    }
-    let rows = connections
-        .ask(
-            "select a.n, c.* from unnest($1, $2, $3) with ordinality as a (first, number, key, n) \
-             cross join lateral timingwheel.cancel_one(a.first, a.number, a.key) c",
-            &[(&firsts, Type::INT8_ARRAY), (&numbers, Type::INT8_ARRAY), (&keys, Type::TEXT_ARRAY)],
-        )
-        .await?;
-    for row in &rows {
-        let place = usize::try_from(get::<i64>(row, "n")? - 1).unwrap_or(usize::MAX);
-        if let Some(answer) = answers.get_mut(place) {
-            *answer = removal(row)?;
-        }
-    }
-    Ok(answers)
+/// A statement whose parameters are a [name](name).
+pub(super) const CANCEL: &str = "select * from timingwheel.cancel_one($1, $2, $3)";
+
+pub(super) async fn cancel(connections: &Connections, which: &Which) -> Result<Removal, PostgresError> {
+    let (first, number, key) = name(which)?;
+    let parameters = [(&first as _, Type::INT8), (&number as _, Type::INT8), (&key as _, Type::TEXT)];
+    removal(only(&connections.ask(CANCEL, &parameters).await?)?)
 }
 
 pub(super) fn removal(row: &tokio_postgres::Row) -> Result<Removal, PostgresError> {
@@ -176,31 +154,20 @@ pub(super) async fn reschedule(
 
 pub(super) async fn unbury(
     connections: &Connections,
-    ids: Vec<TimerId>,
+    timer: TimerId,
     due: Option<i64>,
-) -> Result<Vec<Taken>, PostgresError> {
-    let places = Places::of(ids.iter().copied().map(Near::from))?;
-    let [_, numbers, firsts] = places.parameters();
-    let rows = connections
-        .ask(
-            "select a.n, u.* from unnest($1, $2) with ordinality as a (first, number, n) \
-             cross join lateral timingwheel.unbury_one(a.first, a.number, $3) u",
-            &[firsts, numbers, (&due, Type::INT8)],
-        )
-        .await?;
-    let mut answers = vec![Taken::NotFound; ids.len()];
-    for row in &rows {
-        let place = usize::try_from(get::<i64>(row, "n")? - 1).unwrap_or(usize::MAX);
-        let Some(answer) = answers.get_mut(place) else { continue };
-        *answer = match (get::<i32>(row, "answer")?, due) {
-            (0, _) => Taken::NotFound,
-            (1, Some(due_ms)) => Taken::Stored(Near { due_ms, id: ids[place] }),
-            (2, _) => Taken::Deleted,
-            (3, _) => Taken::KeyTaken(id(get(row, "first")?, get(row, "num")?)),
-            (other, _) => return Err(unknown("unbury", other)),
-        };
-    }
-    Ok(answers)
+) -> Result<Taken, PostgresError> {
+    let number = number(timer)?;
+    let parameters = [(&timer.due_ms as _, Type::INT8), (&number as _, Type::INT8), (&due as _, Type::INT8)];
+    let rows = connections.ask("select * from timingwheel.unbury_one($1, $2, $3)", &parameters).await?;
+    let row = only(&rows)?;
+    Ok(match (get::<i32>(row, "answer")?, due) {
+        (0, _) => Taken::NotFound,
+        (1, Some(due_ms)) => Taken::Stored(Near { due_ms, id: timer }),
+        (2, _) => Taken::Deleted,
+        (3, _) => Taken::KeyTaken(id(get(row, "first")?, get(row, "num")?)),
+        (other, _) => return Err(unknown("unbury", other)),
+    })
 }
 
 pub(super) async fn find(connections: &Connections, which: &Which) -> Result<Option<Stored>, PostgresError> {

@@ -173,15 +173,6 @@ impl Store for PostgresStore {
     }
 
     async fn begin(&self, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>, PostgresError> {
-        if !attempts::are_different(&ask.timers) {
-            // One statement changes a row once.
-            let mut answers = Vec::with_capacity(ask.timers.len());
-            for timer in ask.timers {
-                let ask = ToBegin { timers: vec![timer], kinds: Arc::clone(&ask.kinds) };
-                answers.append(&mut attempts::begin(&self.0, owner, &ask).await?);
-            }
-            return Ok(answers);
-        }
         attempts::begin(&self.0, owner, &ask).await
     }
 
@@ -196,8 +187,8 @@ impl Store for PostgresStore {
         Ok(answers)
     }
 
-    async fn cancel(&self, which: Vec<Which>) -> Result<Vec<Removal>, PostgresError> {
-        changes::cancel(&self.0.connections, which).await
+    async fn cancel(&self, which: Which) -> Result<Removal, PostgresError> {
+        changes::cancel(&self.0.connections, &which).await
     }
 
     async fn get(&self, which: Which) -> Result<Option<Stored>, PostgresError> {
@@ -212,14 +203,12 @@ impl Store for PostgresStore {
         Ok(answer)
     }
 
-    async fn unbury(&self, ids: Vec<TimerId>, due: Option<Timestamp>) -> Result<Vec<Taken>, PostgresError> {
-        let answers = changes::unbury(&self.0.connections, ids, due.map(millis)).await?;
-        for answer in &answers {
-            if let Taken::Stored(near) = answer {
-                self.0.note(*near);
-            }
+    async fn unbury(&self, id: TimerId, due: Option<Timestamp>) -> Result<Taken, PostgresError> {
+        let answer = changes::unbury(&self.0.connections, id, due.map(millis)).await?;
+        if let Taken::Stored(near) = answer {
+            self.0.note(near);
         }
-        Ok(answers)
+        Ok(answer)
     }
 
     async fn list(&self, page: Page) -> Result<Vec<Stored>, PostgresError> {

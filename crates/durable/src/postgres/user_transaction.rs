@@ -70,7 +70,7 @@ impl PostgresStore {
         which: impl Into<Which>,
     ) -> Result<Cancelled, PostgresError> {
         let (first, number, key) = changes::name(&which.into())?;
-        let statement = self.0.connections.statement("select * from timingwheel.cancel_one($1, $2, $3)");
+        let statement = self.0.connections.statement(changes::CANCEL);
         let parameters = [(&first as _, Type::INT8), (&number as _, Type::INT8), (&key as _, Type::TEXT)];
         let row = transaction.query_typed_one(&statement, &parameters).await?;
         Ok(match changes::removal(&row)? {

@@ -260,7 +260,7 @@ impl Runner {
         if !self.lost.send_replace(true) {
             self.shared.events.lost(self.owner.epoch);
         }
-        self.shared.lose();
+        self.shared.stats().lost = true;
         self.forget_what_may_have_begun();
         self.armed.clear();
         self.keys.clear();

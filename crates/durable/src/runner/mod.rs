@@ -286,7 +286,6 @@ impl Runner {
         stats.armed = self.keys.len() + self.ready.len();
         stats.begun = self.live.len();
         stats.ahead = self.clocks.ahead();
-        stats.lost = self.is_lost();
         stats.damaged = self.store.damaged();
     }
 }

@@ -5,6 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use timingwheel::Error as WheelError;
+use timingwheel::time::delay_queue::Expired;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -143,25 +144,21 @@ impl Runner {
     }
 
     fn poll_wheel(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut has_happened = false;
-        while let Poll::Ready(Some(expired)) = self.armed.poll_try_expired(cx) {
-            let near = match expired {
-                Ok(expired) => expired.into_inner(),
-                Err(error) => return self.refused(&error) | has_happened,
+        let (mut has_happened, mut refusal) = (false, None);
+        while let Poll::Ready(Some(near)) = self.armed.poll_try_expired(cx) {
+            let Ok(near) = near.map(Expired::into_inner).map_err(|error| refusal = Some(error)) else {
+                break;
             };
             has_happened = true;
             self.keys.remove(&near);
             self.arm(near);
         }
-        while let Poll::Ready(Some(expired)) = self.waits.poll_try_expired(cx) {
-            let id = match expired {
-                Ok(expired) => expired.into_inner(),
-                Err(error) => return self.refused(&error) | has_happened,
-            };
+        while let Poll::Ready(Some(id)) = self.waits.poll_try_expired(cx) {
+            let Ok(id) = id.map(Expired::into_inner).map_err(|error| refusal = Some(error)) else { break };
             has_happened = true;
             self.waited(id);
         }
-        has_happened
+        refusal.is_some_and(|error| self.refused(&error)) | has_happened
     }
 
     /// The wheel did not take a timer. Tells whether that has changed anything.

@@ -44,7 +44,7 @@ pub(super) struct Stopping {
 impl Runner {
     /// Without a limit, all that runs is waited for: nobody is left who could say otherwise.
     pub(super) fn stop(&mut self, limit: Option<(Duration, oneshot::Sender<Stopped>)>) {
-        self.shared.stop();
+        self.shared.stats().stopped = true;
         let is_first = self.stopping.is_none();
         let stopping = self.stopping.get_or_insert_with(|| Stopping {
             stopped: Stopped::default(),
@@ -140,7 +140,7 @@ impl Runner {
         }
         {
             let mut stats = self.shared.stats();
-            (stats.armed, stats.begun, stats.stopped) = (0, 0, true);
+            (stats.armed, stats.begun) = (0, 0);
         }
         // Who asks now finds nobody.
         self.commands.close();

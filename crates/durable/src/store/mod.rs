@@ -107,7 +107,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// For this, for moves and for saves, what an earlier owner began and did not settle is stored: that attempt counts,
     /// and is over.
-    fn cancel(&self, which: Vec<Which>) -> impl Future<Output = Result<Vec<Removal>, Self::Error>> + Send;
+    fn cancel(&self, which: Which) -> impl Future<Output = Result<Removal, Self::Error>> + Send;
 
     /// The timer of this name or key, unless it is [buried](Buried).
     fn get(&self, which: Which) -> impl Future<Output = Result<Option<Stored>, Self::Error>> + Send;
@@ -119,13 +119,13 @@ pub trait Store: Send + Sync + 'static {
         due: Timestamp,
     ) -> impl Future<Output = Result<Move, Self::Error>> + Send;
 
-    /// Takes timers out of those that are [buried](Buried). With a time they are stored again, due at that time, and
-    /// their attempts are counted from 1 again. Without a time they are deleted.
+    /// Takes a timer out of those that are [buried](Buried). With a time it is stored again, due at that time, and its attempts
+    /// are counted from 1 again. Without a time it is deleted.
     fn unbury(
         &self,
-        ids: Vec<TimerId>,
+        id: TimerId,
         due: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Vec<Taken>, Self::Error>> + Send;
+    ) -> impl Future<Output = Result<Taken, Self::Error>> + Send;
 
     /// The timers of a page, in order of their places, those that are buried in order of their ids.
     fn list(&self, page: Page) -> impl Future<Output = Result<Vec<Stored>, Self::Error>> + Send;
@@ -196,10 +196,10 @@ pub(crate) trait ErasedStore: Send + Sync {
     fn load(self: Arc<Self>, owner: Owner, ask: Ask) -> Answered<Loaded>;
     fn begin(self: Arc<Self>, owner: Owner, ask: ToBegin) -> Answered<Vec<Begun>>;
     fn settle(self: Arc<Self>, owner: Owner, ends: Vec<Ended>) -> Answered<Vec<Settled>>;
-    fn cancel(self: Arc<Self>, which: Vec<Which>) -> Answered<Vec<Removal>>;
+    fn cancel(self: Arc<Self>, which: Which) -> Answered<Removal>;
     fn get(self: Arc<Self>, which: Which) -> Answered<Option<Stored>>;
     fn reschedule(self: Arc<Self>, which: Which, due: Timestamp) -> Answered<Move>;
-    fn unbury(self: Arc<Self>, ids: Vec<TimerId>, due: Option<Timestamp>) -> Answered<Vec<Taken>>;
+    fn unbury(self: Arc<Self>, id: TimerId, due: Option<Timestamp>) -> Answered<Taken>;
     fn list(self: Arc<Self>, page: Page) -> Answered<Vec<Stored>>;
     fn count(self: Arc<Self>) -> Answered<Counts>;
 }
@@ -248,10 +248,10 @@ erased! {
     load(owner: Owner, ask: Ask) -> Loaded;
     begin(owner: Owner, ask: ToBegin) -> Vec<Begun>;
     settle(owner: Owner, ends: Vec<Ended>) -> Vec<Settled>;
-    cancel(which: Vec<Which>) -> Vec<Removal>;
+    cancel(which: Which) -> Removal;
     get(which: Which) -> Option<Stored>;
     reschedule(which: Which, due: Timestamp) -> Move;
-    unbury(ids: Vec<TimerId>, due: Option<Timestamp>) -> Vec<Taken>;
+    unbury(id: TimerId, due: Option<Timestamp>) -> Taken;
     list(page: Page) -> Vec<Stored>;
     count() -> Counts;
 }

@@ -90,7 +90,7 @@ pub type Kinds = Arc<BTreeSet<String>>;
 /// Timers to be begun.
 #[derive(Clone, Debug)]
 pub struct ToBegin {
-    /// The timers, where they stood when they were loaded.
+    /// The timers, where they stood when they were loaded. Each at most once.
     pub timers: Vec<Near>,
     /// The kinds that the owner has handlers for. Others are left alone.
     pub kinds: Kinds,

@@ -534,9 +534,8 @@ macro_rules! calls {
             self.write(move |tables| crate::tables::settle(tables, owner, ends)).await
         }
 
-        async fn cancel(&self, which: Vec<Which>) -> Result<Vec<Removal>, Self::Error> {
-            self.write(move |tables| which.iter().map(|which| crate::tables::cancel(tables, which)).collect())
-                .await
+        async fn cancel(&self, which: Which) -> Result<Removal, Self::Error> {
+            self.write(move |tables| crate::tables::cancel(tables, &which)).await
         }
 
         async fn get(&self, which: Which) -> Result<Option<Stored>, Self::Error> {
@@ -547,11 +546,8 @@ macro_rules! calls {
             self.write(move |tables| crate::tables::reschedule(tables, &which, due)).await
         }
 
-        async fn unbury(&self, ids: Vec<TimerId>, due: Option<Timestamp>) -> Result<Vec<Taken>, Self::Error> {
-            self.write(move |tables| {
-                ids.into_iter().map(|id| crate::tables::unbury(tables, id, due)).collect()
-            })
-            .await
+        async fn unbury(&self, id: TimerId, due: Option<Timestamp>) -> Result<Taken, Self::Error> {
+            self.write(move |tables| crate::tables::unbury(tables, id, due)).await
         }
 
         async fn list(&self, page: Page) -> Result<Vec<Stored>, Self::Error> {

@@ -59,7 +59,7 @@ fn fault(cluster: &mut Cluster, which: &str, runtime: &tokio::runtime::Runtime, 
 
 #[test]
 fn eight_instances_under_all_faults_lose_nothing_and_repeat_nothing_without_cause() {
-    let time = Duration::from_secs(setting("DURABLE_SECONDS", 8));
+    let time = Duration::from_secs(setting("DURABLE_SECONDS", 4));
     let mut cluster = Cluster::new();
     let proxies = [Proxy::start(cluster.server.port()), Proxy::start(cluster.server.port())];
     let through =

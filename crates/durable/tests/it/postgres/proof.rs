@@ -14,7 +14,7 @@ use super::support::client;
 /// How long the faults go on, and how many instances there are.
 fn size() -> (Duration, usize) {
     (
-        Duration::from_secs(setting("DURABLE_SECONDS", 8)),
+        Duration::from_secs(setting("DURABLE_SECONDS", 4)),
         usize::try_from(setting("DURABLE_INSTANCES", 3)).expect("few"),
     )
 }

@@ -62,7 +62,8 @@ async fn fill(path: &Path) {
     let which: Vec<Which> = answered.drain(..answered.len() - 1).map(Which::Id).collect();
     let mut is_removed = false;
     for _ in 0..20 {
-        is_removed |= store.cancel(which.clone()).await.is_ok();
+        let all = which.iter().map(|which| store.cancel(which.clone()));
+        is_removed |= futures::future::join_all(all).await.iter().all(Result::is_ok);
     }
     assert!(is_removed, "a full disk takes removals");
     let mut is_saved = false;

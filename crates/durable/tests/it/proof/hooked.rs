@@ -96,10 +96,10 @@ hooked! {
     load(owner: Owner, ask: Ask) -> Loaded;
     begin(owner: Owner, ask: ToBegin) -> Vec<Begun>;
     settle(owner: Owner, ends: Vec<Ended>) -> Vec<Settled>;
-    cancel(which: Vec<Which>) -> Vec<Removal>;
+    cancel(which: Which) -> Removal;
     get(which: Which) -> Option<Stored>;
     reschedule(which: Which, due: Timestamp) -> Move;
-    unbury(ids: Vec<TimerId>, due: Option<Timestamp>) -> Vec<Taken>;
+    unbury(id: TimerId, due: Option<Timestamp>) -> Taken;
     list(page: Page) -> Vec<Stored>;
     count() -> Counts;
 }

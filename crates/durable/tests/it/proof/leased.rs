@@ -198,7 +198,7 @@ impl Store for Leased {
         Ok(answers)
     }
 
-    async fn cancel(&self, which: Vec<Which>) -> Result<Vec<Removal>, Self::Error> {
+    async fn cancel(&self, which: Which) -> Result<Removal, Self::Error> {
         self.memory.cancel(which).await
     }
 
@@ -212,10 +212,10 @@ impl Store for Leased {
 
     async fn unbury(
         &self,
-        ids: Vec<timingwheel_durable::TimerId>,
+        id: timingwheel_durable::TimerId,
         due: Option<Timestamp>,
-    ) -> Result<Vec<Taken>, Self::Error> {
-        self.memory.unbury(ids, due).await
+    ) -> Result<Taken, Self::Error> {
+        self.memory.unbury(id, due).await
     }
 
     async fn list(&self, page: Page) -> Result<Vec<Stored>, Self::Error> {
