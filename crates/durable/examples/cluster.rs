@@ -8,7 +8,7 @@
 //! program exits with 1. It needs the package `postgresql`, or `TIMINGWHEEL_POSTGRES`.
 
 #[allow(dead_code, reason = "tests use the rest")]
-#[path = "../tests/postgres/server.rs"]
+#[path = "../tests/it/postgres/server.rs"]
 mod server;
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! When an attempt that failed is made again. The runner's `settle` decides whether it is.
+//! The time of the next attempt after one that failed. The runner's `settle` decides whether there is one.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -73,7 +73,7 @@ impl Backoff {
         Duration::try_from_secs_f64(delay.as_secs_f64() * share).map_or(delay, |shorter| shorter.min(delay))
     }
 
-    /// What is not allowed, in words.
+    /// Tells in words if the delays are not allowed.
     pub(crate) fn check(&self) -> Result<(), String> {
         let (first, last) = (self.delays.start(), self.delays.end());
         if first <= last {

@@ -1,4 +1,4 @@
-//! What durable timers are told before they start.
+//! Handlers and settings, and the start.
 
 #[cfg(feature = "postgres")]
 use std::any::Any;
@@ -15,8 +15,7 @@ use crate::backoff::Backoff;
 use crate::clock::{Clock, SystemClock};
 use crate::durable::{Durable, Inner};
 use crate::error::Error;
-use crate::handler::Kind;
-use crate::handler::{Handler, HandlerResult, Handlers, Run};
+use crate::handler::{Handler, HandlerResult, Handlers, Kind, Run};
 use crate::outside::{Far, Outside};
 #[cfg(feature = "postgres")]
 use crate::postgres::PostgresStore;
@@ -183,37 +182,35 @@ impl Builder {
     /// If it is not called within a tokio runtime.
     pub async fn start(self) -> Result<Durable, Error> {
         let Self { wheel, store, mut handlers, backoffs, twice, clock, settings, outside } = self;
+        let refuse = |told: String| Err(Error::Setting(told));
         if let Some(kind) = twice {
-            return Err(Error::Setting(format!("a kind must have one handler, got two for {kind:?}")));
+            return refuse(format!("a kind must have one handler, got two for {kind:?}"));
         }
         for (kind, backoff) in backoffs {
-            let handler = handlers.get_mut(kind).and_then(Arc::get_mut);
-            let error =
-                || Error::Setting(format!("a back-off must be for a kind with a handler, got {kind:?}"));
-            let handler = handler.ok_or_else(error)?;
+            let Some(handler) = handlers.get_mut(kind).and_then(Arc::get_mut) else {
+                return refuse(format!("a back-off must be for a kind with a handler, got {kind:?}"));
+            };
             backoff.check().map_err(Error::Setting)?;
             handler.backoff = backoff;
         }
-        let least =
-            [("number of timers in memory", settings.in_memory), ("concurrency", settings.concurrency)];
-        for (name, value) in least {
-            if value == 0 {
-                return Err(Error::Setting(format!("the {name} must be at least 1, got 0")));
-            }
+        let Settings { horizon, in_memory, concurrency, lease, .. } = settings;
+        if in_memory == 0 {
+            return refuse("the number of timers in memory must be at least 1, got 0".to_owned());
         }
-        if settings.horizon < Duration::from_millis(1) {
-            let given = settings.horizon;
-            return Err(Error::Setting(format!("the horizon must be at least 1 ms, got {given:?}")));
+        if concurrency == 0 {
+            return refuse("the concurrency must be at least 1, got 0".to_owned());
         }
-        if !(Duration::from_millis(1)..=LONGEST_LEASE).contains(&settings.lease) {
-            let given = settings.lease;
-            return Err(Error::Setting(format!("the lease must be 1 ms to 365 days, got {given:?}")));
+        if horizon < Duration::from_millis(1) {
+            return refuse(format!("the horizon must be at least 1 ms, got {horizon:?}"));
+        }
+        if !(Duration::from_millis(1)..=LONGEST_LEASE).contains(&lease) {
+            return refuse(format!("the lease must be 1 ms to 365 days, got {lease:?}"));
         }
         if wheel.is_ended() {
             return Err(Error::Stopped);
         }
         let clock = clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
-        let owner = store.clone().join(settings.lease, !handlers.is_empty()).await?;
+        let owner = store.clone().join(lease, !handlers.is_empty()).await?;
         let kinds = handlers.keys().copied().collect();
         let shared = Arc::new(Shared::new(clock, owner, kinds));
         shared.events.begins(wheel.name(), owner.epoch);

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 ///
 /// [`SystemClock`] is the one of a program; [`SetClock`] is one for tests.
 pub trait Clock: Send + Sync + 'static {
-    /// What it shows.
+    /// The time that it shows.
     fn now(&self) -> Timestamp;
 
     /// Wakes this when the clock is set, once. Returns whether the clock does so: any other is looked at once a minute. The
@@ -66,34 +66,11 @@ fn is_paused() -> bool {
     Instant::now() == before
 }
 
-/// The clock by which the timer of a call is due.
-#[cfg(feature = "postgres")]
-#[derive(Clone)]
-pub(crate) struct DueClock {
-    pub(crate) clock: std::sync::Arc<dyn Clock>,
-    /// By how much the store's is ahead of it.
-    pub(crate) offset: SignedDuration,
-}
-
-#[cfg(feature = "postgres")]
-impl DueClock {
-    pub(crate) fn now(&self) -> Timestamp {
-        self.clock.now().saturating_add(self.offset).unwrap_or(Timestamp::MAX)
-    }
-}
-
-#[cfg(feature = "postgres")]
-impl fmt::Debug for DueClock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DueClock").field("offset", &self.offset).finish_non_exhaustive()
-    }
-}
-
 /// A clock for tests. It goes on as tokio's clock does, paused or not, and a test can [set](Self::set) it.
 pub struct SetClock(Mutex<Shown>);
 
 struct Shown {
-    /// What it showed, and when.
+    /// The time that it showed, and when.
     now: Timestamp,
     since: Instant,
     wakers: Vec<Waker>,

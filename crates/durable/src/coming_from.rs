@@ -13,7 +13,7 @@
 //! | a poll every five seconds or so | none: a timer is late by what the wheel is |
 //! | popped, and pushed in a second step: a crash in between loses it | a timer leaves the store when its handler has ended |
 //!
-//! Tests: `tests/runner`, `tests/proof/kills.rs`. Example: `webhooks`.
+//! Tests: `tests/it/runner`, `tests/it/proof/kills.rs`. Example: `webhooks`.
 //!
 //! # Celery's ETA and countdown
 //!
@@ -27,7 +27,7 @@
 //! | beat, with a crontab | [`Durable::every`](crate::Durable::every), with the rules of `timingwheel-calendar` |
 //! | a beat that was away forgets, or runs all | [`Missed`](crate::Missed) |
 //!
-//! Tests: `tests/runner/windows.rs`, `tests/runner/series.rs`. Examples: `orders`, `monthly_report`.
+//! Tests: `tests/it/runner/windows.rs`, `tests/it/runner/series.rs`. Examples: `orders`, `monthly_report`.
 //!
 //! # `RocketMQ`'s timer messages
 //!
@@ -40,4 +40,4 @@
 //! | away for longer than the wheel: lost | what was due meanwhile is due at the start |
 //! | flushed now and then, unless told otherwise | durable when [`save`](crate::Saving::save) is ready |
 //!
-//! Tests: `tests/runner/windows.rs`, `tests/proof/power.rs`. Example: `orders`.
+//! Tests: `tests/it/runner/windows.rs`, `tests/it/proof/power.rs`. Example: `orders`.

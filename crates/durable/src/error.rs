@@ -1,7 +1,9 @@
-//! What goes wrong.
+//! Errors of calls, and panics of users' code.
 
+use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::id::TimerId;
@@ -13,7 +15,7 @@ use crate::store::Store;
 pub enum Error {
     /// The store failed: the call has done all of its work or none, and only looking tells which.
     Store {
-        /// What the store told. All saves that went to it together have the same.
+        /// The store's error. All saves that went to it together have the same.
         source: Arc<dyn StdError + Send + Sync>,
         /// Whether the same call may succeed a little later.
         is_transient: bool,
@@ -74,3 +76,26 @@ impl fmt::Display for Error {
 }
 
 impl StdError for Error {}
+
+/// Calls users' code. The panic hook reports a panic, and nobody else hears of it.
+pub(crate) fn contained(call: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
+        drop_panic(panic);
+    }
+}
+
+/// The payload of a panic may panic as it is dropped, and so may the payload of that panic: the second one is forgotten.
+fn drop_panic(panic: Box<dyn Any + Send>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(again);
+    }
+}
+
+/// The text of a panic, whose payload is dropped.
+pub(crate) fn panic_text(panic: Box<dyn Any + Send>) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let text = text.unwrap_or("of another type").to_owned();
+    drop_panic(panic);
+    text
+}

@@ -1,4 +1,4 @@
-//! What runs when a timer is due, and what it is given.
+//! Handlers: their payloads, their attempts, and their answers.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -13,13 +13,13 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use crate::backoff::Backoff;
-#[cfg(feature = "postgres")]
-use crate::clock::DueClock;
 use crate::id::TimerId;
 #[cfg(feature = "postgres")]
-use crate::postgres::Schema;
-#[cfg(feature = "postgres")]
-use crate::store::{Near, Series};
+use crate::{
+    postgres::Schema,
+    shared::Shared,
+    store::{Near, Series},
+};
 
 /// The payload of a timer: a serde type with a name that its stored timers carry.
 ///
@@ -46,7 +46,25 @@ pub trait Kind: Serialize + DeserializeOwned + Send + 'static {
     const KIND: &'static str;
 }
 
-/// What a handler says of a timer: done, or what else is to become of it.
+/// A payload as it is stored, which is not printed.
+pub(crate) struct Payload {
+    pub(crate) kind: &'static str,
+    pub(crate) json: Result<Vec<u8>, serde_json::Error>,
+}
+
+impl Payload {
+    pub(crate) fn of<K: Kind>(payload: &K) -> Self {
+        Self { kind: K::KIND, json: serde_json::to_vec(payload) }
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.kind)
+    }
+}
+
+/// A handler's answer: the timer is done, comes again, or is buried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The timer has done its work: it is deleted, or its series goes on.
@@ -55,16 +73,16 @@ pub enum Answer {
     Retry(Duration),
     /// It is attempted again at this time. The present attempt does not count.
     Snooze(Timestamp),
-    /// It is put aside, with this reason, for people to look at.
+    /// It is buried: kept with this reason, for people to look at.
     Bury(String),
 }
 
-/// What goes wrong in a handler: anything. `?` makes it of any error, `.into()` of a text.
+/// Any error of a handler. `?` makes it of any error, `.into()` of a text.
 ///
 /// The timer is attempted again as its [`Backoff`] says, and buried when that has no more attempts.
 pub type HandlerError = Box<dyn StdError + Send + Sync>;
 
-/// What a handler returns.
+/// The result of a handler.
 pub type HandlerResult = Result<Answer, HandlerError>;
 
 /// The attempt that a handler is called for.
@@ -89,7 +107,7 @@ pub struct Run {
     pub(crate) within: Within,
 }
 
-/// What a handler has to know that ends its attempt in a transaction of its own.
+/// For a handler that ends its attempt in a transaction of its own.
 #[cfg(feature = "postgres")]
 #[derive(Clone, Debug)]
 pub(crate) struct Within {
@@ -97,7 +115,8 @@ pub(crate) struct Within {
     pub(crate) series: Option<Box<Series>>,
     /// Of the row, as it began.
     pub(crate) version: u32,
-    pub(crate) clock: DueClock,
+    /// By its clock the timer is due.
+    pub(crate) shared: Arc<Shared>,
     /// Where the timer's table is, if the store is in PostgreSQL.
     pub(crate) schema: Option<Schema>,
 }

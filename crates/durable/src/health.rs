@@ -1,4 +1,4 @@
-//! What durable timers have done so far, how they do, and what is wrong, in words.
+//! Counts of durable timers, and a health check of them, in words.
 
 use std::fmt;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub struct Stats {
     pub retried: u64,
     /// Timers that were put off by their handlers.
     pub snoozed: u64,
-    /// Timers that were put aside.
+    /// Timers that were buried.
     pub buried: u64,
     /// Occurrences of series that were missed, and left out.
     pub skipped: u64,
@@ -140,7 +140,7 @@ pub enum Symptom {
     /// One of its tasks has panicked, as by a clock or a store of the user's.
     Failed,
     /// Another owner has followed for good: nothing more begins here.
-    Followed,
+    Lost,
     /// So many calls of the store have failed since the last check, and none has succeeded. In a store that is shared only
     /// renewals of the lease count as a success.
     NotReached(u64),
@@ -166,7 +166,7 @@ pub enum Symptom {
     Behind(Duration),
     /// A timer is overdue, and its kind has no handler here: see [`Stats::unhandled`].
     Unhandled(Unhandled),
-    /// So many timers were put aside since the last check, for people to look at.
+    /// So many timers were buried since the last check, for people to look at.
     Buried(u64),
     /// So many timers were put aside since the last check, because they are damaged.
     Damaged(u64),
@@ -180,7 +180,7 @@ impl fmt::Display for Symptom {
             Self::Failed => {
                 f.write_str("a task of durable timers has panicked: the program has to start again")
             }
-            Self::Followed => f.write_str("another owner has followed: nothing begins here any more"),
+            Self::Lost => f.write_str("another owner has followed: nothing begins here any more"),
             Self::NotReached(calls) => write!(f, "the store is not reached: {calls} calls have failed"),
             Self::Failing(calls) => write!(f, "{calls} calls of the store have failed, and were made again"),
             Self::Margin(left) => write!(
@@ -218,7 +218,7 @@ impl fmt::Display for Symptom {
                 "a timer of the kind {kind:?} is overdue by {overdue:?}: the kind has no handler here, which `on` sets"
             ),
             Self::Buried(timers) => {
-                write!(f, "{timers} timers are put aside, for people to look at: `list` has their errors")
+                write!(f, "{timers} timers were buried, for people to look at: `list` has their errors")
             }
             Self::Damaged(timers) => {
                 write!(f, "{timers} timers cannot be read, and are put aside: the disk may fail")
@@ -241,7 +241,7 @@ impl Health {
         Self { lease, before: Stats::default() }
     }
 
-    /// What is wrong now, or was since the last check; nothing, if the instance is well.
+    /// The symptoms now and since the last check. None, if the instance is well.
     pub fn check(&mut self, now: &Stats) -> Vec<Symptom> {
         let before = std::mem::replace(&mut self.before, now.clone());
         let grown = |count: fn(&Stats) -> u64| count(now).saturating_sub(count(&before));
@@ -258,7 +258,7 @@ impl Health {
         };
         [
             now.failed.then_some(Symptom::Failed),
-            now.lost.then_some(Symptom::Followed),
+            now.lost.then_some(Symptom::Lost),
             (failed > 0 && succeeded == 0).then_some(Symptom::NotReached(failed)),
             (failed > 0 && succeeded > 0).then_some(Symptom::Failing(failed)),
             (is_shared && now.lease_margin < self.lease / 10).then_some(Symptom::Margin(now.lease_margin)),
@@ -309,7 +309,7 @@ mod tests {
     fn each_symptom_is_told_alone_and_what_is_within_bounds_is_none() {
         let second = SignedDuration::from_secs(1);
         assert_eq!(check(|now| now.failed = true), [Symptom::Failed]);
-        assert_eq!(check(|now| now.lost = true), [Symptom::Followed]);
+        assert_eq!(check(|now| now.lost = true), [Symptom::Lost]);
         assert_eq!(check(|now| now.store_errors = 2), [Symptom::NotReached(2)]);
         assert_eq!(check(|now| (now.store_errors, now.renewals) = (2, 4)), [Symptom::Failing(2)]);
         let margin = LEASE / 10 - Duration::from_millis(1);

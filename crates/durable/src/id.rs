@@ -1,4 +1,4 @@
-//! How timers are named, and where they stand in order.
+//! The names of timers, and their places in order.
 
 use std::error::Error;
 use std::fmt;

@@ -57,7 +57,7 @@
 //! | cancel, move | [`Durable::cancel`], [`Durable::reschedule`] |
 //! | handle it | [`Builder::on`], [`Run`], [`Answer`] |
 //! | try again | [`Backoff`], [`Builder::retry`] |
-//! | look at what is stored, and at what is put aside | [`Durable::get`], [`Durable::list`], [`Durable::count`], [`Durable::revive`], [`Durable::delete_buried`] |
+//! | look at stored and buried timers | [`Durable::get`], [`Durable::list`], [`Durable::count`], [`Durable::revive`], [`Durable::delete_buried`] |
 //! | stop | [`Durable::stop`] |
 //! | watch | [`Durable::stats`], [`Health`] |
 //! | test | [`MemoryStore`], [`SetClock`], tokio's paused clock |
@@ -87,7 +87,7 @@
 // |---|---|
 // | `durable`, `builder`, `save`, `metrics`, `outside_store` | what users call, and what they are answered |
 // | `runner`, `save` | the two tasks, and `shared`, what they share with the handle |
-// | `handler`, `backoff`, `health`, `clock`, `events`, `outside`, `panics` | what the runner needs |
+// | `handler`, `backoff`, `health`, `clock`, `events`, `outside` | what the runner needs |
 // | `window`, `next_run` | pure: what is in memory, and when a series is due next |
 // | `memory`, `redb`, `postgres`, `conformance` | stores, and what tests them |
 // | `tables` | pure: what each call of a store means, over six ordered maps |
@@ -114,7 +114,6 @@ pub mod metrics;
 mod next_run;
 mod outside;
 mod outside_store;
-mod panics;
 #[cfg(feature = "postgres")]
 mod postgres;
 pub mod promises;

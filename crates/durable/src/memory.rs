@@ -15,7 +15,7 @@ use crate::store::{
     Ask, Begun, Counts, Ended, Loaded, Move, NewTimer, Owner, Page, Removal, Saved, Settled, Store, Stored,
     Taken, ToBegin, Which,
 };
-use crate::tables::{self, Attempt, Head, Lookup, ReadTables, Row, ShowHeads, ShowRows, Tables};
+use crate::tables::{BegunBy, Head, Lookup, ReadTables, Row, ShowHeads, ShowRows, Tables};
 
 /// A store in memory, for tests: it outlives the [`Durable`](crate::Durable) on it, and not the process.
 ///
@@ -31,6 +31,14 @@ impl MemoryStore {
         Self::default()
     }
 
+    async fn read<T>(&self, work: impl FnOnce(&Maps) -> Result<T, Infallible>) -> Result<T, Infallible> {
+        work(&self.maps())
+    }
+
+    async fn write<T>(&self, work: impl FnOnce(&mut Maps) -> Result<T, Infallible>) -> Result<T, Infallible> {
+        work(&mut self.maps())
+    }
+
     /// A panic under the lock is a fault of this crate, and leaves no half of a change that was not there before.
     fn maps(&self) -> MutexGuard<'_, Maps> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -40,61 +48,12 @@ impl MemoryStore {
 impl Store for MemoryStore {
     type Error = Infallible;
 
-    async fn join(&self, _lease: Duration) -> Result<Owner, Infallible> {
-        tables::join(&mut *self.maps())
-    }
-
-    async fn leave(&self, owner: Owner) -> Result<u64, Infallible> {
-        tables::leave(&mut *self.maps(), owner)
-    }
-
-    async fn save(&self, timers: Vec<NewTimer>) -> Result<Vec<Saved>, Infallible> {
-        let mut maps = self.maps();
-        timers.into_iter().map(|timer| tables::save(&mut *maps, timer)).collect()
-    }
-
-    async fn load(&self, owner: Owner, ask: Ask) -> Result<Loaded, Infallible> {
-        tables::load(&*self.maps(), owner, &ask)
-    }
-
-    async fn begin(&self, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>, Infallible> {
-        tables::begin(&mut *self.maps(), owner, &ask)
-    }
-
-    async fn settle(&self, owner: Owner, ends: Vec<Ended>) -> Result<Vec<Settled>, Infallible> {
-        tables::settle(&mut *self.maps(), owner, ends)
-    }
-
-    async fn cancel(&self, which: Vec<Which>) -> Result<Vec<Removal>, Infallible> {
-        let mut maps = self.maps();
-        which.iter().map(|which| tables::cancel(&mut *maps, which)).collect()
-    }
-
-    async fn get(&self, which: Which) -> Result<Option<Stored>, Infallible> {
-        tables::get(&*self.maps(), &which)
-    }
-
-    async fn reschedule(&self, which: Which, due: Timestamp) -> Result<Move, Infallible> {
-        tables::reschedule(&mut *self.maps(), &which, due)
-    }
-
-    async fn unbury(&self, ids: Vec<TimerId>, due: Option<Timestamp>) -> Result<Vec<Taken>, Infallible> {
-        let mut maps = self.maps();
-        ids.into_iter().map(|id| tables::unbury(&mut *maps, id, due)).collect()
-    }
-
-    async fn list(&self, page: Page) -> Result<Vec<Stored>, Infallible> {
-        tables::list(&*self.maps(), &page)
-    }
-
-    async fn count(&self) -> Result<Counts, Infallible> {
-        Ok(self.maps().counts())
-    }
+    crate::tables::calls!();
 }
 
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryStore").field("counts", &self.maps().counts()).finish()
+        f.debug_struct("MemoryStore").field("timers", &self.maps().rows.len()).finish()
     }
 }
 
@@ -102,19 +61,11 @@ impl fmt::Debug for MemoryStore {
 #[derive(Default)]
 struct Maps {
     rows: BTreeMap<Place, Row>,
-    attempts: BTreeMap<Place, Attempt>,
+    attempts: BTreeMap<Place, BegunBy>,
     keyed: HashMap<String, Place>,
     moved: HashMap<TimerId, i64>,
     buried: BTreeMap<TimerId, (Row, String)>,
     epoch: u64,
-}
-
-impl Maps {
-    fn counts(&self) -> Counts {
-        let [rows, begun, buried] =
-            [self.rows.len(), self.attempts.len(), self.buried.len()].map(|len| len as u64);
-        Counts { stored: rows - begun, begun, buried }
-    }
 }
 
 impl Lookup for Maps {
@@ -124,7 +75,7 @@ impl Lookup for Maps {
         Ok(self.rows.get(&at).cloned())
     }
 
-    fn attempt(&self, at: Place) -> Result<Option<Attempt>, Infallible> {
+    fn attempt(&self, at: Place) -> Result<Option<BegunBy>, Infallible> {
         Ok(self.attempts.get(&at).copied())
     }
 
@@ -151,14 +102,14 @@ impl Tables for Maps {
         Ok(self.rows.remove(&at))
     }
 
-    fn set_attempt(&mut self, at: Place, attempt: Option<Attempt>) -> Result<Option<Attempt>, Infallible> {
+    fn set_attempt(&mut self, at: Place, attempt: Option<BegunBy>) -> Result<Option<BegunBy>, Infallible> {
         Ok(match attempt {
             Some(attempt) => self.attempts.insert(at, attempt),
             None => self.attempts.remove(&at),
         })
     }
 
-    fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, Attempt)>, Infallible> {
+    fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, BegunBy)>, Infallible> {
         let begun = self.attempts.iter().map(|(&at, &attempt)| (at, attempt));
         Ok(begun.filter(|(_, attempt)| attempt.epoch <= epoch).collect())
     }
@@ -200,6 +151,12 @@ impl Tables for Maps {
 }
 
 impl ReadTables for Maps {
+    fn counts(&self) -> Result<Counts, Infallible> {
+        let [rows, begun, buried] =
+            [self.rows.len(), self.attempts.len(), self.buried.len()].map(|len| len as u64);
+        Ok(Counts { stored: rows - begun, begun, buried })
+    }
+
     fn heads(&self, after: Place, show: ShowHeads<'_, Infallible>) -> Result<(), Infallible> {
         for (&at, row) in self.rows.range((Excluded(after), Unbounded)) {
             if show(at, Head { id: row.id, kind: &row.kind })?.is_break() {

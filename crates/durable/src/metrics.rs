@@ -110,7 +110,7 @@ const COUNTERS: [Counter; 22] = [
     ("done", "Timers that are done.", |stats| stats.done),
     ("retried", "Attempts that are made again.", |stats| stats.retried),
     ("snoozed", "Timers that were put off by their handlers.", |stats| stats.snoozed),
-    ("buried", "Timers that were put aside.", |stats| stats.buried),
+    ("buried", "Timers that were buried.", |stats| stats.buried),
     ("skipped", "Occurrences that were missed and left out.", |stats| stats.skipped),
     ("taken_back", "Timers that were taken back after their begin.", |stats| stats.taken_back),
     ("panicked", "Handlers that panicked.", |stats| stats.panicked),
@@ -151,7 +151,7 @@ pub fn describe() {
     describe_histogram!(LATENESS, Unit::Seconds, text);
 }
 
-/// What hands the statistics of a [`Durable`] to the recorder. It remembers how much of them it has told.
+/// Hands the statistics of a [`Durable`] to the recorder, and remembers what it has told.
 ///
 /// Make one for each `Durable`, and keep it as long as the exporter: a second one counts everything once more. Install the
 /// recorder first: what is recorded without one is lost. It holds a handle: so the last one is not dropped

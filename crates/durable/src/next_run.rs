@@ -1,4 +1,4 @@
-//! When a series is due next: pure, but for being told the time.
+//! Computes when a series is due next. Pure: it is told the time.
 
 use jiff::Timestamp;
 use timingwheel_calendar::{Plan, Rule};
@@ -20,7 +20,7 @@ pub(crate) struct Next {
     pub(crate) series: Series,
 }
 
-/// What is to be done with an occurrence that comes up.
+/// The decision about an occurrence that comes up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     /// It runs, and its series stands like this.

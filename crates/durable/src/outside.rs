@@ -1,13 +1,12 @@
 //! A scheduler outside, which tells of far timers when they are near.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::panics::drop_panic;
+use crate::error::contained;
 use crate::runner::Command;
 use crate::store::Near;
 
@@ -33,7 +32,7 @@ pub trait Outside: Send + Sync + 'static {
     fn hand_over(&self, far: Vec<Near>);
 
     /// No call back is needed for these any more: they were cancelled, or are near. It may never have had them.
-    fn take_back(&self, timers: Vec<Near>);
+    fn forget(&self, timers: Vec<Near>);
 }
 
 /// Tells durable timers which of them are near.
@@ -64,7 +63,7 @@ impl fmt::Debug for CallBack {
     }
 }
 
-/// What the runner knows of the scheduler outside.
+/// The scheduler outside, as the runner knows it.
 pub(crate) struct Far {
     outside: Arc<dyn Outside>,
     scan_ms: i64,
@@ -72,7 +71,7 @@ pub(crate) struct Far {
     scanned: (i64, i64),
     /// The last time at which something is due that others have stored, as they have told. It was never handed over.
     hinted: i64,
-    /// What is to be handed over next.
+    /// Timers to be handed over next.
     far: Vec<Near>,
 }
 
@@ -119,18 +118,11 @@ impl Far {
         }
     }
 
-    pub(crate) fn take_back(&mut self, timers: Vec<Near>) {
+    pub(crate) fn forget(&mut self, timers: Vec<Near>) {
         if !timers.is_empty() {
             // In the order in which it happened.
             self.hand_over();
-            contained(|| self.outside.take_back(timers));
+            contained(|| self.outside.forget(timers));
         }
-    }
-}
-
-fn contained(call: impl FnOnce()) {
-    // The panic hook has reported it.
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
-        drop_panic(panic);
     }
 }

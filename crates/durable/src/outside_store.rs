@@ -54,10 +54,10 @@ struct Inner {
 
 enum Order {
     HandOver(Vec<Near>, Duration),
-    TakeBack(Vec<Near>),
+    Forget(Vec<Near>),
 }
 
-/// What is called back about.
+/// A timer to be called back about.
 struct FarAway {
     id: String,
     due_ms: i64,
@@ -132,7 +132,7 @@ async fn obey(durable: Durable, mut orders: mpsc::UnboundedReceiver<Order>) {
                 });
                 drop(join_all(saves).await);
             }
-            Order::TakeBack(timers) => {
+            Order::Forget(timers) => {
                 drop(join_all(timers.into_iter().map(|near| durable.cancel(key(near)))).await);
             }
         }
@@ -152,8 +152,8 @@ impl Outside for OutsideStore {
         }
     }
 
-    fn take_back(&self, timers: Vec<Near>) {
-        drop(self.0.orders.send(Order::TakeBack(timers)));
+    fn forget(&self, timers: Vec<Near>) {
+        drop(self.0.orders.send(Order::Forget(timers)));
     }
 }
 

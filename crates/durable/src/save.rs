@@ -1,7 +1,5 @@
-//! Timers that are about to be saved, and their batches: saves that come while one call of the store is under way go out
-//! together in the next.
+//! Saves, and their batches: saves that come while one call of the store is under way go out together in the next.
 
-use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -10,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::durable::Durable;
 use crate::error::Error;
-use crate::handler::Kind;
+use crate::handler::{Kind, Payload};
 use crate::id::TimerId;
 use crate::next_run::{self, Next};
 use crate::runner::Command;
@@ -18,20 +16,19 @@ use crate::shared::{Shared, Watched};
 use crate::store::{ErasedStore, Near, NewTimer, Saved, Series, check_key};
 
 /// A timer that is about to be saved, from [`Durable::at`] and [`after`](Durable::after).
+#[derive(Debug)]
 #[must_use = "nothing is stored before `save`"]
 pub struct Saving<'a> {
     durable: &'a Durable,
     due: Timestamp,
-    kind: &'static str,
-    payload: Result<Vec<u8>, serde_json::Error>,
+    payload: Payload,
     key: Option<String>,
     replaces: bool,
 }
 
 impl<'a> Saving<'a> {
     pub(crate) fn new<K: Kind>(durable: &'a Durable, due: Timestamp, payload: &K) -> Self {
-        let payload = serde_json::to_vec(payload);
-        Self { durable, due, kind: K::KIND, payload, key: None, replaces: false }
+        Self { durable, due, payload: Payload::of(payload), key: None, replaces: false }
     }
 
     /// A name by which the timer is found, cancelled and moved, such as `order-42`: 1 to 1,024 bytes, without a zero. No two
@@ -62,9 +59,9 @@ impl<'a> Saving<'a> {
     /// [`Error::KeyTaken`], [`Error::Key`], [`Error::Encode`], [`Error::Stopped`], [`Error::Lost`], [`Error::Failed`];
     /// [`Error::Store`], after which the timer is stored or not.
     pub async fn save(self) -> Result<TimerId, Error> {
-        let Self { durable, due, kind, payload, key, replaces } = self;
+        let Self { durable, due, payload: Payload { kind, json }, key, replaces } = self;
         let id = TimerId::new(due, durable.unique(due, kind));
-        let (kind, payload) = (kind.to_owned(), payload.map_err(Error::Encode)?);
+        let (kind, payload) = (kind.to_owned(), json.map_err(Error::Encode)?);
         let timer = NewTimer { id, kind, payload, key, series: None, replaces, is_over: false };
         match durable.save(timer).await? {
             Saved::KeyTaken(other) => Err(Error::KeyTaken(other)),
@@ -74,36 +71,23 @@ impl<'a> Saving<'a> {
     }
 }
 
-impl fmt::Debug for Saving<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { durable: _, due, kind, payload: _, key, replaces } = self;
-        f.debug_struct("Saving")
-            .field("kind", kind)
-            .field("due", due)
-            .field("key", key)
-            .field("replaces", replaces)
-            .finish_non_exhaustive()
-    }
-}
-
 /// A series that is about to be saved, from [`Durable::every`].
+#[derive(Debug)]
 #[must_use = "nothing is stored before `save`"]
 pub struct SavingSeries<'a> {
     durable: &'a Durable,
     name: String,
     plan: Plan,
     missed: Missed,
-    kind: &'static str,
-    payload: Result<Vec<u8>, serde_json::Error>,
+    payload: Payload,
 }
 
 impl<'a> SavingSeries<'a> {
     pub(crate) fn new<K: Kind>(durable: &'a Durable, name: String, plan: Plan, payload: &K) -> Self {
-        let payload = serde_json::to_vec(payload);
-        Self { durable, name, plan, missed: Missed::default(), kind: K::KIND, payload }
+        Self { durable, name, plan, missed: Missed::default(), payload: Payload::of(payload) }
     }
 
-    /// What becomes of runs that are missed; [`Missed::once`] unless it is set.
+    /// The policy for missed runs: [`Missed::once`] unless it is set.
     pub fn missed(mut self, missed: Missed) -> Self {
         self.missed = missed;
         self
@@ -129,8 +113,8 @@ impl<'a> SavingSeries<'a> {
     /// [`Error::Key`] and [`Error::Rule`] of a name or rule that cannot be stored; [`Error::Encode`], [`Error::Stopped`],
     /// [`Error::Lost`], [`Error::Failed`]; [`Error::Store`], after which the series is stored or not.
     pub async fn save(self) -> Result<Saved, Error> {
-        let Self { durable, name, plan, missed, kind, payload } = self;
-        let payload = payload.map_err(Error::Encode)?;
+        let Self { durable, name, plan, missed, payload: Payload { kind, json } } = self;
+        let payload = json.map_err(Error::Encode)?;
         let rule = plan.to_string();
         // As it is read when it comes up.
         let Ok(plan) = rule.parse::<Plan>() else { return Err(Error::Rule(rule)) };
@@ -153,18 +137,6 @@ impl<'a> SavingSeries<'a> {
     }
 }
 
-impl fmt::Debug for SavingSeries<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { durable: _, name, plan, missed, kind, payload: _ } = self;
-        f.debug_struct("SavingSeries")
-            .field("kind", kind)
-            .field("name", name)
-            .field("plan", plan)
-            .field("missed", missed)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Durable {
     async fn save(&self, timer: NewTimer) -> Result<Saved, Error> {
         self.check()?;
@@ -184,7 +156,7 @@ const BATCH: usize = 4_096;
 /// How many bytes of payloads go out together at the most, unless one alone has more.
 const BATCH_BYTES: usize = 16 << 20;
 
-/// What it is told.
+/// A message for the saver.
 pub(crate) enum ToSave {
     Save(Save),
     /// Nothing more comes. Who says so waits until all that came before is stored, and the store let go.

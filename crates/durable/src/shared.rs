@@ -1,7 +1,8 @@
-//! What the handle and the runner share.
+//! State that the handle and the runner share.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::fmt;
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
@@ -20,17 +21,17 @@ pub(crate) struct Shared {
     offset_us: AtomicI64,
     pub(crate) events: Events,
     stats: Mutex<Stats>,
-    /// Nothing more is saved.
-    is_stopped: AtomicBool,
-    /// Another owner has followed.
-    is_lost: AtomicBool,
-    /// One of the tasks has panicked.
-    is_failed: AtomicBool,
     /// How many cancels are under way.
     cancels: AtomicUsize,
     /// The kinds that have a handler here, and those without that have been told of.
     kinds: BTreeSet<&'static str>,
     told_of: Mutex<BTreeSet<String>>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("owner", &self.owner()).finish_non_exhaustive()
+    }
 }
 
 /// Sees whether a task ends by a panic, as of a clock or a store of the user's. The panic hook has reported it.
@@ -39,7 +40,7 @@ pub(crate) struct Watched(pub(crate) Arc<Shared>);
 impl Drop for Watched {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.is_failed.store(true, Ordering::Release);
+            self.0.stats().failed = true;
         }
     }
 }
@@ -61,9 +62,6 @@ impl Shared {
             offset_us: AtomicI64::new(0),
             events: Events::new(),
             stats: Mutex::default(),
-            is_stopped: AtomicBool::new(false),
-            is_lost: AtomicBool::new(false),
-            is_failed: AtomicBool::new(false),
             cancels: AtomicUsize::new(0),
             kinds,
             told_of: Mutex::default(),
@@ -121,22 +119,6 @@ impl Shared {
         }
     }
 
-    pub(crate) fn stop(&self) {
-        self.is_stopped.store(true, Ordering::Release);
-    }
-
-    pub(crate) fn lose(&self) {
-        self.is_lost.store(true, Ordering::Release);
-    }
-
-    pub(crate) fn is_lost(&self) -> bool {
-        self.is_lost.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn is_failed(&self) -> bool {
-        self.is_failed.load(Ordering::Acquire)
-    }
-
     /// Until the guard is dropped.
     pub(crate) fn cancelling(&self) -> Cancelling<'_> {
         self.cancels.fetch_add(1, Ordering::AcqRel);
@@ -145,9 +127,5 @@ impl Shared {
 
     pub(crate) fn cancels(&self) -> usize {
         self.cancels.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.is_stopped.load(Ordering::Acquire)
     }
 }

@@ -1,7 +1,7 @@
-//! What timers take of a PostgreSQL database: processors, log, files, and when one schema is not enough. Feature
+//! The load of timers on a PostgreSQL database: processors, log, files, and when one schema is not enough. Feature
 //! `postgres`.
 //!
-//! What is **measured** comes from `cargo bench -p timingwheel-durable-programs --features postgres --bench postgres`: 200,000
+//! The **measured** figures come from `cargo bench -p timingwheel-durable-programs --features postgres --bench postgres`: 200,000
 //! timers that are due at once, with 100 bytes of payload and no key, saved in one statement; four instances; PostgreSQL 15
 //! with its files in memory, on two cores that it shared with the instances. The figures are the middle one of three runs,
 //! which differed by up to 15 %. Then come two million that are far, due in no order within 50 days. What is *computed*

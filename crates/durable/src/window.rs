@@ -1,4 +1,5 @@
-//! Which timers are in memory: pure. Whoever owns it tells it what has happened, and arms what it says.
+//! The window: decides which timers are in memory. Pure: its owner tells it of saves and loads, and arms the timers that it
+//! names.
 
 use std::collections::HashSet;
 
@@ -15,7 +16,7 @@ pub(crate) struct Window {
     load: Option<Load>,
 }
 
-/// What has happened during a load, which may have seen it or not.
+/// Saves and removals during a load, which may have seen them or not.
 #[derive(Debug, Default)]
 struct Load {
     saved: Vec<Near>,

@@ -1,4 +1,4 @@
-//! What events tell. In a process of its own: a test without a subscriber beside it would silence them.
+//! Events. In a process of its own: a test without a subscriber beside it would silence them.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -13,8 +13,9 @@ use tracing::{Event, Metadata, Subscriber, span};
 use crate::leased::Leased;
 use crate::work::{Tick, start, work};
 
-#[path = "proof/leased.rs"]
+#[path = "it/proof/leased.rs"]
 mod leased;
+#[path = "it/work.rs"]
 mod work;
 
 /// Collects events of this crate as lines, and panics at each of one level if it has to.

@@ -1,4 +1,4 @@
-//! What timers cost that are far away.
+//! The cost of timers that are far away.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub(crate) fn load(scale: Scale) -> Row {
     let path = files.next();
     let times = runtime().block_on(async {
         let store = RedbStore::create(path).expect("a store");
-        let owner = store.join(Duration::from_secs(30)).await.expect("an owner");
+        let owner = store.join(Duration::from_secs(30), true).await.expect("an owner");
         let kinds = Arc::new(std::collections::BTreeSet::from([Work::KIND.to_owned()]));
         let ask = Ask {
             after: Place::FIRST,

@@ -1,4 +1,4 @@
-//! What timers cost the database: time of its processors, bytes of its log, bytes in its files.
+//! The cost of timers for the database: time of its processors, bytes of its log, bytes in its files.
 
 use std::fmt;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What timers cost the database that are stored and far.
+//! The cost of far timers for the database.
 
 use std::fmt;
 use std::time::{Duration, Instant};

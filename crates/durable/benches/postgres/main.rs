@@ -6,7 +6,7 @@
 //! server by itself, in memory where there are files in memory: so processors count, and no disk.
 
 #[allow(dead_code, reason = "tests use the rest")]
-#[path = "../../tests/postgres/server.rs"]
+#[path = "../../tests/it/postgres/server.rs"]
 mod server;
 
 mod cost;

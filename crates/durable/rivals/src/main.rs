@@ -16,7 +16,7 @@ mod late;
 mod rates;
 mod rivals;
 #[allow(dead_code, reason = "tests use the rest")]
-#[path = "../../tests/postgres/server.rs"]
+#[path = "../../tests/it/postgres/server.rs"]
 mod server;
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Who is measured, and how each is set up.
+//! The rivals, and their settings.
 
 mod graphile;
 mod ours;

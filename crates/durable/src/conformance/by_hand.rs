@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::Place;
+use super::Home;
 use crate::Missed;
 use crate::id::{self, TimerId};
 use crate::store::{
@@ -14,60 +14,48 @@ use crate::store::{
     Series, Settled, State, Store, Stored, Taken, ToBegin, Which,
 };
 
-/// The tests that [`conformance!`](crate::conformance!) makes.
-pub const TESTS: [&str; 23] = [
-    "random_calls_are_answered_as_by_a_plain_model",
-    "what_is_saved_is_there_after_reopening",
-    "a_taken_key_is_told_and_not_overwritten",
-    "a_key_is_free_again_after_its_timer",
-    "a_load_goes_on_from_its_end_and_looks_ahead",
-    "kinds_without_a_handler_are_left_alone",
-    "a_cancel_wins_until_begin_and_never_after",
-    "a_moved_timer_keeps_its_name_and_begins_at_its_new_place_only",
-    "attempts_count_over_owners",
-    "a_begin_that_is_made_again_is_the_same_attempt",
-    "results_of_an_owner_that_was_followed_are_refused",
-    "what_an_owner_leaves_is_stored_again",
-    "nothing_follows_what_was_cancelled_while_it_ran",
-    "a_series_goes_on_in_the_transaction_that_ends_a_run",
-    "an_end_that_was_decided_before_a_change_is_refused_with_the_row",
-    "a_pending_run_stays_if_its_series_is_saved_with_another_payload_or_policy",
-    "a_rule_that_is_over_stores_nothing_and_keeps_its_pending_run",
-    "a_key_of_a_timer_that_has_begun_goes_to_the_one_that_replaces_it",
-    "what_was_cancelled_and_given_back_is_removed_by_the_next_cancel_or_begin",
-    "a_pending_run_is_put_elsewhere_unless_it_has_changed",
-    "a_series_that_is_attempted_again_keeps_where_it_stood",
-    "what_a_dead_owner_had_begun_is_cancelled_moved_and_replaced",
-    "what_is_buried_is_listed_revived_and_deleted",
-];
+macro_rules! tests {
+    ($($name:ident = $call:ident;)*) => {
+        /// The tests that [`conformance!`](crate::conformance!) makes.
+        pub const TESTS: [&str; 23] = [
+            "random_calls_are_answered_as_by_a_plain_model",
+            "what_is_saved_is_there_after_reopening",
+            $(stringify!($name)),*
+        ];
 
-pub(super) async fn run<P: Place>(name: &str, mut place: P) {
-    let hand = Hand { store: place.open().await };
-    match name {
-        "what_is_saved_is_there_after_reopening" => reopening(hand, place).await,
-        "a_taken_key_is_told_and_not_overwritten" => hand.taken_keys().await,
-        "a_key_is_free_again_after_its_timer" => hand.free_keys().await,
-        "a_load_goes_on_from_its_end_and_looks_ahead" => hand.loads().await,
-        "kinds_without_a_handler_are_left_alone" => hand.kinds().await,
-        "a_cancel_wins_until_begin_and_never_after" => hand.cancels().await,
-        "a_moved_timer_keeps_its_name_and_begins_at_its_new_place_only" => hand.moves().await,
-        "attempts_count_over_owners" => hand.attempts().await,
-        "a_begin_that_is_made_again_is_the_same_attempt" => hand.begins_again().await,
-        "results_of_an_owner_that_was_followed_are_refused" => hand.fences().await,
-        "what_an_owner_leaves_is_stored_again" => hand.leaves().await,
-        "nothing_follows_what_was_cancelled_while_it_ran" => hand.endings().await,
-        "a_series_goes_on_in_the_transaction_that_ends_a_run" => hand.series().await,
-        "an_end_that_was_decided_before_a_change_is_refused_with_the_row" => hand.changes().await,
-        "a_pending_run_stays_if_its_series_is_saved_with_another_payload_or_policy" => hand.updates().await,
-        "a_rule_that_is_over_stores_nothing_and_keeps_its_pending_run" => hand.overs().await,
-        "a_key_of_a_timer_that_has_begun_goes_to_the_one_that_replaces_it" => hand.followers().await,
-        "what_was_cancelled_and_given_back_is_removed_by_the_next_cancel_or_begin" => hand.given_back().await,
-        "a_pending_run_is_put_elsewhere_unless_it_has_changed" => hand.planned_anew().await,
-        "a_series_that_is_attempted_again_keeps_where_it_stood" => hand.standings().await,
-        "what_a_dead_owner_had_begun_is_cancelled_moved_and_replaced" => hand.dead_attempts().await,
-        "what_is_buried_is_listed_revived_and_deleted" => hand.burials().await,
-        _ => panic!("there is no test {name}"),
-    }
+        pub(super) async fn run<P: Home>(name: &str, mut home: P) {
+            let hand = Hand { store: home.open().await };
+            match name {
+                "what_is_saved_is_there_after_reopening" => reopening(hand, home).await,
+                $(stringify!($name) => hand.$call().await,)*
+                _ => panic!("there is no test {name}"),
+            }
+        }
+    };
+}
+
+tests! {
+    a_taken_key_is_told_and_not_overwritten = taken_keys;
+    a_key_is_free_again_after_its_timer = free_keys;
+    a_load_goes_on_from_its_end_and_looks_ahead = loads;
+    kinds_without_a_handler_are_left_alone = kinds;
+    a_cancel_wins_until_begin_and_never_after = cancels;
+    a_moved_timer_keeps_its_name_and_begins_at_its_new_place_only = moves;
+    attempts_count_over_owners = attempts;
+    a_begin_that_is_made_again_is_the_same_attempt = begins_again;
+    results_of_an_owner_that_was_followed_are_refused = fences;
+    what_an_owner_leaves_is_stored_again = leaves;
+    nothing_follows_what_was_cancelled_while_it_ran = endings;
+    a_series_goes_on_in_the_transaction_that_ends_a_run = series;
+    an_end_that_was_decided_before_a_change_is_refused_with_the_row = changes;
+    a_pending_run_stays_if_its_series_is_saved_with_another_payload_or_policy = updates;
+    a_rule_that_is_over_stores_nothing_and_keeps_its_pending_run = overs;
+    a_key_of_a_timer_that_has_begun_goes_to_the_one_that_replaces_it = followers;
+    what_was_cancelled_and_given_back_is_removed_by_the_next_cancel_or_begin = given_back;
+    a_pending_run_is_put_elsewhere_unless_it_has_changed = planned_anew;
+    a_series_that_is_attempted_again_keeps_where_it_stood = standings;
+    what_a_dead_owner_had_begun_is_cancelled_moved_and_replaced = dead_attempts;
+    what_is_buried_is_listed_revived_and_deleted = burials;
 }
 
 fn at(millis: i64) -> Timestamp {
@@ -113,7 +101,7 @@ fn next(unique: u64, due: i64, series: &Series) -> Put {
     Put { timer: id.into(), series: Some(series.clone()), attempts: 0, error: None }
 }
 
-async fn reopening<P: Place>(hand: Hand<P::Store>, mut place: P) {
+async fn reopening<P: Home>(hand: Hand<P::Store>, mut place: P) {
     let owner = hand.join().await;
     hand.save_all([timer(5, 1), keyed(-5, 2, "k"), timer(7, 3)]).await;
     hand.begin(owner, timer(5, 1)).await;
@@ -136,7 +124,7 @@ struct Hand<S> {
 
 impl<S: Store> Hand<S> {
     async fn join(&self) -> Owner {
-        self.store.join(Duration::from_secs(30)).await.expect("join")
+        self.store.join(Duration::from_secs(30), true).await.expect("join")
     }
 
     async fn save(&self, timers: impl IntoIterator<Item = NewTimer>) -> Vec<Saved> {
@@ -187,7 +175,7 @@ impl<S: Store> Hand<S> {
     }
 
     async fn cancel(&self, which: impl Into<Which>) -> Removal {
-        self.store.cancel(vec![which.into()]).await.expect("cancel").remove(0)
+        self.store.cancel(which.into()).await.expect("cancel")
     }
 
     async fn reschedule(&self, which: impl Into<Which>, due: i64) -> Move {
@@ -195,7 +183,7 @@ impl<S: Store> Hand<S> {
     }
 
     async fn unbury(&self, id: TimerId, due: Option<i64>) -> Taken {
-        self.store.unbury(vec![id], due.map(at)).await.expect("unbury").remove(0)
+        self.store.unbury(id, due.map(at)).await.expect("unbury")
     }
 
     async fn list(&self, page: &Page) -> Vec<Stored> {

@@ -1,8 +1,8 @@
 //! Tests that a store keeps what [`Store`] promises. Feature `conformance`.
 //!
-//! [`conformance!`](crate::conformance!) makes the tests. You give it a function that makes an empty place for timers,
-//! and returns how to open a store there, again and again. The timers in a place must outlive each store that was
-//! opened there, but not the place.
+//! [`conformance!`](crate::conformance!) makes the tests. You give it a function that makes an empty home for timers,
+//! and returns how to open a store there, again and again. The timers in a home must outlive each store that was
+//! opened there, but not the home.
 //!
 //! ```
 //! use timingwheel_durable::MemoryStore;
@@ -32,16 +32,16 @@ pub use random::random_calls_are_answered_as_by_a_plain_model;
 
 use crate::store::Store;
 
-/// A place where timers are stored. A test opens it again and again, each time after it has dropped the former store.
-pub trait Place {
-    /// What is opened.
+/// A home of timers. A test opens it again and again, each time after it has dropped the former store.
+pub trait Home {
+    /// The store.
     type Store: Store;
 
     /// Opens it.
     fn open(&mut self) -> impl Future<Output = Self::Store>;
 }
 
-impl<F, O, S> Place for F
+impl<F, O, S> Home for F
 where
     F: FnMut() -> O,
     O: Future<Output = S>,
@@ -58,7 +58,7 @@ where
 ///
 /// # Panics
 /// If the store does not keep its promises, or if there is no runtime to be had.
-pub fn run<P: Place>(name: &str, make: impl Fn() -> P) {
+pub fn run<P: Home>(name: &str, make: impl Fn() -> P) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         if name == TESTS[0] {

@@ -1,4 +1,4 @@
-//! What a store promises, in the plainest way: one list of timers, searched from its beginning.
+//! A store in the plainest way: one list of timers, searched from its beginning.
 
 use jiff::Timestamp;
 

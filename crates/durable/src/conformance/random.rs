@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt, stream};
 use jiff::Timestamp;
 
-use super::Place;
+use super::Home;
 use super::model::Model;
 use crate::Missed;
 use crate::id::{self, TimerId};
@@ -31,7 +31,7 @@ const RULES: [&str; 2] = ["cron 0 9 * * * in UTC", "cron 0 10 * * * in UTC"];
 ///
 /// # Panics
 /// If something differs.
-pub async fn random_calls_are_answered_as_by_a_plain_model<P: Place>(make: impl Fn() -> P) {
+pub async fn random_calls_are_answered_as_by_a_plain_model<P: Home>(make: impl Fn() -> P) {
     let number = |name: &str| env::var(name).ok().map(|text| text.parse::<u64>().expect(name));
     let seeds = match number("CONFORMANCE_SEED") {
         Some(seed) => seed..=seed,
@@ -50,7 +50,7 @@ pub async fn random_calls_are_answered_as_by_a_plain_model<P: Place>(make: impl 
     stream::iter(runs).buffer_unordered(AT_A_TIME).collect::<()>().await;
 }
 
-struct Run<P: Place> {
+struct Run<P: Home> {
     random: fastrand::Rng,
     place: P,
     store: Option<P::Store>,
@@ -64,7 +64,7 @@ fn at(millis: i64) -> Timestamp {
     id::timestamp(millis)
 }
 
-impl<P: Place> Run<P> {
+impl<P: Home> Run<P> {
     async fn new(seed: u64, mut place: P) -> Self {
         let store = Some(place.open().await);
         let random = fastrand::Rng::with_seed(seed);
@@ -78,7 +78,7 @@ impl<P: Place> Run<P> {
     }
 
     async fn join(&mut self) {
-        let owner = self.store().join(Duration::from_secs(30)).await.expect("join");
+        let owner = self.store().join(Duration::from_secs(30), true).await.expect("join");
         self.model.join(owner);
         self.owners.push(owner);
     }
@@ -105,7 +105,7 @@ impl<P: Place> Run<P> {
         }
     }
 
-    /// Everything, page by page, and some page.
+    /// Everything, and some pages.
     async fn compare(&mut self) {
         assert_eq!(self.store().count().await.expect("count"), self.model.count());
         for buried in [false, true] {
@@ -115,12 +115,11 @@ impl<P: Place> Run<P> {
                 self.model.any(&mut self.random).map_or(id::Place::FIRST, |timer| timer.timer.place());
             let only_series = self.random.bool();
             let some = Page { buried, kind, only_series, after, limit: self.random.usize(..4) };
-            for page in [whole, some] {
-                assert_eq!(
-                    self.store().list(page.clone()).await.expect("list"),
-                    self.model.list(&page),
-                    "{page:?}"
-                );
+            // Some page of one of the two.
+            let pages = if self.random.bool() { vec![whole, some] } else { vec![whole] };
+            for page in pages {
+                let listed = self.store().list(page.clone()).await.expect("list");
+                assert_eq!(listed, self.model.list(&page), "{page:?}");
             }
         }
     }
@@ -198,7 +197,10 @@ impl<P: Place> Run<P> {
                 let near = timer.timer;
                 // Sometimes where it does not stand.
                 let elsewhere = self.random.u8(..8) == 0;
-                nears.push(if elsewhere { Near::new(near.id(), self.due()) } else { near });
+                let near = if elsewhere { Near::new(near.id(), self.due()) } else { near };
+                if !nears.contains(&near) {
+                    nears.push(near);
+                }
             }
         }
         let owner = self.owner();
@@ -223,7 +225,7 @@ impl<P: Place> Run<P> {
         let change = match (self.random.u8(..8), next) {
             (0..2, _) => Change::Delete,
             (2..4, Some(next)) => Change::Put(next),
-            // What has not begun is not put aside.
+            // Only a timer that has begun is buried.
             (4..6, next) if attempt > 0 => Change::Bury { reason: "enough".into(), next },
             _ => Change::Put(Put {
                 timer: Near::new(timer.timer.id(), self.due()),
@@ -254,10 +256,9 @@ impl<P: Place> Run<P> {
     }
 
     async fn cancel(&mut self) {
-        let which: Vec<Which> = (0..self.random.usize(..3)).map(|_| self.which()).collect();
-        let answers = self.store().cancel(which.clone()).await.expect("cancel");
-        let expected: Vec<_> = which.iter().map(|which| self.model.cancel(which)).collect();
-        assert_eq!(answers, expected);
+        let which = self.which();
+        let answer = self.store().cancel(which.clone()).await.expect("cancel");
+        assert_eq!(answer, self.model.cancel(&which));
     }
 
     async fn reschedule(&mut self) {
@@ -269,8 +270,8 @@ impl<P: Place> Run<P> {
     async fn unbury(&mut self) {
         let Some(id) = self.model.any(&mut self.random).map(|timer| timer.timer.id()) else { return };
         let due = self.random.bool().then(|| self.due());
-        let answers = self.store().unbury(vec![id], due).await.expect("unbury");
-        assert_eq!(answers, [self.model.unbury(id, due)]);
+        let answer = self.store().unbury(id, due).await.expect("unbury");
+        assert_eq!(answer, self.model.unbury(id, due));
     }
 
     async fn leave(&mut self) {

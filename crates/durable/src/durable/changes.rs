@@ -1,4 +1,4 @@
-//! Changing what is stored: cancels, moves, and what is done with the buried.
+//! Changes of stored timers: cancels, moves, and revivals of the buried.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::id::TimerId;
 use crate::runner::{Command, End, TakeBack, TookBack};
 use crate::store::{Answered, Move, Near, Removal, Taken, Which};
 
-/// What became of a cancel.
+/// The answer to a cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelled {
     /// The timer is gone: no handler is called for it.
@@ -27,7 +27,7 @@ pub enum Cancelled {
     NotFound,
 }
 
-/// What became of a move.
+/// The answer to a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
     /// It is due at another time now. Its id is what it was.
@@ -60,8 +60,7 @@ impl Durable {
         let mut begun = None;
         let mut asked_at = Instant::now();
         loop {
-            let removal = self.0.store.clone().cancel(vec![which.clone()]).await?.pop();
-            match removal.unwrap_or(Removal::NotFound) {
+            match self.0.store.clone().cancel(which.clone()).await? {
                 // It ended meanwhile, and went because of this call.
                 Removal::NotFound => {
                     return Ok(begun.map_or(Cancelled::NotFound, |(_, attempt)| Cancelled::Running(attempt)));
@@ -146,7 +145,7 @@ impl Durable {
         told.await.unwrap_or(TookBack::Unknown)
     }
 
-    /// What a call of the store has stored, the runner has to hear of. So the call is a task of its own: a caller that is
+    /// The runner has to hear of all that is stored. So the call is a task of its own: a caller that is
     /// dropped does not take the notice with it.
     async fn tell_of<T: Send + 'static>(
         &self,
@@ -181,12 +180,9 @@ impl Durable {
     pub async fn revive(&self, id: TimerId) -> Result<Taken, Error> {
         self.check()?;
         let now = self.now();
-        let reviving = self.0.store.clone().unbury(vec![id], Some(now));
-        let stored = |taken: &Vec<Taken>| match taken.last() {
-            Some(Taken::Stored(near)) => Some(*near),
-            _ => None,
-        };
-        Ok(self.tell_of(reviving, stored).await?.pop().unwrap_or(Taken::NotFound))
+        let reviving = self.0.store.clone().unbury(id, Some(now));
+        let stored = |taken: &Taken| if let Taken::Stored(near) = taken { Some(*near) } else { None };
+        self.tell_of(reviving, stored).await
     }
 
     /// Deletes a buried timer.
@@ -195,6 +191,6 @@ impl Durable {
     /// [`Error::Store`], after which it is deleted or not; [`Error::Stopped`]; [`Error::Lost`]; [`Error::Failed`].
     pub async fn delete_buried(&self, id: TimerId) -> Result<Taken, Error> {
         self.check()?;
-        Ok(self.0.store.clone().unbury(vec![id], None).await?.pop().unwrap_or(Taken::NotFound))
+        self.0.store.clone().unbury(id, None).await
     }
 }

@@ -206,13 +206,10 @@ impl Durable {
         self.0.store.clone().count().await
     }
 
-    /// What has happened since the start, and what holds now.
+    /// Counts since the start, and the present state.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let mut stats = self.0.shared.stats().clone();
-        stats.stopped |= self.0.shared.is_stopped();
-        stats.failed = self.0.shared.is_failed();
-        stats
+        self.0.shared.stats().clone()
     }
 
     /// The time by the wall clock.
@@ -231,7 +228,7 @@ impl Durable {
     /// # Cancel safety
     /// If this is dropped before it is ready, it goes on by itself.
     pub async fn stop(&self, limit: Duration) -> Stopped {
-        self.0.shared.stop();
+        self.0.shared.stats().stopped = true;
         let (reply, stopped) = oneshot::channel();
         drop(self.0.runner.send(Command::Stop(Some((limit, reply)))));
         // Of one that has stopped before there is nothing to tell.
@@ -244,14 +241,12 @@ impl Durable {
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {
-        if self.0.shared.is_stopped() {
-            Err(Error::Stopped)
-        } else if self.0.shared.is_lost() {
-            Err(Error::Lost)
-        } else if self.0.shared.is_failed() {
-            Err(Error::Failed)
-        } else {
-            Ok(())
+        let stats = self.0.shared.stats();
+        match (stats.stopped, stats.lost, stats.failed) {
+            (true, ..) => Err(Error::Stopped),
+            (_, true, _) => Err(Error::Lost),
+            (.., true) => Err(Error::Failed),
+            _ => Ok(()),
         }
     }
 

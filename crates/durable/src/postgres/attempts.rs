@@ -3,11 +3,13 @@
 
 use tokio_postgres::types::Type;
 
-use super::convert::{Places, attempts, epoch, get, readable, series_columns, standing, stored, unknown};
+use super::convert::{
+    Places, attempts, column, epoch, get, missed, readable, rule, standing, stands, stored, unknown,
+};
 use super::{Inner, PostgresError, only};
-use crate::store::{Begun, Change, Ended, Near, Owner, Put, Settled, State, ToBegin};
+use crate::store::{Begun, Change, Ended, Near, Owner, Settled, State, ToBegin};
 
-/// What became of those that were to be begun.
+/// Begins timers, each of them once.
 pub(super) async fn begin(inner: &Inner, owner: Owner, ask: &ToBegin) -> Result<Vec<Begun>, PostgresError> {
     let ToBegin { timers, kinds } = ask;
     let mut answers = vec![Begun::Gone; timers.len()];
@@ -45,58 +47,13 @@ pub(super) async fn begin(inner: &Inner, owner: Owner, ask: &ToBegin) -> Result<
     Ok(answers)
 }
 
-/// Whether two of them are one: then they have to be begun one after the other.
-pub(super) fn are_different(timers: &[Near]) -> bool {
-    let mut seen = std::collections::HashSet::with_capacity(timers.len());
-    timers.iter().all(|timer| seen.insert(*timer))
-}
-
-/// Ends, a column each.
-#[derive(Default)]
-pub(super) struct Ends {
-    places: Vec<usize>,
-    nears: Vec<Near>,
-    attempts: Vec<i32>,
-    versions: Vec<i32>,
-    changes: Vec<i32>,
-    errors: Vec<Option<String>>,
-    put_dues: Vec<Option<i64>>,
-    put_firsts: Vec<Option<i64>>,
-    put_attempts: Vec<Option<i32>>,
-    rules: Vec<Option<String>>,
-    missed: Vec<Option<String>>,
-    standings: Vec<Option<String>>,
-}
-
 /// The database holds the lower half of them; nobody attempts anything that often.
 fn count(attempt: u32) -> i32 {
     i32::try_from(attempt).unwrap_or(i32::MAX)
 }
 
-impl Ends {
-    fn push(&mut self, place: usize, ended: Ended) {
-        let Ended { timer, attempt, version, change } = ended;
-        let (change, error, put) = match change {
-            Change::Delete => (0, None, None),
-            Change::Put(mut put) => (1, put.error.take(), Some(put)),
-            Change::Bury { reason, next } => (2, Some(reason), next),
-        };
-        self.places.push(place);
-        self.nears.push(timer);
-        self.attempts.push(count(attempt));
-        self.versions.push(version.cast_signed());
-        self.changes.push(change);
-        self.errors.push(error.map(|error| readable(&error)));
-        self.put_dues.push(put.as_ref().map(|put| put.timer.due_ms));
-        self.put_firsts.push(put.as_ref().map(|put| put.timer.id.due_ms));
-        self.put_attempts.push(put.as_ref().map(|put| count(put.attempts)));
-        let (rule, missed, standing) =
-            series_columns(put.as_ref().and_then(|Put { series, .. }| series.as_ref()));
-        self.rules.push(rule);
-        self.missed.push(missed);
-        self.standings.push(standing);
-    }
-}
+/// An end, and its place among those that were asked.
+type End<'a> = (usize, &'a Ended);
 
 pub(super) async fn settle(
     inner: &Inner,
@@ -104,68 +61,74 @@ pub(super) async fn settle(
     ended: Vec<Ended>,
 ) -> Result<Vec<Settled>, PostgresError> {
     let mut answers = vec![None; ended.len()];
-    let (mut done, mut ends) = (Ends::default(), Ends::default());
-    for (place, ended) in ended.iter().enumerate() {
-        let is_done = ended.change == Change::Delete && ended.attempt > 0;
-        if is_done { &mut done } else { &mut ends }.push(place, ended.clone());
-    }
+    let is_done = |(_, ended): &End<'_>| ended.change == Change::Delete && ended.attempt > 0;
+    let (mut done, ends): (Vec<_>, Vec<_>) = ended.iter().enumerate().partition(is_done);
     settle_both(inner, owner, &done, &ends, &mut answers).await?;
     // Why some were not deleted, they are asked one by one.
-    let mut refused = Ends::default();
-    for place in done.places {
-        if answers[place].is_none() {
-            refused.push(place, ended[place].clone());
-        }
-    }
-    settle_both(inner, owner, &Ends::default(), &refused, &mut answers).await?;
+    done.retain(|(place, _)| answers[*place].is_none());
+    settle_both(inner, owner, &[], &done, &mut answers).await?;
     for (ended, answer) in ended.iter().zip(&mut answers) {
-        if let Some(Answer::Changed) = answer {
+        if let Some(Ending::Changed) = answer {
             *answer = look(inner, ended.timer).await?;
         }
     }
     Ok(answers
         .into_iter()
         .map(|answer| match answer {
-            Some(Answer::Told(told)) => told,
-            Some(Answer::Changed) | None => Settled::Gone,
+            Some(Ending::Told(told)) => told,
+            Some(Ending::Changed) | None => Settled::Gone,
         })
         .collect())
 }
 
 #[derive(Clone)]
-enum Answer {
+enum Ending {
     Told(Settled),
     /// It stands as a row that is yet to be read.
     Changed,
 }
 
 /// How a timer stands that was changed; `None` if it has gone meanwhile.
-async fn look(inner: &Inner, timer: Near) -> Result<Option<Answer>, PostgresError> {
+async fn look(inner: &Inner, timer: Near) -> Result<Option<Ending>, PostgresError> {
     let places = Places::of(std::iter::once(timer))?;
     let statement = "select t.* from unnest($1, $2, $3) as a (due, number, first) \
         join timingwheel.timers t on t.shard = (a.number & 63)::smallint and t.due_ms = a.due \
             and t.number = a.number and t.first_ms = a.first";
     let rows = inner.connections.ask(statement, &places.parameters()).await?;
     let found = rows.first().map(standing).transpose()?;
-    Ok(found.map(|stored| Answer::Told(Settled::Changed(Box::new(stored)))))
+    Ok(found.map(|stored| Ending::Told(Settled::Changed(Box::new(stored)))))
 }
 
 /// Deletes the first, and ends the others one by one, in one transaction.
 async fn settle_both(
     inner: &Inner,
     owner: Owner,
-    done: &Ends,
-    ends: &Ends,
-    answers: &mut [Option<Answer>],
+    done: &[End<'_>],
+    ends: &[End<'_>],
+    answers: &mut [Option<Ending>],
 ) -> Result<(), PostgresError> {
-    if done.places.is_empty() && ends.places.is_empty() {
+    if done.is_empty() && ends.is_empty() {
         return Ok(());
     }
-    let done_places = Places::of(done.nears.iter().copied())?;
-    let end_places = Places::of(ends.nears.iter().copied())?;
+    let done_places = Places::of(done.iter().map(|(_, ended)| ended.timer))?;
+    let end_places = Places::of(ends.iter().map(|(_, ended)| ended.timer))?;
     let [done_dues, done_numbers, done_firsts] = done_places.parameters();
     let [end_dues, end_numbers, end_firsts] = end_places.parameters();
     let epoch = epoch(owner.epoch);
+    let attempts = |ends| column(ends, |(_, ended): &End<'_>| count(ended.attempt));
+    let versions = |ends| column(ends, |(_, ended): &End<'_>| ended.version.cast_signed());
+    let puts = column(ends, |(_, ended)| ended.change.put());
+    let series = column(&puts, |put| put.and_then(|put| put.series.as_ref()));
+    let changes = column(ends, |(_, ended)| match ended.change {
+        Change::Delete => 0,
+        Change::Put(_) => 1,
+        Change::Bury { .. } => 2,
+    });
+    let errors = column(ends, |(_, ended)| match &ended.change {
+        Change::Delete => None,
+        Change::Put(put) => put.error.as_deref().map(readable),
+        Change::Bury { reason, .. } => Some(readable(reason)),
+    });
     let statement = "select n, null::int as answer \
         from timingwheel.settle_done(timingwheel.in_time($1, $20), $2, $3, $4, $5, $6) as n \
         union all \
@@ -184,41 +147,40 @@ async fn settle_both(
                 done_dues,
                 done_numbers,
                 done_firsts,
-                (&done.attempts, Type::INT4_ARRAY),
-                (&done.versions, Type::INT4_ARRAY),
+                (&attempts(done), Type::INT4_ARRAY),
+                (&versions(done), Type::INT4_ARRAY),
                 end_dues,
                 end_numbers,
                 end_firsts,
-                (&ends.attempts, Type::INT4_ARRAY),
-                (&ends.versions, Type::INT4_ARRAY),
-                (&ends.changes, Type::INT4_ARRAY),
-                (&ends.errors, Type::TEXT_ARRAY),
-                (&ends.put_dues, Type::INT8_ARRAY),
-                (&ends.put_firsts, Type::INT8_ARRAY),
-                (&ends.put_attempts, Type::INT4_ARRAY),
-                (&ends.rules, Type::TEXT_ARRAY),
-                (&ends.missed, Type::TEXT_ARRAY),
-                (&ends.standings, Type::TEXT_ARRAY),
+                (&attempts(ends), Type::INT4_ARRAY),
+                (&versions(ends), Type::INT4_ARRAY),
+                (&changes, Type::INT4_ARRAY),
+                (&errors, Type::TEXT_ARRAY),
+                (&column(&puts, |put| put.map(|put| put.timer.due_ms)), Type::INT8_ARRAY),
+                (&column(&puts, |put| put.map(|put| put.timer.id.due_ms)), Type::INT8_ARRAY),
+                (&column(&puts, |put| put.map(|put| count(put.attempts))), Type::INT4_ARRAY),
+                (&column(&series, rule), Type::TEXT_ARRAY),
+                (&column(&series, missed), Type::TEXT_ARRAY),
+                (&column(&series, stands), Type::TEXT_ARRAY),
             ],
         )
         .await?;
     for row in &rows {
         let n = usize::try_from(get::<i64>(row, "n")? - 1).unwrap_or(usize::MAX);
         let answer: Option<i32> = get(row, "answer")?;
-        let places = if answer.is_none() { &done.places } else { &ends.places };
-        let Some(place) = places.get(n) else { continue };
+        let Some((place, _)) = (if answer.is_none() { done } else { ends }).get(n) else { continue };
         answers[*place] = Some(answered(answer.unwrap_or(1))?);
     }
     Ok(())
 }
 
-/// What `settle_one` has answered.
-fn answered(answer: i32) -> Result<Answer, PostgresError> {
-    Ok(Answer::Told(match answer {
+/// The answer of `settle_one`.
+fn answered(answer: i32) -> Result<Ending, PostgresError> {
+    Ok(Ending::Told(match answer {
         0 => Settled::Lost,
         1 => Settled::Done,
         2 => Settled::Gone,
-        3 => return Ok(Answer::Changed),
+        3 => return Ok(Ending::Changed),
         4 => Settled::Locked,
         other => return Err(unknown("settle", other)),
     }))

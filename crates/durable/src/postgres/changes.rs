@@ -1,13 +1,13 @@
-//! The calls that save, cancel and move timers, and take them out of those that are put aside. Each is one statement: see
+//! The calls that save, cancel and move timers, and take them out of the buried ones. Each is one statement: see
 //! `sql/tables_and_functions_1.sql` for what it means.
 
 use tokio_postgres::types::Type;
 
-use super::PostgresError;
 use super::connections::Connections;
 use super::convert::{
-    Places, attempts, get, id, near, number, readable, series_columns, standing, text, unknown,
+    attempts, column, get, id, missed, near, number, readable, rule, standing, stands, text, unknown,
 };
+use super::{PostgresError, only};
 use crate::id::TimerId;
 use crate::store::{Move, Near, NewTimer, Removal, Saved, Stored, Taken, Which};
 
@@ -22,63 +22,31 @@ pub(super) fn name(which: &Which) -> Result<Name, PostgresError> {
     })
 }
 
-/// New timers, a column each.
-#[derive(Default)]
-struct Columns {
-    places: Vec<usize>,
-    dues: Vec<i64>,
-    numbers: Vec<i64>,
-    kinds: Vec<String>,
-    payloads: Vec<Vec<u8>>,
-    keys: Vec<Option<String>>,
-    rules: Vec<Option<String>>,
-    missed: Vec<Option<String>>,
-    standings: Vec<Option<String>>,
-    replaces: Vec<bool>,
-    over: Vec<bool>,
-}
-
-impl Columns {
-    fn push(&mut self, place: usize, timer: NewTimer) -> Result<(), PostgresError> {
-        let NewTimer { id, kind, payload, key, series, replaces, is_over } = timer;
-        text("a kind", &kind)?;
-        text("a key", key.as_deref().unwrap_or_default())?;
-        let (rule, missed, standing) = series_columns(series.as_ref());
-        self.places.push(place);
-        self.dues.push(id.due_ms);
-        self.numbers.push(number(id)?);
-        self.kinds.push(kind);
-        self.payloads.push(payload);
-        self.keys.push(key);
-        self.rules.push(rule);
-        self.missed.push(missed);
-        self.standings.push(standing);
-        self.replaces.push(replaces);
-        self.over.push(is_over);
-        Ok(())
-    }
-}
-
 pub(super) async fn save(
     connections: &Connections,
     timers: Vec<NewTimer>,
 ) -> Result<Vec<Saved>, PostgresError> {
     let ids: Vec<TimerId> = timers.iter().map(|timer| timer.id).collect();
     let mut answers: Vec<Saved> = ids.iter().map(|id| Saved::Stored(*id)).collect();
-    let mut keyed: Vec<(usize, NewTimer)> = Vec::new();
-    let mut plain = Columns::default();
-    for (place, timer) in timers.into_iter().enumerate() {
-        if timer.key.is_some() { keyed.push((place, timer)) } else { plain.push(place, timer)? }
+    for timer in &timers {
+        text("a kind", &timer.kind)?;
+        text("a key", timer.key.as_deref().unwrap_or_default())?;
     }
+    let all = timers.iter().enumerate();
+    let (mut keyed, plain): (Vec<_>, Vec<_>) = all.partition(|(_, timer)| timer.key.is_some());
     // In one order everywhere, so that no two wait for each other; those of one key in the order given.
     keyed.sort_by(|(_, one), (_, two)| one.key.cmp(&two.key));
-    let mut columns = Columns::default();
-    for (place, timer) in keyed {
-        columns.push(place, timer)?;
-    }
     if answers.is_empty() {
         return Ok(answers);
     }
+    let columns = |timers: &[(usize, &NewTimer)]| -> Result<_, PostgresError> {
+        let numbers: Result<Vec<i64>, _> = timers.iter().map(|(_, timer)| number(timer.id)).collect();
+        Ok((column(timers, |(_, timer)| timer.id.due_ms), numbers?))
+    };
+    let ((dues, numbers), (keyed_dues, keyed_numbers)) = (columns(&plain)?, columns(&keyed)?);
+    let kinds = |timers| column(timers, |(_, timer): &(usize, &NewTimer)| timer.kind.clone());
+    let payloads = |timers| column(timers, |(_, timer): &(usize, &NewTimer)| timer.payload.clone());
+    let series = |timers| column(timers, |(_, timer): &(usize, &'_ NewTimer)| timer.series.as_ref());
     let statement = "select 0::bigint as n, 0 as answer, null::bigint as due, null::bigint as first, \
             null::bigint as num \
         from timingwheel.save($1, $2, $3, $4, $5, $6, $7) \
@@ -92,35 +60,35 @@ pub(super) async fn save(
         .ask(
             statement,
             &[
-                (&plain.dues, Type::INT8_ARRAY),
-                (&plain.numbers, Type::INT8_ARRAY),
-                (&plain.kinds, Type::TEXT_ARRAY),
-                (&plain.payloads, Type::BYTEA_ARRAY),
-                (&plain.rules, Type::TEXT_ARRAY),
-                (&plain.missed, Type::TEXT_ARRAY),
-                (&plain.standings, Type::TEXT_ARRAY),
-                (&columns.dues, Type::INT8_ARRAY),
-                (&columns.numbers, Type::INT8_ARRAY),
-                (&columns.kinds, Type::TEXT_ARRAY),
-                (&columns.payloads, Type::BYTEA_ARRAY),
-                (&columns.keys, Type::TEXT_ARRAY),
-                (&columns.rules, Type::TEXT_ARRAY),
-                (&columns.missed, Type::TEXT_ARRAY),
-                (&columns.standings, Type::TEXT_ARRAY),
-                (&columns.replaces, Type::BOOL_ARRAY),
-                (&columns.over, Type::BOOL_ARRAY),
+                (&dues, Type::INT8_ARRAY),
+                (&numbers, Type::INT8_ARRAY),
+                (&kinds(&plain), Type::TEXT_ARRAY),
+                (&payloads(&plain), Type::BYTEA_ARRAY),
+                (&column(&series(&plain), rule), Type::TEXT_ARRAY),
+                (&column(&series(&plain), missed), Type::TEXT_ARRAY),
+                (&column(&series(&plain), stands), Type::TEXT_ARRAY),
+                (&keyed_dues, Type::INT8_ARRAY),
+                (&keyed_numbers, Type::INT8_ARRAY),
+                (&kinds(&keyed), Type::TEXT_ARRAY),
+                (&payloads(&keyed), Type::BYTEA_ARRAY),
+                (&column(&keyed, |(_, timer)| timer.key.as_deref()), Type::TEXT_ARRAY),
+                (&column(&series(&keyed), rule), Type::TEXT_ARRAY),
+                (&column(&series(&keyed), missed), Type::TEXT_ARRAY),
+                (&column(&series(&keyed), stands), Type::TEXT_ARRAY),
+                (&column(&keyed, |(_, timer)| timer.replaces), Type::BOOL_ARRAY),
+                (&column(&keyed, |(_, timer)| timer.is_over), Type::BOOL_ARRAY),
             ],
         )
         .await?;
     for row in &rows {
         let n: i64 = get(row, "n")?;
-        let Some(place) = usize::try_from(n - 1).ok().and_then(|n| columns.places.get(n)) else { continue };
+        let Some((place, _)) = usize::try_from(n - 1).ok().and_then(|n| keyed.get(n)) else { continue };
         answers[*place] = saved(row, ids[*place])?;
     }
     Ok(answers)
 }
 
-/// What `save_one` has answered for the timer of this id.
+/// The answer of `save_one` for the timer of this id.
 pub(super) fn saved(row: &tokio_postgres::Row, id: TimerId) -> Result<Saved, PostgresError> {
     let answer: i32 = get(row, "answer")?;
     let other = || Ok::<_, PostgresError>(near(get(row, "due")?, get(row, "first")?, get(row, "num")?));
@@ -137,35 +105,13 @@ pub(super) fn saved(row: &tokio_postgres::Row, id: TimerId) -> Result<Saved, Pos
     })
 }
 
-pub(super) async fn cancel(
-    connections: &Connections,
-    which: Vec<Which>,
-) -> Result<Vec<Removal>, PostgresError> {
-    let (mut firsts, mut numbers, mut keys) = (Vec::new(), Vec::new(), Vec::new());
-    for which in &which {
-        let (first, number, key) = name(which)?;
-        firsts.push(first);
-        numbers.push(number);
-        keys.push(key);
-    }
-    let mut answers = vec![Removal::NotFound; which.len()];
-    if answers.is_empty() {
-        return Ok(answers);
-    }
-    let rows = connections
-        .ask(
-            "select a.n, c.* from unnest($1, $2, $3) with ordinality as a (first, number, key, n) \
-             cross join lateral timingwheel.cancel_one(a.first, a.number, a.key) c",
-            &[(&firsts, Type::INT8_ARRAY), (&numbers, Type::INT8_ARRAY), (&keys, Type::TEXT_ARRAY)],
-        )
-        .await?;
-    for row in &rows {
-        let place = usize::try_from(get::<i64>(row, "n")? - 1).unwrap_or(usize::MAX);
-        if let Some(answer) = answers.get_mut(place) {
-            *answer = removal(row)?;
-        }
-    }
-    Ok(answers)
+/// A statement whose parameters are a [name](name).
+pub(super) const CANCEL: &str = "select * from timingwheel.cancel_one($1, $2, $3)";
+
+pub(super) async fn cancel(connections: &Connections, which: &Which) -> Result<Removal, PostgresError> {
+    let (first, number, key) = name(which)?;
+    let parameters = [(&first as _, Type::INT8), (&number as _, Type::INT8), (&key as _, Type::TEXT)];
+    removal(only(&connections.ask(CANCEL, &parameters).await?)?)
 }
 
 pub(super) fn removal(row: &tokio_postgres::Row) -> Result<Removal, PostgresError> {
@@ -208,31 +154,20 @@ pub(super) async fn reschedule(
 
 pub(super) async fn unbury(
     connections: &Connections,
-    ids: Vec<TimerId>,
+    timer: TimerId,
     due: Option<i64>,
-) -> Result<Vec<Taken>, PostgresError> {
-    let places = Places::of(ids.iter().copied().map(Near::from))?;
-    let [_, numbers, firsts] = places.parameters();
-    let rows = connections
-        .ask(
-            "select a.n, u.* from unnest($1, $2) with ordinality as a (first, number, n) \
-             cross join lateral timingwheel.unbury_one(a.first, a.number, $3) u",
-            &[firsts, numbers, (&due, Type::INT8)],
-        )
-        .await?;
-    let mut answers = vec![Taken::NotFound; ids.len()];
-    for row in &rows {
-        let place = usize::try_from(get::<i64>(row, "n")? - 1).unwrap_or(usize::MAX);
-        let Some(answer) = answers.get_mut(place) else { continue };
-        *answer = match (get::<i32>(row, "answer")?, due) {
-            (0, _) => Taken::NotFound,
-            (1, Some(due_ms)) => Taken::Stored(Near { due_ms, id: ids[place] }),
-            (2, _) => Taken::Deleted,
-            (3, _) => Taken::KeyTaken(id(get(row, "first")?, get(row, "num")?)),
-            (other, _) => return Err(unknown("unbury", other)),
-        };
-    }
-    Ok(answers)
+) -> Result<Taken, PostgresError> {
+    let number = number(timer)?;
+    let parameters = [(&timer.due_ms as _, Type::INT8), (&number as _, Type::INT8), (&due as _, Type::INT8)];
+    let rows = connections.ask("select * from timingwheel.unbury_one($1, $2, $3)", &parameters).await?;
+    let row = only(&rows)?;
+    Ok(match (get::<i32>(row, "answer")?, due) {
+        (0, _) => Taken::NotFound,
+        (1, Some(due_ms)) => Taken::Stored(Near { due_ms, id: timer }),
+        (2, _) => Taken::Deleted,
+        (3, _) => Taken::KeyTaken(id(get(row, "first")?, get(row, "num")?)),
+        (other, _) => return Err(unknown("unbury", other)),
+    })
 }
 
 pub(super) async fn find(connections: &Connections, which: &Which) -> Result<Option<Stored>, PostgresError> {

@@ -45,7 +45,7 @@ fn address(config: &Config) -> String {
     format!("{hosts}/{database}")
 }
 
-/// What is heard on a connection, and the connection: the notifications end with it.
+/// A connection and the notifications on it, which end with it.
 pub(super) type Listening = (Client, mpsc::UnboundedReceiver<String>);
 
 type Listen = Box<dyn Fn() -> BoxFuture<'static, Result<Listening, PostgresError>> + Send + Sync>;

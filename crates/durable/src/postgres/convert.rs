@@ -55,20 +55,27 @@ pub(super) fn text(what: &str, text: &str) -> Result<(), PostgresError> {
     Ok(())
 }
 
-/// What is for people to read is changed instead.
+/// A text for people: its zeros are replaced.
 pub(super) fn readable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-/// The three columns of a series.
-pub(super) type SeriesColumns = (Option<String>, Option<String>, Option<String>);
+/// One column of a batch.
+pub(super) fn column<T, C>(all: &[T], of_one: impl Fn(&T) -> C) -> Vec<C> {
+    all.iter().map(of_one).collect()
+}
 
-pub(super) fn series_columns(series: Option<&Series>) -> SeriesColumns {
-    let texts = series.map(|series| (series.rule.clone(), series.missed.to_string(), series.standing()));
-    match texts {
-        Some((rule, missed, standing)) => (Some(rule), Some(missed), Some(standing)),
-        None => (None, None, None),
-    }
+/// The three columns of a series.
+pub(super) fn rule<'a>(series: &Option<&'a Series>) -> Option<&'a str> {
+    series.map(|series| series.rule.as_str())
+}
+
+pub(super) fn missed(series: &Option<&Series>) -> Option<String> {
+    series.map(|series| series.missed.to_string())
+}
+
+pub(super) fn stands(series: &Option<&Series>) -> Option<String> {
+    series.map(Series::standing)
 }
 
 fn series(row: &Row) -> Result<Option<Series>, PostgresError> {
@@ -93,7 +100,7 @@ pub(super) fn stored(row: &Row, timer: Near, state: State) -> Result<Stored, Pos
         series: series(row)?,
         attempts: attempts(get(row, "attempts")?),
         failures: failures.map(|(attempt, error)| Failure { attempt: attempts(attempt), error }).collect(),
-        // Of those that are put aside nothing else is changed.
+        // Nobody changes a buried timer.
         ending: if is_buried { false } else { get(row, "ending")? },
         version: if is_buried { 0 } else { get::<i32>(row, "version")?.cast_unsigned() },
         state,

@@ -1,4 +1,4 @@
-//! What goes wrong with a database.
+//! Errors of a database.
 
 use std::error::Error;
 use std::fmt;
@@ -44,7 +44,7 @@ pub enum PostgresError {
     KeyTaken(TimerId),
     /// The payload could not be written as JSON.
     Encode(serde_json::Error),
-    /// What the database has answered is no timer.
+    /// The answer of the database is no timer.
     Corrupt(String),
     /// A text that the database cannot hold.
     Text(String),

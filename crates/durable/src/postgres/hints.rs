@@ -28,7 +28,7 @@ const GRACE_MS: i64 = 60_000;
 const RETRY: Duration = Duration::from_secs(1);
 const RETRY_MOST: Duration = Duration::from_secs(30);
 
-/// What each owner hears.
+/// The connections that listen, one for each owner, and notes to be sent.
 #[derive(Default)]
 pub(super) struct Hints {
     heard: tokio::sync::Mutex<HashMap<u64, Hears>>,
@@ -43,7 +43,7 @@ struct Hears {
     once_more: Option<Instant>,
 }
 
-/// What is to be told: of each shard the first and the last that is due.
+/// Notes to be sent: of each shard the first and the last timer.
 #[derive(Default)]
 struct Notes {
     of: BTreeMap<u64, (Near, Near)>,

@@ -72,7 +72,7 @@ impl Inner {
             taken: 0,
             shards: (0, 0),
         };
-        let lost = if options.is_sole { Standing::Followed } else { Standing::Lost };
+        let lost = if options.is_sole { Standing::Lost } else { Standing::Expired };
         let Some(own) = owned.of(owner.epoch) else { return Ok(nothing(lost)) };
         // An answer that comes later is of no use.
         let limit = options.timeout.min(own.lease / 3);
@@ -113,7 +113,7 @@ impl Inner {
     }
 }
 
-/// What is due within so many milliseconds is given to a shard of the instance that saves it, if it knows its kind: then
+/// A timer due within so many milliseconds is put into a shard of the instance that saves it, if it knows its kind: then
 /// nobody has to be told. The rest is spread over all shards.
 pub(super) const SOON_MS: i64 = 120_000;
 
@@ -129,7 +129,7 @@ pub(super) struct Owned {
     pub(super) works: bool,
     /// A bit for each shard.
     pub(super) shards: u64,
-    /// Those that the owner has handlers for, as it has told when it loaded.
+    /// The kinds that the owner has handlers for, as it has told when it loaded.
     kinds: Kinds,
     /// The clock of the database in microseconds, at a moment.
     clock: Option<(Instant, i64)>,
@@ -176,7 +176,7 @@ impl OwnedShards {
         }
     }
 
-    /// What the clock of the database shows, as far as that is known here.
+    /// The time by the clock of the database, as far as that is known here.
     pub(super) fn now_ms(&self, epoch: u64) -> i64 {
         let Some((at, shown_us)) = self.of(epoch).and_then(|of_owner| of_owner.clock) else {
             return Timestamp::now().as_millisecond();
@@ -232,7 +232,7 @@ fn nth_bit(mut mask: u64, n: u64) -> u64 {
     u64::from(mask.trailing_zeros()) % SHARDS
 }
 
-/// What others are told of a timer.
+/// The note that tells others of a timer.
 pub(super) fn note_of(near: Near) -> String {
     format!("{} {}", shard(near.id.unique), near.due_ms)
 }

@@ -35,8 +35,8 @@ use tokio_postgres::{Row, Socket};
 
 use crate::id::{TimerId, millis};
 use crate::store::{
-    Ask, Begun, Change, Counts, Ended, Hint, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed,
-    Saved, Settled, Store, Stored, Taken, ToBegin, Which,
+    Ask, Begun, Counts, Ended, Hint, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed, Saved,
+    Settled, Store, Stored, Taken, ToBegin, Which,
 };
 use connections::Connections;
 pub use error::PostgresError;
@@ -146,12 +146,8 @@ impl Store for PostgresStore {
         Ok(())
     }
 
-    async fn join(&self, lease: Duration) -> Result<Owner, PostgresError> {
-        self.0.join(lease, true).await
-    }
-
-    async fn join_without_handlers(&self, lease: Duration) -> Result<Owner, PostgresError> {
-        self.0.join(lease, false).await
+    async fn join(&self, lease: Duration, has_handlers: bool) -> Result<Owner, PostgresError> {
+        self.0.join(lease, has_handlers).await
     }
 
     async fn leave(&self, owner: Owner) -> Result<u64, PostgresError> {
@@ -177,24 +173,11 @@ impl Store for PostgresStore {
     }
 
     async fn begin(&self, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>, PostgresError> {
-        if !attempts::are_different(&ask.timers) {
-            // One statement changes a row once.
-            let mut answers = Vec::with_capacity(ask.timers.len());
-            for timer in ask.timers {
-                let ask = ToBegin { timers: vec![timer], kinds: Arc::clone(&ask.kinds) };
-                answers.append(&mut attempts::begin(&self.0, owner, &ask).await?);
-            }
-            return Ok(answers);
-        }
         attempts::begin(&self.0, owner, &ask).await
     }
 
     async fn settle(&self, owner: Owner, ends: Vec<Ended>) -> Result<Vec<Settled>, PostgresError> {
-        let put = |ended: &Ended| match &ended.change {
-            Change::Put(put) | Change::Bury { next: Some(put), .. } => Some(put.timer),
-            Change::Delete | Change::Bury { next: None, .. } => None,
-        };
-        let nears: Vec<_> = ends.iter().map(put).collect();
+        let nears: Vec<_> = ends.iter().map(|ended| ended.change.put().map(|put| put.timer)).collect();
         let answers = attempts::settle(&self.0, owner, ends).await?;
         for (near, answer) in nears.into_iter().zip(&answers) {
             if let (Some(near), Settled::Done) = (near, answer) {
@@ -204,8 +187,8 @@ impl Store for PostgresStore {
         Ok(answers)
     }
 
-    async fn cancel(&self, which: Vec<Which>) -> Result<Vec<Removal>, PostgresError> {
-        changes::cancel(&self.0.connections, which).await
+    async fn cancel(&self, which: Which) -> Result<Removal, PostgresError> {
+        changes::cancel(&self.0.connections, &which).await
     }
 
     async fn get(&self, which: Which) -> Result<Option<Stored>, PostgresError> {
@@ -220,14 +203,12 @@ impl Store for PostgresStore {
         Ok(answer)
     }
 
-    async fn unbury(&self, ids: Vec<TimerId>, due: Option<Timestamp>) -> Result<Vec<Taken>, PostgresError> {
-        let answers = changes::unbury(&self.0.connections, ids, due.map(millis)).await?;
-        for answer in &answers {
-            if let Taken::Stored(near) = answer {
-                self.0.note(*near);
-            }
+    async fn unbury(&self, id: TimerId, due: Option<Timestamp>) -> Result<Taken, PostgresError> {
+        let answer = changes::unbury(&self.0.connections, id, due.map(millis)).await?;
+        if let Taken::Stored(near) = answer {
+            self.0.note(near);
         }
-        Ok(answers)
+        Ok(answer)
     }
 
     async fn list(&self, page: Page) -> Result<Vec<Stored>, PostgresError> {

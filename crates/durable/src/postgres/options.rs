@@ -1,4 +1,4 @@
-//! What a store is told before it connects: settings, the schema, and the tables in it.
+//! Settings of a store, its schema, and the tables in it.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -54,15 +54,13 @@ pub(super) async fn load(
         }
         let count = of.entry(shard).or_default();
         *count += 1;
-        match (*count).cmp(&of_each) {
-            std::cmp::Ordering::Less => found.push((timer, get::<bool>(row, "wanted")?)),
-            // The last of this shard that is looked at: perhaps there are more, and then it ends here.
-            std::cmp::Ordering::Equal => found.push((timer, get::<bool>(row, "wanted")?)),
-            std::cmp::Ordering::Greater => {
-                ahead.push(timer.place());
-                let last = last_of(&found, shard);
-                bound = Some(bound.map_or(last, |bound: Place| bound.min(last)));
-            }
+        if *count <= of_each {
+            found.push((timer, get::<bool>(row, "wanted")?));
+        } else {
+            // There is more in this shard than is looked at.
+            ahead.push(timer.place());
+            let last = last_of(&found, shard);
+            bound = Some(bound.map_or(last, |bound: Place| bound.min(last)));
         }
     }
     if !is_alive {

@@ -4,12 +4,11 @@ use jiff::Timestamp;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
-use super::convert::{epoch, get, number, series_columns, standing, text, unknown};
+use super::convert::{epoch, get, missed, number, rule, standing, stands, text, unknown};
 use super::options::Schema;
 use super::{PostgresError, PostgresStore, changes, only};
 use crate::durable::Cancelled;
-use crate::handler::Kind;
-use crate::handler::Run;
+use crate::handler::{Kind, Payload, Run};
 use crate::id::{TimerId, millis};
 use crate::next_run::{self, Next};
 use crate::store::{Removal, Saved, Which, check_key};
@@ -53,8 +52,8 @@ impl PostgresStore {
         due: Timestamp,
         payload: &K,
     ) -> SavingIn<'a> {
-        let payload = serde_json::to_vec(payload);
-        SavingIn { store: self, transaction, due, kind: K::KIND, payload, key: None, replaces: false }
+        let payload = Payload::of(payload);
+        SavingIn { store: self, transaction, due, payload, key: None, replaces: false }
     }
 
     /// Cancels a timer in a transaction, by its id or its key: it is gone if that is committed.
@@ -71,7 +70,7 @@ impl PostgresStore {
         which: impl Into<Which>,
     ) -> Result<Cancelled, PostgresError> {
         let (first, number, key) = changes::name(&which.into())?;
-        let statement = self.0.connections.statement("select * from timingwheel.cancel_one($1, $2, $3)");
+        let statement = self.0.connections.statement(changes::CANCEL);
         let parameters = [(&first as _, Type::INT8), (&number as _, Type::INT8), (&key as _, Type::TEXT)];
         let row = transaction.query_typed_one(&statement, &parameters).await?;
         Ok(match changes::removal(&row)? {
@@ -97,8 +96,7 @@ pub struct SavingIn<'a> {
     store: &'a PostgresStore,
     transaction: &'a Transaction<'a>,
     due: Timestamp,
-    kind: &'static str,
-    payload: Result<Vec<u8>, serde_json::Error>,
+    payload: Payload,
     key: Option<String>,
     replaces: bool,
 }
@@ -122,10 +120,10 @@ impl SavingIn<'_> {
     /// [`PostgresError::KeyTaken`]: nothing was done, and the transaction can go on. After any other error it can only be
     /// rolled back.
     pub async fn save(self) -> Result<TimerId, PostgresError> {
-        let Self { store, transaction, due, kind, payload, key, replaces } = self;
+        let Self { store, transaction, due, payload: Payload { kind, json }, key, replaces } = self;
         check_key(key.as_deref()).map_err(PostgresError::Text)?;
         text("a kind", kind)?;
-        let payload = payload.map_err(PostgresError::Encode)?;
+        let payload = json.map_err(PostgresError::Encode)?;
         let due_ms = millis(due);
         let parameters = [
             (&due_ms as _, Type::INT8),
@@ -147,10 +145,10 @@ impl SavingIn<'_> {
 
 impl std::fmt::Debug for SavingIn<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { due, kind, key, replaces, .. } = self;
+        let Self { store: _, transaction: _, due, payload, key, replaces } = self;
         f.debug_struct("SavingIn")
-            .field("kind", kind)
             .field("due", due)
+            .field("payload", payload)
             .field("key", key)
             .field("replaces", replaces)
             .finish_non_exhaustive()
@@ -226,13 +224,14 @@ impl Run {
         );
         loop {
             let next = match &series {
-                Some(series) if !is_ending => next_run::next(series, self.scheduled(), within.clock.now())
+                Some(series) if !is_ending => next_run::next(series, self.scheduled(), within.shared.now())
                     .map_err(PostgresError::Corrupt)?,
                 _ => None,
             };
             let due = next.as_ref().map(|next| millis(next.due));
             let change = i32::from(next.is_some());
-            let (rule, missed, stands) = series_columns(next.as_ref().map(|Next { series, .. }| series));
+            let then = next.as_ref().map(|Next { series, .. }| series);
+            let (rule, missed, stands) = (rule(&then), missed(&then), stands(&then));
             let parameters = [
                 (&epoch as _, Type::INT8),
                 (&timer.due_ms as _, Type::INT8),

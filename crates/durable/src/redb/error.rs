@@ -1,4 +1,4 @@
-//! What goes wrong with a file.
+//! Errors of a file.
 
 use std::error::Error;
 use std::fmt;
@@ -13,7 +13,7 @@ pub enum RedbError {
     InUse {
         /// The file.
         path: PathBuf,
-        /// Who has it, as far as that is noted.
+        /// Its owner, as far as that is noted.
         owner: Option<String>,
     },
     /// The file could not be opened or made.
@@ -27,7 +27,7 @@ pub enum RedbError {
     Damaged {
         /// The file, unless it is other storage.
         path: Option<PathBuf>,
-        /// What was found.
+        /// The fault, in words.
         what: String,
     },
     /// A newer version of this crate has written the file.
@@ -70,7 +70,7 @@ impl RedbError {
         }
     }
 
-    /// What the file's engine has told, of this file.
+    /// An error of the file's engine, with the file.
     pub(super) fn of(self, path: Option<&Path>) -> Self {
         match self {
             Self::Storage { error, .. } if is_damage(&error) => {

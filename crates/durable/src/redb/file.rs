@@ -15,7 +15,7 @@ use redb::{
 use super::error::is_damage;
 use super::tables::{Damaged, FORMAT, META, RedbReads, RedbTables};
 use super::{RedbError, RedbOptions};
-use crate::panics::panic_text;
+use crate::error::panic_text;
 
 pub(super) struct File {
     path: Option<PathBuf>,
@@ -275,7 +275,7 @@ fn check(database: &Database) -> Result<(), RedbError> {
     Ok(())
 }
 
-/// Who has the file. The lock is redb's; this only tells a person whose it is.
+/// A note of the file's owner. The lock is redb's: the note only tells people whose it is.
 struct OwnerNote(PathBuf);
 
 impl OwnerNote {
@@ -285,7 +285,7 @@ impl OwnerNote {
         name.into()
     }
 
-    /// For who has the lock.
+    /// By the owner of the lock.
     fn write(file: &Path) -> io::Result<Self> {
         let path = Self::path(file);
         let program = env::current_exe().ok();
@@ -295,7 +295,7 @@ impl OwnerNote {
         Ok(Self(path))
     }
 
-    /// For who has not. What a process left behind that was killed is overwritten by the next owner.
+    /// By others. The next owner overwrites the note of a process that was killed.
     fn read(file: &Path) -> Option<String> {
         let note = fs::read_to_string(Self::path(file)).ok()?;
         Some(note.trim_end().to_owned()).filter(|note| !note.is_empty())

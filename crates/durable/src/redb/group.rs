@@ -7,7 +7,7 @@ use tokio::task::spawn_blocking;
 
 use super::RedbError;
 use super::file::File;
-use super::tables::{RedbReads, RedbTables};
+use super::tables::RedbTables;
 
 /// How many calls are one transaction at the most.
 const CALLS: usize = 4_096;
@@ -90,15 +90,6 @@ impl Group {
             spawn_blocking(move || commits.run());
         }
         answer.await.unwrap_or(Err(RedbError::Closed))
-    }
-
-    pub(super) async fn read<T, W>(self: &Arc<Self>, work: W) -> Result<T, RedbError>
-    where
-        T: Send + 'static,
-        W: FnOnce(&RedbReads) -> Result<T, RedbError> + Send + 'static,
-    {
-        let group = Arc::clone(self);
-        blocking(move || group.file.read(work)).await
     }
 }
 

@@ -3,6 +3,7 @@
 mod error;
 mod file;
 mod group;
+mod row;
 mod runs;
 mod tables;
 
@@ -19,10 +20,11 @@ use crate::store::{
     Ask, Begun, Counts, Ended, Loaded, Move, NewTimer, Owner, Page, Removal, Saved, Settled, Store, Stored,
     Taken, ToBegin, Which,
 };
-use crate::tables as calls;
+use crate::tables::ReadTables;
 pub use error::RedbError;
 use file::File;
 use group::Group;
+use tables::{RedbReads, RedbTables};
 
 /// A store in one file, by [redb](https://docs.rs/redb). Clones are the same store.
 ///
@@ -50,7 +52,7 @@ impl RedbStore {
     /// # Errors
     /// [`RedbError::InUse`] if a process has it, this one included. [`RedbError::Open`] if its folder is not there, or if
     /// it may not be written. [`RedbError::Damaged`], also if it was never a file of timers. [`RedbError::Newer`], and the
-    /// file is as it was. What else goes wrong with files.
+    /// file is as it was. [`RedbError::Storage`] for all else.
     pub fn create(path: impl AsRef<Path>) -> Result<Self, RedbError> {
         Self::create_with(path, RedbOptions::new())
     }
@@ -89,6 +91,21 @@ impl RedbStore {
         Ok(Self(Arc::new(Group::new(File::with_backend(backend, options)?))))
     }
 
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&RedbReads) -> Result<T, RedbError> + Send + 'static,
+    ) -> Result<T, RedbError> {
+        let group = self.0.clone();
+        group::blocking(move || group.file().read(work)).await
+    }
+
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut RedbTables<'_>) -> Result<T, RedbError> + Send + 'static,
+    ) -> Result<T, RedbError> {
+        self.0.write(work).await
+    }
+
     /// The file, unless it is other storage.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
@@ -101,7 +118,7 @@ impl RedbStore {
     /// through the file.
     ///
     /// # Errors
-    /// What goes wrong with files.
+    /// [`RedbError`].
     pub async fn compact(&self) -> Result<(), RedbError> {
         let group = self.0.clone();
         group::blocking(move || group.file().compact()).await
@@ -115,7 +132,7 @@ pub struct RedbOptions {
 }
 
 impl RedbOptions {
-    /// Those of [`RedbStore::create`].
+    /// The settings of [`RedbStore::create`].
     #[must_use]
     pub const fn new() -> Self {
         Self { cache: 32 << 20 }
@@ -149,54 +166,7 @@ impl Store for RedbStore {
         }
     }
 
-    async fn join(&self, _lease: Duration) -> Result<Owner, RedbError> {
-        self.0.write(|tables| calls::join(tables)).await
-    }
-
-    async fn leave(&self, owner: Owner) -> Result<u64, RedbError> {
-        self.0.write(move |tables| calls::leave(tables, owner)).await
-    }
-
-    async fn save(&self, timers: Vec<NewTimer>) -> Result<Vec<Saved>, RedbError> {
-        timers.iter().try_for_each(Self::check)?;
-        self.0.write(move |tables| timers.into_iter().map(|timer| calls::save(tables, timer)).collect()).await
-    }
-
-    async fn load(&self, owner: Owner, ask: Ask) -> Result<Loaded, RedbError> {
-        self.0.read(move |look| calls::load(look, owner, &ask)).await
-    }
-
-    async fn begin(&self, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>, RedbError> {
-        self.0.write(move |tables| calls::begin(tables, owner, &ask)).await
-    }
-
-    async fn settle(&self, owner: Owner, ends: Vec<Ended>) -> Result<Vec<Settled>, RedbError> {
-        self.0.write(move |tables| calls::settle(tables, owner, ends)).await
-    }
-
-    async fn cancel(&self, which: Vec<Which>) -> Result<Vec<Removal>, RedbError> {
-        self.0.write(move |tables| which.iter().map(|which| calls::cancel(tables, which)).collect()).await
-    }
-
-    async fn get(&self, which: Which) -> Result<Option<Stored>, RedbError> {
-        self.0.read(move |look| calls::get(look, &which)).await
-    }
-
-    async fn reschedule(&self, which: Which, due: Timestamp) -> Result<Move, RedbError> {
-        self.0.write(move |tables| calls::reschedule(tables, &which, due)).await
-    }
-
-    async fn unbury(&self, ids: Vec<TimerId>, due: Option<Timestamp>) -> Result<Vec<Taken>, RedbError> {
-        self.0.write(move |tables| ids.into_iter().map(|id| calls::unbury(tables, id, due)).collect()).await
-    }
-
-    async fn list(&self, page: Page) -> Result<Vec<Stored>, RedbError> {
-        self.0.read(move |look| calls::list(look, &page)).await
-    }
-
-    async fn count(&self) -> Result<Counts, RedbError> {
-        self.0.read(tables::RedbReads::counts).await
-    }
+    crate::tables::calls!();
 
     fn damaged(&self) -> u64 {
         self.0.file().damaged()

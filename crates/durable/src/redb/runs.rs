@@ -15,7 +15,7 @@ const BETWEEN: usize = 4;
 /// Fewer than so many keys are inserted or removed one by one.
 const FEW: usize = 4;
 
-/// What stands at each key, and which keys stand close together.
+/// The value at each key, and the keys that stand close together.
 type Walked<T> = (Vec<Option<T>>, Vec<Range<usize>>);
 
 /// Reads what stands at these keys. Tells also which of them, as ranges of their indexes, stand close together.

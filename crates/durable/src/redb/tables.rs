@@ -13,12 +13,11 @@ use redb::{
     WriteTransaction,
 };
 
+use super::row::{HeadView, RowError};
 use super::{RedbError, runs};
 use crate::id::{Place, TimerId};
 use crate::store::Counts;
-use crate::tables::{
-    Attempt, Head, HeadView, Lookup, ReadTables, Row, RowError, ShowHeads, ShowRows, Tables,
-};
+use crate::tables::{BegunBy, Head, Lookup, ReadTables, Row, ShowHeads, ShowRows, Tables};
 
 /// The newest format of a file that this version knows, and the one that it writes.
 pub(super) const FORMAT: u64 = 1;
@@ -146,9 +145,9 @@ macro_rules! lookup {
                 Ok(note(&self.damaged, (false, at), Row::from_bytes(at, bytes.value())))
             }
 
-            fn attempt(&self, at: Place) -> Result<Option<Attempt>, RedbError> {
+            fn attempt(&self, at: Place) -> Result<Option<BegunBy>, RedbError> {
                 let begun = ReadableTable::get(&self.begun, at.to_number())?.map(|begun| begun.value());
-                Ok(begun.map(|(epoch, number)| Attempt { epoch, number }))
+                Ok(begun.map(|(epoch, number)| BegunBy { epoch, number }))
             }
 
             fn keyed(&self, key: &str) -> Result<Option<Place>, RedbError> {
@@ -196,36 +195,36 @@ impl Tables for RedbTables<'_> {
         self.take_with(places, Row::over)
     }
 
-    fn set_attempt(&mut self, at: Place, attempt: Option<Attempt>) -> Result<Option<Attempt>, RedbError> {
+    fn set_attempt(&mut self, at: Place, attempt: Option<BegunBy>) -> Result<Option<BegunBy>, RedbError> {
         let before = match attempt {
-            Some(Attempt { epoch, number }) => self.begun.insert(at.to_number(), (epoch, number))?,
+            Some(BegunBy { epoch, number }) => self.begun.insert(at.to_number(), (epoch, number))?,
             None => self.begun.remove(at.to_number())?,
         };
         let before = before.map(|before| before.value());
-        Ok(before.map(|(epoch, number)| Attempt { epoch, number }))
+        Ok(before.map(|(epoch, number)| BegunBy { epoch, number }))
     }
 
-    fn set_attempts(&mut self, attempts: &[(Place, Attempt)]) -> Result<Vec<Option<Attempt>>, RedbError> {
+    fn set_attempts(&mut self, attempts: &[(Place, BegunBy)]) -> Result<Vec<Option<BegunBy>>, RedbError> {
         let entries: Vec<_> = attempts
             .iter()
-            .map(|(at, Attempt { epoch, number })| (at.to_number(), (*epoch, *number)))
+            .map(|(at, BegunBy { epoch, number })| (at.to_number(), (*epoch, *number)))
             .collect();
         let before = runs::insert(&mut self.begun, &entries)?;
-        Ok(before.into_iter().map(|before| before.map(|(epoch, number)| Attempt { epoch, number })).collect())
+        Ok(before.into_iter().map(|before| before.map(|(epoch, number)| BegunBy { epoch, number })).collect())
     }
 
-    fn take_attempts(&mut self, places: &[Place]) -> Result<Vec<Option<Attempt>>, RedbError> {
-        let read = |_, (epoch, number)| Ok(Some(Attempt { epoch, number }));
+    fn take_attempts(&mut self, places: &[Place]) -> Result<Vec<Option<BegunBy>>, RedbError> {
+        let read = |_, (epoch, number)| Ok(Some(BegunBy { epoch, number }));
         runs::take(&mut self.begun, &numbers(places), read)
     }
 
-    fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, Attempt)>, RedbError> {
+    fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, BegunBy)>, RedbError> {
         let mut found = Vec::new();
         for entry in self.begun.iter()? {
             let (at, begun) = entry?;
             let (by, number) = begun.value();
             if by <= epoch {
-                found.push((Place::from_number(at.value()), Attempt { epoch: by, number }));
+                found.push((Place::from_number(at.value()), BegunBy { epoch: by, number }));
             }
         }
         Ok(found)
@@ -297,18 +296,18 @@ impl RedbReads {
         })
     }
 
-    /// What was read and is damaged.
+    /// The damaged timers among those that were read.
     pub(super) fn damaged(self) -> Damaged {
         self.damaged.into_inner()
-    }
-
-    pub(super) fn counts(&self) -> Result<Counts, RedbError> {
-        let begun = self.begun.len()?;
-        Ok(Counts { stored: self.timers.len()?.saturating_sub(begun), begun, buried: self.buried.len()? })
     }
 }
 
 impl ReadTables for RedbReads {
+    fn counts(&self) -> Result<Counts, RedbError> {
+        let begun = self.begun.len()?;
+        Ok(Counts { stored: self.timers.len()?.saturating_sub(begun), begun, buried: self.buried.len()? })
+    }
+
     fn heads(&self, after: Place, show: ShowHeads<'_, RedbError>) -> Result<(), RedbError> {
         for entry in ReadableTable::range(&self.timers, (Excluded(after.to_number()), Unbounded))? {
             let (at, bytes) = entry?;

@@ -172,11 +172,6 @@ impl Runner {
         }
     }
 
-    /// The clock was set, and this one is not on the wheel any more.
-    pub(super) fn wait_anew(&mut self, id: TimerId) {
-        self.waited(id);
-    }
-
     /// Now it runs, unless there is a reason why not.
     fn come_up(&mut self, stored: Box<Stored>, mut attempt: Attempt, wall: Timestamp) {
         // Others may have it by now.
@@ -273,7 +268,7 @@ impl Runner {
         self.end_live(attempt, end, false, took, Vec::new());
     }
 
-    /// What has begun and not run is nothing of this owner's any more.
+    /// Attempts whose handlers were not called are not this owner's any more.
     pub(super) fn forget_what_waits(&mut self) {
         self.waits.clear();
         self.live.retain(|_, live| !matches!(live, Live::Waiting { .. }));

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::id::timestamp;
 use crate::shared::Shared;
 
-/// What the two may differ by before all that is armed is armed anew.
+/// The clocks may differ by so much before all armed timers are armed anew.
 const TOLERATED: SignedDuration = SignedDuration::from_millis(100);
 
 /// The most by which a timer is begun ahead of its time.

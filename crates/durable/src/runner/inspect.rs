@@ -40,7 +40,7 @@ pub(super) struct Inspections {
     under_way: Option<BoxFuture<'static, Result<Found, Error>>>,
 }
 
-/// What a look has found.
+/// The findings of an inspection.
 struct Found {
     /// Runs that were planned anew.
     planned_anew: Vec<Near>,
@@ -91,12 +91,11 @@ impl Runner {
     /// Looks, if it is time.
     pub(super) fn inspect(&mut self) {
         let now = Instant::now();
-        let Inspections { series_at, overdue_at, under_way } = &mut self.inspections;
-        let (looks_at_series, looks_at_overdue) = (*series_at <= now, *overdue_at <= now);
-        if under_way.is_some() || !(looks_at_series || looks_at_overdue) || !self.may_inspect() {
+        let looks_at_series = self.inspections.series_at <= now;
+        let is_time = looks_at_series || self.inspections.overdue_at <= now;
+        if self.inspections.under_way.is_some() || !is_time || !self.may_inspect() {
             return;
         }
-        let Inspections { series_at, overdue_at, under_way } = &mut self.inspections;
         let inspection = Inspection {
             store: Arc::clone(&self.store),
             owner: self.owner,
@@ -104,10 +103,10 @@ impl Runner {
             kinds: Arc::clone(&self.kinds),
         };
         if looks_at_series {
-            *series_at = now + SERIES;
+            self.inspections.series_at = now + SERIES;
         }
-        *overdue_at = now + OVERDUE;
-        *under_way = Some(inspection.look(looks_at_series).boxed());
+        self.inspections.overdue_at = now + OVERDUE;
+        self.inspections.under_way = Some(inspection.look(looks_at_series).boxed());
     }
 
     pub(super) fn poll_inspection(&mut self, cx: &mut Context<'_>) -> bool {
@@ -134,14 +133,10 @@ impl Runner {
                 self.shared.failed(&error);
                 // Something may be stored that nobody could tell of.
                 self.looks_anew = true;
-                self.inspects_later();
+                self.inspections.series_at = Instant::now() + OVERDUE;
             }
         }
         true
-    }
-
-    fn inspects_later(&mut self) {
-        self.inspections.series_at = Instant::now() + OVERDUE;
     }
 }
 
@@ -152,7 +147,7 @@ impl Inspection {
         Ok(Found { planned_anew, has_series, unhandled: self.unhandled().await? })
     }
 
-    /// What was planned anew, and whether there is any series.
+    /// The runs that were planned anew, and whether there is any series.
     async fn look_at_series(&self) -> Result<(Vec<Near>, bool), Error> {
         let mut page = Page { only_series: true, limit: PAGE, ..Page::default() };
         let mut planned_anew = Vec::new();

@@ -35,7 +35,7 @@ impl Lease {
     }
 }
 
-/// What the runner has of a store that is shared.
+/// The runner's part in a store that is shared.
 pub(super) struct Share {
     /// When the call was made, by both clocks, and from when on it looks for what is first due.
     renewing: Option<(Instant, Timestamp, Option<Timestamp>, Answered<Renewed>)>,
@@ -45,7 +45,7 @@ pub(super) struct Share {
     pub(super) joining: Option<Answered<Owner>>,
     pub(super) hinting: Option<BoxFuture<'static, Hint>>,
     pub(super) lease: Lease,
-    /// What is to be looked for, although it is within the window: from a place to a time.
+    /// A load to come within the window: from a place to a time.
     pub(super) scan: Option<Scan>,
     /// The load under way is one of those.
     pub(super) is_scanning: bool,
@@ -176,8 +176,8 @@ impl Runner {
             }
         };
         match renewed.standing {
-            Standing::Followed => return self.lose_for_good(),
-            Standing::Lost => return self.join_again(),
+            Standing::Lost => return self.lose_for_good(),
+            Standing::Expired => return self.join_again(),
             Standing::Same | Standing::Changed => {}
         }
         let Some(share) = &mut self.share else { return };

@@ -1,10 +1,11 @@
-//! What has begun, or is about to; what waits for it; and what somebody else holds in the store for a moment.
+//! Timers that have begun or are about to, timers that wait for those, and timers that somebody else holds for a moment.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use timingwheel::time::delay_queue;
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::settle::End;
@@ -24,7 +25,7 @@ pub(super) enum Live {
     /// It has begun, ahead of its time.
     Waiting { stored: Box<Stored>, key: delay_queue::Key },
     /// Its handler has been called, or is about to be: nobody takes it back any more.
-    Running { attempt: Attempt },
+    Running { attempt: Attempt, task: AbortHandle },
     /// Its end is on its way to the store. Who took it back waits for that, and so do others who wanted to. Nobody can
     /// once its handler was called.
     Ending {
@@ -77,12 +78,12 @@ impl BehindLive {
 /// How long after the answer the store is asked again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What somebody else holds in the store for a moment: the store is asked again after a second.
+/// Timers that somebody else holds in the store for a moment: the store is asked again after a second.
 #[derive(Default)]
 pub(super) struct PutOff {
     /// When the store is asked again, at the latest.
     at: Option<Instant>,
-    /// What may have begun by a call that failed. It is live.
+    /// Timers that may have begun by a call that failed. They are live.
     begins: Vec<Near>,
     ends: Vec<Ended>,
 }
@@ -134,7 +135,7 @@ impl Runner {
         }
     }
 
-    /// What may have begun by a call that failed is found by the next owner, if it has.
+    /// The next owner finds the timers that have begun by a call that failed.
     pub(super) fn forget_what_may_have_begun(&mut self) {
         let put_off = std::mem::take(&mut self.put_off.begins);
         for near in std::mem::take(&mut self.again).into_iter().chain(put_off) {

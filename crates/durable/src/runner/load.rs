@@ -1,4 +1,4 @@
-//! What is near: loading, arming, and when to look next.
+//! Near timers: loads and arms them, and decides when to look next.
 
 use std::time::Duration;
 
@@ -24,10 +24,9 @@ fn in_millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// What a load is to find out.
-#[derive(Default)]
-pub(super) struct Looking {
-    is_in_doubt: bool,
+/// The load under way.
+pub(super) struct LoadAsked {
+    /// It begins at the beginning again.
     is_anew: bool,
     until_ms: i64,
 }
@@ -55,25 +54,19 @@ impl Runner {
     /// Loads, if it is time.
     pub(super) fn load(&mut self) {
         let now = self.clocks.wall();
-        let is_time = self.is_in_doubt
-            || self.looks_anew
-            || self.next_load().is_some_and(|at| at <= now.as_millisecond());
+        let is_time = self.looks_anew || self.next_load().is_some_and(|at| at <= now.as_millisecond());
         if self.loading.is_some() || !self.may_begin() {
             return;
         }
         if !is_time {
             if let Some(ask) = self.scan(now.as_millisecond()) {
-                self.ask_for(ask, Looking::default());
+                self.ask_for(ask, false);
             }
             return;
         }
-        let looking = Looking {
-            is_in_doubt: std::mem::take(&mut self.is_in_doubt),
-            is_anew: std::mem::take(&mut self.looks_anew),
-            until_ms: 0,
-        };
+        let is_anew = std::mem::take(&mut self.looks_anew);
         self.look_at_the_clock();
-        if looking.is_anew {
+        if is_anew {
             self.window.look_anew();
         }
         let until = self.horizon();
@@ -82,34 +75,26 @@ impl Runner {
         }
         let after = self.window.begin_load();
         // Most of what it finds anew is armed.
-        let armed = if looking.is_anew { 0 } else { self.near().min(self.settings.in_memory / 2) };
+        let armed = if is_anew { 0 } else { self.near().min(self.settings.in_memory / 2) };
         let ask = Ask {
             after,
             until: timestamp(until),
             limit: self.settings.in_memory - armed,
             kinds: self.kinds.clone(),
         };
-        self.ask_for(ask, looking);
+        self.ask_for(ask, is_anew);
     }
 
-    fn ask_for(&mut self, ask: Ask, looking: Looking) {
-        let looking = Looking { until_ms: ask.until.as_millisecond(), ..looking };
+    fn ask_for(&mut self, ask: Ask, is_anew: bool) {
+        let looking = LoadAsked { is_anew, until_ms: ask.until.as_millisecond() };
         self.loading = Some((looking, self.store.clone().load(self.owner, ask)));
     }
 
-    /// What the load under way was to find out is left to another one.
-    pub(super) fn give_up_load(&mut self) {
-        if let Some((looking, _)) = self.loading.take() {
-            self.is_in_doubt |= looking.is_in_doubt;
-        }
-    }
-
     pub(super) fn loaded(&mut self, answer: Result<Loaded, Error>) {
-        let Some((Looking { is_in_doubt, is_anew, until_ms }, _)) = self.loading.take() else { return };
+        let Some((LoadAsked { is_anew, until_ms }, _)) = self.loading.take() else { return };
         match answer {
             Err(error) => {
                 self.window.load_failed();
-                self.is_in_doubt |= is_in_doubt;
                 self.looks_anew |= is_anew;
                 self.failed(&error);
             }
@@ -128,7 +113,7 @@ impl Runner {
                 let to_arm = self.window.loaded(loaded);
                 if self.may_begin() {
                     if let Some(outside) = &mut self.outside {
-                        outside.take_back(to_arm.clone());
+                        outside.forget(to_arm.clone());
                     }
                     for nears in to_arm.chunks(ONE_CLOCK_READING) {
                         let wall = self.clocks.wall();
@@ -216,7 +201,8 @@ impl Runner {
         let ready = std::mem::take(&mut self.ready);
         armed.into_iter().chain(ready).for_each(|near| self.arm(near));
         let waiting: Vec<_> = self.waits.drain().map(Expired::into_inner).collect();
-        waiting.into_iter().for_each(|id| self.wait_anew(id));
+        // The clock was set, and they are not on the wheel any more.
+        waiting.into_iter().for_each(|id| self.waited(id));
     }
 
     /// Sleeps until there is something to do that nobody else wakes this task for.
@@ -237,32 +223,26 @@ impl Runner {
         if let Some(at) = self.next_load() {
             next = next.min(self.clocks.instant(at).unwrap_or_else(Instant::now));
         }
+        // Also where the wheel has ended.
+        let mut urgent: Option<Instant> = None;
         // Once it is over a call is under way, whose answer wakes this task.
         if let Some((until, _)) = self.pause.filter(|(until, _)| *until > Instant::now()) {
             let waits = self.window.next_due().is_some()
                 || !self.ends.is_empty()
                 || !self.ready.is_empty()
                 || !self.again.is_empty()
-                || self.is_in_doubt
                 || self.looks_anew;
             // Nothing is asked of the store before that.
             next = if waits { until } else { next.max(until) };
-            if self.has_wheel_ended {
-                self.nap_until(until);
-            }
+            urgent = Some(until);
         }
-        if let Some(at) = self.put_off.at() {
+        // By the renewal, what still runs stays this owner's.
+        for at in self.put_off.at().into_iter().chain(self.next_renewal()) {
             next = next.min(at);
-            if self.has_wheel_ended {
-                self.nap_until(at);
-            }
+            urgent = Some(urgent.map_or(at, |urgent| urgent.min(at)));
         }
-        if let Some(at) = self.next_renewal() {
-            next = next.min(at);
-            // What still runs is to stay this owner's.
-            if self.has_wheel_ended {
-                self.nap_until(at);
-            }
+        if let (true, Some(at)) = (self.has_wheel_ended, urgent) {
+            self.nap_until(at);
         }
         if self.look.deadline() != next {
             std::pin::Pin::new(&mut self.look).reset(next);
@@ -280,7 +260,7 @@ impl Runner {
         if !self.lost.send_replace(true) {
             self.shared.events.lost(self.owner.epoch);
         }
-        self.shared.lose();
+        self.shared.stats().lost = true;
         self.forget_what_may_have_begun();
         self.armed.clear();
         self.keys.clear();

@@ -3,10 +3,10 @@
 // | file | what it has |
 // |---|---|
 // | this one | the task, and its loop |
-// | `poll` | taking in what has happened, and what it is told |
+// | `poll` | messages, answers of the store, and the wheel |
 // | `load` | loading, arming, and when to look next |
 // | `begin`, `call_handler`, `settle` | the way of a timer that is due |
-// | `live` | what has begun, what waits for it, and what somebody else holds |
+// | `live` | timers that have begun, those that wait for them, and those that somebody else holds |
 // | `clocks` | the wall clock beside the monotonic one: a clock that was set |
 // | `inspect` | looking for runs that their rule would not plan any more, and for timers without a handler |
 // | `lease`, `others` | a store that instances share: the lease, its loss, what others have stored |
@@ -29,6 +29,7 @@ use std::future::poll_fn;
 use std::iter::Zip;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use std::vec::IntoIter;
 
@@ -47,21 +48,21 @@ use crate::postgres::Schema;
 use crate::shared::{Shared, Watched};
 use crate::store::{Answered, Begun, Ended, ErasedStore, Kinds, Loaded, Near, Owner, Settled};
 use crate::window::Window;
-use call_handler::Call;
-use call_handler::{Callers, let_others_run};
+use call_handler::let_others_run;
 use clocks::Clocks;
 use inspect::Inspections;
 use lease::Share;
 use live::{BehindLive, Live, PutOff};
-use load::Looking;
+use load::LoadAsked;
 pub(crate) use poll::{Command, Outcome, TakeBack, TookBack};
 pub(crate) use settle::End;
 pub(crate) use stop::GRACE;
 pub use stop::Stopped;
 use stop::Stopping;
 
-/// How many answers the runner takes in before it looks for what else has happened.
-const ANSWERS_AT_A_TIME: usize = 1_024;
+/// How many answers the runner takes in before it looks for what else has happened. As many handlers may be called before it
+/// renews its lease, all of them on one thread.
+const ANSWERS_AT_A_TIME: usize = 256;
 
 /// For how many timers in a row the runner reads the wall clock once. They take some ten microseconds.
 const ONE_CLOCK_READING: usize = 32;
@@ -69,10 +70,10 @@ const ONE_CLOCK_READING: usize = 32;
 /// A call of the store, and then its answer.
 type Asked<T> = MaybeDone<Answered<T>>;
 
-/// What the store was asked for, each with its answer.
+/// The questions of one call, each with its answer.
 type Answers<Q, A> = Zip<IntoIter<Q>, IntoIter<A>>;
 
-/// What the builder has set.
+/// The builder's settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) horizon: Duration,
@@ -91,34 +92,31 @@ pub(crate) struct Runner {
     handlers: Arc<Handlers>,
     kinds: Kinds,
     settings: Settings,
-    /// Whom what is far is handed to.
+    /// Takes far timers.
     outside: Option<Far>,
     commands: mpsc::UnboundedReceiver<Command>,
     /// For handlers, which tell their ends.
     sender: mpsc::UnboundedSender<Command>,
-    /// Handlers that are to be called, and who calls them.
-    calls: Vec<Call>,
-    callers: Arc<Callers>,
+    /// For calls of handlers that are on their way.
+    is_stopping: Arc<AtomicBool>,
     buffer: Vec<Command>,
     window: Window,
-    /// What is near, on the wheel until it is to begin.
+    /// Near timers, on the wheel until they are to begin.
     armed: DelayQueue<Near>,
     keys: HashMap<Near, delay_queue::Key>,
-    /// What is to begin now, the earliest first.
+    /// Timers to begin now, the earliest first.
     ready: BTreeSet<Near>,
-    /// What was to begin by a call that failed: it may have begun. It is live.
+    /// Timers that may have begun by a call that failed. They are live.
     again: Vec<Near>,
     put_off: PutOff,
-    /// What has begun, and what is about to.
+    /// Timers that have begun, and those that are about to.
     live: HashMap<TimerId, Live>,
-    /// What may have to begin when one of these has ended.
+    /// Timers that may have to begin when one of these has ended.
     behind_live: BehindLive,
     /// Of what is live, those that wait out the last moment before their time.
     waits: DelayQueue<TimerId>,
     /// Ends that are to be settled.
     ends: Vec<Ended>,
-    /// A result was refused: it has to be found out whether another owner has followed.
-    is_in_doubt: bool,
     /// Some of what is live an owner may have begun that is none any more.
     has_rejoined: bool,
     /// Series are stored here, as far as is known.
@@ -126,9 +124,9 @@ pub(crate) struct Runner {
     inspections: Inspections,
     /// Something may be stored before the window's end that is not armed.
     looks_anew: bool,
-    /// What was deleted by a cancel before its handler was called, while other cancels are under way.
+    /// Timers that a cancel has deleted before their handlers were called, while other cancels are under way.
     cancelled: HashSet<TimerId>,
-    loading: Option<(Looking, Answered<Loaded>)>,
+    loading: Option<(LoadAsked, Answered<Loaded>)>,
     beginning: Option<(Vec<Near>, tokio::time::Instant, Asked<Vec<Begun>>)>,
     /// The answers to the begin before, which this task takes in while the store works on `beginning`.
     begun: Answers<Near, Begun>,
@@ -177,8 +175,7 @@ impl Runner {
             outside,
             commands,
             sender,
-            calls: Vec::new(),
-            callers: Callers::new(),
+            is_stopping: Arc::default(),
             buffer: Vec::new(),
             window: Window::new(),
             armed: wheel.delay_queue(),
@@ -190,7 +187,6 @@ impl Runner {
             behind_live: BehindLive::default(),
             waits: wheel.delay_queue(),
             ends: Vec::new(),
-            is_in_doubt: false,
             has_rejoined: false,
             has_series: false,
             inspections: Inspections::new(),
@@ -245,7 +241,6 @@ impl Runner {
             outside.hand_over();
         }
         self.sleep_until_next();
-        self.make_calls();
     }
 
     /// Whether anything may still be begun here.
@@ -291,7 +286,6 @@ impl Runner {
         stats.armed = self.keys.len() + self.ready.len();
         stats.begun = self.live.len();
         stats.ahead = self.clocks.ahead();
-        stats.lost = self.is_lost();
         stats.damaged = self.store.damaged();
     }
 }

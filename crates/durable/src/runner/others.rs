@@ -28,12 +28,12 @@ impl Runner {
         true
     }
 
-    /// What the owner has is other than before: what is near is loaded anew. What has begun goes on.
+    /// The owner has other shards than before: near timers are loaded anew, and attempts go on.
     pub(super) fn forget_what_is_near(&mut self) {
         self.armed.clear();
         self.keys.clear();
         self.ready.clear();
-        self.give_up_load();
+        self.loading = None;
         self.looks_anew = false;
         self.window = Window::new();
         if let Some(share) = &mut self.share {
@@ -141,7 +141,7 @@ impl Runner {
         }
     }
 
-    /// What is to be asked for next, if something within the window is to be looked for.
+    /// The next load within the window, if one is wanted.
     pub(super) fn scan(&mut self, now_ms: i64) -> Option<Ask> {
         if !self.may_begin()
             || self.kinds.is_empty()

@@ -5,6 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use timingwheel::Error as WheelError;
+use timingwheel::time::delay_queue::Expired;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -20,7 +21,7 @@ const MESSAGES: usize = 4_096;
 /// How long a wheel that is full is left alone.
 const FULL: Duration = Duration::from_millis(10);
 
-/// What the runner is told.
+/// A message for the runner.
 pub(crate) enum Command {
     /// These are stored.
     Saved(Vec<Near>),
@@ -50,14 +51,14 @@ pub(crate) enum Outcome {
     Dropped,
 }
 
-/// Who wants a timer back, and what for.
+/// A caller wants a timer back, for this end.
 pub(crate) struct TakeBack {
     pub(crate) end: End,
     pub(crate) reply: oneshot::Sender<TookBack>,
 }
 
 impl TakeBack {
-    /// Who does not wait for the answer any more needs none.
+    /// The caller may have gone.
     pub(super) fn tell(self, told: TookBack) {
         let _ = self.reply.send(told);
     }
@@ -143,25 +144,21 @@ impl Runner {
     }
 
     fn poll_wheel(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut has_happened = false;
-        while let Poll::Ready(Some(expired)) = self.armed.poll_try_expired(cx) {
-            let near = match expired {
-                Ok(expired) => expired.into_inner(),
-                Err(error) => return self.refused(&error) | has_happened,
+        let (mut has_happened, mut refusal) = (false, None);
+        while let Poll::Ready(Some(near)) = self.armed.poll_try_expired(cx) {
+            let Ok(near) = near.map(Expired::into_inner).map_err(|error| refusal = Some(error)) else {
+                break;
             };
             has_happened = true;
             self.keys.remove(&near);
             self.arm(near);
         }
-        while let Poll::Ready(Some(expired)) = self.waits.poll_try_expired(cx) {
-            let id = match expired {
-                Ok(expired) => expired.into_inner(),
-                Err(error) => return self.refused(&error) | has_happened,
-            };
+        while let Poll::Ready(Some(id)) = self.waits.poll_try_expired(cx) {
+            let Ok(id) = id.map(Expired::into_inner).map_err(|error| refusal = Some(error)) else { break };
             has_happened = true;
             self.waited(id);
         }
-        has_happened
+        refusal.is_some_and(|error| self.refused(&error)) | has_happened
     }
 
     /// The wheel did not take a timer. Tells whether that has changed anything.
@@ -204,7 +201,7 @@ impl Runner {
                 self.window.removed(near);
                 self.disarm(near);
                 if let Some(outside) = &mut self.outside {
-                    outside.take_back(vec![near]);
+                    outside.forget(vec![near]);
                 }
             }
             Command::Near(nears) => {

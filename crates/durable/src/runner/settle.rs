@@ -1,4 +1,4 @@
-//! What becomes of a timer when its handler has ended.
+//! The end of an attempt: decides what follows, and tells the store.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -25,20 +25,12 @@ pub(crate) enum End {
         /// Whether this attempt counts.
         counts: bool,
     },
-    /// It is put aside, for this reason.
+    /// It is buried, for this reason.
     Bury(String),
     /// It was cancelled before its handler was called.
     Cancelled,
     /// By today's zone data it is due at another time.
     Anew,
-}
-
-/// What is stored because of a change.
-fn follows(change: &Change) -> Option<Near> {
-    match change {
-        Change::Put(put) | Change::Bury { next: Some(put), .. } => Some(put.timer),
-        Change::Delete | Change::Bury { next: None, .. } => None,
-    }
 }
 
 /// How many ends are settled in one call at the most.
@@ -58,7 +50,7 @@ impl Runner {
     /// A handler has ended.
     pub(super) fn ended(&mut self, id: TimerId, outcome: Outcome) {
         let attempt = match self.live.remove(&id) {
-            Some(Live::Running { attempt }) => attempt,
+            Some(Live::Running { attempt, .. }) => attempt,
             Some(live) => {
                 self.live.insert(id, live);
                 return;
@@ -134,7 +126,7 @@ impl Runner {
         self.live.insert(timer.id(), Live::Ending { attempt, end, was_called, took, others });
     }
 
-    /// What becomes of a timer by an end, as far as it is as this attempt knows it.
+    /// How the timer is to stand after this end, as far as this attempt knows the timer.
     fn change(&self, attempt: &Attempt, end: &End, was_called: bool) -> Change {
         let Attempt { timer, number, is_ending, .. } = *attempt;
         let series = attempt.series.as_deref().cloned();
@@ -201,7 +193,7 @@ impl Runner {
         self.settling = Some((batch, maybe_done(settling)));
     }
 
-    /// What an owner before had begun is nobody's, or others have it.
+    /// Attempts of this instance's former owner are nobody's, or others have them.
     fn refuse_those_of_before(&mut self) {
         for ended in std::mem::take(&mut self.ends) {
             match self.live.get(&ended.timer.id()) {
@@ -243,10 +235,18 @@ impl Runner {
             // By a call of which the answer was lost, or by its handler in a transaction of its own. What the series has
             // next that handler has computed.
             Settled::Gone => {
-                self.looks_anew |= follows(&ended.change).is_some();
+                self.looks_anew |= ended.change.put().is_some();
                 self.has_ended(&ended);
             }
-            Settled::Lost => self.was_fenced(&ended),
+            Settled::Lost => {
+                // Or this instance has joined again since, and knows it.
+                let is_news = matches!(self.live.get(&ended.timer.id()),
+                    Some(Live::Ending { attempt, .. }) if attempt.epoch == self.owner.epoch);
+                self.was_fenced(&ended);
+                if is_news {
+                    self.lose();
+                }
+            }
             Settled::Locked => self.put_off_end(ended),
             Settled::Changed(stored) => self.has_changed(&ended, &stored),
         }
@@ -273,8 +273,6 @@ impl Runner {
         let id = ended.timer.id();
         let Some(Live::Ending { took, others, .. }) = self.live.remove(&id) else { return };
         self.shared.stats().fenced += 1;
-        // Whoever has it now, the next load will tell.
-        self.is_in_doubt = true;
         took.into_iter().map(|take| *take).chain(others).for_each(|take| take.tell(TookBack::AskAgain));
         self.unblock(id);
     }
@@ -295,8 +293,8 @@ impl Runner {
         let was_taken = took.is_some();
         if let Some(take) = took {
             // A move that came after a cancel has moved nothing.
-            let is_moved =
-                matches!(&end, End::Again { due, .. } if follows(change) == Some(Near::new(id, *due)));
+            let stored = change.put().map(|put| put.timer);
+            let is_moved = matches!(&end, End::Again { due, .. } if stored == Some(Near::new(id, *due)));
             take.tell(if is_removed || (is_moved && !attempt.is_ending) {
                 TookBack::Yes
             } else {
@@ -310,8 +308,8 @@ impl Runner {
         }
         self.count_and_report(ended, &attempt, &end, was_called, was_taken);
         // What was cancelled and given back waits for its cancel.
-        if let Some(near) = follows(change).filter(|_| !attempt.is_ending) {
-            self.saved(near);
+        if let Some(put) = change.put().filter(|_| !attempt.is_ending) {
+            self.saved(put.timer);
         }
         self.unblock(id);
     }

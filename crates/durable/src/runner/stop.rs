@@ -1,5 +1,6 @@
 //! The end: nothing more begins, and what runs is waited for.
 
+use std::sync::atomic::Ordering;
 use std::task::Context;
 use std::time::Duration;
 
@@ -7,14 +8,13 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
 use super::Runner;
-use super::call_handler::Call;
 use super::live::Live;
 
 /// How long aborted handlers, and a store that is slow, are waited for after the limit; and then, how long the store may
 /// take to end a join that is under way, and to be left.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
-/// What became of timers that were near when [`Durable::stop`](crate::Durable::stop) was called.
+/// The outcome of [`Durable::stop`](crate::Durable::stop), for the timers that were near when it was called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stopped {
@@ -44,7 +44,7 @@ pub(super) struct Stopping {
 impl Runner {
     /// Without a limit, all that runs is waited for: nobody is left who could say otherwise.
     pub(super) fn stop(&mut self, limit: Option<(Duration, oneshot::Sender<Stopped>)>) {
-        self.shared.stop();
+        self.shared.stats().stopped = true;
         let is_first = self.stopping.is_none();
         let stopping = self.stopping.get_or_insert_with(|| Stopping {
             stopped: Stopped::default(),
@@ -70,8 +70,8 @@ impl Runner {
             self.keys.clear();
             self.ready.clear();
             self.waits.clear();
-            // Each tells so, as a handler tells its end.
-            self.calls.drain(..).chain(self.callers.take_out()).for_each(Call::give_back);
+            // Calls on their way tell that they were not made, as a handler tells its end.
+            self.is_stopping.store(true, Ordering::Release);
             let waiting: Vec<_> = self
                 .live
                 .iter()
@@ -101,7 +101,11 @@ impl Runner {
         }
         stopping.has_aborted = true;
         limit.as_mut().reset(Instant::now() + GRACE);
-        self.callers.abort();
+        for live in self.live.values() {
+            if let Live::Running { task, .. } = live {
+                task.abort();
+            }
+        }
         true
     }
 
@@ -136,7 +140,7 @@ impl Runner {
         }
         {
             let mut stats = self.shared.stats();
-            (stats.armed, stats.begun, stats.stopped) = (0, 0, true);
+            (stats.armed, stats.begun) = (0, 0);
         }
         // Who asks now finds nobody.
         self.commands.close();

@@ -1,4 +1,4 @@
-//! What a store answers, and how it tells an instance that shares it how that stands.
+//! Answers of a store.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ impl From<TimerId> for Near {
     }
 }
 
-/// What a save did.
+/// The answer to a save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Saved {
     /// It is stored.
@@ -97,7 +97,7 @@ impl Saved {
     }
 }
 
-/// What there is to arm.
+/// Timers to be armed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loaded {
     /// The timers, in order of their places.
@@ -148,7 +148,7 @@ pub enum Settled {
     Lost,
 }
 
-/// What became of a cancel.
+/// The answer to a cancel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removal {
     /// The timer is gone. No handler will be given it.
@@ -162,7 +162,7 @@ pub enum Removal {
     NotFound,
 }
 
-/// What became of a move.
+/// The answer to a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Move {
     /// It is due at another time now.
@@ -178,7 +178,7 @@ pub enum Move {
     NotFound,
 }
 
-/// What became of a buried timer that was to be taken out.
+/// The answer to [`unbury`](super::Store::unbury).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// It is stored again.
@@ -196,7 +196,7 @@ pub enum Taken {
 pub struct Failure {
     /// Which.
     pub attempt: u32,
-    /// What it told.
+    /// Its error.
     pub error: String,
 }
 
@@ -212,11 +212,11 @@ pub enum State {
         /// The number of the attempt.
         attempt: u32,
     },
-    /// It is put aside.
+    /// It is buried.
     Buried(Buried),
 }
 
-/// Why a timer is put aside, for people to look at: its attempts are used up, its handler said so, or its payload cannot
+/// Why a timer is buried, and so kept for people to look at: its attempts are used up, its handler said so, or its payload cannot
 /// be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buried {
@@ -231,7 +231,7 @@ pub struct Stored {
     pub timer: Near,
     /// Which handler it is for.
     pub kind: String,
-    /// What the handler is given, as JSON.
+    /// The payload, as JSON.
     pub payload: Vec<u8>,
     /// The user's name for it.
     pub key: Option<String>,
@@ -256,7 +256,7 @@ pub struct Counts {
     pub stored: u64,
     /// Begun, and not ended.
     pub begun: u64,
-    /// Put aside.
+    /// Buried.
     pub buried: u64,
 }
 
@@ -286,13 +286,13 @@ pub enum Standing {
     Same,
     /// It is, and has other timers than before.
     Changed,
-    /// It was silent for too long, and others have its timers. It may join again.
+    /// It was silent for longer than its lease, and others have its timers. It may join again.
+    Expired,
+    /// Another owner has followed, for good.
     Lost,
-    /// Another one has followed, for good.
-    Followed,
 }
 
-/// What another instance or program has done, from [`Store::hint`](super::Store::hint).
+/// A change by another instance or program, from [`Store::hint`](super::Store::hint).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
     /// The timers are shared out anew.

@@ -1,21 +1,22 @@
-//! What a store has to do, and the types of its questions and answers.
+//! The trait of a store, and the types of its questions and answers.
 
 mod answers;
-mod erased;
 mod questions;
 
-use std::error::Error;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 
+use crate::error::Error;
 use crate::id::TimerId;
 pub use answers::{
     Begun, Buried, Counts, Failure, Hint, Loaded, Move, Near, Removal, Renewed, Saved, Settled, Standing,
     State, Stored, Taken,
 };
-pub(crate) use erased::{Answered, ErasedStore};
 pub(crate) use questions::check_key;
 pub use questions::{Ask, Change, Ended, Kinds, NewTimer, Page, Put, Series, SeriesError, ToBegin, Which};
 
@@ -43,8 +44,8 @@ pub struct Owner {
 /// Calls are made from several tasks at once. Their futures may be dropped before they are ready; the call has then
 /// happened or not.
 pub trait Store: Send + Sync + 'static {
-    /// What goes wrong.
-    type Error: Error + Send + Sync + 'static;
+    /// Its errors.
+    type Error: std::error::Error + Send + Sync + 'static;
 
     /// Whether the same call may succeed a little later, as after a lost connection. Callers are told of it.
     fn is_transient(error: &Self::Error) -> bool {
@@ -66,17 +67,12 @@ pub trait Store: Send + Sync + 'static {
     /// [`Loaded::lost`].
     ///
     /// `lease` is how long the owner may be silent, in a store that several processes share. A store with one owner at a
-    /// time needs none.
-    fn join(&self, lease: Duration) -> impl Future<Output = Result<Owner, Self::Error>> + Send;
-
-    /// As [`join`](Self::join), for an owner that has no handlers: it saves, cancels and moves, and a store that several
-    /// share gives it no timers.
-    fn join_without_handlers(
+    /// time needs none. An owner without handlers saves, cancels and moves: a store that several share gives it no timers.
+    fn join(
         &self,
         lease: Duration,
-    ) -> impl Future<Output = Result<Owner, Self::Error>> + Send {
-        self.join(lease)
-    }
+        has_handlers: bool,
+    ) -> impl Future<Output = Result<Owner, Self::Error>> + Send;
 
     /// The owner begins nothing more: what it has begun and not settled is stored again, as if it had not been begun, but
     /// for its number of attempts. Tells how many those were.
@@ -111,7 +107,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// For this, for moves and for saves, what an earlier owner began and did not settle is stored: that attempt counts,
     /// and is over.
-    fn cancel(&self, which: Vec<Which>) -> impl Future<Output = Result<Vec<Removal>, Self::Error>> + Send;
+    fn cancel(&self, which: Which) -> impl Future<Output = Result<Removal, Self::Error>> + Send;
 
     /// The timer of this name or key, unless it is [buried](Buried).
     fn get(&self, which: Which) -> impl Future<Output = Result<Option<Stored>, Self::Error>> + Send;
@@ -123,13 +119,13 @@ pub trait Store: Send + Sync + 'static {
         due: Timestamp,
     ) -> impl Future<Output = Result<Move, Self::Error>> + Send;
 
-    /// Takes timers out of those that are [buried](Buried). With a time they are stored again, due at that time, and
-    /// their attempts are counted from 1 again. Without a time they are deleted.
+    /// Takes a timer out of those that are [buried](Buried). With a time it is stored again, due at that time, and its attempts
+    /// are counted from 1 again. Without a time it is deleted.
     fn unbury(
         &self,
-        ids: Vec<TimerId>,
+        id: TimerId,
         due: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Vec<Taken>, Self::Error>> + Send;
+    ) -> impl Future<Output = Result<Taken, Self::Error>> + Send;
 
     /// The timers of a page, in order of their places, those that are buried in order of their ids.
     fn list(&self, page: Page) -> impl Future<Output = Result<Vec<Stored>, Self::Error>> + Send;
@@ -179,4 +175,83 @@ pub trait Store: Send + Sync + 'static {
         // Epochs are used once.
         (owner.epoch << 32).wrapping_add(count)
     }
+}
+
+/// The answer to come of a call.
+pub(crate) type Answered<T> = BoxFuture<'static, Result<T, Error>>;
+
+/// A store without its type, so that `Durable` has no type parameter. One allocation for each call, which is one for each
+/// batch.
+pub(crate) trait ErasedStore: Send + Sync {
+    fn check(&self, timer: &NewTimer) -> Result<(), Error>;
+    fn damaged(&self) -> u64;
+    fn is_shared(&self) -> bool;
+    fn renew(self: Arc<Self>, owner: Owner, from: Option<Timestamp>) -> Answered<Renewed>;
+    fn hint(self: Arc<Self>, owner: Owner) -> BoxFuture<'static, Hint>;
+    fn is_mine(&self, owner: Owner, timer: Near) -> bool;
+    fn number(&self, owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64;
+    fn join(self: Arc<Self>, lease: Duration, has_handlers: bool) -> Answered<Owner>;
+    fn leave(self: Arc<Self>, owner: Owner) -> Answered<u64>;
+    fn save(self: Arc<Self>, timers: Vec<NewTimer>) -> Answered<Vec<Saved>>;
+    fn load(self: Arc<Self>, owner: Owner, ask: Ask) -> Answered<Loaded>;
+    fn begin(self: Arc<Self>, owner: Owner, ask: ToBegin) -> Answered<Vec<Begun>>;
+    fn settle(self: Arc<Self>, owner: Owner, ends: Vec<Ended>) -> Answered<Vec<Settled>>;
+    fn cancel(self: Arc<Self>, which: Which) -> Answered<Removal>;
+    fn get(self: Arc<Self>, which: Which) -> Answered<Option<Stored>>;
+    fn reschedule(self: Arc<Self>, which: Which, due: Timestamp) -> Answered<Move>;
+    fn unbury(self: Arc<Self>, id: TimerId, due: Option<Timestamp>) -> Answered<Taken>;
+    fn list(self: Arc<Self>, page: Page) -> Answered<Vec<Stored>>;
+    fn count(self: Arc<Self>) -> Answered<Counts>;
+}
+
+macro_rules! erased {
+    ($($call:ident($($name:ident: $type:ty),*) -> $answer:ty;)*) => {
+        impl<S: Store> ErasedStore for S {
+            fn check(&self, timer: &NewTimer) -> Result<(), Error> {
+                S::check(timer).map_err(Error::store::<S>)
+            }
+
+            fn damaged(&self) -> u64 {
+                Store::damaged(self)
+            }
+
+            fn is_shared(&self) -> bool {
+                Store::is_shared(self)
+            }
+
+            fn hint(self: Arc<Self>, owner: Owner) -> BoxFuture<'static, Hint> {
+                async move { Store::hint(&*self, owner).await }.boxed()
+            }
+
+            fn is_mine(&self, owner: Owner, timer: Near) -> bool {
+                Store::is_mine(self, owner, timer)
+            }
+
+            fn number(&self, owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64 {
+                Store::number(self, owner, count, due, kind)
+            }
+
+            $(
+                fn $call(self: Arc<Self>, $($name: $type),*) -> Answered<$answer> {
+                    async move { Store::$call(&*self, $($name),*).await.map_err(Error::store::<S>) }.boxed()
+                }
+            )*
+        }
+    };
+}
+
+erased! {
+    join(lease: Duration, has_handlers: bool) -> Owner;
+    leave(owner: Owner) -> u64;
+    renew(owner: Owner, from: Option<Timestamp>) -> Renewed;
+    save(timers: Vec<NewTimer>) -> Vec<Saved>;
+    load(owner: Owner, ask: Ask) -> Loaded;
+    begin(owner: Owner, ask: ToBegin) -> Vec<Begun>;
+    settle(owner: Owner, ends: Vec<Ended>) -> Vec<Settled>;
+    cancel(which: Which) -> Removal;
+    get(which: Which) -> Option<Stored>;
+    reschedule(which: Which, due: Timestamp) -> Move;
+    unbury(id: TimerId, due: Option<Timestamp>) -> Taken;
+    list(page: Page) -> Vec<Stored>;
+    count() -> Counts;
 }

@@ -1,4 +1,4 @@
-//! What a store is asked, and how a series goes on, as it is stored.
+//! Questions to a store, and a series as it is stored.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct NewTimer {
     pub id: TimerId,
     /// Which handler it is for.
     pub kind: String,
-    /// What the handler is given, as JSON.
+    /// The payload, as JSON.
     pub payload: Vec<u8>,
     /// A name given by the user, of 1 to 1,024 bytes without a zero. No two timers that are stored or begun have the same.
     pub key: Option<String>,
@@ -33,7 +33,7 @@ pub struct NewTimer {
 pub(crate) const LONGEST_KEY: usize = 1_024;
 
 /// # Errors
-/// What a key has to be, and what was given.
+/// In words, with the key that was given.
 pub(crate) fn check_key(key: Option<&str>) -> Result<(), String> {
     match key {
         Some(key) if key.is_empty() || key.len() > LONGEST_KEY => {
@@ -71,7 +71,7 @@ impl From<String> for Which {
     }
 }
 
-/// What is to be loaded.
+/// A load.
 #[derive(Clone, Debug)]
 pub struct Ask {
     /// Nothing up to here: the end of the load before, or [`Place::FIRST`].
@@ -87,10 +87,10 @@ pub struct Ask {
 /// Names of kinds.
 pub type Kinds = Arc<BTreeSet<String>>;
 
-/// What is to be begun.
+/// Timers to be begun.
 #[derive(Clone, Debug)]
 pub struct ToBegin {
-    /// The timers, where they stood when they were loaded.
+    /// The timers, where they stood when they were loaded. Each at most once.
     pub timers: Vec<Near>,
     /// The kinds that the owner has handlers for. Others are left alone.
     pub kinds: Kinds,
@@ -109,24 +109,34 @@ pub struct Ended {
     /// The version by which the end was decided. If the timer has another one, [`Settled::Changed`](super::Settled::Changed)
     /// is answered.
     pub version: u32,
-    /// What becomes of the timer.
+    /// How the timer is to stand then.
     pub change: Change,
 }
 
-/// What becomes of a timer after an attempt.
+/// How a timer is to stand after an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// It is deleted.
     Delete,
     /// It is stored again: for another attempt, or as the next occurrence of its series.
     Put(Put),
-    /// It is put aside, with its errors.
+    /// It is buried, with its errors.
     Bury {
         /// Why.
         reason: String,
         /// The next occurrence of its series, if there is one.
         next: Option<Put>,
     },
+}
+
+impl Change {
+    /// The timer that is stored again, or next.
+    pub(crate) fn put(&self) -> Option<&Put> {
+        match self {
+            Self::Put(put) | Self::Bury { next: Some(put), .. } => Some(put),
+            Self::Delete | Self::Bury { next: None, .. } => None,
+        }
+    }
 }
 
 /// How a timer is stored again. Kind, payload and key stay as they are.
@@ -146,7 +156,7 @@ pub struct Put {
 /// Which timers to list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Those that are buried, instead of those that are stored or begun.
+    /// The buried timers, instead of those that are stored or begun.
     pub buried: bool,
     /// Only those of this kind.
     pub kind: Option<String>,
@@ -172,11 +182,11 @@ impl Default for Page {
 pub struct Series {
     /// The rule, with its zone, as a `Plan` of `timingwheel-calendar` prints it.
     pub rule: String,
-    /// What becomes of runs that were missed.
+    /// The policy for missed runs.
     pub missed: Missed,
     /// The millisecond after which the rule had the pending run as its first.
     pub(crate) after_ms: Option<i64>,
-    /// What was missed up to a millisecond since 1970, of which so many may still run.
+    /// The runs up to this millisecond since 1970 were missed, and so many of them may still run.
     pub(crate) catching_up: Option<(i64, u32)>,
 }
 

@@ -1,37 +1,47 @@
-//! What each call of a store means, over six ordered maps: pure, for any store that runs a transaction at a time.
+//! The meaning of each call of a store, over six ordered maps: pure, for any store that runs a transaction at a time.
 
 mod reads;
-mod row;
-mod save;
-mod settle;
 mod together;
 
 pub(crate) use reads::{Head, ReadTables, ShowHeads, ShowRows, list, load};
-pub(crate) use row::Row;
-#[cfg(feature = "redb")]
-pub(crate) use row::{HeadView, RowError};
-pub(crate) use save::save;
-pub(crate) use settle::settle;
 use together::together;
 
 use crate::id::{Place, TimerId, millis};
-use crate::store::{Begun, Move, Near, Owner, Removal, State, Stored, Taken, ToBegin, Which};
+use crate::store::{
+    Begun, Change, Ended, Failure, Move, Near, NewTimer, Owner, Put, Removal, Saved, Series, Settled, State,
+    Stored, Taken, ToBegin, Which,
+};
+
+/// A timer that is stored, begun or buried. Where it stands is not in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) id: TimerId,
+    pub(crate) kind: String,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) key: Option<String>,
+    pub(crate) series: Option<Series>,
+    pub(crate) attempts: u32,
+    pub(crate) failures: Vec<Failure>,
+    pub(crate) ending: bool,
+    /// Counts the changes by others since it was stored.
+    pub(crate) version: u32,
+}
 
 /// An attempt: the epoch of the owner that began it, and its number among the attempts of its timer. The first is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Attempt {
+pub(crate) struct BegunBy {
     pub(crate) epoch: u64,
     pub(crate) number: u32,
 }
 
-/// What is looked up in the maps.
+/// Look-ups in the maps.
 pub(crate) trait Lookup {
     type Error;
 
     /// The timers that are stored or begun, by their places.
     fn row(&self, at: Place) -> Result<Option<Row>, Self::Error>;
-    /// Those of them that have begun.
-    fn attempt(&self, at: Place) -> Result<Option<Attempt>, Self::Error>;
+    /// The attempts of those that have begun.
+    fn attempt(&self, at: Place) -> Result<Option<BegunBy>, Self::Error>;
     /// Keys of those that have one.
     fn keyed(&self, key: &str) -> Result<Option<Place>, Self::Error>;
     /// Where those stand that do not stand at the time of their ids.
@@ -61,23 +71,23 @@ pub(crate) trait Tables: Lookup {
     }
 
     /// Tells the one before.
-    fn set_attempt(&mut self, at: Place, attempt: Option<Attempt>) -> Result<Option<Attempt>, Self::Error>;
+    fn set_attempt(&mut self, at: Place, attempt: Option<BegunBy>) -> Result<Option<BegunBy>, Self::Error>;
     /// Of several places, which ascend. Tells those before.
-    fn set_attempts(&mut self, attempts: &[(Place, Attempt)]) -> Result<Vec<Option<Attempt>>, Self::Error> {
+    fn set_attempts(&mut self, attempts: &[(Place, BegunBy)]) -> Result<Vec<Option<BegunBy>>, Self::Error> {
         attempts.iter().map(|(at, attempt)| self.set_attempt(*at, Some(*attempt))).collect()
     }
     /// As [`take_all`](Self::take_all).
-    fn take_attempts(&mut self, places: &[Place]) -> Result<Vec<Option<Attempt>>, Self::Error> {
+    fn take_attempts(&mut self, places: &[Place]) -> Result<Vec<Option<BegunBy>>, Self::Error> {
         places.iter().map(|at| self.set_attempt(*at, None)).collect()
     }
     /// Where the timers stand that this owner has begun, and those before it.
-    fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, Attempt)>, Self::Error>;
+    fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, BegunBy)>, Self::Error>;
 
     fn set_keyed(&mut self, key: &str, at: Option<Place>) -> Result<(), Self::Error>;
 
     fn set_moved(&mut self, id: TimerId, due_ms: Option<i64>) -> Result<(), Self::Error>;
 
-    /// Those that are put aside, by their ids, with the reason.
+    /// Buried timers, by their ids, with the reason.
     fn bury(&mut self, id: TimerId, row: &Row, reason: &str) -> Result<(), Self::Error>;
     fn buried_row(&self, id: TimerId) -> Result<Option<Row>, Self::Error>;
     fn unbury(&mut self, id: TimerId) -> Result<(), Self::Error>;
@@ -137,7 +147,7 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: &ToBegin) -> R
                     continue;
                 }
                 let number = row.attempts.saturating_add(1);
-                ready.push((index, row, (at, Attempt { epoch: owner.epoch, number })));
+                ready.push((index, row, (at, BegunBy { epoch: owner.epoch, number })));
             }
         }
         let attempts: Vec<_> = ready.iter().map(|(_, _, attempt)| *attempt).collect();
@@ -153,6 +163,203 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: &ToBegin) -> R
         }
     }
     Ok(answers)
+}
+
+pub(crate) fn save<T: Tables>(tables: &mut T, timer: NewTimer) -> Result<Saved, T::Error> {
+    let NewTimer { id, kind, payload, key, series, replaces, is_over } = timer;
+    let new =
+        Row { id, kind, payload, key, series, attempts: 0, failures: Vec::new(), ending: false, version: 0 };
+    let saved = match holder(tables, &new)? {
+        Some((_, old)) if !replaces => Saved::KeyTaken(old.id),
+        Some((at, old)) => take_key(tables, at, old, &new, is_over)?,
+        None if is_over => Saved::Over { dropped: None },
+        None => Saved::Stored(id),
+    };
+    if let Saved::Stored(_) | Saved::Replaced { .. } | Saved::Follows { .. } = saved {
+        place(tables, id.into(), &new, None)?;
+    }
+    Ok(saved)
+}
+
+/// The timer that has the key. One that was cancelled, and given back before its handler was called, is gone.
+fn holder<T: Tables>(tables: &mut T, new: &Row) -> Result<Option<(Place, Row)>, T::Error> {
+    let Some(key) = &new.key else { return Ok(None) };
+    let Some(at) = tables.keyed(key)? else { return Ok(None) };
+    // The key may lead nowhere, where the timer was damaged.
+    let Some(old) = tables.row(at)? else { return Ok(None) };
+    if old.ending && tables.attempt(at)?.is_none() {
+        tables.take(at)?;
+        forget(tables, at, &old)?;
+        return Ok(None);
+    }
+    Ok(Some((at, old)))
+}
+
+/// Decides about the timer that has the key, and about the new one, which is yet to be stored.
+fn take_key<T: Tables>(
+    tables: &mut T,
+    at: Place,
+    mut old: Row,
+    new: &Row,
+    is_over: bool,
+) -> Result<Saved, T::Error> {
+    let (id, begun) = (new.id, old.id);
+    let series = old.series.as_ref().zip(new.series.as_ref());
+    let has_same_rule = !old.ending && series.is_some_and(|(old, new)| old.rule == new.rule);
+    let has_same_policy = series.is_some_and(|(old, new)| old.missed == new.missed);
+    if has_same_rule && has_same_policy && old.payload == new.payload && old.kind == new.kind {
+        return Ok(Saved::Kept(old.id));
+    }
+    let (are_series, is_running) = (series.is_some(), running(tables, at, &mut old)?.is_some());
+    if has_same_rule || (is_running && are_series) {
+        (old.kind, old.payload, old.ending) = (new.kind.clone(), new.payload.clone(), false);
+        match (&mut old.series, &new.series) {
+            // It stands where it stood.
+            (Some(old), Some(new)) if has_same_rule => old.missed = new.missed,
+            (old, new) => old.clone_from(new),
+        }
+        old.version = old.version.wrapping_add(1);
+        tables.put(at, &old)?;
+        return Ok(Saved::Updated(old.id));
+    }
+    if is_running && is_over {
+        return Ok(Saved::Over { dropped: None });
+    }
+    if is_running {
+        if let Some(key) = old.key.take() {
+            tables.set_keyed(&key, None)?;
+        }
+        old.ending = true;
+        old.version = old.version.wrapping_add(1);
+        tables.put(at, &old)?;
+        return Ok(Saved::Follows { id, begun });
+    }
+    tables.take(at)?;
+    forget(tables, at, &old)?;
+    let dropped = Near { due_ms: at.due_ms, id: begun };
+    Ok(if is_over { Saved::Over { dropped: Some(dropped) } } else { Saved::Replaced { id, dropped } })
+}
+
+/// Of how many attempts the errors are kept.
+const KEPT_FAILURES: usize = 10;
+
+pub(crate) fn settle<T: Tables>(
+    tables: &mut T,
+    owner: Owner,
+    ends: Vec<Ended>,
+) -> Result<Vec<Settled>, T::Error> {
+    // An owner that was followed is none, also where nobody began it anew.
+    if tables.epoch()? != owner.epoch {
+        return Ok(vec![Settled::Lost; ends.len()]);
+    }
+    let mut answers = vec![Settled::Gone; ends.len()];
+    let mut first = 0;
+    // What goes on is put where another may stand, so its order among the others counts. What is over changes its own place
+    // alone.
+    for run in ends.chunk_by(|one, next| is_over(one) && is_over(next)) {
+        for together in together(run, |ended| ended.timer.place()) {
+            let places: Vec<Place> = together.iter().map(|index| run[*index].timer.place()).collect();
+            let begun = tables.take_attempts(&places)?;
+            let mut ready = Vec::with_capacity(together.len());
+            for ((index, at), begun) in together.into_iter().zip(places).zip(begun) {
+                // The fence: epoch and attempt here, id and version below.
+                let attempt = BegunBy { epoch: owner.epoch, number: run[index].attempt };
+                if begun.map_or(attempt.number == 0, |begun| begun == attempt) {
+                    ready.push((index, at, begun));
+                } else if begun.is_some() {
+                    tables.set_attempt(at, begun)?;
+                }
+            }
+            let places: Vec<Place> = ready.iter().map(|(_, at, _)| *at).collect();
+            // An id that stands elsewhere may not be that of the row, which is put back then. So is one of another version.
+            let are_over = ready.iter().all(|(index, at, begun)| {
+                let ended = &run[*index];
+                is_over(ended) && ended.timer.id.place() == *at && ended.version == 0 && begun.is_some()
+            });
+            let rows = if are_over { tables.take_over(&places)? } else { tables.take_all(&places)? };
+            for ((index, _, begun), row) in ready.into_iter().zip(rows) {
+                if let Some(row) = row {
+                    answers[first + index] = settle_one(tables, run[index].clone(), begun, row)?;
+                }
+            }
+        }
+        first += run.len();
+    }
+    Ok(answers)
+}
+
+/// Whether nothing follows this end.
+fn is_over(ended: &Ended) -> bool {
+    ended.change == Change::Delete
+}
+
+/// The attempt and the row were taken from their place.
+fn settle_one<T: Tables>(
+    tables: &mut T,
+    ended: Ended,
+    begun: Option<BegunBy>,
+    mut row: Row,
+) -> Result<Settled, T::Error> {
+    let Ended { timer, attempt, version, change } = ended;
+    let at = timer.place();
+    // A pending run that is planned anew has never begun.
+    let is_as_it_was = row.id == timer.id && (begun.is_some() || row.attempts == 0);
+    if !is_as_it_was || row.version != version {
+        tables.put(at, &row)?;
+        tables.set_attempt(at, begun)?;
+        return Ok(if is_as_it_was {
+            Settled::Changed(Box::new(stored(at, row, begun)))
+        } else {
+            Settled::Gone
+        });
+    }
+    match change {
+        Change::Delete => forget(tables, at, &row)?,
+        Change::Put(put) => put_back(tables, at, row, attempt, put)?,
+        Change::Bury { reason, next } => {
+            row.attempts = attempt;
+            note(&mut row, attempt, reason.clone());
+            let mut buried = Row { version: 0, ..row.clone() };
+            if std::mem::take(&mut buried.ending) {
+                // Nothing follows it, also if it is revived.
+                buried.series = None;
+            }
+            forget(tables, at, &row)?;
+            tables.bury(row.id, &buried, &reason)?;
+            if let Some(next) = next {
+                put_back(tables, at, row, attempt, next)?;
+            }
+        }
+    }
+    Ok(Settled::Done)
+}
+
+/// Stores a row again that was taken from its place.
+fn put_back<T: Tables>(
+    tables: &mut T,
+    at: Place,
+    mut row: Row,
+    attempt: u32,
+    put: Put,
+) -> Result<(), T::Error> {
+    let Put { timer, series, attempts, error } = put;
+    (row.series, row.attempts) = (series, attempts);
+    if timer.id == row.id {
+        if let Some(error) = error {
+            note(&mut row, attempt, error);
+        }
+        return place(tables, timer, &row, Some(at));
+    }
+    forget(tables, at, &row)?;
+    row.id = timer.id;
+    row.failures.clear();
+    place(tables, timer, &row, None)
+}
+
+fn note(row: &mut Row, attempt: u32, error: String) {
+    row.failures.push(Failure { attempt, error });
+    let too_many = row.failures.len().saturating_sub(KEPT_FAILURES);
+    row.failures.drain(..too_many);
 }
 
 pub(crate) fn cancel<T: Tables>(tables: &mut T, which: &Which) -> Result<Removal, T::Error> {
@@ -216,7 +423,7 @@ pub(crate) fn unbury<T: Tables>(
 
 /// The attempt that is under way, if one is. One that an earlier owner began ended with that: it counts, and the timer is
 /// as one that is stored.
-fn running<T: Tables>(tables: &mut T, at: Place, row: &mut Row) -> Result<Option<Attempt>, T::Error> {
+fn running<T: Tables>(tables: &mut T, at: Place, row: &mut Row) -> Result<Option<BegunBy>, T::Error> {
     let Some(attempt) = tables.attempt(at)? else { return Ok(None) };
     if attempt.epoch == tables.epoch()? {
         return Ok(Some(attempt));
@@ -275,10 +482,10 @@ fn find<L: Lookup>(tables: &L, which: &Which) -> Result<Option<(Place, Row)>, L:
     Ok(tables.row(at)?.map(|row| (at, row)))
 }
 
-fn stored(at: Place, row: Row, attempt: Option<Attempt>) -> Stored {
+fn stored(at: Place, row: Row, attempt: Option<BegunBy>) -> Stored {
     let state = match attempt {
         None => State::Stored,
-        Some(Attempt { epoch, number }) => State::Begun { epoch, attempt: number },
+        Some(BegunBy { epoch, number }) => State::Begun { epoch, attempt: number },
     };
     let Row { id, kind, payload, key, series, attempts, failures, ending, version } = row;
     let attempts = attempt.map_or(attempts, |attempt| attempt.number);
@@ -295,3 +502,61 @@ fn stored(at: Place, row: Row, attempt: Option<Attempt>) -> Stored {
         state,
     }
 }
+
+/// The calls of a [`Store`](crate::store::Store) whose methods `read` and `write` do something to its maps, in one transaction.
+macro_rules! calls {
+    () => {
+        async fn join(&self, _lease: Duration, _has_handlers: bool) -> Result<Owner, Self::Error> {
+            self.write(|tables| crate::tables::join(tables)).await
+        }
+
+        async fn leave(&self, owner: Owner) -> Result<u64, Self::Error> {
+            self.write(move |tables| crate::tables::leave(tables, owner)).await
+        }
+
+        async fn save(&self, timers: Vec<NewTimer>) -> Result<Vec<Saved>, Self::Error> {
+            timers.iter().try_for_each(Self::check)?;
+            self.write(move |tables| {
+                timers.into_iter().map(|timer| crate::tables::save(tables, timer)).collect()
+            })
+            .await
+        }
+
+        async fn load(&self, owner: Owner, ask: Ask) -> Result<Loaded, Self::Error> {
+            self.read(move |tables| crate::tables::load(tables, owner, &ask)).await
+        }
+
+        async fn begin(&self, owner: Owner, ask: ToBegin) -> Result<Vec<Begun>, Self::Error> {
+            self.write(move |tables| crate::tables::begin(tables, owner, &ask)).await
+        }
+
+        async fn settle(&self, owner: Owner, ends: Vec<Ended>) -> Result<Vec<Settled>, Self::Error> {
+            self.write(move |tables| crate::tables::settle(tables, owner, ends)).await
+        }
+
+        async fn cancel(&self, which: Which) -> Result<Removal, Self::Error> {
+            self.write(move |tables| crate::tables::cancel(tables, &which)).await
+        }
+
+        async fn get(&self, which: Which) -> Result<Option<Stored>, Self::Error> {
+            self.read(move |tables| crate::tables::get(tables, &which)).await
+        }
+
+        async fn reschedule(&self, which: Which, due: Timestamp) -> Result<Move, Self::Error> {
+            self.write(move |tables| crate::tables::reschedule(tables, &which, due)).await
+        }
+
+        async fn unbury(&self, id: TimerId, due: Option<Timestamp>) -> Result<Taken, Self::Error> {
+            self.write(move |tables| crate::tables::unbury(tables, id, due)).await
+        }
+
+        async fn list(&self, page: Page) -> Result<Vec<Stored>, Self::Error> {
+            self.read(move |tables| crate::tables::list(tables, &page)).await
+        }
+
+        async fn count(&self) -> Result<Counts, Self::Error> {
+            self.read(|tables| tables.counts()).await
+        }
+    };
+}
+pub(crate) use calls;

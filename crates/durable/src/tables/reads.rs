@@ -4,12 +4,12 @@ use std::ops::ControlFlow;
 
 use super::{Lookup, Row, stored};
 use crate::id::{Place, TimerId, timestamp};
-use crate::store::{Ask, Buried, Loaded, Near, Owner, Page, State, Stored};
+use crate::store::{Ask, Buried, Counts, Loaded, Near, Owner, Page, State, Stored};
 
 /// How many timers of kinds without a handler a load passes for each that it may load.
 const PASSED: usize = 4;
 
-/// What a load sees of a timer.
+/// The part of a timer that a load looks at.
 pub(crate) struct Head<'a> {
     pub(crate) id: TimerId,
     pub(crate) kind: &'a str,
@@ -21,6 +21,7 @@ pub(crate) type ShowRows<'a, E> = &'a mut dyn FnMut(Place, Row) -> Result<Contro
 
 /// The maps, to be read.
 pub(crate) trait ReadTables: Lookup {
+    fn counts(&self) -> Result<Counts, Self::Error>;
     /// Shows the timers after a place, until told to stop.
     fn heads(&self, after: Place, show: ShowHeads<'_, Self::Error>) -> Result<(), Self::Error>;
     fn rows(&self, after: Place, show: ShowRows<'_, Self::Error>) -> Result<(), Self::Error>;

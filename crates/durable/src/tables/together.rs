@@ -1,4 +1,4 @@
-//! Which timers of one call are looked at together.
+//! The timers of one call in parts that are looked up together.
 
 use crate::id::Place;
 
@@ -63,7 +63,7 @@ mod tests {
     where
         S::Error: std::fmt::Debug,
     {
-        let owner = store.join(std::time::Duration::from_secs(30)).await.unwrap();
+        let owner = store.join(std::time::Duration::from_secs(30), true).await.unwrap();
         let ids: BTreeSet<TimerId> =
             (0..300).map(|number| TimerId::new(timestamp(random.i64(0..20)), number % 10)).collect();
         let timers: Vec<NewTimer> = ids

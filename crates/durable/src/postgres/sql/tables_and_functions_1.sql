@@ -69,7 +69,7 @@ create unique index timers_key on timingwheel.timers (key) where key is not null
 create index timers_moved on timingwheel.timers (number) where due_ms <> first_ms;
 create index timers_series on timingwheel.timers (due_ms, number) where rule is not null;
 
--- Timers that are put aside, for people to look at.
+-- Buried timers, for people to look at.
 create table timingwheel.buried (
     first_ms bigint not null,
     number bigint not null,
@@ -676,7 +676,7 @@ begin
     end if;
 end $$;
 
--- Takes a timer out of those that are put aside. Answers: 0 there is none; 1 stored; 2 deleted; 3 another one has its key.
+-- Takes a timer out of the buried ones. Answers: 0 there is none; 1 stored; 2 deleted; 3 another one has its key.
 create function timingwheel.unbury_one(
     p_first bigint, p_number bigint, p_due bigint, out answer int, out first bigint, out num bigint
 ) language plpgsql set jit = off set enable_seqscan = off as $$

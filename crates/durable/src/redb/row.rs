@@ -1,0 +1,253 @@
+//! A timer as bytes, with a check of them.
+
+use crate::id::{Place, TimerId};
+use crate::store::{Failure, Series};
+use crate::tables::Row;
+
+/// The layout of the bytes that this version writes.
+const LAYOUT: u8 = 1;
+
+mod flag {
+    pub(super) const ENDING: u8 = 1;
+    pub(super) const KEY: u8 = 2;
+    pub(super) const SERIES: u8 = 4;
+}
+
+/// Bytes that are no timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowError;
+
+/// The beginning of the bytes, for calls that look at very many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeadView<'a> {
+    flags: u8,
+    attempts: u32,
+    version: u32,
+    /// The first due time.
+    pub(crate) due_ms: i64,
+    pub(crate) kind: &'a str,
+    rest: &'a [u8],
+}
+
+impl<'a> HeadView<'a> {
+    /// Of bytes that stand at a key. Without their check they are refused: a timer of which a bit was turned may run at
+    /// another time.
+    pub(crate) fn read(key: u128, bytes: &'a [u8]) -> Result<Self, RowError> {
+        let mut from = Reader(bytes);
+        let check = u32::from_le_bytes(from.array()?);
+        if check != check_of(key, from.0) {
+            return Err(RowError);
+        }
+        let [layout, flags] = from.array()?;
+        if layout != LAYOUT {
+            return Err(RowError);
+        }
+        let attempts = u32::from_le_bytes(from.array()?);
+        let version = u32::from_le_bytes(from.array()?);
+        let due_ms = i64::from_le_bytes(from.array()?);
+        let kind = from.text()?;
+        Ok(Self { flags, attempts, version, due_ms, kind, rest: from.0 })
+    }
+}
+
+/// A check of the key too: the due time is in that.
+fn check_of(key: u128, bytes: &[u8]) -> u32 {
+    let mut check = crc32fast::Hasher::new();
+    check.update(&key.to_be_bytes());
+    check.update(bytes);
+    check.finalize()
+}
+
+impl Row {
+    /// The bytes that stand at this key.
+    pub(crate) fn to_bytes(&self, at: u128) -> Vec<u8> {
+        let Self { id, kind, payload, key, series, attempts, failures, ending, version } = self;
+        let mut flags = 0;
+        for (is_set, flag) in
+            [(*ending, flag::ENDING), (key.is_some(), flag::KEY), (series.is_some(), flag::SERIES)]
+        {
+            flags |= if is_set { flag } else { 0 };
+        }
+        let mut to = Vec::with_capacity(40 + kind.len() + payload.len());
+        to.extend([0; 4]);
+        to.extend([LAYOUT, flags]);
+        to.extend(attempts.to_le_bytes());
+        to.extend(version.to_le_bytes());
+        to.extend(id.due_ms.to_le_bytes());
+        write_text(&mut to, kind);
+        if let Some(key) = key {
+            write_text(&mut to, key);
+        }
+        if let Some(series) = series {
+            write_text(&mut to, &series.rule);
+            write_text(&mut to, &series.missed.to_string());
+            write_text(&mut to, &series.standing());
+        }
+        to.extend(length(failures.len()).to_le_bytes());
+        for Failure { attempt, error } in failures {
+            to.extend(attempt.to_le_bytes());
+            write_text(&mut to, error);
+        }
+        to.extend(payload);
+        let check = check_of(at, &to[4..]);
+        to[..4].copy_from_slice(&check.to_le_bytes());
+        to
+    }
+
+    /// The row of a timer that is over, as [`take_over`](crate::tables::Tables::take_over) needs it. To copy the kind, the payload
+    /// and the failures was an eighth of a settle.
+    pub(crate) fn over(at: u128, bytes: &[u8]) -> Result<Self, RowError> {
+        let HeadView { flags, attempts, version, due_ms, .. } = HeadView::read(at, bytes)?;
+        let place = Place::from_number(at);
+        if flags != 0 || version != 0 || due_ms != place.due_ms {
+            return Self::from_bytes(at, bytes);
+        }
+        Ok(Self {
+            id: TimerId { due_ms, unique: place.unique },
+            kind: String::new(),
+            payload: Vec::new(),
+            key: None,
+            series: None,
+            attempts,
+            failures: Vec::new(),
+            ending: false,
+            version,
+        })
+    }
+
+    /// The row that stands at this key.
+    pub(crate) fn from_bytes(at: u128, bytes: &[u8]) -> Result<Self, RowError> {
+        let HeadView { flags, attempts, version, due_ms, kind, rest } = HeadView::read(at, bytes)?;
+        let mut from = Reader(rest);
+        let key = if flags & flag::KEY == 0 { None } else { Some(from.text()?.to_owned()) };
+        let series = if flags & flag::SERIES == 0 {
+            None
+        } else {
+            let (rule, missed, standing) = (from.text()?.to_owned(), from.text()?, from.text()?);
+            Some(Series::from_texts(rule, missed, standing).map_err(|_| RowError)?)
+        };
+        let mut failures = Vec::new();
+        for _ in 0..u32::from_le_bytes(from.array()?) {
+            let attempt = u32::from_le_bytes(from.array()?);
+            failures.push(Failure { attempt, error: from.text()?.to_owned() });
+        }
+        let id = TimerId { due_ms, unique: Place::from_number(at).unique };
+        let ending = flags & flag::ENDING != 0;
+        Ok(Self {
+            id,
+            kind: kind.to_owned(),
+            payload: from.0.to_vec(),
+            key,
+            series,
+            attempts,
+            failures,
+            ending,
+            version,
+        })
+    }
+}
+
+fn write_text(to: &mut Vec<u8>, text: &str) {
+    to.extend(length(text.len()).to_le_bytes());
+    to.extend(text.as_bytes());
+}
+
+/// Of what fits into memory beside the row, and into a value of the store: less than 3 GiB.
+fn length(len: usize) -> u32 {
+    u32::try_from(len).expect("a text of less than 4 GiB")
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], RowError> {
+        let (array, rest) = self.0.split_first_chunk().ok_or(RowError)?;
+        self.0 = rest;
+        Ok(*array)
+    }
+
+    fn text(&mut self) -> Result<&'a str, RowError> {
+        let len = u32::from_le_bytes(self.array()?) as usize;
+        let (text, rest) = self.0.split_at_checked(len).ok_or(RowError)?;
+        self.0 = rest;
+        str::from_utf8(text).map_err(|_| RowError)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Missed;
+
+    const AT: u128 = Place { due_ms: -7, unique: 9 }.to_number();
+
+    fn full() -> Row {
+        Row {
+            id: TimerId { due_ms: -7, unique: 9 },
+            kind: "report".into(),
+            payload: b"{\"a\":1}".to_vec(),
+            key: Some("monthly".into()),
+            series: Some(Series::new("cron 0 9 * * * in UTC".into(), Missed::each(3))),
+            attempts: 4,
+            failures: vec![
+                Failure { attempt: 3, error: "no".into() },
+                Failure { attempt: 4, error: String::new() },
+            ],
+            ending: true,
+            version: 5,
+        }
+    }
+
+    #[test]
+    fn a_row_is_read_back_as_it_was_written() {
+        let bare = Row {
+            key: None,
+            series: None,
+            failures: Vec::new(),
+            ending: false,
+            payload: Vec::new(),
+            ..full()
+        };
+        for row in [full(), bare] {
+            let bytes = row.to_bytes(AT);
+            assert_eq!(Row::from_bytes(AT, &bytes), Ok(row.clone()));
+            let head = HeadView::read(AT, &bytes).unwrap();
+            assert_eq!((head.due_ms, head.kind), (-7, "report"));
+        }
+    }
+
+    #[test]
+    fn of_what_is_over_only_that_is_left_out_which_nothing_needs() {
+        let bare = Row { key: None, series: None, ending: false, version: 0, ..full() };
+        let over = Row::over(AT, &bare.to_bytes(AT)).unwrap();
+        assert_eq!(
+            over,
+            Row { kind: String::new(), payload: Vec::new(), failures: Vec::new(), ..bare.clone() }
+        );
+        let moved = Place { due_ms: -6, unique: 9 }.to_number();
+        assert_eq!(Row::over(moved, &bare.to_bytes(moved)), Ok(bare.clone()));
+        let (full, series) = (full(), full().series);
+        for row in [
+            Row { key: full.key, ..bare.clone() },
+            Row { series, ..bare.clone() },
+            Row { ending: true, ..bare.clone() },
+            Row { version: 1, ..bare.clone() },
+        ] {
+            assert_eq!(Row::over(AT, &row.to_bytes(AT)), Ok(row));
+        }
+    }
+
+    #[test]
+    fn bytes_with_any_bit_turned_cut_off_or_at_another_place_are_refused() {
+        let bytes = full().to_bytes(AT);
+        for len in 0..bytes.len() {
+            assert_eq!(Row::from_bytes(AT, &bytes[..len]), Err(RowError), "{len}");
+        }
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Row::from_bytes(AT, &damaged), Err(RowError), "{bit}");
+        }
+        assert_eq!(Row::from_bytes(AT ^ 1 << 70, &bytes), Err(RowError));
+    }
+}

@@ -1,0 +1,17 @@
+//! All tests that need no process or flags of their own, in one program: it is linked once.
+
+#[cfg(feature = "metrics")]
+mod metrics;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod promises;
+mod proof;
+#[cfg(feature = "redb")]
+mod redb_far;
+#[cfg(feature = "redb")]
+mod redb_file;
+mod runner;
+#[cfg(feature = "conformance")]
+mod stores;
+#[cfg(feature = "metrics")]
+mod work;

@@ -1,0 +1,129 @@
+//! Hints: instances hear of each other's timers.
+
+use std::time::Duration;
+
+use timingwheel_durable::store::{Hint, NewTimer, Standing, Store};
+use timingwheel_durable::{Durable, Kind, Moved, TimerId};
+
+use super::server::database;
+use super::support::{Calls, Tick, builder, client, instance, soon, store, until};
+
+/// Looks are far apart: without a hint timers would be found after 200 seconds.
+const LEASE: Duration = Duration::from_secs(600);
+
+/// Instances that have their shards, and listen before anything is told. What they look for because of each other is over.
+async fn are_there(instances: &[&Durable], shards: u32) {
+    until("all have their shards", async || {
+        instances.iter().all(|instance| instance.stats().shards == (shards, 64))
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+}
+
+/// Timers, due in two seconds, of a transaction that leaves the hint to another one's, which is for another time.
+async fn save_without_a_hint(url: &str, count: usize) {
+    let (tells, quiet) = (client(url).await, client(url).await);
+    let save = |due: &str, name: &str| {
+        format!("select timingwheel.save_timer(now() + interval '{due}', 'tick', '{{\"name\": \"{name}\"}}')")
+    };
+    tells.batch_execute(&format!("begin; {}", save("90 s", "tells"))).await.expect("a save");
+    quiet.batch_execute("begin").await.expect("a transaction");
+    for count in 0..count {
+        quiet.batch_execute(&save("2 s", &count.to_string())).await.expect("a save");
+    }
+    tells.batch_execute("commit").await.expect("a commit");
+    quiet.batch_execute("commit").await.expect("a commit");
+}
+
+#[tokio::test]
+async fn what_transactions_save_at_the_same_time_is_found_although_one_of_them_tells() {
+    let (url, calls) = (database().await, Calls::default());
+    let one = instance(&url, LEASE, &calls).await;
+    let two = instance(&url, LEASE, &calls).await;
+    are_there(&[&one, &two], 32).await;
+    save_without_a_hint(&url, 16).await;
+    until("all were called", async || calls.all().len() == 16).await;
+    one.stop(Duration::from_secs(60)).await;
+    two.stop(Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn what_transactions_save_at_the_same_time_is_found_although_hints_come_all_the_time() {
+    let (url, calls) = (database().await, Calls::default());
+    let one = instance(&url, LEASE, &calls).await;
+    are_there(&[&one], 64).await;
+    let others = client(&url).await;
+    let telling = tokio::spawn(async move {
+        loop {
+            let tell =
+                "select pg_notify('timingwheel', '0 ' || (extract(epoch from now()) * 1000)::bigint + 90000)";
+            others.batch_execute(tell).await.expect("a hint");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    });
+    save_without_a_hint(&url, 16).await;
+    until("all were called", async || calls.all().len() == 16).await;
+    telling.abort();
+    one.stop(Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn what_an_instance_saves_before_it_knows_that_it_has_lost_the_shards_is_told_once_it_does() {
+    let (url, calls) = (database().await, Calls::default());
+    let old = store(&url).await;
+    let owner = old.join(LEASE, true).await.expect("a join");
+    old.renew(owner, None).await.expect("a renewal");
+    let new = instance(&url, LEASE, &calls).await;
+    are_there(&[&new], 32).await;
+    let timer = |shard: u64| NewTimer {
+        id: TimerId::new(soon(100), (1 << 20) | shard),
+        kind: Tick::KIND.into(),
+        payload: format!("{{\"name\":\"{shard}\"}}").into_bytes(),
+        key: None,
+        series: None,
+        replaces: false,
+        is_over: false,
+    };
+    old.save((0..64).map(timer).collect()).await.expect("a save");
+    let renewed = old.renew(owner, None).await.expect("a renewal");
+    assert_eq!(renewed.shards, (32, 64));
+    until("those of the lost shards were called", async || calls.all().len() == 32).await;
+    new.stop(Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn two_instances_on_clones_of_one_store_hear_of_each_others_timers() {
+    let (url, calls) = (database().await, Calls::default());
+    let store = store(&url).await;
+    let start = async || builder(store.clone(), LEASE).on(calls.handler()).start().await.expect("a start");
+    let (one, two) = (start().await, start().await);
+    are_there(&[&one, &two], 32).await;
+    for count in 0..40 {
+        let far = one.at(soon(86_400_000), &Tick::new(count.to_string())).save().await.expect("a save");
+        assert_eq!(one.reschedule(far, soon(0)).await.expect("a move"), Moved::Moved(far));
+    }
+    until("all were called", async || calls.all().len() == 40).await;
+    one.stop(Duration::from_secs(60)).await;
+    two.stop(Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn who_has_left_or_is_lost_listens_no_more() {
+    let url = database().await;
+    let (store, sql) = (store(&url).await, client(&url).await);
+    let listening = async || -> i64 {
+        let count = "select count(*) from pg_stat_activity \
+            where datname = current_database() and query like 'listen %'";
+        sql.query_one(count, &[]).await.expect("a count").get(0)
+    };
+    let owner = store.join(LEASE, true).await.expect("a join");
+    assert_eq!(store.hint(owner).await, Hint::Shares);
+    assert_eq!(listening().await, 1);
+    store.leave(owner).await.expect("a leave");
+    until("nobody listens", async || listening().await == 0).await;
+    let owner = store.join(LEASE, true).await.expect("a join");
+    assert_eq!(store.hint(owner).await, Hint::Shares);
+    sql.batch_execute("delete from timingwheel.instances").await.expect("a delete");
+    assert_eq!(store.renew(owner, None).await.expect("a renewal").standing, Standing::Expired);
+    until("nobody listens", async || listening().await == 0).await;
+}

@@ -1,0 +1,22 @@
+//! Durable timers on a real PostgreSQL, which the tests start by themselves.
+
+mod child;
+mod clock;
+mod cluster;
+mod faults;
+mod hints;
+mod instances;
+mod limits;
+mod locks;
+mod many;
+mod proof;
+mod proxy;
+mod races;
+mod rights;
+mod schemas;
+#[allow(dead_code, reason = "the benchmark and the example use the rest")]
+pub(crate) mod server;
+mod shares;
+mod sole;
+mod support;
+mod user_transaction;

@@ -1,0 +1,198 @@
+//! Timers in transactions of the user's.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use timingwheel_durable::{Answer, Cancelled, PostgresError, Run};
+
+use super::server::database;
+use super::support::{Calls, Tick, builder, client, instance, soon, store, until};
+
+const LEASE: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn a_timer_is_there_if_the_transaction_it_was_saved_in_is_committed() {
+    let (url, calls) = (database().await, Calls::default());
+    let one = instance(&url, LEASE, &calls).await;
+    let other = store(&url).await;
+    let mut sql = client(&url).await;
+    let transaction = sql.transaction().await.expect("a transaction");
+    other.save_in(&transaction, soon(50), &Tick::new("rolled back")).save().await.expect("a save");
+    transaction.rollback().await.expect("a rollback");
+    let transaction = sql.transaction().await.expect("a transaction");
+    other.save_in(&transaction, soon(50), &Tick::new("committed")).save().await.expect("a save");
+    let far = soon(86_400_000);
+    let save = |name| other.save_in(&transaction, far, &Tick::new(name)).key("k");
+    let first = save("keyed").save().await.expect("a save");
+    let taken = save("second").save().await;
+    assert!(matches!(taken, Err(PostgresError::KeyTaken(id)) if id == first), "and the transaction goes on");
+    assert_ne!(save("third").replace().save().await.expect("a save"), first);
+    transaction.commit().await.expect("a commit");
+    until("it was called", async || !calls.all().is_empty()).await;
+    let transaction = sql.transaction().await.expect("a transaction");
+    assert_eq!(other.cancel_in(&transaction, "k").await.expect("a cancel"), Cancelled::Removed);
+    assert_eq!(other.cancel_in(&transaction, first).await.expect("a cancel"), Cancelled::NotFound);
+    transaction.commit().await.expect("a commit");
+    until("nothing is left", async || one.count().await.expect("counts") == Default::default()).await;
+    one.stop(Duration::from_secs(60)).await;
+    assert_eq!(calls.names(), ["committed"]);
+}
+
+#[tokio::test]
+async fn a_cancel_that_is_rolled_back_delays_its_timer_and_no_other() {
+    let (url, calls) = (database().await, Calls::default());
+    let one = instance(&url, Duration::from_secs(6), &calls).await;
+    let id = one.at(soon(500), &Tick::new("held")).save().await.expect("a save");
+    one.at(soon(600), &Tick::new("other")).save().await.expect("a save");
+    let mut sql = client(&url).await;
+    let transaction = sql.transaction().await.expect("a transaction");
+    store(&url).await.cancel_in(&transaction, id).await.expect("a cancel");
+    until("the other was called", async || !calls.all().is_empty()).await;
+    assert_eq!(calls.names(), ["other"]);
+    transaction.rollback().await.expect("a rollback");
+    until("it was called", async || calls.all().len() == 2).await;
+    one.stop(Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn what_is_done_with_finish_in_is_done_once_also_if_the_instance_is_taken_for_dead() {
+    let url = database().await;
+    let mut sql = client(&url).await;
+    sql.batch_execute("create table effects (name text not null)").await.expect("a table");
+    let address = url.clone();
+    let handler = move |tick: Tick, run: Run| {
+        let address = address.clone();
+        async move {
+            let mut sql = client(&address).await;
+            let transaction = sql.transaction().await?;
+            transaction.execute("insert into effects values ($1)", &[&tick.name]).await?;
+            if run.attempt == 1 && tick.name == "fails" {
+                run.finish_in(&transaction).await?;
+                transaction.rollback().await?;
+                return Err("rolled back".into());
+            }
+            if run.attempt == 1 && tick.name == "lost" {
+                // Somebody takes it for dead between the effect and the end, and the timer is begun anew.
+                sql_of_others(&address, &run).await;
+            }
+            run.finish_in(&transaction).await?;
+            transaction.commit().await?;
+            Ok(Answer::Done)
+        }
+    };
+    let one = builder(store(&url).await, LEASE)
+        .on(handler)
+        .retry::<Tick>(timingwheel_durable::Backoff::fixed(Duration::from_millis(10)))
+        .start()
+        .await
+        .expect("a start");
+    for name in ["plain", "fails", "lost"] {
+        one.at(soon(10), &Tick::new(name)).save().await.expect("a save");
+    }
+    let plan = timingwheel_calendar::Periodic::seconds(1, soon(-10_000));
+    one.every("series", plan, &Tick::new("series")).save().await.expect("a series");
+    let names = async |sql: &tokio_postgres::Client| -> Vec<String> {
+        let rows = sql.query("select name from effects order by name", &[]).await.expect("effects");
+        rows.iter().map(|row| row.get(0)).collect()
+    };
+    until("all are done", async || {
+        let names = names(&sql).await;
+        ["plain", "fails", "series"].iter().all(|name| names.iter().any(|done| done == name))
+    })
+    .await;
+    one.cancel("series").await.expect("a cancel");
+    until("only the lost one is left", async || {
+        one.list(Default::default()).await.expect("a list").len() == 1
+    })
+    .await;
+    let transaction = sql.transaction().await.expect("a transaction");
+    drop(transaction);
+    let names = names(&sql).await;
+    for name in ["plain", "fails"] {
+        assert_eq!(names.iter().filter(|done| *done == name).count(), 1, "{name}: {names:?}");
+    }
+    assert!(!names.contains(&"lost".to_owned()), "its transaction was refused: {names:?}");
+    one.stop(Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn finish_in_plans_the_next_run_by_the_clock_that_the_timer_was_due_by() {
+    let (url, ahead) = (database().await, Arc::new(AtomicI64::new(0)));
+    let (address, sets) = (url.clone(), Arc::clone(&ahead));
+    let handler = move |_: Tick, run: Run| {
+        let (address, sets) = (address.clone(), Arc::clone(&sets));
+        async move {
+            // Since the last renewal, and the next one is 200 seconds off.
+            sets.store(3_600_000, Ordering::Relaxed);
+            let mut sql = client(&address).await;
+            let transaction = sql.transaction().await?;
+            run.finish_in(&transaction).await?;
+            transaction.commit().await?;
+            Ok(Answer::Done)
+        }
+    };
+    let one = builder(store(&url).await, Duration::from_secs(600))
+        .clock(move || soon(ahead.load(Ordering::Relaxed)))
+        .on(handler)
+        .start()
+        .await
+        .expect("a start");
+    until("it has its shards", async || one.stats().shards == (64, 64)).await;
+    let minutely = timingwheel_calendar::Periodic::seconds(60, soon(-59_500));
+    let series = one.every("series", minutely, &Tick::new("series"));
+    let id = series
+        .missed(timingwheel_durable::Missed::none())
+        .save()
+        .await
+        .expect("a series")
+        .id()
+        .expect("a run");
+    let mut next = id;
+    until("the next run is stored", async || {
+        next = one.list(Default::default()).await.expect("a list")[0].timer.id();
+        next != id
+    })
+    .await;
+    assert!(next.first_due() > soon(3_000_000), "{}", next.first_due());
+    one.stop(Duration::from_secs(60)).await;
+}
+
+/// Another instance begins the timer.
+async fn sql_of_others(url: &str, run: &Run) {
+    let sql = client(url).await;
+    let begun = sql
+        .execute(
+            "update timingwheel.timers set begun_by = 0, attempts = attempts + 1 where number = $1",
+            &[&(run.id.unique().cast_signed())],
+        )
+        .await
+        .expect("an update");
+    assert_eq!(begun, 1);
+    // It stays alive, so that nobody begins the timer again.
+    let alive = "insert into timingwheel.instances values (0, 'other', now() + interval '1 hour')";
+    sql.batch_execute(alive).await.expect("an instance");
+}
+
+#[tokio::test]
+async fn functions_for_other_languages_save_move_and_cancel() {
+    let (url, calls) = (database().await, Calls::default());
+    let one = instance(&url, LEASE, &calls).await;
+    let sql = client(&url).await;
+    let told =
+        async |statement: &str| -> String { sql.query_one(statement, &[]).await.expect(statement).get(0) };
+    let save =
+        "select timingwheel.save_timer(now() + interval '30 days', 'tick', '{\"name\": \"sql\"}', 'k')";
+    let id: timingwheel_durable::TimerId = told(save).await.parse().expect("an id");
+    let stored = one.list(Default::default()).await.expect("a list");
+    assert_eq!((stored[0].timer.id(), stored[0].key.as_deref()), (id, Some("k")));
+    let taken = sql.query_one(save, &[]).await.expect_err("the key is taken");
+    assert_eq!(taken.code(), Some(&tokio_postgres::error::SqlState::UNIQUE_VIOLATION));
+    assert_eq!(told("select timingwheel.move_timer('k', now() + interval '1 day')").await, "moved");
+    assert_eq!(told("select id from timingwheel.pending").await, id.to_string());
+    assert_eq!(told("select timingwheel.cancel_timer('k')").await, "removed");
+    assert_eq!(told("select timingwheel.cancel_timer('k')").await, "not found");
+    assert_eq!(told("select timingwheel.move_timer('k', now())").await, "not found");
+    one.stop(Duration::from_secs(60)).await;
+    assert!(calls.all().is_empty());
+}

@@ -1,0 +1,105 @@
+//! A store that asks before and after each call: to fail, to wait, or to end the process.
+
+use std::fmt;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use timingwheel_durable::TimerId;
+use timingwheel_durable::store::{
+    Ask, Begun, Counts, Ended, Hint, Loaded, Move, Near, NewTimer, Owner, Page, Removal, Renewed, Saved,
+    Settled, Store, Stored, Taken, ToBegin, Which,
+};
+
+/// Where a call stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Step {
+    /// The store has not been asked.
+    Before,
+    /// It has done it, and nobody knows.
+    After,
+}
+
+pub(crate) trait Hook: Send + Sync + 'static {
+    /// Whether the call goes on.
+    fn at(&self, call: &'static str, step: Step) -> impl Future<Output = Result<(), Injected>> + Send;
+}
+
+/// An error that a hook made.
+#[derive(Debug)]
+pub(crate) struct Injected;
+
+#[derive(Debug)]
+pub(crate) enum HookedError<E> {
+    Injected,
+    Store(E),
+}
+
+impl<E: fmt::Display> fmt::Display for HookedError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Injected => f.write_str("injected"),
+            Self::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> std::error::Error for HookedError<E> {}
+
+pub(crate) struct Hooked<S, H> {
+    pub(crate) store: S,
+    pub(crate) hook: H,
+}
+
+macro_rules! hooked {
+    ($($call:ident($($name:ident: $type:ty),*) -> $answer:ty;)*) => {
+        impl<S: Store, H: Hook> Store for Hooked<S, H> {
+            type Error = HookedError<S::Error>;
+
+            fn is_transient(_: &Self::Error) -> bool {
+                true
+            }
+
+            fn is_shared(&self) -> bool {
+                self.store.is_shared()
+            }
+
+            fn hint(&self, owner: Owner) -> impl Future<Output = Hint> + Send {
+                self.store.hint(owner)
+            }
+
+            fn is_mine(&self, owner: Owner, timer: Near) -> bool {
+                self.store.is_mine(owner, timer)
+            }
+
+            fn number(&self, owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64 {
+                self.store.number(owner, count, due, kind)
+            }
+
+            $(
+                async fn $call(&self, $($name: $type),*) -> Result<$answer, Self::Error> {
+                    let injected = |Injected| HookedError::Injected;
+                    self.hook.at(stringify!($call), Step::Before).await.map_err(injected)?;
+                    let answer = self.store.$call($($name),*).await.map_err(HookedError::Store)?;
+                    self.hook.at(stringify!($call), Step::After).await.map_err(injected)?;
+                    Ok(answer)
+                }
+            )*
+        }
+    };
+}
+
+hooked! {
+    join(lease: Duration, has_handlers: bool) -> Owner;
+    leave(owner: Owner) -> u64;
+    renew(owner: Owner, from: Option<Timestamp>) -> Renewed;
+    save(timers: Vec<NewTimer>) -> Vec<Saved>;
+    load(owner: Owner, ask: Ask) -> Loaded;
+    begin(owner: Owner, ask: ToBegin) -> Vec<Begun>;
+    settle(owner: Owner, ends: Vec<Ended>) -> Vec<Settled>;
+    cancel(which: Which) -> Removal;
+    get(which: Which) -> Option<Stored>;
+    reschedule(which: Which, due: Timestamp) -> Move;
+    unbury(id: TimerId, due: Option<Timestamp>) -> Taken;
+    list(page: Page) -> Vec<Stored>;
+    count() -> Counts;
+}

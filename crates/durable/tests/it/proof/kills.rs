@@ -1,0 +1,110 @@
+//! Processes that are killed: at each step, and at random moments, one after the other on one file.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use super::child::{DRAIN, FAULT, FOLDER};
+use super::history::{Found, check};
+
+/// A kill takes nothing from what the system has in memory, so no disk is needed.
+fn folder() -> TempDir {
+    let memory = PathBuf::from("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.expect("a folder")
+}
+
+fn child(folder: &TempDir) -> Command {
+    let mut command = Command::new(env::current_exe().expect("this program"));
+    command
+        .args(["--exact", "proof::child::a_process_that_is_killed", "--nocapture"])
+        .env(FOLDER, folder.path());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// Waits for its end. One that takes so long hangs.
+fn wait(mut child: Child) -> std::process::ExitStatus {
+    let begin = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().expect("a child") {
+            return status;
+        }
+        if begin.elapsed() > Duration::from_secs(300) {
+            let _ = child.kill();
+            panic!("a process hangs");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Lets one process end all that is stored, and checks the history of all of them.
+fn end(folder: &TempDir) -> Found {
+    let status = wait(child(folder).env(DRAIN, "1").spawn().expect("a child"));
+    assert!(status.success(), "{status}");
+    let history = std::fs::read_to_string(folder.path().join("history")).expect("a history");
+    assert!(history.ends_with("drained\n"));
+    match check(&history) {
+        Ok(found) => found,
+        Err(wrong) => {
+            let kept = env::temp_dir().join("timingwheel-durable-history");
+            std::fs::write(&kept, &history).expect("written");
+            panic!("{} faults, as {}; the history is in {}", wrong.len(), wrong[0], kept.display());
+        }
+    }
+}
+
+const STEPS: [&str; 18] = [
+    "join-before",
+    "join-after",
+    "save-before",
+    "save-after",
+    "load-before",
+    "load-after",
+    "begin-before",
+    "begin-after",
+    "in-handler",
+    "after-effect",
+    "settle-before",
+    "settle-after",
+    "cancel-before",
+    "cancel-after",
+    "reschedule-after",
+    "leave-before",
+    "leave-after",
+    "write",
+];
+
+#[test]
+fn after_a_kill_at_each_step_none_is_lost_early_removed_or_doubled() {
+    let folder = folder();
+    let mut killed = 0;
+    for step in STEPS.iter().chain(&["sync-before", "sync-after"]) {
+        // The second time that it is passed, and some time later.
+        for count in [1, 7, 40] {
+            let status = wait(child(&folder).env(FAULT, format!("{step}:{count}")).spawn().expect("a child"));
+            killed += usize::from(!status.success());
+        }
+    }
+    // Of those that come once in a process only the first.
+    assert!(killed >= STEPS.len() * 2, "{killed} were killed");
+    let found = end(&folder);
+    assert!(found.saved > 100 && found.removed > 10 && found.moved > 10 && found.repeated > 3, "{found:?}");
+}
+
+#[test]
+fn after_kills_at_random_moments_none_is_lost_early_removed_or_doubled() {
+    let kills = env::var("DURABLE_KILLS").map_or(60, |text| text.parse().expect("DURABLE_KILLS"));
+    let folder = folder();
+    let mut random = fastrand::Rng::new();
+    for _ in 0..kills {
+        let mut child = child(&folder).spawn().expect("a child");
+        std::thread::sleep(Duration::from_micros(random.u64(5_000..150_000)));
+        child.kill().expect("killed");
+        wait(child);
+    }
+    let found = end(&folder);
+    assert!(found.saved > kills && found.removed > 0 && found.moved > 0, "{found:?}");
+}

@@ -1,0 +1,55 @@
+//! Timers that somebody else holds in the store for a while, as an open transaction does.
+
+use super::hooked::Step;
+use super::leased::Leased;
+use super::script::{Rig, Tick, What, secs};
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_that_somebody_holds_is_begun_after_that_and_keeps_back_no_other() {
+    let rig = Rig::on(Leased::new());
+    let durable = rig.builder().lease(secs(36_000)).concurrency(1).start().await.unwrap();
+    let held = durable.after(secs(1), &Tick(0)).save().await.unwrap();
+    durable.after(secs(2), &Tick(0)).save().await.unwrap();
+    rig.store.lock([held.unique()]);
+    rig.wheel.sleep(secs(10)).await;
+    assert_eq!((rig.calls(), durable.stats().begun), (1, 0), "the other one");
+    rig.store.lock([]);
+    rig.wheel.sleep(secs(2)).await;
+    assert_eq!((rig.calls(), durable.stats().done), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_begin_whose_answer_was_lost_is_asked_for_until_nobody_holds_the_timer() {
+    let rig = Rig::on(Leased::new());
+    let durable = rig.builder().lease(secs(36_000)).start().await.unwrap();
+    let held = durable.after(secs(1), &Tick(0)).save().await.unwrap();
+    rig.script.next("begin", Step::After, What::Fail);
+    while !rig.script.is_over() {
+        rig.wheel.sleep(std::time::Duration::from_millis(1)).await;
+    }
+    rig.store.lock([held.unique()]);
+    durable.after(secs(2), &Tick(0)).save().await.unwrap();
+    rig.wheel.sleep(secs(10)).await;
+    assert_eq!((rig.calls(), durable.stats().begun), (1, 1), "the other one");
+    rig.store.lock([]);
+    rig.wheel.sleep(secs(2)).await;
+    assert_eq!((rig.calls(), durable.stats().done), (2, 2));
+    assert_eq!(durable.count().await.unwrap(), Default::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_whose_timer_somebody_holds_is_told_after_that_and_keeps_back_no_other() {
+    let rig = Rig::on(Leased::new());
+    let durable = rig.builder().lease(secs(36_000)).start().await.unwrap();
+    let held = durable.after(secs(1), &Tick(2)).save().await.unwrap();
+    durable.after(secs(1), &Tick(3)).save().await.unwrap();
+    rig.wheel.sleep(secs(2)).await;
+    rig.store.lock([held.unique()]);
+    rig.wheel.sleep(secs(10)).await;
+    assert_eq!((durable.stats().done, durable.stats().begun), (1, 1));
+    rig.store.lock([]);
+    rig.wheel.sleep(secs(2)).await;
+    let stats = durable.stats();
+    assert_eq!((stats.done, stats.fenced, stats.begun, rig.calls()), (2, 0, 0, 2));
+    assert_eq!(durable.count().await.unwrap(), Default::default());
+}

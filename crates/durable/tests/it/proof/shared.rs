@@ -1,0 +1,216 @@
+//! An instance that loses its lease, on a store that is shared.
+
+use std::time::Duration;
+
+use timingwheel_durable::store::{Hint, Near, NewTimer, Store};
+use timingwheel_durable::{CallBack, Cancelled, Error, Kind, Outside, TimerId};
+
+use super::hooked::Step;
+use super::leased::Leased;
+use super::script::{Rig, Tick, What, secs};
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_whose_result_was_on_its_way_when_the_lease_was_lost_is_not_answered_removed_where_it_runs()
+{
+    for step in [Step::Before, Step::After] {
+        let rig = Rig::on(Leased::new());
+        let durable = rig.start().await;
+        rig.begun_ahead(&durable).await;
+        // The result fails after another owner has had the timer, and this one has joined again.
+        rig.script.next("settle", step, What::FailAfter(500));
+        let cancel = tokio::spawn({
+            let durable = durable.clone();
+            async move { durable.cancel("ahead").await }
+        });
+        while !rig.script.is_over() {
+            tokio::task::yield_now().await;
+        }
+        rig.store.take_away().await;
+        let told = cancel.await.unwrap().unwrap();
+        rig.wheel.sleep(secs(5)).await;
+        let stats = durable.stats();
+        assert_eq!((stats.rejoined, stats.lost), (1, false), "{step:?}");
+        let runs = match (told, step) {
+            (Cancelled::Removed, _) => 1,
+            // It was removed before the lease was lost, and nobody knows by whom.
+            (Cancelled::Running(_), Step::After) => 1,
+            (Cancelled::Running(_), Step::Before) => 2,
+            (Cancelled::NotFound, _) => panic!("it was there"),
+        };
+        assert_eq!(rig.calls(), runs, "{step:?}: {told:?}");
+        durable.stop(secs(5)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_is_stopped_while_it_joins_again_leaves_its_share() {
+    for step in [Step::Before, Step::After] {
+        let rig = Rig::on(Leased::new());
+        let durable = rig.start().await;
+        rig.wheel.sleep(secs(1)).await;
+        rig.script.next("join", step, What::Wait(300));
+        rig.store.take_away().await;
+        rig.wheel.sleep(Duration::from_millis(100)).await;
+        assert!(rig.script.is_over(), "it joins");
+        durable.stop(secs(5)).await;
+        assert_eq!(rig.store.left(), [3], "{step:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_instance_saves_after_it_has_joined_again_is_armed_at_once() {
+    let rig = Rig::on(Leased::new());
+    // It looks for what others have saved each third of that.
+    let durable = rig.builder().lease(secs(600)).start().await.unwrap();
+    durable.at(rig.at(50), &Tick(0)).save().await.unwrap();
+    rig.wheel.sleep(secs(1)).await;
+    rig.store.take_away().await;
+    rig.wheel.sleep(secs(1)).await;
+    assert_eq!(durable.stats().rejoined, 1);
+    durable.at(rig.at(5), &Tick(0)).save().await.unwrap();
+    rig.wheel.sleep(secs(5)).await;
+    assert_eq!(rig.calls(), 1);
+    assert!(format!("{durable:?}").contains(&format!("epoch: {}", rig.store.epoch())));
+    rig.wheel.sleep(secs(50)).await;
+    assert_eq!(rig.calls(), 2, "and so is what was saved before");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_hears_of_others_while_it_renews_renews_again_at_once() {
+    let rig = Rig::on(Leased::new());
+    let durable = rig.builder().lease(secs(36_000)).start().await.unwrap();
+    rig.wheel.sleep(secs(1)).await;
+    rig.script.next("renew", Step::After, What::Wait(500));
+    rig.store.hint(Hint::Shares);
+    rig.wheel.sleep(Duration::from_millis(100)).await;
+    assert!(rig.script.is_over(), "it renews");
+    rig.store.take_away().await;
+    rig.wheel.sleep(secs(1)).await;
+    assert_eq!((rig.store.renewals(), durable.stats().rejoined), (3, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_have_saved_is_found_without_hints_and_what_was_due_long_ago_within_a_minute() {
+    let rig = Rig::on(Leased::new());
+    let durable = rig.builder().lease(secs(30)).start().await.unwrap();
+    rig.wheel.sleep(secs(1)).await;
+    let save = async |unique, seconds| {
+        let timer = NewTimer {
+            id: TimerId::new(rig.at(seconds), unique),
+            kind: Tick::KIND.into(),
+            payload: b"0".into(),
+            key: None,
+            series: None,
+            replaces: false,
+            is_over: false,
+        };
+        rig.store.save(vec![timer]).await.unwrap();
+    };
+    // Also while it has had nothing to do for long.
+    for (number, seconds) in (1..).zip([5, 20, 10_000, 10_015, 10_030, 10_045, 10_060]) {
+        rig.wheel.sleep_until(rig.began + secs(seconds)).await;
+        save(number, i64::try_from(seconds).unwrap() + 1).await;
+        rig.wheel.sleep(secs(11)).await;
+        assert_eq!(rig.calls(), number, "by the look of a renewal");
+    }
+    assert!(rig.store.looks() > 0);
+    save(8, -86_400).await;
+    rig.wheel.sleep(secs(61)).await;
+    assert_eq!(rig.calls(), 8);
+    // One that has something to do looks by calls of its own.
+    durable.after(secs(1), &Tick(500)).save().await.unwrap();
+    rig.wheel.sleep(secs(1)).await;
+    let (looks, loads) = (rig.store.looks(), durable.stats().loads);
+    rig.wheel.sleep(secs(400)).await;
+    assert_eq!(rig.store.looks(), looks, "its lease waits for none");
+    assert!(durable.stats().loads >= loads + 30, "{:?}", durable.stats());
+}
+
+/// A scheduler that forgets.
+struct Forgets;
+
+impl Outside for Forgets {
+    fn begins(&self, _: CallBack) {}
+    fn hand_over(&self, _: Vec<Near>) {}
+    fn forget(&self, _: Vec<Near>) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_scheduler_outside_hints_are_heard_as_without_one() {
+    for is_outside in [false, true] {
+        let rig = Rig::on(Leased::new());
+        let builder = rig.builder().lease(secs(36_000));
+        let builder = if is_outside { builder.outside(Forgets, secs(36_000)) } else { builder };
+        let durable = builder.start().await.unwrap();
+        rig.wheel.sleep(secs(90)).await;
+        // Within the horizon, and beyond it.
+        for (unique, seconds) in [(1, 95), (2, 100), (3, 120), (4, 300)] {
+            let timer = NewTimer {
+                id: TimerId::new(rig.at(seconds), unique),
+                kind: Tick::KIND.into(),
+                payload: b"0".into(),
+                key: None,
+                series: None,
+                replaces: false,
+                is_over: false,
+            };
+            rig.store.save(vec![timer]).await.unwrap();
+        }
+        rig.store.hint(Hint::Saved(rig.at(95), rig.at(100)));
+        rig.store.hint(Hint::Saved(rig.at(300), rig.at(300)));
+        rig.wheel.sleep(secs(11)).await;
+        assert_eq!(rig.calls(), 2, "{is_outside}");
+        // A load for another reason, that ends before the last.
+        durable.at(rig.at(200), &Tick(0)).save().await.unwrap();
+        rig.wheel.sleep(secs(200)).await;
+        assert_eq!(rig.calls(), 5, "{is_outside}");
+        assert!(durable.stats().loads < 20, "{:?}", durable.stats());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_has_the_store_alone_and_is_followed_while_it_runs_is_lost_for_good() {
+    let rig = Rig::on(Leased::sole());
+    let old = rig.builder().lease(secs(30)).start().await.unwrap();
+    old.after(secs(1), &Tick(20)).key("runs").save().await.unwrap();
+    old.after(secs(60), &Tick(0)).save().await.unwrap();
+    rig.wheel.sleep(secs(2)).await;
+    assert_eq!((rig.calls(), old.stats().lost), (1, false));
+    let new = rig.builder().lease(secs(30)).start().await.unwrap();
+    // It hears of it when it renews next.
+    rig.wheel.sleep(secs(10)).await;
+    let stats = old.stats();
+    assert_eq!((stats.lost, stats.rejoined), (true, 0));
+    assert!(matches!(old.after(secs(1), &Tick(0)).save().await, Err(Error::Lost)));
+    assert!(matches!(old.cancel("runs").await, Err(Error::Lost)));
+    rig.wheel.sleep(secs(60)).await;
+    assert_eq!((rig.calls(), old.stats().done, old.stats().fenced), (3, 0, 1), "both by the new one");
+    assert_eq!((new.stats().done, new.stats().lost), (2, false));
+    assert_eq!(new.count().await.unwrap(), Default::default());
+    assert_eq!(old.stop(secs(5)).await, Default::default());
+    assert_eq!((rig.store.epoch(), new.stats().lost), (2, false), "it takes nothing with it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_whose_wheel_has_ended_renews_until_its_handlers_have_ended_and_hands_over() {
+    let rig = Rig::on(Leased::new());
+    let durable = rig.builder().lease(secs(30)).start().await.unwrap();
+    durable.after(secs(1), &Tick(200)).save().await.unwrap();
+    durable.after(secs(50), &Tick(0)).save().await.unwrap();
+    tokio::time::sleep(secs(2)).await;
+    rig.wheel.shutdown();
+    tokio::time::sleep(secs(190)).await;
+    let stats = durable.stats();
+    assert_eq!((stats.rejoined, stats.begun, rig.store.left()), (0, 1, vec![]));
+    assert!((15..25).contains(&rig.store.renewals()), "{}", rig.store.renewals());
+    tokio::time::sleep(secs(20)).await;
+    assert_eq!((durable.stats().done, durable.stats().fenced), (1, 0));
+    assert_eq!(rig.store.left(), [1]);
+    let counts = durable.count().await.unwrap();
+    assert_eq!((counts.stored, counts.begun), (1, 0), "the other is whose comes next");
+    // On a wheel of its own.
+    let next = Rig::on(rig.store.clone());
+    let durable = next.builder().clock(rig.clock.clone()).start().await.unwrap();
+    next.wheel.sleep(secs(1)).await;
+    assert_eq!((next.calls(), durable.stats().done), (1, 1));
+}

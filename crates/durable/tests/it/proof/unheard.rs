@@ -1,0 +1,282 @@
+//! Calls of the store whose answer nobody hears: what they have done is done all the same.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use timingwheel_durable::store::Page;
+use timingwheel_durable::{Answer, Backoff, Cancelled, Error, Kind, Moved};
+
+use super::hooked::Step;
+use super::script::{Rig, Tick, What, secs};
+
+#[tokio::test(start_paused = true)]
+async fn a_move_a_save_and_a_revival_whose_answers_are_lost_are_armed_all_the_same() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    durable.at(rig.at(5_000), &Tick(0)).key("far").save().await.unwrap();
+    rig.wheel.sleep(secs(1)).await;
+    rig.script.next("reschedule", Step::After, What::Fail);
+    assert!(matches!(durable.reschedule("far", rig.at(5)).await, Err(Error::Store { .. })));
+    rig.wheel.sleep(secs(5)).await;
+    assert_eq!(rig.calls(), 1, "moved");
+
+    rig.script.next("save", Step::After, What::Fail);
+    assert!(matches!(durable.at(rig.at(10), &Tick(0)).save().await, Err(Error::Store { .. })));
+    rig.wheel.sleep(secs(10)).await;
+    assert_eq!(rig.calls(), 2, "saved");
+
+    let id = durable.at(rig.at(20), &Broken).save().await.unwrap();
+    durable.stop(secs(1)).await;
+    let durable = rig.builder().on(|_: Mended, _| async { Ok(Answer::Done) }).start().await.unwrap();
+    rig.wheel.sleep(secs(10)).await;
+    assert_eq!(durable.list(Page { buried: true, ..Page::default() }).await.unwrap().len(), 1);
+    rig.script.next("unbury", Step::After, What::Fail);
+    assert!(matches!(durable.revive(id).await, Err(Error::Store { .. })));
+    rig.wheel.sleep(secs(1)).await;
+    assert_eq!(durable.stats().buried, 2, "revived, and buried again");
+    assert!(rig.script.is_over());
+}
+
+#[derive(Serialize, Deserialize)]
+struct Broken;
+
+impl Kind for Broken {
+    const KIND: &'static str = "broken";
+}
+
+#[derive(Serialize, Deserialize)]
+struct Mended(u64);
+
+impl Kind for Mended {
+    const KIND: &'static str = "broken";
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_move_whose_caller_has_gone_is_armed_all_the_same() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    durable.at(rig.at(5_000), &Tick(0)).key("far").save().await.unwrap();
+    rig.wheel.sleep(secs(1)).await;
+    rig.script.next("reschedule", Step::After, What::Wait(500));
+    let moving = durable.reschedule("far", rig.at(5));
+    assert!(tokio::time::timeout(Duration::from_millis(100), moving).await.is_err());
+    rig.wheel.sleep(secs(6)).await;
+    assert_eq!(rig.calls(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_is_not_answered_removed_where_another_owner_has_followed_meanwhile() {
+    let rig = Rig::new();
+    let old = rig.start().await;
+    rig.begun_ahead(&old).await;
+    // The settle that takes it back fails, and before it is made again the timer is another's.
+    rig.script.next("settle", Step::Before, What::Fail);
+    let cancel = tokio::spawn({
+        let old = old.clone();
+        async move { old.cancel("ahead").await }
+    });
+    while !rig.script.is_over() {
+        tokio::task::yield_now().await;
+    }
+    let _new = rig.start().await;
+    let told = cancel.await.unwrap();
+    rig.wheel.sleep(secs(5)).await;
+    assert_eq!(rig.calls(), 2, "by the new owner");
+    assert!(matches!(told, Ok(Cancelled::NotFound | Cancelled::Running(_))), "{told:?}");
+    assert!(old.stats().lost);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_is_refused_tells_its_owner_that_another_one_has_followed() {
+    let rig = Rig::new();
+    let old = rig.start().await;
+    old.after(secs(1), &Tick(5)).save().await.unwrap();
+    rig.wheel.sleep(secs(2)).await;
+    let _new = rig.start().await;
+    rig.wheel.sleep(secs(1)).await;
+    assert_eq!((old.stats().fenced, old.stats().lost), (0, false));
+    let loads = old.stats().loads;
+    rig.wheel.sleep(secs(10)).await;
+    assert_eq!((old.stats().fenced, old.stats().lost, old.stats().loads), (1, true, loads));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_was_followed_takes_no_saves_and_no_moves() {
+    let rig = Rig::new();
+    let old = rig.start().await;
+    old.after(secs(1), &Tick(5)).key("k").save().await.unwrap();
+    rig.wheel.sleep(secs(2)).await;
+    let _new = rig.start().await;
+    rig.wheel.sleep(secs(10)).await;
+    assert!(old.stats().lost);
+    assert!(matches!(old.after(secs(1), &Tick(0)).save().await, Err(Error::Lost)));
+    assert!(matches!(old.reschedule("k", rig.at(1)).await, Err(Error::Lost)));
+    assert!(matches!(old.cancel("k").await, Err(Error::Lost)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_have_begun_is_not_left_to_a_later_load() {
+    let rig = Rig::new();
+    let durable = rig.builder().in_memory(2).start().await.unwrap();
+    durable.at(rig.at(1), &Tick(0)).key("first").save().await.unwrap();
+    rig.script.next("begin", Step::After, What::Fail);
+    rig.wheel.sleep(Duration::from_millis(1_010)).await;
+    assert!(rig.script.is_over() && rig.calls() == 0);
+    // So many that are due before it that memory has no room for it.
+    for _ in 0..20 {
+        durable.at(rig.at(0), &Tick(0)).save().await.unwrap();
+    }
+    rig.wheel.sleep(secs(30)).await;
+    assert_eq!(rig.calls(), 21);
+    assert_eq!(durable.count().await.unwrap(), Default::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_begin_whose_answer_was_lost_is_no_attempt() {
+    let rig = Rig::new();
+    let tries = Backoff::fixed(secs(1)).tries(1);
+    let durable = rig.builder().retry::<Tick>(tries).start().await.unwrap();
+    durable.at(rig.at(1), &Tick(0)).save().await.unwrap();
+    for step in [Step::After, Step::After, Step::Before] {
+        rig.script.next("begin", step, What::Fail);
+    }
+    rig.wheel.sleep(secs(10)).await;
+    assert!(rig.script.is_over());
+    assert_eq!((rig.calls(), durable.stats().done, durable.stats().buried), (1, 1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_after_a_begin_whose_answer_was_lost_removes_the_timer() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    durable.at(rig.at(1), &Tick(0)).key("k").save().await.unwrap();
+    rig.script.next("begin", Step::After, What::Fail);
+    rig.wheel.sleep(Duration::from_millis(1_010)).await;
+    assert!(rig.script.is_over() && rig.calls() == 0);
+    assert_eq!(durable.cancel("k").await.unwrap(), Cancelled::Removed);
+    rig.wheel.sleep(secs(10)).await;
+    assert_eq!(rig.calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_ends_after_its_wheel_is_stored_also_if_the_store_fails_at_first() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    durable.after(secs(1), &Tick(5)).save().await.unwrap();
+    rig.wheel.sleep(secs(2)).await;
+    rig.wheel.shutdown();
+    rig.script.next("settle", Step::Before, What::Fail);
+    tokio::time::sleep(secs(10)).await;
+    assert!(rig.script.is_over());
+    assert_eq!(durable.count().await.unwrap(), Default::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_comes_to_an_end_also_where_the_store_hangs() {
+    for call in ["leave", "save", "settle", "begin"] {
+        let rig = Rig::new();
+        let durable = rig.start().await;
+        rig.script.next(call, Step::Before, What::Hang);
+        durable.after(secs(1), &Tick(1)).key("k").save().now_or_later().await;
+        rig.wheel.sleep(secs(3)).await;
+        let stopped = tokio::time::timeout(secs(60), durable.stop(secs(5))).await;
+        assert!(stopped.is_ok(), "{call}");
+        assert!(rig.script.is_over(), "{call}");
+    }
+}
+
+trait NowOrLater: Future + Sized {
+    /// For a moment.
+    async fn now_or_later(self) {
+        drop(tokio::time::timeout(Duration::from_millis(100), self).await);
+    }
+}
+
+impl<F: Future> NowOrLater for F {}
+
+/// On a thread of its own: one that goes round in circles never comes to an end.
+#[test]
+fn who_waits_for_a_store_after_a_failure_does_not_go_round_in_circles() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let work = std::thread::spawn(move || {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let rig = Rig::new();
+            rig.script.next("begin", Step::Before, What::Fail);
+            rig.script.next("begin", Step::Before, What::Wait(60_000));
+            let durable = rig.start().await;
+            // The second one has to wait for the begin of the first.
+            for due in [1, 3] {
+                durable.at(rig.at(due), &Tick(0)).save().await.unwrap();
+            }
+            tokio::time::sleep(secs(100)).await;
+            assert!(rig.script.is_over());
+            let _ = tell.send(rig.calls());
+        });
+    });
+    let calls = told.recv_timeout(secs(300)).expect("it comes to an end");
+    work.join().expect("no panic");
+    assert_eq!(calls, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_while_the_clock_is_set_back_holds_no_handlers_place() {
+    let rig = Rig::new();
+    let durable = rig.builder().concurrency(1).start().await.unwrap();
+    rig.begun_ahead(&durable).await;
+    rig.clock.set(rig.at(-3_600));
+    durable.at(rig.at(-3_595), &Tick(0)).save().await.unwrap();
+    rig.wheel.sleep(secs(6)).await;
+    assert_eq!(rig.calls(), 2, "the one that is due by the clock");
+    rig.wheel.sleep(secs(3_650)).await;
+    assert_eq!(rig.calls(), 3);
+    assert_eq!(durable.stats().snoozed, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_move_whose_timer_was_taken_back_moves_it_although_the_answer_was_lost() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    rig.begun_ahead(&durable).await;
+    rig.script.next("settle", Step::After, What::Fail);
+    let now = durable.now();
+    let told = durable.reschedule("ahead", now + secs(20)).await.unwrap();
+    assert!(rig.script.is_over() && matches!(told, Moved::Moved(_)), "{told:?}");
+    rig.wheel.sleep(secs(15)).await;
+    assert_eq!(rig.calls(), 1);
+    rig.wheel.sleep(secs(10)).await;
+    assert_eq!((rig.calls(), durable.stats().fenced), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_whose_attempt_ended_before_it_heard_of_that_is_told_so() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    durable.after(Duration::ZERO, &Tick(1)).key("runs").save().await.unwrap();
+    rig.wheel.sleep(Duration::from_millis(100)).await;
+    assert_eq!(rig.calls(), 1);
+    // The handler ends while the answer is on its way, and the timer goes because of this cancel.
+    rig.script.next("cancel", Step::After, What::Wait(5_000));
+    assert_eq!(durable.cancel("runs").await.unwrap(), Cancelled::Running(1));
+    assert!(rig.script.is_over());
+    assert_eq!(durable.cancel("runs").await.unwrap(), Cancelled::NotFound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_of_what_a_stop_gives_back_meanwhile_has_removed_it() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    rig.begun_ahead(&durable).await;
+    rig.script.next("cancel", Step::After, What::Wait(300));
+    let cancel = tokio::spawn({
+        let durable = durable.clone();
+        async move { durable.cancel("ahead").await }
+    });
+    while !rig.script.is_over() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(durable.stop(secs(5)).await.given_back, 1);
+    assert_eq!(cancel.await.unwrap().unwrap(), Cancelled::Removed);
+    assert_eq!((rig.calls(), durable.count().await.unwrap()), (1, Default::default()));
+}

@@ -1,0 +1,78 @@
+//! One owner after the other.
+
+use timingwheel_durable::store::{Page, State};
+use timingwheel_durable::{Answer, Run};
+
+use super::handlers::Number;
+use super::support::{Note, Rig, at, note, secs};
+
+#[tokio::test(start_paused = true)]
+async fn what_was_due_while_nobody_was_there_is_due_at_the_start_in_order() {
+    let rig = Rig::new();
+    let durable = rig.start().await;
+    for number in [3, 1, 2] {
+        durable.at(at(f64::from(number) * 100.0), &note(&number.to_string())).save().await.unwrap();
+    }
+    durable.stop(secs(1)).await;
+    rig.sleep(1_000.0).await;
+    assert_eq!(rig.book.texts(), [""; 0]);
+    let _again = rig.builder().concurrency(1).start().await.unwrap();
+    rig.sleep(1.0).await;
+    assert_eq!(rig.book.texts(), ["1", "2", "3"]);
+    assert!(rig.book.calls()[0].run.late > secs(800));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_process_dies_of_again_and_again_is_buried() {
+    let rig = Rig::new();
+    let first = rig.start().await;
+    first.at(at(1.0), &Note { takes: 1_000_000, ..note("deadly") }).save().await.unwrap();
+    rig.sleep(2.0).await;
+    // Another owner follows each time, as after a crash: nobody settles or gives back.
+    let mut owners = vec![first];
+    for attempt in 2..=3 {
+        owners.push(rig.start().await);
+        rig.sleep(1.0).await;
+        assert_eq!(rig.book.calls().last().unwrap().run.attempt, attempt);
+    }
+    let last = rig.start().await;
+    rig.sleep(1.0).await;
+    assert_eq!(rig.book.texts().len(), 3);
+    let buried = last.list(Page { buried: true, ..Page::default() }).await.unwrap();
+    assert!(
+        matches!(&buried[0].state, State::Buried(why) if why.reason.contains("did not end")),
+        "{buried:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_whose_timer_is_lost_is_told_and_its_result_is_refused() {
+    let rig = Rig::new();
+    let told = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let tells = told.clone();
+    let wheel = rig.wheel.clone();
+    let handler = move |_: Number, mut run: Run| {
+        let (tells, wheel) = (tells.clone(), wheel.clone());
+        async move {
+            if run.attempt == 1 {
+                assert!(!run.lost.is_lost());
+                run.lost.lost().await;
+                tells.store(run.lost.is_lost(), std::sync::atomic::Ordering::Relaxed);
+                wheel.sleep(secs(5)).await;
+            }
+            Ok(Answer::Done)
+        }
+    };
+    let old = rig.builder().on(handler.clone()).start().await.unwrap();
+    old.at(at(1.0), &Number { number: 1 }).save().await.unwrap();
+    rig.sleep(2.0).await;
+    let new = rig.builder().on(handler).start().await.unwrap();
+    rig.sleep(2.0).await;
+    assert_eq!(new.stats().done, 1, "attempted again");
+    // The old owner finds out by its next call.
+    assert_eq!(old.at(at(5.0), &note("another")).save().await.map(drop).ok(), Some(()));
+    rig.sleep(2.0).await;
+    assert!(told.load(std::sync::atomic::Ordering::Relaxed) && old.stats().lost);
+    rig.sleep(10.0).await;
+    assert_eq!((old.stats().done, old.stats().fenced), (0, 1));
+}
