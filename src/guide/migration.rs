@@ -49,7 +49,7 @@
 //! | tokio | here | |
 //! |---|---|---|
 //! | `sleep`, `sleep_until` | [`sleep`], [`sleep_until`] | the same |
-//! | `Sleep` | [`Sleep`] | see [differences](#differences); and [`reset_after`](crate::Sleep::reset_after), [`try_wait`](crate::Sleep::try_wait), [`poll_try_wait`](crate::Sleep::poll_try_wait) |
+//! | `Sleep` | [`Sleep`] | see [differences](#differences); and [`reset_after`](crate::Sleep::reset_after), [`wait`](crate::Sleep::wait), [`poll_wait`](crate::Sleep::poll_wait) |
 //! | `timeout`, `timeout_at` | [`timeout`], [`timeout_at`] | the same |
 //! | `Timeout` | [`Timeout`] | see differences; and [`deadline`](crate::Timeout::deadline), [`reset`](crate::Timeout::reset), [`reset_after`](crate::Timeout::reset_after) |
 //! | `interval`, `interval_at` | [`interval`], [`interval_at`] | the same |
@@ -59,7 +59,7 @@
 //! | `error::Elapsed` | [`Elapsed`] | see differences |
 //! | `error::Error` | [`Error`] | see differences |
 //! | `pause`, `resume`, `advance` | the same names, with the feature `test-util` | tokio's own functions |
-//! | | [`try_sleep`], [`try_sleep_until`], [`try_timeout`], [`try_timeout_at`] | errors instead of panics |
+//! | | [`wheel`]`().try_sleep(d)`, and [`Sleep::limiting`](crate::Sleep::limiting) of that | errors instead of panics |
 //! | | [`wheel`], [`set_wheel`] | the runtime's wheel |
 //!
 //! ## `tokio-util`, `tokio-stream` and `tokio-io-timeout`
@@ -161,16 +161,16 @@
 //! | [`Sleep`], [`Timeout`] | are [`Unpin`] (`Timeout` if its future is) | nothing points at them |
 //! | [`Sleep::is_elapsed`] after a [`reset`](crate::Sleep::reset) without a poll | stays false until the next poll | that poll registers the timer |
 //! | [`Sleep`] first polled after its deadline | may be pending for a moment, unless a paused clock was seen in the process | the sleep does not read the clock a second time |
-//! | [`Sleep`] after the runtime's end | panics as tokio's does, with another text; [`Sleep::try_wait`] does not panic; [`Sleep::is_elapsed`] stays false; a sleep that was ready stays ready, where tokio's panics | a deadline that did not come has not elapsed |
+//! | [`Sleep`] after the runtime's end | panics as tokio's does, with another text; [`Sleep::wait`] does not panic; [`Sleep::is_elapsed`] stays false; a sleep that was ready stays ready, where tokio's panics | a deadline that did not come has not elapsed |
 //! | [`Sleep`] polled in a destructor while its runtime ends | may panic; tokio's stays pending | the wheel's driver may have ended before |
-//! | [`Timeout`] after the runtime's end | returns [`Elapsed`] with a [reason](crate::Elapsed::reason); tokio's panics | `Elapsed` has room for a reason |
+//! | [`Timeout`] after the runtime's end | goes on by the timer of the runtime that polls it, and panics where there is none; tokio's always panics | a limit should hold wherever it can |
 //! | [`timeout`] beyond the end of time, outside a runtime | panics as other timers do there; tokio's is accepted | every timer belongs to a wheel |
 //! | all timers, made on one runtime and first polled on another | belong to the one that polls them; tokio's to the one on which they were made. Outside of every runtime they panic | a timer that is not armed holds nothing, so a timeout whose future is ready costs a reading of the clock |
 //! | all timers, on a multi-thread runtime without `enable_io` | panic with tokio's words, that I/O is disabled; tokio's work | a timerfd in the runtime's poller turns the wheel |
 //! | all timers, on a multi-thread runtime without `enable_time` | work; tokio's panic | the same |
 //! | all timers, on a current-thread runtime without `enable_time` | panic with tokio's words as they are first found pending; tokio's as they are made | the wheel is made then |
 //! | [`interval`] outside a runtime | the panic names the caller; tokio's names itself | the mistake is the caller's |
-//! | [`Elapsed`] | a type of our own with the same traits, and [`Default`], [`Clone`], [`Copy`], [`Hash`](std::hash::Hash); its `Debug` shows other fields, and a reason | only tokio can make tokio's |
+//! | [`Elapsed`] | a type of our own with the same traits, and [`Default`], [`Clone`], [`Copy`], [`Hash`](std::hash::Hash); its `Debug` shows other fields | only tokio can make tokio's |
 //! | [`Error`] | a type of our own without `at_capacity` and `invalid` to make one, and with [`PartialEq`], [`Eq`], [`Hash`](std::hash::Hash); other texts | our texts name the limit that was reached |
 //! | `Debug` of futures | other texts | they show other fields |
 //!
@@ -180,15 +180,11 @@
 //! [`timeout_at`]: crate::time::timeout_at
 //! [`interval`]: crate::time::interval()
 //! [`interval_at`]: crate::time::interval_at
-//! [`try_sleep`]: crate::time::try_sleep
-//! [`try_sleep_until`]: crate::time::try_sleep_until
-//! [`try_timeout`]: crate::time::try_timeout
-//! [`try_timeout_at`]: crate::time::try_timeout_at
 //! [`wheel`]: crate::time::wheel
 //! [`set_wheel`]: crate::time::set_wheel
 //! [`Sleep`]: crate::Sleep
 //! [`Sleep::is_elapsed`]: crate::Sleep::is_elapsed
-//! [`Sleep::try_wait`]: crate::Sleep::try_wait
+//! [`Sleep::wait`]: crate::Sleep::wait
 //! [`Timeout`]: crate::Timeout
 //! [`Interval`]: crate::Interval
 //! [`MissedTickBehavior`]: crate::time::MissedTickBehavior

@@ -82,13 +82,14 @@
 //!
 //! With [`max_pending`](crate::Builder::max_pending) there are never more timers pending than the bound, on any number
 //! of threads. A timer's permit is free again when the timer ends. Whoever is refused learns it, by an error or a panic.
-//! hyper's sleeps can tell nobody. They wait by tokio's timers instead.
+//! Timeouts and hyper's sleeps wait by tokio's timers instead.
 //!
 //! # The end is told
 //!
 //! A wheel ends by [`shutdown`](crate::TimingWheel::shutdown), with its runtime, or with the last of its handles and
-//! futures. Everything that is pending is then woken. Every operation that can return an error returns one. A sleep
-//! panics with the reason, unless its deadline has come. One of hyper's waits by tokio's timer. No timer waits for ever,
+//! futures. Everything that is pending is then woken. Every operation that can return an [`Error`](crate::Error)
+//! returns one. A sleep panics with the reason, unless its deadline has come. A timeout and a sleep of hyper's wait by
+//! tokio's timer, so that no limit passes before its time. No timer waits for ever,
 //! and none of the wheel's own tasks is left. The watchdog's thread ends with the last wheel of the process.
 //!
 //! A runtime that nobody runs has not ended, so neither has its wheel: see [what is not

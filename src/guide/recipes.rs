@@ -57,7 +57,7 @@
 //!     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
 //!         let Self { sleep, by_tokio } = &mut *self;
 //!         if by_tokio.is_none()
-//!             && let Ok(()) = ready!(sleep.poll_try_wait(cx))
+//!             && let Ok(()) = ready!(sleep.poll_wait(cx))
 //!         {
 //!             return Poll::Ready(());
 //!         }
@@ -163,9 +163,7 @@
 //! # tonic
 //!
 //! `tonic::transport::Server` takes no timer, so serve connections with hyper. This needs the feature `hyper`. As on tonic's
-//! own server, a call ends when the time is up that its client gave in the header `grpc-timeout`, with the same status. If
-//! the wheel is full or has ended, a call with such a header is answered with `UNAVAILABLE`, unless its answer is ready at
-//! once. `remote_addr`, TLS and other settings of tonic's server are not part of the recipe.
+//! own server, a call ends when the time is up that its client gave in the header `grpc-timeout`, with the same status. `remote_addr`, TLS and other settings of tonic's server are not part of the recipe.
 //!
 //! In a client, a call's deadline goes around the call: `wheel.timeout(d, client.method(request))`.
 //!
@@ -198,12 +196,8 @@
 //!         let answer = services.call(request);
 //!         async move {
 //!             let Some(limit) = limit else { return answer.await };
-//!             wheel.timeout(limit, answer).await.unwrap_or_else(|elapsed| {
-//!                 Ok(match elapsed.reason() {
-//!                     None => Status::from_error(Box::new(TimeoutExpired(()))),
-//!                     Some(ended_or_full) => Status::unavailable(ended_or_full.to_string()),
-//!                 }
-//!                 .into_http())
+//!             wheel.timeout(limit, answer).await.unwrap_or_else(|_| {
+//!                 Ok(Status::from_error(Box::new(TimeoutExpired(()))).into_http())
 //!             })
 //!         }
 //!     });

@@ -28,12 +28,8 @@
 //!
 //! # When a timer cannot run
 //!
-//! If the wheel has ended, or is full, a response that is ready at the first poll still
-//! comes; any other is answered with [`timingwheel::Error`](crate::Error), which says why. It is not
-//! [`Elapsed`](::tower::timeout::error::Elapsed): the request had time left.
-//!
-//! A retry policy must not try again after that error, `error.is::<timingwheel::Error>()`: the wheel takes no timer, so
-//! the sleep between retries would panic.
+//! On a wheel that has ended, or is full, a request still has its time: see
+//! [`TimingWheel::timeout`](crate::TimingWheel::timeout#errors).
 //!
 //! # Retries
 //!
