@@ -1,15 +1,14 @@
 //! Errors: a wheel cannot be built, a timer cannot run, or a timeout's time is up.
 
-use std::sync::{Mutex, PoisonError};
 use std::{error, fmt, io, time::Duration};
 
 use crate::wheel::Nanos;
 
 /// Why a timer cannot run: its wheel has ended, or is full.
 ///
-/// The `try_` methods, [`Sleep::poll_try_wait`](crate::Sleep::poll_try_wait) and the responses of tower's services
-/// return this error. A timeout returns it inside [`Elapsed`]. A sleep cannot return an error, so it panics with the
-/// text of this one.
+/// The `try_` methods and [`Sleep::wait`](crate::Sleep::wait) return this error, and an
+/// [`IdleGuard`](crate::IdleGuard) does inside an `io::Error`. A sleep and an interval cannot return an error, so they
+/// panic with the text of this one. A timeout goes on [without the wheel](crate::TimingWheel::timeout#errors).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Error {
     kind: Kind,
@@ -63,7 +62,7 @@ impl fmt::Display for Error {
 
 impl error::Error for Error {}
 
-/// The error of a timeout: the deadline came first, or the timer could not run.
+/// The error of a timeout: the deadline came first.
 ///
 /// [Streams](crate::stream) return it too. An [`IdleGuard`](crate::IdleGuard) returns it inside an `io::Error`.
 ///
@@ -78,7 +77,6 @@ impl error::Error for Error {}
 /// let wheel = TimingWheel::new();
 /// let elapsed = wheel.timeout(Duration::from_millis(1), future::pending::<()>()).await.unwrap_err();
 /// assert_eq!(elapsed.to_string(), "deadline has elapsed");
-/// assert_eq!(elapsed.reason(), None);
 /// assert_eq!(io::Error::from(elapsed).kind(), io::ErrorKind::TimedOut);
 /// # }
 /// ```
@@ -95,14 +93,9 @@ enum What {
     ReadLimit(Nanos),
     WriteLimit(Nanos),
     IdleLimit(Nanos),
-    CouldNotRun(Error),
 }
 
 impl Elapsed {
-    pub(crate) const fn because(reason: Error) -> Self {
-        Self { what: What::CouldNotRun(reason) }
-    }
-
     /// The read limit of an [`IdleGuard`](crate::IdleGuard).
     pub(crate) const fn of_read_limit(limit: Nanos) -> Self {
         Self { what: What::ReadLimit(limit) }
@@ -116,15 +109,6 @@ impl Elapsed {
     /// The limit of an [`IdleGuard`](crate::IdleGuard) for both directions together.
     pub(crate) const fn of_idle_limit(limit: Nanos) -> Self {
         Self { what: What::IdleLimit(limit) }
-    }
-
-    /// Why the timer could not run, or `None` if the deadline has elapsed.
-    #[must_use]
-    pub const fn reason(&self) -> Option<Error> {
-        match self.what {
-            What::CouldNotRun(reason) => Some(reason),
-            What::Deadline | What::ReadLimit(_) | What::WriteLimit(_) | What::IdleLimit(_) => None,
-        }
     }
 }
 
@@ -148,23 +132,14 @@ impl fmt::Display for Elapsed {
             What::WriteLimit(limit) => {
                 write!(f, "a write has waited for {:?} without progress, its limit", limit.to_duration())
             }
-            What::CouldNotRun(_) => f.write_str("the timer could not run"),
         }
     }
 }
 
-/// The source is the [reason](Elapsed::reason), if the timer could not run.
-impl error::Error for Elapsed {
-    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        match &self.what {
-            What::CouldNotRun(reason) => Some(reason),
-            What::Deadline | What::ReadLimit(_) | What::WriteLimit(_) | What::IdleLimit(_) => None,
-        }
-    }
-}
+impl error::Error for Elapsed {}
 
 /// If the deadline has elapsed, the kind `TimedOut` without a source. If a limit of an [`IdleGuard`](crate::IdleGuard) was
-/// reached, the kind `TimedOut` with this error inside. If the timer could not run, the kind `Other` with this error inside.
+/// reached, the kind `TimedOut` with this error inside.
 impl From<Elapsed> for io::Error {
     fn from(elapsed: Elapsed) -> Self {
         match elapsed.what {
@@ -172,69 +147,7 @@ impl From<Elapsed> for io::Error {
             What::ReadLimit(_) | What::WriteLimit(_) | What::IdleLimit(_) => {
                 Self::new(io::ErrorKind::TimedOut, elapsed)
             }
-            What::CouldNotRun(_) => Self::other(elapsed),
         }
-    }
-}
-
-/// The error of [`try_timeout`](crate::TimingWheel::try_timeout), which gives the refused future back.
-///
-/// If the future is `Send` and borrows nothing, `?` takes this error into a `Box<dyn Error + Send + Sync>`.
-pub struct TryTimeoutError<F> {
-    error: Error,
-    future: GivenBack<F>,
-}
-
-impl<F> TryTimeoutError<F> {
-    pub(crate) const fn new(error: Error, future: F) -> Self {
-        Self { error, future: GivenBack::new(future) }
-    }
-
-    /// Why it was refused.
-    #[must_use]
-    pub const fn error(&self) -> Error {
-        self.error
-    }
-
-    /// The future, as it was given: it has not been polled.
-    #[must_use]
-    pub fn into_inner(self) -> F {
-        self.future.into_inner()
-    }
-}
-
-impl<F> fmt::Debug for TryTimeoutError<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TryTimeoutError").field("error", &self.error).finish_non_exhaustive()
-    }
-}
-
-impl<F> fmt::Display for TryTimeoutError<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl<F> error::Error for TryTimeoutError<F> {}
-
-/// Without the future, for `?` in functions that return an [`Error`].
-impl<F> From<TryTimeoutError<F>> for Error {
-    fn from(refused: TryTimeoutError<F>) -> Self {
-        refused.error
-    }
-}
-
-/// A refused future in a lock that nobody waits for. Boxed errors have to be `Sync`, which few futures are. A lock makes any
-/// future `Sync` that is `Send`.
-pub(crate) struct GivenBack<F>(Mutex<F>);
-
-impl<F> GivenBack<F> {
-    pub(crate) const fn new(refused: F) -> Self {
-        Self(Mutex::new(refused))
-    }
-
-    pub(crate) fn into_inner(self) -> F {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -149,13 +149,11 @@ impl TimingWheel {
     /// | future | if its deadline has not come |
     /// |---|---|
     /// | [`Sleep`](crate::Sleep), [`Interval::tick`](crate::Interval::tick) | panics |
-    /// | [`Sleep::try_wait`](crate::Sleep::try_wait), [`Sleep::poll_try_wait`](crate::Sleep::poll_try_wait), what begins with `try_` | an [`Error`](crate::Error) |
-    /// | [`Timeout`](crate::Timeout) | [`Elapsed`](crate::Elapsed) with a [reason](crate::Elapsed::reason), if the future within is not ready |
+    /// | [`Sleep::wait`](crate::Sleep::wait), [`Sleep::poll_wait`](crate::Sleep::poll_wait), what begins with `try_` | an [`Error`](crate::Error) |
+    /// | [`Timeout`](crate::Timeout), a sleep of hyper's, the response of tower's layer | wait by [tokio's timer](Self::timeout#errors) |
     /// | [`IdleGuard`](crate::IdleGuard) | an `io::Error` of kind `Other` from each operation that has to wait and has a limit |
     /// | [`DelayQueue`](crate::time::DelayQueue) | keeps its items, and panics if they have to wait; [`poll_try_expired`](crate::time::DelayQueue::poll_try_expired) returns an [`Error`](crate::Error) |
     /// | streams | [what their page says](crate::stream#without-a-timer) |
-    /// | a sleep of hyper's | waits by tokio's timer |
-    /// | the response of tower's layer | an [`Error`](crate::Error), if the response within is not ready |
     ///
     /// For a delay of zero, the functions differ on an ended wheel: `sleep` is ready at once, while `try_sleep`
     /// refuses. A full wheel takes both, because a timer that is already due needs no permit.
@@ -170,14 +168,14 @@ impl TimingWheel {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// use std::{future, time::Duration};
+    /// use std::time::Duration;
     /// use timingwheel::TimingWheel;
     ///
     /// let wheel = TimingWheel::new();
-    /// let call = wheel.timeout(Duration::from_secs(30), future::pending::<()>());
-    /// let (result, pending) = tokio::join!(call, async { wheel.shutdown() });
+    /// let sleep = wheel.sleep(Duration::from_secs(30));
+    /// let (result, pending) = tokio::join!(sleep.wait(), async { wheel.shutdown() });
     /// assert_eq!(pending, 1);
-    /// assert!(result.unwrap_err().reason().is_some_and(|reason| reason.is_shutdown()));
+    /// assert!(result.unwrap_err().is_shutdown());
     /// # }
     /// ```
     pub fn shutdown(&self) -> usize {

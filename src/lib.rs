@@ -84,10 +84,10 @@
 //! | bound how long a connection may be silent | [`TimingWheel::idle_guard`] |
 //! | give something more time | [`Sleep::reset`], [`Timeout::reset`] |
 //! | let timers be late, so that very many cost less | [`Tolerance`] |
-//! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`try_timeout`](TimingWheel::try_timeout), [`Sleep::try_wait`], [`Interval::try_tick`] |
+//! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`Sleep::wait`], [`Interval::try_tick`] |
 //! | keep many items in one task, each until its time | [`time::DelayQueue`], [`TimingWheel::delay_queue`] |
 //! | wait for a condition or a deadline, as in Kafka's purgatory | the crate `timingwheel-purgatory` |
-//! | poll many timers in one task | [`Sleep::poll_try_wait`] |
+//! | poll many timers in one task | [`Sleep::poll_wait`] |
 //! | switch from `tokio::time` by changing a `use` | [`time`], [`migration`] |
 //! | switch from Netty's, Kafka's, Go's, Linux's, Quartz's or game engines' timers | [`coming_from`] |
 //! | choose tick, wheel size, shards, a bound | [`TimingWheel::builder`], [`Profile`] |
@@ -127,7 +127,7 @@ mod loom_models;
 
 pub use builder::Builder;
 pub use builder::Profile;
-pub use error::{BuildError, Elapsed, Error, TryTimeoutError};
+pub use error::{BuildError, Elapsed, Error};
 pub use guide::{coming_from, migration, promises, recipes};
 pub use handle::TimingWheel;
 #[cfg(feature = "hyper")]
@@ -143,7 +143,7 @@ pub use timers::interval::Interval;
 pub use timers::sleep::Sleep;
 pub use timers::stream;
 pub use timers::timeout::Timeout;
-pub use timers::tolerance::{Tolerance, ToleranceError};
+pub use timers::tolerance::Tolerance;
 
 /// Runs the README's code.
 #[cfg(doctest)]

@@ -23,8 +23,7 @@
 //! [292 years](Sleep::deadline) never comes. The methods of a [`TimingWheel`] have only the limit of 292 years, with one
 //! exception: [`Interval::reset_after`] is capped at 30 years.
 
-use crate::error::{Error, TryTimeoutError};
-pub use crate::handle::TimingWheel;
+use crate::handle::TimingWheel;
 use crate::platform::clock::LONGEST;
 pub use crate::runtime_wheel::SetWheelError;
 use crate::runtime_wheel::{assert_in_runtime, set, with_current};
@@ -37,12 +36,12 @@ pub use tokio::time::{advance, pause, resume};
 
 /// The errors, under the names that `tokio::time::error` has for it.
 pub mod error {
-    pub use crate::error::{Elapsed, Error, TryTimeoutError};
+    pub use crate::error::{Elapsed, Error};
 }
 
 /// What belongs to a [`DelayQueue`], under the names that `tokio_util::time::delay_queue` has for it.
 pub mod delay_queue {
-    pub use crate::timers::delay_queue::{DelayQueue, Expired, Key};
+    pub use crate::timers::delay_queue::{Expired, Key};
 }
 
 /// Waits for `duration` from now, or for 30 years if that is less. See [`TimingWheel::sleep`].
@@ -69,45 +68,6 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::until_by_name(deadline)
 }
 
-/// As [`sleep`], but returns an error at once if the timer cannot run. A sleep would panic when it is polled. See
-/// [`TimingWheel::try_sleep`].
-///
-/// # Errors
-/// If the runtime is shutting down, or if its wheel's [`max_pending`](crate::Builder::max_pending) timers are pending.
-///
-/// # Panics
-/// As [`sleep`].
-///
-/// # Examples
-///
-/// ```
-/// use timingwheel::time::{self, Duration};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let mut sleep = time::try_sleep(Duration::from_secs(60)).expect("the wheel runs");
-/// time::wheel().shutdown();
-/// assert!(sleep.try_wait().await.unwrap_err().is_shutdown());
-/// assert!(time::try_sleep(Duration::ZERO).is_ok(), "there is another wheel");
-/// # }
-/// ```
-#[track_caller]
-pub fn try_sleep(duration: Duration) -> Result<Sleep, Error> {
-    with_current(|wheel| wheel.try_sleep(duration.min(LONGEST)))
-}
-
-/// As [`sleep_until`], but returns an error at once if the timer cannot run. See [`TimingWheel::try_sleep_until`].
-///
-/// # Errors
-/// As [`try_sleep`].
-///
-/// # Panics
-/// As [`sleep`].
-#[track_caller]
-pub fn try_sleep_until(deadline: Instant) -> Result<Sleep, Error> {
-    with_current(|wheel| wheel.try_sleep_until(deadline))
-}
-
 /// Awaits `future` for at most `duration` from now. See [`TimingWheel::timeout`].
 ///
 /// # Panics
@@ -126,49 +86,6 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     assert_in_runtime();
     Timeout::new(Sleep::until_by_name(deadline), future)
-}
-
-/// As [`timeout`], but returns an error at once, with the future in it, if the timer cannot run. See
-/// [`TimingWheel::try_timeout`].
-///
-/// # Errors
-/// As [`try_sleep`]; the error has the future in it.
-///
-/// # Panics
-/// As [`sleep`].
-#[track_caller]
-pub fn try_timeout<F: IntoFuture>(
-    duration: Duration,
-    future: F,
-) -> Result<Timeout<F::IntoFuture>, TryTimeoutError<F>> {
-    try_timed(with_current(|wheel| wheel.try_sleep(duration)), future)
-}
-
-/// As [`timeout_at`], but returns an error at once, with the future in it, if the timer cannot run. See
-/// [`TimingWheel::try_timeout_at`].
-///
-/// # Errors
-/// As [`try_timeout`].
-///
-/// # Panics
-/// As [`sleep`].
-#[track_caller]
-pub fn try_timeout_at<F: IntoFuture>(
-    deadline: Instant,
-    future: F,
-) -> Result<Timeout<F::IntoFuture>, TryTimeoutError<F>> {
-    try_timed(with_current(|wheel| wheel.try_sleep_until(deadline)), future)
-}
-
-/// Outside of `with_current`, because turning what is given into a future is a user's code.
-fn try_timed<F: IntoFuture>(
-    deadline: Result<Sleep, Error>,
-    future: F,
-) -> Result<Timeout<F::IntoFuture>, TryTimeoutError<F>> {
-    match deadline {
-        Ok(deadline) => Ok(Timeout::new(deadline, future)),
-        Err(error) => Err(TryTimeoutError::new(error, future)),
-    }
 }
 
 /// Ticks at once, and then every `period`. A period of more than 30 years counts as 30 years. See

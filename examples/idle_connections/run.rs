@@ -49,7 +49,7 @@ struct Settings {
 /// as others do.
 fn tolerance(text: &str) -> Result<Tolerance, String> {
     let percent = within(7.2..=100.0, "a number")(text)?;
-    Tolerance::try_share(percent / 100.0).map_err(|error| error.to_string())
+    Ok(Tolerance::share(percent / 100.0))
 }
 
 /// With buffers so small that it is soon seen when nobody reads.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use indicatif::HumanCount;
 use serde::Serialize;
-use timingwheel::monitor::{Exceeded, Histogram};
+use timingwheel::monitor::{Exceeded, Histogram, Unhealthy};
 use timingwheel::{Stats, TimingWheel};
 
 use crate::settings::Bounds;
@@ -65,10 +65,7 @@ impl<'a> Figures<'a> {
     ) -> Self {
         let stats = wheel.stats();
         let lately = stats.since(earlier);
-        let exceeded = lately
-            .check(&bounds.limits())
-            .err()
-            .map_or_else(Vec::new, |unhealthy| unhealthy.exceeded().to_vec());
+        let unhealthy = lately.check(&bounds.limits()).err();
         let tick_ns = nanos(wheel.tick());
         // A slot is as wide as so many of the level below: see `timingwheel::wheel`.
         let bits = wheel_size.ilog2();
@@ -89,8 +86,8 @@ impl<'a> Figures<'a> {
             cancelled: stats.cancelled,
             lateness: buckets(&stats.lateness),
             ended: stats.ended,
-            healthy: exceeded.is_empty(),
-            checks: checks(&lately, bounds, &exceeded),
+            healthy: unhealthy.is_none(),
+            checks: checks(&lately, bounds, unhealthy.as_ref()),
         }
     }
 }
@@ -102,8 +99,8 @@ fn buckets(histogram: &Histogram) -> Vec<Bucket> {
         .collect()
 }
 
-fn checks(stats: &Stats, bounds: Bounds, exceeded: &[Exceeded]) -> Vec<Check> {
-    let ok = |is_that: fn(&Exceeded) -> bool| !exceeded.iter().any(is_that);
+fn checks(stats: &Stats, bounds: Bounds, unhealthy: Option<&Unhealthy>) -> Vec<Check> {
+    let ok = |limit| !unhealthy.is_some_and(|unhealthy| unhealthy.exceeds(limit));
     let count = |what, value: u64, limit: u64, ok| Check {
         what,
         value: HumanCount(value).to_string(),
@@ -126,47 +123,32 @@ fn checks(stats: &Stats, bounds: Bounds, exceeded: &[Exceeded]) -> Vec<Check> {
         )
     };
     vec![
-        count(
-            "timers pending",
-            stats.pending as u64,
-            bounds.pending as u64,
-            ok(|it| matches!(it, Exceeded::Pending { .. })),
-        ),
+        count("timers pending", stats.pending as u64, bounds.pending as u64, ok(Exceeded::Pending)),
         time(
             "lateness of timers: 99 % are within",
             range(&stats.lateness, stats.lateness.quantile(0.99)),
             bounds.lateness,
-            ok(|it| matches!(it, Exceeded::Lateness { .. })),
+            ok(Exceeded::Lateness),
         ),
         time(
             "longest hold of a lock by a turn of the wheel",
             range(&stats.lock_holds, stats.lock_holds.max()),
             bounds.lock_hold,
-            ok(|it| matches!(it, Exceeded::LockHold { .. })),
+            ok(Exceeded::LockHold),
         ),
         time(
             "how far the wheel is behind",
             format!("{} ms", millis(stats.overdue)),
             bounds.overdue,
-            ok(|it| matches!(it, Exceeded::Overdue { .. })),
+            ok(Exceeded::Overdue),
         ),
-        count(
-            "timers refused, the wheel being full",
-            stats.refused,
-            0,
-            ok(|it| matches!(it, Exceeded::Refused { .. })),
-        ),
-        count(
-            "wakers that panicked",
-            stats.wakers_panicked,
-            0,
-            ok(|it| matches!(it, Exceeded::WakersPanicked { .. })),
-        ),
+        count("timers refused, the wheel being full", stats.refused, 0, ok(Exceeded::Refused)),
+        count("wakers that panicked", stats.wakers_panicked, 0, ok(Exceeded::WakersPanicked)),
         count(
             "watchdogs missing, so that a blocked worker may hold timers up",
             stats.unwatched.into(),
             0,
-            ok(|it| matches!(it, Exceeded::Unwatched)),
+            ok(Exceeded::Unwatched),
         ),
     ]
 }

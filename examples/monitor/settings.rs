@@ -47,12 +47,14 @@ impl Bounds {
     }
 
     pub(crate) fn limits(self) -> Limits {
-        Limits::new()
-            .pending(self.pending)
-            .lateness(0.99, self.lateness)
-            .lock_hold(self.lock_hold)
-            .overdue(self.overdue)
-            .refused(0)
-            .wakers_panicked(0)
+        Limits {
+            pending: Some(self.pending),
+            lateness: vec![(0.99, self.lateness)],
+            lock_hold: Some(self.lock_hold),
+            overdue: Some(self.overdue),
+            refused: Some(0),
+            wakers_panicked: Some(0),
+            ..Limits::default()
+        }
     }
 }

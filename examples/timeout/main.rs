@@ -53,15 +53,15 @@ async fn in_a_task(
     }
 }
 
-/// Awaits `call` with a limit, if the wheel has room for one more timer. Else it gets it back, and goes without.
+/// Awaits `call` with a limit, if the wheel has room for one more timer. Else it goes without.
 async fn if_there_is_room<F: Future>(
     wheel: &TimingWheel,
     limit: Duration,
     call: F,
 ) -> Result<F::Output, Elapsed> {
-    match wheel.try_timeout(limit, call) {
-        Ok(call) => call.await,
-        Err(refused) => Ok(refused.into_inner().await),
+    match wheel.try_sleep(limit) {
+        Ok(limit) => limit.limiting(call).await,
+        Err(_full) => Ok(call.await),
     }
 }
 

@@ -71,13 +71,14 @@
 //! without a bound, and shut that down only after the connections have closed.
 
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use ::hyper::rt::{self, Timer};
 
 use crate::handle::TimingWheel;
 use crate::timers::sleep::Sleep;
+use crate::timers::timeout::SureSleep;
 
 /// See [`timingwheel::hyper`](crate::hyper). Where this trait is in scope, `wheel.sleep(d)` still calls the method of
 /// [`TimingWheel`] itself.
@@ -85,13 +86,13 @@ impl Timer for TimingWheel {
     /// A sleep in a box, as [`TimingWheel::sleep`] makes it, but [without panics of the wheel's](crate::hyper#panics).
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
         // The inherent method, as in the next one: those come before a trait's.
-        Box::pin(HyperSleep::from(self.sleep(duration)))
+        Box::pin(SureSleep::new(self.sleep(duration)))
     }
 
     /// A sleep in a box, as [`TimingWheel::sleep_until`] makes it, but [without panics of the
     /// wheel's](crate::hyper#panics).
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(HyperSleep::from(self.sleep_until(deadline.into())))
+        Box::pin(SureSleep::new(self.sleep_until(deadline.into())))
     }
 
     /// The time by the wheel's clock: tokio's, which tests can pause.
@@ -101,47 +102,22 @@ impl Timer for TimingWheel {
 
     /// Moves a sleep of any wheel, as [`Sleep::reset`] does. A sleep of another timer is replaced by a sleep of this wheel.
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
-        match sleep.as_mut().downcast_mut_pin::<HyperSleep>() {
-            Some(mut ours) => ours.reset(new_deadline.into()),
+        match sleep.as_mut().downcast_mut_pin::<SureSleep>() {
+            Some(mut ours) => Pin::new(ours.moved()).reset(new_deadline.into()),
             None => *sleep = Timer::sleep_until(self, new_deadline),
         }
     }
 }
 
-/// A sleep that waits by tokio's timer where the wheel cannot run it.
-struct HyperSleep {
-    sleep: Sleep,
-    /// Until it is ready, or until hyper moves the deadline.
-    by_tokio: Option<Pin<Box<tokio::time::Sleep>>>,
-}
-
-impl HyperSleep {
-    fn reset(&mut self, deadline: tokio::time::Instant) {
-        self.by_tokio = None;
-        Pin::new(&mut self.sleep).reset(deadline);
-    }
-}
-
-impl From<Sleep> for HyperSleep {
-    fn from(sleep: Sleep) -> Self {
-        Self { sleep, by_tokio: None }
-    }
-}
-
-impl Future for HyperSleep {
+impl Future for SureSleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { sleep, by_tokio } = &mut *self;
-        if by_tokio.is_none() && ready!(sleep.poll_in_budget(cx)).is_ok() {
-            return Poll::Ready(());
-        }
-        let deadline = sleep.deadline();
-        by_tokio.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline))).as_mut().poll(cx)
+        Self::poll(&mut self, cx)
     }
 }
 
-impl rt::Sleep for HyperSleep {}
+impl rt::Sleep for SureSleep {}
 
 /// For timers of the user's own, as those that give sleeps a tolerance.
 impl rt::Sleep for Sleep {}

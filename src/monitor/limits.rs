@@ -1,13 +1,20 @@
-//! The limits of a health check.
+//! The health check: its limits, and which of them a wheel exceeds.
 
-use std::time::Duration;
+use std::{error, fmt, time::Duration};
 
-use crate::telemetry::histogram::assert_quantile;
+use crate::handle::TimingWheel;
+use crate::telemetry::histogram::told_of;
+use crate::telemetry::stats::Stats;
 
 /// Limits that a healthy wheel does not exceed, for [`TimingWheel::health`](crate::TimingWheel::health) and
 /// [`Stats::check`](crate::Stats::check).
 ///
-/// A value equal to its limit is healthy. Without a limit any value is healthy. A wheel that has ended is never healthy.
+/// A value equal to its limit is healthy. Without a limit any value is healthy. A wheel that has ended is never healthy,
+/// nor is one without its watchdog. Leave the rest to [`Default`], which sets no limit: more may be added.
+///
+/// # Precision
+/// A lateness or a hold within its limit is always healthy. A longer one is healthy too if it falls into the same bucket of
+/// the histogram, so a limit may be exceeded by up to a sixteenth: 5 ms by 0.24 ms.
 ///
 /// # Examples
 ///
@@ -22,92 +29,171 @@ use crate::telemetry::histogram::assert_quantile;
 /// let refused = wheel.try_sleep(Duration::from_secs(1));
 /// assert!(refused.is_err());
 ///
-/// let unhealthy = wheel.health(&Limits::new().pending(10).refused(0)).unwrap_err();
-/// assert_eq!(unhealthy.exceeded(), [Exceeded::Refused { refused: 1, limit: 0 }]);
+/// let limits = Limits { pending: Some(10), refused: Some(0), ..Limits::default() };
+/// let unhealthy = wheel.health(&limits).unwrap_err();
+/// assert!(unhealthy.exceeds(Exceeded::Refused));
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "limits do nothing until a wheel is checked against them"]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limits {
-    pub(super) pending: Option<usize>,
-    pub(super) lateness: Vec<(f64, Duration)>,
-    pub(super) lock_hold: Option<Duration>,
-    pub(super) overdue: Option<Duration>,
-    pub(super) refused: Option<u64>,
-    pub(super) stalls: Option<u64>,
-    pub(super) wakers_panicked: Option<u64>,
+    /// For [`Stats::pending`](crate::Stats::pending), in timers.
+    pub pending: Option<usize>,
+    /// For [quantiles](super::Histogram::quantile) of [`Stats::lateness`](crate::Stats::lateness). The quantile 0.99 means
+    /// that 99 of 100 timers have to be in time. A tick is part of the lateness. If no timer has fired, none was late.
+    pub lateness: Vec<(f64, Duration)>,
+    /// For the longest of [`Stats::lock_holds`](crate::Stats::lock_holds).
+    pub lock_hold: Option<Duration>,
+    /// For [`Stats::overdue`](crate::Stats::overdue), which grows while nobody turns the wheel.
+    pub overdue: Option<Duration>,
+    /// For [`Stats::refused`](crate::Stats::refused), in timers.
+    pub refused: Option<u64>,
+    /// For [`Stats::stalls`](crate::Stats::stalls).
+    pub stalls: Option<u64>,
+    /// For [`Stats::wakers_panicked`](crate::Stats::wakers_panicked).
+    pub wakers_panicked: Option<u64>,
 }
 
-impl Limits {
-    /// No limits: only a wheel that has ended is unhealthy.
-    pub const fn new() -> Self {
-        Self {
-            pending: None,
-            lateness: Vec::new(),
-            lock_hold: None,
-            overdue: None,
-            refused: None,
-            stalls: None,
-            wakers_panicked: None,
-        }
-    }
+/// What is not healthy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Exceeded {
+    /// The wheel has ended. No limit has to be set for this.
+    Ended,
+    /// The system gives no thread for the watchdog, so a worker that blocks may hold up timers. No limit has to be set for
+    /// this.
+    Unwatched,
+    /// Nobody turns the wheel, though it is due.
+    Overdue,
+    /// Too many timers are pending.
+    Pending,
+    /// A turn held a shard's lock for too long.
+    LockHold,
+    /// Too many timers were refused, because the wheel was full.
+    Refused,
+    /// Turns were late too often.
+    Stalls,
+    /// Too many wakers panicked.
+    WakersPanicked,
+    /// Too many timers fired too late.
+    Lateness,
+}
 
-    /// The limit for [`Stats::pending`](crate::Stats::pending), in timers.
-    pub const fn pending(mut self, timers: usize) -> Self {
-        self.pending = Some(timers);
-        self
-    }
+/// The error of [`TimingWheel::health`](crate::TimingWheel::health). Its text names each value that exceeds its limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unhealthy {
+    exceeded: Vec<(Exceeded, String)>,
+}
 
-    /// The limit for a [quantile](super::Histogram::quantile) of [`Stats::lateness`](crate::Stats::lateness). The
-    /// quantile 0.99 means that 99 of 100 timers have to be in time. A tick is part of the lateness. If no timer has fired,
-    /// none was late.
+impl Unhealthy {
+    /// Whether this is exceeded.
+    #[must_use]
+    pub fn exceeds(&self, what: Exceeded) -> bool {
+        self.exceeded.iter().any(|(exceeded, _)| *exceeded == what)
+    }
+}
+
+impl fmt::Display for Unhealthy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<_> = self.exceeded.iter().map(|(_, text)| text.as_str()).collect();
+        write!(f, "the timing wheel is not healthy: {}", texts.join("; "))
+    }
+}
+
+impl error::Error for Unhealthy {}
+
+impl Stats {
+    /// Compares these values with `limits`.
     ///
-    /// Call this several times to set limits for several quantiles.
-    ///
-    /// # Precision
-    /// A lateness within the limit is always healthy. A longer one is healthy too if it falls into the same bucket of the
-    /// histogram, so a limit may be exceeded by up to a sixteenth: 5 ms by 0.24 ms.
+    /// # Errors
+    /// If a limit is exceeded. The error names each such value and its limit.
     ///
     /// # Panics
-    /// If `quantile` is not from 0 to 1.
+    /// If a quantile of [`Limits::lateness`] is not from 0 to 1.
     #[track_caller]
-    pub fn lateness(mut self, quantile: f64, lateness: Duration) -> Self {
-        assert_quantile(quantile);
-        self.lateness.push((quantile, lateness));
-        self
-    }
+    pub fn check(&self, limits: &Limits) -> Result<(), Unhealthy> {
+        use Exceeded::{
+            Ended, Lateness, LockHold, Overdue, Pending, Refused, Stalls, Unwatched, WakersPanicked,
+        };
 
-    /// The limit for the longest of [`Stats::lock_holds`](crate::Stats::lock_holds).
+        fn above<T: PartialOrd>(
+            value: T,
+            limit: Option<T>,
+            text: impl FnOnce(T, T) -> String,
+        ) -> Option<String> {
+            limit.and_then(|limit| (value > limit).then(|| text(value, limit)))
+        }
+        // A value in the same bucket as the limit may be within it. None is longer than no limit.
+        let longest =
+            self.lock_holds.max().filter(|&hold| limits.lock_hold.is_some_and(|limit| hold > told_of(limit)));
+        let one_each = [
+            (Ended, self.ended.then(|| "it has ended".to_owned())),
+            (Unwatched, self.unwatched.then(|| "the system gives no thread for its watchdog".to_owned())),
+            (
+                Overdue,
+                above(self.overdue, limits.overdue, |by, limit| {
+                    format!("it is overdue by {by:?}, the limit is {limit:?}")
+                }),
+            ),
+            (
+                Pending,
+                above(self.pending, limits.pending, |timers, limit| {
+                    format!("{timers} timers are pending, the limit is {limit}")
+                }),
+            ),
+            (
+                LockHold,
+                above(longest.unwrap_or_default(), limits.lock_hold, |hold, limit| {
+                    format!("a turn of it held a lock for {hold:?}, the limit is {limit:?}")
+                }),
+            ),
+            (
+                Refused,
+                above(self.refused, limits.refused, |timers, limit| {
+                    format!("{timers} timers were refused, the limit is {limit}")
+                }),
+            ),
+            (
+                Stalls,
+                above(self.stalls, limits.stalls, |times, limit| {
+                    format!("it was turned late {times} times, the limit is {limit}")
+                }),
+            ),
+            (
+                WakersPanicked,
+                above(self.wakers_panicked, limits.wakers_panicked, |wakers, limit| {
+                    format!("{wakers} wakers panicked, the limit is {limit}")
+                }),
+            ),
+        ];
+        let mut exceeded: Vec<_> =
+            one_each.into_iter().filter_map(|(what, text)| Some((what, text?))).collect();
+        for &(quantile, limit) in &limits.lateness {
+            if let Some(late) = self.lateness.quantile(quantile).filter(|&late| late > told_of(limit)) {
+                // Rounded, because 0.999 in binary is not exactly 99.9 %.
+                let percent = (quantile * 100e6).round() / 1e6;
+                let text =
+                    format!("{percent} % of timers were late by up to {late:?}, the limit is {limit:?}");
+                exceeded.push((Lateness, text));
+            }
+        }
+        if exceeded.is_empty() { Ok(()) } else { Err(Unhealthy { exceeded }) }
+    }
+}
+
+impl TimingWheel {
+    /// Compares the wheel's [`stats`](Self::stats), which count from its beginning, with `limits`. To judge by what
+    /// happened since the last check, use [`Stats::since`] and [`Stats::check`], as [`monitor`](crate::monitor) shows.
     ///
-    /// # Precision
-    /// As [`lateness`](Self::lateness).
-    pub const fn lock_hold(mut self, hold: Duration) -> Self {
-        self.lock_hold = Some(hold);
-        self
-    }
-
-    /// The limit for [`Stats::overdue`](crate::Stats::overdue), which grows while nobody turns the wheel.
-    pub const fn overdue(mut self, overdue: Duration) -> Self {
-        self.overdue = Some(overdue);
-        self
-    }
-
-    /// The limit for [`Stats::refused`](crate::Stats::refused), in timers.
-    pub const fn refused(mut self, timers: u64) -> Self {
-        self.refused = Some(timers);
-        self
-    }
-
-    /// The limit for [`Stats::stalls`](crate::Stats::stalls).
-    pub const fn stalls(mut self, stalls: u64) -> Self {
-        self.stalls = Some(stalls);
-        self
-    }
-
-    /// The limit for [`Stats::wakers_panicked`](crate::Stats::wakers_panicked).
-    pub const fn wakers_panicked(mut self, wakers: u64) -> Self {
-        self.wakers_panicked = Some(wakers);
-        self
+    /// This locks each shard for a moment, one after the other, as [`stats`](Self::stats) does.
+    ///
+    /// # Errors
+    /// If a limit is exceeded. The error names each such value and its limit.
+    ///
+    /// # Panics
+    /// As [`Stats::check`].
+    #[track_caller]
+    pub fn health(&self, limits: &Limits) -> Result<(), Unhealthy> {
+        self.stats().check(limits)
     }
 }

@@ -11,11 +11,13 @@
 //! use timingwheel::{TimingWheel, monitor::Limits};
 //!
 //! let wheel = TimingWheel::new();
-//! let limits = Limits::new()
-//!     .pending(1_000_000)
-//!     .lateness(0.99, Duration::from_millis(5))
-//!     .lock_hold(Duration::from_millis(1))
-//!     .overdue(Duration::from_millis(100));
+//! let limits = Limits {
+//!     pending: Some(1_000_000),
+//!     lateness: vec![(0.99, Duration::from_millis(5))],
+//!     lock_hold: Some(Duration::from_millis(1)),
+//!     overdue: Some(Duration::from_millis(100)),
+//!     ..Limits::default()
+//! };
 //! assert_eq!(wheel.health(&limits), Ok(()));
 //!
 //! wheel.shutdown();
@@ -40,7 +42,7 @@
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() {
 //! # let wheel = TimingWheel::builder().max_pending(0).build().unwrap();
-//! # let (mut last, limits) = (wheel.stats(), Limits::new().refused(0));
+//! # let (mut last, limits) = (wheel.stats(), Limits { refused: Some(0), ..Limits::default() });
 //! # assert!(wheel.try_sleep(std::time::Duration::from_secs(1)).is_err());
 //! # assert!(check(&wheel, &mut last, &limits).is_err());
 //! # assert!(check(&wheel, &mut last, &limits).is_ok());
@@ -83,10 +85,7 @@
 
 // Counting is in `telemetry`: this layer only reads it. Stalls are noticed in `engine::turn`.
 
-mod health;
 mod limits;
-mod unhealthy;
 
 pub use crate::telemetry::histogram::Histogram;
-pub use limits::Limits;
-pub use unhealthy::{Exceeded, Unhealthy};
+pub use limits::{Exceeded, Limits, Unhealthy};

@@ -31,23 +31,17 @@ use crate::timers::timeout::Timeout;
 /// assert!(call.timeout_on(&time::wheel(), Duration::from_millis(5)).await.is_err());
 /// # }
 /// ```
-pub trait FutureTimeExt: Future {
+pub trait FutureTimeExt: Future + Sized {
     /// Awaits this future, for at most `duration` from now: [`TimingWheel::timeout`], whose precision, cancel safety,
     /// errors and panics it has.
-    fn timeout_on(self, wheel: &TimingWheel, duration: Duration) -> Timeout<Self>
-    where
-        Self: Sized,
-    {
+    fn timeout_on(self, wheel: &TimingWheel, duration: Duration) -> Timeout<Self> {
         wheel.timeout(duration, self)
     }
 
     /// Awaits this future, until `deadline` at the latest: [`TimingWheel::timeout_at`].
-    fn timeout_at_on(self, wheel: &TimingWheel, deadline: Instant) -> Timeout<Self>
-    where
-        Self: Sized,
-    {
+    fn timeout_at_on(self, wheel: &TimingWheel, deadline: Instant) -> Timeout<Self> {
         wheel.timeout_at(deadline, self)
     }
 }
 
-impl<F: Future + ?Sized> FutureTimeExt for F {}
+impl<F: Future> FutureTimeExt for F {}

@@ -1,12 +1,10 @@
 //! `wheel.interval(period)`.
 
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::task::coop;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::error::Error;
@@ -74,6 +72,7 @@ pub(crate) fn assert_period(period: Duration) {
 }
 
 /// Ticks in a period, from [`TimingWheel::interval`] and [`TimingWheel::interval_at`].
+#[derive(Debug)]
 #[must_use = "an interval does nothing unless its ticks are awaited"]
 pub struct Interval {
     /// At the next tick, or later by the tolerance.
@@ -171,24 +170,12 @@ impl Interval {
         poll_fn(|cx| self.poll_try_tick(cx)).await
     }
 
-    /// Polls for the next tick, as [`poll_tick`](Self::poll_tick) does, but returns an error where that would panic.
-    ///
-    /// # Errors
-    /// As [`try_tick`](Self::try_tick).
-    pub fn poll_try_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, Error>> {
-        let budget = ready!(coop::poll_proceed(cx));
-        let result = ready!(self.sleep.poll_try_wait(cx));
-        budget.made_progress();
-        Poll::Ready(result.map(|()| self.take_tick()))
-    }
-
-    /// What is ready when the next tick is due, for a poll that is not to panic. [`take_tick`](Self::take_tick) then.
-    pub(crate) const fn sleep_mut(&mut self) -> &mut Sleep {
-        &mut self.sleep
+    fn poll_try_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, Error>> {
+        self.sleep.poll_in_budget(cx).map_ok(|()| self.take_tick())
     }
 
     /// Takes the tick that has come due, and puts the next on the schedule.
-    pub(crate) fn take_tick(&mut self) -> Instant {
+    fn take_tick(&mut self) -> Instant {
         let (tick, now, period) = (self.next, self.now(), self.period);
         let late_by = now.saturating_duration_since(tick);
         let next = match self.missed_tick_behavior {
@@ -285,15 +272,4 @@ impl Interval {
 /// How late what should come in a period counts as missed, on a wheel with this tick.
 pub(crate) fn missed_after(tick: Duration) -> Duration {
     MISSED_AFTER.max(tick)
-}
-
-impl fmt::Debug for Interval {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sleep: _, next, period, missed_tick_behavior, tolerance: _ } = self;
-        f.debug_struct("Interval")
-            .field("next", next)
-            .field("period", period)
-            .field("missed_tick_behavior", missed_tick_behavior)
-            .finish_non_exhaustive()
-    }
 }

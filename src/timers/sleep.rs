@@ -39,7 +39,7 @@ impl TimingWheel {
     /// # Panics
     /// This call never panics. Awaiting the future panics if its wheel has ended before the deadline, or if
     /// [`max_pending`](crate::Builder::max_pending) timers are pending when it is first polled; the message names the line
-    /// of the `.await`. [`try_sleep`](Self::try_sleep) and [`Sleep::try_wait`] return errors instead.
+    /// of the `.await`. [`try_sleep`](Self::try_sleep) and [`Sleep::wait`] return errors instead.
     ///
     /// # Examples
     ///
@@ -261,14 +261,30 @@ impl Sleep {
     /// budget too, so a loop over timers that are due lets other tasks run.
     ///
     /// # Cancel safety
-    /// The sleep can be awaited again, by this or otherwise.
+    /// Nothing but the sleep is lost. To wait for it again, use [`poll_wait`](Self::poll_wait).
     ///
     /// # Errors
     /// If the wheel ended before the deadline, or if the wheel was full.
     ///
     /// # Panics
     /// As [`time::sleep`](crate::time::sleep), for a sleep that is made there.
-    pub async fn try_wait(&mut self) -> Result<(), Error> {
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// tokio::select! {
+    ///     result = wheel.sleep(Duration::from_secs(60)).wait() => assert!(result.unwrap_err().is_shutdown()),
+    ///     () = async { wheel.shutdown(); std::future::pending().await } => {}
+    /// }
+    /// # }
+    /// ```
+    pub async fn wait(mut self) -> Result<(), Error> {
         poll_fn(|cx| self.poll_in_budget(cx)).await
     }
 
@@ -285,11 +301,11 @@ impl Sleep {
     /// As [`time::sleep`](crate::time::sleep), for a sleep that is made there.
     #[inline]
     #[track_caller]
-    pub fn poll_try_wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    pub fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if self.waits_for(cx.waker()) { Poll::Pending } else { self.poll_changed(cx.waker()) }
     }
 
-    /// As [`poll_try_wait`](Self::poll_try_wait), but spends a unit of the task's cooperative budget, and is pending where
+    /// As [`poll_wait`](Self::poll_wait), but spends a unit of the task's cooperative budget, and is pending where
     /// that is used up: a task that only ever finds its timers elapsed has to let others run, as with tokio's.
     #[inline]
     #[track_caller]
@@ -437,21 +453,20 @@ impl Sleep {
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
-    /// use std::{pin::pin, time::Duration};
+    /// use std::time::Duration;
     /// use timingwheel::TimingWheel;
     /// use tokio::time::Instant;
     ///
     /// let start = Instant::now();
-    /// let mut sleep = pin!(TimingWheel::new().sleep(Duration::from_secs(60)));
-    /// sleep.as_mut().reset_after(Duration::from_secs(3));
+    /// let mut sleep = TimingWheel::new().sleep(Duration::from_secs(60));
+    /// sleep.reset_after(Duration::from_secs(3));
     /// sleep.await;
     /// assert_eq!(start.elapsed(), Duration::from_secs(3));
     /// # }
     /// ```
-    pub fn reset_after(self: Pin<&mut Self>, after: Duration) {
-        let this = self.get_mut();
-        let now = this.shard.as_ref().map_or_else(|| nanos(Instant::now()), |shard| shard.clock().now());
-        this.move_to(now.after(after), Some(now));
+    pub fn reset_after(&mut self, after: Duration) {
+        let now = self.shard.as_ref().map_or_else(|| nanos(Instant::now()), |shard| shard.clock().now());
+        self.move_to(now.after(after), Some(now));
     }
 
     /// As [`reset`](Self::reset), for a caller who has just read the clock: neither this nor the next poll reads it,

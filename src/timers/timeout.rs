@@ -1,16 +1,17 @@
 //! `wheel.timeout(d, future)`.
 
 use std::fmt;
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures::future::FusedFuture;
 use pin_project_lite::pin_project;
 use tokio::task::coop;
-use tokio::time::Instant;
+use tokio::time::{self, Instant};
 
-use crate::error::{Elapsed, TryTimeoutError};
+use crate::error::Elapsed;
 use crate::handle::TimingWheel;
 use crate::timers::sleep::Sleep;
 use crate::timers::tolerance::Tolerance;
@@ -31,11 +32,15 @@ impl TimingWheel {
     /// the timeout drops the future and removes the timer, as dropping a [`Sleep`] does.
     ///
     /// # Errors
-    /// [`Elapsed`] if the time is up before the future is ready, if the wheel ends before that, or if the wheel is
-    /// full; [`Elapsed::reason`] tells which.
+    /// [`Elapsed`] if the time is up before the future is ready.
+    ///
+    /// A wheel that has ended or is full changes nothing about that: the timeout then waits by one of tokio's timers,
+    /// with tokio's precision, until its time is up or it is moved. Such a timer is not counted as pending.
+    /// [`try_sleep(d)?.limiting(future)`](Sleep::limiting) refuses instead.
     ///
     /// # Panics
-    /// Only if `future` does, for example if it awaits a [`Sleep`] of the same wheel when that wheel ends.
+    /// If `future` does, for example if it awaits a [`Sleep`] of the same wheel when that wheel ends. And if the wheel
+    /// has ended or is full, where tokio has no timers: outside of a runtime, or on one without `enable_time`.
     ///
     /// # Examples
     ///
@@ -58,48 +63,41 @@ impl TimingWheel {
     pub fn timeout_at<F: IntoFuture>(&self, deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
         Timeout::new(self.sleep_until(deadline), future)
     }
+}
 
-    /// As [`timeout`](Self::timeout), but returns an error at once if the timer cannot run.
+impl Sleep {
+    /// Awaits `future` until this sleep's deadline at the latest, as [`TimingWheel::timeout`] does.
     ///
-    /// On a wheel with a bound the timer is registered by this call, so it has its permit until it fires.
+    /// A sleep of [`try_sleep`](TimingWheel::try_sleep) has its place on a wheel with a bound before the future begins:
     ///
-    /// # Errors
-    /// If the wheel has ended, or if its [`max_pending`](crate::Builder::max_pending) timers are pending. The
-    /// error has the future in it.
-    pub fn try_timeout<F: IntoFuture>(
-        &self,
-        duration: Duration,
-        future: F,
-    ) -> Result<Timeout<F::IntoFuture>, TryTimeoutError<F>> {
-        match self.try_sleep(duration) {
-            Ok(deadline) => Ok(Timeout::new(deadline, future)),
-            Err(error) => Err(TryTimeoutError::new(error, future)),
-        }
-    }
-
-    /// As [`timeout_at`](Self::timeout_at), but returns an error at once if the timer cannot run.
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::{future, time::Duration};
+    /// use timingwheel::{Error, TimingWheel};
     ///
-    /// # Errors
-    /// As [`try_timeout`](Self::try_timeout).
-    pub fn try_timeout_at<F: IntoFuture>(
-        &self,
-        deadline: Instant,
-        future: F,
-    ) -> Result<Timeout<F::IntoFuture>, TryTimeoutError<F>> {
-        match self.try_sleep_until(deadline) {
-            Ok(deadline) => Ok(Timeout::new(deadline, future)),
-            Err(error) => Err(TryTimeoutError::new(error, future)),
-        }
+    /// async fn call(wheel: &TimingWheel) -> Result<&'static str, Error> {
+    ///     let limit = wheel.try_sleep(Duration::from_secs(1))?;
+    ///     Ok(limit.limiting(future::ready("answer")).await.unwrap_or("too late"))
+    /// }
+    ///
+    /// let wheel = TimingWheel::builder().max_pending(0).build().unwrap();
+    /// assert!(call(&wheel).await.unwrap_err().is_at_capacity());
+    /// # }
+    /// ```
+    pub fn limiting<F: IntoFuture>(self, future: F) -> Timeout<F::IntoFuture> {
+        Timeout::new(self, future)
     }
 }
 
 pin_project! {
     /// The future of [`TimingWheel::timeout`] and [`TimingWheel::timeout_at`].
+    #[derive(Debug)]
     #[must_use = "a timeout does nothing unless it is awaited or polled"]
     pub struct Timeout<F> {
         #[pin]
         future: F,
-        deadline: Sleep,
+        deadline: SureSleep,
         state: State,
     }
 }
@@ -127,7 +125,7 @@ impl<F> Timeout<F> {
     where
         F: Future,
     {
-        Self { future: future.into_future(), deadline, state: State::Waiting }
+        Self { future: future.into_future(), deadline: SureSleep::new(deadline), state: State::Waiting }
     }
 
     /// The future within.
@@ -151,7 +149,7 @@ impl<F> Timeout<F> {
     /// The instant at which the time is up.
     #[must_use]
     pub fn deadline(&self) -> Instant {
-        self.deadline.deadline()
+        self.deadline.sleep.deadline()
     }
 
     /// Lets the time be up later, by less than `tolerance`, as [`Sleep::with_tolerance`] does for a sleep.
@@ -163,7 +161,7 @@ impl<F> Timeout<F> {
     /// # async fn main() {
     /// use std::{future, time::Duration};
     /// use timingwheel::{TimingWheel, Tolerance};
-    /// use tokio::time::Instant;
+    /// use tokio::time::{self, Instant};
     ///
     /// let wheel = TimingWheel::new();
     /// let start = Instant::now();
@@ -173,7 +171,7 @@ impl<F> Timeout<F> {
     /// # }
     /// ```
     pub fn with_tolerance(self, tolerance: Tolerance) -> Self {
-        Self { deadline: self.deadline.with_tolerance(tolerance), ..self }
+        Self { deadline: SureSleep::new(self.deadline.sleep.with_tolerance(tolerance)), ..self }
     }
 
     /// Moves the deadline: a call that shows progress gets more time. As cheap as [`Sleep::reset`].
@@ -187,7 +185,7 @@ impl<F> Timeout<F> {
     /// # async fn main() {
     /// use std::{pin::pin, time::Duration};
     /// use timingwheel::TimingWheel;
-    /// use tokio::time::Instant;
+    /// use tokio::time::{self, Instant};
     ///
     /// let wheel = TimingWheel::new();
     /// let download = wheel.sleep(Duration::from_secs(15));
@@ -200,7 +198,7 @@ impl<F> Timeout<F> {
     /// ```
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         let this = self.project();
-        Pin::new(this.deadline).reset(deadline);
+        Pin::new(this.deadline.moved()).reset(deadline);
         this.state.moved();
     }
 
@@ -208,7 +206,7 @@ impl<F> Timeout<F> {
     /// [292 years](crate::Sleep::deadline) it never comes.
     pub fn reset_after(self: Pin<&mut Self>, after: Duration) {
         let this = self.project();
-        Pin::new(this.deadline).reset_after(after);
+        this.deadline.moved().reset_after(after);
         this.state.moved();
     }
 }
@@ -223,25 +221,25 @@ impl<F: Future> Future for Timeout<F> {
             *this.state = State::Returned;
             return Poll::Ready(Ok(output));
         }
-        let elapsed = ready!(poll_deadline(this.deadline, had_budget, cx));
+        ready!(poll_deadline(had_budget, cx, |cx| this.deadline.poll(cx)));
         *this.state = State::Elapsed;
-        Poll::Ready(Err(elapsed))
+        Poll::Ready(Err(Elapsed::default()))
     }
 }
 
-/// What does not depend on the type of what has been polled before, a future or a stream. `had_budget` is from before
-/// that poll.
-pub(crate) fn poll_deadline(deadline: &mut Sleep, had_budget: bool, cx: &mut Context<'_>) -> Poll<Elapsed> {
-    let result = ready!(deadline.poll_try_wait(cx));
-    // If it was the future that spent the rest of the budget, it cannot escape its deadline by that. Otherwise a
-    // task that only ever finds its timeouts elapsed has to let others run.
-    if !had_budget || coop::has_budget_remaining() {
-        ready!(coop::poll_proceed(cx)).made_progress();
+/// Polls the deadline of a future or a stream that was pending. If that spent the rest of the budget, it cannot escape its
+/// deadline by it. Otherwise a task that only ever finds its timeouts elapsed has to let others run.
+#[inline]
+pub(crate) fn poll_deadline<T>(
+    had_budget: bool,
+    cx: &mut Context<'_>,
+    mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+) -> Poll<T> {
+    if had_budget && !coop::has_budget_remaining() {
+        pin!(coop::unconstrained(poll_fn(poll))).poll(cx)
+    } else {
+        poll(cx)
     }
-    Poll::Ready(match result {
-        Ok(()) => Elapsed::default(),
-        Err(error) => Elapsed::because(error),
-    })
 }
 
 /// Terminated once it has returned; after [`Elapsed`], until it is moved to another deadline.
@@ -251,13 +249,43 @@ impl<F: Future> FusedFuture for Timeout<F> {
     }
 }
 
-impl<F: fmt::Debug> fmt::Debug for Timeout<F> {
+/// A sleep that no wheel can refuse. One that cannot run on its wheel, which has ended or is full, waits by tokio's timer.
+pub(crate) struct SureSleep {
+    pub(crate) sleep: Sleep,
+    /// Until it is ready, or until the deadline is moved: then the wheel is asked again.
+    by_tokio: Option<Pin<Box<time::Sleep>>>,
+}
+
+impl SureSleep {
+    pub(crate) const fn new(sleep: Sleep) -> Self {
+        Self { sleep, by_tokio: None }
+    }
+
+    /// The sleep, whose deadline the caller moves.
+    pub(crate) fn moved(&mut self) -> &mut Sleep {
+        self.by_tokio = None;
+        &mut self.sleep
+    }
+
+    /// # Panics
+    /// If the wheel cannot run it and tokio has no timers here.
+    #[inline]
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.by_tokio.is_none() && ready!(self.sleep.poll_in_budget(cx)).is_ok() {
+            return Poll::Ready(());
+        }
+        self.poll_by_tokio(cx)
+    }
+
+    #[cold]
+    fn poll_by_tokio(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let deadline = self.sleep.deadline();
+        self.by_tokio.get_or_insert_with(|| Box::pin(time::sleep_until(deadline))).as_mut().poll(cx)
+    }
+}
+
+impl fmt::Debug for SureSleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { future, deadline, state } = self;
-        f.debug_struct("Timeout")
-            .field("future", future)
-            .field("deadline", deadline)
-            .field("state", state)
-            .finish()
+        self.sleep.fmt(f)
     }
 }

@@ -1,6 +1,6 @@
 //! How late a timer may be.
 
-use std::{error, fmt, time::Duration};
+use std::time::Duration;
 
 /// How late a timer may be: by a time, or by a share of its delay.
 ///
@@ -62,101 +62,46 @@ pub struct Tolerance {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
     Time(Duration),
-    Share(Share),
+    /// In 65,536ths of the delay, rounded down.
+    Share(u16),
 }
 
-/// A share of a delay, in 65,536ths, rounded down.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Share(u16);
-
-/// Of a delay, in a [`Share`].
-const PARTS: f64 = 65_536.0;
-
 impl Tolerance {
-    /// The greatest share.
-    pub const MAX_SHARE: f64 = 1.0;
-
     /// A time.
     #[must_use]
     pub const fn time(time: Duration) -> Self {
         Self { kind: Kind::Time(time) }
     }
 
-    /// A share of the delay, from 0 to [`MAX_SHARE`](Self::MAX_SHARE): 0.125 are 12.5 %. It is rounded down to
-    /// 65,536ths, and 1.0 to 65,535 of them.
+    /// A share of the delay, from 0 to 1: 0.125 are 12.5 %. It is rounded down to 65,536ths, and 1.0 to 65,535 of them.
     ///
     /// # Panics
-    /// If `share` is not from 0 to [`MAX_SHARE`](Self::MAX_SHARE). [`try_share`](Self::try_share) returns an error
-    /// instead.
+    /// If `share` is not from 0 to 1. Check one that comes from outside by `(0.0..=1.0).contains(&share)`.
     #[must_use]
     #[track_caller]
     pub fn share(share: f64) -> Self {
-        match Self::try_share(share) {
-            Ok(tolerance) => tolerance,
-            Err(error) => panic!("{error}"),
-        }
-    }
-
-    /// As [`share`](Self::share), for a share that comes from outside.
-    ///
-    /// # Errors
-    /// If `share` is not from 0 to [`MAX_SHARE`](Self::MAX_SHARE).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use timingwheel::Tolerance;
-    ///
-    /// assert!(Tolerance::try_share(0.05).is_ok());
-    /// let error = Tolerance::try_share(12.5).unwrap_err();
-    /// assert_eq!(error.to_string(), "tolerance share must be 0 to 1, got 12.5");
-    /// ```
-    pub fn try_share(share: f64) -> Result<Self, ToleranceError> {
         // Not that of a number that is none.
-        if !(0.0..=Self::MAX_SHARE).contains(&share) {
-            return Err(ToleranceError { share });
-        }
+        assert!((0.0..=1.0).contains(&share), "tolerance share must be 0 to 1, got {share}");
         #[allow(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "it is rounded down, and the whole to the last part but one"
         )]
-        let parts = (share * PARTS) as u16;
-        Ok(Self { kind: Kind::Share(Share(parts)) })
+        let parts = (share * 65_536.0) as u16;
+        Self { kind: Kind::Share(parts) }
     }
 
     /// How late a timer with this delay may be.
     pub(crate) fn of(self, delay: Duration) -> Duration {
         match self.kind {
             Kind::Time(time) => time,
-            Kind::Share(Share(parts)) => {
+            Kind::Share(parts) => {
                 let nanos = (delay.as_nanos() * u128::from(parts)) >> u16::BITS;
                 u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos)
             }
         }
     }
 }
-
-/// As it was given, but for the rounding.
-impl fmt::Debug for Share {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (f64::from(self.0) / PARTS).fmt(f)
-    }
-}
-
-/// The share that a [`Tolerance`] does not take, from [`Tolerance::try_share`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ToleranceError {
-    share: f64,
-}
-
-impl fmt::Display for ToleranceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "tolerance share must be 0 to {}, got {}", Tolerance::MAX_SHARE, self.share)
-    }
-}
-
-impl error::Error for ToleranceError {}
 
 #[cfg(test)]
 mod tests {
@@ -170,10 +115,5 @@ mod tests {
         assert!((99_981..=100_000).contains(&of(0.1, 1_000_000)));
         assert!((999_981..1_000_000).contains(&of(1.0, 1_000_000)));
         assert!(of(1.0, u64::MAX) > u128::from(u64::MAX / 65_536 * 65_534));
-    }
-
-    #[test]
-    fn its_debug_form_shows_the_share() {
-        assert_eq!(format!("{:?}", Tolerance::share(0.125)), "Tolerance { kind: Share(0.125) }");
     }
 }

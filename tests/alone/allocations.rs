@@ -114,10 +114,10 @@ fn read_and_write(guard: &mut Pin<&mut IdleGuard<EveryOther>>, tasks: &[Waker; 2
     for _ in 0..TIMERS {
         let mut byte = [0];
         assert!(guard.as_mut().poll_read(&mut reader, &mut ReadBuf::new(&mut byte)).is_pending());
-        guard.as_mut().get_pin_mut().is_ready = false;
+        (**guard).get_mut().is_ready = false;
         assert!(guard.as_mut().poll_write(&mut writer, &byte).is_pending());
         assert!(guard.as_mut().poll_write(&mut writer, &byte).is_ready());
-        guard.as_mut().get_pin_mut().is_ready = true;
+        (**guard).get_mut().is_ready = true;
         assert!(guard.as_mut().poll_read(&mut reader, &mut ReadBuf::new(&mut byte)).is_ready());
     }
 }

@@ -73,7 +73,7 @@ fn registered(wheel: &TimingWheel, duration: Duration) -> Spawn<Sleep> {
 /// what is pending.
 fn use_wheel(wheel: &TimingWheel) -> [Spawn<Sleep>; 3] {
     let mut sleeps = [HOUR, 24 * HOUR, Duration::MAX].map(|duration| registered(wheel, duration));
-    sleeps[0].enter(|_, sleep| sleep.reset_after(HOUR / 2));
+    sleeps[0].enter(|_, mut sleep| sleep.reset_after(HOUR / 2));
     drop(registered(wheel, HOUR));
     assert_ready!(spawn(wheel.sleep(Duration::ZERO)).poll());
     sleeps

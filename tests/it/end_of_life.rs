@@ -1,15 +1,13 @@
 //! How a wheel ends: by `shutdown`, with its runtime, with its last handle. Nothing hangs.
 
-use std::error::Error as _;
 use std::future;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
 use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use timingwheel::{Error, Sleep, TimingWheel};
+use timingwheel::{Elapsed, Error, Sleep, Timeout, TimingWheel, time};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::yield_now;
 use tokio::time::{Instant, advance};
@@ -23,8 +21,8 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-fn poll_try_wait(sleep: &mut Spawn<Sleep>) -> Poll<Result<(), Error>> {
-    sleep.enter(|cx, mut sleep| sleep.poll_try_wait(cx))
+fn poll_wait(sleep: &mut Spawn<Sleep>) -> Poll<Result<(), Error>> {
+    sleep.enter(|cx, mut sleep| sleep.poll_wait(cx))
 }
 
 /// A sleep that is pending in its wheel.
@@ -59,11 +57,11 @@ async fn shutdown_tells_how_many_were_pending_and_wakes_them_all() {
     assert_eq!((stats.pending, stats.armed, stats.fired, stats.cancelled), (0, 1_001, 0, 1_001));
     for sleep in &mut sleeps {
         assert!(sleep.is_woken());
-        assert!(assert_ready_err!(poll_try_wait(sleep)).is_shutdown());
+        assert!(assert_ready_err!(poll_wait(sleep)).is_shutdown());
         assert!(!sleep.is_elapsed());
     }
     assert!(call.is_woken());
-    assert!(assert_ready_err!(call.poll()).reason().unwrap().is_shutdown());
+    assert_pending!(call.poll());
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,16 +76,59 @@ async fn after_a_shutdown_a_pending_sleep_panics_and_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_shutdown_a_pending_timeout_returns_an_error_that_says_why() {
+async fn on_an_ended_or_full_wheel_timeouts_elapse_at_their_time_and_a_loop_of_them_does_not_spin() {
+    let (ended, full) = (TimingWheel::new(), TimingWheel::builder().max_pending(0).build().unwrap());
+    ended.shutdown();
+    time::set_wheel(TimingWheel::builder().max_pending(0).build().unwrap()).unwrap();
+    type Call<'a> = &'a dyn Fn() -> Timeout<future::Pending<()>>;
+    let calls: [Call<'_>; 3] = [
+        &|| ended.timeout(ms(10), future::pending()),
+        &|| full.timeout_at(Instant::now() + ms(10), future::pending()),
+        &|| time::timeout(ms(10), future::pending()),
+    ];
+    for timeout in calls {
+        for _ in 0..10 {
+            let start = Instant::now();
+            assert_eq!(timeout().await, Err(Elapsed::default()));
+            assert_eq!(start.elapsed(), ms(10));
+        }
+    }
+    assert_eq!([ended.pending(), full.pending(), time::wheel().pending()], [0, 0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_that_waits_as_the_wheel_ends_keeps_its_time_and_can_be_moved() {
     let wheel = TimingWheel::new();
-    let task = tokio::spawn(wheel.timeout(DAY, future::pending::<()>()));
-    yield_now().await;
+    let start = Instant::now();
+    let mut call = spawn(wheel.timeout(ms(10), future::pending::<()>()));
+    assert_pending!(call.poll());
     wheel.shutdown();
-    let elapsed = task.await.unwrap().unwrap_err();
-    assert!(elapsed.reason().unwrap().is_shutdown());
-    assert_eq!(elapsed.to_string(), "the timer could not run");
-    assert_eq!(elapsed.source().unwrap().to_string(), ENDED);
-    assert_eq!(io::Error::from(elapsed).kind(), io::ErrorKind::Other);
+    assert!(call.is_woken());
+    assert_pending!(call.poll());
+    call.enter(|_, call| call.reset_after(ms(30)));
+    assert!(call.await.is_err());
+    assert_eq!(start.elapsed(), ms(30));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_that_was_refused_asks_the_wheel_again_when_it_is_moved() {
+    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+    let place = wheel.try_sleep(DAY).unwrap();
+    let mut call = spawn(wheel.timeout(ms(10), future::pending::<()>()));
+    assert_pending!(call.poll());
+    assert_eq!((wheel.pending(), wheel.stats().refused), (1, 1));
+    drop(place);
+    call.enter(|_, call| call.reset_after(ms(30)));
+    assert_pending!(call.poll());
+    assert_eq!(wheel.pending(), 1);
+}
+
+#[test]
+fn outside_of_tokio_a_timeout_that_its_wheel_cannot_run_panics() {
+    let ours = runtime(0);
+    let mut call = ours.block_on(async { spawn(TimingWheel::new().timeout(DAY, future::pending::<()>())) });
+    drop(ours);
+    assert!(catch_unwind(AssertUnwindSafe(|| call.poll())).is_err());
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,12 +138,8 @@ async fn timers_made_after_a_shutdown_fail_in_the_same_ways() {
     let at = Instant::now() + DAY;
     assert!(wheel.try_sleep(DAY).unwrap_err().is_shutdown());
     assert!(wheel.try_sleep_until(at).unwrap_err().is_shutdown());
-    assert!(wheel.try_timeout(DAY, future::ready(())).unwrap_err().error().is_shutdown());
-    assert!(wheel.try_timeout_at(at, future::ready(())).unwrap_err().error().is_shutdown());
-    assert_eq!(wheel.sleep(DAY).try_wait().await.unwrap_err().to_string(), ENDED);
+    assert_eq!(wheel.sleep(DAY).wait().await.unwrap_err().to_string(), ENDED);
     assert!(panic_text(|| spawn(wheel.sleep(DAY)).poll()).ends_with(ENDED));
-    let elapsed = wheel.timeout(DAY, future::pending::<()>()).await.unwrap_err();
-    assert!(elapsed.reason().unwrap().is_shutdown());
     assert_eq!(wheel.timeout(DAY, future::ready(1)).await, Ok(1));
     assert_eq!(wheel.stats().armed, 0);
 }
@@ -112,13 +149,13 @@ async fn after_a_shutdown_a_sleep_is_ready_once_its_deadline_has_passed() {
     let wheel = TimingWheel::new();
     let mut told = registered(&wheel, ms(10));
     let mut woken = registered(&wheel, ms(10));
-    let mut unpolled = wheel.sleep(ms(10));
+    let unpolled = wheel.sleep(ms(10));
     wheel.shutdown();
-    assert_ready_err!(poll_try_wait(&mut told));
+    assert_ready_err!(poll_wait(&mut told));
     advance(ms(10)).await;
-    assert_ready_ok!(poll_try_wait(&mut told));
-    assert_ready_ok!(poll_try_wait(&mut woken));
-    assert_eq!(unpolled.try_wait().await, Ok(()));
+    assert_ready_ok!(poll_wait(&mut told));
+    assert_ready_ok!(poll_wait(&mut woken));
+    assert_eq!(unpolled.wait().await, Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -177,7 +214,7 @@ fn when_the_runtime_ends_all_that_are_pending_are_woken() {
         assert_eq!(wheel.pending(), 0);
         for sleep in &mut sleeps {
             assert!(sleep.is_woken());
-            assert!(assert_ready_err!(poll_try_wait(sleep)).is_shutdown());
+            assert!(assert_ready_err!(poll_wait(sleep)).is_shutdown());
         }
         assert!(panic_text(|| spawn(wheel.sleep(DAY)).poll()).ends_with(ENDED));
         assert!(wheel.try_sleep(DAY).unwrap_err().is_shutdown());
@@ -190,8 +227,7 @@ fn when_the_runtime_ends_tasks_of_another_runtime_do_not_hang() {
     for workers in [0, 2] {
         let (ours, other) = (runtime(workers), runtime(2));
         let wheel = ours.block_on(async { TimingWheel::new() });
-        let calls: Vec<_> =
-            (0..1_000).map(|_| other.spawn(wheel.timeout(DAY, future::pending::<()>()))).collect();
+        let calls: Vec<_> = (0..1_000).map(|_| other.spawn(wheel.sleep(DAY).wait())).collect();
         other.block_on(async {
             while wheel.pending() < 1_000 {
                 yield_now().await;
@@ -200,8 +236,8 @@ fn when_the_runtime_ends_tasks_of_another_runtime_do_not_hang() {
         ours.shutdown_background();
         other.block_on(async {
             for call in calls {
-                let elapsed = tokio::time::timeout(HANG_GUARD, call).await.expect("it hangs").unwrap();
-                assert!(elapsed.unwrap_err().reason().unwrap().is_shutdown());
+                let told = tokio::time::timeout(HANG_GUARD, call).await.expect("it hangs").unwrap();
+                assert!(told.unwrap_err().is_shutdown());
             }
         });
     }

@@ -21,10 +21,10 @@ async fn a_future_that_is_in_time_gives_its_output_and_never_touches_the_wheel()
 async fn a_future_that_is_late_is_given_up_exactly_at_the_deadline_on_the_wheel_that_was_named() {
     let (wheel, other) = (TimingWheel::new(), TimingWheel::new());
     let start = Instant::now();
-    let elapsed = future::pending::<()>().timeout_on(&wheel, LIMIT).await.unwrap_err();
-    assert_eq!((elapsed.reason(), start.elapsed()), (None, LIMIT));
-    let elapsed = future::pending::<()>().timeout_at_on(&wheel, start + LIMIT * 2).await.unwrap_err();
-    assert_eq!((elapsed.reason(), start.elapsed()), (None, LIMIT * 2));
+    assert!(future::pending::<()>().timeout_on(&wheel, LIMIT).await.is_err());
+    assert_eq!(start.elapsed(), LIMIT);
+    assert!(future::pending::<()>().timeout_at_on(&wheel, start + LIMIT * 2).await.is_err());
+    assert_eq!(start.elapsed(), LIMIT * 2);
     assert_eq!((wheel.stats().fired, other.stats().armed), (2, 0));
 }
 
@@ -40,16 +40,4 @@ async fn the_wheel_of_the_runtime_will_do() {
     let call = future::pending::<()>().timeout_on(&time::wheel(), LIMIT);
     assert!(call.await.is_err());
     assert_eq!(time::wheel().stats().fired, 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_error_says_why_the_timer_could_not_run() {
-    let full = TimingWheel::builder().max_pending(0).build().unwrap();
-    let elapsed = future::pending::<()>().timeout_on(&full, LIMIT).await.unwrap_err();
-    assert!(elapsed.reason().unwrap().is_at_capacity());
-
-    let ended = TimingWheel::new();
-    ended.shutdown();
-    let elapsed = future::pending::<()>().timeout_at_on(&ended, Instant::now() + LIMIT).await.unwrap_err();
-    assert!(elapsed.reason().unwrap().is_shutdown());
 }

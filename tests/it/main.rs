@@ -38,7 +38,6 @@ mod tolerance_elsewhere;
 mod tolerance_kept;
 
 // Wheels.
-mod boxed_errors;
 mod busy_runtime;
 mod elsewhere;
 mod end_of_life;

@@ -29,10 +29,7 @@ fn place(wheel: &TimingWheel, duration: Duration) -> Spawn<Sleep> {
 #[track_caller]
 fn assert_full(wheel: &TimingWheel) {
     assert!(wheel.try_sleep(DAY).unwrap_err().is_at_capacity());
-    assert!(wheel.try_timeout(DAY, future::ready(())).unwrap_err().error().is_at_capacity());
-    assert!(assert_ready_err!(spawn(wheel.sleep(DAY).try_wait()).poll()).is_at_capacity());
-    let elapsed = assert_ready_err!(spawn(wheel.timeout(DAY, future::pending::<()>())).poll());
-    assert!(elapsed.reason().unwrap().is_at_capacity());
+    assert!(assert_ready_err!(spawn(wheel.sleep(DAY).wait()).poll()).is_at_capacity());
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,9 +133,9 @@ async fn a_refused_sleep_can_be_awaited_again_when_there_is_a_place() {
     let wheel = bounded(1);
     let holder = place(&wheel, DAY);
     let mut refused = wheel.sleep(ms(10));
-    assert!(refused.try_wait().await.unwrap_err().is_at_capacity());
+    assert!(future::poll_fn(|cx| refused.poll_wait(cx)).await.unwrap_err().is_at_capacity());
     drop(holder);
-    assert_eq!(refused.try_wait().await, Ok(()));
+    assert_eq!(refused.wait().await, Ok(()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -157,11 +154,11 @@ async fn a_shutdown_gives_the_places_back_and_later_timers_are_told_of_the_shutd
     let _holder = place(&wheel, DAY);
     assert_eq!(wheel.shutdown(), 1);
     assert!(wheel.try_sleep(DAY).unwrap_err().is_shutdown());
-    assert!(wheel.sleep(DAY).try_wait().await.unwrap_err().is_shutdown());
+    assert!(wheel.sleep(DAY).wait().await.unwrap_err().is_shutdown());
 
     let without_places = TimingWheel::builder().max_pending(0).build().unwrap();
     without_places.shutdown();
-    assert!(without_places.sleep(DAY).try_wait().await.unwrap_err().is_shutdown());
+    assert!(without_places.sleep(DAY).wait().await.unwrap_err().is_shutdown());
     // They do not count as those that found no place.
     assert_eq!([wheel, without_places].map(|wheel| wheel.stats().refused), [0, 0]);
 }
@@ -218,7 +215,7 @@ async fn no_place_is_lost_to_timers_that_fire_while_others_are_dropped() {
             let wheel = wheel.clone();
             tokio::spawn(async move {
                 for round in 0..20 {
-                    let waits = async { wheel.sleep(ms(round % 3)).try_wait().await.is_ok() };
+                    let waits = async { wheel.sleep(ms(round % 3)).wait().await.is_ok() };
                     let _ = wheel.timeout(ms(n % 3), waits).await;
                 }
             })
@@ -239,18 +236,16 @@ fn on_a_full_wheel_a_deadline_that_has_passed_meanwhile_is_ready_and_not_refused
     runtime.block_on(async {
         let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
         let _first = wheel.try_sleep(Duration::from_secs(86_400)).unwrap();
-        let mut late = wheel.sleep(Duration::from_millis(1));
+        let late = wheel.sleep(Duration::from_millis(1));
         std::thread::sleep(Duration::from_millis(2));
-        assert_eq!(late.try_wait().await, Ok(()));
+        assert_eq!(late.wait().await, Ok(()));
     });
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_becomes_an_error_by_a_question_mark() {
     fn arm(wheel: &TimingWheel) -> Result<(), timingwheel::Error> {
-        // Which can be sent, and not shared.
-        let future: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async {});
-        drop(wheel.try_timeout(DAY, future)?);
+        drop(wheel.try_sleep(DAY)?.limiting(future::pending::<()>()));
         Ok(())
     }
     let wheel = TimingWheel::builder().max_pending(1).build().unwrap();

@@ -18,7 +18,7 @@ async fn a_sleep_is_moved_to_a_time_from_now_and_not_from_its_old_deadline() {
         let mut sleep = task::spawn(wheel.sleep(SECOND * 5));
         assert_pending!(sleep.poll());
         advance(SECOND * passed).await;
-        sleep.enter(|_, sleep| sleep.reset_after(SECOND * after));
+        sleep.enter(|_, mut sleep| sleep.reset_after(SECOND * after));
         assert_eq!(sleep.deadline(), begin + SECOND * (passed + after));
         sleep.await;
         assert_eq!(begin.elapsed(), SECOND * (passed + after));

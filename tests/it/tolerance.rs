@@ -230,11 +230,10 @@ async fn a_timeout_may_be_late_and_moved_too() {
 fn a_share_beyond_its_limits_is_refused_by_name() {
     for (share, name) in [(-0.5, "-0.5"), (1.01, "1.01"), (f64::NAN, "NaN"), (f64::INFINITY, "inf")] {
         let text = format!("tolerance share must be 0 to 1, got {name}");
-        assert_eq!(Tolerance::try_share(share).unwrap_err().to_string(), text);
         let panic = catch_unwind(|| Tolerance::share(share)).unwrap_err();
         assert_eq!(panic.downcast_ref::<String>(), Some(&text));
     }
-    assert_eq!([0.0, 1.0].map(|share| Tolerance::try_share(share).is_ok()), [true, true]);
+    let _least_and_most = [0.0, 1.0].map(Tolerance::share);
 }
 
 /// Where those who arm timers do not wake the driver themselves.

@@ -105,7 +105,7 @@ async fn a_tolerant_adapter_of_a_stream_is_late_by_less_than_it_may_be_in_each_g
     assert!(timeout.next().await.unwrap().is_err());
     check(start, "timeout");
     let start = Instant::now();
-    timeout.as_mut().reset_after(limit);
+    timeout.as_mut().reset(start + limit);
     assert!(timeout.next().await.unwrap().is_err());
     check(start, "timeout, reset");
 
@@ -119,17 +119,6 @@ async fn a_tolerant_adapter_of_a_stream_is_late_by_less_than_it_may_be_in_each_g
     let start = Instant::now();
     assert_eq!(idle.by_ref().count().await, 3);
     check(start, "idle timeout");
-
-    let mut chunks = pin!(items().chunks_timeout_on(&wheel, 8, limit).with_tolerance(eighth()));
-    let start = Instant::now();
-    assert_eq!(chunks.next().await, Some(vec![(), ()]));
-    check(start, "chunk");
-
-    let mut throttle = pin!(items().throttle_on(&wheel, limit).with_tolerance(eighth()));
-    assert!(throttle.next().await.is_some());
-    let start = Instant::now();
-    assert!(throttle.next().await.is_some());
-    check(start, "throttle");
 
     let interval = wheel.interval_at(Instant::now() + limit, limit).with_tolerance(eighth());
     let mut repeating = pin!(stream::pending::<()>().timeout_repeating_on(interval));

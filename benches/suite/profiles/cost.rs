@@ -32,7 +32,7 @@ impl Rig {
         let mut cx = Context::from_waker(Waker::noop());
         let arm = |&delay| {
             let mut sleep = self.wheel.sleep(delay);
-            assert!(sleep.poll_try_wait(&mut cx).is_pending(), "the timer was not registered");
+            assert!(sleep.poll_wait(&mut cx).is_pending(), "the timer was not registered");
             sleep
         };
         delays.iter().map(arm).collect()

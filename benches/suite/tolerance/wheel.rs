@@ -160,7 +160,7 @@ impl<'a> Server<'a> {
 
     fn poll(&mut self, number: usize) {
         let mut cx = Context::from_waker(&self.waker);
-        assert_eq!(self.timers[number].poll_try_wait(&mut cx), Poll::Pending, "it is registered");
+        assert_eq!(self.timers[number].poll_wait(&mut cx), Poll::Pending, "it is registered");
     }
 }
 

@@ -637,7 +637,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     async fn wait(&self, limit: Duration) {
         let start = Instant::now();
         let mut sleep = self.wheel.sleep(limit);
-        if poll_fn(|cx| sleep.poll_try_wait(cx)).await.is_err() {
+        if poll_fn(|cx| sleep.poll_wait(cx)).await.is_err() {
             tokio::time::sleep(limit.saturating_sub(start.elapsed())).await;
         }
     }

@@ -228,7 +228,7 @@ impl Hand {
                 // Of which the job learns only now.
                 if instead.wheel.is_ended() { Err(Error::shutdown()) } else { Ok(()) }
             }),
-            None => self.sleep.poll_try_wait(&mut cx),
+            None => self.sleep.poll_wait(&mut cx),
         }
     }
 
@@ -237,7 +237,7 @@ impl Hand {
     fn move_to(&mut self, to: Instant, tolerance: Option<Tolerance>) -> (Polled, bool) {
         let before = self.sleep.deadline();
         self.set(to, tolerance);
-        let polled = self.sleep.poll_try_wait(&mut Context::from_waker(&self.waker));
+        let polled = self.sleep.poll_wait(&mut Context::from_waker(&self.waker));
         if matches!(polled, Poll::Ready(Err(error)) if error.is_at_capacity()) {
             self.set(before, None);
             return (Poll::Pending, false);
@@ -263,7 +263,7 @@ impl Hand {
         let mut wait = Duration::from_millis(1);
         loop {
             Pin::new(&mut self.sleep).reset_after(wait);
-            let polled = self.sleep.poll_try_wait(&mut Context::from_waker(&self.waker));
+            let polled = self.sleep.poll_wait(&mut Context::from_waker(&self.waker));
             if !matches!(polled, Poll::Ready(Ok(()))) {
                 return polled;
             }

@@ -156,7 +156,7 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
         Self: Listed<K> + Wake + 'static,
     {
         let end = if self.lists.add(self) {
-            match sleep.poll_try_wait(&mut Context::from_waker(&self.clone().into())) {
+            match sleep.poll_wait(&mut Context::from_waker(&self.clone().into())) {
                 Poll::Pending => None,
                 Poll::Ready(Ok(())) => Some(End::Due),
                 Poll::Ready(Err(error)) => Some(End::Because(WatchError::CouldNotRun(error))),
@@ -235,7 +235,7 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
         let mut sleep = state.sleep.take();
         if is_due && let (Outcome::Unmet(why), Some(timer)) = (&mut outcome, &mut sleep) {
             drop(state);
-            if let Poll::Ready(Err(error)) = timer.poll_try_wait(&mut Context::from_waker(Waker::noop())) {
+            if let Poll::Ready(Err(error)) = timer.poll_wait(&mut Context::from_waker(Waker::noop())) {
                 *why = WatchError::CouldNotRun(error);
             }
             state = self.lock();

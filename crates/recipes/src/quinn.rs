@@ -48,7 +48,7 @@ impl AsyncTimer for Timer {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let Self { sleep, by_tokio } = &mut *self;
         if by_tokio.is_none()
-            && let Ok(()) = ready!(sleep.poll_try_wait(cx))
+            && let Ok(()) = ready!(sleep.poll_wait(cx))
         {
             return Poll::Ready(());
         }

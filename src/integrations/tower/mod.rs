@@ -28,12 +28,8 @@
 //!
 //! # When a timer cannot run
 //!
-//! If the wheel has ended or is full, the caller still gets a response that is ready at the first poll. Otherwise it gets
-//! [`timingwheel::Error`](crate::Error), which gives the reason, and not [`Elapsed`](::tower::timeout::error::Elapsed):
-//! the request had time left.
-//!
-//! A retry policy must not try again after that error (`error.is::<timingwheel::Error>()`): the wheel takes no timer, so the
-//! sleep between retries would panic.
+//! On a wheel that has ended, or is full, a request still has its time: see
+//! [`TimingWheel::timeout`](crate::TimingWheel::timeout#errors).
 //!
 //! # Retries
 //!

@@ -99,8 +99,8 @@ pin_project! {
     /// Dropping it drops the inner response and removes the timer.
     ///
     /// # Errors
-    /// The inner service's; [`Elapsed`] if the time is up first; [`timingwheel::Error`](crate::Error) if the wheel has
-    /// ended, or is full.
+    /// The inner service's; [`Elapsed`] if the time is up first, also if the wheel has
+    /// [ended or is full](TimingWheel::timeout#errors).
     #[derive(Debug)]
     #[must_use = "a response does nothing unless it is awaited or polled"]
     pub struct ResponseFuture<F> {
@@ -119,10 +119,7 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Poll::Ready(match ready!(self.project().response.poll(cx)) {
             Ok(response) => response.map_err(Into::into),
-            Err(elapsed) => Err(match elapsed.reason() {
-                None => Elapsed::new().into(),
-                Some(error) => error.into(),
-            }),
+            Err(_) => Err(Elapsed::new().into()),
         })
     }
 }

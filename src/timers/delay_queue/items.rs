@@ -157,7 +157,7 @@ impl<T> Items<T> {
             Some(timer) => self.move_timer(index, timer),
             None => {
                 self.put(now, index);
-                self.sweep_if_many_are_stale();
+                self.drop_stale();
             }
         }
         Some(&mut self.slab[index].value)
@@ -174,7 +174,7 @@ impl<T> Items<T> {
                     self.timers.cancel(before.key);
                 }
             }
-            None => self.sweep_if_many_are_stale(),
+            None => self.drop_stale(),
         }
         self.drop_left_if_empty();
         Some(item)
@@ -237,21 +237,16 @@ impl<T> Items<T> {
     }
 
     /// Whether an item is due of those that have been found.
-    pub(super) fn has_due(&mut self) -> bool {
-        while let Some(&Reverse(due)) = self.due.peek() {
-            if self.current(due).is_some() {
-                return true;
-            }
-            self.due.pop();
-        }
-        false
+    pub(super) fn has_due(&self) -> bool {
+        !self.due.is_empty()
     }
 
-    /// Takes the first due item out, after [`has_due`](Self::has_due).
+    /// Takes the first due item out, of those that have been found.
     pub(super) fn pop(&mut self) -> Option<(Key, Item<T>)> {
         let Reverse(due) = self.due.pop()?;
         let index = self.current(due)?;
         let item = self.take(index);
+        self.drop_stale();
         self.drop_left_if_empty();
         Some((Key { number: due.1, index }, item))
     }
@@ -263,7 +258,13 @@ impl<T> Items<T> {
         (item.deadline == deadline && item.timer.is_none()).then_some(index)
     }
 
-    fn sweep_if_many_are_stale(&mut self) {
+    /// So that the first place is never stale, nor are very many.
+    fn drop_stale(&mut self) {
+        while let Some(&Reverse(first)) = self.due.peek()
+            && self.current(first).is_none()
+        {
+            self.due.pop();
+        }
         let due = self.slab.len() - (self.timers.len() - usize::from(self.left.is_some()));
         if self.due.len() > 2 * due + STALE {
             let mut all = std::mem::take(&mut self.due).into_vec();
@@ -297,13 +298,8 @@ impl<T> Items<T> {
 
     /// The key of the item that will be popped next, if nothing changes.
     pub(super) fn peek(&self) -> Option<Key> {
-        let due = || self.due.iter().filter(|&&Reverse(due)| self.current(due).is_some());
-        let first = match self.due.peek() {
-            Some(&Reverse(first)) if self.current(first).is_some() => Some(first),
-            _ => due().map(|&Reverse(due)| due).min(),
-        };
-        let index = match first {
-            Some(due) => self.current(due)?,
+        let index = match self.due.peek() {
+            Some(&Reverse(first)) => self.current(first)?,
             None => self.first_timed()?,
         };
         Some(Key { number: self.slab[index].number, index })

@@ -38,17 +38,11 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Says that a key names no item.
-pub(super) struct StaleKey(pub(super) Key);
-
-impl fmt::Display for StaleKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:?} names no item of this delay queue: it was handed out or removed, or is another queue's",
-            self.0
-        )
-    }
+/// A key names no item.
+#[cold]
+#[track_caller]
+pub(super) fn stale(key: &Key) -> ! {
+    panic!("{key:?} names no item of this delay queue: it was handed out or removed, or is another queue's")
 }
 
 /// An item that has left its [`DelayQueue`](super::DelayQueue), because its deadline came or because it was removed.

@@ -16,7 +16,7 @@ use tokio::task::coop;
 use tokio::time::Instant;
 
 use items::{Item, Items, MAX_ITEMS};
-use key::StaleKey;
+use key::stale;
 
 pub use self::key::{Expired, Key};
 use crate::error::Error;
@@ -260,7 +260,7 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     pub fn remove(&mut self, key: &Key) -> Expired<T> {
         // Not by a closure, in which the panic would not name the caller.
-        let Some(expired) = self.try_remove(key) else { panic!("{}", StaleKey(*key)) };
+        let Some(expired) = self.try_remove(key) else { stale(key) };
         expired
     }
 
@@ -299,7 +299,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn reset(&mut self, key: &Key, timeout: Duration) {
-        let Some(sleep) = &self.sleep else { panic!("{}", StaleKey(*key)) };
+        let Some(sleep) = &self.sleep else { stale(key) };
         let (now, deadline) = after(sleep.clock(), timeout);
         self.reset_to(key, Some(now), deadline);
     }
@@ -317,11 +317,11 @@ impl<T> DelayQueue<T> {
     #[inline]
     #[track_caller]
     fn reset_to(&mut self, key: &Key, now: Option<Nanos>, deadline: Instant) {
-        let Some(sleep) = &self.sleep else { panic!("{}", StaleKey(*key)) };
+        let Some(sleep) = &self.sleep else { stale(key) };
         let nanos = sleep.clock().nanos(deadline);
         let item = self.items.reset(now.unwrap_or(self.items.clock()), key, nanos);
         // Not by a closure, in which the panic would not name the caller.
-        let Some((_, set)) = item else { panic!("{}", StaleKey(*key)) };
+        let Some((_, set)) = item else { stale(key) };
         *set = deadline;
         self.be_in_time_for(nanos, now);
     }
@@ -333,7 +333,7 @@ impl<T> DelayQueue<T> {
     #[must_use]
     #[track_caller]
     pub fn deadline(&self, key: &Key) -> Instant {
-        let Some(item) = self.items.get(key) else { panic!("{}", StaleKey(*key)) };
+        let Some(item) = self.items.get(key) else { stale(key) };
         item.value.1
     }
 
@@ -571,7 +571,7 @@ impl<T> DelayQueue<T> {
             let sleep = self.sleep.as_mut().expect("it is there still");
             let now = match now {
                 Some(now) => now,
-                None => match ready!(sleep.poll_try_wait(cx)) {
+                None => match ready!(sleep.poll_wait(cx)) {
                     // The wheel's word counts, so that there is an end to this also where this thread has another clock.
                     Ok(()) => sleep.clock().now().max(sleep.deadline_nanos()),
                     // What has come due meanwhile needs no timer.

@@ -99,8 +99,8 @@ pin_project! {
     /// are two tasks, the idle limit ends the wait of only one of them with an error; the other's wait begins anew.
     ///
     /// If the wheel has ended or is full, an operation that has to wait returns an error of
-    /// kind [`Other`](std::io::ErrorKind::Other) with an [`Elapsed`](crate::Elapsed) that has a
-    /// [`reason`](crate::Elapsed::reason). An operation that has no limit waits even then.
+    /// kind [`Other`](std::io::ErrorKind::Other) with an [`Error`](crate::Error) in it. An operation that has no limit
+    /// waits even then.
     ///
     /// # Cancel safety
     /// That of the stream's own operations.
@@ -210,24 +210,6 @@ impl<S> IdleGuard<S> {
         self
     }
 
-    /// The limit for reading. `None` if there is none, or if 64 bits of nanoseconds cannot hold it.
-    #[must_use]
-    pub const fn read_limit(&self) -> Option<Duration> {
-        to_duration(self.waits.limit(Read))
-    }
-
-    /// The limit for writing. `None` if there is none, or if 64 bits of nanoseconds cannot hold it.
-    #[must_use]
-    pub const fn write_limit(&self) -> Option<Duration> {
-        to_duration(self.waits.limit(Write))
-    }
-
-    /// The limit for silence in both directions. `None` if there is none, or if 64 bits of nanoseconds cannot hold it.
-    #[must_use]
-    pub fn idle_limit(&self) -> Option<Duration> {
-        to_duration(self.waits.idle_limit())
-    }
-
     /// Sets the limit for reading, or takes it away.
     ///
     /// A read that waits now gets the new limit, counted from when it began to wait. If no limit applied to that read
@@ -284,26 +266,6 @@ impl<S> IdleGuard<S> {
     pub fn restart(&mut self) {
         self.waits.restart();
     }
-
-    /// As [`set_read_limit`](Self::set_read_limit), for a guard that is pinned.
-    pub fn set_read_limit_pinned(self: Pin<&mut Self>, limit: Option<Duration>) {
-        self.project().waits.set_limit(Read, to_nanos(limit));
-    }
-
-    /// As [`set_write_limit`](Self::set_write_limit), for a guard that is pinned.
-    pub fn set_write_limit_pinned(self: Pin<&mut Self>, limit: Option<Duration>) {
-        self.project().waits.set_limit(Write, to_nanos(limit));
-    }
-
-    /// As [`set_idle_limit`](Self::set_idle_limit), for a guard that is pinned.
-    pub fn set_idle_limit_pinned(self: Pin<&mut Self>, limit: Option<Duration>) {
-        self.project().waits.set_idle_limit(to_nanos(limit));
-    }
-
-    /// As [`restart`](Self::restart), for a guard that is pinned.
-    pub fn restart_pinned(self: Pin<&mut Self>) {
-        self.project().waits.restart();
-    }
 }
 
 impl<S> IdleGuard<S> {
@@ -317,12 +279,6 @@ impl<S> IdleGuard<S> {
     #[must_use]
     pub const fn get_mut(&mut self) -> &mut S {
         &mut self.stream
-    }
-
-    /// The stream within, pinned. Reads and writes through this reference have no limit, and end no wait.
-    #[must_use]
-    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut S> {
-        self.project().stream
     }
 
     /// The stream within, now without limits.
@@ -357,7 +313,7 @@ fn timed<T>(
         waits.end(direction, is_flush);
         return result;
     }
-    waits.poll(direction, is_flush, cx).map(|elapsed| Err(elapsed.into()))
+    waits.poll(direction, is_flush, cx).map(Err)
 }
 
 impl<S: AsyncRead> AsyncRead for IdleGuard<S> {
@@ -416,12 +372,12 @@ impl<S: AsyncWrite> AsyncWrite for IdleGuard<S> {
 
 impl<S: fmt::Debug> fmt::Debug for IdleGuard<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { stream, waits: _ } = self;
+        let Self { stream, waits } = self;
         f.debug_struct("IdleGuard")
             .field("stream", stream)
-            .field("read_limit", &self.read_limit())
-            .field("write_limit", &self.write_limit())
-            .field("idle_limit", &self.idle_limit())
+            .field("read_limit", &to_duration(waits.limit(Read)))
+            .field("write_limit", &to_duration(waits.limit(Write)))
+            .field("idle_limit", &to_duration(waits.idle_limit()))
             .finish_non_exhaustive()
     }
 }

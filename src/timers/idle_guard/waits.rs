@@ -19,6 +19,7 @@
 //! as an operation waits, unless the task was woken and has yet to poll: a wait that ends leaves the timer where it is, and
 //! a limit that is prolonged by traffic does too. The task is then woken too early once, and its poll moves the timer.
 
+use std::io;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -129,14 +130,14 @@ impl Waits {
         direction: Direction,
         is_flush: bool,
         cx: &mut Context<'_>,
-    ) -> Poll<Elapsed> {
+    ) -> Poll<io::Error> {
         if self.shortest(direction) == Nanos::MAX {
             return Poll::Pending;
         }
         if direction == Write {
             self.rest().flush_waits = is_flush;
         }
-        let elapsed = ready!(self.poll_limited(direction, cx));
+        let error = ready!(self.poll_limited(direction, cx));
         // With its budget spent a task finds every stream not ready, whatever has arrived. It is polled again soon. And a
         // task that only ever finds its limits passed has to let others run.
         ready!(coop::poll_proceed(cx)).made_progress();
@@ -144,17 +145,17 @@ impl Waits {
         if self.rest.is_some() {
             self.begin_silence(self.now());
         }
-        Poll::Ready(elapsed)
+        Poll::Ready(error)
     }
 
-    fn poll_limited(&mut self, direction: Direction, cx: &mut Context<'_>) -> Poll<Elapsed> {
+    fn poll_limited(&mut self, direction: Direction, cx: &mut Context<'_>) -> Poll<io::Error> {
         // The time, where it has been looked at.
         let mut now = None;
         if !self.is_on(direction) {
             self.begin(direction, *now.insert(self.now()));
         }
         if self.shortest(direction) == Nanos::ZERO {
-            return Poll::Ready(self.elapsed(direction, Nanos::MAX));
+            return Poll::Ready(self.elapsed(direction, Nanos::MAX).into());
         }
         loop {
             if now.is_none() {
@@ -170,14 +171,14 @@ impl Waits {
                         let now = now.max(check);
                         self.wait(direction).answered = now;
                         if self.check_and_end(direction).1 <= now {
-                            return Poll::Ready(self.elapsed(direction, now));
+                            return Poll::Ready(self.elapsed(direction, now).into());
                         }
                     }
                     None => {}
                 }
             }
             if let Err(error) = ready!(self.poll_timer(direction, now, cx)) {
-                return Poll::Ready(Elapsed::because(error));
+                return Poll::Ready(io::Error::other(error));
             }
             now = None;
         }
@@ -206,7 +207,7 @@ impl Waits {
             let now = now.unwrap_or_else(|| timer.clock().now());
             timer.move_to_at(now, check);
         }
-        timer.poll_try_wait(cx)
+        timer.poll_wait(cx)
     }
 
     /// A wait begins. A silence does too, unless an operation waits in the other direction.

@@ -1,6 +1,7 @@
 //! The streams that [`StreamTimeExt`](super::StreamTimeExt) makes. Each has a stream and an alarm: a [`Countdown`], or an
 //! interval.
 
+use std::mem::take;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -13,8 +14,7 @@ use tokio::time::Instant;
 use crate::error::Elapsed;
 use crate::handle::TimingWheel;
 use crate::timers::interval::Interval;
-use crate::timers::sleep::Sleep;
-use crate::timers::timeout::poll_deadline;
+use crate::timers::timeout::{SureSleep, poll_deadline};
 use crate::timers::tolerance::Tolerance;
 use crate::wheel::Nanos;
 
@@ -22,7 +22,7 @@ use crate::wheel::Nanos;
 #[derive(Debug)]
 struct Countdown {
     duration: Duration,
-    sleep: Sleep,
+    timer: SureSleep,
     is_running: bool,
     tolerance: Option<Tolerance>,
 }
@@ -30,53 +30,61 @@ struct Countdown {
 impl Countdown {
     /// One that runs from now on, or has yet to be started.
     fn new(wheel: &TimingWheel, duration: Duration, is_running: bool) -> Self {
-        Self { duration, sleep: wheel.sleep(duration), is_running, tolerance: None }
+        Self { duration, timer: SureSleep::new(wheel.sleep(duration)), is_running, tolerance: None }
     }
 
-    /// Starts, running or not, for `duration` from now.
-    fn start(&mut self, duration: Duration) {
-        let now = self.sleep.clock().now();
-        self.run(now, now.after(duration));
+    /// Starts, running or not, for the whole time.
+    fn start(&mut self) {
+        let now = self.timer.sleep.clock().now();
+        self.run(now, now.after(self.duration));
     }
 
     /// Starts, running or not, until `deadline`.
     fn start_until(&mut self, deadline: Instant) {
-        let clock = self.sleep.clock();
+        let clock = self.timer.sleep.clock();
         self.run(clock.now(), clock.nanos(deadline));
     }
 
     fn run(&mut self, now: Nanos, deadline: Nanos) {
+        let sleep = self.timer.moved();
         if let Some(tolerance) = self.tolerance {
             let delay = Duration::from_nanos(deadline.0.saturating_sub(now.0));
-            self.sleep.set_tolerance(Tolerance::time(tolerance.of(delay)));
+            sleep.set_tolerance(Tolerance::time(tolerance.of(delay)));
         }
-        self.sleep.move_to_at(now, deadline);
+        sleep.move_to_at(now, deadline);
         self.is_running = true;
     }
 
-    /// For each end, also that of the current run.
-    fn set_tolerance(&mut self, tolerance: Tolerance) {
-        self.tolerance = Some(tolerance);
+    /// Ready, once, when it has ended. `had_budget` tells whether the task had any before the stream was polled.
+    fn poll(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<()> {
         if self.is_running {
-            self.start_until(self.sleep.deadline());
+            ready!(poll_deadline(had_budget, cx, |cx| self.timer.poll(cx)));
+            self.is_running = false;
+            return Poll::Ready(());
         }
-    }
-
-    /// Ready, once, when it has ended or cannot run. `had_budget` tells whether the task had any before the stream was
-    /// polled.
-    fn poll(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<Elapsed> {
-        if !self.is_running {
-            return Poll::Pending;
-        }
-        let elapsed = ready!(poll_deadline(&mut self.sleep, had_budget, cx));
-        self.is_running = false;
-        Poll::Ready(elapsed)
+        Poll::Pending
     }
 }
 
-/// What all adapters have.
-macro_rules! access {
-    ($Adapter:ident) => {
+/// A stream with the fields that follow, what all of them have, and when they are terminated.
+macro_rules! adapter {
+    (
+        $(#[$doc:meta])*
+        $Adapter:ident { $($(#[$of_field:meta])* $field:ident: $Type:ty,)* }
+        $(#[$of_end:meta])*
+        |$this:ident| $is_terminated:expr
+    ) => {
+        pin_project! {
+            $(#[$doc])*
+            #[must_use = "a stream does nothing unless it is polled"]
+            #[derive(Debug)]
+            pub struct $Adapter<S: Stream> {
+                #[pin]
+                stream: Fuse<S>,
+                $($(#[$of_field])* $field: $Type,)*
+            }
+        }
+
         impl<S: Stream> $Adapter<S> {
             /// The stream within.
             #[must_use]
@@ -90,57 +98,46 @@ macro_rules! access {
                 self.stream.get_mut()
             }
 
-            /// The stream within, as [`get_mut`](Self::get_mut), for streams that must not be moved.
-            #[must_use]
-            pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut S> {
-                self.project().stream.get_pin_mut()
-            }
-
             /// The stream within, without the rest.
             #[must_use]
             pub fn into_inner(self) -> S {
                 self.stream.into_inner()
             }
         }
-    };
-    ($Adapter:ident with tolerance) => {
-        access!($Adapter);
 
-        impl<S: Stream> $Adapter<S> {
-            /// With a tolerance: each gap or chunk may end late, by a time or by a share of its time. See [`Tolerance`].
-            pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
-                self.countdown.set_tolerance(tolerance);
-                self
+        $(#[$of_end])*
+        impl<S: Stream> FusedStream for $Adapter<S> {
+            fn is_terminated(&self) -> bool {
+                let $this = self;
+                $is_terminated
             }
         }
     };
 }
 
-pin_project! {
+adapter! {
     /// The stream of [`StreamTimeExt::timeout_on`](super::StreamTimeExt::timeout_on), and of
     /// [`idle_timeout_on`](super::StreamTimeExt::idle_timeout_on), which ends with its first error.
-    #[must_use = "a stream does nothing unless it is polled"]
-    #[derive(Debug)]
-    pub struct Timeout<S> {
-        #[pin]
-        stream: Fuse<S>,
+    Timeout {
         // Runs unless the error of the current gap has been given.
         countdown: Countdown,
         ends: bool,
     }
+    /// Terminated at the end of the stream within. That of [`idle_timeout_on`](super::StreamTimeExt::idle_timeout_on) is
+    /// terminated by its error too, until it is [moved](Timeout::reset) to another deadline.
+    |this| this.stream.is_terminated() || (this.ends && !this.countdown.is_running)
 }
-
-access!(Timeout with tolerance);
 
 impl<S: Stream> Timeout<S> {
     pub(super) fn new(stream: S, wheel: &TimingWheel, limit: Duration, ends: bool) -> Self {
         Self { stream: stream.fuse(), countdown: Countdown::new(wheel, limit, true), ends }
     }
 
-    /// How long a gap may be.
-    #[must_use]
-    pub const fn limit(&self) -> Duration {
-        self.countdown.duration
+    /// With a tolerance: each gap may end late, by a time or by a share of the limit. See [`Tolerance`].
+    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
+        self.countdown.tolerance = Some(tolerance);
+        self.countdown.start_until(self.countdown.timer.sleep.deadline());
+        self
     }
 
     /// Sets how long a gap may be, from the next item on. For the current gap see [`reset`](Self::reset).
@@ -156,19 +153,13 @@ impl<S: Stream> Timeout<S> {
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let will_come = self.countdown.is_running && !self.stream.is_done();
-        will_come.then(|| self.countdown.sleep.deadline())
+        will_come.then(|| self.countdown.timer.sleep.deadline())
     }
 
     /// Moves the deadline of the current gap. If its error has come, there will be another, and a stream that had ended
     /// by its error goes on.
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         self.project().countdown.start_until(deadline);
-    }
-
-    /// Moves the deadline of the current gap to `duration` from now, as [`reset`](Self::reset) does. One of more than
-    /// [292 years](crate::Sleep::deadline) never comes.
-    pub fn reset_after(self: Pin<&mut Self>, duration: Duration) {
-        self.project().countdown.start(duration);
     }
 }
 
@@ -183,11 +174,11 @@ impl<S: Stream> Stream for Timeout<S> {
         let had_budget = coop::has_budget_remaining();
         if let Poll::Ready(next) = this.stream.poll_next(cx) {
             if next.is_some() {
-                this.countdown.start(this.countdown.duration);
+                this.countdown.start();
             }
             return Poll::Ready(next.map(Ok));
         }
-        this.countdown.poll(had_budget, cx).map(|elapsed| Some(Err(elapsed)))
+        this.countdown.poll(had_budget, cx).map(|()| Some(Err(Elapsed::default())))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -205,45 +196,17 @@ impl<S: Stream> Stream for Timeout<S> {
     }
 }
 
-/// Terminated at the end of the stream within. That of [`idle_timeout_on`](super::StreamTimeExt::idle_timeout_on) is
-/// terminated by its error too, until it is [moved](Timeout::reset) to another deadline.
-impl<S: Stream> FusedStream for Timeout<S> {
-    fn is_terminated(&self) -> bool {
-        self.stream.is_terminated() || (self.ends && !self.countdown.is_running)
-    }
-}
-
-pin_project! {
+adapter! {
     /// The stream of [`StreamTimeExt::timeout_repeating_on`](super::StreamTimeExt::timeout_repeating_on).
-    #[must_use = "a stream does nothing unless it is polled"]
-    #[derive(Debug)]
-    pub struct TimeoutRepeating<S> {
-        #[pin]
-        stream: Fuse<S>,
+    TimeoutRepeating {
         interval: Interval,
-        // Not any more once an error has said that it cannot, or all polls would give that error.
-        is_ticking: bool,
     }
+    |this| this.stream.is_terminated()
 }
-
-access!(TimeoutRepeating);
 
 impl<S: Stream> TimeoutRepeating<S> {
     pub(super) fn new(stream: S, interval: Interval) -> Self {
-        Self { stream: stream.fuse(), interval, is_ticking: true }
-    }
-
-    /// The interval.
-    pub const fn interval(&self) -> &Interval {
-        &self.interval
-    }
-
-    /// The interval, to set its period or to reset it. After an error that said that the interval cannot tick, this
-    /// call also lets the stream try the interval again.
-    pub fn interval_mut(self: Pin<&mut Self>) -> &mut Interval {
-        let this = self.project();
-        *this.is_ticking = true;
-        this.interval
+        Self { stream: stream.fuse(), interval }
     }
 }
 
@@ -256,19 +219,10 @@ impl<S: Stream> Stream for TimeoutRepeating<S> {
         if let Poll::Ready(next) = this.stream.poll_next(cx) {
             if next.is_some() {
                 this.interval.reset();
-                *this.is_ticking = true;
             }
             return Poll::Ready(next.map(Ok));
         }
-        if !*this.is_ticking {
-            return Poll::Pending;
-        }
-        let elapsed = ready!(poll_deadline(this.interval.sleep_mut(), had_budget, cx));
-        match elapsed.reason() {
-            None => _ = this.interval.take_tick(),
-            Some(_) => *this.is_ticking = false,
-        }
-        Poll::Ready(Some(Err(elapsed)))
+        poll_deadline(had_budget, cx, |cx| this.interval.poll_tick(cx)).map(|_| Some(Err(Elapsed::default())))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -278,25 +232,14 @@ impl<S: Stream> Stream for TimeoutRepeating<S> {
     }
 }
 
-impl<S: Stream> FusedStream for TimeoutRepeating<S> {
-    fn is_terminated(&self) -> bool {
-        self.stream.is_terminated()
-    }
-}
-
-pin_project! {
+adapter! {
     /// The stream of [`StreamTimeExt::throttle_on`](super::StreamTimeExt::throttle_on).
-    #[must_use = "a stream does nothing unless it is polled"]
-    #[derive(Debug)]
-    pub struct Throttle<S> {
-        #[pin]
-        stream: Fuse<S>,
+    Throttle {
         // Runs from an item on for as long as the next one has to wait.
         countdown: Countdown,
     }
+    |this| this.stream.is_terminated()
 }
-
-access!(Throttle with tolerance);
 
 impl<S: Stream> Throttle<S> {
     pub(super) fn new(stream: S, wheel: &TimingWheel, distance: Duration) -> Self {
@@ -310,13 +253,11 @@ impl<S: Stream> Stream for Throttle<S> {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.project();
         if this.countdown.is_running {
-            // Panics if it cannot run.
-            ready!(Pin::new(&mut this.countdown.sleep).poll(cx));
-            this.countdown.is_running = false;
+            ready!(this.countdown.poll(false, cx));
         }
         let next = ready!(this.stream.poll_next(cx));
         if next.is_some() && !this.countdown.duration.is_zero() {
-            this.countdown.start(this.countdown.duration);
+            this.countdown.start();
         }
         Poll::Ready(next)
     }
@@ -326,19 +267,9 @@ impl<S: Stream> Stream for Throttle<S> {
     }
 }
 
-impl<S: Stream> FusedStream for Throttle<S> {
-    fn is_terminated(&self) -> bool {
-        self.stream.is_terminated()
-    }
-}
-
-pin_project! {
+adapter! {
     /// The stream of [`StreamTimeExt::chunks_timeout_on`](super::StreamTimeExt::chunks_timeout_on).
-    #[must_use = "a stream does nothing unless it is polled"]
-    #[derive(Debug)]
-    pub struct ChunksTimeout<S: Stream> {
-        #[pin]
-        stream: Fuse<S>,
+    ChunksTimeout {
         max_size: usize,
         chunk: Vec<S::Item>,
         // How long the chunk before was: as much memory the next one takes at once.
@@ -346,9 +277,8 @@ pin_project! {
         // Runs from a chunk's first item on; of no interest while there is none.
         countdown: Countdown,
     }
+    |this| this.stream.is_terminated() && this.chunk.is_empty()
 }
-
-access!(ChunksTimeout with tolerance);
 
 impl<S: Stream> ChunksTimeout<S> {
     #[track_caller]
@@ -361,7 +291,7 @@ impl<S: Stream> ChunksTimeout<S> {
     /// Takes the items out that wait for their chunk to be full, or for its time.
     #[must_use = "the items in it are in no chunk"]
     pub fn into_remainder(self: Pin<&mut Self>) -> Vec<S::Item> {
-        std::mem::take(self.project().chunk)
+        take(self.project().chunk)
     }
 }
 
@@ -371,30 +301,26 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut this = self.project();
         let had_budget = coop::has_budget_remaining();
-        loop {
+        while this.chunk.len() < *this.max_size {
             match this.stream.as_mut().poll_next(cx) {
                 Poll::Ready(Some(item)) => {
                     if this.chunk.is_empty() {
-                        this.countdown.start(this.countdown.duration);
+                        this.countdown.start();
                         this.chunk.reserve_exact(*this.last_size);
                     }
                     this.chunk.push(item);
-                    if this.chunk.len() >= *this.max_size {
-                        break;
-                    }
                 }
                 Poll::Ready(None) if this.chunk.is_empty() => return Poll::Ready(None),
-                Poll::Ready(None) => break,
                 Poll::Pending if this.chunk.is_empty() => return Poll::Pending,
                 Poll::Pending => {
-                    // If it is because the timer cannot run, a chunk that is handed out too early loses nothing.
-                    let _ = ready!(this.countdown.poll(had_budget, cx));
+                    ready!(this.countdown.poll(had_budget, cx));
                     break;
                 }
+                Poll::Ready(None) => break,
             }
         }
         *this.last_size = this.chunk.len();
-        Poll::Ready(Some(std::mem::take(this.chunk)))
+        Poll::Ready(Some(take(this.chunk)))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -403,12 +329,6 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
         // The fewest chunks are full ones, the most are of one item each, but for what waits already.
         let fewest = lower.saturating_add(waiting).div_ceil(self.max_size);
         (fewest, upper.and_then(|items| items.checked_add(usize::from(waiting > 0))))
-    }
-}
-
-impl<S: Stream> FusedStream for ChunksTimeout<S> {
-    fn is_terminated(&self) -> bool {
-        self.stream.is_terminated() && self.chunk.is_empty()
     }
 }
 
@@ -468,12 +388,6 @@ impl Stream for IntervalStream {
 impl FusedStream for IntervalStream {
     fn is_terminated(&self) -> bool {
         false
-    }
-}
-
-impl From<Interval> for IntervalStream {
-    fn from(interval: Interval) -> Self {
-        Self::new(interval)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::timers::interval::Interval;
 /// Time limits for every [`Stream`].
 ///
 /// What they have in common, and how they differ from tokio-stream's, is on the [module's page](super).
-pub trait StreamTimeExt: Stream {
+pub trait StreamTimeExt: Stream + Sized {
     /// All items, and an error for each gap that is longer than `limit`. After an error the stream goes on.
     ///
     /// The first gap begins with this call, each later gap with an item. A gap gives one error, however long it is. For
@@ -55,10 +55,7 @@ pub trait StreamTimeExt: Stream {
     /// assert_eq!(items.next().await, None);
     /// # }
     /// ```
-    fn timeout_on(self, wheel: &TimingWheel, limit: Duration) -> Timeout<Self>
-    where
-        Self: Sized,
-    {
+    fn timeout_on(self, wheel: &TimingWheel, limit: Duration) -> Timeout<Self> {
         Timeout::new(self, wheel, limit, false)
     }
 
@@ -102,10 +99,7 @@ pub trait StreamTimeExt: Stream {
     /// # drop(peer);
     /// # }
     /// ```
-    fn idle_timeout_on(self, wheel: &TimingWheel, limit: Duration) -> Timeout<Self>
-    where
-        Self: Sized,
-    {
+    fn idle_timeout_on(self, wheel: &TimingWheel, limit: Duration) -> Timeout<Self> {
         Timeout::new(self, wheel, limit, true)
     }
 
@@ -148,10 +142,7 @@ pub trait StreamTimeExt: Stream {
     /// }
     /// # }
     /// ```
-    fn timeout_repeating_on(self, interval: Interval) -> TimeoutRepeating<Self>
-    where
-        Self: Sized,
-    {
+    fn timeout_repeating_on(self, interval: Interval) -> TimeoutRepeating<Self> {
         TimeoutRepeating::new(self, interval)
     }
 
@@ -186,10 +177,7 @@ pub trait StreamTimeExt: Stream {
     /// assert_eq!(sent, [0, 100, 200]);
     /// # }
     /// ```
-    fn throttle_on(self, wheel: &TimingWheel, distance: Duration) -> Throttle<Self>
-    where
-        Self: Sized,
-    {
+    fn throttle_on(self, wheel: &TimingWheel, distance: Duration) -> Throttle<Self> {
         Throttle::new(self, wheel, distance)
     }
 
@@ -237,12 +225,9 @@ pub trait StreamTimeExt: Stream {
         wheel: &TimingWheel,
         max_size: usize,
         duration: Duration,
-    ) -> ChunksTimeout<Self>
-    where
-        Self: Sized,
-    {
+    ) -> ChunksTimeout<Self> {
         ChunksTimeout::new(self, wheel, max_size, duration)
     }
 }
 
-impl<S: Stream + ?Sized> StreamTimeExt for S {}
+impl<S: Stream> StreamTimeExt for S {}

@@ -45,13 +45,9 @@
 //! # Without a timer
 //!
 //! A wheel may have ended, by `shutdown` or with its runtime, or have [`max_pending`](crate::Builder::max_pending)
-//! timers already. Nothing hangs then:
-//!
-//! | adapter | does |
-//! |---|---|
-//! | [`Timeout`], [`TimeoutRepeating`] | give one error for each gap, with a [reason](crate::Elapsed::reason); that of `idle_timeout_on` then ends |
-//! | [`ChunksTimeout`] | hands out what there is, without waiting |
-//! | [`Throttle`], [`IntervalStream`] | panic when an item or a tick has to wait |
+//! timers already. Limits, chunks and distances keep their times then, by one of tokio's timers, as a
+//! [timeout](crate::TimingWheel::timeout#errors) does, until the next item. Only [`TimeoutRepeating`] and
+//! [`IntervalStream`] panic, as their interval does.
 //!
 //! # Differences from tokio-stream
 //!
@@ -59,15 +55,15 @@
 //!
 //! | item | here | because |
 //! |---|---|---|
-//! | the error | [`Elapsed`](crate::Elapsed), as for a timeout of a future; tokio-stream has one of its own | it can say why, and one type is enough |
-//! | after the runtime's end | as the table above says; tokio-stream's all panic | an error can be returned, or no item would be lost |
+//! | the error | [`Elapsed`](crate::Elapsed), as for a timeout of a future; tokio-stream has one of its own | one type is enough |
+//! | after the runtime's end | limits hold [without a timer](#without-a-timer); tokio-stream's all panic | a limit should hold wherever it can |
 //! | limits that reach beyond what an `Instant` can hold | never come; some of tokio-stream's panic | the wheel takes them for endless |
 //! | a stream within that spends the whole budget each time it is polled | cannot escape its limit | as with a timeout of a future |
 //! | the stream within, once it has ended | is kept; tokio-stream's drop it | so that `get_ref` and `into_inner` work at any time |
 //! | [`ChunksTimeout`] | starts with no memory; tokio-stream's takes that of `max_size` items for each chunk | a `max_size` may be there for safety only |
 //! | [`Throttle`]'s `size_hint` | that of the stream within | it is right, because no item is lost |
-//! | `idle_timeout_on`, `set_limit`, `reset`, `reset_after`, `deadline`, `interval_mut` | exist | users ask for them |
-//! | [`FusedStream`], `get_ref`, `get_mut`, `get_pin_mut`, `into_inner` | for all | `select!` in a loop, and changing the stream within |
+//! | `idle_timeout_on`, `set_limit`, `reset`, `deadline` | exist | users ask for them |
+//! | [`FusedStream`], `get_ref`, `get_mut`, `into_inner` | for all | `select!` in a loop, and changing the stream within |
 //!
 //! [`FusedStream`]: futures::stream::FusedStream
 

@@ -101,6 +101,6 @@ impl Wake for Counts {
 /// Registers a sleep for the task of `waker`.
 #[track_caller]
 fn register(mut sleep: Sleep, waker: &Waker) -> Sleep {
-    assert_pending!(sleep.poll_try_wait(&mut Context::from_waker(waker)));
+    assert_pending!(sleep.poll_wait(&mut Context::from_waker(waker)));
     sleep
 }

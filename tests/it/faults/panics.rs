@@ -96,10 +96,6 @@ async fn a_future_that_panics_under_a_timer_leaves_nothing_behind() {
         let _ = wheel.timeout(DAY, panics).await;
     })
     .await;
-    assert_leaves_nothing("try_timeout", async |wheel, panics| {
-        let _ = wheel.try_timeout(DAY, panics).unwrap().await;
-    })
-    .await;
     assert_leaves_nothing("timeout_on", async |wheel, panics| {
         let _ = FutureTimeExt::timeout_on(panics, &wheel, DAY).await;
     })

@@ -19,7 +19,7 @@ fn assert_all_told(wheel: &TimingWheel, sleeps: Vec<Sleep>, woken: &Counts) {
     assert_eq!((stats.pending, stats.cancelled), (0, sleeps.len() as u64));
     assert_eq!(woken.woken(), sleeps.len());
     for mut sleep in sleeps {
-        let result = sleep.poll_try_wait(&mut Context::from_waker(Waker::noop()));
+        let result = sleep.poll_wait(&mut Context::from_waker(Waker::noop()));
         assert!(assert_ready_err!(result).is_shutdown());
     }
     assert_eq!(assert_adds_up(wheel), stats);
@@ -101,12 +101,10 @@ fn a_waker_may_end_the_runtime_that_the_driver_runs_on() {
     wait_until("the end", || wheel.pending() == 0 && counts.woken() == due_too.len());
     assert_eq!(counts.early(), 0);
     for mut sleep in due_too.into_iter().chain([first]) {
-        assert_ready_ok!(sleep.poll_try_wait(&mut Context::from_waker(Waker::noop())));
+        assert_ready_ok!(sleep.poll_wait(&mut Context::from_waker(Waker::noop())));
     }
     for mut sleep in not_due {
-        assert!(
-            assert_ready_err!(sleep.poll_try_wait(&mut Context::from_waker(Waker::noop()))).is_shutdown()
-        );
+        assert!(assert_ready_err!(sleep.poll_wait(&mut Context::from_waker(Waker::noop()))).is_shutdown());
     }
     wait_until("the counts", || wheel.stats().armed == 2_001);
     assert_adds_up(&wheel);

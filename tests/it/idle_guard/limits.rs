@@ -3,7 +3,6 @@
 
 use std::future::{self, poll_fn};
 use std::io;
-use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -68,7 +67,7 @@ async fn without_a_limit_the_wheel_is_not_touched() {
     let (read, _) = join!(stream.read_u8(), late);
     assert_eq!(read.unwrap(), 7);
     stream.set_read_limit(Some(Duration::MAX));
-    assert_eq!((stream.read_limit(), wheel.stats().armed), (None, 0));
+    assert_eq!(wheel.stats().armed, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -349,22 +348,22 @@ async fn a_limit_that_is_set_when_it_has_long_passed_is_an_error_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_limit_that_comes_while_a_read_waits_counts_from_the_next_poll() {
     let (_peer, stream) = duplex(4);
-    let mut stream = pin!(TimingWheel::new().idle_guard(stream));
+    let mut stream = TimingWheel::new().idle_guard(stream);
     let start = Instant::now();
     assert!(timeout(ms(5), stream.read_u8()).await.is_err());
-    stream.as_mut().set_read_limit_pinned(Some(ms(10)));
+    stream.set_read_limit(Some(ms(10)));
     passed(stream.read_u8().await);
     assert_eq!(start.elapsed(), ms(15));
     // The same after one that was taken away.
-    stream.as_mut().set_read_limit_pinned(Some(DAY));
+    stream.set_read_limit(Some(DAY));
     assert!(timeout(ms(5), stream.read_u8()).await.is_err());
-    stream.as_mut().set_read_limit_pinned(None);
-    stream.as_mut().set_write_limit_pinned(Some(ms(1)));
+    stream.set_read_limit(None);
+    stream.set_write_limit(Some(ms(1)));
     assert!(timeout(ms(5), stream.read_u8()).await.is_err());
-    stream.as_mut().set_read_limit_pinned(Some(ms(10)));
+    stream.set_read_limit(Some(ms(10)));
     let start = Instant::now();
     passed(stream.read_u8().await);
-    assert_eq!((start.elapsed(), stream.write_limit()), (ms(10), Some(ms(1))));
+    assert_eq!(start.elapsed(), ms(10));
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::channel::mpsc;
 use futures::stream::{FusedStream, Stream, StreamExt};
-use timingwheel::{Elapsed, TimingWheel};
+use timingwheel::TimingWheel;
 use tokio::task::coop;
 use tokio_test::{assert_pending, assert_ready, task};
 
@@ -34,14 +34,6 @@ pub(crate) fn ended_wheel() -> TimingWheel {
     let wheel = TimingWheel::new();
     wheel.shutdown();
     wheel
-}
-
-pub(crate) fn is_shutdown(error: Elapsed) -> bool {
-    error.reason().is_some_and(|reason| reason.is_shutdown())
-}
-
-pub(crate) fn is_at_capacity(error: Elapsed) -> bool {
-    error.reason().is_some_and(|reason| reason.is_at_capacity())
 }
 
 /// Uses up the cooperative budget of the task, as a stream that always has more does.

@@ -85,7 +85,7 @@ impl Runner {
         let was_set = self.clocks.watch(cx.waker());
         let mut has_happened = was_set | self.poll_commands(cx) | self.poll_store(cx) | self.poll_wheel(cx);
         has_happened |= self.poll_share(cx) | self.poll_inspection(cx) | self.poll_stop(cx);
-        match self.look.poll_try_wait(cx) {
+        match self.look.poll_wait(cx) {
             Poll::Ready(Ok(())) => has_happened = true,
             Poll::Ready(Err(error)) => has_happened |= self.refused(&error),
             Poll::Pending => {}

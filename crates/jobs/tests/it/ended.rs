@@ -68,7 +68,7 @@ fn a_reset_as_the_wheel_ends_is_too_late() {
         let mut sleeps: Vec<Sleep> = (0..5_000).map(|_| wheel.sleep(ms(10_000))).collect();
         for (number, sleep) in sleeps.iter_mut().enumerate() {
             let waker = if number == 0 { &waker } else { Waker::noop() };
-            assert!(sleep.poll_try_wait(&mut Context::from_waker(waker)).is_pending());
+            assert!(sleep.poll_wait(&mut Context::from_waker(waker)).is_pending());
         }
         *mover.job.lock().unwrap() = Some(wheel.run_after(ms(20_000), async {}));
         thread::spawn(move || wheel.shutdown());

@@ -166,7 +166,7 @@ async fn a_job_that_is_put_off_while_the_driver_is_on_its_way_to_it_does_not_run
     let runs = Runs::new();
     let job = Arc::new(PutOff(runs.job(&wheel, rate(DAY), &[])));
     let mut first = wheel.sleep(ms(10));
-    assert!(first.poll_try_wait(&mut Context::from_waker(&job.clone().into())).is_pending());
+    assert!(first.poll_wait(&mut Context::from_waker(&job.clone().into())).is_pending());
     assert!(job.0.set_schedule(rate(ms(10))));
     // The driver takes both out of the wheel, wakes the sleep, and then the job.
     sleep(DAY).await;

@@ -174,7 +174,7 @@ async fn moved_on_the_way(fill: usize) -> (bool, Vec<u128>) {
         is_moved: AtomicBool::new(false),
     });
     let mut first = wheel.sleep(ms(10));
-    assert!(first.poll_try_wait(&mut Context::from_waker(&moves.clone().into())).is_pending());
+    assert!(first.poll_wait(&mut Context::from_waker(&moves.clone().into())).is_pending());
     let note = runs.clone();
     *moves.job.lock().unwrap() = Some(wheel.run_after(ms(10), async move { note.note() }));
     sleep(DAY + ms(20)).await;

@@ -28,7 +28,7 @@ impl Drop for Asks {
 fn abandon(wheel: &TimingWheel, jobs: &Arc<Jobs<u32>>) {
     let waker: Waker = Arc::new(Asks(Arc::downgrade(jobs))).into();
     let mut sleep = wheel.sleep(DAY);
-    assert!(sleep.poll_try_wait(&mut Context::from_waker(&waker)).is_pending());
+    assert!(sleep.poll_wait(&mut Context::from_waker(&waker)).is_pending());
 }
 
 /// With one shard, so that all use the same.

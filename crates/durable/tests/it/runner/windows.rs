@@ -94,7 +94,7 @@ async fn a_wheel_that_is_full_delays_little_and_ends_nothing() {
     let rig = Rig { wheel: TimingWheel::builder().max_pending(4).build().unwrap(), ..Rig::new() };
     let mut others: Vec<_> = (0..8).map(|_| Box::pin(rig.wheel.sleep(secs(10_000)))).collect();
     let refused = poll_fn(|cx| {
-        let polls = others.iter_mut().map(|sleep| sleep.poll_try_wait(cx));
+        let polls = others.iter_mut().map(|sleep| sleep.poll_wait(cx));
         Poll::Ready(polls.filter(|poll| matches!(poll, Poll::Ready(Err(_)))).count())
     });
     assert_eq!(refused.await, 4, "it is full");
