@@ -1,14 +1,13 @@
 //! [`Deadline`]: the value that a request carries.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
 use tokio::time::Instant;
 
 use crate::run::{Passed, Run};
-use crate::tree::Node;
+use crate::tree::Handle;
 
 /// Deadlines of a [`TimingWheel`]. Import it to call its methods on a wheel.
 ///
@@ -30,13 +29,13 @@ impl DeadlineExt for TimingWheel {
     }
 
     fn deadline_at(&self, instant: Instant) -> Deadline {
-        Deadline { node: Node::root(self, instant) }
+        Handle::root(self, instant).into()
     }
 }
 
-/// `after` from now by the wheel's clock, or the last instant that it knows.
+/// `after` from now by the wheel's clock; the last instant that the wheel knows, if that is further away.
 pub(crate) fn instant_in(wheel: &TimingWheel, after: Duration) -> Instant {
-    wheel.sleep(after).deadline()
+    wheel.now().checked_add(after).unwrap_or_else(|| wheel.sleep(after).deadline())
 }
 
 /// The time by which a request, or a part of it, has to end.
@@ -68,7 +67,13 @@ pub(crate) fn instant_in(wheel: &TimingWheel, after: Duration) -> Instant {
 /// ```
 #[derive(Clone)]
 pub struct Deadline {
-    node: Arc<Node>,
+    handle: Handle,
+}
+
+impl From<Handle> for Deadline {
+    fn from(handle: Handle) -> Self {
+        Self { handle }
+    }
 }
 
 impl Deadline {
@@ -81,19 +86,19 @@ impl Deadline {
     /// A deadline `after` from now, or with this one if that is earlier.
     #[must_use]
     pub fn child_in(&self, after: Duration) -> Self {
-        self.child_at(instant_in(&self.node.tree.wheel, after))
+        self.child_at(instant_in(&self.handle.tree.wheel, after))
     }
 
     /// A deadline at `instant`, or with this one if that is earlier.
     #[must_use]
     pub fn child_at(&self, instant: Instant) -> Self {
-        Self { node: self.node.child(instant) }
+        self.handle.child(instant).into()
     }
 
     /// The instant at which it passes: the earliest of its own and its ancestors'.
     #[must_use]
     pub fn instant(&self) -> Instant {
-        self.node.instant()
+        self.handle.instant()
     }
 
     /// The time that is left; zero if it has passed.
@@ -111,7 +116,7 @@ impl Deadline {
     /// Whether it has passed or was cancelled. [`Deadline::run`] would answer with an error.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.node.end(self.now()).is_some()
+        self.handle.end(self.now()).is_some()
     }
 
     /// Moves it to `instant`, for a request that shows progress or needs to end sooner. Returns whether it was moved: a
@@ -120,17 +125,17 @@ impl Deadline {
     /// An ancestor that is earlier still ends it. A `bool` is no error, since a caller with an ended deadline is told
     /// by whatever it runs next.
     pub fn reset(&self, instant: Instant) -> bool {
-        self.node.reset(self.now(), instant)
+        self.handle.reset(self.now(), instant)
     }
 
     /// Moves it to `after` from now, as [`reset`](Self::reset).
     pub fn reset_after(&self, after: Duration) -> bool {
-        self.reset(instant_in(&self.node.tree.wheel, after))
+        self.reset(instant_in(&self.handle.tree.wheel, after))
     }
 
     /// Ends it and its children now. Futures under them answer [`Ended::Cancelled`](crate::Ended::Cancelled). Does nothing if it has ended.
     pub fn cancel(&self) {
-        self.node.cancel(self.now());
+        self.handle.cancel(self.now());
     }
 
     /// Runs `future` until the deadline ends, and answers as a timeout does.
@@ -155,8 +160,8 @@ impl Deadline {
     /// # Errors
     /// As [`run`](Self::run). [`Ended::Passed`](crate::Ended::Passed) if the limit came first: [`has_ended`](Self::has_ended) tells which.
     pub fn run_in<F: IntoFuture>(&self, limit: Duration, future: F) -> Run<F::IntoFuture> {
-        let limit = instant_in(&self.node.tree.wheel, limit);
-        Run::new(Passed::new(self.node.clone(), Some(limit)), future.into_future())
+        let limit = instant_in(&self.handle.tree.wheel, limit);
+        Run::new(Passed::new(self.handle.clone(), Some(limit)), future.into_future())
     }
 
     /// Waits for its end, for a `select!`. Answers why it ended.
@@ -164,17 +169,17 @@ impl Deadline {
     /// # Cancel safety
     /// Dropping it loses nothing.
     pub fn passed(&self) -> Passed {
-        Passed::new(self.node.clone(), None)
+        Passed::new(self.handle.clone(), None)
     }
 
     fn now(&self) -> Instant {
-        instant_in(&self.node.tree.wheel, Duration::ZERO)
+        self.handle.tree.wheel.now()
     }
 }
 
 impl fmt::Debug for Deadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state: &dyn fmt::Debug = match &self.node.end(self.now()) {
+        let state: &dyn fmt::Debug = match &self.handle.end(self.now()) {
             None => &format_args!("{:?} left", self.remaining()),
             Some(end) => &end.clone(),
         };

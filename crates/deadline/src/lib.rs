@@ -34,10 +34,10 @@
 //! | an early end | [`cancel`](Deadline::cancel) |
 //! | the deadline of the current task | [`scope`](Deadline::scope), [`Deadline::current`], [`spawn`] |
 //! | over the wire | feature `wire`: layers for tower, by `grpc-timeout` or a header of your own |
-//! | one operation at a time, as on a connection of a pool | [`ReusableTimeout`] |
+//! | one operation at a time, as on a connection of a pool | [`ReusableDeadline`] |
 //!
 //! # What it costs
-//! Making a deadline allocates twice, a child once. Nothing is armed until a future that runs under the deadline is
+//! Making a deadline allocates once, and so does a child. Nothing is armed until a future that runs under the deadline is
 //! pending. From then on the tree of a deadline and its children has one entry in the wheel. A further future takes a
 //! place in the tree's list, under a lock that only this request's tasks share. The entry moves only for a limit that is
 //! earlier than all before. When the entry fires, the tree is walked once: time linear in its waiting futures.
@@ -63,7 +63,7 @@ pub mod wire;
 
 pub use current::spawn;
 pub use deadline::{Deadline, DeadlineExt};
-pub use reusable::ReusableTimeout;
+pub use reusable::ReusableDeadline;
 pub use run::{Passed, Run};
 pub use tree::Ended;
 

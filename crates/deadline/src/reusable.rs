@@ -1,21 +1,21 @@
-//! [`ReusableTimeout`]: for a connection that has one operation at a time.
+//! [`ReusableDeadline`]: for a connection that has one operation at a time.
 
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::fmt;
 use std::time::Duration;
 
-use timingwheel::{Sleep, TimingWheel};
+use timingwheel::TimingWheel;
 use tokio::time::Instant;
 
-use crate::Ended;
+use crate::Deadline;
 use crate::deadline::instant_in;
+use crate::tree::Handle;
 
-/// Limits one operation after the other, as the owner of a connection makes them, with one timer that stays armed.
+/// Makes one deadline after the other, for the operations of a connection, with one timer that stays armed between them.
 ///
-/// The timer is not moved for an operation whose limit is later than the timer: it fires at the old time, finds that
-/// nothing is due, and is armed anew. So a thousand operations a second with a limit of a second each take a shard's lock
-/// about once a second.
+/// If nothing refers to the last deadline any more, the next one takes over its memory and its timer. The timer is not
+/// moved for a deadline that is later: it fires at the old time, finds that nothing is due, and is armed anew. So a
+/// thousand operations a second with a limit of a second each take a lock of the wheel about once a second, and allocate
+/// nothing. Otherwise the next one is made as by [`DeadlineExt::deadline_in`](crate::DeadlineExt::deadline_in).
 ///
 /// # Examples
 ///
@@ -24,69 +24,47 @@ use crate::deadline::instant_in;
 /// # async fn main() {
 /// use std::time::Duration;
 /// use timingwheel::TimingWheel;
-/// use timingwheel_deadline::{Ended, ReusableTimeout};
+/// use timingwheel_deadline::{Ended, ReusableDeadline};
 /// use tokio::time::sleep;
 ///
-/// let mut timeout = ReusableTimeout::new(&TimingWheel::new());
-/// let limit = Duration::from_secs(1);
-/// assert!(timeout.run_in(limit, sleep(Duration::from_millis(900))).await.is_ok());
-/// assert!(timeout.run_in(limit, sleep(Duration::from_millis(900))).await.is_ok());
-/// assert_eq!(timeout.run_in(limit, sleep(Duration::from_secs(2))).await, Err(Ended::Passed));
+/// let mut operations = ReusableDeadline::new(&TimingWheel::new());
+/// for _ in 0..3 {
+///     let deadline = operations.deadline_in(Duration::from_secs(2));
+///     assert!(deadline.run(sleep(Duration::from_millis(1500))).await.is_ok());
+/// }
+/// let deadline = operations.deadline_in(Duration::from_secs(2));
+/// assert_eq!(deadline.run(sleep(Duration::from_secs(3))).await, Err(Ended::Passed));
 /// # }
 /// ```
-#[derive(Debug)]
-pub struct ReusableTimeout {
+pub struct ReusableDeadline {
     wheel: TimingWheel,
-    sleep: Sleep,
+    last: Option<Handle>,
 }
 
-impl ReusableTimeout {
+impl ReusableDeadline {
     /// On `wheel`. Nothing is armed until an operation is pending.
     #[must_use]
     pub fn new(wheel: &TimingWheel) -> Self {
-        Self { wheel: wheel.clone(), sleep: wheel.sleep(Duration::MAX) }
+        Self { wheel: wheel.clone(), last: None }
     }
 
-    /// Runs `future` for at most `limit` from now.
-    ///
-    /// # Cancel safety
-    /// Dropping it drops `future`. The next operation is limited as usual.
-    ///
-    /// # Errors
-    /// [`Ended::Passed`] if the limit came first, [`Ended::Refused`] if the wheel refused the timer.
-    pub async fn run_in<F: IntoFuture>(&mut self, limit: Duration, future: F) -> Result<F::Output, Ended> {
-        let until = instant_in(&self.wheel, limit);
-        self.run_until(until, future).await
+    /// A deadline `after` from now, for the next operation.
+    pub fn deadline_in(&mut self, after: Duration) -> Deadline {
+        self.deadline_at(instant_in(&self.wheel, after))
     }
 
-    /// Runs `future` until `instant` at the latest, as [`run_in`](Self::run_in). With the
-    /// [instant](crate::Deadline::instant) of a request's deadline the operation ends with the request.
-    ///
-    /// # Errors
-    /// As [`run_in`](Self::run_in).
-    pub async fn run_until<F: IntoFuture>(
-        &mut self,
-        instant: Instant,
-        future: F,
-    ) -> Result<F::Output, Ended> {
-        let mut future = pin!(future.into_future());
-        let mut sleep = Pin::new(&mut self.sleep);
-        if sleep.deadline() > instant {
-            sleep.as_mut().reset(instant);
+    /// A deadline at `instant`, for the next operation.
+    pub fn deadline_at(&mut self, instant: Instant) -> Deadline {
+        let is_renewed = self.last.as_ref().is_some_and(|last| last.renew(instant));
+        if !is_renewed {
+            self.last = Some(Handle::root(&self.wheel, instant));
         }
-        poll_fn(|cx| {
-            if let Poll::Ready(output) = future.as_mut().poll(cx) {
-                return Poll::Ready(Ok(output));
-            }
-            loop {
-                match sleep.poll_try_wait(cx) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(Ended::Refused(error))),
-                    Poll::Ready(Ok(())) if sleep.deadline() < instant => sleep.as_mut().reset(instant),
-                    Poll::Ready(Ok(())) => return Poll::Ready(Err(Ended::Passed)),
-                }
-            }
-        })
-        .await
+        Deadline::from(self.last.clone().expect("one was made"))
+    }
+}
+
+impl fmt::Debug for ReusableDeadline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReusableDeadline").field("wheel", &self.wheel).finish_non_exhaustive()
     }
 }

@@ -2,26 +2,25 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
-use crate::tree::{Ended, Node};
+use crate::tree::{Ended, Handle};
 
 /// Waits for the end of a deadline: see [`Deadline::passed`](crate::Deadline::passed).
 #[must_use = "a future does nothing unless it is awaited or polled"]
 pub struct Passed {
-    node: Arc<Node>,
+    handle: Handle,
     limit: Option<Instant>,
     /// Where it stands in the tree's list, once it was pending.
-    place: Option<usize>,
+    waiter: Option<usize>,
 }
 
 impl Passed {
-    pub(crate) const fn new(node: Arc<Node>, limit: Option<Instant>) -> Self {
-        Self { node, limit, place: None }
+    pub(crate) const fn new(handle: Handle, limit: Option<Instant>) -> Self {
+        Self { handle, limit, waiter: None }
     }
 }
 
@@ -30,12 +29,12 @@ impl Future for Passed {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
         let this = self.get_mut();
-        let end = this.node.poll(&mut this.place, this.limit, cx);
+        let end = this.handle.poll(&mut this.waiter, this.limit, cx);
         if matches!(end, Poll::Ready(Ended::Refused(_)))
-            && let Some(place) = this.place.take()
+            && let Some(waiter) = this.waiter.take()
         {
             // The next poll asks the wheel again.
-            this.node.forget(place);
+            this.handle.forget(waiter);
         }
         end
     }
@@ -43,8 +42,8 @@ impl Future for Passed {
 
 impl Drop for Passed {
     fn drop(&mut self) {
-        if let Some(place) = self.place {
-            self.node.forget(place);
+        if let Some(waiter) = self.waiter {
+            self.handle.forget(waiter);
         }
     }
 }

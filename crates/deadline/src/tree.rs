@@ -2,15 +2,16 @@
 //!
 //! Ground rules:
 //! - [`State`] is under the tree's lock. No code of a user's runs under it: wakers are cloned, woken and dropped outside.
+//! - A child is in the tree for as long as its `Child` is referred to, so an index of one that is referred to is valid.
 //! - The timer is polled, moved and dropped outside of the lock too, because any of these may drop other timers' wakers. A
 //!   thread that does so takes the timer out of the state. Another thread that finds it taken leaves a note, and the first
 //!   looks again.
 //! - The timer fires no later than the earliest limit of a waiting future. It may fire earlier, for a limit that was moved
 //!   or whose future is gone. It is then armed anew.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
-use std::{error, fmt, io, mem, pin::Pin};
+use std::{error, fmt, io, iter::successors, mem, pin::Pin};
 
 use slab::Slab;
 use timingwheel::{Error, Sleep, TimingWheel};
@@ -65,21 +66,25 @@ pub(crate) struct Tree {
 }
 
 struct State {
-    nodes: Slab<NodeState>,
+    root: Node,
+    children: Slab<Node>,
     waiters: Slab<Waiter>,
     timer: Timer,
 }
 
 /// A deadline of the tree.
-struct NodeState {
-    parent: Option<usize>,
+struct Node {
+    parent: Place,
     at: Instant,
     end: Option<Ended>,
 }
 
-/// A future that waits for the end of a node.
+/// Where a deadline stands among the children; `None` is the root.
+type Place = Option<usize>;
+
+/// A future that waits for the end of a deadline.
 struct Waiter {
-    node: usize,
+    node: Place,
     limit: Option<Instant>,
     /// `None` once it was taken to be woken.
     waker: Option<Waker>,
@@ -95,41 +100,67 @@ enum Timer {
     Taken { again: bool },
 }
 
-/// A node of a tree, for as long as a deadline, a child of it or a future refers to it.
-pub(crate) struct Node {
-    pub(crate) tree: Arc<Tree>,
+/// A child's place in its tree, for as long as the child, one of its own or a future refers to it.
+pub(crate) struct Child {
+    tree: Arc<Tree>,
     index: usize,
-    /// Keeps the chain up to the root alive.
-    _parent: Option<Arc<Node>>,
+    /// Keeps the chain up to the root.
+    _parent: Option<Arc<Child>>,
 }
 
-impl Node {
-    pub(crate) fn root(wheel: &TimingWheel, at: Instant) -> Arc<Self> {
-        let mut nodes = Slab::with_capacity(1);
-        let index = nodes.insert(NodeState { parent: None, at, end: None });
-        let state = State { nodes, waiters: Slab::new(), timer: Timer::Unarmed };
-        let tree = Arc::new(Tree { wheel: wheel.clone(), state: Mutex::new(state) });
-        Arc::new(Self { tree, index, _parent: None })
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.tree.lock().children.remove(self.index);
+    }
+}
+
+/// A deadline of a tree: what [`Deadline`](crate::Deadline) is, without the words.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    pub(crate) tree: Arc<Tree>,
+    child: Option<Arc<Child>>,
+}
+
+impl Handle {
+    pub(crate) fn root(wheel: &TimingWheel, at: Instant) -> Self {
+        let root = Node { parent: None, at, end: None };
+        let state = State { root, children: Slab::new(), waiters: Slab::new(), timer: Timer::Unarmed };
+        Self { tree: Arc::new(Tree { wheel: wheel.clone(), state: Mutex::new(state) }), child: None }
     }
 
-    pub(crate) fn child(self: &Arc<Self>, at: Instant) -> Arc<Self> {
-        let mut state = self.tree.lock();
-        let end = state.nodes[self.index].end;
-        let index = state.nodes.insert(NodeState { parent: Some(self.index), at, end });
+    /// Makes a root another deadline, with the timer as it is, unless somebody else refers to it. Nobody begins to
+    /// meanwhile: only the owner of the last handle could, and the timer's waker, which then looks at the new state.
+    pub(crate) fn renew(&self, at: Instant) -> bool {
+        let is_alone = Arc::strong_count(&self.tree) == 1;
+        if is_alone {
+            self.tree.lock().root = Node { parent: None, at, end: None };
+        }
+        is_alone
+    }
+
+    pub(crate) fn child(&self, at: Instant) -> Self {
+        let (tree, parent) = (self.tree.clone(), self.place());
+        let mut state = tree.lock();
+        let end = state.node(parent).end;
+        let index = state.children.insert(Node { parent, at, end });
         drop(state);
-        Arc::new(Self { tree: self.tree.clone(), index, _parent: Some(self.clone()) })
+        Self { child: Some(Arc::new(Child { tree: tree.clone(), index, _parent: self.child.clone() })), tree }
+    }
+
+    fn place(&self) -> Place {
+        self.child.as_ref().map(|child| child.index)
     }
 
     /// The earliest of its own instant and those of its ancestors.
     pub(crate) fn instant(&self) -> Instant {
-        self.tree.lock().instant_of(self.index)
+        self.tree.lock().instant_of(self.place())
     }
 
     /// How it ended by `now`.
     pub(crate) fn end(&self, now: Instant) -> Option<Ended> {
         let state = self.tree.lock();
-        let has_passed = state.instant_of(self.index) <= now;
-        state.nodes[self.index].end.or(has_passed.then_some(Ended::Passed))
+        let has_passed = state.instant_of(self.place()) <= now;
+        state.node(self.place()).end.or(has_passed.then_some(Ended::Passed))
     }
 
     /// Ends it and all below, unless it has ended by `now`.
@@ -137,7 +168,7 @@ impl Node {
         let mut state = self.tree.lock();
         // First what has passed unseen, so that each is told the reason that came first.
         let mut wakers = state.pass(now);
-        state.nodes[self.index].end.get_or_insert(Ended::Cancelled);
+        state.node_mut(self.place()).end.get_or_insert(Ended::Cancelled);
         wakers.extend(state.spread());
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
@@ -146,85 +177,82 @@ impl Node {
     /// Moves it to `at`, unless it has ended by `now`. Returns whether it moved.
     pub(crate) fn reset(&self, now: Instant, at: Instant) -> bool {
         let mut state = self.tree.lock();
-        if state.has_ended(self.index, now) {
+        // One that nobody waits for passes without a mark.
+        if state.node(self.place()).end.is_some() || state.instant_of(self.place()) <= now {
             return false;
         }
-        state.nodes[self.index].at = at;
-        // Nothing is armed for those that nobody waits for.
-        let is_late = !state.waiters.is_empty() && !state.fires_by(at);
-        drop(state);
-        if is_late {
-            self.tree.arm();
+        state.node_mut(self.place()).at = at;
+        if !state.waiters.is_empty() && !state.fires_by(at) {
+            drop(self.tree.arm(state));
         }
         true
     }
 
-    /// Registers a future that waits, or replaces its waker. `place` is where the future stands in the list.
+    /// Registers a future that waits, or replaces its waker. `waiter` is its place in the list, once it has one.
     pub(crate) fn poll(
         &self,
-        place: &mut Option<usize>,
+        waiter: &mut Option<usize>,
         limit: Option<Instant>,
         cx: &Context<'_>,
     ) -> Poll<Ended> {
-        let state = self.tree.lock();
-        if let Some(place) = *place {
-            let waiter = &state.waiters[place];
-            if let Some(end) = waiter.end {
-                return Poll::Ready(end);
-            }
-            if waiter.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-                return Poll::Pending;
-            }
-            drop(state);
-            let waker = cx.waker().clone();
-            let mut state = self.tree.lock();
-            let waiter = &mut state.waiters[place];
-            if let Some(end) = waiter.end {
-                drop(state);
-                return Poll::Ready(end);
-            }
-            let _before = waiter.waker.replace(waker);
-            drop(state);
-            return Poll::Pending;
+        match *waiter {
+            Some(waiter) => self.poll_again(waiter, cx),
+            None => self.poll_first(waiter, limit, cx),
         }
-        if let Some(end) = state.nodes[self.index].end {
-            return Poll::Ready(end);
-        }
-        drop(state);
+    }
+
+    fn poll_first(
+        &self,
+        waiter: &mut Option<usize>,
+        limit: Option<Instant>,
+        cx: &Context<'_>,
+    ) -> Poll<Ended> {
+        let node = self.place();
         let waker = Some(cx.waker().clone());
         let mut state = self.tree.lock();
-        let end = state.nodes[self.index].end;
-        let new = state.waiters.insert(Waiter { node: self.index, limit, waker, end });
-        *place = Some(new);
-        let at = state.limit_of(&state.waiters[new]);
-        if end.is_none() && !state.fires_by(at) {
+        if let Some(end) = state.node(node).end {
             drop(state);
-            self.tree.arm();
-            state = self.tree.lock();
+            return Poll::Ready(end);
+        }
+        let at = state.instant_of(node);
+        let at = limit.map_or(at, |limit| limit.min(at));
+        let new = state.waiters.insert(Waiter { node, limit, waker, end: None });
+        *waiter = Some(new);
+        if !state.fires_by(at) {
+            state = self.tree.arm(state);
         }
         state.waiters[new].end.map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// Takes a future out of the list.
-    pub(crate) fn forget(&self, place: usize) {
+    fn poll_again(&self, waiter: usize, cx: &Context<'_>) -> Poll<Ended> {
+        let state = self.tree.lock();
+        let before = &state.waiters[waiter];
+        if let Some(end) = before.end {
+            return Poll::Ready(end);
+        }
+        if before.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            return Poll::Pending;
+        }
+        drop(state);
+        let waker = cx.waker().clone();
         let mut state = self.tree.lock();
-        let waiter = state.waiters.remove(place);
+        let waiter = &mut state.waiters[waiter];
+        if let Some(end) = waiter.end {
+            drop(state);
+            return Poll::Ready(end);
+        }
+        let before = waiter.waker.replace(waker);
+        drop(state);
+        drop(before);
+        Poll::Pending
+    }
+
+    /// Takes a future out of the list.
+    pub(crate) fn forget(&self, waiter: usize) {
+        let mut state = self.tree.lock();
+        let waiter = state.waiters.remove(waiter);
         drop(state);
         drop(waiter);
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let mut state = self.tree.lock();
-        state.nodes.remove(self.index);
-        // The timer's waker refers to the tree, so the tree would not end by itself.
-        let timer = match (&state.timer, state.nodes.is_empty()) {
-            (Timer::Armed(..), true) => mem::replace(&mut state.timer, Timer::Unarmed),
-            _ => Timer::Unarmed,
-        };
-        drop(state);
-        drop(timer);
     }
 }
 
@@ -233,18 +261,16 @@ impl Tree {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Arms the timer for the earliest limit, and ends the futures whose limits the timer has reached.
-    fn arm(self: &Arc<Self>) {
-        let mut state = self.lock();
-        let mut sleep = match mem::replace(&mut state.timer, Timer::Taken { again: true }) {
-            Timer::Taken { .. } => return,
-            Timer::Armed(sleep, _) => Some(sleep),
-            Timer::Unarmed => None,
+    /// Arms the timer for the earliest limit, and ends the futures whose limits the timer has reached. Lets go of the lock
+    /// meanwhile.
+    fn arm<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let (mut sleep, mut earliest) = match mem::replace(&mut state.timer, Timer::Taken { again: true }) {
+            Timer::Taken { .. } => return state,
+            Timer::Armed(sleep, _) => (Some(sleep), state.earliest()),
+            Timer::Unarmed => (None, state.earliest()),
         };
-        let waker = Waker::from(self.clone());
         loop {
             state.timer = Timer::Taken { again: false };
-            let earliest = state.earliest();
             drop(state);
             if let Some(at) = earliest {
                 let sleep = sleep.get_or_insert_with(|| self.wheel.sleep_until(at));
@@ -253,58 +279,67 @@ impl Tree {
                 }
             }
             let polled = sleep.as_mut().map(|sleep| {
-                let fires = sleep.deadline();
-                (fires, sleep.poll_try_wait(&mut Context::from_waker(&waker)))
+                let waker = Waker::from(Arc::new(Bell(Arc::downgrade(self))));
+                (sleep.deadline(), sleep.poll_try_wait(&mut Context::from_waker(&waker)))
             });
 
             state = self.lock();
             let wakers = match polled {
                 Some((fires, Poll::Ready(Ok(())))) => state.pass(fires),
                 Some((_, Poll::Ready(Err(error)))) => state.refuse(error),
-                _ if matches!(state.timer, Timer::Taken { again: true }) => continue,
-                Some((fires, Poll::Pending)) if !state.nodes.is_empty() => {
-                    state.timer = Timer::Armed(sleep.take().expect("it was polled"), fires);
-                    break;
+                _ if matches!(state.timer, Timer::Taken { again: true }) => {
+                    earliest = state.earliest();
+                    continue;
                 }
-                _ => {
+                Some((fires, Poll::Pending)) => {
+                    state.timer = Timer::Armed(sleep.take().expect("it was polled"), fires);
+                    return state;
+                }
+                None => {
                     state.timer = Timer::Unarmed;
-                    break;
+                    return state;
                 }
             };
             drop(state);
             sleep = None;
             wakers.into_iter().for_each(Waker::wake);
             state = self.lock();
+            earliest = state.earliest();
         }
-        drop(state);
-        drop(sleep);
     }
 }
 
-/// The timer has fired.
-impl Wake for Tree {
+/// The waker of the timer. Weak, as the tree owns the timer, and so this.
+struct Bell(Weak<Tree>);
+
+impl Wake for Bell {
     fn wake(self: Arc<Self>) {
-        self.arm();
+        if let Some(tree) = self.0.upgrade() {
+            drop(tree.arm(tree.lock()));
+        }
     }
 }
 
 impl State {
-    fn chain(&self, node: usize) -> impl Iterator<Item = &NodeState> {
-        std::iter::successors(Some(&self.nodes[node]), |node| node.parent.map(|parent| &self.nodes[parent]))
+    fn node(&self, place: Place) -> &Node {
+        place.map_or(&self.root, |index| &self.children[index])
     }
 
-    fn instant_of(&self, node: usize) -> Instant {
-        self.chain(node).map(|node| node.at).min().expect("the node itself")
+    fn node_mut(&mut self, place: Place) -> &mut Node {
+        match place {
+            Some(index) => &mut self.children[index],
+            None => &mut self.root,
+        }
     }
 
-    /// A deadline that nobody waits for passes without a mark.
-    fn has_ended(&self, node: usize, now: Instant) -> bool {
-        self.nodes[node].end.is_some() || self.instant_of(node) <= now
+    /// A deadline and its ancestors. The root is last, and once.
+    fn chain(&self, place: Place) -> impl Iterator<Item = &Node> {
+        let children = successors(place, |&index| self.children[index].parent);
+        children.map(|index| &self.children[index]).chain([&self.root])
     }
 
-    fn limit_of(&self, waiter: &Waiter) -> Instant {
-        let at = self.instant_of(waiter.node);
-        waiter.limit.map_or(at, |limit| limit.min(at))
+    fn instant_of(&self, place: Place) -> Instant {
+        self.chain(place).map(|node| node.at).min().expect("the root at least")
     }
 
     /// Whether the timer needs no look for a limit at this instant.
@@ -315,15 +350,18 @@ impl State {
     /// The earliest limit of the futures that wait.
     fn earliest(&self) -> Option<Instant> {
         let waiting = self.waiters.iter().filter(|(_, waiter)| waiter.end.is_none());
-        waiting.map(|(_, waiter)| self.limit_of(waiter)).min()
+        let limits = waiting.map(|(_, waiter)| {
+            let at = self.instant_of(waiter.node);
+            waiter.limit.map_or(at, |limit| limit.min(at))
+        });
+        limits.min()
     }
 
-    /// The timer has reached `fires`: ends all that is due by then.
+    /// The time has come to `fires`: ends all that is due by then.
     fn pass(&mut self, fires: Instant) -> Vec<Waker> {
-        for (_, node) in &mut self.nodes {
-            if node.at <= fires {
-                node.end.get_or_insert(Ended::Passed);
-            }
+        let children = self.children.iter_mut().map(|(_, child)| child);
+        for node in children.chain([&mut self.root]).filter(|node| node.at <= fires) {
+            node.end.get_or_insert(Ended::Passed);
         }
         for (_, waiter) in &mut self.waiters {
             if waiter.limit.is_some_and(|limit| limit <= fires) {
@@ -341,16 +379,17 @@ impl State {
         self.spread()
     }
 
-    /// Ends all that is below an ended node. Returns the wakers of all futures that have ended.
+    /// Ends all that is below an ended deadline. Returns the wakers of all futures that have ended.
     fn spread(&mut self) -> Vec<Waker> {
-        let ends: Vec<_> =
-            self.nodes.iter().map(|(i, _)| (i, self.chain(i).find_map(|node| node.end))).collect();
-        for (i, end) in ends {
-            self.nodes[i].end = end;
+        let end_of = |(index, _)| (index, self.chain(Some(index)).find_map(|node| node.end));
+        let ends: Vec<_> = self.children.iter().map(end_of).collect();
+        for (index, end) in ends {
+            self.children[index].end = end;
         }
         let mut wakers = Vec::new();
         for (_, waiter) in &mut self.waiters {
-            waiter.end = waiter.end.or(self.nodes[waiter.node].end);
+            let node = waiter.node.map_or(&self.root, |index| &self.children[index]);
+            waiter.end = waiter.end.or(node.end);
             if waiter.end.is_some() {
                 wakers.extend(waiter.waker.take());
             }
