@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::{Handle, Id, RuntimeFlavor};
+use tokio::time::Instant;
 
 use crate::engine::shard::{Shard, shard_of_this_thread};
 use crate::engine::turn::Turner;
@@ -90,6 +91,14 @@ impl TimingWheel {
     pub fn pending(&self) -> usize {
         let shards = &self.wheel.shards;
         shards[0].permits_taken().unwrap_or_else(|| shards.iter().map(|shard| shard.pending()).sum())
+    }
+
+    /// The time by the wheel's clock: tokio's where tests can pause it, that of the system otherwise.
+    ///
+    /// Unlike [`Instant::now`], it does not depend on the runtime that the calling thread is within.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.wheel.shards[0].clock().now_as_instant()
     }
 
     /// How long a [tick](crate::Builder::tick) is.

@@ -1,0 +1,188 @@
+//! [`Deadline`]: the value that a request carries.
+
+use std::fmt;
+use std::time::Duration;
+
+use timingwheel::TimingWheel;
+use tokio::time::Instant;
+
+use crate::run::{Passed, Run};
+use crate::tree::Handle;
+
+/// Deadlines of a [`TimingWheel`]. Import it to call its methods on a wheel.
+///
+/// By tokio's names a wheel of the current runtime is [`timingwheel::time::wheel()`].
+pub trait DeadlineExt {
+    /// A deadline `after` from now. With more than [292 years](timingwheel::Sleep::deadline) it never passes, and can be
+    /// cancelled all the same.
+    ///
+    /// Nothing is armed until a future [under it](Deadline::run) is pending. Never panics.
+    fn deadline_in(&self, after: Duration) -> Deadline;
+
+    /// A deadline at `instant`, as [`deadline_in`](Self::deadline_in).
+    fn deadline_at(&self, instant: Instant) -> Deadline;
+}
+
+impl DeadlineExt for TimingWheel {
+    fn deadline_in(&self, after: Duration) -> Deadline {
+        self.deadline_at(instant_in(self, after))
+    }
+
+    fn deadline_at(&self, instant: Instant) -> Deadline {
+        Handle::root(self, instant).into()
+    }
+}
+
+/// `after` from now by the wheel's clock; the last instant that the wheel knows, if that is further away.
+pub(crate) fn instant_in(wheel: &TimingWheel, after: Duration) -> Instant {
+    wheel.now().checked_add(after).unwrap_or_else(|| wheel.sleep(after).deadline())
+}
+
+/// The time by which a request, or a part of it, has to end.
+///
+/// A clone is the same deadline: it counts one reference. A deadline ends once, when its instant or that of an ancestor
+/// passes, or when it or an ancestor is [cancelled](Self::cancel). What runs under it ends then too. Dropping all clones
+/// ends nothing.
+///
+/// # Precision
+/// Never early, and as late as a [sleep of the wheel](TimingWheel#precision).
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use timingwheel::TimingWheel;
+/// use timingwheel_deadline::{DeadlineExt, Ended};
+///
+/// let request = TimingWheel::new().deadline_in(Duration::from_secs(2));
+/// let part = request.child_in(Duration::from_secs(5));
+/// assert_eq!(part.remaining(), Duration::from_secs(2), "no longer than the request");
+///
+/// let work = tokio::spawn(part.run(std::future::pending::<()>()));
+/// request.cancel();
+/// assert_eq!(work.await.unwrap(), Err(Ended::Cancelled));
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Deadline {
+    handle: Handle,
+}
+
+impl From<Handle> for Deadline {
+    fn from(handle: Handle) -> Self {
+        Self { handle }
+    }
+}
+
+impl Deadline {
+    /// A deadline that ends with this one, and can be cancelled or moved alone.
+    #[must_use]
+    pub fn child(&self) -> Self {
+        self.child_in(Duration::MAX)
+    }
+
+    /// A deadline `after` from now, or with this one if that is earlier.
+    #[must_use]
+    pub fn child_in(&self, after: Duration) -> Self {
+        self.child_at(instant_in(&self.handle.tree.wheel, after))
+    }
+
+    /// A deadline at `instant`, or with this one if that is earlier.
+    #[must_use]
+    pub fn child_at(&self, instant: Instant) -> Self {
+        self.handle.child(instant).into()
+    }
+
+    /// The instant at which it passes: the earliest of its own and its ancestors'.
+    #[must_use]
+    pub fn instant(&self) -> Instant {
+        self.handle.instant()
+    }
+
+    /// The time that is left; zero if it has passed.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.instant().saturating_duration_since(self.now())
+    }
+
+    /// Whether its instant has come, by the wheel's clock.
+    #[must_use]
+    pub fn has_passed(&self) -> bool {
+        self.remaining().is_zero()
+    }
+
+    /// Whether it has passed or was cancelled. [`Deadline::run`] would answer with an error.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.handle.end(self.now()).is_some()
+    }
+
+    /// Moves it to `instant`, for a request that shows progress or needs to end sooner. Returns whether it was moved: a
+    /// deadline that has ended stays so.
+    ///
+    /// An ancestor that is earlier still ends it. A `bool` is no error, since a caller with an ended deadline is told
+    /// by whatever it runs next.
+    pub fn reset(&self, instant: Instant) -> bool {
+        self.handle.reset(self.now(), instant)
+    }
+
+    /// Moves it to `after` from now, as [`reset`](Self::reset).
+    pub fn reset_after(&self, after: Duration) -> bool {
+        self.reset(instant_in(&self.handle.tree.wheel, after))
+    }
+
+    /// Ends it and its children now. Futures under them answer [`Ended::Cancelled`](crate::Ended::Cancelled). Does nothing if it has ended.
+    pub fn cancel(&self) {
+        self.handle.cancel(self.now());
+    }
+
+    /// Runs `future` until the deadline ends, and answers as a timeout does.
+    ///
+    /// The future is polled first, so an answer that is there comes before the end.
+    ///
+    /// # Cancel safety
+    /// Dropping it drops `future`, and leaves the deadline as it is.
+    ///
+    /// # Errors
+    /// [`Ended`](crate::Ended), if the deadline ended first or the wheel refused its timer.
+    ///
+    /// # Panics
+    /// Only where `future` does.
+    pub fn run<F: IntoFuture>(&self, future: F) -> Run<F::IntoFuture> {
+        Run::new(self.passed(), future.into_future())
+    }
+
+    /// Runs `future` until the deadline ends, or for `limit` from now if that is earlier. It costs no timer and no
+    /// allocation: use it for each call that a request makes.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run). [`Ended::Passed`](crate::Ended::Passed) if the limit came first: [`has_ended`](Self::has_ended) tells which.
+    pub fn run_in<F: IntoFuture>(&self, limit: Duration, future: F) -> Run<F::IntoFuture> {
+        let limit = instant_in(&self.handle.tree.wheel, limit);
+        Run::new(Passed::new(self.handle.clone(), Some(limit)), future.into_future())
+    }
+
+    /// Waits for its end, for a `select!`. Answers why it ended.
+    ///
+    /// # Cancel safety
+    /// Dropping it loses nothing.
+    pub fn passed(&self) -> Passed {
+        Passed::new(self.handle.clone(), None)
+    }
+
+    fn now(&self) -> Instant {
+        self.handle.tree.wheel.now()
+    }
+}
+
+impl fmt::Debug for Deadline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state: &dyn fmt::Debug = match &self.handle.end(self.now()) {
+            None => &format_args!("{:?} left", self.remaining()),
+            Some(end) => &end.clone(),
+        };
+        f.debug_tuple("Deadline").field(state).finish()
+    }
+}

@@ -1,0 +1,73 @@
+//! One deadline for all that a request does, on a [timing wheel](timingwheel).
+//!
+//! A request that may take 2 s and makes three calls should not give each call 2 s, nor a timer of its own. A [`Deadline`]
+//! is a value that travels with the request. All futures that run under it, in any task, share one timer.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! use std::time::Duration;
+//! use timingwheel::TimingWheel;
+//! use timingwheel_deadline::{DeadlineExt, Ended};
+//! use tokio::time::{Instant, sleep};
+//!
+//! let wheel = TimingWheel::new();
+//! let start = Instant::now();
+//! let deadline = wheel.deadline_in(Duration::from_secs(2));
+//!
+//! // A call may take a second, and no longer than the request.
+//! let call = |d| deadline.run_in(Duration::from_secs(1), sleep(d));
+//! assert!(call(Duration::from_millis(900)).await.is_ok());
+//! assert!(call(Duration::from_millis(900)).await.is_ok());
+//! assert_eq!(call(Duration::from_millis(900)).await, Err(Ended::Passed));
+//! assert_eq!(start.elapsed(), Duration::from_secs(2));
+//! # }
+//! ```
+//!
+//! | what | how |
+//! |---|---|
+//! | a deadline for a request | [`wheel.deadline_in(d)`](DeadlineExt::deadline_in), [`deadline_at`](DeadlineExt::deadline_at) |
+//! | a part of the request, which may end sooner | [`child_in`](Deadline::child_in), [`child_at`](Deadline::child_at), [`child`](Deadline::child) |
+//! | a future that ends with it | [`run`](Deadline::run), [`run_in`](Deadline::run_in) with a limit of its own |
+//! | a branch of `select!` | [`passed`](Deadline::passed) |
+//! | more time, or less | [`reset`](Deadline::reset) |
+//! | an early end | [`cancel`](Deadline::cancel) |
+//! | the deadline of the current task | [`scope`](Deadline::scope), [`Deadline::current`], [`spawn`] |
+//! | over the wire | feature `wire`: layers for tower, by `grpc-timeout` or a header of your own |
+//! | one operation at a time, as on a connection of a pool | [`ReusableDeadline`] |
+//!
+//! # What it costs
+//! Making a deadline allocates once, and so does a child. Nothing is armed until a future that runs under the deadline is
+//! pending. From then on the tree of a deadline and its children has one entry in the wheel. A further future takes a
+//! place in the tree's list, under a lock that only this request's tasks share. The entry moves only for a limit that is
+//! earlier than all before. When the entry fires, the tree is walked once: time linear in its waiting futures.
+//!
+//! # Coming from `CancellationToken`
+//! | tokio-util | here |
+//! |---|---|
+//! | `CancellationToken::new()` | [`DeadlineExt::deadline_in`] |
+//! | `child_token()` | [`Deadline::child`] |
+//! | `cancel()`, `is_cancelled()` | [`Deadline::cancel`], [`Deadline::has_ended`] |
+//! | `cancelled().await` | [`Deadline::passed`] |
+//! | `run_until_cancelled(f)` | [`Deadline::run`] |
+//!
+//! The idea is that of Go's `context.WithDeadline`.
+
+mod current;
+mod deadline;
+mod reusable;
+mod run;
+mod tree;
+#[cfg(feature = "wire")]
+pub mod wire;
+
+pub use current::spawn;
+pub use deadline::{Deadline, DeadlineExt};
+pub use reusable::ReusableDeadline;
+pub use run::{Passed, Run};
+pub use tree::Ended;
+
+/// Runs the README's code.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

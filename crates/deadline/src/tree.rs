@@ -1,0 +1,399 @@
+//! The tree of a deadline and its children: one lock, one timer, and a list of the futures that wait.
+//!
+//! Ground rules:
+//! - [`State`] is under the tree's lock. No code of a user's runs under it: wakers are cloned, woken and dropped outside.
+//! - A child is in the tree for as long as its `Child` is referred to, so an index of one that is referred to is valid.
+//! - The timer is polled, moved and dropped outside of the lock too, because any of these may drop other timers' wakers. A
+//!   thread that does so takes the timer out of the state. Another thread that finds it taken leaves a note, and the first
+//!   looks again.
+//! - The timer fires no later than the earliest limit of a waiting future. It may fire earlier, for a limit that was moved
+//!   or whose future is gone. It is then armed anew.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+use std::{error, fmt, io, iter::successors, mem, pin::Pin};
+
+use slab::Slab;
+use timingwheel::{Error, Sleep, TimingWheel};
+use tokio::time::Instant;
+
+/// Why a future that ran under a [`Deadline`](crate::Deadline) was ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Ended {
+    /// The deadline has passed, or that of an ancestor, or the future's own limit.
+    Passed,
+    /// The deadline was cancelled, or an ancestor was.
+    Cancelled,
+    /// The wheel refused the timer, because it was full or had ended. The deadline itself goes on.
+    Refused(Error),
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Passed => f.write_str("the deadline has passed"),
+            Self::Cancelled => f.write_str("the deadline was cancelled"),
+            Self::Refused(error) => write!(f, "the deadline could not be watched: {error}"),
+        }
+    }
+}
+
+impl error::Error for Ended {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Self::Refused(error) => Some(error),
+            Self::Passed | Self::Cancelled => None,
+        }
+    }
+}
+
+/// `TimedOut` for a deadline that has passed, `ConnectionAborted` for one that was cancelled, `Other` otherwise.
+impl From<Ended> for io::Error {
+    fn from(ended: Ended) -> Self {
+        let kind = match ended {
+            Ended::Passed => io::ErrorKind::TimedOut,
+            Ended::Cancelled => io::ErrorKind::ConnectionAborted,
+            Ended::Refused(_) => io::ErrorKind::Other,
+        };
+        Self::new(kind, ended)
+    }
+}
+
+pub(crate) struct Tree {
+    pub(crate) wheel: TimingWheel,
+    state: Mutex<State>,
+}
+
+struct State {
+    root: Node,
+    children: Slab<Node>,
+    waiters: Slab<Waiter>,
+    timer: Timer,
+}
+
+/// A deadline of the tree.
+struct Node {
+    parent: Place,
+    at: Instant,
+    end: Option<Ended>,
+}
+
+/// Where a deadline stands among the children; `None` is the root.
+type Place = Option<usize>;
+
+/// A future that waits for the end of a deadline.
+struct Waiter {
+    node: Place,
+    limit: Option<Instant>,
+    /// `None` once it was taken to be woken.
+    waker: Option<Waker>,
+    end: Option<Ended>,
+}
+
+enum Timer {
+    /// Until a first future waits.
+    Unarmed,
+    /// Fires at this instant at the latest, unless it already has and its waker is being called.
+    Armed(Sleep, Instant),
+    /// A thread polls it. `again` asks that thread to look at the state once more.
+    Taken { again: bool },
+}
+
+/// A child's place in its tree, for as long as the child, one of its own or a future refers to it.
+pub(crate) struct Child {
+    tree: Arc<Tree>,
+    index: usize,
+    /// Keeps the chain up to the root.
+    _parent: Option<Arc<Child>>,
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.tree.lock().children.remove(self.index);
+    }
+}
+
+/// A deadline of a tree: what [`Deadline`](crate::Deadline) is, without the words.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    pub(crate) tree: Arc<Tree>,
+    child: Option<Arc<Child>>,
+}
+
+impl Handle {
+    pub(crate) fn root(wheel: &TimingWheel, at: Instant) -> Self {
+        let root = Node { parent: None, at, end: None };
+        let state = State { root, children: Slab::new(), waiters: Slab::new(), timer: Timer::Unarmed };
+        Self { tree: Arc::new(Tree { wheel: wheel.clone(), state: Mutex::new(state) }), child: None }
+    }
+
+    /// Makes a root another deadline, with the timer as it is, unless somebody else refers to it. Nobody begins to
+    /// meanwhile: only the owner of the last handle could, and the timer's waker, which then looks at the new state.
+    pub(crate) fn renew(&self, at: Instant) -> bool {
+        let is_alone = Arc::strong_count(&self.tree) == 1;
+        if is_alone {
+            self.tree.lock().root = Node { parent: None, at, end: None };
+        }
+        is_alone
+    }
+
+    pub(crate) fn child(&self, at: Instant) -> Self {
+        let (tree, parent) = (self.tree.clone(), self.place());
+        let mut state = tree.lock();
+        let end = state.node(parent).end;
+        let index = state.children.insert(Node { parent, at, end });
+        drop(state);
+        Self { child: Some(Arc::new(Child { tree: tree.clone(), index, _parent: self.child.clone() })), tree }
+    }
+
+    fn place(&self) -> Place {
+        self.child.as_ref().map(|child| child.index)
+    }
+
+    /// The earliest of its own instant and those of its ancestors.
+    pub(crate) fn instant(&self) -> Instant {
+        self.tree.lock().instant_of(self.place())
+    }
+
+    /// How it ended by `now`.
+    pub(crate) fn end(&self, now: Instant) -> Option<Ended> {
+        let state = self.tree.lock();
+        let has_passed = state.instant_of(self.place()) <= now;
+        state.node(self.place()).end.or(has_passed.then_some(Ended::Passed))
+    }
+
+    /// Ends it and all below, unless it has ended by `now`.
+    pub(crate) fn cancel(&self, now: Instant) {
+        let mut state = self.tree.lock();
+        // First what has passed unseen, so that each is told the reason that came first.
+        let mut wakers = state.pass(now);
+        state.node_mut(self.place()).end.get_or_insert(Ended::Cancelled);
+        wakers.extend(state.spread());
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Moves it to `at`, unless it has ended by `now`. Returns whether it moved.
+    pub(crate) fn reset(&self, now: Instant, at: Instant) -> bool {
+        let mut state = self.tree.lock();
+        // One that nobody waits for passes without a mark.
+        if state.node(self.place()).end.is_some() || state.instant_of(self.place()) <= now {
+            return false;
+        }
+        state.node_mut(self.place()).at = at;
+        if !state.waiters.is_empty() && !state.fires_by(at) {
+            drop(self.tree.arm(state));
+        }
+        true
+    }
+
+    /// Registers a future that waits, or replaces its waker. `waiter` is its place in the list, once it has one.
+    pub(crate) fn poll(
+        &self,
+        waiter: &mut Option<usize>,
+        limit: Option<Instant>,
+        cx: &Context<'_>,
+    ) -> Poll<Ended> {
+        match *waiter {
+            Some(waiter) => self.poll_again(waiter, cx),
+            None => self.poll_first(waiter, limit, cx),
+        }
+    }
+
+    fn poll_first(
+        &self,
+        waiter: &mut Option<usize>,
+        limit: Option<Instant>,
+        cx: &Context<'_>,
+    ) -> Poll<Ended> {
+        let node = self.place();
+        let waker = Some(cx.waker().clone());
+        let mut state = self.tree.lock();
+        if let Some(end) = state.node(node).end {
+            drop(state);
+            return Poll::Ready(end);
+        }
+        let at = state.instant_of(node);
+        let at = limit.map_or(at, |limit| limit.min(at));
+        let new = state.waiters.insert(Waiter { node, limit, waker, end: None });
+        *waiter = Some(new);
+        if !state.fires_by(at) {
+            state = self.tree.arm(state);
+        }
+        state.waiters[new].end.map_or(Poll::Pending, Poll::Ready)
+    }
+
+    fn poll_again(&self, waiter: usize, cx: &Context<'_>) -> Poll<Ended> {
+        let state = self.tree.lock();
+        let before = &state.waiters[waiter];
+        if let Some(end) = before.end {
+            return Poll::Ready(end);
+        }
+        if before.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            return Poll::Pending;
+        }
+        drop(state);
+        let waker = cx.waker().clone();
+        let mut state = self.tree.lock();
+        let waiter = &mut state.waiters[waiter];
+        if let Some(end) = waiter.end {
+            drop(state);
+            return Poll::Ready(end);
+        }
+        let before = waiter.waker.replace(waker);
+        drop(state);
+        drop(before);
+        Poll::Pending
+    }
+
+    /// Takes a future out of the list.
+    pub(crate) fn forget(&self, waiter: usize) {
+        let mut state = self.tree.lock();
+        let waiter = state.waiters.remove(waiter);
+        drop(state);
+        drop(waiter);
+    }
+}
+
+impl Tree {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Arms the timer for the earliest limit, and ends the futures whose limits the timer has reached. Lets go of the lock
+    /// meanwhile.
+    fn arm<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let (mut sleep, mut earliest) = match mem::replace(&mut state.timer, Timer::Taken { again: true }) {
+            Timer::Taken { .. } => return state,
+            Timer::Armed(sleep, _) => (Some(sleep), state.earliest()),
+            Timer::Unarmed => (None, state.earliest()),
+        };
+        loop {
+            state.timer = Timer::Taken { again: false };
+            drop(state);
+            if let Some(at) = earliest {
+                let sleep = sleep.get_or_insert_with(|| self.wheel.sleep_until(at));
+                if sleep.deadline() > at {
+                    Pin::new(sleep).reset(at);
+                }
+            }
+            let polled = sleep.as_mut().map(|sleep| {
+                let waker = Waker::from(Arc::new(Bell(Arc::downgrade(self))));
+                (sleep.deadline(), sleep.poll_wait(&mut Context::from_waker(&waker)))
+            });
+
+            state = self.lock();
+            let wakers = match polled {
+                Some((fires, Poll::Ready(Ok(())))) => state.pass(fires),
+                Some((_, Poll::Ready(Err(error)))) => state.refuse(error),
+                _ if matches!(state.timer, Timer::Taken { again: true }) => {
+                    earliest = state.earliest();
+                    continue;
+                }
+                Some((fires, Poll::Pending)) => {
+                    state.timer = Timer::Armed(sleep.take().expect("it was polled"), fires);
+                    return state;
+                }
+                None => {
+                    state.timer = Timer::Unarmed;
+                    return state;
+                }
+            };
+            drop(state);
+            sleep = None;
+            wakers.into_iter().for_each(Waker::wake);
+            state = self.lock();
+            earliest = state.earliest();
+        }
+    }
+}
+
+/// The waker of the timer. Weak, as the tree owns the timer, and so this.
+struct Bell(Weak<Tree>);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        if let Some(tree) = self.0.upgrade() {
+            drop(tree.arm(tree.lock()));
+        }
+    }
+}
+
+impl State {
+    fn node(&self, place: Place) -> &Node {
+        place.map_or(&self.root, |index| &self.children[index])
+    }
+
+    fn node_mut(&mut self, place: Place) -> &mut Node {
+        match place {
+            Some(index) => &mut self.children[index],
+            None => &mut self.root,
+        }
+    }
+
+    /// A deadline and its ancestors. The root is last, and once.
+    fn chain(&self, place: Place) -> impl Iterator<Item = &Node> {
+        let children = successors(place, |&index| self.children[index].parent);
+        children.map(|index| &self.children[index]).chain([&self.root])
+    }
+
+    fn instant_of(&self, place: Place) -> Instant {
+        self.chain(place).map(|node| node.at).min().expect("the root at least")
+    }
+
+    /// Whether the timer needs no look for a limit at this instant.
+    fn fires_by(&self, at: Instant) -> bool {
+        matches!(self.timer, Timer::Armed(_, fires) if fires <= at)
+    }
+
+    /// The earliest limit of the futures that wait.
+    fn earliest(&self) -> Option<Instant> {
+        let waiting = self.waiters.iter().filter(|(_, waiter)| waiter.end.is_none());
+        let limits = waiting.map(|(_, waiter)| {
+            let at = self.instant_of(waiter.node);
+            waiter.limit.map_or(at, |limit| limit.min(at))
+        });
+        limits.min()
+    }
+
+    /// The time has come to `fires`: ends all that is due by then.
+    fn pass(&mut self, fires: Instant) -> Vec<Waker> {
+        let children = self.children.iter_mut().map(|(_, child)| child);
+        for node in children.chain([&mut self.root]).filter(|node| node.at <= fires) {
+            node.end.get_or_insert(Ended::Passed);
+        }
+        for (_, waiter) in &mut self.waiters {
+            if waiter.limit.is_some_and(|limit| limit <= fires) {
+                waiter.end.get_or_insert(Ended::Passed);
+            }
+        }
+        self.spread()
+    }
+
+    /// Tells all that wait that nobody watches their deadlines.
+    fn refuse(&mut self, error: Error) -> Vec<Waker> {
+        for (_, waiter) in &mut self.waiters {
+            waiter.end.get_or_insert(Ended::Refused(error));
+        }
+        self.spread()
+    }
+
+    /// Ends all that is below an ended deadline. Returns the wakers of all futures that have ended.
+    fn spread(&mut self) -> Vec<Waker> {
+        let end_of = |(index, _)| (index, self.chain(Some(index)).find_map(|node| node.end));
+        let ends: Vec<_> = self.children.iter().map(end_of).collect();
+        for (index, end) in ends {
+            self.children[index].end = end;
+        }
+        let mut wakers = Vec::new();
+        for (_, waiter) in &mut self.waiters {
+            let node = waiter.node.map_or(&self.root, |index| &self.children[index]);
+            waiter.end = waiter.end.or(node.end);
+            if waiter.end.is_some() {
+                wakers.extend(waiter.waker.take());
+            }
+        }
+        wakers
+    }
+}

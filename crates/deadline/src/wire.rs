@@ -1,0 +1,363 @@
+//! Deadlines over the wire: layers for tower that read and write the time that is left.
+//!
+//! A [`ServerLayer`] reads the time that the caller has left and makes it the [current](Deadline::current) deadline of the
+//! handler. A [`ClientLayer`] sends what the current deadline has left. So if A calls B and B calls C, then A's deadline
+//! ends C's work. Where the caller hangs up, hyper drops the handler, which [cancels](Deadline::cancel) its deadline, and so
+//! the calls that it made.
+//!
+//! Each hop sends a duration, not an instant, so no clocks have to agree. The time on the network counts for the caller
+//! only: give a [margin](ClientLayer::margin) if the callee should end first.
+
+use std::error::Error;
+use std::future::{Future, ready};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use std::{fmt, mem};
+
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{HeaderMap, Request, Response, StatusCode};
+use timingwheel::TimingWheel;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::{Deadline, DeadlineExt, Ended};
+
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// The header in which the time that is left travels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Header {
+    /// `grpc-timeout`, in [gRPC's format](format_grpc_timeout).
+    Grpc,
+    /// A header of your own, in whole milliseconds.
+    Millis(HeaderName),
+}
+
+impl Header {
+    fn name(&self) -> HeaderName {
+        match self {
+            Self::Grpc => HeaderName::from_static("grpc-timeout"),
+            Self::Millis(name) => name.clone(),
+        }
+    }
+
+    /// The time in the headers, if there is one.
+    fn read(&self, headers: &HeaderMap) -> Result<Option<Duration>, InvalidHeader> {
+        let name = self.name();
+        let Some(value) = headers.get(&name) else { return Ok(None) };
+        let text = value.to_str().ok();
+        let time = text.and_then(|text| match self {
+            Self::Grpc => parse_grpc_timeout(text),
+            Self::Millis(_) => text
+                .bytes()
+                .all(|byte| byte.is_ascii_digit())
+                .then(|| text.parse().ok())?
+                .map(Duration::from_millis),
+        });
+        time.map(Some).ok_or_else(|| InvalidHeader { header: self.clone(), value: value.clone() })
+    }
+
+    /// Rounds down, so that the callee ends first.
+    fn write(&self, left: Duration) -> HeaderValue {
+        let text = match self {
+            Self::Grpc => format_grpc_timeout(left),
+            Self::Millis(_) => left.as_millis().to_string(),
+        };
+        HeaderValue::from_str(&text).expect("digits and a letter")
+    }
+}
+
+#[derive(Debug)]
+struct InvalidHeader {
+    header: Header,
+    value: HeaderValue,
+}
+
+impl fmt::Display for InvalidHeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let allowed = match self.header {
+            Header::Grpc => "one to eight digits and a unit of H, M, S, m, u, n",
+            Header::Millis(_) => "a whole number of milliseconds",
+        };
+        write!(f, "{} takes {allowed}, got {:?}", self.header.name(), self.value)
+    }
+}
+
+/// The units of gRPC, in nanoseconds, the finest first.
+const UNITS: [(char, u128); 6] = [
+    ('n', 1),
+    ('u', 1_000),
+    ('m', 1_000_000),
+    ('S', 1_000_000_000),
+    ('M', 60_000_000_000),
+    ('H', 3_600_000_000_000),
+];
+
+/// Reads the value of a `grpc-timeout`: one to eight digits and a unit. `None` if it is anything else.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use timingwheel_deadline::wire::parse_grpc_timeout;
+/// assert_eq!(parse_grpc_timeout("250m"), Some(Duration::from_millis(250)));
+/// assert_eq!(parse_grpc_timeout("2H"), Some(Duration::from_secs(7200)));
+/// assert_eq!(parse_grpc_timeout("123456789n"), None, "nine digits");
+/// assert_eq!(parse_grpc_timeout("1.5S"), None);
+/// ```
+#[must_use]
+pub fn parse_grpc_timeout(text: &str) -> Option<Duration> {
+    let (last, _) = text.char_indices().next_back()?;
+    let (digits, unit) = text.split_at(last);
+    if !(1..=8).contains(&digits.len()) || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let (_, nanos) = UNITS.iter().find(|(name, _)| unit.starts_with(*name))?;
+    let nanos = digits.parse::<u128>().ok()? * nanos;
+    let (secs, rest) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
+    // Eight digits of hours are fewer than 2^39 seconds, and a rest is below a second.
+    Some(Duration::new(u64::try_from(secs).ok()?, u32::try_from(rest).ok()?))
+}
+
+/// The value of a `grpc-timeout` for `left`, in the finest unit that takes eight digits at most. It is rounded down, and
+/// capped at 99,999,999 hours.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use timingwheel_deadline::wire::format_grpc_timeout;
+/// assert_eq!(format_grpc_timeout(Duration::from_millis(20)), "20000000n");
+/// assert_eq!(format_grpc_timeout(Duration::from_nanos(1_999_999_999)), "1999999u");
+/// ```
+#[must_use]
+pub fn format_grpc_timeout(left: Duration) -> String {
+    const MOST: u128 = 99_999_999;
+    let nanos = left.as_nanos();
+    let fits = UNITS.iter().find(|(_, unit)| nanos / unit <= MOST);
+    fits.map_or_else(|| format!("{MOST}H"), |(name, unit)| format!("{}{name}", nanos / unit))
+}
+
+/// Gives each request the deadline that its caller sent.
+///
+/// The deadline is [current](Deadline::current) in the handler, and stands in the request's extensions. When it ends, the
+/// handler is dropped and the caller is answered. When the caller hangs up first, the deadline is cancelled. A request
+/// that comes too late is answered without a call of the handler.
+///
+/// | answer | [`Header::Grpc`] | [`Header::Millis`] |
+/// |---|---|---|
+/// | the deadline ended | `grpc-status` 4, deadline exceeded | 504, gateway timeout |
+/// | the header cannot be read | `grpc-status` 13, internal, as grpc-go's servers answer | 400, bad request |
+/// | the wheel refused the timer | `grpc-status` 14, unavailable | 503, service unavailable |
+///
+/// The deadline bounds the time until the handler's answer is there. A body that streams on is the handler's to bound:
+/// it may keep a clone of the deadline.
+///
+/// # Examples
+///
+/// ```
+/// # async fn connect() -> axum_like::Router { axum_like::Router }
+/// # mod axum_like { pub struct Router; impl Router { pub fn layer<L>(self, _layer: L) -> Self { self } } }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use timingwheel::TimingWheel;
+/// use timingwheel_deadline::wire::{Header, ServerLayer};
+///
+/// let layer = ServerLayer::new(&TimingWheel::new(), Header::Grpc).at_most(Duration::from_secs(30));
+/// # let router = connect().await;
+/// let router = router.layer(layer);
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a layer does nothing until it is put round a service"]
+pub struct ServerLayer {
+    wheel: TimingWheel,
+    header: Header,
+    most: Duration,
+}
+
+impl ServerLayer {
+    /// Deadlines on `wheel`, from `header`. A request without the header has no limit unless [`at_most`](Self::at_most)
+    /// gives one.
+    pub fn new(wheel: &TimingWheel, header: Header) -> Self {
+        Self { wheel: wheel.clone(), header, most: Duration::MAX }
+    }
+
+    /// Gives no request more than `most`, whatever its caller sent.
+    pub const fn at_most(mut self, most: Duration) -> Self {
+        self.most = most;
+        self
+    }
+
+    /// The answer to a request that has no other.
+    fn refusal<B: Default>(&self, http: StatusCode, grpc: u8, message: &dyn fmt::Display) -> Response<B> {
+        let mut response = Response::new(B::default());
+        match self.header {
+            Header::Grpc => {
+                let headers = response.headers_mut();
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+                headers.insert("grpc-status", HeaderValue::from(u16::from(grpc)));
+                // Escapes what a header may not hold.
+                if let Ok(message) = HeaderValue::from_str(&message.to_string()) {
+                    headers.insert("grpc-message", message);
+                }
+            }
+            Header::Millis(_) => *response.status_mut() = http,
+        }
+        response
+    }
+
+    fn ended<B: Default>(&self, ended: Ended) -> Response<B> {
+        match ended {
+            Ended::Refused(_) => self.refusal(StatusCode::SERVICE_UNAVAILABLE, 14, &ended),
+            Ended::Passed | Ended::Cancelled => self.refusal(StatusCode::GATEWAY_TIMEOUT, 4, &ended),
+        }
+    }
+}
+
+impl<S> Layer<S> for ServerLayer {
+    type Service = Server<S>;
+
+    fn layer(&self, inner: S) -> Server<S> {
+        Server { inner, layer: self.clone() }
+    }
+}
+
+/// The service of a [`ServerLayer`].
+#[derive(Clone, Debug)]
+pub struct Server<S> {
+    inner: S,
+    layer: ServerLayer,
+}
+
+impl<S, B, R> Service<Request<B>> for Server<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
+    B: Send + 'static,
+    R: Default + Send + 'static,
+{
+    type Response = Response<R>;
+    type Error = S::Error;
+    type Future = BoxFuture<Result<Response<R>, S::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let layer = self.layer.clone();
+        let left = match layer.header.read(request.headers()) {
+            Ok(left) => left.unwrap_or(Duration::MAX).min(layer.most),
+            Err(invalid) => {
+                return Box::pin(ready(Ok(layer.refusal(StatusCode::BAD_REQUEST, 13, &invalid))));
+            }
+        };
+        if left.is_zero() {
+            return Box::pin(ready(Ok(layer.ended(Ended::Passed))));
+        }
+        let deadline = layer.wheel.deadline_in(left);
+        request.extensions_mut().insert(deadline.clone());
+        // The clone may not be ready; the one that is takes this request.
+        let clone = self.inner.clone();
+        let mut inner = mem::replace(&mut self.inner, clone);
+        Box::pin(async move {
+            let guard = CancelOnDrop(Some(&deadline));
+            let answer = deadline.run(deadline.scope(async move { inner.call(request).await })).await;
+            guard.disarm();
+            answer.unwrap_or_else(|ended| Ok(layer.ended(ended)))
+        })
+    }
+}
+
+/// Cancels a deadline whose request nobody waits for.
+struct CancelOnDrop<'a>(Option<&'a Deadline>);
+
+impl CancelOnDrop<'_> {
+    fn disarm(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(deadline) = self.0 {
+            deadline.cancel();
+        }
+    }
+}
+
+/// Sends the time that the [current](Deadline::current) deadline has left, and ends the call with it.
+///
+/// Without a current deadline a request goes as it is. If the header is there already and says less, it stays.
+///
+/// # Errors
+/// The service's own, boxed; or [`Ended`] if the deadline ended first, or has no more left than the
+/// [margin](Self::margin): then nothing is sent.
+#[derive(Clone, Debug)]
+#[must_use = "a layer does nothing until it is put round a service"]
+pub struct ClientLayer {
+    header: Header,
+    margin: Duration,
+}
+
+impl ClientLayer {
+    /// Sends `header`.
+    pub const fn new(header: Header) -> Self {
+        Self { header, margin: Duration::ZERO }
+    }
+
+    /// Sends `margin` less than is left: the time that the answer takes on its way.
+    pub const fn margin(mut self, margin: Duration) -> Self {
+        self.margin = margin;
+        self
+    }
+}
+
+impl<S> Layer<S> for ClientLayer {
+    type Service = Client<S>;
+
+    fn layer(&self, inner: S) -> Client<S> {
+        Client { inner, layer: self.clone() }
+    }
+}
+
+/// The service of a [`ClientLayer`].
+#[derive(Clone, Debug)]
+pub struct Client<S> {
+    inner: S,
+    layer: ClientLayer,
+}
+
+impl<S, B> Service<Request<B>> for Client<S>
+where
+    S: Service<Request<B>>,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = BoxFuture<Result<S::Response, BoxError>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let Some(deadline) = Deadline::current() else {
+            let call = self.inner.call(request);
+            return Box::pin(async { call.await.map_err(Into::into) });
+        };
+        let ClientLayer { header, margin } = &self.layer;
+        let left = deadline.remaining().saturating_sub(*margin);
+        if left.is_zero() || deadline.has_ended() {
+            return Box::pin(async { Err(Ended::Passed.into()) });
+        }
+        let is_less = matches!(header.read(request.headers()), Ok(Some(sent)) if sent <= left);
+        if !is_less {
+            request.headers_mut().insert(header.name(), header.write(left));
+        }
+        let call = deadline.run(self.inner.call(request));
+        Box::pin(async { call.await?.map_err(Into::into) })
+    }
+}

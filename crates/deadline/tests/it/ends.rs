@@ -1,0 +1,177 @@
+//! How a deadline ends, and what it costs the wheel.
+
+use std::future::{pending, ready};
+use std::io;
+
+use timingwheel::TimingWheel;
+use timingwheel_deadline::{Deadline, DeadlineExt, Ended, spawn};
+use tokio::time::{Instant, advance, sleep};
+use tokio_test::task;
+
+use crate::ms;
+
+#[tokio::test(start_paused = true)]
+async fn any_number_of_futures_have_one_entry_in_the_wheel() {
+    let wheel = TimingWheel::new();
+    let deadline = wheel.deadline_in(ms(100));
+    assert_eq!(wheel.pending(), 0, "nobody waits");
+    let child = deadline.child_in(ms(150));
+    let tasks: Vec<_> = (0..100)
+        .map(|i| tokio::spawn(if i % 2 == 0 { &deadline } else { &child }.run(pending::<()>())))
+        .collect();
+    sleep(ms(1)).await;
+    assert_eq!(wheel.pending(), 1);
+    for task in tasks {
+        assert_eq!(task.await.unwrap(), Err(Ended::Passed));
+    }
+    assert_eq!(wheel.stats().fired, 1);
+    assert_eq!(wheel.pending(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ready_future_arms_nothing_and_comes_before_the_end() {
+    let wheel = TimingWheel::new();
+    let deadline = wheel.deadline_in(ms(1));
+    deadline.cancel();
+    assert_eq!(deadline.run(ready(7)).await, Ok(7));
+    assert_eq!(wheel.stats().armed, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_ends_at_its_own_limit_and_the_deadline_goes_on() {
+    let deadline = TimingWheel::new().deadline_in(ms(50));
+    let start = Instant::now();
+    assert_eq!(deadline.run_in(ms(20), pending::<()>()).await, Err(Ended::Passed));
+    assert_eq!(start.elapsed(), ms(20));
+    assert!(!deadline.has_ended());
+    assert_eq!(deadline.run_in(ms(80), pending::<()>()).await, Err(Ended::Passed));
+    assert_eq!(start.elapsed(), ms(50));
+    assert!(deadline.has_ended());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_ends_children_and_not_the_parent() {
+    let parent = TimingWheel::new().deadline_in(ms(50));
+    let child = parent.child();
+    let grandchild = child.child_in(ms(10));
+    let mut of_parent = task::spawn(parent.passed());
+    let mut of_grandchild = task::spawn(grandchild.passed());
+    assert!(of_parent.poll().is_pending());
+    assert!(of_grandchild.poll().is_pending());
+    child.cancel();
+    assert!(of_grandchild.is_woken());
+    assert_eq!(of_grandchild.await, Ended::Cancelled);
+    assert!(!of_parent.is_woken());
+    assert!(grandchild.has_ended() && !parent.has_ended());
+    assert_eq!(child.child().run(pending::<()>()).await, Err(Ended::Cancelled), "a child that comes late");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_can_be_moved_both_ways_until_it_has_ended() {
+    let start = Instant::now();
+    let deadline = TimingWheel::new().deadline_in(ms(50));
+    let waits = tokio::spawn(deadline.passed());
+    sleep(ms(40)).await;
+    assert!(deadline.reset(start + ms(100)));
+    sleep(ms(40)).await;
+    assert!(!waits.is_finished());
+    assert!(deadline.reset_after(ms(5)));
+    assert_eq!(waits.await.unwrap(), Ended::Passed);
+    assert_eq!(start.elapsed(), ms(85));
+    assert!(!deadline.reset_after(ms(50)), "it has passed");
+    assert_eq!(deadline.run(pending::<()>()).await, Err(Ended::Passed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_passed_unseen_stays_passed() {
+    let deadline = TimingWheel::new().deadline_in(ms(5));
+    advance(ms(6)).await;
+    assert!(!deadline.reset_after(ms(50)));
+    deadline.cancel();
+    assert_eq!(deadline.passed().await, Ended::Passed, "not cancelled");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_tree_leaves_nothing() {
+    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+    for _ in 0..3 {
+        let deadline = wheel.deadline_in(ms(1000));
+        let child = deadline.child_in(ms(500));
+        let mut run = task::spawn(child.run(pending::<()>()));
+        assert!(run.poll().is_pending());
+        assert_eq!(wheel.pending(), 1);
+        drop((deadline, child));
+        assert_eq!(wheel.pending(), 1, "a future still waits");
+        drop(run);
+        assert_eq!(wheel.pending(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_wheel_is_told_and_asked_again() {
+    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+    let other = wheel.try_sleep(ms(1000)).unwrap();
+    let deadline = wheel.deadline_in(ms(10));
+    let refused = deadline.run(pending::<()>()).await.unwrap_err();
+    let Ended::Refused(error) = refused else { panic!("{refused}") };
+    assert!(error.is_at_capacity());
+    assert_eq!(refused.to_string(), format!("the deadline could not be watched: {error}"));
+    drop(other);
+    assert_eq!(deadline.run(pending::<()>()).await, Err(Ended::Passed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_wheel_is_told_to_all_that_wait() {
+    let wheel = TimingWheel::new();
+    let deadline = wheel.deadline_in(ms(10));
+    let waits = tokio::spawn(deadline.passed());
+    sleep(ms(1)).await;
+    wheel.shutdown();
+    assert!(matches!(waits.await.unwrap(), Ended::Refused(error) if error.is_shutdown()));
+    assert!(matches!(deadline.passed().await, Ended::Refused(error) if error.is_shutdown()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_has_its_own_current_deadline() {
+    let wheel = TimingWheel::new();
+    let deadline = wheel.deadline_in(ms(10));
+    assert!(Deadline::current().is_none());
+    let carried = deadline.scope(async { spawn(async { Deadline::current().map(|it| it.instant()) }).await });
+    assert_eq!(carried.await.unwrap(), Some(deadline.instant()));
+    let not_carried = deadline.scope(async { tokio::spawn(async { Deadline::current().is_some() }).await });
+    assert!(!not_carried.await.unwrap());
+    assert!(spawn(async { Deadline::current().is_none() }).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_without_end_can_be_cancelled() {
+    let deadline = TimingWheel::new().deadline_in(std::time::Duration::MAX);
+    let waits = tokio::spawn(deadline.passed());
+    sleep(ms(1000)).await;
+    deadline.cancel();
+    assert_eq!(waits.await.unwrap(), Ended::Cancelled);
+}
+
+#[test]
+fn a_deadline_outlives_its_runtime() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let first = runtime();
+    let deadline = first.block_on(async { TimingWheel::new().deadline_in(ms(1000)) });
+    drop(first);
+    let end = runtime().block_on(deadline.run(pending::<()>()));
+    assert!(matches!(end, Err(Ended::Refused(error)) if error.is_shutdown()));
+}
+
+#[test]
+fn ends_become_io_errors_and_debug_tells_what_is_left() {
+    assert_eq!(io::Error::from(Ended::Passed).kind(), io::ErrorKind::TimedOut);
+    assert_eq!(io::Error::from(Ended::Cancelled).kind(), io::ErrorKind::ConnectionAborted);
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let deadline = TimingWheel::new().deadline_in(ms(1500));
+        assert_eq!(format!("{deadline:?}"), "Deadline(1.5s left)");
+        deadline.cancel();
+        assert_eq!(format!("{deadline:?}"), "Deadline(Cancelled)");
+    });
+}

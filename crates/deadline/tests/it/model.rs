@@ -1,0 +1,215 @@
+//! Random trees of deadlines beside a model without timers: each future ends at the earliest of its limits, exactly once,
+//! never early, for the reason that came first.
+
+use std::future::Future;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use timingwheel::TimingWheel;
+use timingwheel_deadline::{Deadline, DeadlineExt, Ended, Passed, Run};
+use tokio::time::{Instant, sleep};
+use tokio_test::task::{Spawn, spawn};
+
+use crate::ms;
+
+/// A turn on the paused clock may come a tick after the deadline, or two.
+const LATE: Duration = ms(2);
+
+#[derive(Clone, Debug)]
+enum Op {
+    Child { of: usize, after: Option<u64> },
+    Wait { on: usize, limit: Option<u64>, is_polled: bool },
+    Poll { waiter: usize },
+    Reset { node: usize, after: u64 },
+    Cancel { node: usize },
+    DropNode { node: usize },
+    DropWaiter { waiter: usize },
+    Sleep { ms: u64 },
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let any = || 0usize..1000;
+    let after = || 0u64..60;
+    prop_oneof![
+        3 => (any(), proptest::option::of(after())).prop_map(|(of, after)| Op::Child { of, after }),
+        6 => (any(), proptest::option::of(after()), proptest::bool::ANY)
+            .prop_map(|(on, limit, is_polled)| Op::Wait { on, limit, is_polled }),
+        1 => any().prop_map(|waiter| Op::Poll { waiter }),
+        3 => (any(), after()).prop_map(|(node, after)| Op::Reset { node, after }),
+        1 => any().prop_map(|node| Op::Cancel { node }),
+        1 => any().prop_map(|node| Op::DropNode { node }),
+        2 => any().prop_map(|waiter| Op::DropWaiter { waiter }),
+        5 => (0u64..25).prop_map(|ms| Op::Sleep { ms }),
+    ]
+}
+
+struct Node {
+    real: Option<Deadline>,
+    parent: Option<usize>,
+    at: Instant,
+    cancelled: Option<Instant>,
+}
+
+struct Waiter {
+    real: Spawn<Run<std::future::Pending<()>>>,
+    node: usize,
+    limit: Option<Instant>,
+    was_polled: bool,
+}
+
+#[derive(Default)]
+struct Model {
+    nodes: Vec<Node>,
+}
+
+impl Model {
+    fn chain(&self, node: usize) -> impl Iterator<Item = &Node> {
+        std::iter::successors(Some(&self.nodes[node]), |node| node.parent.map(|parent| &self.nodes[parent]))
+    }
+
+    fn passes(&self, node: usize) -> Instant {
+        self.chain(node).map(|node| node.at).min().unwrap()
+    }
+
+    fn cancelled(&self, node: usize) -> Option<Instant> {
+        self.chain(node).filter_map(|node| node.cancelled).min()
+    }
+
+    fn has_ended(&self, node: usize, now: Instant) -> bool {
+        self.cancelled(node).is_some() || self.passes(node) <= now
+    }
+
+    /// Checks what a poll at `now` answered.
+    fn check(&self, waiter: &Waiter, now: Instant, answer: Option<Ended>) {
+        let passes =
+            waiter.limit.map_or(self.passes(waiter.node), |limit| limit.min(self.passes(waiter.node)));
+        let cancelled = self.cancelled(waiter.node);
+        match answer {
+            Some(Ended::Passed) => assert!(passes <= now, "early by {:?}", passes - now),
+            Some(Ended::Cancelled) => {
+                let cancelled = cancelled.expect("nobody cancelled it");
+                // Its own limit marks no node.
+                assert!(cancelled <= passes + LATE || waiter.limit.is_some(), "it had passed before");
+            }
+            Some(refused) => panic!("{refused}"),
+            None => {
+                assert!(cancelled.is_none(), "cancelled, and it still waits");
+                assert!(passes + LATE > now, "late by {:?}", now - passes);
+            }
+        }
+    }
+}
+
+fn _assert_send(passed: Passed) -> impl Future + Send + Sync {
+    passed
+}
+
+async fn run(ops: Vec<Op>) {
+    let wheel = TimingWheel::new();
+    let root = wheel.deadline_in(ms(100));
+    let mut model = Model::default();
+    model.nodes.push(Node { at: root.instant(), real: Some(root), parent: None, cancelled: None });
+    let mut waiters: Vec<Waiter> = Vec::new();
+    for op in ops {
+        let now = Instant::now();
+        let node = |i: usize| i % model.nodes.len();
+        match op {
+            Op::Child { of, after } => {
+                let parent = node(of);
+                let Some(deadline) = &model.nodes[parent].real else { continue };
+                let (real, at) = match after {
+                    Some(after) => (deadline.child_at(now + ms(after)), now + ms(after)),
+                    None => (deadline.child(), now + Duration::from_secs(3600)),
+                };
+                model.nodes.push(Node { real: Some(real), parent: Some(parent), at, cancelled: None });
+            }
+            Op::Wait { on, limit, is_polled } => {
+                let node = node(on);
+                let Some(deadline) = &model.nodes[node].real else { continue };
+                let real = match limit {
+                    Some(limit) => deadline.run_in(ms(limit), std::future::pending()),
+                    None => deadline.run(std::future::pending()),
+                };
+                let limit = limit.map(|limit| now + ms(limit));
+                let mut waiter = Waiter { real: spawn(real), node, limit, was_polled: is_polled };
+                if is_polled && let std::task::Poll::Ready(answer) = waiter.real.poll() {
+                    model.check(&waiter, now, answer.err());
+                    continue;
+                }
+                waiters.push(waiter);
+            }
+            Op::Poll { waiter } if !waiters.is_empty() => {
+                let i = waiter % waiters.len();
+                waiters[i].was_polled = true;
+                if let std::task::Poll::Ready(answer) = waiters[i].real.poll() {
+                    let waiter = waiters.swap_remove(i);
+                    model.check(&waiter, now, answer.err());
+                }
+            }
+            Op::Reset { node: i, after } => {
+                let i = node(i);
+                let Some(deadline) = &model.nodes[i].real else { continue };
+                assert_eq!(deadline.reset(now + ms(after)), !model.has_ended(i, now));
+                if !model.has_ended(i, now) {
+                    model.nodes[i].at = now + ms(after);
+                }
+            }
+            Op::Cancel { node: i } => {
+                let i = node(i);
+                let Some(deadline) = &model.nodes[i].real else { continue };
+                deadline.cancel();
+                if !model.has_ended(i, now) {
+                    model.nodes[i].cancelled = Some(now);
+                }
+            }
+            // The root stays, or soon nothing can be done.
+            Op::DropNode { node: i } => {
+                let i = node(i);
+                if i > 0 {
+                    model.nodes[i].real = None;
+                }
+            }
+            Op::DropWaiter { waiter } if !waiters.is_empty() => {
+                waiters.swap_remove(waiter % waiters.len());
+            }
+            Op::Poll { .. } | Op::DropWaiter { .. } => {}
+            Op::Sleep { ms: time } => sleep(ms(time)).await,
+        }
+        let now = Instant::now();
+        // Only the woken are polled: a lost wake-up is found here.
+        let mut i = 0;
+        while i < waiters.len() {
+            let waiter = &mut waiters[i];
+            if !waiter.was_polled {
+                i += 1;
+                continue;
+            }
+            let answer = if waiter.real.is_woken() { waiter.real.poll() } else { std::task::Poll::Pending };
+            match answer {
+                std::task::Poll::Ready(answer) => {
+                    let waiter = waiters.swap_remove(i);
+                    model.check(&waiter, now, answer.err());
+                }
+                std::task::Poll::Pending => {
+                    model.check(&waiters[i], now, None);
+                    i += 1;
+                }
+            }
+        }
+        for (i, node) in model.nodes.iter().enumerate() {
+            if let Some(real) = &node.real {
+                assert_eq!(real.has_ended(), model.has_ended(i, now));
+            }
+        }
+    }
+    drop((waiters, model));
+    assert_eq!(wheel.pending(), 0);
+}
+
+proptest! {
+    #[test]
+    fn deadlines_end_as_the_model_says(ops in proptest::collection::vec(op(), 1..80)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(run(ops));
+    }
+}

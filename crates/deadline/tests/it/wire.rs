@@ -1,0 +1,121 @@
+//! Deadlines over the wire: the header and the answers. Real servers call each other in the recipes' tests.
+
+use std::convert::Infallible;
+use std::future::{Ready, pending, ready};
+use std::time::Duration;
+
+use http::header::HeaderName;
+use http::{Request, Response, StatusCode};
+use proptest::prelude::*;
+use timingwheel::TimingWheel;
+use timingwheel_deadline::wire::{ClientLayer, Header, ServerLayer, format_grpc_timeout, parse_grpc_timeout};
+use timingwheel_deadline::{Deadline, DeadlineExt, Ended};
+use tower::{Service, ServiceBuilder, ServiceExt};
+
+use crate::ms;
+
+const HEADER: HeaderName = HeaderName::from_static("x-time-left");
+
+fn millis() -> Header {
+    Header::Millis(HEADER)
+}
+
+fn request(name: &'static str, value: &str) -> Request<()> {
+    Request::builder().uri("/").header(name, value).body(()).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn a_time_is_written_in_eight_digits_and_rounded_down(secs in 0u64..1 << 38, nanos in 0u32..1_000_000_000, shift in 0u32..40) {
+        let left = Duration::new(secs >> shift, nanos);
+        let text = format_grpc_timeout(left);
+        prop_assert!(text.len() <= 9);
+        let read = parse_grpc_timeout(&text).unwrap();
+        prop_assert!(read <= left);
+        // A unit of which the next finer one would take nine digits.
+        prop_assert!(left - read <= left / 99_999);
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in "\\PC{0,12}") {
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let is_valid = (1..=8).contains(&digits) && ["H", "M", "S", "m", "u", "n"].contains(&&text[digits..]);
+        prop_assert_eq!(parse_grpc_timeout(&text).is_some(), is_valid);
+    }
+}
+
+#[test]
+fn the_longest_time_is_capped() {
+    assert_eq!(format_grpc_timeout(Duration::MAX), "99999999H");
+    assert_eq!(format_grpc_timeout(Duration::ZERO), "0n");
+}
+
+/// What the handler found: the time that is left, or `None` without a deadline.
+fn left(_request: Request<()>) -> Ready<Result<Response<()>, Infallible>> {
+    let left = Deadline::current().map(|deadline| deadline.remaining());
+    let mut response = Response::new(());
+    response.extensions_mut().insert(left);
+    ready(Ok(response))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_makes_the_callers_time_current_and_bounds_it() {
+    let wheel = TimingWheel::new();
+    for (header, value, most, found) in [
+        ("x-time-left", "250", Duration::MAX, Some(ms(250))),
+        ("x-time-left", "250", ms(100), Some(ms(100))),
+        ("x-other", "250", ms(100), Some(ms(100))),
+    ] {
+        let mut server =
+            ServiceBuilder::new().layer(ServerLayer::new(&wheel, millis()).at_most(most)).service_fn(left);
+        let response = server.ready().await.unwrap().call(request(header, value)).await.unwrap();
+        assert_eq!(response.extensions().get::<Option<Duration>>(), Some(&found));
+    }
+    let server = ServerLayer::new(&wheel, Header::Grpc);
+    let mut server = ServiceBuilder::new().layer(server).service_fn(left);
+    let response = server.ready().await.unwrap().call(request("grpc-timeout", "2S")).await.unwrap();
+    assert_eq!(response.extensions().get(), Some(&Some(ms(2000))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_refuses_with_the_right_status() {
+    let hangs = |_: Request<()>| pending::<Result<Response<()>, Infallible>>();
+    let full = TimingWheel::builder().max_pending(1).build().unwrap();
+    let _pending = full.try_sleep(ms(100_000)).unwrap();
+    for (wheel, value, http, grpc, grpc_value) in [
+        (TimingWheel::new(), "0", StatusCode::GATEWAY_TIMEOUT, "4", "0n"),
+        (TimingWheel::new(), "20", StatusCode::GATEWAY_TIMEOUT, "4", "20m"),
+        (TimingWheel::new(), "+20", StatusCode::BAD_REQUEST, "13", "20 m"),
+        (TimingWheel::new(), "", StatusCode::BAD_REQUEST, "13", ""),
+        (full, "20", StatusCode::SERVICE_UNAVAILABLE, "14", "20m"),
+    ] {
+        let server = ServiceBuilder::new().layer(ServerLayer::new(&wheel, millis())).service_fn(hangs);
+        let response = server.oneshot(request("x-time-left", value)).await.unwrap();
+        assert_eq!(response.status(), http, "{value:?}");
+        let server = ServiceBuilder::new().layer(ServerLayer::new(&wheel, Header::Grpc)).service_fn(hangs);
+        let response = server.oneshot(request("grpc-timeout", grpc_value)).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        assert_eq!(response.headers()["grpc-status"], grpc, "{grpc_value:?}");
+        assert!(response.headers().contains_key("grpc-message"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_sends_what_is_left_less_the_margin() {
+    let echo = |request: Request<()>| ready(Ok::<_, Infallible>(request.headers().get(HEADER).cloned()));
+    let client = ServiceBuilder::new().layer(ClientLayer::new(millis()).margin(ms(10))).service_fn(echo);
+    let send = |request| client.clone().oneshot(request);
+    let deadline = TimingWheel::new().deadline_in(ms(100));
+
+    assert_eq!(send(request("x-other", "")).await.unwrap(), None, "without a deadline");
+    for (sent, left) in [
+        (request("x-other", ""), "90"),
+        (request("x-time-left", "30"), "30"),
+        (request("x-time-left", "300"), "90"),
+    ] {
+        assert_eq!(deadline.scope(send(sent)).await.unwrap().unwrap(), left);
+    }
+    tokio::time::advance(ms(90)).await;
+    let late = deadline.scope(send(request("x-other", ""))).await.unwrap_err();
+    assert_eq!(late.downcast_ref(), Some(&Ended::Passed), "no more than the margin is left");
+}
