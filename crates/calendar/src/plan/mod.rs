@@ -1,4 +1,4 @@
-//! Rules of all kinds as one type, together and apart: what a store keeps.
+//! Rules of all kinds as one type, combined, and stored as a text.
 
 mod combine;
 mod search;
@@ -16,7 +16,7 @@ use crate::rule::Rule;
 use crate::rules::Calendar;
 use crate::zone::InZone;
 
-/// Any rule, with its zones: what is written into a configuration or a store, and read back.
+/// Any rule with its zones, as a value that a configuration or a store keeps as one line of text.
 ///
 /// It is a value: two plans are equal if they are made in the same way of equal rules. [`Display`](std::fmt::Display)
 /// writes a text of one line, and [`FromStr`](std::str::FromStr) reads it. With the feature `serde` that text is how it
@@ -36,8 +36,8 @@ use crate::zone::InZone;
 /// | `(…) from 2026-01-01T00:00:00Z until 2027-01-01T00:00:00Z` | [`Combine::between`] |
 /// | `(…) from 2026-01-01T00:00:00Z times 5` | [`Combine::times`] |
 ///
-/// Not every plan can be read back: not one in a zone that has no name, as one that was read from a file, and not one
-/// whose text is longer or deeper than what is read. Serialising such a plan is an error.
+/// A plan cannot be read back if its zone has no name, such as one read from a file, if its text is longer than 65,536
+/// bytes, or if it is more than 32 plans deep. Serialising such a plan is an error.
 ///
 /// # Examples
 ///
