@@ -84,6 +84,17 @@ impl Plan {
         if let Kind::Cron(rule) = &self.0 { Some(rule) } else { None }
     }
 
+    /// The rule, if it is made of no others.
+    fn single(&self) -> Option<&dyn Rule> {
+        Some(match &self.0 {
+            Kind::Cron(rule) => rule,
+            Kind::Calendar(rule) => rule,
+            Kind::Periodic(rule) => rule,
+            Kind::Once(rule) => rule,
+            _ => return None,
+        })
+    }
+
     /// The calendar rule with its zone, if it is one and nothing else.
     #[must_use]
     pub const fn as_calendar(&self) -> Option<&InZone<Calendar>> {
@@ -93,49 +104,28 @@ impl Plan {
 
 impl Rule for Plan {
     fn after(&self, last: Timestamp) -> Option<Timestamp> {
-        match &self.0 {
-            Kind::Cron(rule) => rule.after(last),
-            Kind::Calendar(rule) => rule.after(last),
-            Kind::Periodic(rule) => rule.after(last),
-            Kind::Once(rule) => rule.after(last),
-            _ => Search::new(self, last).after(last),
-        }
+        self.single().map_or_else(|| Search::new(self, last).after(last), |rule| rule.after(last))
     }
 
     fn is_interval(&self) -> bool {
         match &self.0 {
-            Kind::Cron(rule) => rule.is_interval(),
-            Kind::Calendar(rule) => rule.is_interval(),
-            Kind::Once(rule) => rule.is_interval(),
-            Kind::Periodic(rule) => rule.is_interval(),
             Kind::Any(plans) => plans.iter().all(Rule::is_interval),
             Kind::ExceptDays(rule) => rule.rule.is_interval(),
             Kind::ExceptAt(rule) => rule.rule.is_interval(),
             Kind::Limits(rule) => rule.rule.is_interval(),
+            _ => self.single().is_some_and(Rule::is_interval),
         }
     }
 }
 
-impl From<InZone<Cron>> for Plan {
-    fn from(rule: InZone<Cron>) -> Self {
-        Self(Kind::Cron(rule))
-    }
+macro_rules! plan_from {
+    ($($rule:ty => $kind:ident),*) => {$(
+        impl From<$rule> for Plan {
+            fn from(rule: $rule) -> Self {
+                Self(Kind::$kind(rule))
+            }
+        }
+    )*};
 }
 
-impl From<InZone<Calendar>> for Plan {
-    fn from(rule: InZone<Calendar>) -> Self {
-        Self(Kind::Calendar(rule))
-    }
-}
-
-impl From<Periodic> for Plan {
-    fn from(rule: Periodic) -> Self {
-        Self(Kind::Periodic(rule))
-    }
-}
-
-impl From<Once> for Plan {
-    fn from(rule: Once) -> Self {
-        Self(Kind::Once(rule))
-    }
-}
+plan_from!(InZone<Cron> => Cron, InZone<Calendar> => Calendar, Periodic => Periodic, Once => Once);
