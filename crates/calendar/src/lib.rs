@@ -63,7 +63,8 @@
 // | `zone` | from times on the wall to instants: clock changes are here, and nowhere else |
 // | `cron`, `rules` | times on the wall, without zones |
 // | `instants` | instants without a wall |
-// | `plan` | any of these as one value, and its text |
+// | `plan` | any of these as one value, its search and its text |
+// | `text` | words, zones by their names, and the mark under a mistake |
 // | `missed` | the policy for runs whose time has passed |
 // | `on_wheel` | schedules of jobs: the only part that reads a clock |
 

@@ -1,12 +1,12 @@
-//! What becomes of runs whose time has passed.
+//! The policy for runs whose time has passed.
 
 use std::fmt;
 use std::str::FromStr;
 
 use jiff::SignedDuration;
 
-/// What becomes of missed runs: those whose instant was a second ago or longer when they could have begun, because the
-/// program was not there, the machine was suspended, the clock was set forward, or the run before took so long.
+/// The policy for missed runs. A run is missed if it can begin only a second or more after its instant: the program was
+/// not there, the machine was suspended, the clock was set forward, or the run before took so long.
 ///
 /// | | runs after an outage |
 /// |---|---|
@@ -17,8 +17,8 @@ use jiff::SignedDuration;
 ///
 /// There is always a bound: a rule by the minute that comes back after a year does not run half a million times.
 ///
-/// Jobs on a wheel and series of `timingwheel-durable` have the same policy. A job whose wheel is late itself needs
-/// `WallSchedule::unless_missed` for it. As text, which is what a store has of it, it is
+/// Jobs on a wheel and series of `timingwheel-durable` have the same policy. A job needs
+/// `WallSchedule::unless_missed` for runs that the wheel itself begins late. The text of a policy, which a store keeps, is
 /// `each 1`, or `each 3 of 86400000 ms`.
 ///
 /// # Examples
@@ -57,7 +57,7 @@ impl Missed {
         Self { up_to, oldest: None }
     }
 
-    /// None whose instant is longer ago than this. Whole milliseconds count, and what is negative is zero.
+    /// No run whose instant is longer ago than this. The age is rounded down to milliseconds, and a negative age is zero.
     #[must_use]
     pub fn none_older_than(mut self, age: SignedDuration) -> Self {
         self.oldest = Some(i64::try_from(age.as_millis()).unwrap_or(i64::MAX).max(0));

@@ -1,4 +1,4 @@
-//! What every rule can do: tell the next instant after a given one.
+//! The trait of all rules: the next instant after a given one.
 
 use jiff::Timestamp;
 
@@ -31,11 +31,11 @@ pub trait Rule {
     /// The rules of this crate never do.
     fn after(&self, last: Timestamp) -> Option<Timestamp>;
 
-    /// Whether it asks for a run every so often, and not for runs at certain times: a [`Periodic`](crate::Periodic), a
+    /// Whether the rule is about the time between runs, and not about times of the day: a [`Periodic`](crate::Periodic), a
     /// cron expression that [is an interval](crate::Cron::is_interval), and a [`Plan`](crate::Plan) whose parts all are.
     ///
-    /// A schedule on a wheel asks for it when the clock is set back. An interval then goes by the new time, where other
-    /// rules wait until the instants are over that have run. The default is `false`.
+    /// A schedule on a wheel calls this when the clock is set back. An interval then goes by the new time at once. Any other
+    /// rule waits until the clock has passed the instants that have run. The default is `false`.
     fn is_interval(&self) -> bool {
         false
     }

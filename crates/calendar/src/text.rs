@@ -7,14 +7,14 @@ use std::str::FromStr;
 use jiff::fmt::temporal::{DateTimeParser, DateTimePrinter};
 use jiff::tz::TimeZone;
 
-/// What is wrong with a text, and where.
+/// A mistake in a text, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mistake {
     pub(crate) text: String,
     /// In bytes.
     pub(crate) place: Range<usize>,
     pub(crate) problem: String,
-    /// What is expected there.
+    /// The values that are expected there.
     pub(crate) hint: Option<String>,
 }
 
@@ -54,17 +54,17 @@ impl<'a> Words<'a> {
         Self { text, place: 0..0 }
     }
 
-    /// Where the word stands that was taken last.
+    /// The place of the word that was taken last.
     pub(crate) fn place(&self) -> Range<usize> {
         self.place.clone()
     }
 
-    /// Says where something is wrong that is not the word which was taken last.
+    /// Makes another place than the last word that of the mistake.
     pub(crate) const fn point_at(&mut self, place: Range<usize>) {
         self.place = place;
     }
 
-    /// What stands between two words.
+    /// The text between two places.
     pub(crate) fn between(&self, from: usize, to: usize) -> &'a str {
         &self.text[from..to]
     }
@@ -86,7 +86,7 @@ impl<'a> Words<'a> {
         self.find().map(|place| &self.text[place])
     }
 
-    /// The next word, which is `what`.
+    /// Takes the next word. If there is none, the error says that `what` is missing.
     pub(crate) fn next(&mut self, what: &str) -> Result<&'a str, String> {
         let Some(place) = self.find() else {
             let end = self.text.len();
@@ -107,7 +107,7 @@ impl<'a> Words<'a> {
         false
     }
 
-    /// What follows this word, which is `what`.
+    /// Takes this word and the one after it, which is `what`.
     pub(crate) fn expect(&mut self, word: &str, what: &str) -> Result<&'a str, String> {
         self.must(word)?;
         self.next(what)
@@ -129,7 +129,7 @@ pub(crate) fn number<T: FromStr>(text: &str) -> Option<T> {
 static PRINTER: DateTimePrinter = DateTimePrinter::new();
 static PARSER: DateTimeParser = DateTimeParser::new();
 
-/// What stands for a zone without a name, as one that was read from a file. It cannot be read back.
+/// Printed for a zone without a name, such as one read from a file. It cannot be read back.
 pub(crate) const NAMELESS: &str = "<a-zone-without-a-name>";
 
 /// The zone's name, offset or POSIX text.

@@ -1,4 +1,4 @@
-//! What a wall clock shows, as one number, and the arithmetic of the Gregorian calendar on it.
+//! The time on a wall clock as one number, and the arithmetic of the Gregorian calendar on it.
 
 use jiff::civil::{Date, DateTime};
 
@@ -7,7 +7,7 @@ pub(crate) const SECONDS_OF_A_DAY: i64 = 86_400;
 /// The last year that jiff knows. Rules look no further.
 pub(crate) const LAST_YEAR: i64 = 9999;
 
-/// What a wall clock shows: the seconds since it showed the beginning of 1970. No zone, no clock changes.
+/// The time on a wall clock: the seconds since it showed the beginning of 1970. No zone, no clock changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Wall(pub(crate) i64);
 

@@ -1,4 +1,4 @@
-//! What is wrong with an expression, and where.
+//! The error of an expression: the mistake, and its place.
 
 use std::error::Error;
 use std::fmt;

@@ -19,7 +19,7 @@ pub enum CronField {
     DayOfWeek,
 }
 
-/// How texts are read that cron and Quartz disagree about.
+/// The reading of texts about which cron and Quartz disagree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// 0 and 7 are Sunday.
@@ -89,7 +89,7 @@ impl CronField {
         if matches!(self, Self::Hour) { "an" } else { "a" }
     }
 
-    /// What may stand there.
+    /// The values that may stand there.
     pub(super) const fn takes(self, dialect: Dialect) -> &'static str {
         match self {
             Self::DayOfWeek if matches!(dialect, Dialect::Quartz) => {

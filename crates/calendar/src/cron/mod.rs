@@ -87,7 +87,7 @@ pub struct Cron {
     stars: Stars,
 }
 
-/// Which fields begin with `*`: a bit for each, of those where it matters.
+/// The fields that begin with `*`: a bit for each field in which that matters.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 struct Stars(u8);
 
@@ -123,7 +123,7 @@ impl Cron {
         parse::parse(text, Dialect::Vixie)
     }
 
-    /// Reads an expression as Quartz has them: six fields, or seven if the year is `*`, and days of the week from 1,
+    /// Reads an expression in Quartz's form: six fields, or seven if the year is `*`, and days of the week from 1,
     /// which is Sunday, to 7, which is Saturday. `L` alone as the day of the week is Saturday. A range may go over the end
     /// of its field: `22-2`, `NOV-FEB`, `FRI-MON`.
     ///
@@ -151,8 +151,8 @@ impl Cron {
         InZone::new(self, zone)
     }
 
-    /// Whether the minute or the hour begins with `*`: then it runs by real time when clocks change, and not at fixed
-    /// times on the wall.
+    /// Whether the minute or the hour begins with `*`. Such an expression runs by real time when clocks change; any other
+    /// runs at fixed times on the wall.
     #[must_use]
     pub const fn is_interval(&self) -> bool {
         self.stars.has(CronField::Minute) || self.stars.has(CronField::Hour)

@@ -31,7 +31,7 @@ pub(super) struct Days {
     pub(super) in_both: bool,
 }
 
-/// What there is to know of a month, to find its days.
+/// The shape of a month: its length, and the weekday of its first day.
 struct Shape {
     days: u32,
     /// The weekday of the first.
@@ -119,8 +119,8 @@ pub(crate) fn bits(mut mask: u32) -> impl Iterator<Item = u32> + Clone {
     })
 }
 
-/// The Gregorian calendar repeats after 400 years, weekdays included. What is in none of their months, and not in the
-/// rest of the month in which the search begins, is never.
+/// The Gregorian calendar repeats after 400 years, weekdays included. A day that is in none of their months, nor in the
+/// rest of the month in which the search begins, never comes.
 const MONTHS_OF_A_CYCLE: u32 = 400 * 12 + 1;
 
 impl Cron {

@@ -107,7 +107,7 @@ fn ranges(mask: u64) -> String {
 const LISTED: u32 = 6;
 
 impl Cron {
-    /// What it means, in a few words of English. For people; the words may change.
+    /// The meaning in a few words of English, for people. The words may change.
     ///
     /// # Examples
     ///
@@ -236,7 +236,7 @@ fn every(mask: u64, field: CronField, unit: &str) -> String {
     }
 }
 
-/// The step, if these are all of it. One that does not divide the field has a shorter one at its end, and is none.
+/// The step, if these are all of it. It must divide the field, or the step at the end would be shorter.
 fn step_of(mask: u64, field: CronField) -> Option<u32> {
     let (step, rest) = step_and_rest(mask, field)?;
     (rest == 0 && (field.range().1 + 1).is_multiple_of(step)).then_some(step)

@@ -1,4 +1,4 @@
-//! The time of day, and how it is noticed that somebody set it.
+//! The wall clock, and the looks by which it notices that somebody has set it.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,23 +30,23 @@ impl Reading {
         self.shown.duration_since(before.shown).saturating_sub(passed)
     }
 
-    /// When the clock will show this, if nobody sets it. What is past is now, and what no [`Instant`] can hold is never.
+    /// When the clock will show this, if nobody sets it. A past time is now, and one that no [`Instant`] can hold is never.
     pub(super) fn instant(&self, shown: Timestamp) -> Instant {
-        /// What a wheel takes for never, and an [`Instant`] can hold.
+        /// A wheel takes this for never.
         const NEVER: Duration = Duration::from_secs(1_000 * 365 * 24 * 60 * 60);
         let wait = Duration::try_from(shown.duration_since(self.shown)).unwrap_or_default();
         self.at.checked_add(wait.min(NEVER)).unwrap_or(self.at)
     }
 }
 
-/// Those that are over are swept out when there are twice as many as were left at the last sweep. So adding costs the
-/// same however many there are.
+/// Weak references. Dead ones are swept out when there are twice as many as were left at the last sweep, so that adding
+/// takes constant time on average.
 pub(super) struct Watched<T> {
     all: Vec<Weak<T>>,
     sweep_at: usize,
 }
 
-/// So many are not worth a sweep.
+/// Fewer are not worth a sweep.
 const FEW: usize = 16;
 
 impl<T> Watched<T> {
@@ -75,10 +75,10 @@ impl<T> Watched<T> {
     }
 }
 
-/// How long nobody reads the clock, at the most, while a job waits for it.
+/// How often the clock is read while a job waits for it.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What a clock may have gained or lost, against the one that only counts, before what is pending is computed anew.
+/// How far the wall clock may drift from the one that only counts, before pending runs are computed anew.
 const TOLERATED: SignedDuration = SignedDuration::from_millis(100);
 
 /// The wall clock, by which rules run on a wheel.
@@ -131,15 +131,15 @@ struct Shared {
 enum Source {
     System,
     Function(Box<dyn Fn() -> Timestamp + Send + Sync>),
-    /// What it showed, and when.
+    /// The time that was set, and when it was set.
     Set(Mutex<(Timestamp, Instant)>),
 }
 
 struct Watch {
-    /// By what all was planned that waits.
+    /// The reading by which all pending runs were planned.
     reference: Reading,
     planned: Watched<Planned>,
-    /// Whether some may be planned by what the clock showed before it was set.
+    /// Whether some pending runs may still follow an older reading.
     has_outdated: bool,
     is_running: bool,
 }
@@ -175,7 +175,7 @@ impl WallClock {
         Self(Arc::new(Shared { wheel: wheel.clone(), source, watch: Mutex::new(watch) }))
     }
 
-    /// What it shows.
+    /// The time that this clock shows.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.reading().shown
@@ -201,7 +201,7 @@ impl WallClock {
         WallSchedule::new(self.clone(), Box::new(rule))
     }
 
-    /// Has a schedule planned anew whenever the clock is set.
+    /// Adds a schedule to those that are planned anew when the clock is set.
     pub(super) fn watch(&self, planned: &Arc<Planned>) {
         let mut watch = lock(&self.0.watch);
         if watch.planned.is_empty() {
@@ -209,7 +209,7 @@ impl WallClock {
         }
         watch.planned.add(planned);
         drop(watch);
-        // Set since it was planned, and before it was among those that are told.
+        // The clock was set after the run was planned, and before the schedule was added.
         if self.reading().set_since(&planned.reading()).abs() > TOLERATED {
             planned.is_outdated();
             lock(&self.0.watch).has_outdated = true;
@@ -217,7 +217,7 @@ impl WallClock {
         self.see_to_looks();
     }
 
-    /// Has somebody look at the clock, if that is needed and nobody does, as where the wheel was full.
+    /// Starts the looks at the clock if they are needed and do not run, as after the wheel was full.
     pub(super) fn see_to_looks(&self) {
         let mut watch = lock(&self.0.watch);
         let starts = !watch.is_running && self.0.needs_looks(&watch);
@@ -241,7 +241,7 @@ impl WallClock {
             }
             async {}
         };
-        // Where the wheel is full or has ended there is nobody to look; the next run and the next schedule try again.
+        // A wheel that is full or has ended refuses the looks. The next run and the next schedule try again.
         if self.0.wheel.try_run_by(while_needed, look).is_err() {
             lock(&self.0.watch).is_running = false;
         }
@@ -267,7 +267,7 @@ impl Source {
 }
 
 impl Shared {
-    /// A clock that is set by a call needs looks only for those that could not be planned anew by it.
+    /// A clock that is set by a call needs looks only for runs that the call could not move.
     fn needs_looks(&self, watch: &Watch) -> bool {
         let tells = matches!(self.source, Source::Set(_));
         !watch.planned.is_empty() && (watch.has_outdated || !tells)
@@ -276,7 +276,7 @@ impl Shared {
     fn is_needed(&self) -> bool {
         let mut watch = lock(&self.watch);
         watch.planned.sweep();
-        // Under the lock, so that whoever comes now starts it anew.
+        // Under the lock: a schedule that is added after this starts the looks again.
         watch.is_running = self.needs_looks(&watch);
         watch.is_running
     }
@@ -301,14 +301,14 @@ impl Shared {
         drop(watch);
         let mut has_outdated = false;
         for planned in planned.iter().filter(|planned| which(planned)) {
-            // What one rule panics with is no reason to leave out the others.
+            // A rule that panics does not keep the others from being planned.
             contained(|| has_outdated |= !planned.plan_anew());
         }
         lock(&self.watch).has_outdated |= has_outdated;
     }
 }
 
-/// Runs code of a user's that may panic. What it panics with has been told by the panic hook.
+/// Runs a user's code, which may panic. The panic hook has reported the panic.
 fn contained(run: impl FnOnce()) {
     let _panic = catch_unwind(AssertUnwindSafe(run));
 }

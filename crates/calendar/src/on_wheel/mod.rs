@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use clock::WallClock;
 pub use schedule::{MaybeRun, Scheduled, WallSchedule};
 
-/// What a panic leaves behind is as whole as before: each change of it is one assignment.
+/// A panic leaves the value whole: each change of it is one assignment.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

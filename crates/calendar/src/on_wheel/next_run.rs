@@ -1,4 +1,4 @@
-//! Which run of a rule comes next: pure, but for being told the time.
+//! The next run of a rule, by the policy for missed runs and by a clock that may be set. Pure: the caller tells the time.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -6,12 +6,12 @@ use super::clock::Reading;
 use crate::missed::Missed;
 use crate::rule::Rule;
 
-/// A clock that is set back by more than this was wrong before: then what it made run comes again. After less, nothing
-/// runs twice, but for intervals. The limit is that of cron.
+/// A clock that is set back by more than this was wrong before, so the instants that ran by it run again. After less,
+/// nothing runs twice, except intervals. Cron has the same limit.
 const CORRECTION: SignedDuration = SignedDuration::from_hours(3);
 
-/// A run whose instant is no longer ago is late, and not missed: it may be just about to begin when the clock is looked
-/// at, or the run before ended a moment ago.
+/// A run that is late by this counts as missed. A run that is late by less may be about to begin as the clock is read, or
+/// the run before it ended a moment ago.
 const LATE: SignedDuration = SignedDuration::from_secs(1);
 
 /// No rule has runs closer together, so a clock that is set back by less lets nothing run twice.
@@ -24,18 +24,18 @@ pub(super) struct NextRun {
     pub(super) progress: Progress,
 }
 
-/// What changes from run to run.
+/// The part that changes from run to run.
 #[derive(Clone, Copy)]
 pub(super) struct Progress {
     /// The last instant that has run. It may be to come, of a job that was reset to run early.
     ran: Option<Timestamp>,
-    /// All instants up to here were left out. It is never to come: those that the clock has yet to show have not passed.
+    /// All instants up to here were left out. Never in the future.
     passed: Timestamp,
     /// The run that is to come, or going on.
     pub(super) planned: Option<Timestamp>,
-    /// What was missed up to an instant, of which so many may still run.
+    /// Runs were missed up to this instant, and so many of them may still run.
     catching_up: Option<(Timestamp, u32)>,
-    /// By what it was planned.
+    /// The reading by which it was planned.
     pub(super) reading: Reading,
 }
 
@@ -92,7 +92,7 @@ impl Progress {
         self.follow(rule, now);
         let now = now.shown;
         if let Some(oldest) = missed.oldest() {
-            // Such as are just that old may run.
+            // A run of exactly that age may run.
             let age = oldest.saturating_add(SignedDuration::from_nanos(1));
             let oldest = now.saturating_sub(age).unwrap_or(Timestamp::MIN);
             self.passed = self.passed.max(oldest);
@@ -108,7 +108,7 @@ impl Progress {
             self.catching_up = None;
             return Some(next);
         }
-        // It was missed, by now or already when it was last looked.
+        // It was missed, since the last look or before it.
         if self.catching_up.is_none_or(|(until, _)| next > until) {
             if missed.up_to() == 0 {
                 self.catching_up = None;

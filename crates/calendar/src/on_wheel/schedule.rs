@@ -25,7 +25,7 @@ use crate::rule::Rule;
 /// | by up to three hours | nothing runs twice | if by more than a period, the rule goes by the new time at once; else nothing runs twice |
 /// | by more | it was wrong before, and the rule begins anew | the same |
 ///
-/// An instant that did not run comes in any case, even if the clock had shown a later one.
+/// An instant that has not run still comes, even if the clock has shown a later one.
 ///
 /// A job that is [reset](timingwheel_jobs::Repeating::reset) runs then, once, and the rule goes on as if it had run on
 /// time. That run stays where the reset has put it if the clock is set before it, even past the rule's end. The run after
@@ -69,7 +69,7 @@ use crate::rule::Rule;
 #[must_use = "a schedule does nothing before a job is run by it"]
 pub struct WallSchedule(Arc<Planned>);
 
-/// What a schedule shares with its clock.
+/// The state that a schedule shares with its clock.
 pub(super) struct Planned {
     clock: WallClock,
     inner: Mutex<Inner>,
@@ -90,7 +90,7 @@ impl WallSchedule {
         Self(Arc::new(Planned { clock, inner: Mutex::new(inner) }))
     }
 
-    /// What becomes of runs that are missed; [`Missed::once`] unless it is set.
+    /// The policy for missed runs; [`Missed::once`] unless it is set.
     pub fn with_missed(self, missed: Missed) -> Self {
         lock(&self.0.inner).state.missed = missed;
         self
@@ -104,8 +104,8 @@ impl WallSchedule {
         self
     }
 
-    /// The work of the job, for which the policy for missed runs holds also where the wheel itself is late, as after the
-    /// process was stopped over the due time: a run that is missed by then, and that the policy leaves out, does nothing.
+    /// Wraps the work of the job, so that the policy for missed runs holds also where the wheel itself is late, as after
+    /// the process was stopped over the due time. A run that is missed by then, and that the policy leaves out, does nothing.
     ///
     /// Without this a pending run runs however late the wheel calls it. The clock is read when a run begins.
     ///
@@ -189,8 +189,8 @@ impl Schedule for WallSchedule {
 }
 
 impl Planned {
-    /// The clock was set. Returns whether nothing is left to do: otherwise the run that comes next could not be moved, and
-    /// this is to be called again.
+    /// Plans the pending run anew, as the clock was set. Returns `false` if the run could not be moved, and the caller has
+    /// to call this again.
     pub(super) fn plan_anew(&self) -> bool {
         let mut locked = lock(&self.inner);
         let Inner { state, run: Some(run), needs_plan } = &mut *locked else { return true };
@@ -206,7 +206,7 @@ impl Planned {
         } else {
             state.progress = before;
             let run = run.clone();
-            // What the job runs is dropped by this, which may be code that asks for the state.
+            // This drops the job's work, whose own drop may ask for the state.
             drop(locked);
             let replanned = run.replan(None);
             locked = lock(&self.inner);
@@ -222,7 +222,7 @@ impl Planned {
         false
     }
 
-    /// By what the next run is planned.
+    /// The reading by which the next run is planned.
     pub(super) fn reading(&self) -> Reading {
         lock(&self.inner).state.progress.reading
     }
@@ -247,9 +247,9 @@ impl fmt::Debug for WallSchedule {
     }
 }
 
-/// For which instant the runs of a job are, from [`WallSchedule::scheduled`].
+/// The instant that a run of a job is for, from [`WallSchedule::scheduled`].
 ///
-/// It is what a run notes in a store, so that the next start goes on from there: see [`WallSchedule::since`].
+/// A run notes it in a store, so that the next start goes on from there: see [`WallSchedule::since`].
 #[derive(Clone)]
 pub struct Scheduled(Weak<Planned>);
 

@@ -1,4 +1,4 @@
-//! Rules that are put together, leave something out, begin and end.
+//! Rules made of others: either of two, all but some, from and until an instant, a number of times.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;

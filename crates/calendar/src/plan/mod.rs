@@ -1,4 +1,4 @@
-//! Rules of all kinds as one type, together and apart: what a store keeps.
+//! Rules of all kinds as one type, combined, and stored as a text.
 
 mod combine;
 mod search;
@@ -16,7 +16,7 @@ use crate::rule::Rule;
 use crate::rules::Calendar;
 use crate::zone::InZone;
 
-/// Any rule, with its zones: what is written into a configuration or a store, and read back.
+/// Any rule with its zones, as a value that a configuration or a store keeps as one line of text.
 ///
 /// It is a value: two plans are equal if they are made in the same way of equal rules. [`Display`](std::fmt::Display)
 /// writes a text of one line, and [`FromStr`](std::str::FromStr) reads it. With the feature `serde` that text is how it
@@ -36,8 +36,8 @@ use crate::zone::InZone;
 /// | `(…) from 2026-01-01T00:00:00Z until 2027-01-01T00:00:00Z` | [`Combine::between`] |
 /// | `(…) from 2026-01-01T00:00:00Z times 5` | [`Combine::times`] |
 ///
-/// Not every plan can be read back: not one in a zone that has no name, as one that was read from a file, and not one
-/// whose text is longer or deeper than what is read. Serialising such a plan is an error.
+/// A plan cannot be read back if its zone has no name, such as one read from a file, if its text is longer than 65,536
+/// bytes, or if it is more than 32 plans deep. Serialising such a plan is an error.
 ///
 /// # Examples
 ///
@@ -84,6 +84,17 @@ impl Plan {
         if let Kind::Cron(rule) = &self.0 { Some(rule) } else { None }
     }
 
+    /// The rule, if it is made of no others.
+    fn single(&self) -> Option<&dyn Rule> {
+        Some(match &self.0 {
+            Kind::Cron(rule) => rule,
+            Kind::Calendar(rule) => rule,
+            Kind::Periodic(rule) => rule,
+            Kind::Once(rule) => rule,
+            _ => return None,
+        })
+    }
+
     /// The calendar rule with its zone, if it is one and nothing else.
     #[must_use]
     pub const fn as_calendar(&self) -> Option<&InZone<Calendar>> {
@@ -93,49 +104,28 @@ impl Plan {
 
 impl Rule for Plan {
     fn after(&self, last: Timestamp) -> Option<Timestamp> {
-        match &self.0 {
-            Kind::Cron(rule) => rule.after(last),
-            Kind::Calendar(rule) => rule.after(last),
-            Kind::Periodic(rule) => rule.after(last),
-            Kind::Once(rule) => rule.after(last),
-            _ => Search::new(self, last).after(last),
-        }
+        self.single().map_or_else(|| Search::new(self, last).after(last), |rule| rule.after(last))
     }
 
     fn is_interval(&self) -> bool {
         match &self.0 {
-            Kind::Cron(rule) => rule.is_interval(),
-            Kind::Calendar(rule) => rule.is_interval(),
-            Kind::Once(rule) => rule.is_interval(),
-            Kind::Periodic(rule) => rule.is_interval(),
             Kind::Any(plans) => plans.iter().all(Rule::is_interval),
             Kind::ExceptDays(rule) => rule.rule.is_interval(),
             Kind::ExceptAt(rule) => rule.rule.is_interval(),
             Kind::Limits(rule) => rule.rule.is_interval(),
+            _ => self.single().is_some_and(Rule::is_interval),
         }
     }
 }
 
-impl From<InZone<Cron>> for Plan {
-    fn from(rule: InZone<Cron>) -> Self {
-        Self(Kind::Cron(rule))
-    }
+macro_rules! plan_from {
+    ($($rule:ty => $kind:ident),*) => {$(
+        impl From<$rule> for Plan {
+            fn from(rule: $rule) -> Self {
+                Self(Kind::$kind(rule))
+            }
+        }
+    )*};
 }
 
-impl From<InZone<Calendar>> for Plan {
-    fn from(rule: InZone<Calendar>) -> Self {
-        Self(Kind::Calendar(rule))
-    }
-}
-
-impl From<Periodic> for Plan {
-    fn from(rule: Periodic) -> Self {
-        Self(Kind::Periodic(rule))
-    }
-}
-
-impl From<Once> for Plan {
-    fn from(rule: Once) -> Self {
-        Self(Kind::Once(rule))
-    }
-}
+plan_from!(InZone<Cron> => Cron, InZone<Calendar> => Calendar, Periodic => Periodic, Once => Once);

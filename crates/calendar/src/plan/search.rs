@@ -19,7 +19,7 @@ pub(super) struct Search<'a> {
     found: Found,
 }
 
-/// What there is after some instant.
+/// The result of a search after some instant.
 #[derive(Clone, Copy)]
 enum Found {
     /// This is the first.
@@ -49,7 +49,7 @@ impl<'a> Search<'a> {
             Kind::ExceptDays(except) if except.rule == except.days_of => {
                 return Self { plan, parts: Vec::new(), found: NEVER };
             }
-            // What leaves out the rest of the day may be before `last`.
+            // An instant before `last` may leave out the rest of its day.
             Kind::ExceptDays(except) => {
                 vec![new(&except.rule), Self::new(&except.days_of, Timestamp::MIN)]
             }
@@ -72,7 +72,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The first instant after `last`, or none up to `until` at least. One that is later than that may be told too.
+    /// The first instant after `last`, or none up to `until` at least. One that is later than `until` may be returned too.
     fn next(&mut self, last: Timestamp, until: Timestamp) -> Found {
         #[cfg(test)]
         tests::count(1);
@@ -124,7 +124,7 @@ impl<'a> Search<'a> {
 fn any(parts: &mut [Search<'_>], last: Timestamp, until: Timestamp) -> Found {
     let (mut first, mut none_up_to) = (None, Timestamp::MAX);
     for part in parts {
-        // What comes after the first is not asked for.
+        // Instants after the first do not matter.
         let until = first.map_or(until, |first| until.min(first));
         match part.next(last, until) {
             Found::At(found) => first = Some(first.map_or(found, |first| found.min(first))),
@@ -165,14 +165,14 @@ mod tests {
 
     thread_local!(static STEPS: Cell<u64> = const { Cell::new(0) });
 
-    /// What it takes to ask a single rule. To ask a part for what it may have found before is one step.
+    /// The steps of asking a single rule. Asking a part that may have found something before is one step.
     pub(super) const STEPS_OF_A_RULE: u64 = 16;
 
     pub(super) fn count(steps: u64) {
         STEPS.set(STEPS.get() + steps);
     }
 
-    /// What is found, and in how many steps.
+    /// The result of a search, and its number of steps.
     fn counted<T>(search: impl FnOnce() -> T) -> (T, u64) {
         STEPS.set(0);
         let found = search();

@@ -154,9 +154,9 @@ impl fmt::Display for PlanError {
 
 impl Error for PlanError {}
 
-/// Plans within plans. More are a mistake, or somebody who would have the stack overflow.
+/// Plans within plans. More are a mistake, or an attempt to overflow the stack.
 const DEEPEST: u32 = 32;
-/// What a line of a configuration may take.
+/// The longest line of a configuration, in bytes.
 const LONGEST: usize = 65_536;
 
 impl FromStr for Plan {
@@ -196,10 +196,10 @@ impl FromStr for InZone<Calendar> {
     }
 }
 
-/// What a text is read by.
+/// Reads a plan from words.
 struct Reader<'a> {
     words: Words<'a>,
-    /// What may stand where something is wrong.
+    /// Expected in place of the mistake.
     hint: Option<String>,
 }
 
@@ -245,7 +245,7 @@ impl Reader<'_> {
         Ok(plan)
     }
 
-    /// What is made of the plan in parentheses.
+    /// The part after a plan in parentheses.
     fn suffix(&mut self, rule: Plan, depth: u32) -> Result<Plan, String> {
         if self.words.take("except") {
             return match self.words.next("`days` or `at`")? {

@@ -1,4 +1,4 @@
-//! Which days are business days.
+//! Business days: all days but weekends and holidays.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,7 +9,7 @@ use jiff::civil::{Date, Weekday};
 use super::bit;
 use super::text::weekdays_of;
 
-/// Which days are business days: all but the weekend's and the holidays, which are the user's.
+/// Business days: all but the days of the weekend and the holidays that you give.
 ///
 /// It is a value, and not a function, so that a rule with holidays can be compared, stored and printed, and so that a
 /// search can prove that there is no further day. [`with_holidays_where`](Self::with_holidays_where) takes a function
@@ -72,7 +72,8 @@ impl BusinessDays {
         self
     }
 
-    /// The dates of these years of which `is_holiday` says so are holidays too. It is asked at once, for each date.
+    /// Each date of these years for which `is_holiday` returns `true` is a holiday too. It is called at once, for every
+    /// date.
     #[must_use]
     pub fn with_holidays_where(
         self,

@@ -16,8 +16,8 @@ use crate::zone::{InZone, WallTimes};
 
 /// Times on the wall that repeat by days, weeks, months or years from an anchor.
 ///
-/// It is made by one of the constructors, and narrowed by what follows: `on`, `at`, `until`. Unless told otherwise it is
-/// at midnight, without an end. Nothing before the anchor matches.
+/// A constructor makes it, and `on`, `at` and `until` narrow it. Unless told otherwise it is at midnight, without an end.
+/// Nothing before the anchor matches.
 ///
 /// | every n | which days |
 /// |---|---|
@@ -61,7 +61,7 @@ pub struct Calendar {
     business_days: BusinessDays,
 }
 
-/// How many of which unit, and what is chosen in it.
+/// The unit, how many of it, and the days that are chosen in it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Every {
     Days(u32, Filter),
@@ -224,7 +224,7 @@ impl Calendar {
         self
     }
 
-    /// Which days are business days, for each [`MonthDay`] that asks for one. Monday to Friday if it is not set.
+    /// The business days for each [`MonthDay`] that asks for one; Monday to Friday if they are not set.
     #[must_use]
     pub fn with_business_days(mut self, business_days: BusinessDays) -> Self {
         self.business_days = business_days;

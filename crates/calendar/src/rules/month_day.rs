@@ -1,12 +1,12 @@
-//! Which day of a month.
+//! A day of a month: by its number, from the end, by its weekday, by business days.
 
 use jiff::civil::{Date, Weekday};
 
 use super::BusinessDays;
 use crate::wall::{Month, date_of_day, weekday_of_day};
 
-/// What becomes of a day in a month that is too short for it: of the 31st in April, and of 29 February. Neither way is
-/// right for all, so one has to be named.
+/// The behaviour in a month that is too short for a day, as April is for the 31st. Neither behaviour is right for all, so
+/// the caller names one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MonthEnd {
     /// It is the last day of that month. Each month is counted from the anchor, so the next long one has the day again.
@@ -15,7 +15,7 @@ pub enum MonthEnd {
     LeaveOut,
 }
 
-/// A day of a month. One that a month does not have is left out there.
+/// A day of a month. A month that lacks the day is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MonthDay {
@@ -23,7 +23,7 @@ pub enum MonthDay {
     OfAnchor(MonthEnd),
     /// The day with this number, from 1 to 31.
     Number(u8, MonthEnd),
-    /// So many days before the last, from 0, which is the last day, to 30.
+    /// This many days before the last, from 0, which is the last day, to 30.
     BeforeLast(u8),
     /// The nth such weekday from the first, 1 to 5, or from the last: -1 to -5.
     Weekday(Weekday, i8),

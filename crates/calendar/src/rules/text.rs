@@ -83,7 +83,7 @@ fn month_day(day: MonthDay) -> String {
 }
 
 impl Calendar {
-    /// What it means, in a few words of English. For people; the words may change.
+    /// The meaning in a few words of English, for people. The words may change.
     ///
     /// # Examples
     ///

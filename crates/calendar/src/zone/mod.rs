@@ -1,4 +1,4 @@
-//! Times on the wall by the clocks of a zone: what becomes of those that a clock change leaves out or repeats.
+//! Times on the wall as instants of a zone, also where a clock change leaves a time out or repeats it.
 
 mod next_instant;
 
@@ -12,7 +12,7 @@ use crate::rule::Rule;
 use crate::text::zone_name;
 use crate::wall::Wall;
 
-/// Times on the wall, without a zone: what [`Cron`](crate::Cron) and [`Calendar`](crate::Calendar) are, and no others.
+/// Times on the wall, without a zone: [`Cron`](crate::Cron) and [`Calendar`](crate::Calendar), and no other type.
 pub(crate) trait WallTimes {
     /// The first time that is later than `last`; `None` if there is none until the end of the year 9999.
     fn next(&self, last: Wall) -> Option<Wall>;
@@ -59,7 +59,7 @@ pub(crate) trait WallTimes {
 pub struct InZone<T> {
     times: T,
     zone: TimeZone,
-    /// `None` is what fixed times and intervals do by themselves.
+    /// `None`: as the table has it.
     gap: Option<Gap>,
     overlap: Option<Overlap>,
 }
@@ -81,28 +81,28 @@ impl<T> InZone<T> {
         &self.zone
     }
 
-    /// The same times by the clocks of another zone, as when the person moves whom they are for.
+    /// The same times by the clocks of another zone, as for a user who has moved.
     #[must_use]
     pub fn with_zone(mut self, zone: TimeZone) -> Self {
         self.zone = zone;
         self
     }
 
-    /// What becomes of times that a clock change leaves out, instead of what the [table](Self) says.
+    /// Chooses the behaviour for times that a clock change leaves out, in place of the [table](Self)'s.
     #[must_use]
     pub fn with_gap(mut self, gap: Gap) -> Self {
         self.gap = Some(gap);
         self
     }
 
-    /// What becomes of times that come twice, instead of what the [table](Self) says.
+    /// Chooses the behaviour for times that come twice, in place of the [table](Self)'s.
     #[must_use]
     pub fn with_overlap(mut self, overlap: Overlap) -> Self {
         self.overlap = Some(overlap);
         self
     }
 
-    /// What was chosen, if anything was.
+    /// The choices, if any.
     pub(crate) const fn chosen(&self) -> (Option<Gap>, Option<Overlap>) {
         (self.gap, self.overlap)
     }
@@ -110,19 +110,19 @@ impl<T> InZone<T> {
 
 #[allow(private_bounds, reason = "there are two kinds of times on the wall, and no others")]
 impl<T: WallTimes> InZone<T> {
-    /// What becomes of times that a clock change leaves out.
+    /// The behaviour for times that a clock change leaves out.
     #[must_use]
     pub fn gap(&self) -> Gap {
         self.gap.unwrap_or(if self.times.is_interval() { Gap::Skip } else { Gap::AfterGap })
     }
 
-    /// What becomes of times that come twice.
+    /// The behaviour for times that come twice.
     #[must_use]
     pub fn overlap(&self) -> Overlap {
         self.overlap.unwrap_or(if self.times.is_interval() { Overlap::Both } else { Overlap::First })
     }
 
-    /// What the rule means, in a sentence, and its next five instants after `last`.
+    /// Describes the rule in a sentence, and tells its next five instants after `last`.
     ///
     /// # Examples
     ///
@@ -158,10 +158,10 @@ impl<T: WallTimes> Rule for InZone<T> {
     }
 }
 
-/// How many instants are told.
+/// How many instants a description has.
 const TOLD: usize = 5;
 
-/// What a rule means, and its next instants, from [`InZone::describe_from`].
+/// The meaning of a rule, and its next instants, from [`InZone::describe_from`].
 ///
 /// Its `Display` has the sentence in the first line and an instant in each of the following.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,7 +171,7 @@ pub struct Description {
 }
 
 impl Description {
-    /// What the rule means.
+    /// The meaning of the rule.
     #[must_use]
     pub fn sentence(&self) -> &str {
         &self.sentence

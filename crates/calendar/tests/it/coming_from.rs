@@ -1,5 +1,5 @@
-//! What the page `coming_from` says that expressions do on the two odd days of the year, of the rows for fixed times and
-//! intervals: a zone in which clocks go from 02:00 to 03:00 and from 03:00 to 02:00.
+//! The page `coming_from`: its rows for fixed times and intervals on the two odd days of the year, in a zone in which
+//! clocks go from 02:00 to 03:00 and from 03:00 to 02:00.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

@@ -1,4 +1,4 @@
-//! What expressions are read, how they are printed and described, and what is said of those that are none.
+//! Expressions: how they are read, printed and described, and the errors of texts that are none.
 
 use timingwheel_calendar::{Cron, CronError, CronField};
 

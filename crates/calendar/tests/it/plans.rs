@@ -1,4 +1,4 @@
-//! The texts of plans: what is read, and what is said of those that are none.
+//! The texts of plans: how they are read, and the errors of texts that are none.
 
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};

@@ -1,4 +1,4 @@
-//! What holds for any rule, any zone and any start.
+//! Properties of any rule, any zone and any start.
 
 use crate::random::{
     away, calendars, expressions, gaps, near_a_change, overlaps, plans, starts, zone, zones,

@@ -1,4 +1,4 @@
-//! Plans through a format: what is written can be read back.
+//! Plans through a format: a plan that is written can be read back.
 
 use jiff::Timestamp;
 use jiff::civil::date;

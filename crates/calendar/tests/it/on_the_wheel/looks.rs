@@ -1,4 +1,4 @@
-//! What is noticed at the looks at a clock, and what keeps nobody from looking.
+//! The looks at a clock: what they notice, and that they go on after a panic or on a full wheel.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};

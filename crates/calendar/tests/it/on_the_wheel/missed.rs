@@ -1,4 +1,4 @@
-//! What becomes of runs that are missed.
+//! Missed runs, by each policy.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
