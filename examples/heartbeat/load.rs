@@ -202,6 +202,7 @@ fn report(
             stats.armed,
             stats.armed.clamp(total, total + total / 10 + 1),
         )
+        .unless_too_busy()
         .expect("timers left in the wheel", stats.pending as u64, 0)
         .lateness("dead ones found late", |share| Duration::from_nanos(lateness.value_at_quantile(share)));
     Ok(ledger.print(
