@@ -61,8 +61,7 @@ impl<'a> Saving<'a> {
     pub async fn save(self) -> Result<TimerId, Error> {
         let Self { durable, due, payload: Payload { kind, json }, key, replaces } = self;
         let id = TimerId::new(due, durable.unique(due, kind));
-        let (kind, payload) = (kind.to_owned(), json.map_err(Error::Encode)?);
-        let timer = NewTimer { id, kind, payload, key, series: None, replaces, is_over: false };
+        let timer = NewTimer { key, replaces, ..NewTimer::new(id, kind, json.map_err(Error::Encode)?) };
         match durable.save(timer).await? {
             Saved::KeyTaken(other) => Err(Error::KeyTaken(other)),
             // None of the others is answered for what is no series.
@@ -124,15 +123,8 @@ impl<'a> SavingSeries<'a> {
         let Next { due, series } =
             next.unwrap_or_else(|| Next { due: now, series: series.planned_after(now) });
         let id = TimerId::new(due, durable.unique(due, kind));
-        let timer = NewTimer {
-            id,
-            kind: kind.to_owned(),
-            payload,
-            key: Some(name),
-            series: Some(series),
-            replaces: true,
-            is_over,
-        };
+        let (key, series) = (Some(name), Some(series));
+        let timer = NewTimer { key, series, replaces: true, is_over, ..NewTimer::new(id, kind, payload) };
         durable.save(timer).await
     }
 }

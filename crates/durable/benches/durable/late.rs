@@ -41,14 +41,12 @@ async fn plain(count: usize, gap: Duration) -> f64 {
 async fn stored(store: RedbStore, count: usize, gap: Duration) -> f64 {
     let first = ahead(2);
     let gap = SignedDuration::try_from(gap).expect("short");
-    let timers = (0..count).map(|number| NewTimer {
-        id: TimerId::new(first + gap * i32::try_from(number).expect("few"), number as u64),
-        kind: Work::KIND.into(),
-        payload: payload(),
-        key: None,
-        series: None,
-        replaces: false,
-        is_over: false,
+    let timers = (0..count).map(|number| {
+        NewTimer::new(
+            TimerId::new(first + gap * i32::try_from(number).expect("few"), number as u64),
+            Work::KIND,
+            payload(),
+        )
     });
     let timers: Vec<NewTimer> = timers.collect();
     for batch in timers.chunks(10_000) {

@@ -65,17 +65,15 @@ pub(crate) fn ahead(seconds: i64) -> Timestamp {
 pub(crate) async fn fill(store: &RedbStore, count: usize, first: Timestamp) {
     let payload = payload();
     for from in (0..count).step_by(10_000) {
-        let timers = (from..count.min(from + 10_000)).map(|number| NewTimer {
-            id: TimerId::new(
-                first + SignedDuration::from_millis(i64::try_from(number % 86_400_000).expect("a day")),
-                number as u64,
-            ),
-            kind: Work::KIND.into(),
-            payload: payload.clone(),
-            key: None,
-            series: None,
-            replaces: false,
-            is_over: false,
+        let timers = (from..count.min(from + 10_000)).map(|number| {
+            NewTimer::new(
+                TimerId::new(
+                    first + SignedDuration::from_millis(i64::try_from(number % 86_400_000).expect("a day")),
+                    number as u64,
+                ),
+                Work::KIND,
+                payload.clone(),
+            )
         });
         store.save(timers.collect()).await.expect("saved");
     }

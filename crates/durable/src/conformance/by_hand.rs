@@ -63,15 +63,7 @@ fn at(millis: i64) -> Timestamp {
 }
 
 fn timer(due: i64, unique: u64) -> NewTimer {
-    NewTimer {
-        id: TimerId::new(at(due), unique),
-        kind: "kind".into(),
-        payload: unique.to_string().into_bytes(),
-        key: None,
-        series: None,
-        replaces: false,
-        is_over: false,
-    }
+    NewTimer::new(TimerId::new(at(due), unique), "kind", unique.to_string())
 }
 
 fn keyed(due: i64, unique: u64, key: &str) -> NewTimer {

@@ -29,6 +29,15 @@ pub struct NewTimer {
     pub is_over: bool,
 }
 
+impl NewTimer {
+    /// A timer without a key, and of no series.
+    #[must_use]
+    pub fn new(id: TimerId, kind: impl Into<String>, payload: impl Into<Vec<u8>>) -> Self {
+        let (kind, payload) = (kind.into(), payload.into());
+        Self { id, kind, payload, key: None, series: None, replaces: false, is_over: false }
+    }
+}
+
 /// How many bytes a key may have, in all stores.
 pub(crate) const LONGEST_KEY: usize = 1_024;
 

@@ -69,13 +69,9 @@ mod tests {
         let timers: Vec<NewTimer> = ids
             .into_iter()
             .map(|id| NewTimer {
-                id,
-                kind: "work".into(),
-                payload: vec![0; random.usize(..300)],
                 key: (id.unique.is_multiple_of(3)).then(|| id.to_string()),
                 series: (id.unique.is_multiple_of(5)).then(series),
-                replaces: false,
-                is_over: false,
+                ..NewTimer::new(id, "work", vec![0; random.usize(..300)])
             })
             .collect();
         let nears: Vec<Near> = timers.iter().map(|timer| timer.id.into()).collect();

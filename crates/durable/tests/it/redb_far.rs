@@ -23,17 +23,15 @@ impl Kind for Far {
 async fn fill(store: &RedbStore, numbers: std::ops::Range<u64>) {
     let month = Timestamp::now() + SignedDuration::from_hours(30 * 24);
     for from in numbers.clone().step_by(10_000) {
-        let timers = (from..numbers.end.min(from + 10_000)).map(|number| NewTimer {
-            id: TimerId::new(
-                month + SignedDuration::from_millis(i64::try_from(number % 1_000_000).expect("few")),
-                number,
-            ),
-            kind: Far::KIND.into(),
-            payload: number.to_string().into(),
-            key: None,
-            series: None,
-            replaces: false,
-            is_over: false,
+        let timers = (from..numbers.end.min(from + 10_000)).map(|number| {
+            NewTimer::new(
+                TimerId::new(
+                    month + SignedDuration::from_millis(i64::try_from(number % 1_000_000).expect("few")),
+                    number,
+                ),
+                Far::KIND,
+                number.to_string(),
+            )
         });
         store.save(timers.collect()).await.expect("saved");
     }

@@ -75,14 +75,12 @@ async fn what_an_instance_saves_before_it_knows_that_it_has_lost_the_shards_is_t
     old.renew(owner, None).await.expect("a renewal");
     let new = instance(&url, LEASE, &calls).await;
     are_there(&[&new], 32).await;
-    let timer = |shard: u64| NewTimer {
-        id: TimerId::new(soon(100), (1 << 20) | shard),
-        kind: Tick::KIND.into(),
-        payload: format!("{{\"name\":\"{shard}\"}}").into_bytes(),
-        key: None,
-        series: None,
-        replaces: false,
-        is_over: false,
+    let timer = |shard: u64| {
+        NewTimer::new(
+            TimerId::new(soon(100), (1 << 20) | shard),
+            Tick::KIND,
+            format!("{{\"name\":\"{shard}\"}}"),
+        )
     };
     old.save((0..64).map(timer).collect()).await.expect("a save");
     let renewed = old.renew(owner, None).await.expect("a renewal");

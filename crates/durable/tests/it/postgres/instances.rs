@@ -18,14 +18,12 @@ fn of_tick() -> timingwheel_durable::store::Kinds {
 
 /// A timer of each shard, due now.
 fn of_each_shard() -> Vec<NewTimer> {
-    let timer = |shard| NewTimer {
-        id: TimerId::new(soon(-1_000), (1_u64 << 20) | shard),
-        kind: Tick::KIND.into(),
-        payload: format!("{{\"name\":\"{shard}\"}}").into_bytes(),
-        key: None,
-        series: None,
-        replaces: false,
-        is_over: false,
+    let timer = |shard| {
+        NewTimer::new(
+            TimerId::new(soon(-1_000), (1_u64 << 20) | shard),
+            Tick::KIND,
+            format!("{{\"name\":\"{shard}\"}}"),
+        )
     };
     (0..64).map(timer).collect()
 }

@@ -15,15 +15,7 @@ const LEASE: Duration = Duration::from_secs(30);
 /// A timer of each shard, due now, begun by an instance that has joined alone.
 async fn begun(store: &PostgresStore) -> (Owner, ToBegin) {
     let owner = store.join(LEASE, true).await.expect("a join");
-    let timer = |shard| NewTimer {
-        id: TimerId::new(soon(-1_000), (1_u64 << 20) | shard),
-        kind: Tick::KIND.into(),
-        payload: b"{}".into(),
-        key: None,
-        series: None,
-        replaces: false,
-        is_over: false,
-    };
+    let timer = |shard| NewTimer::new(TimerId::new(soon(-1_000), (1_u64 << 20) | shard), Tick::KIND, b"{}");
     store.save((0..64).map(timer).collect()).await.expect("a save");
     let kinds: timingwheel_durable::store::Kinds = Arc::new([Tick::KIND.to_owned()].into());
     let ask = Ask { after: Place::FIRST, until: soon(1_000), limit: 1_000, kinds: Arc::clone(&kinds) };

@@ -39,15 +39,7 @@ async fn a_renewal_looks_from_when_it_is_told_and_without_that_not_at_all() {
     let store = store(&url).await;
     let owner = store.join(LEASE, true).await.expect("a join");
     let dues = [soon(-3_600_000), soon(-1_000), soon(60_000)];
-    let timer = |(unique, due)| NewTimer {
-        id: TimerId::new(due, unique),
-        kind: Tick::KIND.into(),
-        payload: b"{}".into(),
-        key: None,
-        series: None,
-        replaces: false,
-        is_over: false,
-    };
+    let timer = |(unique, due)| NewTimer::new(TimerId::new(due, unique), Tick::KIND, b"{}");
     store.save((1..).zip(dues).map(timer).collect()).await.expect("a save");
     for (from, first) in [(None, None), (Some(dues[0]), Some(dues[0])), (Some(soon(-60_000)), Some(dues[1]))]
     {

@@ -17,15 +17,7 @@ use timingwheel_durable::{RedbError, RedbOptions, RedbStore, TimerId};
 const FULL: &str = "DURABLE_FULL";
 
 fn timer(unique: u64) -> NewTimer {
-    NewTimer {
-        id: TimerId::new(Timestamp::UNIX_EPOCH, unique),
-        kind: "kind".into(),
-        payload: vec![b' '; 20_000],
-        key: None,
-        series: None,
-        replaces: false,
-        is_over: false,
-    }
+    NewTimer::new(TimerId::new(Timestamp::UNIX_EPOCH, unique), "kind", vec![b' '; 20_000])
 }
 
 async fn ids(store: &RedbStore) -> Vec<TimerId> {

@@ -123,13 +123,8 @@ impl StorageBackend for PowerFile {
 
 fn timer(unique: u64) -> NewTimer {
     NewTimer {
-        id: TimerId::new(Timestamp::UNIX_EPOCH, unique),
-        kind: "kind".into(),
-        payload: vec![7; 300],
         key: Some(unique.to_string()),
-        series: None,
-        replaces: false,
-        is_over: false,
+        ..NewTimer::new(TimerId::new(Timestamp::UNIX_EPOCH, unique), "kind", vec![7; 300])
     }
 }
 

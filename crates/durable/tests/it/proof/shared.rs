@@ -95,15 +95,7 @@ async fn what_others_have_saved_is_found_without_hints_and_what_was_due_long_ago
     let durable = rig.builder().lease(secs(30)).start().await.unwrap();
     rig.wheel.sleep(secs(1)).await;
     let save = async |unique, seconds| {
-        let timer = NewTimer {
-            id: TimerId::new(rig.at(seconds), unique),
-            kind: Tick::KIND.into(),
-            payload: b"0".into(),
-            key: None,
-            series: None,
-            replaces: false,
-            is_over: false,
-        };
+        let timer = NewTimer::new(TimerId::new(rig.at(seconds), unique), Tick::KIND, b"0");
         rig.store.save(vec![timer]).await.unwrap();
     };
     // Also while it has had nothing to do for long.
@@ -145,15 +137,7 @@ async fn with_a_scheduler_outside_hints_are_heard_as_without_one() {
         rig.wheel.sleep(secs(90)).await;
         // Within the horizon, and beyond it.
         for (unique, seconds) in [(1, 95), (2, 100), (3, 120), (4, 300)] {
-            let timer = NewTimer {
-                id: TimerId::new(rig.at(seconds), unique),
-                kind: Tick::KIND.into(),
-                payload: b"0".into(),
-                key: None,
-                series: None,
-                replaces: false,
-                is_over: false,
-            };
+            let timer = NewTimer::new(TimerId::new(rig.at(seconds), unique), Tick::KIND, b"0");
             rig.store.save(vec![timer]).await.unwrap();
         }
         rig.store.hint(Hint::Saved(rig.at(95), rig.at(100)));

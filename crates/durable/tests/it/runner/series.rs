@@ -252,13 +252,13 @@ async fn planned_by_other_data(rig: &Rig, hours: f64) {
     let rule = daily(9).to_string();
     let series = Series::new(rule, Missed::once()).planned_after(at(0.0));
     let timer = NewTimer {
-        id: TimerId::new(at(hours * HOUR), 7),
-        kind: "note".into(),
-        payload: serde_json::to_vec(&note("daily")).unwrap(),
         key: Some("daily".into()),
         series: Some(series),
-        replaces: false,
-        is_over: false,
+        ..NewTimer::new(
+            TimerId::new(at(hours * HOUR), 7),
+            "note",
+            serde_json::to_vec(&note("daily")).unwrap(),
+        )
     };
     rig.store.save(vec![timer]).await.unwrap();
 }

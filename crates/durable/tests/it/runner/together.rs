@@ -46,14 +46,8 @@ async fn started<F>(rig: &Rig, count: usize, handler: impl Fn(usize) -> F + Send
 where
     F: Future<Output = HandlerResult> + Send + 'static,
 {
-    let timers = (0..count).map(|number| NewTimer {
-        id: TimerId::new(at(-1.0), number as u64),
-        kind: Part::KIND.into(),
-        payload: format!("{{\"number\":{number}}}").into_bytes(),
-        key: None,
-        series: None,
-        replaces: false,
-        is_over: false,
+    let timers = (0..count).map(|number| {
+        NewTimer::new(TimerId::new(at(-1.0), number as u64), Part::KIND, format!("{{\"number\":{number}}}"))
     });
     rig.store.save(timers.collect()).await.unwrap();
     let builder = rig.builder().on(move |Part { number }, _: Run| handler(number));
