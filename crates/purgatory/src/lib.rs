@@ -79,6 +79,8 @@
 
 mod error;
 mod lists;
+#[cfg(all(test, loom))]
+mod models;
 mod operation;
 mod purgatory;
 mod race;

@@ -200,7 +200,8 @@ impl<K> Lists<K> {
     {
         let mut places = keys.into_iter().map(|key| Place::new(self.hasher.hash_one(&key), Some(key)));
         let first = places.next().unwrap_or(Place::new(0, None));
-        let mut others: Vec<_> = places.collect();
+        let Some(second) = places.next() else { return Places { first, more: Vec::new() } };
+        let mut others: Vec<_> = iter::once(second).chain(places).collect();
         // Those with the same hash stand together then.
         others.sort_by_key(|place| place.hash);
         let mut more = Vec::<Place<K>>::with_capacity(others.len());

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::ptr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -14,7 +13,7 @@ use tokio::time::Instant;
 use crate::contained;
 use crate::error::WatchError;
 use crate::lists::{Listed, Lists, Places};
-use crate::race::{Next, Outcome, Race};
+use crate::race::{Outcome, Race};
 use crate::watch::GiveBack;
 
 /// One block of memory for all that an operation is. The lists, the future and the wheel have references to it: it is the
@@ -65,58 +64,52 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
         }
     }
 
-    /// Tries the condition until no check has come meanwhile. Where checks come again and again, the condition is left to
-    /// its task. Tells whether the operation is complete.
-    fn run(&self, mut pending: Pending<F>) -> bool {
-        for retries in 0.. {
-            let tried = {
-                let _trying = Trying::begin(self.address());
-                // It is not called again after a panic.
-                catch_unwind(AssertUnwindSafe(&mut pending.condition))
-            };
-            let outcome = match tried {
-                Ok(Some(output)) => Outcome::Completed(output),
-                Err(panic) => Outcome::Panicked(Box::new(panic)),
-                Ok(None) => match self.race.put_back(pending, retries) {
-                    Next::TryAgain(same) => {
-                        pending = same;
-                        continue;
-                    }
-                    Next::End(pending, why) => {
-                        self.end_for(pending, why);
-                        break;
-                    }
-                    Next::Nothing => break,
-                },
-            };
-            let is_complete = matches!(outcome, Outcome::Completed(_));
-            drop(pending.sleep);
-            self.finish(pending.condition, outcome);
-            return is_complete;
-        }
-        false
-    }
-
-    fn end_for(&self, Pending { condition, sleep }: Pending<F>, why: WatchError) {
-        let outcome = if why == WatchError::Expired { Outcome::Due(sleep) } else { Outcome::Unmet(why) };
-        self.finish(condition, outcome);
+    /// Tries the condition, and tells whether the operation is complete by that.
+    fn run(&self, pending: Pending<F>) -> bool {
+        let ended = self.race.run(pending, |pending| {
+            let before = TRYING.replace(self.address());
+            let tried = catch_unwind(AssertUnwindSafe(&mut pending.condition));
+            TRYING.set(before);
+            tried
+        });
+        let Some((pending, outcome)) = ended else { return false };
+        let is_complete = matches!(outcome, Outcome::Completed(_));
+        self.finish(pending, outcome);
+        is_complete
     }
 
     /// By the thread that has the condition.
-    fn finish(&self, condition: F, outcome: Outcome<T>) {
+    fn finish(&self, Pending { condition, mut sleep }: Pending<F>, mut outcome: Outcome<T>) {
         self.lists.remove(&self.places);
+        // Only the timer knows whether that was the deadline, or the end of the wheel.
+        if let Outcome::Unmet(why @ WatchError::Expired) = &mut outcome
+            && let Poll::Ready(Err(error)) = sleep.poll_try_wait(&mut Context::from_waker(Waker::noop()))
+        {
+            *why = WatchError::CouldNotRun(error);
+        }
+        drop(sleep);
         contained(move || drop(condition));
         self.race.end(outcome);
     }
 
     fn end_untried(&self, why: WatchError) -> bool {
         let pending = self.race.take(Some(why), false);
-        pending.map(|pending| self.end_for(pending, why)).is_some()
+        pending.map(|pending| self.finish(pending, Outcome::Unmet(why))).is_some()
     }
 
     fn address(&self) -> usize {
         ptr::from_ref(self).addr()
     }
+
+    fn is_tried_here(&self) -> bool {
+        TRYING.get() == self.address()
+    }
+}
+
+thread_local! {
+    /// Which operation this thread is trying, by its address, so that a condition that checks its own key is told apart.
+    /// Where a condition checks others, the innermost.
+    static TRYING: Cell<usize> = const { Cell::new(0) };
 }
 
 /// What checks and cancels do with an operation that they find in a list.
@@ -126,12 +119,12 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Oper
     }
 
     fn check(&self) -> bool {
-        let pending = self.race.take(None, Trying::is(self.address()));
+        let pending = self.race.take(None, self.is_tried_here());
         pending.is_some_and(|pending| self.run(pending))
     }
 
     fn check_in_task(&self) -> bool {
-        self.race.ask_task(Trying::is(self.address()))
+        self.race.ask_task(self.is_tried_here())
     }
 
     fn cancel(&self) -> bool {
@@ -160,7 +153,7 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Awaited<T> for Ope
 
     fn withdraw(&self, heir: GiveBack<T>) {
         if let Some(pending) = self.race.withdraw(heir) {
-            self.end_for(pending, WatchError::Cancelled);
+            self.finish(pending, Outcome::Unmet(WatchError::Cancelled));
         }
     }
 
@@ -184,52 +177,25 @@ where
             let last_try = LastTry(self);
             // Whoever ends the wheel may be outside every runtime: then the operation ends as this is dropped.
             if let Ok(runtime) = Handle::try_current() {
-                runtime.spawn(last_try);
+                runtime.spawn(async { last_try.run() });
             }
         }
     }
 }
 
-/// Tries a condition a last time. Dropped before that, by a runtime that ends, it ends the operation untried.
+/// Ends an operation that is due, by a last try; or untried, by a runtime that ends and drops this before.
 struct LastTry<K, F: FnMut() -> Option<T>, T>(Arc<Operation<K, F, T>>);
 
-impl<K, F: FnMut() -> Option<T>, T> Future for LastTry<K, F, T> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<()> {
+impl<K, F: FnMut() -> Option<T>, T> LastTry<K, F, T> {
+    fn run(self) {
         if let Some(pending) = self.0.race.take(Some(WatchError::Expired), false) {
             self.0.run(pending);
         }
-        Poll::Ready(())
     }
 }
 
 impl<K, F: FnMut() -> Option<T>, T> Drop for LastTry<K, F, T> {
     fn drop(&mut self) {
         self.0.end_untried(WatchError::Expired);
-    }
-}
-
-/// Which operation this thread is trying, by its address, so that a condition that checks its own key is told apart. Where
-/// a condition checks others, the innermost.
-struct Trying {
-    before: usize,
-}
-
-thread_local!(static TRYING: Cell<usize> = const { Cell::new(0) });
-
-impl Trying {
-    fn begin(operation: usize) -> Self {
-        Self { before: TRYING.replace(operation) }
-    }
-
-    fn is(operation: usize) -> bool {
-        TRYING.get() == operation
-    }
-}
-
-impl Drop for Trying {
-    fn drop(&mut self) {
-        TRYING.set(self.before);
     }
 }

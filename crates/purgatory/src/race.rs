@@ -20,8 +20,7 @@ use std::any::Any;
 use std::mem;
 use std::sync::PoisonError;
 use std::task::Waker;
-
-use timingwheel::Sleep;
+use std::thread;
 
 use crate::contained;
 use crate::error::WatchError;
@@ -36,8 +35,6 @@ const RETRIES: usize = 16;
 pub(crate) enum Outcome<T> {
     Completed(T),
     Unmet(WatchError),
-    /// The deadline came, or the wheel ended: the timer says which.
-    Due(Sleep),
     /// The condition panicked. Boxed twice: panics are rare, and each operation has room for its outcome.
     Panicked(Box<Box<dyn Any + Send>>),
 }
@@ -46,14 +43,6 @@ impl<T> Outcome<T> {
     fn output(self) -> Option<T> {
         if let Self::Completed(output) = self { Some(output) } else { None }
     }
-}
-
-/// What a thread does whose try has not found that the condition holds.
-pub(crate) enum Next<P> {
-    TryAgain(P),
-    End(P, WatchError),
-    /// The operation has its condition back.
-    Nothing,
 }
 
 /// The state of an operation. `P` is what a thread takes to try it.
@@ -119,21 +108,36 @@ impl<P, T> Race<P, T> {
         self.lock().take(end, is_own)
     }
 
-    /// The condition, which the caller has, did not hold, after so many retries.
-    pub(crate) fn put_back(&self, pending: P, retries: usize) -> Next<P> {
-        let mut state = self.lock();
-        if state.again && (retries < RETRIES || state.end.is_some()) {
-            state.again = false;
-            return Next::TryAgain(pending);
+    /// Has `attempt` try the condition, which the caller has, until no check has come meanwhile. Returns it with the outcome
+    /// for [`end`](Self::end), if the operation is to end. Otherwise the operation has it back; where checks come again and
+    /// again, its task is to try it.
+    pub(crate) fn run(
+        &self,
+        mut pending: P,
+        mut attempt: impl FnMut(&mut P) -> thread::Result<Option<T>>,
+    ) -> Option<(P, Outcome<T>)> {
+        let mut retries = 0;
+        loop {
+            match attempt(&mut pending) {
+                Ok(Some(output)) => return Some((pending, Outcome::Completed(output))),
+                // It is not called again after a panic.
+                Err(panic) => return Some((pending, Outcome::Panicked(Box::new(panic)))),
+                Ok(None) => {}
+            }
+            let mut state = self.lock();
+            if state.again && (retries < RETRIES || state.end.is_some()) {
+                state.again = false;
+                retries += 1;
+            } else if let Some(why) = state.end {
+                return Some((pending, Outcome::Unmet(why)));
+            } else {
+                state.stage = Stage::Waiting(pending);
+                if state.again {
+                    wake_task(state);
+                }
+                return None;
+            }
         }
-        if let Some(why) = state.end {
-            return Next::End(pending, why);
-        }
-        state.stage = Stage::Waiting(pending);
-        if state.again {
-            wake_task(state);
-        }
-        Next::Nothing
     }
 
     /// The end, by the thread that has the condition. Wakes the task.

@@ -5,7 +5,7 @@ use std::mem;
 use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 
 use futures::future::FusedFuture;
 use tokio::task::coop;
@@ -76,11 +76,6 @@ pub(crate) fn result<T>(outcome: Outcome<T>) -> Result<T, WatchError> {
     match outcome {
         Outcome::Completed(output) => Ok(output),
         Outcome::Unmet(why) => Err(why),
-        // The wheel may have ended.
-        Outcome::Due(mut timer) => match timer.poll_try_wait(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Err(error)) => Err(WatchError::CouldNotRun(error)),
-            Poll::Ready(Ok(())) | Poll::Pending => Err(WatchError::Expired),
-        },
         Outcome::Panicked(panic) => resume_unwind(*panic),
     }
 }
@@ -126,11 +121,7 @@ impl<T> Watch<T> {
     /// # }
     /// ```
     pub fn give_back(mut self, code: impl FnOnce(T) + Send + 'static) -> Self {
-        // Nobody ever waits for the lock. It makes code that is only `Send` also `Sync`, so that futures can be shared.
-        let code = Mutex::new(code);
-        self.give_back = GiveBack(Some(Box::new(|output| {
-            (code.into_inner().unwrap_or_else(PoisonError::into_inner))(output);
-        })));
+        self.give_back = GiveBack::new(code);
         self
     }
 
@@ -188,6 +179,12 @@ impl<T> fmt::Debug for Watch<T> {
 pub(crate) struct GiveBack<T>(Option<Box<dyn FnOnce(T) + Send + Sync>>);
 
 impl<T> GiveBack<T> {
+    pub(crate) fn new(code: impl FnOnce(T) + Send + 'static) -> Self {
+        // Nobody ever waits for the lock. It makes code that is only `Send` also `Sync`, so that futures can be shared.
+        let code = Mutex::new(code);
+        Self(Some(Box::new(|output| (code.into_inner().unwrap_or_else(PoisonError::into_inner))(output))))
+    }
+
     /// The caller holds no lock. A panic of the user's code ends here.
     pub(crate) fn give(self, output: Option<T>) {
         contained(move || {
