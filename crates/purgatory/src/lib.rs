@@ -79,8 +79,11 @@
 
 mod error;
 mod lists;
+#[cfg(all(test, loom))]
+mod models;
 mod operation;
 mod purgatory;
+mod race;
 mod watch;
 
 pub use error::WatchError;
@@ -88,16 +91,18 @@ pub use purgatory::{Cancelled, Purgatory};
 pub use watch::Watch;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Runs code of a user's that may panic. The panic hook has told of that.
 fn contained(run: impl FnOnce()) {
     let _panic = catch_unwind(AssertUnwindSafe(run));
 }
 
-/// No code that may panic runs under a lock of ours.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// The lock that the models look at.
+mod sync {
+    #[cfg(all(test, loom))]
+    pub(crate) use loom::sync::{Mutex, MutexGuard};
+    #[cfg(not(all(test, loom)))]
+    pub(crate) use std::sync::{Mutex, MutexGuard};
 }
 
 /// Runs the README's code.

@@ -5,20 +5,17 @@
 //!
 //! Operations under one hash stand in the order in which they came, by numbers that a shard gives out once. So a walk,
 //! which lets go of the lock after each few, only has to know the number that it has come to, and the one that was next as
-//! it began. Whoever ends leaves all lists at once.
+//! it began. An operation that ends leaves all lists at once.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hash, RandomState};
-use std::mem;
+use std::collections::hash_map::{Entry, HashMap};
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{iter, mem};
 
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
-
-use crate::error::WatchError;
-use crate::lock;
+use crate::contained;
 
 /// So many that threads with different keys seldom meet. A power of two.
 const SHARDS: usize = 64;
@@ -43,72 +40,48 @@ pub(crate) trait Listed<K>: Send + Sync {
 
     /// Ends the operation without trying it, and tells whether this call did. If a thread is trying the condition, the
     /// operation ends when that thread finds that it does not hold.
-    fn end(&self, why: WatchError) -> bool;
+    fn cancel(&self) -> bool;
 }
 
+pub(crate) type Item<K> = Arc<dyn Listed<K>>;
+
 /// Where an operation stands in one list.
-pub(crate) struct Place {
+struct Place<K> {
     hash: u64,
     /// Its number there, or `NOWHERE` until it is added. Written under the lock of the shard; it guards no other memory.
     number: AtomicU64,
+    /// An operation without a key has to stand somewhere too, to be counted and shut down.
+    key: Option<K>,
 }
 
 const NOWHERE: u64 = u64::MAX;
 
-impl Place {
-    const fn new(hash: u64) -> Self {
-        Self { hash, number: AtomicU64::new(NOWHERE) }
-    }
-
-    fn is_at(&self, hash: u64, number: u64) -> bool {
-        self.hash == hash && self.number.load(Ordering::Relaxed) == number
+impl<K> Place<K> {
+    const fn new(hash: u64, key: Option<K>) -> Self {
+        Self { hash, number: AtomicU64::new(NOWHERE), key }
     }
 }
 
 /// The keys of an operation, each once, and its place under each.
 pub(crate) struct Places<K> {
-    /// Also of an operation without a key, which has to stand somewhere to be counted and shut down.
-    first: Place,
-    key: Option<K>,
-    /// Boxed, because most have one key.
-    more: Option<Box<[(Place, K)]>>,
+    first: Place<K>,
+    /// Apart, because most have one key.
+    more: Vec<Place<K>>,
 }
 
 impl<K> Places<K> {
-    fn new(keys: impl IntoIterator<Item = K>, hash: impl Fn(&K) -> u64) -> Self
-    where
-        K: Eq,
-    {
-        let mut keys = keys.into_iter().map(|key| (hash(&key), key));
-        let Some((first, key)) = keys.next() else {
-            return Self { first: Place::new(0), key: None, more: None };
-        };
-        let mut others: Vec<_> = keys.collect();
-        // Those with the same hash stand together then.
-        others.sort_by_key(|&(hash, _)| hash);
-        let mut more = Vec::<(Place, K)>::with_capacity(others.len());
-        for (hash, other) in others {
-            let mut alike = more.iter().rev().take_while(|(place, _)| place.hash == hash);
-            if !(hash == first && other == key) && alike.all(|(_, known)| *known != other) {
-                more.push((Place::new(hash), other));
-            }
-        }
-        let more = (!more.is_empty()).then(|| more.into_boxed_slice());
-        Self { first: Place::new(first), key: Some(key), more }
-    }
-
-    fn all(&self) -> impl Iterator<Item = (&Place, Option<&K>)> {
-        let more = self.more.iter().flatten().map(|(place, key)| (place, Some(key)));
-        [(&self.first, self.key.as_ref())].into_iter().chain(more)
+    fn all(&self) -> impl Iterator<Item = &Place<K>> {
+        iter::once(&self.first).chain(&self.more)
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
-        self.all().filter_map(|(_, key)| key)
+        self.all().filter_map(|place| place.key.as_ref())
     }
 
     /// The key under whose hash the operation stands with this number.
     fn key_at(&self, hash: u64, number: u64) -> Option<&K> {
-        self.all().find(|(place, _)| place.is_at(hash, number))?.1
+        let is_at = |place: &&Place<K>| place.hash == hash && place.number.load(Ordering::Relaxed) == number;
+        self.all().find(is_at)?.key.as_ref()
     }
 }
 
@@ -118,10 +91,9 @@ pub(crate) struct Lists<K> {
     hasher: RandomState,
 }
 
-type Item<K> = Arc<dyn Listed<K>>;
-
 struct Shard<K> {
-    lists: HashTable<List<K>>,
+    /// By the hashes of keys.
+    lists: HashMap<u64, List<K>, BuildHasherDefault<Hashed>>,
     /// The number of the next item.
     next: u64,
     /// How many places are taken, and how many operations have their first place here.
@@ -130,36 +102,40 @@ struct Shard<K> {
     is_closed: bool,
 }
 
-struct List<K> {
-    hash: u64,
-    items: Items<K>,
+/// The hash of a hash is the hash.
+#[derive(Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("hashes are numbers");
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// Most lists have one operation, which stands in the table itself.
-#[allow(
-    clippy::box_collection,
-    reason = "the many slots of lists with one operation are a quarter smaller by it"
-)]
-enum Items<K> {
+enum List<K> {
     One(u64, Item<K>),
-    Many(Box<BTreeMap<u64, Item<K>>>),
+    Many(BTreeMap<u64, Item<K>>),
 }
 
-impl<K> Items<K> {
-    /// Copies the items with numbers from `from` until `end`, as many as there is room for. Tells whether there may be more.
-    fn copy(&self, from: u64, end: u64, batch: &mut [Option<(u64, Item<K>)>]) -> bool {
-        let Self::Many(items) = self else {
-            if let Self::One(number, item) = self
-                && (from..end).contains(number)
-            {
-                batch[0] = Some((*number, item.clone()));
+impl<K> List<K> {
+    /// Copies the items with numbers from `from` until `end`; of several at most a batch.
+    fn copy(&self, from: u64, end: u64) -> (Option<(u64, Item<K>)>, Vec<(u64, Item<K>)>) {
+        let copy = |(&number, item): (&u64, &Item<K>)| (number, item.clone());
+        match self {
+            Self::One(number, item) => {
+                ((from..end).contains(number).then(|| copy((number, item))), Vec::new())
             }
-            return false;
-        };
-        let mut copies = items.range(from..end).map(|(&number, item)| (number, item.clone()));
-        // The room first, so that no item is copied for which there is none.
-        batch.iter_mut().zip(&mut copies).for_each(|(place, copy)| *place = Some(copy));
-        items.range(from..end).nth(batch.len()).is_some()
+            Self::Many(items) => (None, items.range(from..end).take(BATCH).map(copy).collect()),
+        }
     }
 }
 
@@ -168,52 +144,47 @@ impl<K> Shard<K> {
         let number = self.next;
         self.next += 1;
         self.watched += 1;
-        match self.lists.entry(hash, |list| list.hash == hash, |list| list.hash) {
-            Entry::Vacant(place) => _ = place.insert(List { hash, items: Items::One(number, item) }),
+        match self.lists.entry(hash) {
+            Entry::Vacant(place) => _ = place.insert(List::One(number, item)),
             Entry::Occupied(mut list) => {
-                let items = &mut list.get_mut().items;
-                if let Items::One(..) = items
-                    && let Items::One(first, one) = mem::replace(items, Items::Many(Box::default()))
-                    && let Items::Many(many) = items
-                {
-                    many.insert(first, one);
-                }
-                if let Items::Many(many) = items {
-                    many.insert(number, item);
-                }
+                let mut many = match mem::replace(list.get_mut(), List::Many(BTreeMap::new())) {
+                    List::One(first, one) => BTreeMap::from([(first, one)]),
+                    List::Many(many) => many,
+                };
+                many.insert(number, item);
+                list.insert(List::Many(many));
             }
         }
         number
     }
 
     fn remove(&mut self, hash: u64, number: u64) -> Option<Item<K>> {
-        let mut list = self.lists.find_entry(hash, |list| list.hash == hash).ok()?;
-        let item = match &mut list.get_mut().items {
-            Items::Many(many) => {
-                let item = many.remove(&number)?;
-                if many.is_empty() {
-                    list.remove();
-                }
-                item
-            }
-            Items::One(..) => match list.remove().0.items {
-                Items::One(_, item) => item,
-                Items::Many(_) => return None,
-            },
-        };
+        let Entry::Occupied(mut list) = self.lists.entry(hash) else { return None };
         self.watched -= 1;
-        let (lists, buckets) = (self.lists.len(), self.lists.num_buckets());
-        if buckets > SMALL && lists < buckets / 16 {
-            self.lists.shrink_to(2 * lists, |list| list.hash);
+        if let List::Many(many) = list.get_mut()
+            && many.len() > 1
+        {
+            return many.remove(&number);
         }
-        Some(item)
+        let item = match list.remove() {
+            List::One(_, item) => Some(item),
+            List::Many(mut many) => many.remove(&number),
+        };
+        let (lists, room) = (self.lists.len(), self.lists.capacity());
+        if room > SMALL && lists < room / 16 {
+            self.lists.shrink_to(2 * lists);
+        }
+        item
     }
 }
 
 impl<K> Lists<K> {
     pub(crate) fn new() -> Self {
-        let shard = || Shard { lists: HashTable::new(), next: 0, watched: 0, delayed: 0, is_closed: false };
-        Self { shards: (0..SHARDS).map(|_| Mutex::new(shard())).collect(), hasher: RandomState::new() }
+        let shard = || {
+            let lists = HashMap::default();
+            Mutex::new(Shard { lists, next: 0, watched: 0, delayed: 0, is_closed: false })
+        };
+        Self { shards: iter::repeat_with(shard).take(SHARDS).collect(), hasher: RandomState::new() }
     }
 
     fn shard(&self, hash: u64) -> MutexGuard<'_, Shard<K>> {
@@ -227,13 +198,27 @@ impl<K> Lists<K> {
     where
         K: Eq + Hash,
     {
-        Places::new(keys, |key| self.hasher.hash_one(key))
+        let mut places = keys.into_iter().map(|key| Place::new(self.hasher.hash_one(&key), Some(key)));
+        let first = places.next().unwrap_or(Place::new(0, None));
+        let Some(second) = places.next() else { return Places { first, more: Vec::new() } };
+        let mut others: Vec<_> = iter::once(second).chain(places).collect();
+        // Those with the same hash stand together then.
+        others.sort_by_key(|place| place.hash);
+        let mut more = Vec::<Place<K>>::with_capacity(others.len());
+        for place in others {
+            let alike = more.iter().rev().take_while(|other| other.hash == place.hash);
+            if !alike.chain([&first]).any(|other| other.hash == place.hash && other.key == place.key) {
+                more.push(place);
+            }
+        }
+        Places { first, more }
     }
 
     /// Adds an operation to all its lists, one after the other. Tells whether they take it; if one does not, the operation
     /// stays in those before that.
     pub(crate) fn add<L: Listed<K> + 'static>(&self, operation: &Arc<L>) -> bool {
-        for (nth, (place, _)) in operation.places().all().enumerate() {
+        let mut is_first = 1;
+        for place in operation.places().all() {
             let item = operation.clone();
             let mut shard = self.shard(place.hash);
             if shard.is_closed {
@@ -241,59 +226,56 @@ impl<K> Lists<K> {
                 return false;
             }
             place.number.store(shard.push(place.hash, item), Ordering::Relaxed);
-            shard.delayed += usize::from(nth == 0);
+            shard.delayed += mem::take(&mut is_first);
         }
         true
     }
 
     /// Takes an operation out of all lists that it stands in.
     pub(crate) fn remove(&self, places: &Places<K>) {
-        for (nth, (place, _)) in places.all().enumerate() {
+        let mut is_first = 1;
+        for place in places.all() {
             let mut shard = self.shard(place.hash);
             let number = place.number.load(Ordering::Relaxed);
             if number == NOWHERE {
                 break;
             }
             let item = shard.remove(place.hash, number);
-            shard.delayed -= usize::from(nth == 0);
+            shard.delayed -= mem::take(&mut is_first);
             drop(shard);
             drop(item);
         }
     }
 
     /// Calls `f` with each operation that is watched under `key` as this begins, the first to be added first.
-    pub(crate) fn each_under<Q: Eq + Hash + ?Sized>(&self, key: &Q, mut f: impl FnMut(Item<K>))
+    pub(crate) fn each_under<Q: Eq + Hash + ?Sized>(&self, key: &Q, mut f: impl FnMut(&Item<K>))
     where
         K: Borrow<Q>,
     {
         let hash = self.hasher.hash_one(key);
-        let find = |shard: &Shard<K>, from, end, batch: &mut [_]| {
-            let list = shard.lists.find(hash, |list| list.hash == hash);
-            list.is_some_and(|list| list.items.copy(from, end, batch))
-        };
-        let mut from = 0;
-        let mut is_under = |(number, item): (u64, Item<K>)| {
-            // Different keys may have the same hash, also those of one operation.
-            if item.places().key_at(hash, number).is_some_and(|own| own.borrow() == key) {
-                f(item);
+        let (mut from, mut end) = (0, None);
+        loop {
+            let shard = self.shard(hash);
+            let end = *end.get_or_insert(shard.next);
+            let Some((one, many)) = shard.lists.get(&hash).map(|list| list.copy(from, end)) else { return };
+            drop(shard);
+            let has_more = many.len() == BATCH;
+            for (number, item) in one.into_iter().chain(many) {
+                from = number + 1;
+                // Different keys may have the same hash, also those of one operation.
+                if item.places().key_at(hash, number).is_some_and(|own| own.borrow() == key) {
+                    f(&item);
+                }
+                contained(move || drop(item));
             }
-            number + 1
-        };
-        // Most lists have one operation, or none: less is moved about for the first.
-        let shard = self.shard(hash);
-        let (end, mut first) = (shard.next, [None]);
-        let mut has_more = find(&shard, from, end, &mut first);
-        drop(shard);
-        from = first.into_iter().flatten().map(&mut is_under).last().unwrap_or(from);
-        while has_more {
-            let mut batch = [const { None }; BATCH];
-            has_more = find(&self.shard(hash), from, end, &mut batch);
-            from = batch.into_iter().flatten().map(&mut is_under).last().unwrap_or(from);
+            if !has_more {
+                return;
+            }
         }
     }
 
     /// Takes no more operations, and calls `f` with all that are here, once for each place.
-    pub(crate) fn close(&self, mut f: impl FnMut(Item<K>)) {
+    pub(crate) fn close(&self, mut f: impl FnMut(&Item<K>)) {
         for shard in &self.shards {
             lock(shard).is_closed = true;
         }
@@ -305,27 +287,32 @@ impl<K> Lists<K> {
         self.each(|hash, number, item| item.places().key_at(hash, number).into_iter().for_each(&mut f));
     }
 
-    fn each(&self, mut f: impl FnMut(u64, u64, Item<K>)) {
+    fn each(&self, mut f: impl FnMut(u64, u64, &Item<K>)) {
         for shard in &self.shards {
             let mut all = Vec::new();
-            for List { hash, items } in &lock(shard).lists {
-                match items {
-                    Items::One(number, item) => all.push((*hash, *number, item.clone())),
-                    Items::Many(many) => {
-                        all.extend(many.iter().map(|(&number, item)| (*hash, number, item.clone())));
-                    }
+            for (&hash, list) in &lock(shard).lists {
+                match list {
+                    List::One(number, item) => all.push((hash, *number, item.clone())),
+                    List::Many(many) => all.extend(many.iter().map(|(&n, item)| (hash, n, item.clone()))),
                 }
             }
-            all.into_iter().for_each(|(hash, number, item)| f(hash, number, item));
+            for (hash, number, item) in all {
+                f(hash, number, &item);
+                contained(move || drop(item));
+            }
         }
     }
 
     /// How many places are taken, and how many operations have one.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        let count = |shard: &Mutex<Shard<K>>| {
+        self.shards.iter().fold((0, 0), |(watched, delayed), shard| {
             let shard = lock(shard);
-            (shard.watched, shard.delayed)
-        };
-        self.shards.iter().map(count).fold((0, 0), |sum, shard| (sum.0 + shard.0, sum.1 + shard.1))
+            (watched + shard.watched, delayed + shard.delayed)
+        })
     }
+}
+
+/// No code that may panic runs under a lock of ours.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

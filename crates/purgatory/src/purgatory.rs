@@ -10,10 +10,8 @@ use std::time::Duration;
 use timingwheel::{Sleep, TimingWheel, Tolerance};
 use tokio::time::Instant;
 
-use crate::contained;
-use crate::error::WatchError;
-use crate::lists::{Listed, Lists};
-use crate::operation::{Operation, Tried};
+use crate::lists::{Item, Lists};
+use crate::operation::Operation;
 use crate::watch::{Watch, result};
 
 /// Operations that wait for a condition under keys, with their deadlines on a wheel. The [crate's
@@ -209,13 +207,9 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
         if let Some(output) = condition() {
             return Watch::ended(Ok(output));
         }
-        let operation = Arc::new(Operation::new(self.lists.clone(), self.lists.places(keys)));
-        match operation.start(condition, sleep) {
-            Tried::Waits => Watch::watched(operation),
-            Tried::Completed | Tried::Ended => {
-                let outcome = operation.take_outcome().expect("nobody else has the future");
-                Watch::ended(result(outcome))
-            }
+        match Operation::start(&self.lists, self.lists.places(keys), sleep, condition) {
+            Ok(operation) => Watch::watched(operation),
+            Err(outcome) => Watch::ended(result(outcome)),
         }
     }
 
@@ -223,9 +217,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// of them this call completed.
     ///
     /// Call this after you have changed something that the conditions look at: each is tried after the change. If
-    /// another thread is
-    /// trying an operation, that thread tries it once more, and this call does not count it. After 16 tries in a row,
-    /// because other threads check all the time, the thread leaves the operation to its task, as
+    /// another thread is trying an operation, that thread tries it once more, and this call does not count it. After 16
+    /// tries in a row, because other threads check all the time, the thread leaves the operation to its task, as
     /// [`check_in_tasks`](Self::check_in_tasks) does. Operations that are added meanwhile try themselves.
     ///
     /// # Panics
@@ -261,10 +254,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
         K: Borrow<Q>,
     {
         let mut completed = 0;
-        self.lists.each_under(key, |operation| {
-            completed += usize::from(operation.check());
-            contained(move || drop(operation));
-        });
+        self.lists.each_under(key, |operation| completed += usize::from(operation.check()));
         completed
     }
 
@@ -306,10 +296,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
         K: Borrow<Q>,
     {
         let mut told = 0;
-        self.lists.each_under(key, |operation| {
-            told += usize::from(operation.check_in_task());
-            contained(move || drop(operation));
-        });
+        self.lists.each_under(key, |operation| told += usize::from(operation.check_in_task()));
         told
     }
 
@@ -342,7 +329,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
         K: Borrow<Q>,
     {
         let mut cancelled = 0;
-        self.lists.each_under(key, |operation| Self::cancel_one(operation, &mut cancelled));
+        self.lists.each_under(key, |operation| cancelled += usize::from(operation.cancel()));
         cancelled
     }
 
@@ -374,10 +361,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     {
         let mut cancelled = Vec::new();
         self.lists.each_under(key, |operation| {
-            if operation.end(WatchError::Cancelled) {
-                cancelled.push(Cancelled { operation });
-            } else {
-                contained(move || drop(operation));
+            if operation.cancel() {
+                cancelled.push(Cancelled { operation: operation.clone() });
             }
         });
         cancelled
@@ -410,13 +395,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// ```
     pub fn shutdown(&self) -> usize {
         let mut cancelled = 0;
-        self.lists.close(|operation| Self::cancel_one(operation, &mut cancelled));
+        self.lists.close(|operation| cancelled += usize::from(operation.cancel()));
         cancelled
-    }
-
-    fn cancel_one(operation: Arc<dyn Listed<K>>, cancelled: &mut usize) {
-        *cancelled += usize::from(operation.end(WatchError::Cancelled));
-        contained(move || drop(operation));
     }
 
     /// How many pending operations are watched under `key`.
@@ -431,10 +411,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
         K: Borrow<Q>,
     {
         let mut count = 0;
-        self.lists.each_under(key, |operation| {
-            count += 1;
-            contained(move || drop(operation));
-        });
+        self.lists.each_under(key, |_| count += 1);
         count
     }
 
@@ -498,7 +475,7 @@ impl<K> fmt::Debug for Purgatory<K> {
 /// It holds the keys of the operation. The condition is gone, and whoever awaits the operation learns that it was
 /// cancelled.
 pub struct Cancelled<K> {
-    operation: Arc<dyn Listed<K>>,
+    operation: Item<K>,
 }
 
 impl<K> Cancelled<K> {

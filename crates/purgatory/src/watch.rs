@@ -13,7 +13,8 @@ use tokio::time::Instant;
 
 use crate::contained;
 use crate::error::WatchError;
-use crate::operation::{Awaited, Outcome};
+use crate::operation::Awaited;
+use crate::race::Outcome;
 
 /// The future of [`Purgatory::watch`](crate::Purgatory::watch): what the operation completes with, or why it did not.
 ///
@@ -31,7 +32,7 @@ use crate::operation::{Awaited, Outcome};
 #[must_use = "dropping it withdraws the operation"]
 pub struct Watch<T> {
     state: State<T>,
-    give_back: Option<GiveBack<T>>,
+    give_back: GiveBack<T>,
 }
 
 enum State<T> {
@@ -48,11 +49,11 @@ impl<T> Unpin for Watch<T> {}
 
 impl<T> Watch<T> {
     pub(crate) const fn ended(result: Result<T, WatchError>) -> Self {
-        Self { state: State::Ended(result), give_back: None }
+        Self { state: State::Ended(result), give_back: GiveBack(None) }
     }
 
     pub(crate) fn watched(operation: Arc<dyn Awaited<T>>) -> Self {
-        Self { state: State::Watched(operation, false), give_back: None }
+        Self { state: State::Watched(operation, false), give_back: GiveBack(None) }
     }
 
     fn poll_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, WatchError>> {
@@ -120,7 +121,7 @@ impl<T> Watch<T> {
     /// # }
     /// ```
     pub fn give_back(mut self, code: impl FnOnce(T) + Send + 'static) -> Self {
-        self.give_back = Some(GiveBack::new(code));
+        self.give_back = GiveBack::new(code);
         self
     }
 
@@ -154,15 +155,11 @@ impl<T> FusedFuture for Watch<T> {
 
 impl<T> Drop for Watch<T> {
     fn drop(&mut self) {
-        let give_back = self.give_back.take();
+        let give_back = GiveBack(self.give_back.0.take());
         match mem::replace(&mut self.state, State::Returned) {
             State::Watched(operation, _) => operation.withdraw(give_back),
-            State::Ended(Ok(output)) => {
-                if let Some(give_back) = give_back {
-                    give_back.give(Outcome::Completed(output));
-                }
-            }
-            State::Ended(Err(_)) | State::Returned => {}
+            State::Ended(result) => give_back.give(result.ok()),
+            State::Returned => {}
         }
     }
 }
@@ -178,27 +175,20 @@ impl<T> fmt::Debug for Watch<T> {
     }
 }
 
-/// Where an output goes that its future has not taken.
+/// Where an output goes that its future has not taken; it is dropped where nobody has said.
 pub(crate) struct GiveBack<T>(Option<Box<dyn FnOnce(T) + Send + Sync>>);
 
 impl<T> GiveBack<T> {
-    fn new(code: impl FnOnce(T) + Send + 'static) -> Self {
+    pub(crate) fn new(code: impl FnOnce(T) + Send + 'static) -> Self {
         // Nobody ever waits for the lock. It makes code that is only `Send` also `Sync`, so that futures can be shared.
         let code = Mutex::new(code);
-        Self(Some(Box::new(move |output| {
-            (code.into_inner().unwrap_or_else(PoisonError::into_inner))(output);
-        })))
+        Self(Some(Box::new(|output| (code.into_inner().unwrap_or_else(PoisonError::into_inner))(output))))
     }
 
-    /// Drops the output.
-    pub(crate) const fn dropped() -> Self {
-        Self(None)
-    }
-
-    /// Gives an output back. The caller holds no lock. A panic of the user's code ends here.
-    pub(crate) fn give(self, outcome: Outcome<T>) {
+    /// The caller holds no lock. A panic of the user's code ends here.
+    pub(crate) fn give(self, output: Option<T>) {
         contained(move || {
-            if let (Outcome::Completed(output), Some(code)) = (outcome, self.0) {
+            if let (Some(output), Some(code)) = (output, self.0) {
                 code(output);
             }
         });

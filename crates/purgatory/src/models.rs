@@ -1,0 +1,205 @@
+//! The race for an operation in many orders of its threads. A lost wake-up is a deadlock, which loom reports.
+//!
+//! The lists and the wheel are left out: loom cannot look into the wheel, another crate, whose own models show that it
+//! wakes whom it has to. Here a thread stands for it.
+
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+
+use loom::future::block_on;
+use loom::model::Builder;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+
+use crate::error::WatchError;
+use crate::race::{Outcome, Race};
+use crate::watch::GiveBack;
+
+/// An operation whose condition takes an item, once there are as many as `wanted`.
+struct Model {
+    race: Race<(), &'static str>,
+    wanted: usize,
+    items: AtomicUsize,
+    ends: AtomicUsize,
+}
+
+impl Model {
+    fn new(wanted: usize) -> Arc<Self> {
+        let (items, ends) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let model = Self { race: Race::new(), wanted, items, ends };
+        assert!(!model.run(()), "there is nothing yet");
+        Arc::new(model)
+    }
+
+    fn run(&self, pending: ()) -> bool {
+        let attempt = |(): &mut ()| {
+            let take = |items: usize| items.checked_sub(self.wanted);
+            Ok(self.items.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).ok().map(|_| "completed"))
+        };
+        let Some(((), outcome)) = self.race.run(pending, attempt) else { return false };
+        let is_complete = matches!(outcome, Outcome::Completed(_));
+        self.end(outcome);
+        is_complete
+    }
+
+    fn end(&self, outcome: Outcome<&'static str>) {
+        assert_eq!(self.ends.fetch_add(1, Ordering::Relaxed), 0, "it ends once");
+        self.race.end(outcome);
+    }
+
+    fn add_and_check(&self) -> bool {
+        self.items.fetch_add(1, Ordering::AcqRel);
+        self.race.take(None, false).is_some_and(|pending| self.run(pending))
+    }
+
+    /// By the wheel, and by the task that it spawns where nobody has polled.
+    fn expire(&self) {
+        if self.race.expire()
+            && let Some(pending) = self.race.take(Some(WatchError::Expired), false)
+        {
+            self.run(pending);
+        }
+    }
+
+    fn cancel(&self) -> bool {
+        let pending = self.race.take(Some(WatchError::Cancelled), false);
+        pending.map(|()| self.end(Outcome::Unmet(WatchError::Cancelled))).is_some()
+    }
+
+    fn outcome(&self) -> &'static str {
+        let mut is_first = true;
+        let outcome = block_on(poll_fn(|cx| {
+            let poll =
+                self.race.poll(cx.waker(), std::mem::take(&mut is_first), |pending| _ = self.run(pending));
+            poll.map_or(Poll::Pending, Poll::Ready)
+        }));
+        match outcome {
+            Outcome::Completed(output) => output,
+            Outcome::Unmet(WatchError::Expired) => "expired",
+            Outcome::Unmet(WatchError::Cancelled) => "cancelled",
+            Outcome::Unmet(_) | Outcome::Panicked(_) => unreachable!("nothing else happens"),
+        }
+    }
+}
+
+/// What drops the future; what it has not taken goes back to the items.
+fn withdraw(model: &Arc<Model>) {
+    let back = model.clone();
+    let heir = GiveBack::new(move |_| _ = back.items.fetch_add(back.wanted, Ordering::AcqRel));
+    if model.race.withdraw(heir).is_some() {
+        model.end(Outcome::Unmet(WatchError::Cancelled));
+    }
+}
+
+/// Runs `model` in those orders of its threads in which they interrupt each other at most three times, or as often as the
+/// environment's `LOOM_MAX_PREEMPTIONS` says. Asserts that its outcomes are `outcomes`.
+fn check<const N: usize>(
+    outcomes: [&'static str; N],
+    model: impl Fn() -> &'static str + Send + Sync + 'static,
+) {
+    let seen = Arc::new(Mutex::new(BTreeSet::new()));
+    let mut builder = Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    builder.check({
+        let seen = seen.clone();
+        move || {
+            let outcome = model();
+            seen.lock().unwrap().insert(outcome);
+        }
+    });
+    assert_eq!(*seen.lock().unwrap(), BTreeSet::from(outcomes));
+}
+
+fn spawn<T: 'static>(model: &Arc<Model>, run: fn(&Model) -> T) -> thread::JoinHandle<T> {
+    let model = model.clone();
+    thread::spawn(move || run(&model))
+}
+
+#[test]
+fn no_check_is_missed() {
+    check(["completed"], || {
+        let model = Model::new(2);
+        let checks = [(); 2].map(|()| spawn(&model, Model::add_and_check));
+        let outcome = model.outcome();
+        let counted = checks.map(|check| usize::from(check.join().unwrap()));
+        assert!(counted.iter().sum::<usize>() <= 1);
+        outcome
+    });
+}
+
+#[test]
+fn a_check_and_the_deadline_end_it_once() {
+    check(["completed", "expired"], || {
+        let model = Model::new(1);
+        let threads = (spawn(&model, Model::add_and_check), spawn(&model, Model::expire));
+        let outcome = model.outcome();
+        let is_counted = threads.0.join().unwrap();
+        threads.1.join().unwrap();
+        assert!(!is_counted || outcome == "completed");
+        assert_eq!(
+            model.items.load(Ordering::Relaxed),
+            usize::from(outcome != "completed"),
+            "no item is lost"
+        );
+        outcome
+    });
+}
+
+#[test]
+fn a_check_and_a_cancel_end_it_once() {
+    check(["cancelled", "completed"], || {
+        let model = Model::new(1);
+        let (check, cancel) = (spawn(&model, Model::add_and_check), spawn(&model, Model::cancel));
+        let outcome = model.outcome();
+        let (completed, cancelled) = (check.join().unwrap(), cancel.join().unwrap());
+        assert!(!(completed && cancelled));
+        assert!((!completed || outcome == "completed") && (!cancelled || outcome == "cancelled"));
+        assert_eq!(
+            model.items.load(Ordering::Relaxed),
+            usize::from(outcome != "completed"),
+            "no item is lost"
+        );
+        outcome
+    });
+}
+
+#[test]
+fn the_deadline_and_a_cancel_end_it_once() {
+    check(["cancelled", "expired"], || {
+        let model = Model::new(1);
+        let (expire, cancel) = (spawn(&model, Model::expire), spawn(&model, Model::cancel));
+        let outcome = model.outcome();
+        expire.join().unwrap();
+        assert!(!cancel.join().unwrap() || outcome == "cancelled");
+        outcome
+    });
+}
+
+#[test]
+fn a_check_the_deadline_and_a_dropped_future_end_it_once_and_the_output_is_given_back() {
+    check(["withdrawn"], || {
+        let model = Model::new(1);
+        let (check, expire) = (spawn(&model, Model::add_and_check), spawn(&model, Model::expire));
+        withdraw(&model);
+        check.join().unwrap();
+        expire.join().unwrap();
+        assert_eq!(model.ends.load(Ordering::Relaxed), 1);
+        assert_eq!(model.items.load(Ordering::Relaxed), 1, "no item is lost");
+        "withdrawn"
+    });
+}
+
+#[test]
+fn a_check_a_cancel_and_a_dropped_future_end_it_once_and_the_output_is_given_back() {
+    check(["withdrawn"], || {
+        let model = Model::new(1);
+        let (check, cancel) = (spawn(&model, Model::add_and_check), spawn(&model, Model::cancel));
+        withdraw(&model);
+        assert!(!(check.join().unwrap() && cancel.join().unwrap()));
+        assert_eq!(model.ends.load(Ordering::Relaxed), 1);
+        assert_eq!(model.items.load(Ordering::Relaxed), 1, "no item is lost");
+        "withdrawn"
+    });
+}
