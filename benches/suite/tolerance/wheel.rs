@@ -150,7 +150,7 @@ impl<'a> Server<'a> {
     /// One that has fired is armed anew by that.
     fn move_on(&mut self, number: usize) {
         let limit = self.connections.limits[number];
-        let sleep = Pin::new(&mut self.timers[number]);
+        let mut sleep = Pin::new(&mut self.timers[number]);
         match self.tolerance {
             Some(tolerance) => sleep.reset_with_tolerance((Instant::now() + limit).into(), tolerance),
             None => sleep.reset_after(limit),

@@ -310,16 +310,11 @@ impl<T> Items<T> {
     }
 
     /// # Panics
-    /// If there would be room for more than [`MAX_ITEMS`], or if there is no memory for that.
+    /// If there would be room for more than [`MAX_ITEMS`].
     #[track_caller]
     pub(super) fn reserve(&mut self, additional: usize) {
         assert_room(self.len(), additional);
-        let capacity = self.slab.capacity();
-        let needed = self.len() + additional;
-        if needed > capacity {
-            assert_memory::<T>(needed.max(capacity.saturating_mul(2)), additional);
-            self.slab.reserve(additional);
-        }
+        self.slab.reserve(additional);
     }
 
     pub(super) fn shrink_to_fit(&mut self) {
@@ -379,19 +374,6 @@ fn assert_room(len: usize, additional: usize) {
         additional <= MAX_ITEMS - len,
         "a delay queue of {len} items with room for {additional} more: it holds at most {MAX_ITEMS}",
     );
-}
-
-/// Takes the memory for `items` and gives it back. A slab that finds none ends the process; this panics.
-#[track_caller]
-fn assert_memory<T>(items: usize, additional: usize) {
-    // An item in a slab takes no more than this.
-    let mut memory = Vec::<(Item<T>, usize)>::new();
-    let taken = memory.try_reserve_exact(items);
-    // Memory that nobody looks at need not be taken, for the compiler.
-    black_box(&mut memory);
-    if let Err(error) = taken {
-        panic!("a delay queue cannot have room for {additional} more items: {error}");
-    }
 }
 
 #[cfg(test)]

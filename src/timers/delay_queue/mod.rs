@@ -168,7 +168,7 @@ impl<T> DelayQueue<T> {
     /// An empty queue with room for so many items, otherwise as [`new`](Self::new).
     ///
     /// # Panics
-    /// If `capacity` is more than [`MAX_LEN`](Self::MAX_LEN), or if there is no memory for so many items.
+    /// If `capacity` is more than [`MAX_LEN`](Self::MAX_LEN).
     #[must_use]
     #[track_caller]
     pub fn with_capacity(capacity: usize) -> Self {
@@ -374,8 +374,8 @@ impl<T> DelayQueue<T> {
     /// Takes memory for at least `additional` more items than there are, unless there is room for them.
     ///
     /// # Panics
-    /// If there would be more than [`MAX_LEN`](Self::MAX_LEN) items, or if there is no memory for them. The queue then
-    /// stays as it was. But if an insertion finds no memory, the process aborts, as everywhere in Rust.
+    /// If there would be more than [`MAX_LEN`](Self::MAX_LEN) items. If there is no memory for them, the process aborts, as
+    /// everywhere in Rust.
     #[track_caller]
     pub fn reserve(&mut self, additional: usize) {
         self.items.reserve(additional);

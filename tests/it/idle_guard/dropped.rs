@@ -12,7 +12,7 @@ use tokio::runtime::Builder;
 use tokio::sync::mpsc;
 use tokio::task::yield_now;
 use tokio::time::{Instant, advance, interval_at, sleep, timeout};
-use tokio_test::{assert_pending, assert_ready, assert_ready_ok};
+use tokio_test::{assert_pending, assert_ready_ok};
 
 use super::by_hand::{ByHand, Op, task};
 use super::{DAY, HANG_GUARD, ms, passed};
@@ -132,46 +132,7 @@ async fn an_operation_that_was_dropped_wakes_its_task_once_and_then_no_more() {
     assert_eq!((wheel.stats().fired, wheel.pending()), (1, 0));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_task_that_is_polled_within_a_second_after_it_was_woken_gets_its_error() {
-    for (late, fails) in [(0, true), (999, true), (1_000, true), (1_001, false)] {
-        let guard = TimingWheel::new().idle_guard(ByHand::default()).with_read_limit(ms(LIMIT));
-        let guard = Arc::new(Mutex::new(guard));
-        let mut read = task(&guard, Op::Read);
-        assert_pending!(read.poll());
-        advance(ms(LIMIT / 2)).await;
-        assert_pending!(read.poll());
-        advance(ms(LIMIT / 2)).await;
-        assert!(read.is_woken());
-        advance(ms(late)).await;
-        if fails {
-            passed(assert_ready!(read.poll()));
-        } else {
-            assert_pending!(read.poll());
-        }
-    }
-}
-
 const SECOND: u64 = 1_000;
-
-#[tokio::test(start_paused = true)]
-async fn after_traffic_the_other_direction_is_asked_at_half_of_the_silence_again() {
-    let hand = ByHand::default();
-    let guard = TimingWheel::new().idle_guard(hand.clone()).with_idle_limit(ms(30 * SECOND));
-    let guard = Arc::new(Mutex::new(guard));
-    let mut read = task(&guard, Op::Read);
-    assert_pending!(read.poll());
-    advance(ms(15 * SECOND)).await;
-    assert!(read.is_woken());
-    assert_pending!(read.poll());
-    hand.make_ready(Op::Write);
-    assert_ready_ok!(task(&guard, Op::Write).poll());
-    advance(ms(15 * SECOND)).await;
-    assert!(read.is_woken(), "half of the silence since the write");
-    // The read is dropped. The next one comes when its limit has just passed.
-    advance(ms(15 * SECOND + 500)).await;
-    assert_pending!(task(&guard, Op::Read).poll(), "nobody has answered");
-}
 
 #[tokio::test(start_paused = true)]
 async fn beside_a_shorter_limit_whoever_waits_is_asked_at_half_of_the_longer_one_too() {
@@ -196,115 +157,6 @@ async fn beside_a_shorter_limit_whoever_waits_is_asked_at_half_of_the_longer_one
         assert_ready_ok!(task(&guard, Op::Write).poll());
     }
     assert_pending!(task(&guard, Op::Read).poll());
-}
-
-#[tokio::test(start_paused = true)]
-async fn half_of_a_reads_limit_is_not_half_of_the_silence() {
-    let hand = ByHand::default();
-    let guard = TimingWheel::new().idle_guard(hand.clone()).with_idle_limit(ms(20 * SECOND));
-    let guard = Arc::new(Mutex::new(guard.with_read_limit(ms(30 * SECOND))));
-    let mut read = task(&guard, Op::Read);
-    assert_pending!(read.poll());
-    advance(ms(9 * SECOND)).await;
-    hand.make_ready(Op::Write);
-    assert_ready_ok!(task(&guard, Op::Write).poll());
-    advance(ms(6 * SECOND)).await;
-    assert!(read.is_woken(), "half of the read's limit");
-    assert_pending!(read.poll());
-    advance(ms(4 * SECOND)).await;
-    assert!(read.is_woken(), "half of the silence");
-    advance(ms(10 * SECOND + 500)).await;
-    assert_pending!(task(&guard, Op::Read).poll(), "nobody has answered");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_longer_limit_is_asked_for_at_its_own_half() {
-    for is_idle_limit in [false, true] {
-        let guard = TimingWheel::new().idle_guard(ByHand::default());
-        let guard = Arc::new(Mutex::new(guard));
-        let set = |seconds: u64| {
-            let limit = Some(ms(seconds * SECOND));
-            let mut guard = guard.lock().unwrap();
-            if is_idle_limit { guard.set_idle_limit(limit) } else { guard.set_read_limit(limit) }
-        };
-        set(10);
-        let mut read = task(&guard, Op::Read);
-        assert_pending!(read.poll());
-        advance(ms(6 * SECOND)).await;
-        assert!(read.is_woken());
-        assert_pending!(read.poll());
-        set(40);
-        advance(ms(14 * SECOND)).await;
-        assert!(read.is_woken());
-        advance(ms(20 * SECOND + 500)).await;
-        assert_pending!(task(&guard, Op::Read).poll(), "nobody has answered");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_read_that_was_dropped_before_a_limit_was_set_does_not_have_that_limit() {
-    for limit in [5, 20, 60] {
-        let guard = TimingWheel::new().idle_guard(ByHand::default()).with_read_limit(ms(10 * SECOND));
-        let guard = Arc::new(Mutex::new(guard));
-        assert_pending!(task(&guard, Op::Read).poll());
-        // It is asked at the half, and does not answer.
-        advance(ms(5 * SECOND)).await;
-        advance(ms(15 * SECOND)).await;
-        guard.lock().unwrap().set_read_limit(Some(ms(limit * SECOND)));
-        let mut next = task(&guard, Op::Read);
-        assert_pending!(next.poll());
-        // At half of it, and at the end.
-        for is_end in [false, true] {
-            advance(ms(limit * SECOND / 2 - 1)).await;
-            assert!(!next.is_woken(), "{limit} s");
-            advance(ms(1)).await;
-            assert!(next.is_woken());
-            if is_end {
-                passed(assert_ready!(next.poll()));
-            } else {
-                assert_pending!(next.poll());
-            }
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_clock_that_jumps_past_the_limit_ends_whoever_waits_at_the_next_poll() {
-    let limit = ms(30_000);
-    // Past the half, then the end; or at once, by as much as may be.
-    for jumps in [&[ms(15_000), ms(15_000)][..], &[ms(17_000), ms(17_000)], &[ms(31_000)], &[DAY]] {
-        for op in [Op::Read, Op::Write] {
-            let guard = TimingWheel::new().idle_guard(ByHand::default());
-            let guard = Arc::new(Mutex::new(guard.with_read_limit(limit).with_write_limit(limit)));
-            let mut waits = task(&guard, op);
-            assert_pending!(waits.poll());
-            let (last, before) = jumps.split_last().unwrap();
-            for &jump in before {
-                advance(jump).await;
-                assert!(waits.is_woken());
-                assert_pending!(waits.poll());
-            }
-            advance(*last).await;
-            assert!(waits.is_woken());
-            passed(assert_ready!(waits.poll()));
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_read_that_was_dropped_before_a_late_turn_does_not_answer_it() {
-    let guard = TimingWheel::new().idle_guard(ByHand::default()).with_read_limit(ms(30_000));
-    let guard = Arc::new(Mutex::new(guard));
-    assert_pending!(task(&guard, Op::Read).poll());
-    advance(ms(40_000)).await;
-    // Its task was woken then. A second later it is another read.
-    advance(ms(1_001)).await;
-    let mut read = task(&guard, Op::Read);
-    assert_pending!(read.poll());
-    advance(ms(15_000)).await;
-    assert_pending!(read.poll());
-    advance(ms(15_000)).await;
-    passed(assert_ready!(read.poll()));
 }
 
 #[test]

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use timingwheel::TimingWheel;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional, duplex, split};
-use tokio::time::{Instant, advance, sleep};
-use tokio_test::{assert_pending, assert_ready, assert_ready_ok};
+use tokio::time::{Instant, sleep};
 
 use super::by_hand::{ByHand, Op, task};
 use super::{DAY, ms, passed};
@@ -74,25 +73,6 @@ async fn whatever_waits_fails_when_neither_direction_had_traffic() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn traffic_in_one_direction_prolongs_the_wait_of_the_other_in_a_task_of_its_own() {
-    for (waits, goes_on) in [(Op::Read, Op::Write), (Op::Write, Op::Read)] {
-        let hand = ByHand::default();
-        let guard = TimingWheel::new().idle_guard(hand.clone()).with_idle_limit(LIMIT);
-        let guard = Arc::new(Mutex::new(guard));
-        let waiting = task(&guard, waits).into_inner();
-        let waiting = tokio::spawn(async move { (passed(waiting.await), Instant::now()) });
-        for _ in 0..100 {
-            sleep(ms(29_000)).await;
-            hand.make_ready(goes_on);
-            assert_ready_ok!(task(&guard, goes_on).poll());
-        }
-        let last = Instant::now();
-        let (_text, failed) = waiting.await.unwrap();
-        assert_eq!(failed - last, LIMIT);
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn of_two_halves_that_wait_one_fails_and_the_other_starts_anew() {
     let guard = TimingWheel::new().idle_guard(ByHand::default()).with_idle_limit(LIMIT);
     let (mut read, mut write) = split(guard);
@@ -147,42 +127,4 @@ async fn time_in_which_nobody_waits_and_reads_that_were_dropped_do_not_count() {
     let after = Instant::now();
     passed(stream.read_u8().await);
     assert_eq!((start.elapsed() > DAY, after.elapsed()), (true, LIMIT));
-}
-
-#[tokio::test(start_paused = true)]
-async fn it_can_be_set_and_taken_away_while_a_task_waits() {
-    let hand = ByHand::default();
-    let guard = TimingWheel::new().idle_guard(hand).with_read_limit(DAY);
-    let guard = Arc::new(Mutex::new(guard));
-    let mut read = task(&guard, Op::Read);
-    assert_pending!(read.poll());
-    guard.lock().unwrap().set_idle_limit(Some(LIMIT));
-    for _ in 0..2 {
-        advance(LIMIT / 2).await;
-        assert!(read.is_woken(), "the task that waits has its waker still");
-        if let std::task::Poll::Ready(result) = read.poll() {
-            assert!(passed(result).contains("idle"));
-        }
-    }
-    guard.lock().unwrap().set_idle_limit(None);
-    assert_pending!(read.poll());
-    advance(DAY / 2).await;
-    assert_pending!(read.poll());
-    advance(DAY / 2).await;
-    assert!(passed(assert_ready!(read.poll())).contains("a read"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_operation_that_begins_to_wait_beside_another_does_not_prolong_the_silence() {
-    let guard = TimingWheel::new().idle_guard(ByHand::default()).with_idle_limit(LIMIT);
-    let guard = Arc::new(Mutex::new(guard));
-    let (mut read, mut write) = (task(&guard, Op::Read), task(&guard, Op::Write));
-    assert_pending!(read.poll());
-    advance(LIMIT / 2).await;
-    assert_pending!(read.poll());
-    advance(LIMIT / 3).await;
-    assert_pending!(write.poll());
-    advance(LIMIT / 6).await;
-    assert!(read.is_woken());
-    passed(assert_ready!(read.poll()));
 }

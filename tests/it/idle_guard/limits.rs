@@ -165,26 +165,6 @@ async fn a_flush_that_waited_and_is_done_is_progress_of_a_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_ready_at_the_deadline_or_was_before_anybody_looked_wins() {
-    for late in [ms(10), ms(11), DAY] {
-        for op in WRITES.into_iter().chain([Op::Read]) {
-            let hand = ByHand::default();
-            let guard =
-                TimingWheel::new().idle_guard(hand.clone()).with_read_limit(ms(10)).with_write_limit(ms(10));
-            let guard = Arc::new(Mutex::new(guard));
-            let mut waits = task(&guard, op);
-            assert_pending!(waits.poll());
-            advance(late).await;
-            hand.make_ready(op);
-            assert_ready_ok!(waits.poll());
-            assert_pending!(waits.poll());
-            advance(ms(10)).await;
-            passed(assert_ready!(waits.poll()));
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_timer_that_nobody_needs_any_more_wakes_its_task_once_and_harms_nothing() {
     let wheel = TimingWheel::new();
     let hand = ByHand::default();
@@ -334,18 +314,6 @@ async fn a_new_limit_counts_from_when_the_wait_began() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_that_is_set_when_it_has_long_passed_is_an_error_at_once() {
-    let guard = TimingWheel::new().idle_guard(ByHand::default()).with_read_limit(DAY);
-    let guard = Arc::new(Mutex::new(guard));
-    let mut read = task(&guard, Op::Read);
-    assert_pending!(read.poll());
-    advance(DAY / 3).await;
-    guard.lock().unwrap().set_read_limit(Some(ms(10)));
-    assert!(read.is_woken());
-    passed(assert_ready!(read.poll()));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_limit_that_comes_while_a_read_waits_counts_from_the_next_poll() {
     let (_peer, stream) = duplex(4);
     let mut stream = TimingWheel::new().idle_guard(stream);
@@ -364,56 +332,4 @@ async fn a_limit_that_comes_while_a_read_waits_counts_from_the_next_poll() {
     let start = Instant::now();
     passed(stream.read_u8().await);
     assert_eq!(start.elapsed(), ms(10));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_task_that_waits_is_woken_by_a_new_limit_of_which_it_does_not_know() {
-    for (op, set) in [
-        (
-            Op::Read,
-            (|limit, guard| guard.set_read_limit(limit))
-                as fn(Option<Duration>, &mut timingwheel::IdleGuard<ByHand>),
-        ),
-        (Op::Write, |limit, guard| guard.set_write_limit(limit)),
-    ] {
-        let wheel = TimingWheel::new();
-        let guard = wheel.idle_guard(ByHand::default()).with_read_limit(DAY).with_write_limit(DAY);
-        let guard = Arc::new(Mutex::new(guard));
-        let mut waits = task(&guard, op);
-        assert_pending!(waits.poll());
-        advance(ms(5)).await;
-        set(Some(ms(10)), &mut guard.lock().unwrap());
-        assert!(waits.is_woken(), "half of it has passed");
-        assert_pending!(waits.poll());
-        advance(ms(4)).await;
-        assert!(!waits.is_woken());
-        advance(ms(1)).await;
-        assert!(waits.is_woken(), "{op:?}");
-        passed(assert_ready!(waits.poll()));
-
-        // One that has passed already.
-        set(Some(DAY), &mut guard.lock().unwrap());
-        assert_pending!(waits.poll());
-        advance(ms(5)).await;
-        set(Some(ms(5)), &mut guard.lock().unwrap());
-        assert!(waits.is_woken(), "{op:?}");
-        passed(assert_ready!(waits.poll()));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_longer_limit_saves_a_wait_that_is_overdue_and_was_not_polled() {
-    let guard = TimingWheel::new().idle_guard(ByHand::default()).with_read_limit(ms(10));
-    let guard = Arc::new(Mutex::new(guard));
-    let mut read = task(&guard, Op::Read);
-    assert_pending!(read.poll());
-    advance(ms(12)).await;
-    assert!(read.is_woken());
-    guard.lock().unwrap().set_read_limit(Some(ms(20)));
-    assert_pending!(read.poll());
-    advance(ms(7)).await;
-    assert!(!read.is_woken());
-    advance(ms(1)).await;
-    assert!(read.is_woken());
-    passed(assert_ready!(read.poll()));
 }

@@ -6,6 +6,7 @@ mod idle_limit;
 mod like_timeouts;
 mod limits;
 mod model;
+mod scripts;
 mod streams;
 mod tolerance;
 mod wheels;
