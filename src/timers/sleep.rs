@@ -454,15 +454,10 @@ impl Sleep {
         this.move_to(now.after(after), Some(now));
     }
 
-    /// As [`reset`](Self::reset), for a caller who has just read the clock: neither this nor the next poll reads it,
-    /// unless a paused clock was seen, which may jump before that poll.
-    pub(crate) fn move_to_at(&mut self, now: Nanos, to: Nanos) {
-        self.move_to(to, Some(now));
-    }
-
-    /// Moves the deadline to `to`. `now` is the time, if the caller knows it.
+    /// Moves the deadline to `to`. `now` is the time, if the caller has just read the clock: then neither this nor the next
+    /// poll reads it, unless a paused clock was seen, which may jump before that poll.
     #[inline]
-    fn move_to(&mut self, to: Nanos, now: Option<Nanos>) {
+    pub(crate) fn move_to(&mut self, to: Nanos, now: Option<Nanos>) {
         match (self.state, &self.shard) {
             (State::Armed { deadline, key, waker }, Some(shard)) => {
                 match shard.reschedule(key, deadline, to) {

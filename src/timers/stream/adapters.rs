@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::error::Elapsed;
 use crate::handle::TimingWheel;
+use crate::platform::clock::nanos;
 use crate::timers::interval::Interval;
 use crate::timers::sleep::Sleep;
 use crate::timers::timeout::poll_deadline;
@@ -41,8 +42,7 @@ impl Countdown {
 
     /// Starts, running or not, until `deadline`.
     fn start_until(&mut self, deadline: Instant) {
-        let clock = self.sleep.clock();
-        self.run(clock.now(), clock.nanos(deadline));
+        self.run(self.sleep.clock().now(), nanos(deadline));
     }
 
     fn run(&mut self, now: Nanos, deadline: Nanos) {
@@ -50,7 +50,7 @@ impl Countdown {
             let delay = Duration::from_nanos(deadline.0.saturating_sub(now.0));
             self.sleep.set_tolerance(Tolerance::time(tolerance.of(delay)));
         }
-        self.sleep.move_to_at(now, deadline);
+        self.sleep.move_to(deadline, Some(now));
         self.is_running = true;
     }
 
