@@ -196,7 +196,7 @@ impl Shard {
     #[inline(always)]
     pub(crate) fn take_over_own(&self, now: Nanos, deadline: Nanos, waker: &Waker) -> Option<(Key, WakerId)> {
         let own = WakerId::of(waker);
-        if !self.leftovers.has_spare_of(own.data()) {
+        if !self.leftovers.has_spare_of(own) {
             return None;
         }
         let key = self.take_over(now, deadline, false, |left| own.is_of(left))?;
@@ -206,7 +206,7 @@ impl Shard {
     /// Whether a dropped timer of the task that has this waker seems to have left its entry.
     #[inline]
     pub(crate) fn has_spare_of(&self, waker: &Waker) -> bool {
-        self.leftovers.has_spare_of(WakerId::of(waker).data())
+        self.leftovers.has_spare_of(WakerId::of(waker))
     }
 
     /// Takes over a leftover of whatever task, or adds an entry.
