@@ -60,17 +60,6 @@ pub(crate) fn with_current<R>(f: impl Fn(&TimingWheel) -> R) -> R {
     result
 }
 
-/// # Panics
-/// If this thread is not within a tokio runtime.
-#[inline]
-#[track_caller]
-pub(crate) fn assert_in_runtime() {
-    // Whether it is a worker takes no count of references.
-    if worker_index().is_none() && Handle::try_current().is_err() {
-        no_runtime();
-    }
-}
-
 #[cold]
 #[track_caller]
 fn no_runtime() -> ! {
@@ -97,7 +86,11 @@ pub(crate) fn shard_for(waker: Option<&Waker>) -> Arc<Shard> {
         let shard = wheel.has_workers().then(|| wheel.shard())?;
         shard.has_spare_of(waker?).then(|| shard.clone())
     });
-    of_same_task.unwrap_or_else(|| with_current(|wheel| wheel.shard().clone()))
+    // Not by a closure, in which a panic would not name the caller.
+    match of_same_task {
+        Some(shard) => shard,
+        None => with_current(|wheel| wheel.shard().clone()),
+    }
 }
 
 /// Makes `wheel` the current runtime's, or gives it back and says why not.

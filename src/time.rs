@@ -25,7 +25,7 @@ use crate::error::{Error, TryTimeoutError};
 pub use crate::handle::TimingWheel;
 use crate::platform::clock::LONGEST;
 pub use crate::runtime_wheel::SetWheelError;
-use crate::runtime_wheel::{assert_in_runtime, set, with_current};
+use crate::runtime_wheel::{set, with_current};
 pub use crate::timers::delay_queue::DelayQueue;
 use crate::timers::interval::assert_period;
 pub use crate::timers::{interval::Interval, sleep::Sleep, timeout::Timeout};
@@ -48,23 +48,19 @@ pub mod delay_queue {
 /// The timer belongs to the runtime on which it is first found pending.
 ///
 /// # Panics
-/// If this thread is not within a tokio runtime. Polling it panics if its wheel refuses it, as with
-/// [`TimingWheel::sleep`]; if it is first found pending outside of every runtime; and if that runtime's wheel has to be made
-/// and [cannot be](crate::Builder::build).
-#[track_caller]
+/// This call never panics. Polling the future panics if its wheel refuses it, as with [`TimingWheel::sleep`]; if it is first
+/// found pending outside of every tokio runtime; and if that runtime's wheel has to be made and
+/// [cannot be](crate::Builder::build).
 pub fn sleep(duration: Duration) -> Sleep {
-    assert_in_runtime();
-    Sleep::by_name(duration.min(LONGEST))
+    Sleep::by_name(Instant::now(), duration.min(LONGEST))
 }
 
 /// Waits until `deadline`. See [`TimingWheel::sleep_until`].
 ///
 /// # Panics
 /// As [`sleep`].
-#[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    assert_in_runtime();
-    Sleep::until_by_name(deadline)
+    Sleep::by_name(deadline, Duration::ZERO)
 }
 
 /// As [`sleep`], but returns an error at once if the timer cannot run. A sleep would panic when it is polled. See
@@ -74,7 +70,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// If the runtime is shutting down, or if its wheel's [`max_pending`](crate::Builder::max_pending) timers are pending.
 ///
 /// # Panics
-/// As [`sleep`].
+/// If this thread is not within a tokio runtime, or if that runtime's wheel has to be made and
+/// [cannot be](crate::Builder::build).
 ///
 /// # Examples
 ///
@@ -100,7 +97,7 @@ pub fn try_sleep(duration: Duration) -> Result<Sleep, Error> {
 /// As [`try_sleep`].
 ///
 /// # Panics
-/// As [`sleep`].
+/// As [`try_sleep`].
 #[track_caller]
 pub fn try_sleep_until(deadline: Instant) -> Result<Sleep, Error> {
     with_current(|wheel| wheel.try_sleep_until(deadline))
@@ -109,21 +106,18 @@ pub fn try_sleep_until(deadline: Instant) -> Result<Sleep, Error> {
 /// Awaits `future` for at most `duration` from now. See [`TimingWheel::timeout`].
 ///
 /// # Panics
-/// As [`sleep`].
-#[track_caller]
+/// This call never panics. Polling the future panics where it is first found pending outside of every tokio runtime, or where
+/// that runtime's wheel has to be made and [cannot be](crate::Builder::build).
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    assert_in_runtime();
-    Timeout::new(Sleep::by_name(duration), future)
+    Timeout::new(Sleep::by_name(Instant::now(), duration), future)
 }
 
 /// Awaits `future` until `deadline` at the latest. See [`TimingWheel::timeout_at`].
 ///
 /// # Panics
-/// As [`sleep`].
-#[track_caller]
+/// As [`timeout`].
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    assert_in_runtime();
-    Timeout::new(Sleep::until_by_name(deadline), future)
+    Timeout::new(Sleep::by_name(deadline, Duration::ZERO), future)
 }
 
 /// As [`timeout`], but returns an error at once, with the future in it, if the timer cannot run. See
@@ -133,13 +127,14 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 /// As [`try_sleep`]; the error has the future in it.
 ///
 /// # Panics
-/// As [`sleep`].
+/// As [`try_sleep`].
 #[track_caller]
 pub fn try_timeout<F: IntoFuture>(
     duration: Duration,
     future: F,
 ) -> Result<Timeout<F::IntoFuture>, TryTimeoutError<F>> {
-    try_timed(with_current(|wheel| wheel.try_sleep(duration)), future)
+    // Outside of `with_current`, because turning what is given into a future is a user's code.
+    Timeout::try_new(with_current(|wheel| wheel.try_sleep(duration)), future)
 }
 
 /// As [`timeout_at`], but returns an error at once, with the future in it, if the timer cannot run. See
@@ -149,31 +144,20 @@ pub fn try_timeout<F: IntoFuture>(
 /// As [`try_timeout`].
 ///
 /// # Panics
-/// As [`sleep`].
+/// As [`try_sleep`].
 #[track_caller]
 pub fn try_timeout_at<F: IntoFuture>(
     deadline: Instant,
     future: F,
 ) -> Result<Timeout<F::IntoFuture>, TryTimeoutError<F>> {
-    try_timed(with_current(|wheel| wheel.try_sleep_until(deadline)), future)
-}
-
-/// Outside of `with_current`, because turning what is given into a future is a user's code.
-fn try_timed<F: IntoFuture>(
-    deadline: Result<Sleep, Error>,
-    future: F,
-) -> Result<Timeout<F::IntoFuture>, TryTimeoutError<F>> {
-    match deadline {
-        Ok(deadline) => Ok(Timeout::new(deadline, future)),
-        Err(error) => Err(TryTimeoutError::new(error, future)),
-    }
+    Timeout::try_new(with_current(|wheel| wheel.try_sleep_until(deadline)), future)
 }
 
 /// Ticks at once, and then every `period`. A period of more than 30 years counts as 30 years. See
 /// [`TimingWheel::interval`].
 ///
 /// # Panics
-/// If `period` is zero, and as [`sleep`].
+/// If `period` is zero, and as [`try_sleep`].
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     // Here rather than in the closure, so that the panic names the caller.
@@ -185,7 +169,7 @@ pub fn interval(period: Duration) -> Interval {
 /// [`TimingWheel::interval_at`].
 ///
 /// # Panics
-/// If `period` is zero, and as [`sleep`].
+/// If `period` is zero, and as [`try_sleep`].
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     assert_period(period);
@@ -213,7 +197,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// ```
 ///
 /// # Panics
-/// As [`sleep`].
+/// As [`try_sleep`].
 #[must_use]
 #[track_caller]
 pub fn wheel() -> TimingWheel {

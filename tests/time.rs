@@ -153,7 +153,7 @@ fn panics_name_the_caller() {
         let file = info.location().map(|location| location.file().to_owned());
         seen.lock().expect("not poisoned").push((file, info.to_string()));
     }));
-    let outside = catch_unwind(|| drop(time::sleep(SECOND)));
+    let outside = catch_unwind(|| tokio_test::task::spawn(async { time::sleep(SECOND).await }).poll());
     let runtime = paused();
     let zero =
         catch_unwind(AssertUnwindSafe(|| runtime.block_on(async { drop(time::interval(Duration::ZERO)) })));

@@ -161,10 +161,6 @@ impl Shard {
         (self.shards, self.state.lock().hierarchy.slots())
     }
 
-    pub(crate) const fn is_bounded(&self) -> bool {
-        self.bound.is_some()
-    }
-
     pub(crate) fn max_pending(&self) -> Option<usize> {
         self.bound.as_ref().map(|bound| bound.max_pending)
     }

@@ -10,7 +10,7 @@ use pin_project_lite::pin_project;
 use tokio::task::coop;
 use tokio::time::Instant;
 
-use crate::error::{Elapsed, TryTimeoutError};
+use crate::error::{Elapsed, Error, TryTimeoutError};
 use crate::handle::TimingWheel;
 use crate::timers::sleep::Sleep;
 use crate::timers::tolerance::Tolerance;
@@ -71,10 +71,7 @@ impl TimingWheel {
         duration: Duration,
         future: F,
     ) -> Result<Timeout<F::IntoFuture>, TryTimeoutError<F>> {
-        match self.try_sleep(duration) {
-            Ok(deadline) => Ok(Timeout::new(deadline, future)),
-            Err(error) => Err(TryTimeoutError::new(error, future)),
-        }
+        Timeout::try_new(self.try_sleep(duration), future)
     }
 
     /// As [`timeout_at`](Self::timeout_at), but returns an error at once if the timer cannot run.
@@ -86,10 +83,7 @@ impl TimingWheel {
         deadline: Instant,
         future: F,
     ) -> Result<Timeout<F::IntoFuture>, TryTimeoutError<F>> {
-        match self.try_sleep_until(deadline) {
-            Ok(deadline) => Ok(Timeout::new(deadline, future)),
-            Err(error) => Err(TryTimeoutError::new(error, future)),
-        }
+        Timeout::try_new(self.try_sleep_until(deadline), future)
     }
 }
 
@@ -128,6 +122,19 @@ impl<F> Timeout<F> {
         F: Future,
     {
         Self { future: future.into_future(), deadline, state: State::Waiting }
+    }
+
+    pub(crate) fn try_new<I: IntoFuture<IntoFuture = F>>(
+        deadline: Result<Sleep, Error>,
+        future: I,
+    ) -> Result<Self, TryTimeoutError<I>>
+    where
+        F: Future,
+    {
+        match deadline {
+            Ok(deadline) => Ok(Self::new(deadline, future)),
+            Err(error) => Err(TryTimeoutError::new(error, future)),
+        }
     }
 
     /// The future within.
