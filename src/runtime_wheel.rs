@@ -2,7 +2,7 @@
 //!
 //! | where | holds | until |
 //! |---|---|---|
-//! | `WHEELS` | each runtime's wheel | the runtime drops the [`Keeper`] |
+//! | `WHEELS` | each runtime's wheel, in this process | the runtime drops the [`Keeper`] |
 //! | `LAST` | the wheel that this thread found last | the thread finds another |
 //! | a task of the runtime | the [`Keeper`] | the runtime is shut down |
 //!
@@ -14,16 +14,17 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
-use std::{error, fmt, mem};
+use std::{error, fmt, mem, process};
 
 use tokio::runtime::{Handle, Id, worker_index};
 
 use crate::engine::shard::Shard;
 use crate::handle::TimingWheel;
+use crate::platform::sync::PerProcess;
 
-static WHEELS: LazyLock<Mutex<HashMap<Id, Kept>>> = LazyLock::new(Mutex::default);
+static WHEELS: PerProcess<Mutex<HashMap<Id, Kept>>> = PerProcess::new();
 
 /// A runtime's wheel, and the mark of its [`Keeper`].
 struct Kept {
@@ -166,7 +167,7 @@ fn find_or_make(id: Id) -> TimingWheel {
 /// A wheel with the settings of one that was shut down.
 #[track_caller]
 fn make_again(ended: &TimingWheel) -> TimingWheel {
-    let (shards, slots) = ended.shard().shape();
+    let (shards, slots) = ended.shard().shape;
     let settings =
         TimingWheel::builder().tick(ended.tick()).wheel_size(slots).shards(shards).name(ended.name());
     let settings = match ended.max_pending() {
@@ -201,7 +202,7 @@ fn put(id: Id, wheel: &TimingWheel) -> Result<(), TimingWheel> {
 
 fn wheels() -> std::sync::MutexGuard<'static, HashMap<Id, Kept>> {
     // No user code runs under the lock, so the map is whole even after a panic elsewhere.
-    WHEELS.lock().unwrap_or_else(PoisonError::into_inner)
+    WHEELS.of(process::id()).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes a wheel out of `WHEELS` when its runtime drops its tasks.

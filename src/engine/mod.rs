@@ -14,4 +14,4 @@ pub(crate) mod shard;
 #[cfg(all(test, not(loom)))]
 mod tests;
 pub(crate) mod turn;
-mod watchdog;
+pub(crate) mod watchdog;

@@ -44,9 +44,10 @@ pub(crate) struct Shard {
     state: OwnLines<ShortLock<State>>,
     published: OwnLines<Published>,
     leftovers: Leftovers,
-    /// Which of the wheel's shards this is, and how many there are.
+    /// Which of the wheel's shards this is.
     number: usize,
-    shards: usize,
+    /// How many shards the wheel has, and how many slots each level has.
+    pub(crate) shape: (usize, usize),
     clock: Clock,
     resolution: Resolution,
     alarm: Arc<Alarm>,
@@ -126,7 +127,7 @@ impl Shard {
         alarm: Arc<Alarm>,
         bound: Option<Arc<Bound>>,
     ) -> Self {
-        let resolution = hierarchy.resolution();
+        let (resolution, shape) = (hierarchy.resolution(), (shards, hierarchy.slots()));
         let state = State { hierarchy, ended: false, armed: 0, fired: 0, cancelled: 0 };
         let published = Published {
             next_expiration: AtomicU64::new(u64::MAX),
@@ -140,7 +141,7 @@ impl Shard {
             published: OwnLines(published),
             leftovers: Leftovers::new(),
             number,
-            shards,
+            shape,
             clock,
             resolution,
             alarm,
@@ -154,11 +155,6 @@ impl Shard {
 
     pub(crate) const fn resolution(&self) -> Resolution {
         self.resolution
-    }
-
-    /// How many shards the wheel has, and how many slots each level has.
-    pub(crate) fn shape(&self) -> (usize, usize) {
-        (self.shards, self.state.lock().hierarchy.slots())
     }
 
     pub(crate) fn max_pending(&self) -> Option<usize> {
@@ -429,7 +425,7 @@ impl Shard {
         let may_stay = !self.clock.is_pausable() && self.bound.is_none() && !self.has_ended();
         let left = match waker {
             _ if !may_stay => Left::No,
-            _ if self.is_old(key) || shard_of_this_thread(self.shards) != self.number => {
+            _ if self.is_old(key) || shard_of_this_thread(self.shape.0) != self.number => {
                 return self.discard_elsewhere(key);
             }
             Some(waker) => self.leftovers.leave_as_spare(key, waker, || self.clock.now()),

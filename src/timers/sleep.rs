@@ -139,7 +139,6 @@ enum Timer {
 /// | `Armed` | until the turner hands it out | polled: `Elapsed`, once the turner came to the deadline |
 /// | `Tolerant` | the same | the same |
 /// | `Idle`, `Made` or `Unarmed` | none | polled: armed, or `Elapsed` if the deadline has passed |
-/// | `Idle`, `Due` | none | polled: `Elapsed`, once the task has budget to be told |
 /// | `Idle`, `Elapsed` | none | reset, as in any state: `Made` or `Unarmed`, unless an entry could be moved |
 #[derive(Clone, Copy, Debug)]
 enum State {
@@ -164,7 +163,6 @@ enum Phase {
     /// The clock need not be read again to arm it.
     Made,
     Unarmed,
-    Due,
     Elapsed,
 }
 
@@ -288,7 +286,7 @@ impl Sleep {
     pub fn is_elapsed(&self) -> bool {
         let Timer::OfWheel { state, .. } = &self.timer else { return false };
         match state.phase() {
-            Some(phase) => matches!(phase, Phase::Due | Phase::Elapsed),
+            Some(phase) => phase == Phase::Elapsed,
             None => self.has_come_to(state.deadline()),
         }
     }
@@ -342,14 +340,12 @@ impl Sleep {
         if self.waits_for(cx.waker()) {
             return Poll::Pending;
         }
+        // First, so that a timer is refused only when its task can be told.
+        if !coop::has_budget_remaining() {
+            ready!(coop::poll_proceed(cx)).made_progress();
+        }
         let result = ready!(self.poll_changed(cx.waker()));
-        let Poll::Ready(budget) = coop::poll_proceed(cx) else {
-            if result.is_ok() {
-                self.set_idle(Phase::Due);
-            }
-            return Poll::Pending;
-        };
-        budget.made_progress();
+        ready!(coop::poll_proceed(cx)).made_progress();
         Poll::Ready(result)
     }
 
@@ -736,7 +732,6 @@ impl fmt::Debug for Sleep {
             Timer::OfWheel { state, .. } => match state.phase() {
                 None => "Armed",
                 Some(Phase::Made | Phase::Unarmed) => "Unarmed",
-                Some(Phase::Due) => "Due",
                 Some(Phase::Elapsed) => "Elapsed",
             },
         };

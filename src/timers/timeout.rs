@@ -239,10 +239,14 @@ impl<F: Future> Future for Timeout<F> {
 /// What does not depend on the type of what has been polled before, a future or a stream. `had_budget` is from before
 /// that poll.
 pub(crate) fn poll_deadline(deadline: &mut Sleep, had_budget: bool, cx: &mut Context<'_>) -> Poll<Elapsed> {
+    // A task that only ever finds its timeouts elapsed has to let others run. First, so that a timer is refused only when its
+    // task can be told.
+    if !had_budget {
+        ready!(coop::poll_proceed(cx)).made_progress();
+    }
     let result = ready!(deadline.poll_try_wait(cx));
-    // If it was the future that spent the rest of the budget, it cannot escape its deadline by that. Otherwise a
-    // task that only ever finds its timeouts elapsed has to let others run.
-    if !had_budget || coop::has_budget_remaining() {
+    // If it was the future that spent the rest of the budget, it cannot escape its deadline by that.
+    if coop::has_budget_remaining() {
         ready!(coop::poll_proceed(cx)).made_progress();
     }
     Poll::Ready(match result {
