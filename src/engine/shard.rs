@@ -51,7 +51,7 @@ pub(crate) struct Shard {
     clock: Clock,
     resolution: Resolution,
     alarm: Arc<Alarm>,
-    bound: Option<Arc<Bound>>,
+    bound: Option<Arc<MaxPending>>,
 }
 
 #[derive(Debug)]
@@ -84,12 +84,12 @@ struct Published {
 
 /// The bound on pending timers. All shards of a wheel share one bound. Relaxed: the count guards no other memory.
 #[derive(Debug)]
-pub(crate) struct Bound {
+pub(crate) struct MaxPending {
     max_pending: usize,
     taken: AtomicUsize,
 }
 
-impl Bound {
+impl MaxPending {
     pub(crate) fn new(max_pending: usize) -> Self {
         Self { max_pending, taken: AtomicUsize::new(0) }
     }
@@ -125,7 +125,7 @@ impl Shard {
         hierarchy: Hierarchy<Waker>,
         clock: Clock,
         alarm: Arc<Alarm>,
-        bound: Option<Arc<Bound>>,
+        bound: Option<Arc<MaxPending>>,
     ) -> Self {
         let (resolution, shape) = (hierarchy.resolution(), (shards, hierarchy.slots()));
         let state = State { hierarchy, ended: false, armed: 0, fired: 0, cancelled: 0 };
