@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::engine::alarm::Alarm;
-use crate::engine::shard::{Bound, Shard};
+use crate::engine::shard::{MaxPending, Shard};
 use crate::engine::turn::Turner;
 use crate::error::BuildError;
 use crate::handle::TimingWheel;
@@ -210,7 +210,7 @@ impl Builder {
             if clock.is_pausable() { resolution.with_a_border_at(clock.now()) } else { resolution };
         let counters = Counters::of(name.unwrap_or_else(next_name));
         let alarm = Arc::new(Alarm::new(clock, shards, counters));
-        let bound = max_pending.map(|max_pending| Arc::new(Bound::new(max_pending)));
+        let bound = max_pending.map(|max_pending| Arc::new(MaxPending::new(max_pending)));
         let shards: Box<[Arc<Shard>]> = (0..shards)
             .map(|number| {
                 let hierarchy = Hierarchy::new(resolution, wheel_size);

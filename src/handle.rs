@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::engine::shard::{Shard, shard_of_this_thread};
 use crate::engine::turn::Turner;
+use crate::engine::watchdog::Watched;
 use crate::telemetry::stats::Stats;
 use crate::wheel::Nanos;
 
@@ -190,7 +191,7 @@ impl TimingWheel {
     pub fn shutdown(&self) -> usize {
         let turner = &self.wheel.turner;
         let pending = turner.end();
-        turner.alarm().wake_to_end();
+        turner.alarm().wake();
         turner.alarm().counters().ended();
         pending
     }

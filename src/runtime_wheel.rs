@@ -2,7 +2,7 @@
 //!
 //! | where | holds | until |
 //! |---|---|---|
-//! | `WHEELS` | each runtime's wheel | the runtime drops the [`Keeper`] |
+//! | `WHEELS` | each runtime's wheel, in this process | the runtime drops the [`Keeper`] |
 //! | `LAST` | the wheel that this thread found last | the thread finds another |
 //! | a task of the runtime | the [`Keeper`] | the runtime is shut down |
 //!
@@ -14,16 +14,17 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
-use std::{error, fmt, mem};
+use std::{error, fmt, mem, process};
 
 use tokio::runtime::{Handle, Id, worker_index};
 
 use crate::engine::shard::Shard;
 use crate::handle::TimingWheel;
+use crate::platform::sync::PerProcess;
 
-static WHEELS: LazyLock<Mutex<HashMap<Id, Kept>>> = LazyLock::new(Mutex::default);
+static WHEELS: PerProcess<Mutex<HashMap<Id, Kept>>> = PerProcess::new();
 
 /// A runtime's wheel, and the mark of its [`Keeper`].
 struct Kept {
@@ -60,17 +61,6 @@ pub(crate) fn with_current<R>(f: impl Fn(&TimingWheel) -> R) -> R {
     result
 }
 
-/// # Panics
-/// If this thread is not within a tokio runtime.
-#[inline]
-#[track_caller]
-pub(crate) fn assert_in_runtime() {
-    // Whether it is a worker takes no count of references.
-    if worker_index().is_none() && Handle::try_current().is_err() {
-        no_runtime();
-    }
-}
-
 #[cold]
 #[track_caller]
 fn no_runtime() -> ! {
@@ -97,7 +87,11 @@ pub(crate) fn shard_for(waker: Option<&Waker>) -> Arc<Shard> {
         let shard = wheel.has_workers().then(|| wheel.shard())?;
         shard.has_spare_of(waker?).then(|| shard.clone())
     });
-    of_same_task.unwrap_or_else(|| with_current(|wheel| wheel.shard().clone()))
+    // Not by a closure, in which a panic would not name the caller.
+    match of_same_task {
+        Some(shard) => shard,
+        None => with_current(|wheel| wheel.shard().clone()),
+    }
 }
 
 /// Makes `wheel` the current runtime's, or gives it back and says why not.
@@ -173,7 +167,7 @@ fn find_or_make(id: Id) -> TimingWheel {
 /// A wheel with the settings of one that was shut down.
 #[track_caller]
 fn make_again(ended: &TimingWheel) -> TimingWheel {
-    let (shards, slots) = ended.shard().shape();
+    let (shards, slots) = ended.shard().shape;
     let settings =
         TimingWheel::builder().tick(ended.tick()).wheel_size(slots).shards(shards).name(ended.name());
     let settings = match ended.max_pending() {
@@ -208,7 +202,7 @@ fn put(id: Id, wheel: &TimingWheel) -> Result<(), TimingWheel> {
 
 fn wheels() -> std::sync::MutexGuard<'static, HashMap<Id, Kept>> {
     // No user code runs under the lock, so the map is whole even after a panic elsewhere.
-    WHEELS.lock().unwrap_or_else(PoisonError::into_inner)
+    WHEELS.of(process::id()).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes a wheel out of `WHEELS` when its runtime drops its tasks.

@@ -26,7 +26,7 @@
 use crate::handle::TimingWheel;
 use crate::platform::clock::LONGEST;
 pub use crate::runtime_wheel::SetWheelError;
-use crate::runtime_wheel::{assert_in_runtime, set, with_current};
+use crate::runtime_wheel::{set, with_current};
 pub use crate::timers::delay_queue::DelayQueue;
 use crate::timers::interval::assert_period;
 pub use crate::timers::{interval::Interval, sleep::Sleep, timeout::Timeout};
@@ -49,50 +49,43 @@ pub mod delay_queue {
 /// The timer belongs to the runtime on which it is first found pending.
 ///
 /// # Panics
-/// If this thread is not within a tokio runtime. Polling it panics if its wheel refuses it, as with
-/// [`TimingWheel::sleep`]; if it is first found pending outside of every runtime; and if that runtime's wheel has to be made
-/// and [cannot be](crate::Builder::build).
-#[track_caller]
+/// This call never panics. Polling the future panics if its wheel refuses it, as with [`TimingWheel::sleep`]; if it is first
+/// found pending outside of every tokio runtime; and if that runtime's wheel has to be made and
+/// [cannot be](crate::Builder::build).
 pub fn sleep(duration: Duration) -> Sleep {
-    assert_in_runtime();
-    Sleep::by_name(duration.min(LONGEST))
+    Sleep::by_name(Instant::now(), duration.min(LONGEST))
 }
 
 /// Waits until `deadline`. See [`TimingWheel::sleep_until`].
 ///
 /// # Panics
 /// As [`sleep`].
-#[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    assert_in_runtime();
-    Sleep::until_by_name(deadline)
+    Sleep::by_name(deadline, Duration::ZERO)
 }
 
 /// Awaits `future` for at most `duration` from now. See [`TimingWheel::timeout`].
 ///
 /// # Panics
-/// As [`sleep`].
-#[track_caller]
+/// This call never panics. Polling the future panics where it is first found pending outside of every tokio runtime, or where
+/// that runtime's wheel has to be made and [cannot be](crate::Builder::build).
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    assert_in_runtime();
-    Timeout::new(Sleep::by_name(duration), future)
+    Timeout::new(Sleep::by_name(Instant::now(), duration), future)
 }
 
 /// Awaits `future` until `deadline` at the latest. See [`TimingWheel::timeout_at`].
 ///
 /// # Panics
-/// As [`sleep`].
-#[track_caller]
+/// As [`timeout`].
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    assert_in_runtime();
-    Timeout::new(Sleep::until_by_name(deadline), future)
+    Timeout::new(Sleep::by_name(deadline, Duration::ZERO), future)
 }
 
 /// Ticks at once, and then every `period`. A period of more than 30 years counts as 30 years. See
 /// [`TimingWheel::interval`].
 ///
 /// # Panics
-/// If `period` is zero, and as [`sleep`].
+/// If `period` is zero, and as [`try_sleep`].
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     // Here rather than in the closure, so that the panic names the caller.
@@ -104,7 +97,7 @@ pub fn interval(period: Duration) -> Interval {
 /// [`TimingWheel::interval_at`].
 ///
 /// # Panics
-/// If `period` is zero, and as [`sleep`].
+/// If `period` is zero, and as [`try_sleep`].
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     assert_period(period);
@@ -132,7 +125,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// ```
 ///
 /// # Panics
-/// As [`sleep`].
+/// As [`try_sleep`].
 #[must_use]
 #[track_caller]
 pub fn wheel() -> TimingWheel {

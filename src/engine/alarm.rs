@@ -270,7 +270,8 @@ impl Alarm {
 
     fn expect_turn(&self, at: Nanos) {
         if let Some(error) = self.watch.expect(at) {
-            self.counters.not_given("a thread for the watchdog", &error);
+            self.counters.not_given("a thread for the watchdog", error);
+            self.driver.wake();
         }
     }
 
@@ -307,11 +308,6 @@ impl Alarm {
         }
     }
 
-    /// For a thread that has ended the shards: has the task find that.
-    pub(crate) fn wake_to_end(&self) {
-        self.driver.wake();
-    }
-
     /// For a shard that is dropped. The last one wakes the task.
     pub(crate) fn release_shard(&self) {
         let is_last = self.shards.fetch_sub(1, Ordering::AcqRel) == 1;
@@ -337,7 +333,8 @@ impl Watched for Alarm {
         }
     }
 
-    /// The task turns nothing. The worker that polls it looks at the runtime's input and timers next.
+    /// The task turns nothing: it finds that the shards have ended, or else the worker that polls it looks at the runtime's
+    /// input and timers next.
     fn wake(&self) {
         self.driver.wake();
     }
@@ -510,7 +507,7 @@ mod timer_fd {
                     Some(timer)
                 }
                 Err(error) => {
-                    counters.not_given("a timerfd", &error);
+                    counters.not_given("a timerfd", error);
                     None
                 }
             }

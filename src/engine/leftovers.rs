@@ -69,7 +69,7 @@ struct Spare {
     /// The key, or [`EMPTY`], or [`EMPTY_AND_DUE`]. Acquire and release: a thread that leaves a key after another one was
     /// taken away sees what was done before that.
     key: AtomicU64,
-    /// The address of its waker's data. Relaxed, because this is a guess: another thread may be about to leave a key.
+    /// The hash of its waker. Relaxed, because this is a guess: another thread may be about to leave a key.
     waker: AtomicUsize,
 }
 
@@ -123,7 +123,7 @@ impl Leftovers {
         if key_of(before).is_some() {
             return Left::No;
         }
-        self.spare.waker.store(waker.data(), Ordering::Relaxed);
+        self.spare.waker.store(waker.hash(), Ordering::Relaxed);
         let left =
             self.spare.key.compare_exchange(before, key.to_bits(), Ordering::AcqRel, Ordering::Relaxed);
         match left {
@@ -143,15 +143,11 @@ impl Leftovers {
         if len > 0 { Left::Yes } else { self.clear_within_stay(now()) }
     }
 
-    /// Whether there seems to be a spare whose entry has the waker with its data at this address.
+    /// Whether there seems to be a spare whose entry has this waker.
     #[inline]
-    pub(super) fn has_spare_of(&self, waker: usize) -> bool {
-        self.spare.waker.load(Ordering::Relaxed) == waker && self.has_spare()
-    }
-
-    #[inline]
-    fn has_spare(&self) -> bool {
-        key_of(self.spare.key.load(Ordering::Relaxed)).is_some()
+    pub(super) fn has_spare_of(&self, waker: WakerId) -> bool {
+        self.spare.waker.load(Ordering::Relaxed) == waker.hash()
+            && key_of(self.spare.key.load(Ordering::Relaxed)).is_some()
     }
 
     /// For a thread with the shard's lock that arms a timer: takes away the spare, or else, if `from_batch`, the key that

@@ -2,7 +2,7 @@
 //!
 //! | file | what it has |
 //! |---|---|
-//! | `shard` | a hierarchy of wakers under a lock: arming, moving, dropping and handing out |
+//! | `shard` | a hierarchy of wakers under a lock: arming, moving, dropping and handing out; the bound `max_pending` |
 //! | `leftovers` | entries of dropped timers that the next timer takes over, or that are taken out together |
 //! | `turn` | a turn of all shards, the driver's task, the end of a wheel |
 //! | `alarm` | when the next turn is, and the timers in the runtime's park that call for it |
@@ -14,4 +14,4 @@ pub(crate) mod shard;
 #[cfg(all(test, not(loom)))]
 mod tests;
 pub(crate) mod turn;
-mod watchdog;
+pub(crate) mod watchdog;

@@ -44,13 +44,14 @@ pub(crate) struct Shard {
     state: OwnLines<ShortLock<State>>,
     published: OwnLines<Published>,
     leftovers: Leftovers,
-    /// Which of the wheel's shards this is, and how many there are.
+    /// Which of the wheel's shards this is.
     number: usize,
-    shards: usize,
+    /// How many shards the wheel has, and how many slots each level has.
+    pub(crate) shape: (usize, usize),
     clock: Clock,
     resolution: Resolution,
     alarm: Arc<Alarm>,
-    bound: Option<Arc<Bound>>,
+    bound: Option<Arc<MaxPending>>,
 }
 
 #[derive(Debug)]
@@ -83,12 +84,12 @@ struct Published {
 
 /// The bound on pending timers. All shards of a wheel share one bound. Relaxed: the count guards no other memory.
 #[derive(Debug)]
-pub(crate) struct Bound {
+pub(crate) struct MaxPending {
     max_pending: usize,
     taken: AtomicUsize,
 }
 
-impl Bound {
+impl MaxPending {
     pub(crate) fn new(max_pending: usize) -> Self {
         Self { max_pending, taken: AtomicUsize::new(0) }
     }
@@ -124,9 +125,9 @@ impl Shard {
         hierarchy: Hierarchy<Waker>,
         clock: Clock,
         alarm: Arc<Alarm>,
-        bound: Option<Arc<Bound>>,
+        bound: Option<Arc<MaxPending>>,
     ) -> Self {
-        let resolution = hierarchy.resolution();
+        let (resolution, shape) = (hierarchy.resolution(), (shards, hierarchy.slots()));
         let state = State { hierarchy, ended: false, armed: 0, fired: 0, cancelled: 0 };
         let published = Published {
             next_expiration: AtomicU64::new(u64::MAX),
@@ -140,7 +141,7 @@ impl Shard {
             published: OwnLines(published),
             leftovers: Leftovers::new(),
             number,
-            shards,
+            shape,
             clock,
             resolution,
             alarm,
@@ -154,15 +155,6 @@ impl Shard {
 
     pub(crate) const fn resolution(&self) -> Resolution {
         self.resolution
-    }
-
-    /// How many shards the wheel has, and how many slots each level has.
-    pub(crate) fn shape(&self) -> (usize, usize) {
-        (self.shards, self.state.lock().hierarchy.slots())
-    }
-
-    pub(crate) const fn is_bounded(&self) -> bool {
-        self.bound.is_some()
     }
 
     pub(crate) fn max_pending(&self) -> Option<usize> {
@@ -196,7 +188,7 @@ impl Shard {
     #[inline(always)]
     pub(crate) fn take_over_own(&self, now: Nanos, deadline: Nanos, waker: &Waker) -> Option<(Key, WakerId)> {
         let own = WakerId::of(waker);
-        if !self.leftovers.has_spare_of(own.data()) {
+        if !self.leftovers.has_spare_of(own) {
             return None;
         }
         let key = self.take_over(now, deadline, false, |left| own.is_of(left))?;
@@ -206,7 +198,7 @@ impl Shard {
     /// Whether a dropped timer of the task that has this waker seems to have left its entry.
     #[inline]
     pub(crate) fn has_spare_of(&self, waker: &Waker) -> bool {
-        self.leftovers.has_spare_of(WakerId::of(waker).data())
+        self.leftovers.has_spare_of(WakerId::of(waker))
     }
 
     /// Takes over a leftover of whatever task, or adds an entry.
@@ -433,7 +425,7 @@ impl Shard {
         let may_stay = !self.clock.is_pausable() && self.bound.is_none() && !self.has_ended();
         let left = match waker {
             _ if !may_stay => Left::No,
-            _ if self.is_old(key) || shard_of_this_thread(self.shards) != self.number => {
+            _ if self.is_old(key) || shard_of_this_thread(self.shape.0) != self.number => {
                 return self.discard_elsewhere(key);
             }
             Some(waker) => self.leftovers.leave_as_spare(key, waker, || self.clock.now()),

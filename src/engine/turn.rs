@@ -40,6 +40,7 @@ use std::time::{Duration, Instant};
 
 use super::alarm::{Alarm, ParkTimers};
 use super::shard::{Shard, ShardTurn};
+use super::watchdog::Watched;
 use crate::platform::clock::{Clock, stopwatch};
 use crate::platform::sync::{Mutex, lock};
 use crate::platform::wakers::contained;
@@ -234,7 +235,7 @@ impl Turner {
         match self.turn() {
             Left::Nothing => {}
             Left::Rest(due) => self.alarm.set_for_rest(due),
-            Left::End => self.alarm.wake_to_end(),
+            Left::End => self.alarm.wake(),
         }
     }
 

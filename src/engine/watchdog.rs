@@ -21,6 +21,7 @@ use std::time::Duration;
 use std::{fmt, io, process, thread};
 
 use crate::platform::clock::{nanos, stopwatch};
+use crate::platform::sync::PerProcess;
 use crate::wheel::Nanos;
 
 /// A turn that is later than this makes the watchdog wake the wheel when it looks.
@@ -64,7 +65,8 @@ impl Watch {
     /// Has the wheel watched from now on.
     pub(crate) fn begin<W: Watched + 'static>(&self, wheel: &Arc<W>) {
         let wheel: Weak<W> = Arc::downgrade(wheel);
-        self.look.get_or_init(|| Watchdog::of_this_process().add(wheel));
+        static WATCHDOGS: PerProcess<Watchdog> = PerProcess::new();
+        self.look.get_or_init(|| WATCHDOGS.of(process::id()).add(wheel));
     }
 
     /// Whether the wheel is to be watched, and the system has given no thread for that.
@@ -90,11 +92,10 @@ impl Watch {
     }
 }
 
-/// The watchdog of one process, and those of its children by `fork`.
+/// The watchdog of one process.
 #[derive(Debug)]
 struct Watchdog {
     process: u32,
-    of_child: OnceLock<Box<Self>>,
     state: Mutex<State>,
     /// Notified when a look is planned before all others, and when no wheel is left.
     changed: Condvar,
@@ -111,23 +112,19 @@ struct State {
     next_number: u64,
 }
 
+impl Default for Watchdog {
+    fn default() -> Self {
+        Self::new(spawn)
+    }
+}
+
 fn now() -> Nanos {
     nanos(stopwatch().into())
 }
 
 impl Watchdog {
-    fn new(process: u32, spawn: fn(&'static Self) -> io::Result<()>) -> Self {
-        Self { process, of_child: OnceLock::new(), state: Mutex::default(), changed: Condvar::new(), spawn }
-    }
-
-    fn of_this_process() -> &'static Self {
-        static OF_FIRST: OnceLock<Watchdog> = OnceLock::new();
-        let process = process::id();
-        let mut watchdog = OF_FIRST.get_or_init(|| Self::new(process, spawn));
-        while watchdog.process != process {
-            watchdog = watchdog.of_child.get_or_init(|| Box::new(Self::new(process, spawn)));
-        }
-        watchdog
+    fn new(spawn: fn(&'static Self) -> io::Result<()>) -> Self {
+        Self { process: process::id(), state: Mutex::default(), changed: Condvar::new(), spawn }
     }
 
     /// Whether this is the process's own watchdog, and not its parent's.
@@ -264,7 +261,7 @@ mod tests {
     }
 
     fn watchdog(spawn: fn(&'static Watchdog) -> io::Result<()>) -> &'static Watchdog {
-        Box::leak(Box::new(Watchdog::new(process::id(), spawn)))
+        Box::leak(Box::new(Watchdog::new(spawn)))
     }
 
     fn wheel(watchdog: &'static Watchdog) -> (Arc<Wheel>, Watch, mpsc::Receiver<()>) {

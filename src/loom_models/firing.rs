@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use super::checker::{check, check_most, thread};
 use super::{CountingWaker, FULL_BATCH, HOUR, SLOTS, at, bring_forward, register, shard, spawn_turn, turn};
-use crate::engine::shard::Bound;
+use crate::engine::shard::MaxPending;
 use crate::telemetry::stats::Stats;
 
 /// Fails if `handed_out` is published before the entries have been.
@@ -122,7 +122,7 @@ fn a_timer_that_is_moved_into_the_past_wakes_once() {
 #[test]
 fn no_more_places_are_taken_than_there_are_and_none_is_lost() {
     check(["one refused", "none refused"], || {
-        let bound = Arc::new(Bound::new(1));
+        let bound = Arc::new(MaxPending::new(1));
         // This is not the model checker's atomic, because it only counts.
         let held = Arc::new(AtomicUsize::new(0));
         let take_and_give_back = {
@@ -151,7 +151,7 @@ fn no_more_places_are_taken_than_there_are_and_none_is_lost() {
 #[test]
 fn a_timer_that_is_cancelled_as_it_fires_gives_its_place_back_once() {
     check(["cancelled", "fired"], || {
-        let shard = shard(Some(Arc::new(Bound::new(1))));
+        let shard = shard(Some(Arc::new(MaxPending::new(1))));
         let key = register(&shard, at(1), &CountingWaker::new());
         let driver = spawn_turn(&shard, at(1), FULL_BATCH);
         let cancelled = shard.cancel(key, at(1)).is_some();

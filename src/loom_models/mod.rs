@@ -43,7 +43,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use crate::engine::alarm::Alarm;
-use crate::engine::shard::{Bound, Shard, ShardTurn};
+use crate::engine::shard::{MaxPending, Shard, ShardTurn};
 use crate::engine::turn::{Driver, Turner};
 use crate::platform::clock::Clock;
 use crate::telemetry::counters::Counters;
@@ -101,11 +101,11 @@ fn lone_alarm() -> Arc<Alarm> {
 }
 
 /// A single shard. The model plays its driver.
-fn shard(bound: Option<Arc<Bound>>) -> Arc<Shard> {
+fn shard(bound: Option<Arc<MaxPending>>) -> Arc<Shard> {
     shard_of(lone_alarm(), Clock::that_pauses(false), bound)
 }
 
-fn shard_of(alarm: Arc<Alarm>, clock: Clock, bound: Option<Arc<Bound>>) -> Arc<Shard> {
+fn shard_of(alarm: Arc<Alarm>, clock: Clock, bound: Option<Arc<MaxPending>>) -> Arc<Shard> {
     let hierarchy = Hierarchy::new(resolution(), SLOTS as usize);
     Arc::new(Shard::new((0, 1), hierarchy, clock, alarm, bound))
 }

@@ -5,7 +5,7 @@ use std::task::{Poll, Waker};
 
 use super::checker::{check, thread};
 use super::{CountingWaker, Parts, PolledDriver, at, end, register, shard, turn};
-use crate::engine::shard::Bound;
+use crate::engine::shard::MaxPending;
 use crate::handle::TimingWheel;
 
 /// Fails if the end is noted after the timers have been taken out, with the lock released in between; if a thread that
@@ -13,7 +13,7 @@ use crate::handle::TimingWheel;
 #[test]
 fn a_timer_registered_as_the_wheel_ends_is_refused_or_woken() {
     check(["refused", "woken"], || {
-        let bound = Arc::new(Bound::new(1));
+        let bound = Arc::new(MaxPending::new(1));
         let (shard, waker) = (shard(Some(bound.clone())), CountingWaker::new());
         let end = thread::spawn({
             let shard = shard.clone();

@@ -1,5 +1,6 @@
 //! The clock of all wheels. Only sleeps that have no wheel yet read the time elsewhere.
 
+use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,16 +17,60 @@ pub(crate) const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60
 /// The middle of the time that [`Nanos`] can count. There stands the moment at which the process first used a clock, so
 /// wheels tell apart all instants within 292 years of it, before and after.
 const MIDDLE: u64 = 1 << 63;
-static STARTED: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+static STARTED: LazyLock<(std::time::Instant, Option<Parts>)> = LazyLock::new(|| {
+    let now = std::time::Instant::now();
+    let (parts, a_second_later) = (Parts::of(now), Parts::of(now + Duration::new(1, 1)));
+    (now, (a_second_later.nanos_since(parts) == NANOS_PER_SECOND + 1).then_some(parts))
+});
+
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+
+/// The two numbers of an instant, as it gives them to any hasher. To subtract instants instead takes two calls into std, and
+/// 55 instructions more: a third of what a reset takes. It is done where an instant turns out to give other numbers.
+#[derive(Clone, Copy, Debug, Default)]
+struct Parts {
+    seconds: i64,
+    nanos: i64,
+}
+
+impl Parts {
+    #[inline]
+    fn of(instant: std::time::Instant) -> Self {
+        let mut parts = Self::default();
+        instant.hash(&mut parts);
+        parts
+    }
+
+    #[inline]
+    const fn nanos_since(self, earlier: Self) -> i64 {
+        let seconds = self.seconds.saturating_sub(earlier.seconds);
+        seconds.saturating_mul(NANOS_PER_SECOND).saturating_add(self.nanos - earlier.nanos)
+    }
+}
+
+impl Hasher for Parts {
+    fn write_i64(&mut self, seconds: i64) {
+        self.seconds = seconds;
+    }
+
+    fn write_u64(&mut self, seconds: u64) {
+        self.seconds = seconds.cast_signed();
+    }
+
+    fn write_u32(&mut self, nanos: u32) {
+        self.nanos = nanos.into();
+    }
+
+    fn write(&mut self, _: &[u8]) {}
+
+    fn finish(&self) -> u64 {
+        0
+    }
+}
 
 /// Whether a clock of this process was ever seen paused. A pause is noticed at the next turn, or when the alarm is set.
 /// Relaxed: one thread runs such a clock.
 static SEEN_PAUSED: AtomicBool = AtomicBool::new(false);
-
-/// A clock of this process is paused.
-pub(crate) fn note_pause() {
-    SEEN_PAUSED.store(true, Ordering::Relaxed);
-}
 
 /// Reads std's clock, which cannot be paused. It measures how long something takes.
 pub(crate) fn stopwatch() -> std::time::Instant {
@@ -35,21 +80,30 @@ pub(crate) fn stopwatch() -> std::time::Instant {
 /// The time at `instant`. An instant that is more than 292 years away counts as 292 years away.
 #[inline]
 pub(crate) fn nanos(instant: Instant) -> Nanos {
-    let instant = instant.into_std();
-    let after = |from: &std::time::Instant, to: &std::time::Instant| {
-        to.checked_duration_since(*from).map(|time| Nanos::from_duration(time).0)
+    let (instant, (started, parts)) = (instant.into_std(), &*STARTED);
+    let since = match parts {
+        Some(parts) => Parts::of(instant).nanos_since(*parts),
+        None => nanos_between(*started, instant),
     };
-    match after(&STARTED, &instant) {
-        Some(nanos) => Nanos(MIDDLE.saturating_add(nanos)),
-        None => Nanos(MIDDLE.saturating_sub(after(&instant, &STARTED).unwrap_or(0))),
+    Nanos(since.cast_unsigned() ^ MIDDLE)
+}
+
+/// As [`Parts::nanos_since`], by std's subtraction.
+#[cold]
+fn nanos_between(earlier: std::time::Instant, later: std::time::Instant) -> i64 {
+    let narrow = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+    match later.checked_duration_since(earlier) {
+        Some(time) => narrow(time),
+        None => -narrow(earlier - later),
     }
 }
 
 /// The instant at the time `at`.
 pub(crate) fn instant(at: Nanos) -> Instant {
+    let started = STARTED.0;
     let instant = match at.0.checked_sub(MIDDLE) {
-        Some(nanos) => STARTED.checked_add(Duration::from_nanos(nanos)),
-        None => STARTED.checked_sub(Duration::from_nanos(MIDDLE - at.0)),
+        Some(nanos) => started.checked_add(Duration::from_nanos(nanos)),
+        None => started.checked_sub(Duration::from_nanos(MIDDLE - at.0)),
     };
     // Some systems' instants reach less far. As tokio does, take 30 years for never.
     instant.map_or_else(|| Instant::now() + LONGEST, Instant::from_std)
@@ -101,17 +155,6 @@ impl Clock {
         if self.pausable { Instant::now() } else { Instant::from_std(std::time::Instant::now()) }
     }
 
-    /// See [`nanos`].
-    #[inline]
-    pub(crate) fn nanos(self, instant: Instant) -> Nanos {
-        nanos(instant)
-    }
-
-    /// See [`instant`].
-    pub(crate) fn instant(self, at: Nanos) -> Instant {
-        instant(at)
-    }
-
     /// Notices a pause, after which the clock [may jump](Self::may_jump).
     pub(crate) fn look_for_pause(self) {
         if self.pausable && !self.may_jump() {
@@ -135,7 +178,7 @@ impl Clock {
         }
         let paused = Instant::now() == before;
         if paused {
-            note_pause();
+            SEEN_PAUSED.store(true, Ordering::Relaxed);
         }
         paused
     }
@@ -183,6 +226,18 @@ mod tests {
         }
         let far = |years| now.checked_add(YEAR * years).map(nanos);
         assert!([far(293), far(10_000)].into_iter().flatten().all(|at| at == Nanos::MAX));
+    }
+
+    #[test]
+    fn the_parts_of_instants_tell_what_subtraction_tells() {
+        let (started, parts) = *STARTED;
+        let parts = parts.expect("std's instants give their hasher two numbers");
+        for offset in [Duration::ZERO, Duration::from_nanos(1), YEAR, YEAR * 292, YEAR * 293, YEAR * 10_000] {
+            for at in [started.checked_add(offset), started.checked_sub(offset)].into_iter().flatten() {
+                let by_parts = Parts::of(at).nanos_since(parts);
+                assert!(by_parts.abs_diff(nanos_between(started, at)) <= 1, "{offset:?}");
+            }
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! with `--cfg shuttle` too.
 
 use std::ops::Deref;
+use std::sync::OnceLock;
 
 #[cfg(all(test, loom, not(shuttle)))]
 pub(crate) use loom::sync::{
@@ -52,6 +53,30 @@ impl AtomicWaker {
 /// half changed.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A value for each process. A child by `fork` gets one of its own, because its parent's locks may be held by threads that the
+/// child does not have.
+#[derive(Debug)]
+pub(crate) struct PerProcess<T> {
+    of_first: OnceLock<(u32, T)>,
+    of_child: OnceLock<Box<Self>>,
+}
+
+impl<T: Default> PerProcess<T> {
+    pub(crate) const fn new() -> Self {
+        Self { of_first: OnceLock::new(), of_child: OnceLock::new() }
+    }
+
+    /// The value of the process with this number, which asks.
+    pub(crate) fn of(&self, process: u32) -> &T {
+        let (first, value) = self.of_first.get_or_init(|| (process, T::default()));
+        if *first == process {
+            value
+        } else {
+            self.of_child.get_or_init(|| Box::new(Self::new())).of(process)
+        }
+    }
 }
 
 /// A value on cache lines of its own, so that writes to its neighbours do not take them away. It has a pair of lines,
@@ -176,6 +201,18 @@ mod tests {
             }
         });
         *counter.lock()
+    }
+
+    #[test]
+    fn each_process_has_a_value_of_its_own() {
+        static VALUES: PerProcess<Mutex<u32>> = PerProcess::new();
+        // The first process holds its lock for ever, as a thread does that its children do not have.
+        let _held = VALUES.of(1).lock().unwrap();
+        for child in [2, 3] {
+            *VALUES.of(child).lock().unwrap() = child;
+        }
+        assert_eq!([2, 3].map(|child| *VALUES.of(child).lock().unwrap()), [2, 3]);
+        assert!(VALUES.of(1).try_lock().is_err());
     }
 
     #[test]

@@ -23,9 +23,10 @@ impl WakerId {
         self.data == waker.data().addr() && std::ptr::eq(self.vtable, waker.vtable())
     }
 
+    /// Both addresses in one number. Wakers with the same number are mostly the same.
     #[inline]
-    pub(crate) const fn data(self) -> usize {
-        self.data
+    pub(crate) fn hash(self) -> usize {
+        self.data ^ std::ptr::from_ref(self.vtable).addr()
     }
 }
 

@@ -85,9 +85,9 @@ impl Counters {
         self.events.refused()
     }
 
-    /// For the driver, while it holds no lock: reports the refusals that others have noted.
+    /// For the driver, while it holds no lock: reports what others have noted.
     pub(crate) fn send_events(&self) {
-        self.events.tell_refused(&self.name, || self.refused.load(Ordering::Relaxed));
+        self.events.tell_noted(&self.name, || self.refused.load(Ordering::Relaxed));
     }
 
     /// A turn is so late that the whole runtime may have stalled.
@@ -97,10 +97,11 @@ impl Counters {
         self.events.stalled(&self.name, before + 1);
     }
 
-    /// The system did not give what the wheel asked for: a thread for the watchdog, or a timerfd.
+    /// The system did not give what the wheel asked for: a thread for the watchdog, or a timerfd. The driver has to be woken
+    /// to report it.
     #[cold]
-    pub(crate) fn not_given(&self, what: &str, error: &io::Error) {
-        self.events.not_given(&self.name, what, error);
+    pub(crate) fn not_given(&self, what: &'static str, error: io::Error) {
+        self.events.not_given(what, error);
     }
 
     /// A waker panicked when its timer fired, or when the wheel ended.

@@ -9,7 +9,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::error::Error;
 use crate::handle::TimingWheel;
-use crate::platform::clock::LONGEST;
+use crate::platform::clock::{self, LONGEST};
 use crate::timers::sleep::Sleep;
 use crate::timers::tolerance::Tolerance;
 use crate::wheel::Nanos;
@@ -205,7 +205,7 @@ impl Interval {
 
     /// So long after `instant`, or an instant that never comes.
     fn after(&self, instant: Instant, duration: Duration) -> Instant {
-        instant.checked_add(duration).unwrap_or_else(|| self.sleep.clock().instant(Nanos::MAX))
+        instant.checked_add(duration).unwrap_or_else(|| clock::instant(Nanos::MAX))
     }
 
     /// How late a tick may be.

@@ -57,18 +57,19 @@ impl TimingWheel {
     /// ```
     pub fn sleep(&self, duration: Duration) -> Sleep {
         let shard = self.shard().clone();
-        let state = State::after(shard.clock().now(), duration);
-        Sleep { shard: Some(shard), state }
+        let now = shard.clock().now();
+        let state = State::idle(now.after(duration), Phase::Made, now, None);
+        Sleep { timer: Timer::OfWheel { shard, state } }
     }
 
     /// Waits until `deadline`, as [`sleep`](Self::sleep) does. If it has passed, the sleep is ready at the first poll.
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
-        Sleep { shard: Some(self.shard().clone()), state: State::until(nanos(deadline)) }
+        Sleep::until(self.shard().clone(), nanos(deadline))
     }
 
     /// A timer without a deadline. Its owner moves it to one before the first poll.
     pub(crate) fn sleep_unset(&self) -> Sleep {
-        self.sleep_until(instant(Nanos::MAX))
+        Sleep::until(self.shard().clone(), Nanos::MAX)
     }
 
     /// As [`sleep`](Self::sleep), but returns an error at once if the timer cannot run.
@@ -118,9 +119,19 @@ impl TimingWheel {
 /// after it was ready is ready again.
 #[must_use = "a sleep does nothing unless it is awaited or polled"]
 pub struct Sleep {
-    /// `None` until a sleep [by name](crate::time::sleep) needs a wheel. An armed sleep has one.
-    shard: Option<Arc<Shard>>,
-    state: State,
+    timer: Timer,
+}
+
+enum Timer {
+    /// A sleep [by name](crate::time::sleep) that has needed no wheel so far. Its deadline is `after` later than `from`.
+    ByName {
+        from: Instant,
+        after: Duration,
+    },
+    OfWheel {
+        shard: Arc<Shard>,
+        state: State,
+    },
 }
 
 /// | state | entry in the shard | next |
@@ -128,7 +139,6 @@ pub struct Sleep {
 /// | `Armed` | until the turner hands it out | polled: `Elapsed`, once the turner came to the deadline |
 /// | `Tolerant` | the same | the same |
 /// | `Idle`, `Made` or `Unarmed` | none | polled: armed, or `Elapsed` if the deadline has passed |
-/// | `Idle`, `Due` | none | polled: `Elapsed`, once the task has budget to be told |
 /// | `Idle`, `Elapsed` | none | reset, as in any state: `Made` or `Unarmed`, unless an entry could be moved |
 #[derive(Clone, Copy, Debug)]
 enum State {
@@ -153,7 +163,6 @@ enum Phase {
     /// The clock need not be read again to arm it.
     Made,
     Unarmed,
-    Due,
     Elapsed,
 }
 
@@ -165,28 +174,93 @@ impl State {
         Self::Other(Other::Idle { deadline, made, grid, phase })
     }
 
-    /// Of a sleep that has not been polled, for `duration` from `now`.
     #[inline]
-    fn after(now: Nanos, duration: Duration) -> Self {
-        Self::idle(now.after(duration), Phase::Made, now, None)
+    const fn deadline(&self) -> Nanos {
+        match *self {
+            Self::Armed { deadline, .. }
+            | Self::Other(Other::Tolerant { deadline, .. } | Other::Idle { deadline, .. }) => deadline,
+        }
     }
 
-    /// The same, until `deadline`.
-    const fn until(deadline: Nanos) -> Self {
-        Self::idle(deadline, Phase::Unarmed, Nanos::ZERO, None)
+    /// The entry in the shard, if there is one, and its deadline.
+    #[inline]
+    const fn entry(&self) -> Option<(Key, Nanos)> {
+        match *self {
+            Self::Armed { deadline, key, .. } | Self::Other(Other::Tolerant { deadline, key, .. }) => {
+                Some((key, deadline))
+            }
+            Self::Other(Other::Idle { .. }) => None,
+        }
+    }
+
+    const fn grid(&self) -> Option<Grid> {
+        match *self {
+            Self::Armed { .. } => None,
+            Self::Other(Other::Tolerant { grid, .. } | Other::Idle { grid, .. }) => grid,
+        }
+    }
+
+    /// Of a timer that has been armed.
+    const fn armed(deadline: Nanos, key: Key, waker: WakerId, grid: Option<Grid>) -> Self {
+        match grid {
+            None => Self::Armed { deadline, key, waker },
+            Some(_) => Self::Other(Other::Tolerant { deadline, key, grid }),
+        }
+    }
+
+    const fn phase(&self) -> Option<Phase> {
+        match *self {
+            Self::Other(Other::Idle { phase, .. }) => Some(phase),
+            _ => None,
+        }
+    }
+}
+
+impl Timer {
+    /// The timer of a sleep by name, now that it needs a wheel.
+    #[inline(never)]
+    #[track_caller]
+    fn found(from: Instant, after: Duration, waker: Option<&Waker>) -> Self {
+        let (shard, made) = (shard_for(waker), nanos(from));
+        // The clock by which it was made may be paused, and the wheel's another one.
+        let is_known = !after.is_zero() && !has_test_util();
+        let phase = if is_known { Phase::Made } else { Phase::Unarmed };
+        Self::OfWheel { shard, state: State::idle(made.after(after), phase, made, None) }
     }
 }
 
 impl Sleep {
-    /// Waits for `duration` on the wheel of the runtime that first finds it pending.
+    /// Waits for `after` from `from`, on the wheel of the runtime that first finds it pending.
     #[inline]
-    pub(crate) fn by_name(duration: Duration) -> Self {
-        Self { shard: None, state: State::after(nanos(Instant::now()), duration) }
+    pub(crate) const fn by_name(from: Instant, after: Duration) -> Self {
+        Self { timer: Timer::ByName { from, after } }
     }
 
-    /// The same, until `deadline`.
-    pub(crate) fn until_by_name(deadline: Instant) -> Self {
-        Self { shard: None, state: State::until(nanos(deadline)) }
+    const fn until(shard: Arc<Shard>, deadline: Nanos) -> Self {
+        let state = State::idle(deadline, Phase::Unarmed, Nanos::ZERO, None);
+        Self { timer: Timer::OfWheel { shard, state } }
+    }
+
+    /// The shard, if it has one.
+    #[inline]
+    const fn shard(&self) -> Option<&Arc<Shard>> {
+        match &self.timer {
+            Timer::OfWheel { shard, .. } => Some(shard),
+            Timer::ByName { .. } => None,
+        }
+    }
+
+    /// The shard and the state. A sleep by name gets a shard here, for the task of `waker`, if it has none.
+    #[inline(always)]
+    #[track_caller]
+    fn on_wheel(&mut self, waker: Option<&Waker>) -> (&Arc<Shard>, &mut State) {
+        if let Timer::ByName { from, after } = self.timer {
+            self.timer = Timer::found(from, after, waker);
+        }
+        match &mut self.timer {
+            Timer::OfWheel { shard, state } => (shard, state),
+            Timer::ByName { .. } => unreachable!("it has just got a shard"),
+        }
     }
 
     /// The instant at which this is ready.
@@ -199,10 +273,10 @@ impl Sleep {
     }
 
     #[inline]
-    pub(crate) const fn deadline_nanos(&self) -> Nanos {
-        match self.state {
-            State::Armed { deadline, .. }
-            | State::Other(Other::Tolerant { deadline, .. } | Other::Idle { deadline, .. }) => deadline,
+    pub(crate) fn deadline_nanos(&self) -> Nanos {
+        match &self.timer {
+            Timer::OfWheel { state, .. } => state.deadline(),
+            Timer::ByName { from, after } => nanos(*from).after(*after),
         }
     }
 
@@ -210,48 +284,17 @@ impl Sleep {
     /// due. A sleep that was never polled has not elapsed, whatever its deadline.
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        match self.entry() {
-            Some((_, deadline)) => self.has_come_to(deadline),
-            None => {
-                matches!(self.state, State::Other(Other::Idle { phase: Phase::Due | Phase::Elapsed, .. }))
-            }
-        }
-    }
-
-    /// The entry in the shard, if there is one, and its deadline.
-    #[inline]
-    const fn entry(&self) -> Option<(Key, Nanos)> {
-        match self.state {
-            State::Armed { deadline, key, .. } | State::Other(Other::Tolerant { deadline, key, .. }) => {
-                Some((key, deadline))
-            }
-            State::Other(Other::Idle { .. }) => None,
-        }
-    }
-
-    const fn grid(&self) -> Option<Grid> {
-        match self.state {
-            State::Armed { .. } => None,
-            State::Other(Other::Tolerant { grid, .. } | Other::Idle { grid, .. }) => grid,
-        }
-    }
-
-    /// The state of a timer that has been armed.
-    const fn armed_state(deadline: Nanos, key: Key, waker: WakerId, grid: Option<Grid>) -> State {
-        match grid {
-            None => State::Armed { deadline, key, waker },
-            Some(_) => State::Other(Other::Tolerant { deadline, key, grid }),
+        let Timer::OfWheel { state, .. } = &self.timer else { return false };
+        match state.phase() {
+            Some(phase) => phase == Phase::Elapsed,
+            None => self.has_come_to(state.deadline()),
         }
     }
 
     fn set_idle(&mut self, phase: Phase) {
-        self.state = State::idle(self.deadline_nanos(), phase, Nanos::ZERO, self.grid());
-    }
-
-    /// The shard, which a sleep by name gets here if it has none.
-    #[track_caller]
-    fn shard(&mut self) -> &Arc<Shard> {
-        self.shard.get_or_insert_with(|| shard_for(None))
+        if let Timer::OfWheel { state, .. } = &mut self.timer {
+            *state = State::idle(state.deadline(), phase, Nanos::ZERO, state.grid());
+        }
     }
 }
 
@@ -313,22 +356,20 @@ impl Sleep {
         if self.waits_for(cx.waker()) {
             return Poll::Pending;
         }
+        // First, so that a timer is refused only when its task can be told.
+        if !coop::has_budget_remaining() {
+            ready!(coop::poll_proceed(cx)).made_progress();
+        }
         let result = ready!(self.poll_changed(cx.waker()));
-        let Poll::Ready(budget) = coop::poll_proceed(cx) else {
-            if result.is_ok() {
-                self.set_idle(Phase::Due);
-            }
-            return Poll::Pending;
-        };
-        budget.made_progress();
+        ready!(coop::poll_proceed(cx)).made_progress();
         Poll::Ready(result)
     }
 
     /// Whether nothing has happened since a poll by the same waker.
     #[inline]
     fn waits_for(&self, current: &Waker) -> bool {
-        match (&self.state, &self.shard) {
-            (State::Armed { deadline, waker, .. }, Some(shard)) => {
+        match &self.timer {
+            Timer::OfWheel { shard, state: State::Armed { deadline, waker, .. } } => {
                 waker.is_of(current) && !shard.has_reached(*deadline)
             }
             _ => false,
@@ -339,7 +380,8 @@ impl Sleep {
     #[inline(never)]
     #[track_caller]
     fn poll_changed(&mut self, waker: &Waker) -> Poll<Result<(), Error>> {
-        let result = match self.state {
+        let (_, state) = self.on_wheel(Some(waker));
+        let result = match *state {
             State::Other(Other::Idle { phase: Phase::Made | Phase::Unarmed, .. }) => ready!(self.arm(waker)),
             State::Other(Other::Idle { .. }) => Ok(()),
             State::Armed { deadline, key, .. } | State::Other(Other::Tolerant { deadline, key, .. }) => {
@@ -354,17 +396,15 @@ impl Sleep {
     #[inline(always)]
     #[track_caller]
     fn arm(&mut self, waker: &Waker) -> Poll<Result<(), Error>> {
-        let State::Other(Other::Idle { deadline, made, grid, phase }) = self.state else {
+        let (shard, state) = self.on_wheel(Some(waker));
+        let State::Other(Other::Idle { deadline, made, grid, phase }) = *state else {
             unreachable!("only an unarmed one is armed");
         };
-        // The clock under which a timer by name was made may be paused, and the wheel's another one.
-        let is_of_wheel = self.shard.is_some() || !has_test_util();
-        let shard = self.shard.get_or_insert_with(|| shard_for(Some(waker)));
-        let is_known = is_of_wheel && phase == Phase::Made && !shard.clock().may_jump();
+        let is_known = phase == Phase::Made && !shard.clock().may_jump();
         let now = if is_known { made } else { shard.clock().now() };
         match shard.arm(now, deadline, waker) {
             Ok(Some((key, waker))) => {
-                self.state = Self::armed_state(deadline, key, waker, grid);
+                *state = State::armed(deadline, key, waker, grid);
                 Poll::Pending
             }
             Ok(None) => Poll::Ready(Ok(())),
@@ -374,13 +414,12 @@ impl Sleep {
 
     /// Gives the entry another waker, if it is still there; otherwise tells how the timer ended.
     fn poll_armed(&mut self, key: Key, deadline: Nanos, waker: &Waker) -> Poll<Result<(), Error>> {
-        let grid = self.grid();
-        let shard = self.shard();
+        let (shard, state) = self.on_wheel(None);
         if !shard.has_reached(deadline) {
             let current = waker.clone();
             let id = WakerId::of(&current);
             if let Ok(before) = shard.set_waker(key, current) {
-                self.state = Self::armed_state(deadline, key, id, grid);
+                *state = State::armed(deadline, key, id, state.grid());
                 // Last, as it may panic: what is remembered has to be true then.
                 drop(before);
                 return Poll::Pending;
@@ -391,11 +430,11 @@ impl Sleep {
 
     /// Refuses what could not run. With a bound the timer is registered, for no task as yet.
     pub(crate) fn try_admit(mut self) -> Result<Self, Error> {
-        let shard = self.shard();
+        let (shard, _) = self.on_wheel(None);
         if shard.has_ended() {
             return Err(Error::shutdown());
         }
-        if shard.is_bounded()
+        if shard.max_pending().is_some()
             && let Poll::Ready(result) = self.arm(Waker::noop())
         {
             // One whose deadline has passed needs no permit.
@@ -442,7 +481,11 @@ impl Sleep {
     /// # }
     /// ```
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
-        self.get_mut().move_to(nanos(deadline), None);
+        let this = self.get_mut();
+        match &mut this.timer {
+            Timer::ByName { from, after } => (*from, *after) = (deadline, Duration::ZERO),
+            Timer::OfWheel { .. } => this.move_to(nanos(deadline), None),
+        }
     }
 
     /// Moves the deadline to `after` from now, as [`reset`](Self::reset) does. With more than
@@ -465,43 +508,42 @@ impl Sleep {
     /// # }
     /// ```
     pub fn reset_after(&mut self, after: Duration) {
-        let now = self.shard.as_ref().map_or_else(|| nanos(Instant::now()), |shard| shard.clock().now());
-        self.move_to(now.after(after), Some(now));
-    }
-
-    /// As [`reset`](Self::reset), for a caller who has just read the clock: neither this nor the next poll reads it,
-    /// unless a paused clock was seen, which may jump before that poll.
-    pub(crate) fn move_to_at(&mut self, now: Nanos, to: Nanos) {
-        self.move_to(to, Some(now));
-    }
-
-    /// Moves the deadline to `to`. `now` is the time, if the caller knows it.
-    #[inline]
-    fn move_to(&mut self, to: Nanos, now: Option<Nanos>) {
-        match (self.state, &self.shard) {
-            (State::Armed { deadline, key, waker }, Some(shard)) => {
-                match shard.reschedule(key, deadline, to) {
-                    Ok(()) => self.state = State::Armed { deadline: to, key, waker },
-                    Err(waits) => self.set_unarmed(to, now, None, waits),
-                }
+        match &mut self.timer {
+            Timer::ByName { from, after: delay } => (*from, *delay) = (Instant::now(), after),
+            Timer::OfWheel { shard, .. } => {
+                let now = shard.clock().now();
+                self.move_to(now.after(after), Some(now));
             }
-            (State::Other(Other::Idle { grid: None, .. }), _) => self.set_unarmed(to, now, None, None),
-            _ => self.move_to_grid(to, now, self.grid()),
+        }
+    }
+
+    /// Moves the deadline to `to`. `now` is the time, if the caller has just read the clock: then neither this nor the next
+    /// poll reads it, unless a paused clock was seen, which may jump before that poll.
+    #[inline(always)]
+    pub(crate) fn move_to(&mut self, to: Nanos, now: Option<Nanos>) {
+        let (shard, state) = self.on_wheel(None);
+        match *state {
+            State::Armed { deadline, key, waker } => match shard.reschedule(key, deadline, to) {
+                Ok(()) => *state = State::Armed { deadline: to, key, waker },
+                Err(waits) => self.set_unarmed(to, now, None, waits),
+            },
+            State::Other(Other::Idle { grid: None, .. }) => self.set_unarmed(to, now, None, None),
+            _ => self.move_to_grid(to, now),
         }
     }
 
     /// Moves to a deadline that is rounded up by the tolerance, unless it has passed.
     #[inline(never)]
-    fn move_to_grid(&mut self, to: Nanos, now: Option<Nanos>, grid: Option<Grid>) {
-        let (entry, shard) = (self.entry(), self.shard());
-        let now = now.unwrap_or_else(|| shard.clock().now());
+    fn move_to_grid(&mut self, to: Nanos, now: Option<Nanos>) {
+        let (shard, state) = self.on_wheel(None);
+        let (now, grid) = (now.unwrap_or_else(|| shard.clock().now()), state.grid());
         let to = match grid {
             Some(grid) if to > now => shard.resolution().round_up(to, grid),
             _ => to,
         };
-        let waits = match entry.map(|(key, before)| (key, shard.reschedule(key, before, to))) {
+        let waits = match state.entry().map(|(key, before)| (key, shard.reschedule(key, before, to))) {
             Some((key, Ok(()))) => {
-                self.state = State::Other(Other::Tolerant { deadline: to, key, grid });
+                *state = State::Other(Other::Tolerant { deadline: to, key, grid });
                 return;
             }
             Some((_, Err(waits))) => waits,
@@ -511,11 +553,11 @@ impl Sleep {
     }
 
     /// The task that waits, if one does, arms the timer at its next poll.
+    #[inline(never)]
     fn set_unarmed(&mut self, deadline: Nanos, now: Option<Nanos>, grid: Option<Grid>, waits: Option<Waker>) {
-        self.state = match now {
-            Some(now) => State::idle(deadline, Phase::Made, now, grid),
-            None => State::idle(deadline, Phase::Unarmed, Nanos::ZERO, grid),
-        };
+        let phase = if now.is_some() { Phase::Made } else { Phase::Unarmed };
+        let (_, state) = self.on_wheel(None);
+        *state = State::idle(deadline, phase, now.unwrap_or_default(), grid);
         // Last, as it may panic.
         if let Some(waker) = waits {
             waker.wake();
@@ -578,7 +620,7 @@ impl Sleep {
     /// Sets the tolerance that a timer with this deadline has. Returns the time.
     #[track_caller]
     fn replace_tolerance(&mut self, deadline: Nanos, tolerance: Tolerance) -> Nanos {
-        let now = self.shard().clock().now();
+        let now = self.on_wheel(None).0.clock().now();
         let left = Duration::from_nanos(deadline.0.saturating_sub(now.0));
         self.set_tolerance(Tolerance::time(tolerance.of(left)));
         now
@@ -587,13 +629,14 @@ impl Sleep {
     /// Sets the tolerance of later deadlines, which is a time.
     pub(crate) fn set_tolerance(&mut self, tolerance: Tolerance) {
         let within = Nanos::from_duration(tolerance.of(Duration::ZERO));
-        let new = self.shard().resolution().grid_within(within);
-        match &mut self.state {
+        let (shard, state) = self.on_wheel(None);
+        let new = shard.resolution().grid_within(within);
+        match state {
             // One that is armed keeps its entry, with or without a tolerance.
             State::Other(Other::Idle { grid, .. } | Other::Tolerant { grid, .. }) => *grid = new,
             State::Armed { deadline, key, .. } => {
                 if new.is_some() {
-                    self.state = State::Other(Other::Tolerant { deadline: *deadline, key: *key, grid: new });
+                    *state = State::Other(Other::Tolerant { deadline: *deadline, key: *key, grid: new });
                 }
             }
         }
@@ -602,24 +645,28 @@ impl Sleep {
 
 // For the owners of a sleep that use it as their alarm.
 impl Sleep {
-    /// A timer of the same shard, without a deadline.
+    /// A timer of the same shard, without a deadline. Only for a sleep that was made by a wheel.
     pub(crate) fn another(&self) -> Self {
-        Self { shard: self.shard.clone(), state: State::until(Nanos::MAX) }
+        Self::until(self.of_wheel().clone(), Nanos::MAX)
     }
 
     /// Whether a turn has come to `deadline`, which need not be this sleep's.
     pub(crate) fn has_come_to(&self, deadline: Nanos) -> bool {
-        self.shard.as_ref().is_some_and(|shard| shard.has_reached(deadline) && !shard.ended_before(deadline))
+        self.shard().is_some_and(|shard| shard.has_reached(deadline) && !shard.ended_before(deadline))
+    }
+
+    fn of_wheel(&self) -> &Arc<Shard> {
+        self.shard().expect("made by a wheel")
     }
 
     /// The wheel's clock. Only for a sleep that was made by a wheel.
     pub(crate) fn clock(&self) -> Clock {
-        self.shard.as_ref().expect("made by a wheel").clock()
+        self.of_wheel().clock()
     }
 
     /// How the wheel's ticks lie. Only for a sleep that was made by a wheel.
     pub(crate) fn resolution(&self) -> Resolution {
-        self.shard.as_ref().expect("made by a wheel").resolution()
+        self.of_wheel().resolution()
     }
 
     /// How long a tick of the wheel is. Only for a sleep that was made by a wheel.
@@ -630,25 +677,29 @@ impl Sleep {
     /// The deadline at which a task is to be woken, or was woken already; `None` if none is registered.
     #[inline]
     pub(crate) fn armed(&self) -> Option<Nanos> {
-        self.entry().map(|(_, deadline)| deadline)
+        match &self.timer {
+            Timer::OfWheel { state, .. } => state.entry().map(|(_, deadline)| deadline),
+            Timer::ByName { .. } => None,
+        }
     }
 
     /// When the wheel was last turned so late that this timer's task may have been woken long after its deadline; zero
     /// if never.
     pub(crate) fn last_late_turn(&self) -> Nanos {
-        self.shard.as_ref().map_or(Nanos::ZERO, |shard| shard.last_late_turn())
+        self.shard().map_or(Nanos::ZERO, |shard| shard.last_late_turn())
     }
 
     /// Whether the wheel has ended.
     pub(crate) fn has_ended(&self) -> bool {
-        self.shard.as_ref().is_some_and(|shard| shard.has_ended())
+        self.shard().is_some_and(|shard| shard.has_ended())
     }
 
     /// Takes the timer out of the wheel. There is no waker if none was registered, or if it has been woken.
     pub(crate) fn take_waker(&mut self) -> Option<Waker> {
-        let (key, deadline) = self.entry()?;
-        self.set_idle(Phase::Unarmed);
-        self.shard().cancel(key, deadline)
+        let (shard, state) = self.on_wheel(None);
+        let (key, deadline) = state.entry()?;
+        *state = State::idle(deadline, Phase::Unarmed, Nanos::ZERO, state.grid());
+        shard.cancel(key, deadline)
     }
 }
 
@@ -672,31 +723,32 @@ impl Future for Sleep {
 
 impl FusedFuture for Sleep {
     fn is_terminated(&self) -> bool {
-        matches!(self.state, State::Other(Other::Idle { phase: Phase::Elapsed, .. }))
+        matches!(&self.timer, Timer::OfWheel { state, .. } if state.phase() == Some(Phase::Elapsed))
     }
 }
 
 impl Drop for Sleep {
     #[inline]
     fn drop(&mut self) {
-        let (key, deadline, waker) = match self.state {
+        let Timer::OfWheel { shard, state } = &self.timer else { return };
+        let (key, deadline, waker) = match *state {
             State::Other(Other::Idle { .. }) => return,
             State::Armed { deadline, key, waker } => (key, deadline, Some(waker)),
             State::Other(Other::Tolerant { deadline, key, .. }) => (key, deadline, None),
         };
-        if let Some(shard) = &self.shard {
-            shard.discard(key, deadline, waker);
-        }
+        shard.discard(key, deadline, waker);
     }
 }
 
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match self.state {
-            State::Armed { .. } | State::Other(Other::Tolerant { .. }) => "Armed",
-            State::Other(Other::Idle { phase: Phase::Made | Phase::Unarmed, .. }) => "Unarmed",
-            State::Other(Other::Idle { phase: Phase::Due, .. }) => "Due",
-            State::Other(Other::Idle { phase: Phase::Elapsed, .. }) => "Elapsed",
+        let state = match &self.timer {
+            Timer::ByName { .. } => "Unarmed",
+            Timer::OfWheel { state, .. } => match state.phase() {
+                None => "Armed",
+                Some(Phase::Made | Phase::Unarmed) => "Unarmed",
+                Some(Phase::Elapsed) => "Elapsed",
+            },
         };
         f.debug_struct("Sleep")
             .field("deadline", &self.deadline())

@@ -45,7 +45,7 @@
 // | `hierarchy` | what callers do: insert, cancel, move, advance, count |
 // | `levels` | which slot a deadline belongs to, the delay queue of buckets, and the clock |
 // | `entries` | entries, keys, and the buckets in which keys stand |
-// | `time` | points in time, ticks, and grids for deadlines with a tolerance |
+// | `time` | points in time, ticks, and how a deadline with a tolerance is rounded up to a grid |
 
 mod entries;
 mod hierarchy;

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use timingwheel::{Sleep, TimingWheel, Tolerance};
+use tokio::task::coop::{consume_budget, has_budget_remaining};
+use tokio::task::yield_now;
 use tokio::time::{Instant, advance};
 use tokio_test::task::{Spawn, spawn};
 use tokio_test::{assert_pending, assert_ready, assert_ready_err};
@@ -126,6 +128,23 @@ async fn a_place_is_given_back_when_a_timer_fires_is_dropped_or_moved_into_the_p
     assert_full(&wheel);
     drop(third);
     assert_full(&wheel);
+}
+
+/// A refusal that cannot be told for want of budget is made again later.
+#[tokio::test(start_paused = true)]
+async fn a_timer_that_a_task_without_budget_polls_is_refused_once() {
+    let wheel = bounded(0);
+    let without_budget = async || {
+        yield_now().await;
+        while has_budget_remaining() {
+            consume_budget().await;
+        }
+    };
+    without_budget().await;
+    assert!(wheel.sleep(DAY).try_wait().await.is_err());
+    without_budget().await;
+    assert!(wheel.timeout(DAY, future::pending::<()>()).await.is_err());
+    assert_eq!(wheel.stats().refused, 2);
 }
 
 #[tokio::test(start_paused = true)]

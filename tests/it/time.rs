@@ -147,7 +147,7 @@ fn a_wheel_of_another_runtime_or_one_that_has_ended_is_not_set() {
 
 #[test]
 fn panics_name_the_caller() {
-    let outside = panic_in(|| drop(time::sleep(SECOND)));
+    let outside = panic_in(|| tokio_test::task::spawn(async { time::sleep(SECOND).await }).poll());
     let runtime = paused();
     let zero = panic_in(|| runtime.block_on(async { drop(time::interval(Duration::ZERO)) }));
     let texts = ["not within a tokio runtime", "period must be at least 1ns, got 0ns"];

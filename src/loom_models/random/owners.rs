@@ -8,7 +8,7 @@ use shuttle::rand::{Rng, thread_rng};
 
 use super::super::checker::{check_most, thread};
 use super::super::{at, bring_forward, end, shard, turn};
-use crate::engine::shard::{Bound, Shard};
+use crate::engine::shard::{MaxPending, Shard};
 use crate::platform::wakers::WakerId;
 use crate::wheel::Key;
 
@@ -155,7 +155,7 @@ impl Owner {
 /// Four owners, a driver, and half of the time the end.
 fn owners_at_work() -> &'static str {
     const PLACES: usize = 5;
-    let bound = thread_rng().gen_bool(0.5).then(|| Arc::new(Bound::new(PLACES)));
+    let bound = thread_rng().gen_bool(0.5).then(|| Arc::new(MaxPending::new(PLACES)));
     let (shard, watch) = (shard(bound.clone()), Arc::new(Watch::default()));
     let has_bound = bound.is_some();
     let owners: Vec<_> = (0..4)

@@ -1,11 +1,12 @@
 //! Events, with the feature `tracing`.
 //!
-//! Subscribers are users' code. They are called under no lock, and their panics do not reach the caller. A thread that
-//! refuses a timer may hold locks of its own. So it only notes the refusal, and the driver's task reports it.
+//! Subscribers are users' code. They are called under no lock, and their panics do not reach the caller. A thread that arms a
+//! timer may hold locks of its own. So it only notes that the timer was refused, or that the system gave no watchdog, and the
+//! driver's task reports it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tracing::{debug, error, info, warn};
@@ -23,6 +24,8 @@ pub(crate) struct Events {
     refused: Seldom,
     /// Whether the driver's task has to report a refusal.
     has_refused: AtomicBool,
+    /// What the system has refused, for the driver's task to report.
+    not_given: Mutex<Vec<(&'static str, io::Error)>>,
     stalled: Seldom,
     waker_panicked: Seldom,
     /// How many timers were pending in shards that have ended.
@@ -35,6 +38,7 @@ impl Events {
         Self {
             refused: Seldom::default(),
             has_refused: AtomicBool::new(false),
+            not_given: Mutex::default(),
             stalled: Seldom::default(),
             waker_panicked: Seldom::default(),
             pending_at_end: AtomicUsize::new(0),
@@ -65,17 +69,25 @@ impl Events {
         has_to_tell
     }
 
-    /// For the driver's task, while it holds no lock: reports a refusal if there is one to report. `refused` counts all
-    /// refusals so far.
-    pub(crate) fn tell_refused(&self, wheel: &str, refused: impl FnOnce() -> u64) {
-        // A single load if there is nothing to report.
-        if !self.has_refused.load(Ordering::Relaxed) {
-            return;
-        }
+    /// The system did not give what the wheel asked for. The driver's task reports it.
+    pub(crate) fn not_given(&self, what: &'static str, error: io::Error) {
+        lock(&self.not_given).push((what, error));
+    }
+
+    /// For the driver's task, while it holds no lock: reports what other threads have noted. `refused` counts all timers
+    /// that were refused so far.
+    pub(crate) fn tell_noted(&self, wheel: &str, refused: impl FnOnce() -> u64) {
         let is_mine_to_tell = self.has_refused.swap(false, Ordering::Relaxed);
         if is_mine_to_tell {
             let refused = refused();
             contained(|| warn!(target: TARGET, wheel, refused, "a timing wheel is full and refuses a timer"));
+        }
+        let not_given = std::mem::take(&mut *lock(&self.not_given));
+        for (what, error) in &not_given {
+            let error: &dyn std::error::Error = error;
+            contained(
+                || warn!(target: TARGET, wheel, what, error, "a timing wheel goes on without what the system refused"),
+            );
         }
     }
 
@@ -86,13 +98,6 @@ impl Events {
     pub(crate) fn waker_panicked(&self, wheel: &str, panicked: u64) {
         self.waker_panicked
             .tell(|| error!(target: TARGET, wheel, panicked, "a waker panicked as a timing wheel woke it"));
-    }
-
-    pub(crate) fn not_given(&self, wheel: &str, what: &str, error: &io::Error) {
-        let error: &dyn std::error::Error = error;
-        contained(
-            || warn!(target: TARGET, wheel, what, error, "a timing wheel goes on without what the system refused"),
-        );
     }
 
     /// A shard ends with `pending` timers.
@@ -108,6 +113,10 @@ impl Events {
             contained(|| debug!(target: TARGET, wheel, pending, "a timing wheel has ended"));
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Something that may happen again and again, and is reported once in [`SELDOM`] at most.
@@ -126,11 +135,61 @@ impl Seldom {
     /// Whether the last report is long enough ago for another. If so, the caller has to make it: it counts from now on.
     fn begin_report(&self) -> bool {
         let now = stopwatch();
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.last);
         let is_time = last.is_none_or(|last| now.saturating_duration_since(last) >= SELDOM);
         if is_time {
             *last = Some(now);
         }
         is_time
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::subscriber::with_default;
+    use tracing::{Event, Metadata, Subscriber};
+
+    use super::*;
+
+    /// Counts the events of its thread.
+    #[derive(Clone, Default)]
+    struct Counts(Arc<AtomicUsize>);
+
+    impl Subscriber for Counts {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, _: &Event<'_>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    /// The thread that arms a timer may hold a user's locks.
+    #[test]
+    fn what_the_system_refused_is_told_by_the_driver_once_and_not_by_the_thread_that_arms_a_timer() {
+        let (counts, events) = (Counts::default(), Events::new());
+        with_default(counts.clone(), || {
+            events.not_given("a thread", io::ErrorKind::WouldBlock.into());
+            assert_eq!(counts.0.load(Ordering::Relaxed), 0);
+            events.tell_noted("wheel", || 0);
+            events.tell_noted("wheel", || 0);
+            assert_eq!(counts.0.load(Ordering::Relaxed), 1);
+        });
     }
 }

@@ -25,13 +25,13 @@ impl Events {
         false
     }
 
-    pub(crate) fn tell_refused(&self, _wheel: &str, _refused: impl FnOnce() -> u64) {}
+    pub(crate) fn not_given(&self, _what: &'static str, _error: io::Error) {}
+
+    pub(crate) fn tell_noted(&self, _wheel: &str, _refused: impl FnOnce() -> u64) {}
 
     pub(crate) const fn stalled(&self, _wheel: &str, _stalls: u64) {}
 
     pub(crate) const fn waker_panicked(&self, _wheel: &str, _panicked: u64) {}
-
-    pub(crate) const fn not_given(&self, _wheel: &str, _what: &str, _error: &io::Error) {}
 
     pub(crate) const fn shard_ends(&self, _pending: usize) {}
 

@@ -21,7 +21,7 @@ use key::stale;
 pub use self::key::{Expired, Key};
 use crate::error::Error;
 use crate::handle::TimingWheel;
-use crate::platform::clock::Clock;
+use crate::platform::clock::{self, Clock};
 use crate::platform::wakers::contained;
 use crate::runtime_wheel::with_current;
 use crate::timers::sleep::Sleep;
@@ -244,7 +244,8 @@ impl<T> DelayQueue<T> {
     #[inline]
     #[track_caller]
     fn insert_instant(&mut self, now: Option<Nanos>, deadline: Instant, value: T) -> Key {
-        let nanos = self.started().clock().nanos(deadline);
+        self.started();
+        let nanos = clock::nanos(deadline);
         let key = self.items.insert(now.unwrap_or(self.items.clock()), nanos, (value, deadline));
         self.be_in_time_for(nanos, now);
         if let Some(told) = self.told_empty.take() {
@@ -317,8 +318,10 @@ impl<T> DelayQueue<T> {
     #[inline]
     #[track_caller]
     fn reset_to(&mut self, key: &Key, now: Option<Nanos>, deadline: Instant) {
-        let Some(sleep) = &self.sleep else { stale(key) };
-        let nanos = sleep.clock().nanos(deadline);
+        if self.sleep.is_none() {
+            stale(key);
+        }
+        let nanos = clock::nanos(deadline);
         let item = self.items.reset(now.unwrap_or(self.items.clock()), key, nanos);
         // Not by a closure, in which the panic would not name the caller.
         let Some((_, set)) = item else { stale(key) };
@@ -613,7 +616,7 @@ impl<T> DelayQueue<T> {
             let delay = Duration::from_nanos(at.0.saturating_sub(now.0));
             sleep.set_tolerance(Tolerance::time(tolerance.of(delay)));
         }
-        sleep.move_to_at(now, at);
+        sleep.move_to(at, Some(now));
         self.armed_for = at;
     }
 
@@ -645,7 +648,7 @@ fn expired<T>(Item { value: (value, deadline), number, .. }: Item<(T, Instant)>,
 #[inline]
 fn after(clock: Clock, timeout: Duration) -> (Nanos, Instant) {
     let now = clock.now_as_instant();
-    (clock.nanos(now), now.checked_add(timeout).unwrap_or_else(|| clock.instant(Nanos::MAX)))
+    (clock::nanos(now), now.checked_add(timeout).unwrap_or_else(|| clock::instant(Nanos::MAX)))
 }
 
 /// As [`DelayQueue::new`].

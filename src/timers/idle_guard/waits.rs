@@ -205,7 +205,7 @@ impl Waits {
         });
         if !stays {
             let now = now.unwrap_or_else(|| timer.clock().now());
-            timer.move_to_at(now, check);
+            timer.move_to(check, Some(now));
         }
         timer.poll_wait(cx)
     }
@@ -362,7 +362,7 @@ impl Waits {
                 wait.since = Nanos::MAX;
             } else if wait.is_on() && wait.timer.armed().is_some_and(|at| at > check) {
                 // Not into the past: an answer is expected from then on.
-                wait.timer.move_to_at(now, check.max(now));
+                wait.timer.move_to(check.max(now), Some(now));
             }
         }
     }

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::error::Elapsed;
 use crate::handle::TimingWheel;
+use crate::platform::clock::nanos;
 use crate::timers::interval::Interval;
 use crate::timers::timeout::{SureSleep, poll_deadline};
 use crate::timers::tolerance::Tolerance;
@@ -41,8 +42,7 @@ impl Countdown {
 
     /// Starts, running or not, until `deadline`.
     fn start_until(&mut self, deadline: Instant) {
-        let clock = self.timer.sleep.clock();
-        self.run(clock.now(), clock.nanos(deadline));
+        self.run(self.timer.sleep.clock().now(), nanos(deadline));
     }
 
     fn run(&mut self, now: Nanos, deadline: Nanos) {
@@ -51,7 +51,7 @@ impl Countdown {
             let delay = Duration::from_nanos(deadline.0.saturating_sub(now.0));
             sleep.set_tolerance(Tolerance::time(tolerance.of(delay)));
         }
-        sleep.move_to_at(now, deadline);
+        sleep.move_to(deadline, Some(now));
         self.is_running = true;
     }
 

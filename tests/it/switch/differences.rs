@@ -101,9 +101,17 @@ fn a_timeout_whose_runtime_is_gone_panics_as_tokios_does_and_goes_on_in_another_
 }
 
 #[test]
-fn outside_a_runtime_a_timeout_without_end_panics_as_others_do() {
-    assert!(panic_place(|| tokio::time::timeout(Duration::MAX, pending::<()>())).is_none());
-    assert!(panic_place(|| timingwheel::time::timeout(Duration::MAX, pending::<()>())).is_some());
+fn outside_a_runtime_a_timer_panics_as_it_is_first_found_pending_and_tokios_as_it_is_made() {
+    assert!(panic_place(|| tokio::time::sleep(SECOND)).is_some());
+    let mut sleep = task::spawn(timingwheel::time::sleep(SECOND));
+    assert!(sleep.deadline() > Instant::now());
+    assert!(panic_place(|| sleep.poll()).is_some());
+    // A ready future needs no wheel, and what was made outside works within.
+    let mut ready = task::spawn(timingwheel::time::timeout(SECOND, std::future::ready(1)));
+    assert_eq!(ready.poll(), std::task::Poll::Ready(Ok(1)));
+    paused().block_on(sleep);
+    let awaited = panic_place(|| task::spawn(async { timingwheel::time::sleep(SECOND).await }).poll());
+    assert!(awaited.is_some_and(|awaited| awaited.starts_with(file!())));
 }
 
 #[test]

@@ -58,7 +58,7 @@ same! {
         ticks_shorter_than_what_counts_as_missed_still_add_up
     ;
     panics:
-        outside_a_runtime_each_function_panics_in_its_callers_line
+        outside_a_runtime_each_function_panics_or_its_future_does
         in_a_runtime_without_timers_none_can_be_awaited
         a_period_of_zero_panics_in_its_callers_line
         a_clock_is_paused_once_and_resumed_once

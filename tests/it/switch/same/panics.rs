@@ -16,10 +16,16 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn note_panics_of_all_functions(trace: &Trace) {
     let now = Instant::now();
-    trace.note(format_args!("sleep: {:?}", panic_place(|| sleep(SECOND))));
-    trace.note(format_args!("sleep_until: {:?}", panic_place(|| sleep_until(now))));
-    trace.note(format_args!("timeout: {:?}", panic_place(|| timeout(SECOND, pending::<()>()))));
-    trace.note(format_args!("timeout_at: {:?}", panic_place(|| timeout_at(now, pending::<()>()))));
+    trace.note(format_args!("sleep: {}", panics(|| task::spawn(async { sleep(SECOND).await }).poll())));
+    trace.note(format_args!(
+        "sleep_until: {}",
+        panics(|| task::spawn(async { sleep_until(now).await }).poll())
+    ));
+    trace.note(format_args!("timeout: {}", panics(|| task::spawn(timeout(SECOND, pending::<()>())).poll())));
+    trace.note(format_args!(
+        "timeout_at: {}",
+        panics(|| task::spawn(timeout_at(now, pending::<()>())).poll())
+    ));
     // The place that tokio's names is in its own sources.
     trace.note(format_args!("interval: {}", panics(|| interval(SECOND))));
     trace.note(format_args!("interval_at: {}", panics(|| interval_at(now, SECOND))));
@@ -30,7 +36,7 @@ fn elsewhere(f: impl FnOnce() + Send) {
     std::thread::scope(|scope| scope.spawn(f).join().expect("no panic"));
 }
 
-pub(crate) async fn outside_a_runtime_each_function_panics_in_its_callers_line(trace: Trace) {
+pub(crate) async fn outside_a_runtime_each_function_panics_or_its_future_does(trace: Trace) {
     elsewhere(|| note_panics_of_all_functions(&trace));
 }
 
