@@ -15,6 +15,7 @@ use crate::engine::shard::Shard;
 use crate::error::Error;
 use crate::handle::TimingWheel;
 use crate::platform::clock::{Clock, has_test_util, instant, nanos};
+use crate::platform::from_now::FromNow;
 use crate::platform::wakers::WakerId;
 use crate::runtime_wheel::shard_for;
 use crate::timers::tolerance::Tolerance;
@@ -751,7 +752,7 @@ impl fmt::Debug for Sleep {
             },
         };
         f.debug_struct("Sleep")
-            .field("deadline", &self.deadline())
+            .field("deadline", &FromNow(self.deadline()))
             .field("state", &format_args!("{state}"))
             .finish_non_exhaustive()
     }
