@@ -38,6 +38,7 @@ pub(crate) fn panic_in<T>(f: impl FnOnce() -> T) -> Option<Panic> {
 }
 
 /// The file and line that the panic of `f` names, if it panics.
+#[cfg(feature = "test-util")]
 pub(crate) fn panic_place<T>(f: impl FnOnce() -> T) -> Option<String> {
     panic_in(f).map(|panic| format!("{}:{}", panic.file, panic.line))
 }
