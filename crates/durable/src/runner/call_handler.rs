@@ -31,7 +31,7 @@ impl Runner {
         }
         let call = Call {
             is_stopping: Arc::clone(&self.is_stopping),
-            teller: Teller { id, sender: self.sender.clone(), has_told: false },
+            teller: Teller { id, sender: self.sender.clone(), was_called: false, has_told: false },
             lease: self.lease(),
             attempt: ToStart {
                 handler: attempt.handler.clone(),
@@ -82,6 +82,7 @@ impl Call {
         // The process may have stood still since it was begun, or joined again, or is to stop.
         let is_late = is_stopping.load(Ordering::Acquire)
             || lease.is_some_and(|lease| !lease.is_good() || attempt.lost.is_lost());
+        teller.was_called = !is_late;
         // What reads the payload is the user's code, and so is what makes the future, what it does, and an error's text: all
         // that may panic.
         let started = (!is_late).then(|| {
@@ -132,6 +133,7 @@ impl ToStart {
 struct Teller {
     id: TimerId,
     sender: UnboundedSender<Command>,
+    was_called: bool,
     has_told: bool,
 }
 
@@ -146,7 +148,7 @@ impl Teller {
 impl Drop for Teller {
     fn drop(&mut self) {
         if !self.has_told {
-            self.tell(Outcome::Dropped);
+            self.tell(if self.was_called { Outcome::Dropped } else { Outcome::TooLate });
         }
     }
 }

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
+use timingwheel::TimingWheel;
 use timingwheel_calendar::Cron;
-use timingwheel_durable::{Answer, Durable, Error, Missed};
+use timingwheel_durable::{Answer, Durable, Error, MemoryStore, Missed, Run};
 
 use super::support::{Note, Rig, at, note, secs};
 
@@ -85,6 +86,46 @@ async fn a_stop_calls_no_handler_any_more_and_what_was_not_called_is_no_attempt(
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_call_that_a_stop_drops_on_its_way_is_no_attempt() {
+    const TIMERS: u64 = 250;
+    let (wheel, store) = (TimingWheel::new(), MemoryStore::new());
+    let (first, mut called) = tokio::sync::mpsc::unbounded_channel();
+    let durable = Durable::builder(&wheel, store.clone())
+        .on(move |_: Note, run: Run| {
+            let _ = first.send(run.id);
+            async { Ok(Answer::Done) }
+        })
+        .start()
+        .await
+        .unwrap();
+    let due = durable.now() + secs(1);
+    for number in 0..TIMERS {
+        durable.at(due, &note(&number.to_string())).save().await.unwrap();
+    }
+    let mut ids = vec![called.recv().await.unwrap()];
+    let stopped = durable.stop(secs(0)).await;
+    assert_eq!((stopped.aborted, stopped.unsettled), (0, 0), "{stopped:?}");
+    drop(durable);
+    while let Some(id) = called.recv().await {
+        ids.push(id);
+    }
+    let left = TIMERS - u64::try_from(ids.len()).unwrap();
+    let (again, mut calls) = tokio::sync::mpsc::unbounded_channel();
+    let _next = Durable::builder(&wheel, store)
+        .on(move |_: Note, run: Run| {
+            let _ = again.send((run.id, run.attempt));
+            async { Ok(Answer::Done) }
+        })
+        .start()
+        .await
+        .unwrap();
+    for _ in 0..left {
+        let (id, attempt) = calls.recv().await.unwrap();
+        assert!(attempt == 1 && !ids.contains(&id), "attempt {attempt} of {id}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_a_handle_what_runs_ends_and_nothing_more_begins() {
     let rig = Rig::new();
@@ -109,7 +150,7 @@ async fn the_end_of_the_wheel_is_a_stop() {
     assert!(durable.stats().stopped);
     assert!(matches!(durable.at(at(9.0), &note("late")).save().await, Err(Error::Stopped)));
     assert!(matches!(rig.builder().start().await, Err(Error::Stopped)), "on a wheel that has ended");
-    let wheel = timingwheel::TimingWheel::new();
+    let wheel = TimingWheel::new();
     let next = Durable::builder(&wheel, rig.store.clone()).start().await.unwrap();
     assert_eq!(next.count().await.unwrap().stored, 1);
 }
