@@ -45,6 +45,9 @@ pub(crate) trait Listed<K>: Send + Sync {
 
 pub(crate) type Item<K> = Arc<dyn Listed<K>>;
 
+/// An item with its number in a list.
+type Numbered<K> = (u64, Item<K>);
+
 /// Where an operation stands in one list.
 struct Place<K> {
     hash: u64,
@@ -128,7 +131,7 @@ enum List<K> {
 
 impl<K> List<K> {
     /// Copies the items with numbers from `from` until `end`; of several at most a batch.
-    fn copy(&self, from: u64, end: u64) -> (Option<(u64, Item<K>)>, Vec<(u64, Item<K>)>) {
+    fn copy(&self, from: u64, end: u64) -> (Option<Numbered<K>>, Vec<Numbered<K>>) {
         let copy = |(&number, item): (&u64, &Item<K>)| (number, item.clone());
         match self {
             Self::One(number, item) => {

@@ -197,7 +197,8 @@ fn a_check_a_cancel_and_a_dropped_future_end_it_once_and_the_output_is_given_bac
         let model = Model::new(1);
         let (check, cancel) = (spawn(&model, Model::add_and_check), spawn(&model, Model::cancel));
         withdraw(&model);
-        assert!(!(check.join().unwrap() && cancel.join().unwrap()));
+        let (completed, cancelled) = (check.join().unwrap(), cancel.join().unwrap());
+        assert!(!(completed && cancelled));
         assert_eq!(model.ends.load(Ordering::Relaxed), 1);
         assert_eq!(model.items.load(Ordering::Relaxed), 1, "no item is lost");
         "withdrawn"

@@ -2,6 +2,7 @@
 //! compared, called and dropped.
 
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -13,20 +14,38 @@ use tokio::runtime::Builder;
 
 use crate::{DAY, ms};
 
-/// Looks at all operations, and at those under its own key, whatever is done with it. All have the same hash.
-struct Asks(u8, Arc<OnceLock<Purgatory<Asks>>>);
+/// What asks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Hash,
+    Eq,
+    Drop,
+    Condition,
+}
+
+struct Shared {
+    purgatory: OnceLock<Purgatory<Asks>>,
+    by: By,
+    asked: AtomicUsize,
+}
+
+/// Looks at all operations whenever that is done with it. All have the same hash.
+struct Asks(u8, Arc<Shared>);
 
 impl Asks {
-    fn ask(&self) {
-        if let Some(purgatory) = self.1.get() {
+    fn ask(&self, by: By) {
+        if by == self.1.by
+            && let Some(purgatory) = self.1.purgatory.get()
+        {
             _ = (purgatory.watched(), purgatory.delayed());
+            self.1.asked.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
 impl PartialEq for Asks {
     fn eq(&self, other: &Self) -> bool {
-        self.ask();
+        self.ask(By::Eq);
         self.0 == other.0
     }
 }
@@ -35,32 +54,31 @@ impl Eq for Asks {}
 
 impl Hash for Asks {
     fn hash<H: Hasher>(&self, _: &mut H) {
-        self.ask();
+        self.ask(By::Hash);
     }
 }
 
 impl Drop for Asks {
     fn drop(&mut self) {
-        self.ask();
+        self.ask(By::Drop);
     }
 }
 
-#[test]
-fn keys_conditions_and_outputs_may_ask_for_the_purgatory_wherever_they_are_used() {
+/// Runs an operation's whole life in each way, on a thread that is left alone if it hangs.
+fn may_ask(by: By) {
     let (done, is_done) = channel();
-    // A thread that hangs is left alone.
     thread::spawn(move || {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let cell = Arc::new(OnceLock::new());
+            let cell = Arc::new(Shared { purgatory: OnceLock::new(), by, asked: AtomicUsize::new(0) });
             let asks = |number| Asks(number, cell.clone());
-            let purgatory = cell.get_or_init(|| Purgatory::new(&TimingWheel::new()));
+            let purgatory = cell.purgatory.get_or_init(|| Purgatory::new(&TimingWheel::new()));
             let holds = Arc::new(OnceLock::new());
             let watch = |key: u8, delay: Duration| {
                 let (condition, output, holds) = (asks(key), cell.clone(), holds.clone());
                 let keys = [asks(key), asks(key), asks(key + 1)];
                 purgatory.watch(keys, delay, move || {
-                    condition.ask();
+                    condition.ask(By::Condition);
                     holds.get().map(|()| Asks(condition.0, output.clone()))
                 })
             };
@@ -76,8 +94,29 @@ fn keys_conditions_and_outputs_may_ask_for_the_purgatory_wherever_they_are_used(
             assert_eq!(purgatory.shutdown(), 12);
             drop(operations);
             assert_eq!((purgatory.watched(), purgatory.delayed()), (0, 0));
+            assert!(cell.asked.load(Ordering::Relaxed) > 0, "nobody asked");
         });
         done.send(()).unwrap();
     });
     assert_eq!(is_done.recv_timeout(Duration::from_secs(30)), Ok(()), "it waits for its own lock");
+}
+
+#[test]
+fn a_hash_may_ask_for_the_purgatory() {
+    may_ask(By::Hash);
+}
+
+#[test]
+fn a_comparison_may_ask_for_the_purgatory() {
+    may_ask(By::Eq);
+}
+
+#[test]
+fn the_drop_of_a_key_a_condition_and_an_output_may_ask_for_the_purgatory() {
+    may_ask(By::Drop);
+}
+
+#[test]
+fn a_condition_may_ask_for_the_purgatory() {
+    may_ask(By::Condition);
 }

@@ -43,17 +43,6 @@ async fn it_completes_at_a_check_of_any_of_its_keys_and_leaves_all_lists_at_once
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_check_of_another_key_does_not_try_it() {
-    let (purgatory, level) = (purgatory(), Level::default());
-    let _watch = purgatory.watch(0..100, DAY, level.at_least(1));
-    level.tries();
-    level.set(1);
-    assert_eq!((100..1_000).map(|key| purgatory.check(&key)).sum::<usize>(), 0);
-    assert_eq!(level.tries(), 0);
-    assert_eq!(purgatory.check(&99), 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn it_is_tried_twice_when_it_is_watched_and_once_at_each_check() {
     let (purgatory, level) = (purgatory(), Level::default());
     let _watch = purgatory.watch(["key"], DAY, level.at_least(1));

@@ -1,5 +1,5 @@
-//! Threads that check, cancel, drop and await the same operations. The interleavings of a few are tried by loom, in
-//! `src/loom_models`; these are many.
+//! Threads that check, cancel, drop and await the same operations. loom tries the orders of a few, in `src/models.rs`;
+//! these are many.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
