@@ -8,7 +8,7 @@ use crate::wheel::Nanos;
 ///
 /// The `try_` methods and [`Sleep::wait`](crate::Sleep::wait) return this error, and an
 /// [`IdleGuard`](crate::IdleGuard) does inside an `io::Error`. A sleep and an interval cannot return an error, so they
-/// panic with the text of this one. A timeout goes on [without the wheel](crate::TimingWheel::timeout#errors).
+/// panic with the text of this one. A timeout goes on [without the wheel](crate::TimingWheel::timeout).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Error {
     kind: Kind,

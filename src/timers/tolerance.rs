@@ -14,7 +14,7 @@ use std::time::Duration;
 /// | [`Sleep::with_tolerance`](crate::Sleep::with_tolerance), [`Timeout::with_tolerance`](crate::Timeout::with_tolerance) | for the deadline that is set, and for those of later resets; a share is turned into a time once, and resets keep that time |
 /// | [`IdleGuard::with_tolerance`](crate::IdleGuard::with_tolerance) | for each wait; a share is a part of the limit |
 /// | [`Interval::with_tolerance`](crate::Interval::with_tolerance) | for each tick; a share is a part of the period |
-/// | [`stream::Timeout::with_tolerance`](crate::stream::Timeout::with_tolerance), [`ChunksTimeout`](crate::stream::ChunksTimeout::with_tolerance), [`Throttle`](crate::stream::Throttle::with_tolerance) | for each gap or chunk; a share is a part of its time |
+/// | [`stream::Timeout::with_tolerance`](crate::stream::Timeout::with_tolerance) | for each gap; a share is a part of the limit |
 /// | [`DelayQueue::with_tolerance`](crate::time::DelayQueue::with_tolerance) | for each item; a share is a part of the time for which the queue waits |
 ///
 /// # Precision

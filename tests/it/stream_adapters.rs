@@ -218,10 +218,9 @@ async fn a_tick_that_cannot_come_panics() {
         ticks.next().await;
         let interval = wheel.interval_at(Instant::now() + SECOND, SECOND);
         let mut repeating = stream::pending::<()>().timeout_repeating_on(interval);
-        for poll in [&mut || _ = task::spawn(&mut ticks).poll_next(), &mut || {
-            _ = task::spawn(&mut repeating).poll_next()
-        }] as [&mut dyn FnMut(); 2]
-        {
+        let mut tick = || drop(task::spawn(&mut ticks).poll_next());
+        let mut repeat = || drop(task::spawn(&mut repeating).poll_next());
+        for poll in [&mut tick as &mut dyn FnMut(), &mut repeat] {
             let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(poll)).unwrap_err();
             let text = caught.downcast::<String>().unwrap();
             assert!(text.contains(why), "{text}");

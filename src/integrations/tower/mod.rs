@@ -29,7 +29,7 @@
 //! # When a timer cannot run
 //!
 //! On a wheel that has ended, or is full, a request still has its time: see
-//! [`TimingWheel::timeout`](crate::TimingWheel::timeout#errors).
+//! [`TimingWheel::timeout`](crate::TimingWheel::timeout).
 //!
 //! # Retries
 //!

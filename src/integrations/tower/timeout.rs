@@ -100,7 +100,7 @@ pin_project! {
     ///
     /// # Errors
     /// The inner service's; [`Elapsed`] if the time is up first, also if the wheel has
-    /// [ended or is full](TimingWheel::timeout#errors).
+    /// [ended or is full](TimingWheel::timeout).
     #[derive(Debug)]
     #[must_use = "a response does nothing unless it is awaited or polled"]
     pub struct ResponseFuture<F> {

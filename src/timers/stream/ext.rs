@@ -23,11 +23,10 @@ pub trait StreamTimeExt: Stream + Sized {
     /// As [`TimingWheel::sleep`].
     ///
     /// # Errors
-    /// [`Elapsed`](crate::Elapsed), as an item, if a gap is too long, or if the wheel has ended or is full;
-    /// [`Elapsed::reason`](crate::Elapsed::reason) tells which. The timer is tried again after the next item.
+    /// [`Elapsed`](crate::Elapsed), as an item, if a gap is too long.
     ///
     /// # Panics
-    /// Only if the stream within does.
+    /// Only if the stream within does, or [without a timer](crate::stream#without-a-timer) of tokio's.
     ///
     /// # Examples
     ///
@@ -71,11 +70,10 @@ pub trait StreamTimeExt: Stream + Sized {
     /// As [`TimingWheel::sleep`].
     ///
     /// # Errors
-    /// [`Elapsed`](crate::Elapsed), as the last item, if a gap is too long, or if the wheel has ended or is full;
-    /// [`Elapsed::reason`](crate::Elapsed::reason) tells which.
+    /// [`Elapsed`](crate::Elapsed), as the last item, if a gap is too long.
     ///
     /// # Panics
-    /// Only if the stream within does.
+    /// Only if the stream within does, or [without a timer](crate::stream#without-a-timer) of tokio's.
     ///
     /// # Examples
     ///
@@ -114,12 +112,10 @@ pub trait StreamTimeExt: Stream + Sized {
     /// As [`TimingWheel::interval`].
     ///
     /// # Errors
-    /// [`Elapsed`](crate::Elapsed), as an item, at each tick. If the wheel has ended or is full,
-    /// [`Elapsed`](crate::Elapsed) with a [reason](crate::Elapsed::reason), once in a gap; the interval is tried again
-    /// after the next item.
+    /// [`Elapsed`](crate::Elapsed), as an item, at each tick.
     ///
     /// # Panics
-    /// Only if the stream within does.
+    /// As [`Interval::tick`], if the wheel has ended or is full, or if the stream within does.
     ///
     /// # Examples
     ///
@@ -156,9 +152,7 @@ pub trait StreamTimeExt: Stream + Sized {
     /// As [`TimingWheel::sleep`].
     ///
     /// # Panics
-    /// This call never panics. Polling the stream panics, as awaiting a [`Sleep`](crate::Sleep) does, if an item has to
-    /// wait and the wheel has ended or is full. An item has no room for an error. Without a timer the stream could only
-    /// stop, or let items through too early. No item is lost by the panic.
+    /// Only if the stream within does, or [without a timer](crate::stream#without-a-timer) of tokio's.
     ///
     /// # Examples
     ///
@@ -195,12 +189,9 @@ pub trait StreamTimeExt: Stream + Sized {
     /// Dropping the stream drops the items of the chunk that it was filling;
     /// [`into_remainder`](ChunksTimeout::into_remainder) takes them out before.
     ///
-    /// # Errors
-    /// None. If the wheel has ended or is full, a chunk is handed out as soon as the stream within has nothing more
-    /// that is ready: it is smaller then, but not later than asked for, and no item is lost.
-    ///
     /// # Panics
-    /// If `max_size` is zero. Polling panics only if the stream within does.
+    /// If `max_size` is zero. Polling panics only if the stream within does, or [without a
+    /// timer](crate::stream#without-a-timer) of tokio's.
     ///
     /// # Examples
     ///

@@ -46,7 +46,7 @@
 //!
 //! A wheel may have ended, by `shutdown` or with its runtime, or have [`max_pending`](crate::Builder::max_pending)
 //! timers already. Limits, chunks and distances keep their times then, by one of tokio's timers, as a
-//! [timeout](crate::TimingWheel::timeout#errors) does, until the next item. Only [`TimeoutRepeating`] and
+//! [timeout](crate::TimingWheel::timeout) does, until the next item. Only [`TimeoutRepeating`] and
 //! [`IntervalStream`] panic, as their interval does.
 //!
 //! # Differences from tokio-stream
