@@ -28,7 +28,7 @@ use tokio::time::Instant;
 use crate::error::JobError;
 use crate::info::{End, JobInfo, JobState, Join};
 use crate::jobs::Table;
-use crate::schedule::{PendingRun, Previous, Replanned, Schedule};
+use crate::schedule::{NextRun, PendingRun, Previous, Replanned, Schedule};
 use crate::task::{Task, Unrun, Work};
 use crate::{contained, lock, now};
 
@@ -289,6 +289,7 @@ pub(crate) enum When {
 /// What a schedule has answered.
 pub(crate) struct Asked {
     next: Option<Instant>,
+    set_by: SetBy,
     tolerance: Option<Tolerance>,
     schedule: Box<dyn Schedule>,
 }
@@ -374,13 +375,24 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
         }
     }
 
-    /// Asks the schedule what comes after a run, unless the job was given another during the run. Calls `next`, which is
-    /// a user's code, without the lock.
-    pub(crate) fn ask(
-        &self,
-        started: Instant,
-        next: impl FnOnce(&mut dyn Schedule, Previous) -> Option<Instant>,
-    ) -> Option<Asked> {
+    /// Asks the schedule whether the run that is about to begin is left out, if the schedule has planned it. A user's code,
+    /// so not under the lock.
+    pub(crate) fn leaves_out(&self) -> bool {
+        let planned = |plan: &&mut Box<Plan>| !plan.is_changed && plan.set_by == SetBy::Schedule;
+        let schedule = self.lock().plan.as_mut().filter(planned).and_then(|plan| plan.schedule.take());
+        let Some(mut schedule) = schedule else { return false };
+        let is_left_out = schedule.leaves_out();
+        match &mut self.lock().plan {
+            Some(plan) if !plan.is_changed => plan.schedule = Some(schedule),
+            // Another has come meanwhile, and this one is dropped without the lock.
+            _ => {}
+        }
+        is_left_out
+    }
+
+    /// Asks the schedule what comes after a run that has `answered`, unless the job was given another during the run. A
+    /// user's code, so not under the lock.
+    pub(crate) fn ask(&self, started: Instant, answered: NextRun) -> Option<Asked> {
         let mut state = self.lock();
         let due = state.due;
         let plan = state.plan.as_mut().filter(|plan| !plan.is_changed)?;
@@ -388,8 +400,9 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
         let missed = late > MISSED_AFTER.max(plan.wheel.tick());
         let mut schedule = plan.schedule.take()?;
         drop(state);
-        let next = next(&mut *schedule, Previous { due, started, ended: Instant::now(), missed });
-        Some(Asked { next, tolerance: schedule.tolerance(), schedule })
+        let next = answered.or_by(&mut *schedule, Previous { due, started, ended: Instant::now(), missed });
+        let set_by = if answered == NextRun::BySchedule { SetBy::Schedule } else { SetBy::User };
+        Some(Asked { next, set_by, tolerance: schedule.tolerance(), schedule })
     }
 
     /// Goes on after a run of a job that repeats: as its user or a new schedule has said during the run, or else as the
@@ -400,7 +413,7 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
         let State { stage, plan: Some(plan), due, .. } = &mut *state else { return GoOn::Later };
         let Stage::Runs { order, .. } = *stage else { return GoOn::Later };
         if let Some(answer) = answer {
-            next = answer.next;
+            (next, set_by) = (answer.next, answer.set_by);
             if plan.is_changed {
                 outdated = Some(answer.schedule);
             } else {
@@ -555,18 +568,20 @@ impl<S: AnySlot + ?Sized> Record<S> {
         (polled, is_moved)
     }
 
-    /// Ends a job that nobody lists any more, and tells whoever waits for that. What is returned is dropped without the
-    /// lock.
+    /// Ends a job, has it `leave` the list, and then tells whoever waits for its end: who is told finds it there no more. What
+    /// is returned is dropped without the lock.
     fn close(
         &self,
         mut state: Guard<'_>,
         over: JobState,
         error: Option<Error>,
+        leave: impl FnOnce(),
     ) -> (Stage, Option<Box<Plan>>) {
         let due = (state.is_pending() && error.is_some()).then_some(state.due);
         let stage = mem::replace(&mut state.stage, Stage::Over { state: over, error, due });
         let (plan, joins) = (state.plan.take(), mem::take(&mut state.joins));
         drop(state);
+        leave();
         for join in joins {
             contained(|| _ = join.send(over));
         }
@@ -575,8 +590,8 @@ impl<S: AnySlot + ?Sized> Record<S> {
 
     /// Ends a job, which leaves the list, and drops what it would have run.
     fn end(&self, state: Guard<'_>, over: JobState, error: Option<Error>) {
-        let (stage, plan) = self.close(state, over, error);
-        self.slot.over(ptr::from_ref(self).cast(), over);
+        let leave = || self.slot.over(ptr::from_ref(self).cast(), over);
+        let (stage, plan) = self.close(state, over, error, leave);
         drop(stage);
         // It may panic; the plan, which has the schedule, is dropped all the same.
         self.slot.clear(over);
@@ -616,7 +631,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
         let (info, repeats) = (state.info(), state.plan.is_some());
         let is_changed = match &mut state.stage {
             Stage::Waits(_) | Stage::InHand(_) => {
-                let (stage, plan) = self.close(state, JobState::Cancelled, None);
+                let (stage, plan) = self.close(state, JobState::Cancelled, None, || {});
                 drop(stage);
                 if how == Cancel::KeepWork {
                     contained(|| drop(plan));

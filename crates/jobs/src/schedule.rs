@@ -64,6 +64,50 @@ pub trait Schedule: Send + 'static {
         None
     }
 
+    /// Whether the run that is about to begin is left out, such as one that comes too late to be of use. The default is
+    /// `false`.
+    ///
+    /// The job's task calls this at the beginning of each run that the schedule itself has planned: not of one that the job's
+    /// user has moved, nor of one whose time the run before has [decided](NextRun). A run that is left out does not call
+    /// the job's closure and does not count as a run. The job goes on at once to the [`next`](Self::next) one.
+    ///
+    /// # Panics
+    /// A panic ends the job, as that of a run does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use timingwheel::TimingWheel;
+    /// use timingwheel_jobs::{JobsExt, Previous, Schedule};
+    /// use tokio::time::Instant;
+    ///
+    /// /// Every minute, but only where that is within ten seconds of its time.
+    /// struct Punctual(Instant);
+    ///
+    /// impl Schedule for Punctual {
+    ///     fn next(&mut self, previous: Previous) -> Option<Instant> {
+    ///         self.0 = previous.due + Duration::from_secs(60);
+    ///         Some(self.0)
+    ///     }
+    ///
+    ///     fn leaves_out(&mut self) -> bool {
+    ///         self.0.elapsed() > Duration::from_secs(10)
+    ///     }
+    /// }
+    ///
+    /// // Each run takes 90 s, so every other run begins too late.
+    /// let work = || tokio::time::sleep(Duration::from_secs(90));
+    /// let job = TimingWheel::new().run_by(Punctual(Instant::now()).times(4), work);
+    /// assert_eq!(job.await.unwrap(), 2);
+    /// # }
+    /// ```
+    fn leaves_out(&mut self) -> bool {
+        false
+    }
+
     /// Gives the schedule a [`PendingRun`], which can move the run that the job waits for. The default drops it.
     ///
     /// A schedule may learn something while its job waits, such as that the wall clock was set. Then it moves the run to
@@ -109,7 +153,7 @@ pub trait Schedule: Send + 'static {
         drop(run);
     }
 
-    /// This schedule for at most `runs` runs.
+    /// This schedule for at most `runs` runs. One that is [left out](Self::leaves_out) is one of them.
     fn times(self, runs: u64) -> Adjusted<Self>
     where
         Self: Sized,
@@ -222,6 +266,10 @@ impl Schedule for Box<dyn Schedule> {
         (**self).tolerance()
     }
 
+    fn leaves_out(&mut self) -> bool {
+        (**self).leaves_out()
+    }
+
     fn attach(&mut self, run: PendingRun) {
         (**self).attach(run);
     }
@@ -278,6 +326,10 @@ impl<S: Schedule> Schedule for Adjusted<S> {
 
     fn tolerance(&self) -> Option<Tolerance> {
         self.tolerance.or_else(|| self.schedule.tolerance())
+    }
+
+    fn leaves_out(&mut self) -> bool {
+        self.schedule.leaves_out()
     }
 
     fn attach(&mut self, run: PendingRun) {
@@ -372,7 +424,8 @@ impl Schedule for Backoff {
 /// When a job runs again, as the run that has ended decides: what the future of a job that repeats may return.
 ///
 /// `()` stands for [`BySchedule`](Self::BySchedule). What the job's user has asked for during the run, by a reset or
-/// another schedule, comes first.
+/// another schedule, comes first. A time that the run decides is as good as one that the user has set by a reset: the
+/// schedule neither [moves](PendingRun::replan) that run nor [leaves it out](Schedule::leaves_out).
 ///
 /// # Examples
 ///

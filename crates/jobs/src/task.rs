@@ -217,12 +217,17 @@ impl<K: Send + Sync + 'static, W: Work> Task<K, W> {
             work.drop_run();
             return Poll::Ready(Some(Err(JobError::cancelled())));
         }
+        let begins = this.started.is_none();
         let started = *this.started.get_or_insert_with(Instant::now);
-        let next = match ready!(work.as_mut().poll_run(cx)) {
-            Ran::Over(output) => return Poll::Ready(Some(Ok(output))),
-            Ran::Again(next) => next,
+        let answered = if begins && this.record.leaves_out() {
+            NextRun::BySchedule
+        } else {
+            match ready!(work.as_mut().poll_run(cx)) {
+                Ran::Over(output) => return Poll::Ready(Some(Ok(output))),
+                Ran::Again(next) => next,
+            }
         };
-        let answer = this.record.ask(started, |schedule, previous| next.or_by(schedule, previous));
+        let answer = this.record.ask(started, answered);
         let Some(rest) = work.take() else { return Poll::Ready(None) };
         match this.record.go_on(rest, answer) {
             GoOn::Now(rest) => {

@@ -1,7 +1,7 @@
 //! Awaiting jobs by their keys.
 
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures::future::join_all;
@@ -38,6 +38,26 @@ async fn a_waker_that_panics_keeps_nobody_else_from_being_woken() {
     for wait in others.into_iter().chain([waiting]) {
         assert_eq!(timeout(HANG_GUARD, wait).await.expect("it hangs").unwrap(), JobState::Done);
     }
+}
+
+/// Looks, as it is woken, how many jobs are listed.
+struct Looks(Jobs<u8>, Mutex<Option<usize>>);
+
+impl Wake for Looks {
+    fn wake(self: Arc<Self>) {
+        *self.1.lock().unwrap() = Some(self.0.len());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_told_of_the_end_finds_the_job_listed_no_more() {
+    let jobs = Jobs::new(&TimingWheel::new());
+    jobs.try_run_after(7, ms(10), async {}).unwrap();
+    let looks = Arc::new(Looks(jobs, Mutex::default()));
+    let mut join = looks.0.join(&7).unwrap();
+    assert!(poll(&mut join, &looks.clone().into()).is_pending());
+    sleep(ms(20)).await;
+    assert_eq!(*looks.1.lock().unwrap(), Some(0));
 }
 
 #[tokio::test(start_paused = true)]

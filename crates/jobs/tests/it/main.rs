@@ -14,6 +14,7 @@ mod keys;
 mod keys_faults;
 mod keys_schedules;
 mod later;
+mod leaves_out;
 mod locks;
 mod orders;
 mod replans;
