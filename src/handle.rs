@@ -98,7 +98,7 @@ impl TimingWheel {
     ///
     /// Unlike [`Instant::now`], it does not depend on the runtime that the calling thread is within.
     #[must_use]
-    pub fn now(&self) -> Instant {
+    pub fn current_time(&self) -> Instant {
         self.wheel.shards[0].clock().now_as_instant()
     }
 

@@ -1,4 +1,4 @@
-//! The clock of all wheels. Only sleeps that have no wheel yet read the time elsewhere.
+//! The clock of all wheels. Nothing else reads the time for deadlines, but for sleeps that have no wheel yet.
 
 use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;

@@ -141,7 +141,7 @@ async fn a_timer_that_a_task_without_budget_polls_is_refused_once() {
         }
     };
     without_budget().await;
-    assert!(wheel.sleep(DAY).try_wait().await.is_err());
+    assert!(wheel.sleep(DAY).wait().await.is_err());
     without_budget().await;
     assert!(wheel.timeout(DAY, future::pending::<()>()).await.is_err());
     assert_eq!(wheel.stats().refused, 2);

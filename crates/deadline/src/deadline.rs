@@ -35,7 +35,7 @@ impl DeadlineExt for TimingWheel {
 
 /// `after` from now by the wheel's clock; the last instant that the wheel knows, if that is further away.
 pub(crate) fn instant_in(wheel: &TimingWheel, after: Duration) -> Instant {
-    wheel.now().checked_add(after).unwrap_or_else(|| wheel.sleep(after).deadline())
+    wheel.current_time().checked_add(after).unwrap_or_else(|| wheel.sleep(after).deadline())
 }
 
 /// The time by which a request, or a part of it, has to end.
@@ -173,7 +173,7 @@ impl Deadline {
     }
 
     fn now(&self) -> Instant {
-        self.handle.tree.wheel.now()
+        self.handle.tree.wheel.current_time()
     }
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use timingwheel::TimingWheel;
 use tokio::time::advance;
 
-use crate::by_hand::{ByHand, Op, task};
-use crate::passed;
+use super::by_hand::{ByHand, Op, task};
+use super::passed;
 
 /// So many seconds, or `never`.
 fn limit(text: &str) -> Option<Duration> {
