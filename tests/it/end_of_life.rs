@@ -126,7 +126,9 @@ async fn a_timeout_that_was_refused_asks_the_wheel_again_when_it_is_moved() {
 #[test]
 fn outside_of_tokio_a_timeout_that_its_wheel_cannot_run_panics() {
     let ours = runtime(0);
-    let mut call = ours.block_on(async { spawn(TimingWheel::new().timeout(DAY, future::pending::<()>())) });
+    let within = ours.enter();
+    let mut call = spawn(TimingWheel::new().timeout(DAY, future::pending::<()>()));
+    drop(within);
     drop(ours);
     assert!(catch_unwind(AssertUnwindSafe(|| call.poll())).is_err());
 }

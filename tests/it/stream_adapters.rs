@@ -218,8 +218,8 @@ async fn a_tick_that_cannot_come_panics() {
         ticks.next().await;
         let interval = wheel.interval_at(Instant::now() + SECOND, SECOND);
         let mut repeating = stream::pending::<()>().timeout_repeating_on(interval);
-        let mut tick = || drop(task::spawn(&mut ticks).poll_next());
-        let mut repeat = || drop(task::spawn(&mut repeating).poll_next());
+        let mut tick = || assert_pending!(task::spawn(&mut ticks).poll_next());
+        let mut repeat = || assert_pending!(task::spawn(&mut repeating).poll_next());
         for poll in [&mut tick as &mut dyn FnMut(), &mut repeat] {
             let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(poll)).unwrap_err();
             let text = caught.downcast::<String>().unwrap();
