@@ -30,7 +30,7 @@ impl Schedule for EachSecond {
             job.set_schedule(EachSecond::default().times(2));
         }
         *self.0.lock().unwrap() += 1;
-        self.asked() % 2 == 0
+        self.asked().is_multiple_of(2)
     }
 }
 
