@@ -86,7 +86,7 @@ pub use cron::{Cron, CronError, CronField};
 pub use instants::{Once, Periodic};
 pub use missed::{Missed, MissedError};
 #[cfg(feature = "wheel")]
-pub use on_wheel::{MaybeRun, Scheduled, WallClock, WallSchedule};
+pub use on_wheel::{Scheduled, WallClock, WallSchedule};
 pub use plan::{Combine, Plan, PlanError};
 pub use rule::{Rule, Upcoming};
 pub use rules::{BusinessDays, Calendar, MonthDay, MonthEnd};

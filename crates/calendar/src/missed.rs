@@ -17,8 +17,8 @@ use jiff::SignedDuration;
 ///
 /// There is always a bound: a rule by the minute that comes back after a year does not run half a million times.
 ///
-/// Jobs on a wheel and series of `timingwheel-durable` have the same policy. A job needs
-/// `WallSchedule::unless_missed` for runs that the wheel itself begins late. The text of a policy, which a store keeps, is
+/// Jobs on a wheel and series of `timingwheel-durable` have the same policy, also where the wheel itself begins a run late.
+/// The text of a policy, which a store keeps, is
 /// `each 1`, or `each 3 of 86400000 ms`.
 ///
 /// # Examples

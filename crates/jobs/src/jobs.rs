@@ -559,8 +559,9 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
         }
     }
 
-    /// Ends all jobs, as `Durable::stop` of `timingwheel-durable` ends durable timers: nothing new begins, and what runs is waited for, for at most `limit`, and then aborted. Returns how
+    /// Ends all jobs: nothing new begins, and what runs is waited for, for at most `limit`, and then aborted. Returns how
     /// many runs have come to their end, how many were aborted, and the jobs that have not begun, with their futures.
+    /// `Durable::stop` of `timingwheel-durable` is the same for durable timers.
     ///
     /// From the first poll on no job is taken any more, what waits does not run, and a run that is going on is its job's
     /// last. A job that could not run counts among those that have not begun; it has no future any more. An aborted run ends

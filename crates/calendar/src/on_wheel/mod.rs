@@ -13,7 +13,7 @@ mod schedule;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use clock::WallClock;
-pub use schedule::{MaybeRun, Scheduled, WallSchedule};
+pub use schedule::{Scheduled, WallSchedule};
 
 /// A panic leaves the value whole: each change of it is one assignment.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

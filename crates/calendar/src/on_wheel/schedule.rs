@@ -1,9 +1,7 @@
 //! A rule as the schedule of a job.
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, Weak};
-use std::task::{Context, Poll};
 
 use jiff::Timestamp;
 use timingwheel_jobs::{PendingRun, Previous, Replanned, Schedule};
@@ -104,66 +102,10 @@ impl WallSchedule {
         self
     }
 
-    /// Wraps the work of the job, so that the policy for missed runs holds also where the wheel itself is late, as after
-    /// the process was stopped over the due time. A run that is missed by then, and that the policy leaves out, does nothing.
-    ///
-    /// Without this a pending run runs however late the wheel calls it. The clock is read when a run begins.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use jiff::tz::TimeZone;
-    /// use timingwheel::TimingWheel;
-    /// use timingwheel_calendar::{Cron, Missed, WallClock};
-    /// use timingwheel_jobs::JobsExt;
-    ///
-    /// let wheel = TimingWheel::new();
-    /// let minutely = Cron::parse("* * * * *")?.in_zone(TimeZone::UTC);
-    /// let schedule = WallClock::new(&wheel).schedule(minutely).with_missed(Missed::none());
-    /// let work = schedule.unless_missed(|| async { /* Only on time. */ });
-    /// let job = wheel.run_by(schedule, work);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn unless_missed<F, R>(&self, mut work: F) -> impl FnMut() -> MaybeRun<R> + Send + use<F, R>
-    where
-        F: FnMut() -> R + Send,
-        R: Future<Output = ()>,
-    {
-        let planned = Arc::downgrade(&self.0);
-        move || {
-            let is_missed = planned.upgrade().is_some_and(|planned| {
-                let now = planned.clock.now();
-                lock(&planned.inner).state.is_left_out(now)
-            });
-            MaybeRun(if is_missed { None } else { Some(Box::pin(work())) })
-        }
-    }
-
     /// Returns a handle by which a run of the job learns for which instant it runs.
     #[must_use]
     pub fn scheduled(&self) -> Scheduled {
         Scheduled(Arc::downgrade(&self.0))
-    }
-}
-
-/// A run of [`WallSchedule::unless_missed`], which may have nothing to do.
-#[must_use = "futures do nothing unless they are polled"]
-pub struct MaybeRun<R>(Option<Pin<Box<R>>>);
-
-impl<R: Future<Output = ()>> Future for MaybeRun<R> {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.as_mut().map_or(Poll::Ready(()), |run| run.as_mut().poll(cx))
-    }
-}
-
-impl<R> fmt::Debug for MaybeRun<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MaybeRun").field("runs", &self.0.is_some()).finish_non_exhaustive()
     }
 }
 
@@ -180,6 +122,12 @@ impl Schedule for WallSchedule {
             self.0.clock.see_to_looks();
         }
         Some(now.instant(planned))
+    }
+
+    /// Where the wheel itself is late, as after the process was stopped over the due time.
+    fn leaves_out(&mut self) -> bool {
+        let now = self.0.clock.now();
+        lock(&self.0.inner).state.is_left_out(now)
     }
 
     fn attach(&mut self, run: PendingRun) {
