@@ -145,9 +145,9 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// [`sleep`](TimingWheel::sleep).
     ///
     /// # Errors
-    /// [`WatchError`] tells why the operation did not complete. On a wheel that is full, which has
+    /// [`WatchError`](crate::WatchError) tells why the operation did not complete. On a wheel that is full, which has
     /// [`max_pending`](timingwheel::Builder::max_pending) timers, an operation that is not complete at once ends at once,
-    /// with [`WatchError::CouldNotRun`] and the wheel's error: no condition waits without a deadline. One whose deadline
+    /// with [`CouldNotRun`](crate::WatchError::CouldNotRun) and the wheel's error: no condition waits without a deadline. One whose deadline
     /// has passed needs no timer, and expires.
     ///
     /// # Panics
