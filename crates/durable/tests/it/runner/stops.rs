@@ -1,7 +1,7 @@
 //! The end.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -91,9 +91,15 @@ async fn a_call_that_a_stop_drops_on_its_way_is_no_attempt() {
     const TIMERS: u64 = 250;
     let (wheel, store) = (TimingWheel::new(), MemoryStore::new());
     let (first, mut called) = tokio::sync::mpsc::unbounded_channel();
+    let (go, goes) = std::sync::mpsc::channel::<()>();
+    let goes = Mutex::new(Some(goes));
     let durable = Durable::builder(&wheel, store.clone())
         .on(move |_: Note, run: Run| {
             let _ = first.send(run.id);
+            // The first one blocks the only thread, until the stop is told.
+            if let Some(goes) = goes.lock().unwrap().take() {
+                goes.recv().unwrap();
+            }
             async { Ok(Answer::Done) }
         })
         .start()
@@ -104,12 +110,16 @@ async fn a_call_that_a_stop_drops_on_its_way_is_no_attempt() {
         durable.at(due, &note(&number.to_string())).save().await.unwrap();
     }
     let mut ids = vec![called.recv().await.unwrap()];
-    let stopped = durable.stop(secs(0)).await;
+    let mut stopping = Box::pin(durable.stop(secs(0)));
+    assert!(futures::FutureExt::now_or_never(&mut stopping).is_none());
+    go.send(()).unwrap();
+    let stopped = stopping.await;
     assert_eq!((stopped.aborted, stopped.unsettled), (0, 0), "{stopped:?}");
     drop(durable);
     while let Some(id) = called.recv().await {
         ids.push(id);
     }
+    assert!((ids.len() as u64) < TIMERS, "all were called");
     let left = TIMERS - u64::try_from(ids.len()).unwrap();
     let (again, mut calls) = tokio::sync::mpsc::unbounded_channel();
     let _next = Durable::builder(&wheel, store)
