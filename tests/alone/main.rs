@@ -1,6 +1,9 @@
 //! Tests that count what a process allocates or holds, or that change its limits, its hooks or the process itself. Each
 //! runs in a process of its own.
 
+// Models take none of this: `tests/cfg_loom.rs` is for builds with that flag.
+#![cfg(not(loom))]
+
 mod allocations;
 mod delay_queue_allocations;
 mod hierarchy_bytes;

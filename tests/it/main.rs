@@ -1,6 +1,9 @@
 //! The tests of what the crate promises, one module for each subject. One program, because each more takes seconds to
 //! link. What needs a process of its own is in `tests/alone`.
 
+// Models take none of this: `tests/cfg_loom.rs` is for builds with that flag.
+#![cfg(not(loom))]
+
 // What tests share, and fuzzers use.
 mod bytes;
 mod deadlines;
