@@ -1,6 +1,6 @@
 //! How do I give an operation one deadline, and each of its reads and writes a limit, and what does that cost?
 //!
-//! `cargo run --release --example kv_client`, or with `-- --help` for the settings and `-- --short` for a quick look.
+//! `cargo run --release -p timingwheel-examples --example kv_client`, or with `-- --help` for the settings and `-- --short` for a quick look.
 //!
 //! A client of a key-value server has many connections. An operation on one of them is two writes and two reads. The
 //! function below is what such a client would write. `ways.rs` has the same with tokio's timeouts, with those of a wheel by
