@@ -85,7 +85,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 /// [`TimingWheel::interval`].
 ///
 /// # Panics
-/// If `period` is zero, and as [`try_sleep`].
+/// If `period` is zero, and as [`wheel`].
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     // Here rather than in the closure, so that the panic names the caller.
@@ -97,7 +97,7 @@ pub fn interval(period: Duration) -> Interval {
 /// [`TimingWheel::interval_at`].
 ///
 /// # Panics
-/// If `period` is zero, and as [`try_sleep`].
+/// If `period` is zero, and as [`wheel`].
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     assert_period(period);
@@ -125,7 +125,8 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// ```
 ///
 /// # Panics
-/// As [`try_sleep`].
+/// If this thread is not within a tokio runtime, or if that runtime's wheel has to be made and
+/// [cannot be](crate::Builder::build).
 #[must_use]
 #[track_caller]
 pub fn wheel() -> TimingWheel {

@@ -59,6 +59,8 @@ pub(super) struct Items<T> {
     /// The timer of the item that was removed last, and its index.
     left: Option<(usize, Timer)>,
     due: BinaryHeap<Reverse<Due>>,
+    /// More than a batch came due at once. Until the rest is found, it may have an earlier item than the first found.
+    is_behind: bool,
     /// Empty between calls. It keeps its memory.
     handed_out: Vec<usize>,
 }
@@ -72,6 +74,7 @@ impl<T> Items<T> {
             timers: Hierarchy::new(resolution, SLOTS),
             left: None,
             due: BinaryHeap::new(),
+            is_behind: false,
             handed_out: Vec::new(),
         }
     }
@@ -233,12 +236,14 @@ impl<T> Items<T> {
             }
         }
         self.handed_out = handed_out;
+        self.is_behind = progress == Progress::More;
         progress
     }
 
-    /// Whether an item is due of those that have been found.
+    /// Whether an item is due and may be popped: none that is earlier is still to be found.
     pub(super) fn has_due(&self) -> bool {
-        !self.due.is_empty()
+        let is_behind = self.is_behind && self.timers.len() > 0;
+        !is_behind && !self.due.is_empty()
     }
 
     /// Takes the first due item out, of those that have been found.
