@@ -105,7 +105,7 @@ pub(super) fn saved(row: &tokio_postgres::Row, id: TimerId) -> Result<Saved, Pos
     })
 }
 
-/// A statement whose parameters are a [name](name).
+/// A statement whose parameters are a [`name`].
 pub(super) const CANCEL: &str = "select * from timingwheel.cancel_one($1, $2, $3)";
 
 pub(super) async fn cancel(connections: &Connections, which: &Which) -> Result<Removal, PostgresError> {
