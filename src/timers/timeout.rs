@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use futures::future::FusedFuture;
@@ -253,7 +253,12 @@ impl<F: Future> FusedFuture for Timeout<F> {
 pub(crate) struct SureSleep {
     pub(crate) sleep: Sleep,
     /// Until it is ready, or until the deadline is moved: then the wheel is asked again.
-    by_tokio: Option<Pin<Box<time::Sleep>>>,
+    by_tokio: Option<Box<ByTokio>>,
+}
+
+struct ByTokio {
+    sleep: Pin<Box<time::Sleep>>,
+    waker: Waker,
 }
 
 impl SureSleep {
@@ -261,9 +266,11 @@ impl SureSleep {
         Self { sleep, by_tokio: None }
     }
 
-    /// The sleep, whose deadline the caller moves.
+    /// The sleep, whose deadline the caller moves. A task that waits by tokio's timer is woken, so that it asks the wheel.
     pub(crate) fn moved(&mut self) -> &mut Sleep {
-        self.by_tokio = None;
+        if let Some(by_tokio) = self.by_tokio.take() {
+            by_tokio.waker.wake();
+        }
         &mut self.sleep
     }
 
@@ -280,7 +287,11 @@ impl SureSleep {
     #[cold]
     fn poll_by_tokio(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let deadline = self.sleep.deadline();
-        self.by_tokio.get_or_insert_with(|| Box::pin(time::sleep_until(deadline))).as_mut().poll(cx)
+        let by_tokio = self.by_tokio.get_or_insert_with(|| {
+            Box::new(ByTokio { sleep: Box::pin(time::sleep_until(deadline)), waker: cx.waker().clone() })
+        });
+        by_tokio.waker.clone_from(cx.waker());
+        by_tokio.sleep.as_mut().poll(cx)
     }
 }
 

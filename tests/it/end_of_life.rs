@@ -111,6 +111,21 @@ async fn a_timeout_that_waits_as_the_wheel_ends_keeps_its_time_and_can_be_moved(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_task_that_waits_for_a_refused_timeout_is_told_of_its_new_deadline() {
+    let wheel = TimingWheel::new();
+    wheel.shutdown();
+    let start = Instant::now();
+    let mut timeout = spawn(wheel.timeout(ms(1000), future::pending::<()>()));
+    assert_pending!(timeout.poll());
+    timeout.enter(|_, timeout| timeout.reset(start + ms(10)));
+    assert!(timeout.is_woken(), "it asks the wheel again");
+    assert_pending!(timeout.poll());
+    time::sleep(ms(10)).await;
+    assert!(timeout.is_woken());
+    assert_ready_err!(timeout.poll());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_timeout_that_was_refused_asks_the_wheel_again_when_it_is_moved() {
     let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
     let place = wheel.try_sleep(DAY).unwrap();

@@ -102,9 +102,7 @@ impl Model {
     fn pop(&mut self) -> Result<bool, TestCaseError> {
         // Not for ever: each of these moves an entry, down or to the due.
         let mut looks = 0..100_000;
-        while !self.items.has_due()
-            && self.items.advance(Nanos(self.now), self.batch) == Progress::More
-        {
+        while !self.items.has_due() && self.items.advance(Nanos(self.now), self.batch) == Progress::More {
             prop_assert!(looks.next().is_some(), "there is always more");
         }
         let first = self.expected.first_key_value().map(|(&(deadline, _), _)| deadline);

@@ -25,6 +25,10 @@ impl Expected {
     pub(super) fn is_pending(&self) -> bool {
         self.outcome().is_none()
     }
+
+    pub(super) fn is_on_wheel(&self) -> bool {
+        self.is_pending() && !self.is_by_tokio
+    }
 }
 
 impl Oracle {

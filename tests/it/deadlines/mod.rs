@@ -21,6 +21,18 @@ struct Expected {
     deadline: Option<Instant>,
     /// What has to come of it as soon as it is polled, if that is certain.
     at_once: Option<Outcome>,
+    is_timeout: bool,
+    /// A timeout that the wheel could not run waits by tokio's timer, and is not counted.
+    is_by_tokio: bool,
+}
+
+impl Expected {
+    /// Has found this at its first poll, or at its first after a move.
+    fn finds(&mut self, at_once: Option<Outcome>) {
+        let is_unable = matches!(at_once, Some(Outcome::Refused | Outcome::Ended));
+        self.is_by_tokio = is_unable && self.is_timeout;
+        self.at_once = at_once.filter(|_| !self.is_by_tokio);
+    }
 }
 
 pub(crate) struct Oracle {
@@ -58,8 +70,8 @@ impl Oracle {
         let from = Instant::now();
         let mut is_idle = false;
         match *op {
-            Op::Sleep(delay) => self.start(delay, Timer::Sleep(self.wheel.sleep(delay))),
-            Op::Timeout(delay) => self.start(delay, Timer::timeout(&self.wheel, delay)),
+            Op::Sleep(delay) => self.start(delay, Timer::Sleep(self.wheel.sleep(delay)), false),
+            Op::Timeout(delay) => self.start(delay, Timer::timeout(&self.wheel, delay), true),
             Op::TrySleep(delay) => self.try_start(delay),
             Op::Churn(delay) => self.churn(delay).await,
             Op::Reset(which, ref moves) => self.reset(which, moves),
@@ -77,7 +89,7 @@ impl Oracle {
     }
 
     fn pending(&self) -> usize {
-        self.timers.iter().filter(|timer| timer.is_pending()).count()
+        self.timers.iter().filter(|timer| timer.is_on_wheel()).count()
     }
 
     fn is_full(&self) -> bool {
@@ -97,10 +109,13 @@ impl Oracle {
         }
     }
 
-    fn start(&mut self, delay: Duration, timer: Timer) {
+    fn start(&mut self, delay: Duration, timer: Timer, is_timeout: bool) {
         let deadline = ops::after_now(delay);
         let at_once = self.at_first_poll(deadline);
-        self.timers.push(Expected { looked: timer.spawn(), deadline, at_once });
+        let looked = timer.spawn();
+        let mut expected = Expected { looked, deadline, at_once: None, is_timeout, is_by_tokio: false };
+        expected.finds(at_once);
+        self.timers.push(expected);
     }
 
     fn try_start(&mut self, delay: Duration) {
@@ -111,7 +126,9 @@ impl Oracle {
         match answer {
             Ok(sleep) => {
                 assert!(!self.has_ended && at_once != Some(Outcome::Refused));
-                self.timers.push(Expected { looked: Timer::Sleep(sleep).spawn(), deadline, at_once });
+                let looked = Timer::Sleep(sleep).spawn();
+                let (is_timeout, is_by_tokio) = (false, false);
+                self.timers.push(Expected { looked, deadline, at_once, is_timeout, is_by_tokio });
             }
             Err(error) if error.is_shutdown() => assert!(self.has_ended),
             Err(error) => assert!(error.is_at_capacity() && is_bounded && at_once == Some(Outcome::Refused)),
@@ -128,8 +145,8 @@ impl Oracle {
 
     fn reset(&mut self, which: usize, moves: &[Move]) {
         let Some(n) = which.checked_rem(self.timers.len()) else { return };
-        let was_pending = self.timers[n].is_pending();
-        let mut stays = was_pending;
+        let (was_pending, was_on_wheel) = (self.timers[n].is_pending(), self.timers[n].is_on_wheel());
+        let mut stays = was_on_wheel;
         let mut deadline = self.timers[n].deadline;
         {
             let mut looked = self.timers[n].looked.lock().expect("whole");
@@ -143,11 +160,12 @@ impl Oracle {
         let at_once = match self.at_first_poll(deadline) {
             Some(Outcome::Elapsed) if stays => None,
             // One that was pending finds its place again.
-            Some(Outcome::Refused) if was_pending => None,
+            Some(Outcome::Refused) if was_on_wheel => None,
             at_once => at_once,
         };
         let timer = &mut self.timers[n];
-        (timer.deadline, timer.at_once) = (deadline, at_once);
+        timer.deadline = deadline;
+        timer.finds(at_once);
         if !was_pending {
             timer.looked.lock().expect("whole").again();
         }
@@ -169,9 +187,9 @@ impl Oracle {
         let pending = if self.has_ended { 0 } else { self.pending() };
         assert_eq!(self.wheel.shutdown(), pending);
         self.has_ended = true;
-        for timer in self.timers.iter_mut().filter(|timer| timer.is_pending()) {
+        for timer in self.timers.iter_mut().filter(|timer| timer.is_on_wheel()) {
             let outcome = if has_passed(timer.deadline) { Outcome::Elapsed } else { Outcome::Ended };
-            timer.at_once = Some(outcome);
+            timer.finds(Some(outcome));
         }
     }
 }
