@@ -36,7 +36,7 @@
 //! the median, as tokio's are. With a [tick](Builder::tick) of less than a millisecond a current-thread runtime has a
 //! timerfd too.
 //!
-//! Give a timer that may be later than that a [`Tolerance`]. It then costs less.
+//! If a timer may be later than that, give it a [`Tolerance`]. It then costs less.
 //!
 //! # When tokio's own timers are the better choice
 //!
@@ -53,8 +53,8 @@
 //!
 //! A wheel goes by the clock of the runtime on which it was made, so make one for each runtime. A thread outside every
 //! runtime sees the real clock: while the clock is paused, enter the runtime's handle on that thread before you use the
-//! wheel. A
-//! wheel on a multi-thread runtime goes by the real clock, even if you use it within a runtime whose clock is paused.
+//! wheel. A wheel on a multi-thread runtime goes by the real clock, even if you use it within a runtime whose clock is
+//! paused.
 //!
 //! [paused]: https://docs.rs/tokio/1/tokio/time/fn.pause.html
 //!
