@@ -46,11 +46,11 @@ pub mod delay_queue {
 
 /// Waits for `duration` from now, or for 30 years if that is less. See [`TimingWheel::sleep`].
 ///
-/// The timer belongs to the runtime on which it is first found pending.
+/// The timer belongs to the runtime on which it is first polled, or given a tolerance.
 ///
 /// # Panics
 /// This call never panics. Polling the future panics if its wheel refuses it, as with [`TimingWheel::sleep`]; if it is first
-/// found pending outside of every tokio runtime; and if that runtime's wheel has to be made and
+/// polled outside of every tokio runtime; and if that runtime's wheel has to be made and
 /// [cannot be](crate::Builder::build).
 pub fn sleep(duration: Duration) -> Sleep {
     Sleep::by_name(Instant::now(), duration.min(LONGEST))

@@ -172,7 +172,7 @@ async fn report(Settings { calls, limit, short: _ }: Settings) -> Result<Report,
     report.case("quick, half fit", &wheel, ("answered", room, 0), case).await;
 
     let wheel = TimingWheel::new();
-    let case = times().map(|_| wheel.timeout(slow, work(slow)));
+    let case = times().map(|_| wheel.timeout(limit, work(slow)));
     let shutdown = async {
         sleep(quick).await;
         wheel.shutdown()
@@ -186,7 +186,8 @@ async fn report(Settings { calls, limit, short: _ }: Settings) -> Result<Report,
 const MEANING: &str = "\
 What it means: a call takes one timer, however often its deadline moves, and its
 work ends with it. The exception is `slow, task left`: a task goes on after the
-future that waits for it is dropped, unless it is aborted.";
+future that waits for it is dropped, unless it is aborted. A limit is kept also
+if the wheel is shut down meanwhile.";
 
 pub(crate) async fn main() -> ExitCode {
     crate::machine::watch();

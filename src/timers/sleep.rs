@@ -115,8 +115,7 @@ impl TimingWheel {
 /// [`TimingWheel::sleep_until`](crate::TimingWheel::sleep_until).
 ///
 /// It may be sent to other threads, and polled and dropped within or outside of any runtime; one by name panics if it is
-/// first found pending outside. It is `Unpin`: nothing
-/// points at it, so `&mut sleep` can be awaited again and again, as in a `select!` loop. A sleep that is polled again
+/// first polled outside. It is `Unpin`: nothing points at it, so `&mut sleep` can be awaited again and again, as in a `select!` loop. A sleep that is polled again
 /// after it was ready is ready again.
 #[must_use = "a sleep does nothing unless it is awaited or polled"]
 pub struct Sleep {

@@ -154,6 +154,9 @@ impl<F> Timeout<F> {
 
     /// Lets the time be up later, by less than `tolerance`, as [`Sleep::with_tolerance`] does for a sleep.
     ///
+    /// # Panics
+    /// As [`time::sleep`](crate::time::sleep), for a timeout that is made there.
+    ///
     /// # Examples
     ///
     /// ```
@@ -170,6 +173,7 @@ impl<F> Timeout<F> {
     /// assert!((60..63).contains(&start.elapsed().as_secs()));
     /// # }
     /// ```
+    #[track_caller]
     pub fn with_tolerance(self, tolerance: Tolerance) -> Self {
         Self { deadline: SureSleep::new(self.deadline.sleep.with_tolerance(tolerance)), ..self }
     }

@@ -7,7 +7,7 @@ use timingwheel::TimingWheel;
 use tokio::time::Instant;
 
 use crate::run::{Passed, Run};
-use crate::tree::Handle;
+use crate::tree::{Ended, Handle};
 
 /// Deadlines of a [`TimingWheel`]. Import it to call its methods on a wheel.
 ///
@@ -116,7 +116,7 @@ impl Deadline {
     /// Whether it has passed or was cancelled. [`Deadline::run`] would answer with an error.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.handle.end(self.now()).is_some()
+        self.end().is_some()
     }
 
     /// Moves it to `instant`, for a request that shows progress or needs to end sooner. Returns whether it was moved: a
@@ -133,7 +133,7 @@ impl Deadline {
         self.reset(instant_in(&self.handle.tree.wheel, after))
     }
 
-    /// Ends it and its children now. Futures under them answer [`Ended::Cancelled`](crate::Ended::Cancelled). Does nothing if it has ended.
+    /// Ends it and its children now. Futures under them answer [`Ended::Cancelled`]. Does nothing if it has ended.
     pub fn cancel(&self) {
         self.handle.cancel(self.now());
     }
@@ -146,7 +146,7 @@ impl Deadline {
     /// Dropping it drops `future`, and leaves the deadline as it is.
     ///
     /// # Errors
-    /// [`Ended`](crate::Ended), if the deadline ended first or the wheel refused its timer.
+    /// [`Ended`], if the deadline ended first or the wheel refused its timer.
     ///
     /// # Panics
     /// Only where `future` does.
@@ -158,7 +158,7 @@ impl Deadline {
     /// allocation: use it for each call that a request makes.
     ///
     /// # Errors
-    /// As [`run`](Self::run). [`Ended::Passed`](crate::Ended::Passed) if the limit came first: [`has_ended`](Self::has_ended) tells which.
+    /// As [`run`](Self::run). [`Ended::Passed`] if the limit came first: [`has_ended`](Self::has_ended) tells which.
     pub fn run_in<F: IntoFuture>(&self, limit: Duration, future: F) -> Run<F::IntoFuture> {
         let limit = instant_in(&self.handle.tree.wheel, limit);
         Run::new(Passed::new(self.handle.clone(), Some(limit)), future.into_future())
@@ -172,6 +172,11 @@ impl Deadline {
         Passed::new(self.handle.clone(), None)
     }
 
+    /// How it ended, if it has.
+    pub(crate) fn end(&self) -> Option<Ended> {
+        self.handle.end(self.now())
+    }
+
     fn now(&self) -> Instant {
         self.handle.tree.wheel.current_time()
     }
@@ -179,7 +184,7 @@ impl Deadline {
 
 impl fmt::Debug for Deadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state: &dyn fmt::Debug = match &self.handle.end(self.now()) {
+        let state: &dyn fmt::Debug = match &self.end() {
             None => &format_args!("{:?} left", self.remaining()),
             Some(end) => &end.clone(),
         };

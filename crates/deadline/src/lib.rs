@@ -40,7 +40,8 @@
 //! Making a deadline allocates once, and so does a child. Nothing is armed until a future that runs under the deadline is
 //! pending. From then on the tree of a deadline and its children has one entry in the wheel. A further future takes a
 //! place in the tree's list, under a lock that only this request's tasks share. The entry moves only for a limit that is
-//! earlier than all before. When the entry fires, the tree is walked once: time linear in its waiting futures.
+//! earlier than all before. When the entry fires, or a deadline is cancelled, the tree is walked once. So make a root for each
+//! request, not one for a server.
 //!
 //! # Coming from `CancellationToken`
 //! | tokio-util | here |

@@ -1,10 +1,11 @@
 //! The futures under a deadline: [`Run`] and [`Passed`].
 
 use std::fmt;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
+use tokio::task::coop;
 use tokio::time::Instant;
 
 use crate::tree::{Ended, Handle};
@@ -29,14 +30,16 @@ impl Future for Passed {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
         let this = self.get_mut();
-        let end = this.handle.poll(&mut this.waiter, this.limit, cx);
-        if matches!(end, Poll::Ready(Ended::Refused(_)))
+        let end = ready!(this.handle.poll(&mut this.waiter, this.limit, cx));
+        // A task that only ever finds its deadline ended has to let others run.
+        ready!(coop::poll_proceed(cx)).made_progress();
+        if matches!(end, Ended::Refused(_))
             && let Some(waiter) = this.waiter.take()
         {
             // The next poll asks the wheel again.
             this.handle.forget(waiter);
         }
-        end
+        Poll::Ready(end)
     }
 }
 
@@ -82,8 +85,13 @@ impl<F: Future> Future for Run<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
+        let had_budget = coop::has_budget_remaining();
         if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(Ok(output));
+        }
+        // A future that used up the budget does not escape its deadline by that.
+        if had_budget && !coop::has_budget_remaining() {
+            return pin!(coop::unconstrained(this.passed)).poll(cx).map(Err);
         }
         Pin::new(this.passed).poll(cx).map(Err)
     }

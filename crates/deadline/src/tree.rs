@@ -9,6 +9,7 @@
 //! - The timer fires no later than the earliest limit of a waiting future. It may fire earlier, for a limit that was moved
 //!   or whose future is gone. It is then armed anew.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::{error, fmt, io, iter::successors, mem, pin::Pin};
@@ -105,12 +106,17 @@ pub(crate) struct Child {
     tree: Arc<Tree>,
     index: usize,
     /// Keeps the chain up to the root.
-    _parent: Option<Arc<Child>>,
+    parent: Option<Arc<Child>>,
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
         self.tree.lock().children.remove(self.index);
+        // Not by recursion, which a long chain would take too deep.
+        let mut parent = self.parent.take();
+        while let Some(mut child) = parent.and_then(Arc::into_inner) {
+            parent = child.parent.take();
+        }
     }
 }
 
@@ -144,7 +150,7 @@ impl Handle {
         let end = state.node(parent).end;
         let index = state.children.insert(Node { parent, at, end });
         drop(state);
-        Self { child: Some(Arc::new(Child { tree: tree.clone(), index, _parent: self.child.clone() })), tree }
+        Self { child: Some(Arc::new(Child { tree: tree.clone(), index, parent: self.child.clone() })), tree }
     }
 
     fn place(&self) -> Place {
@@ -171,7 +177,7 @@ impl Handle {
         state.node_mut(self.place()).end.get_or_insert(Ended::Cancelled);
         wakers.extend(state.spread());
         drop(state);
-        wakers.into_iter().for_each(Waker::wake);
+        wake_all(wakers);
     }
 
     /// Moves it to `at`, unless it has ended by `now`. Returns whether it moved.
@@ -302,10 +308,17 @@ impl Tree {
             };
             drop(state);
             sleep = None;
-            wakers.into_iter().for_each(Waker::wake);
+            wake_all(wakers);
             state = self.lock();
             earliest = state.earliest();
         }
+    }
+}
+
+/// A waker that panics, which the panic hook has told, keeps nothing from the others.
+fn wake_all(wakers: Vec<Waker>) {
+    for waker in wakers {
+        let _panic = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }
 }
 

@@ -176,7 +176,7 @@ pub struct ServerLayer {
 }
 
 impl ServerLayer {
-    /// Deadlines on `wheel`, from `header`. A request without the header has no limit unless [`at_most`](Self::at_most)
+    /// Deadlines on `wheel`, from `header`. A request without the header has no deadline unless [`at_most`](Self::at_most)
     /// gives one.
     pub fn new(wheel: &TimingWheel, header: Header) -> Self {
         Self { wheel: wheel.clone(), header, most: Duration::MAX }
@@ -247,7 +247,11 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let layer = self.layer.clone();
+        // The clone may not be ready; the one that is takes this request.
+        let clone = self.inner.clone();
+        let mut inner = mem::replace(&mut self.inner, clone);
         let left = match layer.header.read(request.headers()) {
+            Ok(None) if layer.most == Duration::MAX => return Box::pin(inner.call(request)),
             Ok(left) => left.unwrap_or(Duration::MAX).min(layer.most),
             Err(invalid) => {
                 return Box::pin(ready(Ok(layer.refusal(StatusCode::BAD_REQUEST, 13, &invalid))));
@@ -258,9 +262,6 @@ where
         }
         let deadline = layer.wheel.deadline_in(left);
         request.extensions_mut().insert(deadline.clone());
-        // The clone may not be ready; the one that is takes this request.
-        let clone = self.inner.clone();
-        let mut inner = mem::replace(&mut self.inner, clone);
         Box::pin(async move {
             let guard = CancelOnDrop(Some(&deadline));
             let answer = deadline.run(deadline.scope(async move { inner.call(request).await })).await;
@@ -350,8 +351,8 @@ where
         };
         let ClientLayer { header, margin } = &self.layer;
         let left = deadline.remaining().saturating_sub(*margin);
-        if left.is_zero() || deadline.has_ended() {
-            return Box::pin(async { Err(Ended::Passed.into()) });
+        if let Some(end) = deadline.end().or(left.is_zero().then_some(Ended::Passed)) {
+            return Box::pin(async move { Err(end.into()) });
         }
         let is_less = matches!(header.read(request.headers()), Ok(Some(sent)) if sent <= left);
         if !is_less {

@@ -160,7 +160,8 @@ impl<P, T> Race<P, T> {
                 state.again = true;
                 wake_task(state);
             }
-            Stage::Tried => state.again |= !is_own,
+            // Once somebody asked for an end, requests come too late.
+            Stage::Tried => state.again |= !is_own && state.end.is_none(),
             Stage::Ended(_) => return false,
         }
         true
@@ -185,6 +186,7 @@ impl<P, T> Race<P, T> {
     pub(crate) fn poll(&self, waker: &Waker, is_first: bool, run: impl FnOnce(P)) -> Option<Outcome<T>> {
         // The first poll surely needs one.
         let mut new = is_first.then(|| waker.clone());
+        let mut unneeded = None;
         let pending = loop {
             let mut state = self.lock();
             if let Stage::Ended(outcome) = &mut state.stage {
@@ -203,11 +205,11 @@ impl<P, T> Race<P, T> {
             let pending = if is_asked { state.take(None, false) } else { None };
             if pending.is_some() && state.end.is_some() {
                 // It ends here, and need not wake itself.
-                new = new.or(state.waker.take());
+                unneeded = state.waker.take();
             }
             break pending;
         };
-        drop(new);
+        drop((new, unneeded));
         run(pending?);
         self.take_outcome()
     }

@@ -242,8 +242,12 @@ impl<T> Items<T> {
 
     /// Whether an item is due and may be popped: none that is earlier is still to be found.
     pub(super) fn has_due(&self) -> bool {
-        let is_behind = self.is_behind && self.timers.len() > 0;
-        !is_behind && !self.due.is_empty()
+        !self.is_behind() && !self.due.is_empty()
+    }
+
+    /// Whether [`advance`](Self::advance) has to go on.
+    pub(super) fn is_behind(&self) -> bool {
+        self.is_behind && !self.timers.is_empty()
     }
 
     /// Takes the first due item out, of those that have been found.
@@ -303,9 +307,14 @@ impl<T> Items<T> {
 
     /// The key of the item that will be popped next, if nothing changes.
     pub(super) fn peek(&self) -> Option<Key> {
-        let index = match self.due.peek() {
-            Some(&Reverse(first)) => self.current(first)?,
-            None => self.first_timed()?,
+        let found = self.due.peek().and_then(|&Reverse(first)| self.current(first));
+        let index = match found {
+            Some(found) if !self.is_behind() => found,
+            _ => {
+                let timed = self.first_timed();
+                let rank = |&index: &usize| (self.slab[index].deadline, self.slab[index].number);
+                found.into_iter().chain(timed).min_by_key(rank)?
+            }
         };
         Some(Key { number: self.slab[index].number, index })
     }

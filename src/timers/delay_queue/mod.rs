@@ -565,7 +565,9 @@ impl<T> DelayQueue<T> {
             let sleep = self.sleep.as_mut().expect("an item comes after its wheel");
             let mut now = None;
             // Woken before the time, the task looks then: so an item that is reset again and again costs nothing here.
-            if sleep.armed().is_none() || self.armed_for > latest {
+            if self.items.is_behind() {
+                now = Some(sleep.clock().now());
+            } else if sleep.armed().is_none() || self.armed_for > latest {
                 match looked {
                     Some(now) if now < at => self.arm(now, at),
                     _ => now = Some(sleep.clock().now()),
@@ -583,7 +585,7 @@ impl<T> DelayQueue<T> {
                 },
             };
             looked = Some(now);
-            if self.items.advance(now, BATCH) == Progress::More {
+            while self.items.advance(now, BATCH) == Progress::More {
                 ready!(coop::poll_proceed(cx)).made_progress();
             }
         }

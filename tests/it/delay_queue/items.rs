@@ -45,6 +45,35 @@ async fn overdue_items_come_in_the_order_of_their_deadlines_whenever_they_were_i
 }
 
 #[tokio::test(start_paused = true)]
+async fn thousands_that_come_due_at_once_come_in_order_too() {
+    let start = Instant::now();
+    let mut queue = DelayQueue::new();
+    // In a mixed order: 7 and 3,000 have no common factor.
+    for n in 0..3_000 {
+        let millis = n * 7 % 3_000;
+        queue.insert_at(millis, start + ms(millis));
+    }
+    advance(ms(5_000)).await;
+    assert_eq!(drain(&mut queue).await, (0..3_000).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_batch_that_is_due_does_not_wait_for_the_next_item() {
+    let start = Instant::now();
+    let mut queue = DelayQueue::new();
+    for n in 0..256 {
+        queue.insert(n, ms(10));
+    }
+    let removed = queue.insert(256, ms(20));
+    queue.insert(257, DAY);
+    queue.remove(&removed);
+    for n in 0..256 {
+        assert_eq!(queue.next().await.unwrap().into_inner(), n);
+    }
+    assert_eq!(start.elapsed(), ms(10));
+}
+
+#[tokio::test(start_paused = true)]
 async fn deadlines_are_kept_to_the_nanosecond() {
     let start = Instant::now();
     let mut queue = DelayQueue::new();

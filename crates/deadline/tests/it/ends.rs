@@ -175,3 +175,51 @@ fn ends_become_io_errors_and_debug_tells_what_is_left() {
         assert_eq!(format!("{deadline:?}"), "Deadline(Cancelled)");
     });
 }
+
+struct Panics;
+
+impl std::task::Wake for Panics {
+    fn wake(self: std::sync::Arc<Self>) {
+        panic!("a waker that panics");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waker_that_panics_keeps_nothing_from_the_others() {
+    let wheel = TimingWheel::new();
+    let panics = std::sync::Arc::new(Panics).into();
+    let mut cx = std::task::Context::from_waker(&panics);
+    for is_cancelled in [false, true] {
+        let deadline = wheel.deadline_in(ms(10));
+        let mut first = deadline.passed();
+        assert!(std::pin::Pin::new(&mut first).poll(&mut cx).is_pending());
+        let other = tokio::spawn(deadline.passed());
+        sleep(ms(1)).await;
+        if is_cancelled {
+            deadline.cancel();
+        }
+        let end = if is_cancelled { Ended::Cancelled } else { Ended::Passed };
+        assert_eq!(other.await.unwrap(), end);
+        let later = deadline.child_in(ms(5)).passed().await;
+        assert_eq!(later, end, "the timer goes on");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loop_under_an_ended_deadline_lets_other_tasks_run() {
+    let deadline = TimingWheel::new().deadline_in(ms(10));
+    deadline.cancel();
+    let other = tokio::spawn(async {});
+    while !other.is_finished() {
+        assert!(deadline.run(pending::<()>()).await.is_err());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_very_long_chain_of_children_can_be_dropped() {
+    let mut deadline = TimingWheel::new().deadline_in(ms(10));
+    for _ in 0..200_000 {
+        deadline = deadline.child();
+    }
+    drop(deadline);
+}

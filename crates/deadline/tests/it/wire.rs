@@ -71,6 +71,9 @@ async fn a_server_makes_the_callers_time_current_and_bounds_it() {
         let response = server.ready().await.unwrap().call(request(header, value)).await.unwrap();
         assert_eq!(response.extensions().get::<Option<Duration>>(), Some(&found));
     }
+    let mut without = ServiceBuilder::new().layer(ServerLayer::new(&wheel, millis())).service_fn(left);
+    let response = without.ready().await.unwrap().call(request("x-other", "")).await.unwrap();
+    assert_eq!(response.extensions().get::<Option<Duration>>(), Some(&None), "nobody set a limit");
     let server = ServerLayer::new(&wheel, Header::Grpc);
     let mut server = ServiceBuilder::new().layer(server).service_fn(left);
     let response = server.ready().await.unwrap().call(request("grpc-timeout", "2S")).await.unwrap();
@@ -118,4 +121,7 @@ async fn a_client_sends_what_is_left_less_the_margin() {
     tokio::time::advance(ms(90)).await;
     let late = deadline.scope(send(request("x-other", ""))).await.unwrap_err();
     assert_eq!(late.downcast_ref(), Some(&Ended::Passed), "no more than the margin is left");
+    deadline.cancel();
+    let cancelled = deadline.scope(send(request("x-other", ""))).await.unwrap_err();
+    assert_eq!(cancelled.downcast_ref(), Some(&Ended::Cancelled));
 }
