@@ -75,6 +75,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use ::hyper::rt::{self, Timer};
+use tokio::task::coop;
 
 use crate::handle::TimingWheel;
 use crate::timers::sleep::Sleep;
@@ -113,7 +114,7 @@ impl Future for SureSleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        Self::poll(&mut self, cx)
+        Self::poll(&mut self, coop::has_budget_remaining(), cx)
     }
 }
 

@@ -1,7 +1,6 @@
 //! `wheel.timeout(d, future)`.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
@@ -225,24 +224,9 @@ impl<F: Future> Future for Timeout<F> {
             *this.state = State::Returned;
             return Poll::Ready(Ok(output));
         }
-        ready!(poll_deadline(had_budget, cx, |cx| this.deadline.poll(cx)));
+        ready!(this.deadline.poll(had_budget, cx));
         *this.state = State::Elapsed;
         Poll::Ready(Err(Elapsed::default()))
-    }
-}
-
-/// Polls the deadline of a future or a stream that was pending. If that spent the rest of the budget, it cannot escape its
-/// deadline by it. Otherwise a task that only ever finds its timeouts elapsed has to let others run.
-#[inline]
-pub(crate) fn poll_deadline<T>(
-    had_budget: bool,
-    cx: &mut Context<'_>,
-    mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
-) -> Poll<T> {
-    if had_budget && !coop::has_budget_remaining() {
-        pin!(coop::unconstrained(poll_fn(poll))).poll(cx)
-    } else {
-        poll(cx)
     }
 }
 
@@ -278,14 +262,24 @@ impl SureSleep {
         &mut self.sleep
     }
 
+    /// Polls the deadline of a future or a stream that was pending. `had_budget` tells whether the task had any before that:
+    /// if that spent the rest, it cannot escape its deadline by it. Otherwise a task that only ever finds its timeouts elapsed
+    /// has to let others run.
+    ///
     /// # Panics
     /// If the wheel cannot run it and tokio has no timers here.
     #[inline]
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.by_tokio.is_none() && ready!(self.sleep.poll_in_budget(cx)).is_ok() {
-            return Poll::Ready(());
+    pub(crate) fn poll(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<()> {
+        if !had_budget {
+            ready!(coop::poll_proceed(cx)).made_progress();
         }
-        self.poll_by_tokio(cx)
+        if self.by_tokio.is_some() || ready!(self.sleep.poll_wait(cx)).is_err() {
+            ready!(self.poll_by_tokio(cx));
+        }
+        if coop::has_budget_remaining() {
+            ready!(coop::poll_proceed(cx)).made_progress();
+        }
+        Poll::Ready(())
     }
 
     #[cold]
@@ -295,7 +289,7 @@ impl SureSleep {
             Box::new(ByTokio { sleep: Box::pin(time::sleep_until(deadline)), waker: cx.waker().clone() })
         });
         by_tokio.waker.clone_from(cx.waker());
-        by_tokio.sleep.as_mut().poll(cx)
+        pin!(coop::unconstrained(by_tokio.sleep.as_mut())).poll(cx)
     }
 }
 

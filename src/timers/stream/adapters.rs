@@ -1,8 +1,9 @@
 //! The streams that [`StreamTimeExt`](super::StreamTimeExt) makes. Each has a stream and an alarm: a [`Countdown`], or an
 //! interval.
 
+use std::future::poll_fn;
 use std::mem::take;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::error::Elapsed;
 use crate::handle::TimingWheel;
 use crate::platform::clock::nanos;
 use crate::timers::interval::Interval;
-use crate::timers::timeout::{SureSleep, poll_deadline};
+use crate::timers::timeout::SureSleep;
 use crate::timers::tolerance::Tolerance;
 use crate::wheel::Nanos;
 
@@ -58,7 +59,7 @@ impl Countdown {
     /// Ready, once, when it has ended. `had_budget` tells whether the task had any before the stream was polled.
     fn poll(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<()> {
         if self.is_running {
-            ready!(poll_deadline(had_budget, cx, |cx| self.timer.poll(cx)));
+            ready!(self.timer.poll(had_budget, cx));
             self.is_running = false;
             return Poll::Ready(());
         }
@@ -222,7 +223,14 @@ impl<S: Stream> Stream for TimeoutRepeating<S> {
             }
             return Poll::Ready(next.map(Ok));
         }
-        poll_deadline(had_budget, cx, |cx| this.interval.poll_tick(cx)).map(|_| Some(Err(Elapsed::default())))
+        let mut tick = poll_fn(|cx| this.interval.poll_tick(cx));
+        // A stream that spent the rest of the budget does not escape its deadline by that.
+        let tick = if had_budget && !coop::has_budget_remaining() {
+            pin!(coop::unconstrained(tick)).poll(cx)
+        } else {
+            Pin::new(&mut tick).poll(cx)
+        };
+        tick.map(|_| Some(Err(Elapsed::default())))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
