@@ -308,11 +308,11 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
         let hash = self.hasher.hash_one(&key);
         let place = (key, hash, Arc::downgrade(&self.table));
         // Armed before it is listed: what is refused leaves the list as it was. It runs only when it has begun.
-        let (record, hand, polled) = Record::new(&self.wheel, (when, self.tolerance), place, work, plan)
+        let (record, hand) = Record::new(&self.wheel, (when, self.tolerance), place, work, plan)
             .map_err(|(error, work)| (Refused::ByWheel(error), work))?;
         match self.table.list(hash, record.clone()) {
             Ok(replaced) => {
-                record.begin(hand, polled);
+                record.work_at(hand);
                 Ok(replaced.map(|job| job.cancel(Cancel::Pending).0))
             }
             Err(refused) => {

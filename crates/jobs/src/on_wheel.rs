@@ -291,8 +291,8 @@ fn launch<W: Work>(
     plan: Option<Box<Plan>>,
 ) -> Result<Job<W::Output>, (Error, W)> {
     let (tell, told) = oneshot::channel();
-    let (record, hand, polled) = Record::new(wheel, (when, None), ((), 0, Weak::new()), work(tell), plan)?;
-    record.clone().begin(hand, polled);
+    let (record, hand) = Record::new(wheel, (when, None), ((), 0, Weak::new()), work(tell), plan)?;
+    record.work_at(hand);
     Ok(Job::new(wheel, record, told))
 }
 

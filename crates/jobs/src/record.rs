@@ -22,8 +22,7 @@ use std::time::Duration;
 use timingwheel::{Error, Sleep, TimingWheel, Tolerance};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::oneshot;
-use tokio::task::coop::{Unconstrained, unconstrained};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use crate::error::JobError;
 use crate::info::{End, JobInfo, JobState, Join};
@@ -108,6 +107,7 @@ struct State {
 enum Stage {
     InHand(Word),
     Waits(Hand),
+    /// What would run is in the slot until the task takes it.
     Runs {
         order: Order,
         /// The task's, once it has begun this run.
@@ -121,11 +121,13 @@ enum Stage {
     },
 }
 
-/// What others ask of the thread that has the timer in hand.
-#[derive(Default)]
-struct Word {
-    is_woken: bool,
-    to: Option<(Instant, Option<Tolerance>)>,
+/// What is asked of the thread that has the timer in hand.
+#[derive(Clone, Copy, Default)]
+enum Word {
+    #[default]
+    Nothing,
+    Poll,
+    Move(Instant, Option<Tolerance>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -198,19 +200,11 @@ impl Plan {
 /// A timer, and the waker that it wakes.
 pub(crate) struct Hand {
     sleep: Sleep,
-    /// Where the wheel was full when a run had ended.
-    instead: Option<Box<Instead>>,
     may_be_late: bool,
     waker: Waker,
 }
 
-/// tokio's timer, and the wheel that it stands in for.
-struct Instead {
-    timer: Pin<Box<Unconstrained<tokio::time::Sleep>>>,
-    wheel: TimingWheel,
-}
-
-pub(crate) type Polled = Poll<Result<(), Error>>;
+type Polled = Poll<Result<(), Error>>;
 
 impl Hand {
     fn new(sleep: Sleep, tolerance: Option<Tolerance>, waker: Waker) -> Self {
@@ -218,32 +212,11 @@ impl Hand {
             Some(tolerance) => sleep.with_tolerance(tolerance),
             None => sleep,
         };
-        Self { sleep, instead: None, may_be_late: tolerance.is_some(), waker }
+        Self { sleep, may_be_late: tolerance.is_some(), waker }
     }
 
     fn poll(&mut self) -> Polled {
-        let mut cx = Context::from_waker(&self.waker);
-        match &mut self.instead {
-            Some(instead) => instead.timer.as_mut().poll(&mut cx).map(|()| {
-                // Of which the job learns only now.
-                if instead.wheel.is_ended() { Err(Error::shutdown()) } else { Ok(()) }
-            }),
-            None => self.sleep.poll_wait(&mut cx),
-        }
-    }
-
-    /// Moves the timer. If the wheel is full, and the timer is coming due and would need a new place, it stays: then the
-    /// wheel is about to wake the job.
-    fn move_to(&mut self, to: Instant, tolerance: Option<Tolerance>) -> (Polled, bool) {
-        let before = self.sleep.deadline();
-        self.set(to, tolerance);
-        let polled = self.sleep.poll_wait(&mut Context::from_waker(&self.waker));
-        if matches!(polled, Poll::Ready(Err(error)) if error.is_at_capacity()) {
-            self.set(before, None);
-            return (Poll::Pending, false);
-        }
-        self.instead = None;
-        (polled, true)
+        self.sleep.poll_wait(&mut Context::from_waker(&self.waker))
     }
 
     fn set(&mut self, to: Instant, tolerance: Option<Tolerance>) {
@@ -263,20 +236,17 @@ impl Hand {
         let mut wait = Duration::from_millis(1);
         loop {
             Pin::new(&mut self.sleep).reset_after(wait);
-            let polled = self.sleep.poll_wait(&mut Context::from_waker(&self.waker));
+            let polled = self.poll();
             if !matches!(polled, Poll::Ready(Ok(()))) {
                 return polled;
             }
             wait *= 2;
         }
     }
+}
 
-    /// Waits until `due` by tokio's timer.
-    fn wait_without(&mut self, wheel: &TimingWheel, due: Instant) -> Polled {
-        let timer = Box::pin(unconstrained(tokio::time::sleep_until(due)));
-        self.instead = Some(Box::new(Instead { timer, wheel: wheel.clone() }));
-        self.poll()
-    }
+fn is_refused(polled: &Polled) -> bool {
+    matches!(polled, Poll::Ready(Err(error)) if error.is_at_capacity())
 }
 
 /// When a job is due.
@@ -315,7 +285,7 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
         (key, hash, table): (K, u64, Weak<Table<K>>),
         work: W,
         mut plan: Option<Box<Plan>>,
-    ) -> Result<(Arc<Self>, Hand, Polled), (Error, W)> {
+    ) -> Result<(Arc<Self>, Hand), (Error, W)> {
         let sleep = match when {
             When::After(delay) => wheel.sleep(delay),
             When::At(instant) => wheel.sleep_until(instant),
@@ -326,20 +296,14 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
         let due = if plan.is_some() { exact } else { hand.sleep.deadline() };
         let record = Arc::new(Self {
             runtime: wheel.runtime_id(),
-            state: Mutex::new(State {
-                stage: Stage::InHand(Word::default()),
-                due,
-                plan: None,
-                joins: Vec::new(),
-            }),
+            state: Mutex::new(State { stage: Stage::InHand(Word::Poll), due, plan: None, joins: Vec::new() }),
             slot: Slot { key, hash, table, work: Mutex::new(Some(work)) },
         });
         hand.waker = Waker::from(record.clone());
         if let Some(schedule) = plan.as_mut().and_then(|plan| plan.schedule.as_mut()) {
             schedule.attach(PendingRun::of(&record));
         }
-        let polled = hand.poll();
-        let refused = match polled {
+        let refused = match hand.poll() {
             Poll::Ready(Err(error)) => Some(error),
             Poll::Ready(Ok(())) if wheel.is_ended() => Some(Error::shutdown()),
             _ => None,
@@ -351,7 +315,7 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
             plan.waits_until = hand.sleep.deadline();
             record.lock().plan = Some(plan);
         }
-        Ok((record, hand, polled))
+        Ok((record, hand))
     }
 
     /// A job that is over before it began.
@@ -360,19 +324,6 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
         let state = State { stage, due: Instant::now(), plan: None, joins: Vec::new() };
         let slot = Slot { key, hash: 0, table: Weak::new(), work: Mutex::new(None) };
         Arc::new(Self { runtime: wheel.runtime_id(), state: Mutex::new(state), slot })
-    }
-
-    /// Lets a job that was armed wait, or run if it is due.
-    pub(crate) fn begin(self: Arc<Self>, hand: Hand, polled: Polled) {
-        if self.settle(hand, polled, true) {
-            self.spawn();
-        }
-    }
-
-    fn spawn(self: Arc<Self>) {
-        if let Some(work) = self.slot.take() {
-            tokio::spawn(Task::new(self, work));
-        }
     }
 
     /// Asks the schedule whether the run that is about to begin is left out, if the schedule has planned it. A user's code,
@@ -438,7 +389,7 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
                     *stage = Stage::Runs { order: Order::None, task: None };
                     GoOn::Now(work)
                 } else {
-                    *stage = Stage::InHand(Word::default());
+                    *stage = Stage::InHand(Word::Poll);
                     let (wheel, tolerance) = (plan.wheel.clone(), plan.tolerance);
                     *lock(&self.slot.work) = Some(work);
                     drop(state);
@@ -451,42 +402,42 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
         result
     }
 
-    /// Puts a job back into the wheel. If that is full, tokio's timer wakes the job.
+    /// Puts a job back into the wheel. If that is full, the job is woken all the same, and then needs no place any more.
     fn wait(self: &Arc<Self>, wheel: &TimingWheel, due: Instant, tolerance: Option<Tolerance>) {
         let mut hand = Hand::new(wheel.sleep_until(due), tolerance, Waker::from(self.clone()));
-        let mut polled = hand.poll();
-        let is_refused = matches!(polled, Poll::Ready(Err(error)) if error.is_at_capacity());
+        let is_refused = is_refused(&hand.poll());
+        let waits_until = hand.sleep.deadline();
         if let Some(plan) = &mut self.lock().plan {
-            plan.waits_until = hand.sleep.deadline();
+            plan.waits_until = waits_until;
             plan.refusals += u64::from(is_refused);
         }
         if is_refused {
-            polled = hand.wait_without(wheel, due);
+            let job = Arc::downgrade(self);
+            tokio::spawn(async move {
+                sleep_until(waits_until).await;
+                _ = job.upgrade().map(Wake::wake);
+            });
         }
-        self.clone().begin(hand, polled);
+        self.work_at(hand);
     }
 }
 
 /// How late a run is, at least, that counts as missed: as the tick of an interval.
 const MISSED_AFTER: Duration = Duration::from_millis(5);
 
-/// By the wheel: the job is due, or the wheel has ended.
+/// By the wheel: the job is due, or the wheel has ended; or by whoever has found that the job is due.
 impl<K: Send + Sync + 'static, W: Work> Wake for Record<Slot<K, W>> {
     fn wake(self: Arc<Self>) {
-        let mut state = self.lock();
-        let mut hand = match mem::replace(&mut state.stage, Stage::InHand(Word::default())) {
-            Stage::Waits(hand) => hand,
-            mut stage => {
-                if let Stage::InHand(word) = &mut stage {
-                    word.is_woken = true;
-                }
-                state.stage = stage;
-                return;
-            }
-        };
+        let state = self.lock();
+        if !matches!(state.stage, Stage::Runs { .. }) {
+            self.request(state, Word::Poll);
+            return;
+        }
         drop(state);
-        let polled = hand.poll();
-        self.begin(hand, polled);
+        // Nothing, if the task has it.
+        if let Some(work) = self.slot.take() {
+            tokio::spawn(Task::new(self, work));
+        }
     }
 }
 
@@ -495,75 +446,96 @@ impl<S: AnySlot + ?Sized> Record<S> {
         lock(&self.state)
     }
 
-    /// Puts the timer down, after what others have asked for meanwhile. Tells whether the caller is to spawn the task; if
-    /// the caller cannot, the record's own waker sees to that.
-    fn settle(&self, mut hand: Hand, mut polled: Polled, can_spawn: bool) -> bool {
-        loop {
-            let mut state = self.lock();
-            let Stage::InHand(word) = &mut state.stage else {
-                // Cancelled meanwhile. What the hand has is dropped without the lock.
+    /// Does with the timer what is asked, or leaves word for whoever has it in hand. Tells whether a move was in time.
+    fn request(&self, mut state: Guard<'_>, word: Word) -> bool {
+        match mem::replace(&mut state.stage, Stage::InHand(word)) {
+            Stage::Waits(hand) => {
                 drop(state);
-                return false;
-            };
-            let word = mem::take(word);
-            match polled {
-                _ if word.to.is_some() => {
-                    drop(state);
-                    if let Some((to, tolerance)) = word.to {
-                        polled = self.move_in_hand(&mut hand, to, tolerance).0;
-                    }
-                }
-                Poll::Pending if word.is_woken => {
-                    drop(state);
-                    polled = hand.poll();
-                }
-                Poll::Pending => {
-                    state.stage = Stage::Waits(hand);
-                    return false;
-                }
-                Poll::Ready(Err(error)) => {
-                    self.end(state, JobState::CouldNotRun, Some(error));
-                    return false;
-                }
-                Poll::Ready(Ok(())) if !can_spawn => {
-                    let waker = hand.waker.clone();
-                    state.stage = Stage::Waits(hand);
-                    drop(state);
-                    waker.wake();
-                    return false;
-                }
-                Poll::Ready(Ok(())) if Handle::try_current().ok().map(|here| here.id()) == self.runtime => {
-                    state.stage = Stage::Runs { order: Order::None, task: None };
-                    drop(state);
-                    return true;
-                }
-                Poll::Ready(Ok(())) => {
-                    drop(state);
-                    polled = hand.soon();
-                }
+                self.work_at(hand)
+            }
+            Stage::InHand(before @ Word::Move(..)) if matches!(word, Word::Poll) => {
+                state.stage = Stage::InHand(before);
+                true
+            }
+            Stage::InHand(_) => true,
+            stage => {
+                state.stage = stage;
+                true
             }
         }
     }
 
-    /// Moves a timer that the caller has in hand, and notes until when the job waits.
+    /// Does with the timer in hand what is asked of it, and puts it down. Tells whether the first move was in time.
+    pub(crate) fn work_at(&self, mut hand: Hand) -> bool {
+        let (mut polled, mut is_in_time) = (Poll::Pending, None);
+        loop {
+            let mut state = self.lock();
+            // Otherwise cancelled meanwhile. What the hand has is dropped without the lock.
+            let Stage::InHand(word) = &mut state.stage else { break };
+            match (mem::take(word), polled) {
+                (Word::Move(to, tolerance), _) => {
+                    drop(state);
+                    let is_moved;
+                    (polled, is_moved) = self.move_in_hand(&mut hand, to, tolerance);
+                    is_in_time.get_or_insert(is_moved);
+                }
+                (Word::Poll, _) => {
+                    drop(state);
+                    polled = hand.poll();
+                }
+                (Word::Nothing, Poll::Ready(Ok(()))) => {
+                    if state.plan.as_ref().is_some_and(|plan| plan.wheel.is_ended()) {
+                        self.end(state, JobState::CouldNotRun, Some(Error::shutdown()));
+                        break;
+                    }
+                    if Handle::try_current().ok().map(|here| here.id()) == self.runtime {
+                        state.stage = Stage::Runs { order: Order::None, task: None };
+                        drop(state);
+                        // Which spawns the task.
+                        hand.waker.wake();
+                        break;
+                    }
+                    drop(state);
+                    polled = hand.soon();
+                }
+                (Word::Nothing, Poll::Ready(Err(error))) if !error.is_at_capacity() => {
+                    self.end(state, JobState::CouldNotRun, Some(error));
+                    break;
+                }
+                // A timer that is refused a place comes due without one.
+                (Word::Nothing, _) => {
+                    state.stage = Stage::Waits(hand);
+                    break;
+                }
+            }
+        }
+        is_in_time.unwrap_or(true)
+    }
+
+    /// Moves a timer that the caller has in hand, and notes until when the job waits. If the wheel is full, and the timer
+    /// is coming due and would need a new place, it stays: then the wheel is about to wake the job.
     fn move_in_hand(&self, hand: &mut Hand, to: Instant, tolerance: Option<Tolerance>) -> (Polled, bool) {
         let before = hand.sleep.deadline();
-        let (polled, is_moved) = hand.move_to(to, tolerance);
+        hand.set(to, tolerance);
+        let polled = hand.poll();
+        let is_moved = !is_refused(&polled);
+        if !is_moved {
+            hand.set(before, None);
+        }
         let mut state = self.lock();
         // Unless somebody has asked for another time since.
-        if !matches!(&state.stage, Stage::InHand(word) if word.to.is_none()) {
-            return (polled, is_moved);
-        }
-        if !is_moved {
-            state.due = before;
-        }
-        match &mut state.plan {
-            Some(plan) => plan.waits_until = hand.sleep.deadline(),
-            None => state.due = hand.sleep.deadline(),
-        }
-        if polled.is_ready() {
-            // A run that is moved to the past has missed nothing.
-            state.due = state.due.max(Instant::now());
+        if matches!(&state.stage, Stage::InHand(Word::Nothing | Word::Poll)) {
+            if !is_moved {
+                state.due = before;
+            }
+            match &mut state.plan {
+                Some(plan) => plan.waits_until = hand.sleep.deadline(),
+                None => state.due = hand.sleep.deadline(),
+            }
+            if is_moved && polled.is_ready() {
+                // A run that is moved to the past has missed nothing.
+                state.due = state.due.max(Instant::now());
+            }
         }
         (polled, is_moved)
     }
@@ -692,19 +664,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
                 (state.due, plan.set_by, plan.waits_until) = (to, by, to);
             }
         }
-        let mut hand = match mem::replace(&mut state.stage, Stage::InHand(Word::default())) {
-            Stage::Waits(hand) => hand,
-            mut stage => {
-                if let Stage::InHand(word) = &mut stage {
-                    word.to = Some((to, tolerance));
-                }
-                state.stage = stage;
-                return Some(true);
-            }
-        };
-        drop(guard);
-        let (polled, is_moved) = self.move_in_hand(&mut hand, to, tolerance);
-        self.settle(hand, polled, false);
+        let is_moved = self.request(guard, Word::Move(to, tolerance));
         // The wheel may have ended.
         Some(is_moved && !matches!(self.lock().stage, Stage::Over { error: Some(_), .. }))
     }
