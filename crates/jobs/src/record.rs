@@ -164,19 +164,12 @@ pub(crate) struct Plan {
     tolerance: Option<Tolerance>,
     set_by: SetBy,
     /// What was said during a run about the next one.
-    said: Said,
+    said: Option<(Option<Instant>, SetBy)>,
     /// The schedule was changed during a run.
     is_changed: bool,
     /// Until when the job waits: a little longer than until it is due, if it may be late.
     waits_until: Instant,
     refusals: u64,
-}
-
-#[derive(Clone, Copy)]
-enum Said {
-    Nothing,
-    Due(Instant, SetBy),
-    NoRun,
 }
 
 impl Plan {
@@ -188,7 +181,7 @@ impl Plan {
             tolerance: schedule.tolerance(),
             schedule: Some(schedule),
             set_by: SetBy::Schedule,
-            said: Said::Nothing,
+            said: None,
             is_changed: false,
             waits_until: first,
             refusals: 0,
@@ -256,22 +249,14 @@ pub(crate) enum When {
     At(Instant),
 }
 
-/// What a schedule has answered.
-pub(crate) struct Asked {
-    next: Option<Instant>,
-    set_by: SetBy,
-    tolerance: Option<Tolerance>,
-    schedule: Box<dyn Schedule>,
-}
-
 /// How the task goes on after a run.
-pub(crate) enum GoOn<W> {
+pub(crate) enum GoOn {
     /// With the next run, which is due.
-    Now(W),
+    Now,
     /// Not: the job waits, with its work, or was ended by others.
     Later,
     /// Not: it has come to its end, or could not go on.
-    Over(W, Result<(), JobError>),
+    Over(Result<(), JobError>),
 }
 
 type Guard<'a> = MutexGuard<'a, State>;
@@ -341,65 +326,46 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
         is_left_out
     }
 
-    /// Asks the schedule what comes after a run that has `answered`, unless the job was given another during the run. A
-    /// user's code, so not under the lock.
-    pub(crate) fn ask(&self, started: Instant, answered: NextRun) -> Option<Asked> {
+    /// Goes on after a run of a job that repeats: as its user or a new schedule has said during the run, or else as the run
+    /// has `answered`. The schedule is a user's code, so it is not asked under the lock. If the job is to wait, the work is
+    /// taken from the task.
+    pub(crate) fn go_on(self: &Arc<Self>, started: Instant, answered: NextRun, work: Pin<&mut W>) -> GoOn {
         let mut state = self.lock();
         let due = state.due;
-        let plan = state.plan.as_mut().filter(|plan| !plan.is_changed)?;
+        let Some(plan) = &mut state.plan else { return GoOn::Later };
         let late = started.saturating_duration_since(plan.waits_until);
         let missed = late > MISSED_AFTER.max(plan.wheel.tick());
-        let mut schedule = plan.schedule.take()?;
+        let mut asked = if plan.is_changed { None } else { plan.schedule.take() };
         drop(state);
-        let next = answered.or_by(&mut *schedule, Previous { due, started, ended: Instant::now(), missed });
-        let set_by = if answered == NextRun::BySchedule { SetBy::Schedule } else { SetBy::User };
-        Some(Asked { next, set_by, tolerance: schedule.tolerance(), schedule })
-    }
-
-    /// Goes on after a run of a job that repeats: as its user or a new schedule has said during the run, or else as the
-    /// schedule has answered.
-    pub(crate) fn go_on(self: &Arc<Self>, work: W, answer: Option<Asked>) -> GoOn<W> {
-        let (mut next, mut set_by, mut outdated) = (None, SetBy::Schedule, None);
+        let previous = Previous { due, started, ended: Instant::now(), missed };
+        let next = asked.as_mut().and_then(|schedule| answered.or_by(&mut **schedule, previous));
+        let tolerance = asked.as_ref().and_then(|schedule| schedule.tolerance());
+        let by = if answered == NextRun::BySchedule { SetBy::Schedule } else { SetBy::User };
+        // What it replaces is dropped without the lock.
         let mut state = self.lock();
         let State { stage, plan: Some(plan), due, .. } = &mut *state else { return GoOn::Later };
         let Stage::Runs { order, .. } = *stage else { return GoOn::Later };
-        if let Some(answer) = answer {
-            (next, set_by) = (answer.next, answer.set_by);
-            if plan.is_changed {
-                outdated = Some(answer.schedule);
-            } else {
-                (plan.schedule, plan.tolerance) = (Some(answer.schedule), answer.tolerance);
-            }
+        if !mem::take(&mut plan.is_changed) {
+            (plan.schedule, plan.tolerance) = (asked.take(), tolerance);
         }
-        match mem::replace(&mut plan.said, Said::Nothing) {
-            Said::Nothing => {}
-            Said::Due(at, by) => (next, set_by) = (Some(at), by),
-            Said::NoRun => next = None,
-        }
-        plan.is_changed = false;
-        let result = match next {
-            _ if order != Order::None => GoOn::Over(work, Err(JobError::cancelled())),
-            None => GoOn::Over(work, Ok(())),
-            Some(_) if plan.wheel.is_ended() => {
-                GoOn::Over(work, Err(JobError::could_not_run(Error::shutdown())))
-            }
-            Some(next) => {
-                (*due, plan.waits_until, plan.set_by) = (next, next, set_by);
+        match plan.said.take().unwrap_or((next, by)) {
+            _ if order != Order::None => GoOn::Over(Err(JobError::cancelled())),
+            (None, _) => GoOn::Over(Ok(())),
+            _ if plan.wheel.is_ended() => GoOn::Over(Err(JobError::could_not_run(Error::shutdown()))),
+            (Some(next), by) => {
+                (*due, plan.waits_until, plan.set_by) = (next, next, by);
                 if next <= Instant::now() {
                     *stage = Stage::Runs { order: Order::None, task: None };
-                    GoOn::Now(work)
-                } else {
-                    *stage = Stage::InHand(Word::Poll);
-                    let (wheel, tolerance) = (plan.wheel.clone(), plan.tolerance);
-                    *lock(&self.slot.work) = Some(work);
-                    drop(state);
-                    self.wait(&wheel, next, tolerance);
-                    GoOn::Later
+                    return GoOn::Now;
                 }
+                *stage = Stage::InHand(Word::Poll);
+                let (wheel, tolerance) = (plan.wheel.clone(), plan.tolerance);
+                *lock(&self.slot.work) = work.take();
+                drop(state);
+                self.wait(&wheel, next, tolerance);
+                GoOn::Later
             }
-        };
-        drop(outdated);
-        result
+        }
     }
 
     /// Puts a job back into the wheel. If that is full, the job is woken all the same, and then needs no place any more.
@@ -655,7 +621,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
         let tolerance = state.plan.as_ref().map_or(tolerance, |plan| plan.tolerance);
         match (&mut state.stage, &mut state.plan) {
             (Stage::Runs { order: Order::None, .. }, Some(plan)) if by == SetBy::User => {
-                plan.said = Said::Due(to, by);
+                plan.said = Some((Some(to), by));
                 return Some(true);
             }
             (Stage::Runs { .. } | Stage::Over { .. }, _) => return None,
@@ -737,7 +703,7 @@ impl Record<dyn AnySlot> {
         (plan.tolerance, plan.set_by) = (tolerance, SetBy::Schedule);
         if is_running {
             plan.is_changed = true;
-            plan.said = first.map_or(Said::NoRun, |first| Said::Due(first, SetBy::Schedule));
+            plan.said = Some((first, SetBy::Schedule));
         }
         drop(state);
         let is_in_time = is_running || self.replan(first) != Replanned::NotPending;

@@ -227,30 +227,22 @@ impl<K: Send + Sync + 'static, W: Work> Task<K, W> {
                 Ran::Again(next) => next,
             }
         };
-        let answer = this.record.ask(started, answered);
-        let Some(rest) = work.take() else { return Poll::Ready(None) };
-        match this.record.go_on(rest, answer) {
-            GoOn::Now(rest) => {
-                this.work.set(Some(rest));
+        match this.record.go_on(started, answered, work) {
+            GoOn::Now => {
                 *this.started = None;
                 // Others first.
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
-            GoOn::Later => {
-                this.work.set(None);
-                Poll::Ready(None)
-            }
-            GoOn::Over(rest, Ok(())) => {
-                this.work.set(None);
+            GoOn::Later => Poll::Ready(None),
+            GoOn::Over(Ok(())) => {
                 this.record.finish(JobState::Done, None);
-                rest.finish();
+                if let Some(work) = this.work.as_mut().as_pin_mut().and_then(Work::take) {
+                    work.finish();
+                }
                 Poll::Ready(None)
             }
-            GoOn::Over(rest, Err(error)) => {
-                this.work.set(Some(rest));
-                Poll::Ready(Some(Err(error)))
-            }
+            GoOn::Over(Err(error)) => Poll::Ready(Some(Err(error))),
         }
     }
 }
