@@ -286,6 +286,7 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
         });
         hand.waker = Waker::from(record.clone());
         if let Some(schedule) = plan.as_mut().and_then(|plan| plan.schedule.as_mut()) {
+            let record: Arc<Record<dyn AnySlot>> = record.clone();
             schedule.attach(PendingRun::of(&record));
         }
         let refused = match hand.poll() {
@@ -506,30 +507,32 @@ impl<S: AnySlot + ?Sized> Record<S> {
         (polled, is_moved)
     }
 
-    /// Ends a job, has it `leave` the list, and then tells whoever waits for its end: who is told finds it there no more. What
+    /// Ends a job, which leaves the list, and then tells whoever waits for its end: who is told finds it there no more. What
     /// is returned is dropped without the lock.
     fn close(
         &self,
         mut state: Guard<'_>,
         over: JobState,
         error: Option<Error>,
-        leave: impl FnOnce(),
     ) -> (Stage, Option<Box<Plan>>) {
-        let due = (state.is_pending() && error.is_some()).then_some(state.due);
+        let was_pending = state.is_pending();
+        let due = (was_pending && error.is_some()).then_some(state.due);
         let stage = mem::replace(&mut state.stage, Stage::Over { state: over, error, due });
         let (plan, joins) = (state.plan.take(), mem::take(&mut state.joins));
         drop(state);
-        leave();
+        // Whoever cancels a job that waits has taken it out of the list.
+        if !was_pending || over != JobState::Cancelled {
+            self.slot.over(ptr::from_ref(self).cast(), over);
+        }
         for join in joins {
             contained(|| _ = join.send(over));
         }
         (stage, plan)
     }
 
-    /// Ends a job, which leaves the list, and drops what it would have run.
+    /// Ends a job, and drops what it would have run.
     fn end(&self, state: Guard<'_>, over: JobState, error: Option<Error>) {
-        let leave = || self.slot.over(ptr::from_ref(self).cast(), over);
-        let (stage, plan) = self.close(state, over, error, leave);
+        let (stage, plan) = self.close(state, over, error);
         drop(stage);
         // It may panic; the plan, which has the schedule, is dropped all the same.
         self.slot.clear(over);
@@ -568,14 +571,13 @@ impl<S: AnySlot + ?Sized> Record<S> {
         let mut state = self.lock();
         let (info, repeats) = (state.info(), state.plan.is_some());
         let is_changed = match &mut state.stage {
+            Stage::Waits(_) | Stage::InHand(_) if how == Cancel::KeepWork => {
+                let stopped = self.close(state, JobState::Cancelled, None);
+                contained(|| drop(stopped));
+                true
+            }
             Stage::Waits(_) | Stage::InHand(_) => {
-                let (stage, plan) = self.close(state, JobState::Cancelled, None, || {});
-                drop(stage);
-                if how == Cancel::KeepWork {
-                    contained(|| drop(plan));
-                } else {
-                    self.slot.clear(JobState::Cancelled);
-                }
+                self.end(state, JobState::Cancelled, None);
                 true
             }
             Stage::Runs { order, task } if how == Cancel::Abort && *order != Order::Abort => {
@@ -598,67 +600,55 @@ impl<S: AnySlot + ?Sized> Record<S> {
 
     /// Moves the next run, for a user, and tells whether it is due then.
     pub(crate) fn reset(&self, to: Instant, tolerance: Option<Tolerance>) -> bool {
-        self.reset_if(SetBy::User, |_| Some((to, tolerance))) == Some(true)
+        self.move_run(self.lock(), SetBy::User, to, tolerance)
     }
 
     /// Lets a pending job be late.
     pub(crate) fn let_be_late(&self, tolerance: Tolerance) {
-        let now = Instant::now();
-        let late = |state: &State| (state.due > now).then_some((state.due, Some(tolerance)));
-        self.reset_if(SetBy::User, late);
+        let state = self.lock();
+        let due = state.due;
+        if due > Instant::now() {
+            self.move_run(state, SetBy::User, due, Some(tolerance));
+        }
     }
 
-    /// Moves a pending run to where `to` says, under one hold of the lock with what that looks at; or notes it for the run
-    /// after one that is going on, if a user asks for that. `None` if there is nothing to move.
-    fn reset_if(
-        &self,
-        by: SetBy,
-        to: impl FnOnce(&State) -> Option<(Instant, Option<Tolerance>)>,
-    ) -> Option<bool> {
-        let mut guard = self.lock();
-        let (to, tolerance) = to(&guard)?;
-        let state = &mut *guard;
-        let tolerance = state.plan.as_ref().map_or(tolerance, |plan| plan.tolerance);
-        match (&mut state.stage, &mut state.plan) {
+    /// Moves a pending run; or notes the move for the run after one that is going on, if a user asks for that. Tells whether
+    /// it was in time.
+    fn move_run(&self, mut guard: Guard<'_>, by: SetBy, to: Instant, tolerance: Option<Tolerance>) -> bool {
+        let State { stage, due, plan, .. } = &mut *guard;
+        let tolerance = plan.as_ref().map_or(tolerance, |plan| plan.tolerance);
+        match (stage, plan) {
             (Stage::Runs { order: Order::None, .. }, Some(plan)) if by == SetBy::User => {
                 plan.said = Some((Some(to), by));
-                return Some(true);
+                return true;
             }
-            (Stage::Runs { .. } | Stage::Over { .. }, _) => return None,
-            (Stage::InHand(_) | Stage::Waits(_), None) => state.due = to,
+            (Stage::Runs { .. } | Stage::Over { .. }, _) => return false,
+            (Stage::InHand(_) | Stage::Waits(_), None) => *due = to,
             (Stage::InHand(_) | Stage::Waits(_), Some(plan)) => {
-                (state.due, plan.set_by, plan.waits_until) = (to, by, to);
+                (*due, plan.set_by, plan.waits_until) = (to, by, to);
             }
         }
         let is_moved = self.request(guard, Word::Move(to, tolerance));
         // The wheel may have ended.
-        Some(is_moved && !matches!(self.lock().stage, Stage::Over { error: Some(_), .. }))
+        is_moved && !matches!(self.lock().stage, Stage::Over { error: Some(_), .. })
     }
 
     /// Changes the schedule's answer, unless the user has moved the run.
     pub(crate) fn replan(&self, next: Option<Instant>) -> Replanned {
-        let mut otherwise = Replanned::NotPending;
-        let mut is_the_schedules = |state: &State| {
-            let plan = state.plan.as_ref().filter(|_| state.is_pending())?;
-            if plan.set_by == SetBy::User {
-                otherwise = Replanned::MovedByUser;
-                return None;
-            }
-            Some(plan.tolerance)
-        };
-        let is_done = match next {
-            Some(next) => self.reset_if(SetBy::Schedule, |state| Some((next, is_the_schedules(state)?))),
-            None => {
-                let state = self.lock();
-                let ends = is_the_schedules(&state).is_some();
-                ends.then(|| self.end(state, JobState::Done, None)).map(|()| true)
-            }
-        };
-        match is_done {
-            Some(true) => Replanned::Done,
-            Some(false) => Replanned::NotPending,
-            None => otherwise,
+        let state = self.lock();
+        match state.plan.as_ref().filter(|_| state.is_pending()).map(|plan| plan.set_by) {
+            None => return Replanned::NotPending,
+            Some(SetBy::User) => return Replanned::MovedByUser,
+            Some(SetBy::Schedule) => {}
         }
+        let is_done = match next {
+            Some(next) => self.move_run(state, SetBy::Schedule, next, None),
+            None => {
+                self.end(state, JobState::Done, None);
+                true
+            }
+        };
+        if is_done { Replanned::Done } else { Replanned::NotPending }
     }
 
     /// A poll of the task begins. Tells whether its run goes on; `task` is woken if that changes.
@@ -691,7 +681,7 @@ impl Record<dyn AnySlot> {
         let Some(wheel) = self.lock().plan.as_ref().map(|plan| plan.wheel.clone()) else { return false };
         let first = schedule.next(Previous::at(now(&wheel)));
         let tolerance = schedule.tolerance();
-        schedule.attach(PendingRun::of_any(self));
+        schedule.attach(PendingRun::of(self));
         let mut state = self.lock();
         let is_running = matches!(state.stage, Stage::Runs { order: Order::None, .. });
         if !is_running && !state.is_pending() {

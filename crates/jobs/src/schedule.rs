@@ -718,12 +718,7 @@ impl Schedule for FixedDelay {
 pub struct PendingRun(Weak<Record<dyn AnySlot>>);
 
 impl PendingRun {
-    pub(crate) fn of<S: AnySlot + 'static>(job: &Arc<Record<S>>) -> Self {
-        let job: Arc<Record<dyn AnySlot>> = job.clone();
-        Self::of_any(&job)
-    }
-
-    pub(crate) fn of_any(job: &Arc<Record<dyn AnySlot>>) -> Self {
+    pub(crate) fn of(job: &Arc<Record<dyn AnySlot>>) -> Self {
         Self(Arc::downgrade(job))
     }
 
