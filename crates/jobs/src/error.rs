@@ -75,6 +75,11 @@ impl JobError {
         Self { kind: Kind::CouldNotRun(error, refusal(error, wheel)) }
     }
 
+    pub(crate) fn shut_down() -> Self {
+        let text = "the jobs were shut down, and take no more".to_owned();
+        Self { kind: Kind::CouldNotRun(Error::shutdown(), text) }
+    }
+
     pub(crate) const fn state(&self) -> JobState {
         match self.kind {
             Kind::Cancelled => JobState::Cancelled,
@@ -153,25 +158,20 @@ impl error::Error for JobError {
 /// Its text is that of [`JobError`]. The error can be shared between threads, because what is to run can be sent. So `?`
 /// turns it into a `Box<dyn Error + Send + Sync>`.
 pub struct TryRunError<F> {
-    error: Error,
-    text: String,
+    pub(crate) reason: JobError,
     /// Nobody waits for the lock. It makes what can be sent something that can be shared.
     job: Mutex<F>,
 }
 
 impl<F> TryRunError<F> {
-    pub(crate) fn new(refused: Refused, job: F, wheel: &TimingWheel) -> Self {
-        let (error, text) = match refused {
-            Refused::ByWheel(error) => (error, refusal(error, wheel)),
-            Refused::ShutDown => (Error::shutdown(), "the jobs were shut down, and take no more".to_owned()),
-        };
-        Self { error, text, job: Mutex::new(job) }
+    pub(crate) const fn new(reason: JobError, job: F) -> Self {
+        Self { reason, job: Mutex::new(job) }
     }
 
     /// Why the job was refused. Jobs that were [shut down](crate::Jobs::shutdown) refuse as a wheel that has ended does.
     #[must_use]
     pub const fn error(&self) -> Error {
-        self.error
+        self.reason.reason().expect("one that was refused could not run")
     }
 
     /// The future, or the closure that makes futures, as it was given.
@@ -181,22 +181,15 @@ impl<F> TryRunError<F> {
     }
 }
 
-/// Who refuses a job.
-#[derive(Clone, Copy)]
-pub(crate) enum Refused {
-    ByWheel(Error),
-    ShutDown,
-}
-
 impl<F> fmt::Debug for TryRunError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TryRunError").field("error", &self.error).finish_non_exhaustive()
+        f.debug_struct("TryRunError").field("error", &self.error()).finish_non_exhaustive()
     }
 }
 
 impl<F> fmt::Display for TryRunError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        self.reason.fmt(f)
     }
 }
 
@@ -205,6 +198,6 @@ impl<F> error::Error for TryRunError<F> {}
 /// Without what was to run, for `?` in functions that return an [`Error`].
 impl<F> From<TryRunError<F>> for Error {
     fn from(refused: TryRunError<F>) -> Self {
-        refused.error
+        refused.error()
     }
 }

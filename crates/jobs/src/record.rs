@@ -24,7 +24,7 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
-use crate::error::JobError;
+use crate::error::{JobError, TryRunError};
 use crate::info::{End, JobInfo, JobState, Join};
 use crate::jobs::Table;
 use crate::schedule::{NextRun, PendingRun, Previous, Replanned, Schedule};
@@ -242,13 +242,6 @@ fn is_refused(polled: &Polled) -> bool {
     matches!(polled, Poll::Ready(Err(error)) if error.is_at_capacity())
 }
 
-/// When a job is due.
-#[derive(Clone, Copy)]
-pub(crate) enum When {
-    After(Duration),
-    At(Instant),
-}
-
 /// How the task goes on after a run.
 pub(crate) enum GoOn {
     /// With the next run, which is due.
@@ -266,15 +259,11 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
     /// refuses it.
     pub(crate) fn new(
         wheel: &TimingWheel,
-        (when, tolerance): (When, Option<Tolerance>),
+        (sleep, tolerance): (Sleep, Option<Tolerance>),
         (key, hash, table): (K, u64, Weak<Table<K>>),
         work: W,
         mut plan: Option<Box<Plan>>,
-    ) -> Result<(Arc<Self>, Hand), (Error, W)> {
-        let sleep = match when {
-            When::After(delay) => wheel.sleep(delay),
-            When::At(instant) => wheel.sleep_until(instant),
-        };
+    ) -> Result<(Arc<Self>, Hand), TryRunError<W::Given>> {
         let exact = sleep.deadline();
         let tolerance = plan.as_ref().map_or(tolerance, |plan| plan.tolerance);
         let mut hand = Hand::new(sleep, tolerance, Waker::noop().clone());
@@ -295,13 +284,18 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
             _ => None,
         };
         if let Some(error) = refused {
-            return Err((error, record.slot.take().expect("it has not begun")));
+            return Err(record.give_back(JobError::refused(error, wheel)));
         }
         if let Some(mut plan) = plan {
             plan.waits_until = hand.sleep.deadline();
             record.lock().plan = Some(plan);
         }
         Ok((record, hand))
+    }
+
+    /// What a job would have run that was refused.
+    pub(crate) fn give_back(&self, reason: JobError) -> TryRunError<W::Given> {
+        TryRunError::new(reason, self.slot.take().expect("it has not begun").into_given())
     }
 
     /// A job that is over before it began.

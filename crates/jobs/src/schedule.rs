@@ -158,7 +158,7 @@ pub trait Schedule: Send + 'static {
     where
         Self: Sized,
     {
-        Adjusted { left: Some(runs), ..Adjusted::new(self) }
+        Adjusted { left: Some(runs), ..Adjusted::new(self, None) }
     }
 
     /// This schedule for the runs that are due by `end`.
@@ -166,7 +166,7 @@ pub trait Schedule: Send + 'static {
     where
         Self: Sized,
     {
-        Adjusted { end: Some(end), ..Adjusted::new(self) }
+        Adjusted { end: Some(end), ..Adjusted::new(self, None) }
     }
 
     /// This schedule with runs that may be late, so that they begin together with others that are due at about the same
@@ -198,7 +198,7 @@ pub trait Schedule: Send + 'static {
     where
         Self: Sized,
     {
-        Adjusted { tolerance: Some(tolerance), ..Adjusted::new(self) }
+        Adjusted::new(self, Some(tolerance))
     }
 
     /// This schedule with each run later by chance, by less than `most`, so that jobs which were made together do not all
@@ -224,7 +224,7 @@ pub trait Schedule: Send + 'static {
     where
         Self: Sized,
     {
-        Adjusted { jitter: most, ..Adjusted::new(self) }
+        Adjusted { jitter: most, ..Adjusted::new(self, None) }
     }
 }
 
@@ -296,8 +296,8 @@ pub struct Adjusted<S> {
 }
 
 impl<S> Adjusted<S> {
-    const fn new(schedule: S) -> Self {
-        Self { schedule, left: None, end: None, tolerance: None, jitter: Duration::ZERO, said: None }
+    pub(crate) const fn new(schedule: S, tolerance: Option<Tolerance>) -> Self {
+        Self { schedule, left: None, end: None, tolerance, jitter: Duration::ZERO, said: None }
     }
 }
 

@@ -26,6 +26,10 @@ pub(crate) type Tell<T> = Option<oneshot::Sender<Result<T, JobError>>>;
 /// What a job does.
 pub(crate) trait Work: Send + Sized + 'static {
     type Output: Send + 'static;
+    /// What the user has given.
+    type Given;
+
+    fn into_given(self) -> Self::Given;
 
     /// Polls a run, which is begun if there is none.
     fn poll_run(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ran<Self::Output>>;
@@ -70,14 +74,15 @@ impl<F: Future> Once<F> {
     pub(crate) const fn new(future: F, tell: Tell<F::Output>) -> Self {
         Self { future: Some(future), tell }
     }
-
-    pub(crate) fn into_inner(self) -> F {
-        self.future.expect("it has not run")
-    }
 }
 
 impl<F: Future<Output: Send> + Send + 'static> Work for Once<F> {
     type Output = F::Output;
+    type Given = F;
+
+    fn into_given(self) -> F {
+        self.future.expect("it has not run")
+    }
 
     fn poll_run(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ran<F::Output>> {
         let mut future = self.project().future;
@@ -101,7 +106,7 @@ impl<F: Future<Output: Send> + Send + 'static> Work for Once<F> {
     fn finish(self) {}
 
     fn give_back(self) -> Unrun<F::Output> {
-        Box::pin(self.into_inner())
+        Box::pin(self.into_given())
     }
 }
 
@@ -120,14 +125,15 @@ impl<F: Runs> Repeat<F> {
     pub(crate) const fn new(make: F, tell: Tell<u64>) -> Self {
         Self { make: Some(make), run: None, runs: 0, tell }
     }
-
-    pub(crate) fn into_inner(self) -> F {
-        self.make.expect("it has not run")
-    }
 }
 
 impl<F: Runs> Work for Repeat<F> {
     type Output = u64;
+    type Given = F;
+
+    fn into_given(self) -> F {
+        self.make.expect("it has not run")
+    }
 
     fn poll_run(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ran<u64>> {
         let mut this = self.project();
@@ -162,7 +168,7 @@ impl<F: Runs> Work for Repeat<F> {
 
     fn give_back(self) -> Unrun<u64> {
         let runs = self.runs + 1;
-        let mut make = self.into_inner();
+        let mut make = self.into_given();
         Box::pin(async move {
             make.run().await;
             runs
