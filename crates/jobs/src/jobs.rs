@@ -23,7 +23,7 @@ use crate::error::{JobError, TryRunError};
 use crate::info::{JobInfo, JobState, Join};
 use crate::record::{AnySlot, Cancel, Keyed, Plan, Record};
 use crate::schedule::{Adjusted, FixedRate, Runs, Schedule, after_now};
-use crate::task::{Once, Repeat, Work};
+use crate::task::{Once, Repeat, Tell, Work};
 use crate::{contained, lock};
 
 /// Jobs that are addressed by keys of the user's: added, replaced, removed, awaited, looked up, listed and counted.
@@ -187,7 +187,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.add(key, self.wheel.sleep(delay), Once::new(future, None), None)
+        self.add(key, self.wheel.sleep(delay), Once::new(future), None)
     }
 
     /// Runs `future` at `instant`, as [`try_run_after`](Self::try_run_after) does. If that has passed, the job
@@ -202,7 +202,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.add(key, self.wheel.sleep_until(instant), Once::new(future, None), None)
+        self.add(key, self.wheel.sleep_until(instant), Once::new(future), None)
     }
 
     /// Runs a new future from `make` at once, and then every `period`: [`try_run_by`](Self::try_run_by) with a
@@ -245,7 +245,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// and dropping it or `make` panics. And as [`try_run_after`](Self::try_run_after).
     pub fn try_run_by<F: Runs>(&self, key: K, schedule: impl Schedule, make: F) -> Added<F> {
         if let Some((plan, first)) = Plan::new(&self.wheel, Box::new(schedule)) {
-            return self.add(key, self.wheel.sleep_until(first), Repeat::new(make, None), Some(plan));
+            return self.add(key, self.wheel.sleep_until(first), Repeat::new(make), Some(plan));
         }
         if self.wheel.is_ended() {
             return Err(TryRunError::new(JobError::refused(Error::shutdown(), &self.wheel), make));
@@ -260,6 +260,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
         let hash = self.hasher.hash_one(&key);
         let place = (key, hash, Arc::downgrade(&self.table));
         // Armed before it is listed: what is refused leaves the list as it was. It runs only when it has begun.
+        let work = (work, Tell::NOBODY);
         let (record, hand) = Record::new(&self.wheel, (sleep, self.tolerance), place, work, plan)?;
         let Ok(replaced) = self.table.list(hash, record.clone()) else {
             drop(hand);

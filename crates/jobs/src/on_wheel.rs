@@ -5,7 +5,6 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use timingwheel::{Error, Sleep, TimingWheel};
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::error::{JobError, TryRunError};
@@ -13,7 +12,7 @@ use crate::handle::{Job, Repeating};
 use crate::info::JobState;
 use crate::record::{Plan, Record, Slot};
 use crate::schedule::{FixedRate, Runs, Schedule};
-use crate::task::{Once, Repeat, Work};
+use crate::task::{Once, Repeat, Tell, Work};
 
 /// Jobs of a [`TimingWheel`]: code that runs later, in a task of its own.
 ///
@@ -266,7 +265,7 @@ pub trait JobsExt {
             }
             return Ok(over(wheel, Ok(0)));
         };
-        launch(wheel, wheel.sleep_until(first), |tell| Repeat::new(make, Some(tell)), Some(plan))
+        launch(wheel, wheel.sleep_until(first), Repeat::new(make), Some(plan))
     }
 }
 
@@ -280,18 +279,18 @@ fn try_run_once<F>(wheel: &TimingWheel, sleep: Sleep, future: F) -> Result<Job<F
 where
     F: Future<Output: Send> + Send + 'static,
 {
-    launch(wheel, sleep, |tell| Once::new(future, Some(tell)), None)
+    launch(wheel, sleep, Once::new(future), None)
 }
 
 /// A job with a handle.
 fn launch<W: Work>(
     wheel: &TimingWheel,
     sleep: Sleep,
-    work: impl FnOnce(oneshot::Sender<Result<W::Output, JobError>>) -> W,
+    work: W,
     plan: Option<Box<Plan>>,
 ) -> Result<Job<W::Output>, TryRunError<W::Given>> {
-    let (tell, told) = oneshot::channel();
-    let (record, hand) = Record::new(wheel, (sleep, None), ((), 0, Weak::new()), work(tell), plan)?;
+    let (tell, told) = Tell::new();
+    let (record, hand) = Record::new(wheel, (sleep, None), ((), 0, Weak::new()), (work, tell), plan)?;
     record.work_at(hand);
     Ok(Job::new(wheel, record, told))
 }
@@ -305,7 +304,7 @@ fn or_over<T: Send + 'static, F>(wheel: &TimingWheel, job: Result<Job<T>, TryRun
 fn over<T: Send + 'static>(wheel: &TimingWheel, result: Result<T, JobError>) -> Job<T> {
     let state = result.as_ref().map_or_else(JobError::state, |_| JobState::Done);
     let record = Record::<Slot<(), Once<Ready<T>>>>::over(wheel, (), state);
-    let (tell, told) = oneshot::channel();
-    _ = tell.send(result);
+    let (mut tell, told) = Tell::new();
+    tell.tell(result);
     Job::new(wheel, record, told)
 }

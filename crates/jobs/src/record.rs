@@ -25,10 +25,10 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 use crate::error::{JobError, TryRunError};
-use crate::info::{End, JobInfo, JobState, Join};
+use crate::info::{JobInfo, JobState, Join};
 use crate::jobs::Table;
 use crate::schedule::{NextRun, PendingRun, Previous, Replanned, Schedule};
-use crate::task::{Task, Unrun, Work};
+use crate::task::{Task, Tell, Unrun, Work};
 use crate::{contained, lock, now};
 
 /// A job. `S` is a [`Slot`], or what a handle knows of one.
@@ -40,13 +40,13 @@ pub(crate) struct Record<S: ?Sized> {
 }
 
 /// The part of a record that knows the job's types.
-pub(crate) struct Slot<K, W> {
+pub(crate) struct Slot<K, W: Work> {
     pub(crate) key: K,
     pub(crate) hash: u64,
     /// Weak: a job that could not run stays listed, and must not keep the list.
     pub(crate) table: Weak<Table<K>>,
     /// What the job runs, while it waits.
-    work: Mutex<Option<W>>,
+    work: Mutex<Option<(W, Tell<W::Output>)>>,
 }
 
 /// What every record can do with its slot. User code runs in these, so never under a lock.
@@ -63,17 +63,17 @@ pub(crate) trait Keyed<K>: AnySlot {
     fn give_back(&self) -> Option<Unrun<()>>;
 }
 
-impl<K, W> Slot<K, W> {
-    pub(crate) fn take(&self) -> Option<W> {
+impl<K, W: Work> Slot<K, W> {
+    pub(crate) fn take(&self) -> Option<(W, Tell<W::Output>)> {
         lock(&self.work).take()
     }
 }
 
 impl<K: Send + Sync + 'static, W: Work> AnySlot for Slot<K, W> {
     fn clear(&self, state: JobState) {
-        match self.take() {
-            Some(work) if state == JobState::Done => work.finish(),
-            work => drop(work),
+        let Some((work, mut tell)) = self.take() else { return };
+        if let Some(output) = work.output().filter(|_| state == JobState::Done) {
+            tell.tell(Ok(output));
         }
     }
 
@@ -90,7 +90,7 @@ impl<K: Send + Sync + 'static, W: Work> Keyed<K> for Slot<K, W> {
     }
 
     fn give_back(&self) -> Option<Unrun<()>> {
-        let run = self.take()?.give_back();
+        let run = self.take()?.0.give_back();
         Some(Box::pin(async { drop(run.await) }))
     }
 }
@@ -261,7 +261,7 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
         wheel: &TimingWheel,
         (sleep, tolerance): (Sleep, Option<Tolerance>),
         (key, hash, table): (K, u64, Weak<Table<K>>),
-        work: W,
+        work: (W, Tell<W::Output>),
         mut plan: Option<Box<Plan>>,
     ) -> Result<(Arc<Self>, Hand), TryRunError<W::Given>> {
         let exact = sleep.deadline();
@@ -295,7 +295,7 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
 
     /// What a job would have run that was refused.
     pub(crate) fn give_back(&self, reason: JobError) -> TryRunError<W::Given> {
-        TryRunError::new(reason, self.slot.take().expect("it has not begun").into_given())
+        TryRunError::new(reason, self.slot.take().expect("it has not begun").0.into_given())
     }
 
     /// A job that is over before it began.
@@ -324,7 +324,13 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
     /// Goes on after a run of a job that repeats: as its user or a new schedule has said during the run, or else as the run
     /// has `answered`. The schedule is a user's code, so it is not asked under the lock. If the job is to wait, the work is
     /// taken from the task.
-    pub(crate) fn go_on(self: &Arc<Self>, started: Instant, answered: NextRun, work: Pin<&mut W>) -> GoOn {
+    pub(crate) fn go_on(
+        self: &Arc<Self>,
+        started: Instant,
+        answered: NextRun,
+        work: Pin<&mut W>,
+        tell: &mut Tell<W::Output>,
+    ) -> GoOn {
         let mut state = self.lock();
         let due = state.due;
         let Some(plan) = &mut state.plan else { return GoOn::Later };
@@ -355,7 +361,7 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
                 }
                 *stage = Stage::InHand(Word::Poll);
                 let (wheel, tolerance) = (plan.wheel.clone(), plan.tolerance);
-                *lock(&self.slot.work) = work.take();
+                *lock(&self.slot.work) = work.take().map(|work| (work, mem::replace(tell, Tell::NOBODY)));
                 drop(state);
                 self.wait(&wheel, next, tolerance);
                 GoOn::Later
@@ -546,17 +552,18 @@ impl<S: AnySlot + ?Sized> Record<S> {
     }
 
     pub(crate) fn join(&self) -> Join {
+        let (tell, told) = oneshot::channel();
         let mut state = self.lock();
         if let Stage::Over { state, .. } = state.stage {
-            return Join(End::Told(state));
+            _ = tell.send(state);
+        } else {
+            // Those of tasks that do not wait any more.
+            if state.joins.len() == state.joins.capacity() {
+                state.joins.retain(|join| !join.is_closed());
+            }
+            state.joins.push(tell);
         }
-        // Those of tasks that do not wait any more.
-        if state.joins.len() == state.joins.capacity() {
-            state.joins.retain(|join| !join.is_closed());
-        }
-        let (tell, told) = oneshot::channel();
-        state.joins.push(tell);
-        Join(End::Waits(told))
+        Join::new(told)
     }
 
     /// Ends a job as `how` says, for its handle, or for whoever has taken it out of the list. Returns how it was found, and
