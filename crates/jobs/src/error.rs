@@ -32,9 +32,7 @@ use crate::info::JobState;
 /// assert_eq!(error.to_string(), r#"the job could not run: the wheel "rpc" is full (max_pending = 0)"#);
 /// # }
 /// ```
-pub struct JobError {
-    kind: Kind,
-}
+pub struct JobError(Kind);
 
 enum Kind {
     Cancelled,
@@ -60,28 +58,28 @@ fn could_not_run(error: Error) -> String {
 
 impl JobError {
     pub(crate) const fn cancelled() -> Self {
-        Self { kind: Kind::Cancelled }
+        Self(Kind::Cancelled)
     }
 
     pub(crate) const fn panicked(panic: Box<dyn Any + Send>) -> Self {
-        Self { kind: Kind::Panicked(Mutex::new(panic)) }
+        Self(Kind::Panicked(Mutex::new(panic)))
     }
 
     pub(crate) fn could_not_run(error: Error) -> Self {
-        Self { kind: Kind::CouldNotRun(error, could_not_run(error)) }
+        Self(Kind::CouldNotRun(error, could_not_run(error)))
     }
 
     pub(crate) fn refused(error: Error, wheel: &TimingWheel) -> Self {
-        Self { kind: Kind::CouldNotRun(error, refusal(error, wheel)) }
+        Self(Kind::CouldNotRun(error, refusal(error, wheel)))
     }
 
     pub(crate) fn shut_down() -> Self {
         let text = "the jobs were shut down, and take no more".to_owned();
-        Self { kind: Kind::CouldNotRun(Error::shutdown(), text) }
+        Self(Kind::CouldNotRun(Error::shutdown(), text))
     }
 
     pub(crate) const fn state(&self) -> JobState {
-        match self.kind {
+        match self.0 {
             Kind::Cancelled => JobState::Cancelled,
             Kind::Panicked(_) => JobState::Panicked,
             Kind::CouldNotRun(..) => JobState::CouldNotRun,
@@ -91,19 +89,19 @@ impl JobError {
     /// Whether the job was cancelled or aborted.
     #[must_use]
     pub const fn is_cancelled(&self) -> bool {
-        matches!(self.kind, Kind::Cancelled)
+        matches!(self.0, Kind::Cancelled)
     }
 
     /// Whether the job panicked.
     #[must_use]
     pub const fn is_panic(&self) -> bool {
-        matches!(self.kind, Kind::Panicked(_))
+        matches!(self.0, Kind::Panicked(_))
     }
 
     /// Why the job could not run, or not to its end: the wheel or its runtime has ended, or the wheel was full.
     #[must_use]
     pub const fn reason(&self) -> Option<Error> {
-        match self.kind {
+        match self.0 {
             Kind::CouldNotRun(reason, _) => Some(reason),
             Kind::Cancelled | Kind::Panicked(_) => None,
         }
@@ -114,16 +112,16 @@ impl JobError {
     /// # Errors
     /// The error itself, if it is not that of a panic.
     pub fn into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
-        match self.kind {
+        match self.0 {
             Kind::Panicked(panic) => Ok(panic.into_inner().unwrap_or_else(PoisonError::into_inner)),
-            kind => Err(Self { kind }),
+            kind => Err(Self(kind)),
         }
     }
 }
 
 impl fmt::Display for JobError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
+        match &self.0 {
             Kind::Cancelled => f.write_str("the job was cancelled"),
             Kind::Panicked(panic) => {
                 let panic = panic.lock().unwrap_or_else(PoisonError::into_inner);
@@ -146,7 +144,7 @@ impl fmt::Debug for JobError {
 
 impl error::Error for JobError {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        match &self.kind {
+        match &self.0 {
             Kind::CouldNotRun(reason, _) => Some(reason),
             Kind::Cancelled | Kind::Panicked(_) => None,
         }

@@ -1,6 +1,5 @@
 //! Where a job stands, and its end for whoever waits for that.
 
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -90,6 +89,7 @@ impl JobInfo {
 ///
 /// # Cancel safety
 /// A dropped wait by `&mut join` loses nothing.
+#[derive(Debug)]
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct Join {
     told: oneshot::Receiver<JobState>,
@@ -113,11 +113,5 @@ impl Future for Join {
         };
         self.state = Some(state);
         Poll::Ready(state)
-    }
-}
-
-impl fmt::Debug for Join {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Join").field("state", &self.state).finish_non_exhaustive()
     }
 }

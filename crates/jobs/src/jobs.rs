@@ -81,6 +81,11 @@ pub struct Jobs<K, S = RandomState> {
 /// What adding a job returns: the state of the job that it has replaced.
 type Added<F> = Result<Option<JobInfo>, TryRunError<F>>;
 
+/// What every key is, so that a task can look after its job.
+pub(crate) trait Key: Send + Sync + 'static {}
+
+impl<K: Send + Sync + 'static> Key for K {}
+
 impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// An empty list of jobs for this wheel.
     #[must_use]

@@ -26,10 +26,10 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::error::{JobError, TryRunError};
 use crate::info::{JobInfo, JobState, Join};
-use crate::jobs::Table;
-use crate::schedule::{NextRun, PendingRun, Previous, Replanned, Schedule};
+use crate::jobs::{Key, Table};
+use crate::schedule::{NextRun, PendingRun, Previous, Replanned, Schedule, after_now};
 use crate::task::{Task, Tell, Unrun, Work};
-use crate::{contained, lock, now};
+use crate::{contained, lock};
 
 /// A job. `S` is a [`Slot`], or what a handle knows of one.
 pub(crate) struct Record<S: ?Sized> {
@@ -69,7 +69,7 @@ impl<K, W: Work> Slot<K, W> {
     }
 }
 
-impl<K: Send + Sync + 'static, W: Work> AnySlot for Slot<K, W> {
+impl<K: Key, W: Work> AnySlot for Slot<K, W> {
     fn clear(&self, state: JobState) {
         let Some((work, mut tell)) = self.take() else { return };
         if let Some(output) = work.output().filter(|_| state == JobState::Done) {
@@ -84,7 +84,7 @@ impl<K: Send + Sync + 'static, W: Work> AnySlot for Slot<K, W> {
     }
 }
 
-impl<K: Send + Sync + 'static, W: Work> Keyed<K> for Slot<K, W> {
+impl<K: Key, W: Work> Keyed<K> for Slot<K, W> {
     fn key(&self) -> &K {
         &self.key
     }
@@ -99,6 +99,8 @@ struct State {
     stage: Stage,
     /// When the next run is due, or the one that is going on was.
     due: Instant,
+    /// Until when the job waits: a little longer than until it is due, if it may be late.
+    waits_until: Instant,
     /// Of a job that repeats, until it is over.
     plan: Option<Box<Plan>>,
     joins: Vec<oneshot::Sender<JobState>>,
@@ -167,15 +169,13 @@ pub(crate) struct Plan {
     said: Option<(Option<Instant>, SetBy)>,
     /// The schedule was changed during a run.
     is_changed: bool,
-    /// Until when the job waits: a little longer than until it is due, if it may be late.
-    waits_until: Instant,
     refusals: u64,
 }
 
 impl Plan {
     /// A plan and its first run. `None` if the schedule has not even one.
     pub(crate) fn new(wheel: &TimingWheel, mut schedule: Box<dyn Schedule>) -> Option<(Box<Self>, Instant)> {
-        let first = schedule.next(Previous::at(now(wheel)))?;
+        let first = schedule.next(Previous::at(after_now(wheel, Duration::ZERO)))?;
         let plan = Self {
             wheel: wheel.clone(),
             tolerance: schedule.tolerance(),
@@ -183,7 +183,6 @@ impl Plan {
             set_by: SetBy::Schedule,
             said: None,
             is_changed: false,
-            waits_until: first,
             refusals: 0,
         };
         Some((Box::new(plan), first))
@@ -222,20 +221,6 @@ impl Hand {
         }
         self.may_be_late = tolerance.is_some();
     }
-
-    /// For a job that is due where only the wheel can spawn it: lets the wheel wake it as soon as it can.
-    fn soon(&mut self) -> Polled {
-        // The wheel's clock may be ahead of this thread's, where tests pause it.
-        let mut wait = Duration::from_millis(1);
-        loop {
-            Pin::new(&mut self.sleep).reset_after(wait);
-            let polled = self.poll();
-            if !matches!(polled, Poll::Ready(Ok(()))) {
-                return polled;
-            }
-            wait *= 2;
-        }
-    }
 }
 
 fn is_refused(polled: &Polled) -> bool {
@@ -254,8 +239,8 @@ pub(crate) enum GoOn {
 
 type Guard<'a> = MutexGuard<'a, State>;
 
-impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
-    /// A new job, with its timer in hand: it does not run before it [begins](Self::begin). Gives its work back if the wheel
+impl<K: Key, W: Work> Record<Slot<K, W>> {
+    /// A new job, with its timer in hand: it does not run before the timer is [worked at](Self::work_at). Gives its work back if the wheel
     /// refuses it.
     pub(crate) fn new(
         wheel: &TimingWheel,
@@ -264,13 +249,13 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
         work: (W, Tell<W::Output>),
         mut plan: Option<Box<Plan>>,
     ) -> Result<(Arc<Self>, Hand), TryRunError<W::Given>> {
-        let exact = sleep.deadline();
+        let due = sleep.deadline();
         let tolerance = plan.as_ref().map_or(tolerance, |plan| plan.tolerance);
         let mut hand = Hand::new(sleep, tolerance, Waker::noop().clone());
-        let due = if plan.is_some() { exact } else { hand.sleep.deadline() };
+        let waits_until = hand.sleep.deadline();
         let record = Arc::new(Self {
             runtime: wheel.runtime_id(),
-            state: Mutex::new(State { stage: Stage::InHand(Word::Poll), due, plan: None, joins: Vec::new() }),
+            state: Mutex::new(State::new(Stage::InHand(Word::Poll), due, waits_until)),
             slot: Slot { key, hash, table, work: Mutex::new(Some(work)) },
         });
         hand.waker = Waker::from(record.clone());
@@ -286,10 +271,7 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
         if let Some(error) = refused {
             return Err(record.give_back(JobError::refused(error, wheel)));
         }
-        if let Some(mut plan) = plan {
-            plan.waits_until = hand.sleep.deadline();
-            record.lock().plan = Some(plan);
-        }
+        record.lock().plan = plan;
         Ok((record, hand))
     }
 
@@ -301,9 +283,9 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
     /// A job that is over before it began.
     pub(crate) fn over(wheel: &TimingWheel, key: K, state: JobState) -> Arc<Self> {
         let stage = Stage::Over { state, error: None, due: None };
-        let state = State { stage, due: Instant::now(), plan: None, joins: Vec::new() };
+        let now = Instant::now();
         let slot = Slot { key, hash: 0, table: Weak::new(), work: Mutex::new(None) };
-        Arc::new(Self { runtime: wheel.runtime_id(), state: Mutex::new(state), slot })
+        Arc::new(Self { runtime: wheel.runtime_id(), state: Mutex::new(State::new(stage, now, now)), slot })
     }
 
     /// Asks the schedule whether the run that is about to begin is left out, if the schedule has planned it. A user's code,
@@ -333,8 +315,8 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
     ) -> GoOn {
         let mut state = self.lock();
         let due = state.due;
+        let late = started.saturating_duration_since(state.waits_until);
         let Some(plan) = &mut state.plan else { return GoOn::Later };
-        let late = started.saturating_duration_since(plan.waits_until);
         let missed = late > MISSED_AFTER.max(plan.wheel.tick());
         let mut asked = if plan.is_changed { None } else { plan.schedule.take() };
         drop(state);
@@ -344,7 +326,7 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
         let by = if answered == NextRun::BySchedule { SetBy::Schedule } else { SetBy::User };
         // What it replaces is dropped without the lock.
         let mut state = self.lock();
-        let State { stage, plan: Some(plan), due, .. } = &mut *state else { return GoOn::Later };
+        let State { stage, plan: Some(plan), due, waits_until, .. } = &mut *state else { return GoOn::Later };
         let Stage::Runs { order, .. } = *stage else { return GoOn::Later };
         if !mem::take(&mut plan.is_changed) {
             (plan.schedule, plan.tolerance) = (asked.take(), tolerance);
@@ -354,7 +336,7 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
             (None, _) => GoOn::Over(Ok(())),
             _ if plan.wheel.is_ended() => GoOn::Over(Err(JobError::could_not_run(Error::shutdown()))),
             (Some(next), by) => {
-                (*due, plan.waits_until, plan.set_by) = (next, next, by);
+                (*due, *waits_until, plan.set_by) = (next, next, by);
                 if next <= Instant::now() {
                     *stage = Stage::Runs { order: Order::None, task: None };
                     return GoOn::Now;
@@ -374,10 +356,12 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
         let mut hand = Hand::new(wheel.sleep_until(due), tolerance, Waker::from(self.clone()));
         let is_refused = is_refused(&hand.poll());
         let waits_until = hand.sleep.deadline();
-        if let Some(plan) = &mut self.lock().plan {
-            plan.waits_until = waits_until;
+        let mut state = self.lock();
+        state.waits_until = waits_until;
+        if let Some(plan) = &mut state.plan {
             plan.refusals += u64::from(is_refused);
         }
+        drop(state);
         if is_refused {
             let job = Arc::downgrade(self);
             tokio::spawn(async move {
@@ -393,7 +377,7 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
 const MISSED_AFTER: Duration = Duration::from_millis(5);
 
 /// By the wheel: the job is due, or the wheel has ended; or by whoever has found that the job is due.
-impl<K: Send + Sync + 'static, W: Work> Wake for Record<Slot<K, W>> {
+impl<K: Key, W: Work> Wake for Record<Slot<K, W>> {
     fn wake(self: Arc<Self>) {
         let state = self.lock();
         if !matches!(state.stage, Stage::Runs { .. }) {
@@ -434,7 +418,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
 
     /// Does with the timer in hand what is asked of it, and puts it down. Tells whether the first move was in time.
     pub(crate) fn work_at(&self, mut hand: Hand) -> bool {
-        let (mut polled, mut is_in_time) = (Poll::Pending, None);
+        let (mut polled, mut is_in_time, mut soon) = (Poll::Pending, None, None);
         loop {
             let mut state = self.lock();
             // Otherwise cancelled meanwhile. What the hand has is dropped without the lock.
@@ -463,9 +447,13 @@ impl<S: AnySlot + ?Sized> Record<S> {
                         break;
                     }
                     drop(state);
-                    polled = hand.soon();
+                    // Only the wheel can spawn it. Its clock may be ahead of this thread's, where tests pause it.
+                    let wait = soon.map_or(Duration::from_millis(1), |before| 2 * before);
+                    soon = Some(wait);
+                    Pin::new(&mut hand.sleep).reset_after(wait);
+                    polled = hand.poll();
                 }
-                (Word::Nothing, Poll::Ready(Err(error))) if !error.is_at_capacity() => {
+                (Word::Nothing, Poll::Ready(Err(error))) if !error.is_at_capacity() || soon.is_some() => {
                     self.end(state, JobState::CouldNotRun, Some(error));
                     break;
                 }
@@ -495,10 +483,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
             if !is_moved {
                 state.due = before;
             }
-            match &mut state.plan {
-                Some(plan) => plan.waits_until = hand.sleep.deadline(),
-                None => state.due = hand.sleep.deadline(),
-            }
+            state.waits_until = hand.sleep.deadline();
             if is_moved && polled.is_ready() {
                 // A run that is moved to the past has missed nothing.
                 state.due = state.due.max(Instant::now());
@@ -516,7 +501,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
         error: Option<Error>,
     ) -> (Stage, Option<Box<Plan>>) {
         let was_pending = state.is_pending();
-        let due = (was_pending && error.is_some()).then_some(state.due);
+        let due = (was_pending && error.is_some()).then_some(state.waits_until);
         let stage = mem::replace(&mut state.stage, Stage::Over { state: over, error, due });
         let (plan, joins) = (state.plan.take(), mem::take(&mut state.joins));
         drop(state);
@@ -616,7 +601,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
     /// Moves a pending run; or notes the move for the run after one that is going on, if a user asks for that. Tells whether
     /// it was in time.
     fn move_run(&self, mut guard: Guard<'_>, by: SetBy, to: Instant, tolerance: Option<Tolerance>) -> bool {
-        let State { stage, due, plan, .. } = &mut *guard;
+        let State { stage, plan, .. } = &mut *guard;
         let tolerance = plan.as_ref().map_or(tolerance, |plan| plan.tolerance);
         match (stage, plan) {
             (Stage::Runs { order: Order::None, .. }, Some(plan)) if by == SetBy::User => {
@@ -624,11 +609,10 @@ impl<S: AnySlot + ?Sized> Record<S> {
                 return true;
             }
             (Stage::Runs { .. } | Stage::Over { .. }, _) => return false,
-            (Stage::InHand(_) | Stage::Waits(_), None) => *due = to,
-            (Stage::InHand(_) | Stage::Waits(_), Some(plan)) => {
-                (*due, plan.set_by, plan.waits_until) = (to, by, to);
-            }
+            (_, Some(plan)) => plan.set_by = by,
+            (_, None) => {}
         }
+        (guard.due, guard.waits_until) = (to, to);
         let is_moved = self.request(guard, Word::Move(to, tolerance));
         // The wheel may have ended.
         is_moved && !matches!(self.lock().stage, Stage::Over { error: Some(_), .. })
@@ -680,7 +664,7 @@ impl Record<dyn AnySlot> {
     /// Goes over to another schedule, which is asked for its first run, and tells whether that was in time.
     pub(crate) fn set_schedule(self: &Arc<Self>, mut schedule: Box<dyn Schedule>) -> bool {
         let Some(wheel) = self.lock().plan.as_ref().map(|plan| plan.wheel.clone()) else { return false };
-        let first = schedule.next(Previous::at(now(&wheel)));
+        let first = schedule.next(Previous::at(after_now(&wheel, Duration::ZERO)));
         let tolerance = schedule.tolerance();
         schedule.attach(PendingRun::of(self));
         let mut state = self.lock();
@@ -704,15 +688,17 @@ impl Record<dyn AnySlot> {
 }
 
 impl State {
+    const fn new(stage: Stage, due: Instant, waits_until: Instant) -> Self {
+        Self { stage, due, waits_until, plan: None, joins: Vec::new() }
+    }
+
     const fn is_pending(&self) -> bool {
         matches!(self.stage, Stage::InHand(_) | Stage::Waits(_))
     }
 
     fn info(&self) -> JobInfo {
         let (state, due) = match self.stage {
-            Stage::InHand(_) | Stage::Waits(_) => {
-                (JobState::Pending, Some(self.plan.as_ref().map_or(self.due, |plan| plan.waits_until)))
-            }
+            Stage::InHand(_) | Stage::Waits(_) => (JobState::Pending, Some(self.waits_until)),
             Stage::Runs { .. } => (JobState::Running, None),
             Stage::Over { state, due, .. } => (state, due),
         };

@@ -1,6 +1,5 @@
 //! When a job runs: one method, from the run before to the next.
 
-use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -275,7 +274,7 @@ impl Schedule for Box<dyn Schedule> {
     }
 }
 
-/// The instant `delay` from now by the wheel's clock, or one that never comes.
+/// The instant `delay` from now by the wheel's clock, also for a thread that is within a runtime with a paused one; or one that never comes.
 pub(crate) fn after_now(wheel: &TimingWheel, delay: Duration) -> Instant {
     wheel.sleep(delay).deadline()
 }
@@ -714,7 +713,7 @@ impl Schedule for FixedDelay {
 /// The run that a repeating job waits for, from [`Schedule::attach`].
 ///
 /// It does not keep the job alive. A clone stands for the same run.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct PendingRun(Weak<Record<dyn AnySlot>>);
 
 impl PendingRun {
@@ -774,12 +773,6 @@ impl PendingRun {
     /// ```
     pub fn replan(&self, next: Option<Instant>) -> Replanned {
         self.0.upgrade().map_or(Replanned::NotPending, |job| job.replan(next))
-    }
-}
-
-impl fmt::Debug for PendingRun {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PendingRun").finish_non_exhaustive()
     }
 }
 

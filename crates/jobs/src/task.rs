@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::contained;
 use crate::error::JobError;
 use crate::info::JobState;
+use crate::jobs::Key;
 use crate::record::{GoOn, Record, Slot};
 use crate::schedule::{Answer, NextRun, Runs};
 
@@ -165,13 +166,7 @@ impl<F: Runs> Work for Repeat<F> {
 
 pin_project! {
     /// A run of a job, and those that are due when it is over.
-    pub(crate) struct Task<K, W>
-    where
-        K: Send,
-        K: Sync,
-        K: 'static,
-        W: Work,
-    {
+    pub(crate) struct Task<K: Key, W: Work> {
         record: Arc<Record<Slot<K, W>>>,
         #[pin]
         work: Option<W>,
@@ -179,13 +174,7 @@ pin_project! {
         started: Option<Instant>,
     }
 
-    impl<K, W> PinnedDrop for Task<K, W>
-    where
-        K: Send,
-        K: Sync,
-        K: 'static,
-        W: Work,
-    {
+    impl<K: Key, W: Work> PinnedDrop for Task<K, W> {
         /// Before its end, as where the runtime is shut down.
         fn drop(this: Pin<&mut Self>) {
             let mut this = this.project();
@@ -197,7 +186,7 @@ pin_project! {
     }
 }
 
-impl<K: Send + Sync + 'static, W: Work> Task<K, W> {
+impl<K: Key, W: Work> Task<K, W> {
     pub(crate) fn new(record: Arc<Record<Slot<K, W>>>, (work, tell): (W, Tell<W::Output>)) -> Self {
         Self { record, work: Some(work), tell, started: None }
     }
@@ -233,7 +222,7 @@ impl<K: Send + Sync + 'static, W: Work> Task<K, W> {
     }
 }
 
-impl<K: Send + Sync + 'static, W: Work> Future for Task<K, W> {
+impl<K: Key, W: Work> Future for Task<K, W> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
