@@ -42,20 +42,6 @@ enum Kind {
     CouldNotRun(Error, String),
 }
 
-/// Why a wheel refuses a job, in one line.
-fn refusal(error: Error, wheel: &TimingWheel) -> String {
-    match wheel.max_pending() {
-        Some(max) if error.is_at_capacity() => {
-            format!("the job could not run: the wheel {:?} is full (max_pending = {max})", wheel.name())
-        }
-        _ => could_not_run(error),
-    }
-}
-
-fn could_not_run(error: Error) -> String {
-    format!("the job could not run: {error}")
-}
-
 impl JobError {
     pub(crate) const fn cancelled() -> Self {
         Self(Kind::Cancelled)
@@ -65,12 +51,15 @@ impl JobError {
         Self(Kind::Panicked(Mutex::new(panic)))
     }
 
-    pub(crate) fn could_not_run(error: Error) -> Self {
-        Self(Kind::CouldNotRun(error, could_not_run(error)))
-    }
-
-    pub(crate) fn refused(error: Error, wheel: &TimingWheel) -> Self {
-        Self(Kind::CouldNotRun(error, refusal(error, wheel)))
+    /// In one line, by a wheel.
+    pub(crate) fn could_not_run(error: Error, wheel: &TimingWheel) -> Self {
+        let reason = match wheel.max_pending() {
+            Some(max) if error.is_at_capacity() => {
+                format!("the wheel {:?} is full (max_pending = {max})", wheel.name())
+            }
+            _ => error.to_string(),
+        };
+        Self(Kind::CouldNotRun(error, format!("the job could not run: {reason}")))
     }
 
     pub(crate) fn shut_down() -> Self {

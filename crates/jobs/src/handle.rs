@@ -287,7 +287,8 @@ impl<T> Future for Job<T> {
             panic!("a job's handle was polled that has given its result")
         };
         // Without a result the job was cancelled or could not run, which the record knows.
-        let result = ready!(Pin::new(result).poll(cx)).unwrap_or_else(|_| Err(self.record.error()));
+        let result =
+            ready!(Pin::new(result).poll(cx)).unwrap_or_else(|_| Err(self.record.error(&self.wheel)));
         self.result = None;
         Poll::Ready(result)
     }

@@ -253,7 +253,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
             return self.add(key, self.wheel.sleep_until(first), Repeat::new(make), Some(plan));
         }
         if self.wheel.is_ended() {
-            return Err(TryRunError::new(JobError::refused(Error::shutdown(), &self.wheel), make));
+            return Err(TryRunError::new(JobError::could_not_run(Error::shutdown(), &self.wheel), make));
         }
         if self.table.is_shut_down() {
             return Err(TryRunError::new(JobError::shut_down(), make));

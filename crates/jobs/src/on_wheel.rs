@@ -261,7 +261,7 @@ pub trait JobsExt {
         let wheel = self.wheel();
         let Some((plan, first)) = Plan::new(wheel, Box::new(schedule)) else {
             if wheel.is_ended() {
-                return Err(TryRunError::new(JobError::refused(Error::shutdown(), wheel), make));
+                return Err(TryRunError::new(JobError::could_not_run(Error::shutdown(), wheel), make));
             }
             return Ok(over(wheel, Ok(0)));
         };

@@ -269,7 +269,7 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
             _ => None,
         };
         if let Some(error) = refused {
-            return Err(record.give_back(JobError::refused(error, wheel)));
+            return Err(record.give_back(JobError::could_not_run(error, wheel)));
         }
         record.lock().plan = plan;
         Ok((record, hand))
@@ -295,10 +295,9 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
         let schedule = self.lock().plan.as_mut().filter(planned).and_then(|plan| plan.schedule.take());
         let Some(mut schedule) = schedule else { return false };
         let is_left_out = schedule.leaves_out();
-        match &mut self.lock().plan {
-            Some(plan) if !plan.is_changed => plan.schedule = Some(schedule),
-            // Another has come meanwhile, and this one is dropped without the lock.
-            _ => {}
+        // If another has come meanwhile, this one is dropped without the lock.
+        if let Some(plan) = self.lock().plan.as_mut().filter(|plan| !plan.is_changed) {
+            plan.schedule = Some(schedule);
         }
         is_left_out
     }
@@ -321,8 +320,10 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
         let mut asked = if plan.is_changed { None } else { plan.schedule.take() };
         drop(state);
         let previous = Previous { due, started, ended: Instant::now(), missed };
-        let next = asked.as_mut().and_then(|schedule| answered.or_by(&mut **schedule, previous));
-        let tolerance = asked.as_ref().and_then(|schedule| schedule.tolerance());
+        let (next, tolerance) = match &mut asked {
+            Some(schedule) => (answered.or_by(&mut **schedule, previous), schedule.tolerance()),
+            None => (None, None),
+        };
         let by = if answered == NextRun::BySchedule { SetBy::Schedule } else { SetBy::User };
         // What it replaces is dropped without the lock.
         let mut state = self.lock();
@@ -334,7 +335,9 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
         match plan.said.take().unwrap_or((next, by)) {
             _ if order != Order::None => GoOn::Over(Err(JobError::cancelled())),
             (None, _) => GoOn::Over(Ok(())),
-            _ if plan.wheel.is_ended() => GoOn::Over(Err(JobError::could_not_run(Error::shutdown()))),
+            _ if plan.wheel.is_ended() => {
+                GoOn::Over(Err(JobError::could_not_run(Error::shutdown(), &plan.wheel)))
+            }
             (Some(next), by) => {
                 (*due, *waits_until, plan.set_by) = (next, next, by);
                 if next <= Instant::now() {
@@ -529,9 +532,9 @@ impl<S: AnySlot + ?Sized> Record<S> {
     }
 
     /// Why the job has no output.
-    pub(crate) fn error(&self) -> JobError {
+    pub(crate) fn error(&self, wheel: &TimingWheel) -> JobError {
         match self.lock().stage {
-            Stage::Over { error: Some(error), .. } => JobError::could_not_run(error),
+            Stage::Over { error: Some(error), .. } => JobError::could_not_run(error, wheel),
             _ => JobError::cancelled(),
         }
     }

@@ -367,7 +367,7 @@ pub struct Backoff {
     wait: Duration,
     cap: Duration,
     factor: f64,
-    first: Option<Duration>,
+    first: Option<First>,
     has_jitter: bool,
 }
 
@@ -375,7 +375,7 @@ impl Backoff {
     /// Waits `wait` after the first run, and twice as long after each run as after the one before, up to `cap`.
     #[must_use]
     pub const fn new(wait: Duration, cap: Duration) -> Self {
-        Self { wait, cap, factor: 2.0, first: Some(Duration::ZERO), has_jitter: false }
+        Self { wait, cap, factor: 2.0, first: Some(First::NOW), has_jitter: false }
     }
 
     /// By how much the wait grows after each run; 2 unless it is set.
@@ -398,19 +398,12 @@ impl Backoff {
         self.has_jitter = true;
         self
     }
-
-    /// The first run is due `delay` after the job is made, or after it goes over to this schedule.
-    #[must_use]
-    pub const fn starting_after(mut self, delay: Duration) -> Self {
-        self.first = Some(delay);
-        self
-    }
 }
 
 impl Schedule for Backoff {
     fn next(&mut self, previous: Previous) -> Option<Instant> {
         if let Some(first) = self.first.take() {
-            return Some(later(previous.ended, first));
+            return Some(first.due(previous.ended));
         }
         let wait = self.wait.min(self.cap);
         // What no duration can hold is above every cap.
@@ -557,6 +550,29 @@ impl First {
     }
 }
 
+/// How a schedule of ours begins.
+macro_rules! starting {
+    ($($schedule:ty),*) => {
+        $(impl $schedule {
+            /// The first run is due at `instant`.
+            #[must_use]
+            pub const fn starting_at(mut self, instant: Instant) -> Self {
+                self.first = Some(First::At(instant));
+                self
+            }
+
+            /// The first run is due `delay` after the job is made, or after it goes over to this schedule.
+            #[must_use]
+            pub const fn starting_after(mut self, delay: Duration) -> Self {
+                self.first = Some(First::After(delay));
+                self
+            }
+        })*
+    };
+}
+
+starting!(FixedRate, FixedDelay, Backoff);
+
 /// A run every period, counted from when the runs are due: it does not drift. The first run is due at once, or
 /// [at an instant](Self::starting_at), or [after a delay](Self::starting_after).
 ///
@@ -599,20 +615,6 @@ impl FixedRate {
     pub fn new(period: Duration) -> Self {
         assert!(!period.is_zero(), "the period of a fixed rate must be at least 1ns, got {period:?}");
         Self { period, first: Some(First::NOW), missed_tick_behavior: MissedTickBehavior::default() }
-    }
-
-    /// The first run is due at `instant`.
-    #[must_use]
-    pub const fn starting_at(mut self, instant: Instant) -> Self {
-        self.first = Some(First::At(instant));
-        self
-    }
-
-    /// The first run is due `delay` after the job is made, or after it goes over to this schedule.
-    #[must_use]
-    pub const fn starting_after(mut self, delay: Duration) -> Self {
-        self.first = Some(First::After(delay));
-        self
     }
 
     /// What happens to missed runs. The default is [`MissedTickBehavior::Burst`].
@@ -684,20 +686,6 @@ impl FixedDelay {
     #[must_use]
     pub const fn new(delay: Duration) -> Self {
         Self { delay, first: Some(First::NOW) }
-    }
-
-    /// The first run is due at `instant`.
-    #[must_use]
-    pub const fn starting_at(mut self, instant: Instant) -> Self {
-        self.first = Some(First::At(instant));
-        self
-    }
-
-    /// The first run is due `delay` after the job is made, or after it goes over to this schedule.
-    #[must_use]
-    pub const fn starting_after(mut self, delay: Duration) -> Self {
-        self.first = Some(First::After(delay));
-        self
     }
 }
 
