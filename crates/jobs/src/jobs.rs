@@ -9,7 +9,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::mem;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::error::{JobError, TryRunError};
 use crate::info::{JobInfo, JobState, Join};
 use crate::record::{AnySlot, Cancel, Keyed, Plan, Record};
 use crate::schedule::{Adjusted, FixedRate, Runs, Schedule, after_now};
-use crate::task::{Once, Repeat, Tell, Work};
+use crate::task::{Once, Repeat, Tell, Unrun, Work};
 use crate::{contained, lock};
 
 /// Jobs that are addressed by keys of the user's: added, replaced, removed, awaited, looked up, listed and counted.
@@ -683,9 +683,6 @@ impl<K> StoppedJob<K> {
         (self.key().clone(), self.info, self.into_future())
     }
 }
-
-/// A future of a job that has not run.
-type Unrun = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl<K> Drop for StoppedJob<K> {
     fn drop(&mut self) {

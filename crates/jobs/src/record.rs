@@ -60,11 +60,11 @@ pub(crate) trait AnySlot: Send + Sync {
 /// A slot that is found by its key.
 pub(crate) trait Keyed<K>: AnySlot {
     fn key(&self) -> &K;
-    fn give_back(&self) -> Option<Unrun<()>>;
+    fn give_back(&self) -> Option<Unrun>;
 }
 
 impl<K, W: Work> Slot<K, W> {
-    pub(crate) fn take(&self) -> Option<(W, Tell<W::Output>)> {
+    fn take(&self) -> Option<(W, Tell<W::Output>)> {
         lock(&self.work).take()
     }
 }
@@ -89,9 +89,8 @@ impl<K: Key, W: Work> Keyed<K> for Slot<K, W> {
         &self.key
     }
 
-    fn give_back(&self) -> Option<Unrun<()>> {
-        let run = self.take()?.0.give_back();
-        Some(Box::pin(async { drop(run.await) }))
+    fn give_back(&self) -> Option<Unrun> {
+        Some(self.take()?.0.give_back())
     }
 }
 
@@ -439,7 +438,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
                 }
                 (Word::Nothing, Poll::Ready(Ok(()))) => {
                     if state.plan.as_ref().is_some_and(|plan| plan.wheel.is_ended()) {
-                        self.end(state, JobState::CouldNotRun, Some(Error::shutdown()));
+                        self.end(state, JobState::CouldNotRun, Some(Error::shutdown()), false);
                         break;
                     }
                     if Handle::try_current().ok().map(|here| here.id()) == self.runtime {
@@ -457,7 +456,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
                     polled = hand.poll();
                 }
                 (Word::Nothing, Poll::Ready(Err(error))) if !error.is_at_capacity() || soon.is_some() => {
-                    self.end(state, JobState::CouldNotRun, Some(error));
+                    self.end(state, JobState::CouldNotRun, Some(error), false);
                     break;
                 }
                 // A timer that is refused a place comes due without one.
@@ -495,14 +494,9 @@ impl<S: AnySlot + ?Sized> Record<S> {
         (polled, is_moved)
     }
 
-    /// Ends a job, which leaves the list, and then tells whoever waits for its end: who is told finds it there no more. What
-    /// is returned is dropped without the lock.
-    fn close(
-        &self,
-        mut state: Guard<'_>,
-        over: JobState,
-        error: Option<Error>,
-    ) -> (Stage, Option<Box<Plan>>) {
+    /// Ends a job, which leaves the list, and then tells whoever waits for its end: who is told finds it there no more. Drops
+    /// what it has, without the lock.
+    fn end(&self, mut state: Guard<'_>, over: JobState, error: Option<Error>, keeps_work: bool) {
         let was_pending = state.is_pending();
         let due = (was_pending && error.is_some()).then_some(state.waits_until);
         let stage = mem::replace(&mut state.stage, Stage::Over { state: over, error, due });
@@ -515,15 +509,11 @@ impl<S: AnySlot + ?Sized> Record<S> {
         for join in joins {
             contained(|| _ = join.send(over));
         }
-        (stage, plan)
-    }
-
-    /// Ends a job, and drops what it would have run.
-    fn end(&self, state: Guard<'_>, over: JobState, error: Option<Error>) {
-        let (stage, plan) = self.close(state, over, error);
         drop(stage);
-        // It may panic; the plan, which has the schedule, is dropped all the same.
-        self.slot.clear(over);
+        if !keeps_work {
+            // It may panic; the plan, which has the schedule, is dropped all the same.
+            self.slot.clear(over);
+        }
         drop(plan);
     }
 
@@ -561,12 +551,11 @@ impl<S: AnySlot + ?Sized> Record<S> {
         let (info, repeats) = (state.info(), state.plan.is_some());
         let is_changed = match &mut state.stage {
             Stage::Waits(_) | Stage::InHand(_) if how == Cancel::KeepWork => {
-                let stopped = self.close(state, JobState::Cancelled, None);
-                contained(|| drop(stopped));
+                contained(|| self.end(state, JobState::Cancelled, None, true));
                 true
             }
             Stage::Waits(_) | Stage::InHand(_) => {
-                self.end(state, JobState::Cancelled, None);
+                self.end(state, JobState::Cancelled, None, false);
                 true
             }
             Stage::Runs { order, task } if how == Cancel::Abort && *order != Order::Abort => {
@@ -632,7 +621,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
         let is_done = match next {
             Some(next) => self.move_run(state, SetBy::Schedule, next, None),
             None => {
-                self.end(state, JobState::Done, None);
+                self.end(state, JobState::Done, None, false);
                 true
             }
         };
@@ -658,7 +647,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
     pub(crate) fn finish(&self, over: JobState, error: Option<Error>) {
         let state = self.lock();
         if matches!(state.stage, Stage::Runs { .. }) {
-            self.end(state, over, error);
+            self.end(state, over, error, false);
         }
     }
 }

@@ -18,8 +18,8 @@ use crate::jobs::Key;
 use crate::record::{GoOn, Record, Slot};
 use crate::schedule::{Answer, NextRun, Runs};
 
-/// A future that has not run.
-pub(crate) type Unrun<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+/// A future of a job that has not run.
+pub(crate) type Unrun = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Whoever awaits the output of a job, if anybody can.
 pub(crate) struct Tell<T>(Option<oneshot::Sender<Result<T, JobError>>>);
@@ -58,7 +58,7 @@ pub(crate) trait Work: Send + Sized + 'static {
     fn output(&self) -> Option<Self::Output>;
 
     /// The next run, for a user who takes the work back.
-    fn give_back(self) -> Unrun<Self::Output>;
+    fn give_back(self) -> Unrun;
 }
 
 /// What a run has come to.
@@ -102,8 +102,9 @@ impl<F: Future<Output: Send> + Send + 'static> Work for Once<F> {
         None
     }
 
-    fn give_back(self) -> Unrun<F::Output> {
-        Box::pin(self.into_given())
+    fn give_back(self) -> Unrun {
+        let future = self.into_given();
+        Box::pin(async { drop(future.await) })
     }
 }
 
@@ -154,13 +155,9 @@ impl<F: Runs> Work for Repeat<F> {
         Some(self.runs)
     }
 
-    fn give_back(self) -> Unrun<u64> {
-        let runs = self.runs + 1;
+    fn give_back(self) -> Unrun {
         let mut make = self.into_given();
-        Box::pin(async move {
-            make.run().await;
-            runs
-        })
+        Box::pin(async move { drop(make.run().await) })
     }
 }
 
