@@ -7,7 +7,7 @@
 //! |---|---|---|---|
 //! | `InHand` | the thread that arms, moves or polls it | in the slot | `Waits`, `Runs` or `Over`, by that thread; `Over`, by a cancel |
 //! | `Waits` | the record | in the slot | `InHand`, by the wheel or a reset; `Over`, by a cancel |
-//! | `Runs` | nobody: there is none | in the task | `InHand` or `Over`, by the task |
+//! | `Runs` | nobody: there is none | in the slot, then in the task | `InHand` or `Over`, by the task |
 //! | `Over` | nobody | gone, or in the slot for a [`StoppedJob`](crate::StoppedJob) | none |
 //!
 //! The wheel's waker for a job is the record itself. It runs none of the job: it spawns the task.
@@ -75,6 +75,8 @@ impl<K: Key, W: Work> AnySlot for Slot<K, W> {
         if let Some(output) = work.output().filter(|_| state == JobState::Done) {
             tell.tell(Ok(output));
         }
+        // Whoever is told by the loss of the other end finds it dropped.
+        drop(work);
     }
 
     fn over(&self, job: *const (), state: JobState) {
@@ -239,8 +241,8 @@ pub(crate) enum GoOn {
 type Guard<'a> = MutexGuard<'a, State>;
 
 impl<K: Key, W: Work> Record<Slot<K, W>> {
-    /// A new job, with its timer in hand: it does not run before the timer is [worked at](Self::work_at). Gives its work back if the wheel
-    /// refuses it.
+    /// A new job, with its timer in hand: it does not run before the timer is [worked at](Self::work_at). Gives its work
+    /// back if the wheel refuses it.
     pub(crate) fn new(
         wheel: &TimingWheel,
         (sleep, tolerance): (Sleep, Option<Tolerance>),

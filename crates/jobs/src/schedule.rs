@@ -274,7 +274,8 @@ impl Schedule for Box<dyn Schedule> {
     }
 }
 
-/// The instant `delay` from now by the wheel's clock, also for a thread that is within a runtime with a paused one; or one that never comes.
+/// The instant `delay` from now by the wheel's clock, also for a thread that is within a runtime with a paused one; or one
+/// that never comes.
 pub(crate) fn after_now(wheel: &TimingWheel, delay: Duration) -> Instant {
     wheel.sleep(delay).deadline()
 }
