@@ -425,8 +425,13 @@ impl<S: AnySlot + ?Sized> Record<S> {
         let (mut polled, mut is_in_time, mut soon) = (Poll::Pending, None, None);
         loop {
             let mut state = self.lock();
-            // Otherwise cancelled meanwhile. What the hand has is dropped without the lock.
-            let Stage::InHand(word) = &mut state.stage else { break };
+            let Stage::InHand(word) = &mut state.stage else {
+                // Ended meanwhile; by its schedule maybe before it was listed. What the hand has is dropped without the lock.
+                let over = state.info().state;
+                drop(state);
+                self.slot.over(ptr::from_ref(self).cast(), over);
+                break;
+            };
             match (mem::take(word), polled) {
                 (Word::Move(to, tolerance), _) => {
                     drop(state);
