@@ -32,9 +32,7 @@ use crate::info::JobState;
 /// assert_eq!(error.to_string(), r#"the job could not run: the wheel "rpc" is full (max_pending = 0)"#);
 /// # }
 /// ```
-pub struct JobError {
-    kind: Kind,
-}
+pub struct JobError(Kind);
 
 enum Kind {
     Cancelled,
@@ -44,39 +42,33 @@ enum Kind {
     CouldNotRun(Error, String),
 }
 
-/// Why a wheel refuses a job, in one line.
-fn refusal(error: Error, wheel: &TimingWheel) -> String {
-    match wheel.max_pending() {
-        Some(max) if error.is_at_capacity() => {
-            format!("the job could not run: the wheel {:?} is full (max_pending = {max})", wheel.name())
-        }
-        _ => could_not_run(error),
-    }
-}
-
-fn could_not_run(error: Error) -> String {
-    format!("the job could not run: {error}")
-}
-
 impl JobError {
     pub(crate) const fn cancelled() -> Self {
-        Self { kind: Kind::Cancelled }
+        Self(Kind::Cancelled)
     }
 
     pub(crate) const fn panicked(panic: Box<dyn Any + Send>) -> Self {
-        Self { kind: Kind::Panicked(Mutex::new(panic)) }
+        Self(Kind::Panicked(Mutex::new(panic)))
     }
 
-    pub(crate) fn could_not_run(error: Error) -> Self {
-        Self { kind: Kind::CouldNotRun(error, could_not_run(error)) }
+    /// In one line, by a wheel.
+    pub(crate) fn could_not_run(error: Error, wheel: &TimingWheel) -> Self {
+        let reason = match wheel.max_pending() {
+            Some(max) if error.is_at_capacity() => {
+                format!("the wheel {:?} is full (max_pending = {max})", wheel.name())
+            }
+            _ => error.to_string(),
+        };
+        Self(Kind::CouldNotRun(error, format!("the job could not run: {reason}")))
     }
 
-    pub(crate) fn refused(error: Error, wheel: &TimingWheel) -> Self {
-        Self { kind: Kind::CouldNotRun(error, refusal(error, wheel)) }
+    pub(crate) fn shut_down() -> Self {
+        let text = "the jobs were shut down, and take no more".to_owned();
+        Self(Kind::CouldNotRun(Error::shutdown(), text))
     }
 
     pub(crate) const fn state(&self) -> JobState {
-        match self.kind {
+        match self.0 {
             Kind::Cancelled => JobState::Cancelled,
             Kind::Panicked(_) => JobState::Panicked,
             Kind::CouldNotRun(..) => JobState::CouldNotRun,
@@ -86,19 +78,19 @@ impl JobError {
     /// Whether the job was cancelled or aborted.
     #[must_use]
     pub const fn is_cancelled(&self) -> bool {
-        matches!(self.kind, Kind::Cancelled)
+        matches!(self.0, Kind::Cancelled)
     }
 
     /// Whether the job panicked.
     #[must_use]
     pub const fn is_panic(&self) -> bool {
-        matches!(self.kind, Kind::Panicked(_))
+        matches!(self.0, Kind::Panicked(_))
     }
 
     /// Why the job could not run, or not to its end: the wheel or its runtime has ended, or the wheel was full.
     #[must_use]
     pub const fn reason(&self) -> Option<Error> {
-        match self.kind {
+        match self.0 {
             Kind::CouldNotRun(reason, _) => Some(reason),
             Kind::Cancelled | Kind::Panicked(_) => None,
         }
@@ -109,16 +101,16 @@ impl JobError {
     /// # Errors
     /// The error itself, if it is not that of a panic.
     pub fn into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
-        match self.kind {
+        match self.0 {
             Kind::Panicked(panic) => Ok(panic.into_inner().unwrap_or_else(PoisonError::into_inner)),
-            kind => Err(Self { kind }),
+            kind => Err(Self(kind)),
         }
     }
 }
 
 impl fmt::Display for JobError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
+        match &self.0 {
             Kind::Cancelled => f.write_str("the job was cancelled"),
             Kind::Panicked(panic) => {
                 let panic = panic.lock().unwrap_or_else(PoisonError::into_inner);
@@ -141,7 +133,7 @@ impl fmt::Debug for JobError {
 
 impl error::Error for JobError {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        match &self.kind {
+        match &self.0 {
             Kind::CouldNotRun(reason, _) => Some(reason),
             Kind::Cancelled | Kind::Panicked(_) => None,
         }
@@ -153,25 +145,20 @@ impl error::Error for JobError {
 /// Its text is that of [`JobError`]. The error can be shared between threads, because what is to run can be sent. So `?`
 /// turns it into a `Box<dyn Error + Send + Sync>`.
 pub struct TryRunError<F> {
-    error: Error,
-    text: String,
+    pub(crate) reason: JobError,
     /// Nobody waits for the lock. It makes what can be sent something that can be shared.
     job: Mutex<F>,
 }
 
 impl<F> TryRunError<F> {
-    pub(crate) fn new(refused: Refused, job: F, wheel: &TimingWheel) -> Self {
-        let (error, text) = match refused {
-            Refused::ByWheel(error) => (error, refusal(error, wheel)),
-            Refused::ShutDown => (Error::shutdown(), "the jobs were shut down, and take no more".to_owned()),
-        };
-        Self { error, text, job: Mutex::new(job) }
+    pub(crate) const fn new(reason: JobError, job: F) -> Self {
+        Self { reason, job: Mutex::new(job) }
     }
 
     /// Why the job was refused. Jobs that were [shut down](crate::Jobs::shutdown) refuse as a wheel that has ended does.
     #[must_use]
     pub const fn error(&self) -> Error {
-        self.error
+        self.reason.reason().expect("one that was refused could not run")
     }
 
     /// The future, or the closure that makes futures, as it was given.
@@ -181,22 +168,15 @@ impl<F> TryRunError<F> {
     }
 }
 
-/// Who refuses a job.
-#[derive(Clone, Copy)]
-pub(crate) enum Refused {
-    ByWheel(Error),
-    ShutDown,
-}
-
 impl<F> fmt::Debug for TryRunError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TryRunError").field("error", &self.error).finish_non_exhaustive()
+        f.debug_struct("TryRunError").field("error", &self.error()).finish_non_exhaustive()
     }
 }
 
 impl<F> fmt::Display for TryRunError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        self.reason.fmt(f)
     }
 }
 
@@ -205,6 +185,6 @@ impl<F> error::Error for TryRunError<F> {}
 /// Without what was to run, for `?` in functions that return an [`Error`].
 impl<F> From<TryRunError<F>> for Error {
     fn from(refused: TryRunError<F>) -> Self {
-        refused.error
+        refused.error()
     }
 }

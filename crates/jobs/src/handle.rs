@@ -13,7 +13,6 @@ use tokio::time::Instant;
 
 use crate::error::JobError;
 use crate::info::JobState;
-use crate::now;
 use crate::record::{AnySlot, Cancel, Record};
 use crate::schedule::{Schedule, after_now};
 
@@ -100,7 +99,7 @@ impl<T> Job<T> {
     pub fn time_left(&self) -> Option<Duration> {
         let info = self.record.info();
         let due = info.due.filter(|_| info.state == JobState::Pending)?;
-        Some(due.saturating_duration_since(now(&self.wheel)))
+        Some(due.saturating_duration_since(after_now(&self.wheel, Duration::ZERO)))
     }
 
     /// Lets the job be late, so that it begins together with others that are due at about the same time, and costs less
@@ -288,7 +287,8 @@ impl<T> Future for Job<T> {
             panic!("a job's handle was polled that has given its result")
         };
         // Without a result the job was cancelled or could not run, which the record knows.
-        let result = ready!(Pin::new(result).poll(cx)).unwrap_or_else(|_| Err(self.record.error()));
+        let result =
+            ready!(Pin::new(result).poll(cx)).unwrap_or_else(|_| Err(self.record.error(&self.wheel)));
         self.result = None;
         Poll::Ready(result)
     }

@@ -1,8 +1,7 @@
 //! Where a job stands, and its end for whoever waits for that.
 
-use std::fmt;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -90,35 +89,29 @@ impl JobInfo {
 ///
 /// # Cancel safety
 /// A dropped wait by `&mut join` loses nothing.
+#[derive(Debug)]
 #[must_use = "futures do nothing unless they are awaited"]
-pub struct Join(pub(crate) End);
+pub struct Join {
+    told: oneshot::Receiver<JobState>,
+    state: Option<JobState>,
+}
 
-/// How far a [`Join`] knows.
-pub(crate) enum End {
-    Waits(oneshot::Receiver<JobState>),
-    Told(JobState),
+impl Join {
+    pub(crate) const fn new(told: oneshot::Receiver<JobState>) -> Self {
+        Self { told, state: None }
+    }
 }
 
 impl Future for Join {
     type Output = JobState;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<JobState> {
-        let state = match &mut self.0 {
-            End::Told(state) => return Poll::Ready(*state),
+        let state = match self.state {
+            Some(state) => state,
             // Without an answer the record is gone, as its wheel is.
-            End::Waits(told) => std::task::ready!(Pin::new(told).poll(cx)).unwrap_or(JobState::CouldNotRun),
+            None => ready!(Pin::new(&mut self.told).poll(cx)).unwrap_or(JobState::CouldNotRun),
         };
-        self.0 = End::Told(state);
+        self.state = Some(state);
         Poll::Ready(state)
-    }
-}
-
-impl fmt::Debug for Join {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match self.0 {
-            End::Told(state) => Some(state),
-            End::Waits(_) => None,
-        };
-        f.debug_struct("Join").field("state", &state).finish_non_exhaustive()
     }
 }

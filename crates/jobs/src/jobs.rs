@@ -9,21 +9,21 @@ use std::fmt;
 use std::future::poll_fn;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::mem;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures::future::{Either, join_all, select};
 use hashbrown::HashTable;
-use timingwheel::{Error, TimingWheel, Tolerance};
+use timingwheel::{Error, Sleep, TimingWheel, Tolerance};
 use tokio::time::Instant;
 
-use crate::error::{Refused, TryRunError};
+use crate::error::{JobError, TryRunError};
 use crate::info::{JobInfo, JobState, Join};
-use crate::record::{AnySlot, Cancel, Keyed, Plan, Record, When};
-use crate::schedule::{FixedRate, Runs, Schedule, after_now};
-use crate::task::{Once, Repeat, Work};
+use crate::record::{AnySlot, Cancel, Keyed, Plan, Record};
+use crate::schedule::{Adjusted, FixedRate, Runs, Schedule, after_now};
+use crate::task::{Once, Repeat, Tell, Unrun, Work};
 use crate::{contained, lock};
 
 /// Jobs that are addressed by keys of the user's: added, replaced, removed, awaited, looked up, listed and counted.
@@ -77,6 +77,14 @@ pub struct Jobs<K, S = RandomState> {
     hasher: S,
     tolerance: Option<Tolerance>,
 }
+
+/// What adding a job returns: the state of the job that it has replaced.
+type Added<F> = Result<Option<JobInfo>, TryRunError<F>>;
+
+/// What every key is, so that a task can look after its job.
+pub(crate) trait Key: Send + Sync + 'static {}
+
+impl<K: Send + Sync + 'static> Key for K {}
 
 impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// An empty list of jobs for this wheel.
@@ -180,17 +188,11 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     ///
     /// # Panics
     /// If dropping what the replaced job runs panics; the new job stays.
-    pub fn try_run_after<F>(
-        &self,
-        key: K,
-        delay: Duration,
-        future: F,
-    ) -> Result<Option<JobInfo>, TryRunError<F>>
+    pub fn try_run_after<F>(&self, key: K, delay: Duration, future: F) -> Added<F>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.add(key, When::After(delay), Once::new(future, None), None)
-            .map_err(|(refused, once)| TryRunError::new(refused, once.into_inner(), &self.wheel))
+        self.add(key, self.wheel.sleep(delay), Once::new(future), None)
     }
 
     /// Runs `future` at `instant`, as [`try_run_after`](Self::try_run_after) does. If that has passed, the job
@@ -201,17 +203,11 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     ///
     /// # Panics
     /// As [`try_run_after`](Self::try_run_after).
-    pub fn try_run_at<F>(
-        &self,
-        key: K,
-        instant: Instant,
-        future: F,
-    ) -> Result<Option<JobInfo>, TryRunError<F>>
+    pub fn try_run_at<F>(&self, key: K, instant: Instant, future: F) -> Added<F>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.add(key, When::At(instant), Once::new(future, None), None)
-            .map_err(|(refused, once)| TryRunError::new(refused, once.into_inner(), &self.wheel))
+        self.add(key, self.wheel.sleep_until(instant), Once::new(future), None)
     }
 
     /// Runs a new future from `make` at once, and then every `period`: [`try_run_by`](Self::try_run_by) with a
@@ -223,13 +219,8 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// # Panics
     /// If `period` is zero, and as [`try_run_after`](Self::try_run_after).
     #[track_caller]
-    pub fn try_run_every<F: Runs>(
-        &self,
-        key: K,
-        period: Duration,
-        make: F,
-    ) -> Result<Option<JobInfo>, TryRunError<F>> {
-        self.run_at_rate(key, FixedRate::new(period), make)
+    pub fn try_run_every<F: Runs>(&self, key: K, period: Duration, make: F) -> Added<F> {
+        self.try_run_by(key, Adjusted::new(FixedRate::new(period), self.tolerance), make)
     }
 
     /// Runs a new future from `make` at `start`, and then every `period`, as [`try_run_every`](Self::try_run_every)
@@ -241,14 +232,9 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// # Panics
     /// If `period` is zero, and as [`try_run_after`](Self::try_run_after).
     #[track_caller]
-    pub fn try_run_every_at<F: Runs>(
-        &self,
-        key: K,
-        start: Instant,
-        period: Duration,
-        make: F,
-    ) -> Result<Option<JobInfo>, TryRunError<F>> {
-        self.run_at_rate(key, FixedRate::new(period).starting_at(start), make)
+    pub fn try_run_every_at<F: Runs>(&self, key: K, start: Instant, period: Duration, make: F) -> Added<F> {
+        let rate = FixedRate::new(period).starting_at(start);
+        self.try_run_by(key, Adjusted::new(rate, self.tolerance), make)
     }
 
     /// Runs a new future from `make` whenever `schedule` says, as [`TimingWheel::run_by`](crate::JobsExt::run_by)
@@ -262,64 +248,31 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// # Panics
     /// If the schedule does when it is asked for the first run; the job with this key stays. If the schedule has no run,
     /// and dropping it or `make` panics. And as [`try_run_after`](Self::try_run_after).
-    pub fn try_run_by<F: Runs>(
-        &self,
-        key: K,
-        schedule: impl Schedule,
-        make: F,
-    ) -> Result<Option<JobInfo>, TryRunError<F>> {
-        let refuse = |refused, make| Err(TryRunError::new(refused, make, &self.wheel));
+    pub fn try_run_by<F: Runs>(&self, key: K, schedule: impl Schedule, make: F) -> Added<F> {
         if let Some((plan, first)) = Plan::new(&self.wheel, Box::new(schedule)) {
-            return match self.add(key, When::At(first), Repeat::new(make, None), Some(plan)) {
-                Ok(replaced) => Ok(replaced),
-                Err((refused, work)) => refuse(refused, work.into_inner()),
-            };
+            return self.add(key, self.wheel.sleep_until(first), Repeat::new(make), Some(plan));
         }
         if self.wheel.is_ended() {
-            return refuse(Refused::ByWheel(Error::shutdown()), make);
+            return Err(TryRunError::new(JobError::could_not_run(Error::shutdown(), &self.wheel), make));
         }
         if self.table.is_shut_down() {
-            return refuse(Refused::ShutDown, make);
+            return Err(TryRunError::new(JobError::shut_down(), make));
         }
         Ok(self.remove(&key))
     }
 
-    /// By a schedule of ours, which has the tolerance of this handle.
-    #[track_caller]
-    fn run_at_rate<F: Runs>(
-        &self,
-        key: K,
-        rate: FixedRate,
-        make: F,
-    ) -> Result<Option<JobInfo>, TryRunError<F>> {
-        match self.tolerance {
-            Some(tolerance) => self.try_run_by(key, rate.with_tolerance(tolerance), make),
-            None => self.try_run_by(key, rate, make),
-        }
-    }
-
-    fn add<W: Work>(
-        &self,
-        key: K,
-        when: When,
-        work: W,
-        plan: Option<Box<Plan>>,
-    ) -> Result<Option<JobInfo>, (Refused, W)> {
+    fn add<W: Work>(&self, key: K, sleep: Sleep, work: W, plan: Option<Box<Plan>>) -> Added<W::Given> {
         let hash = self.hasher.hash_one(&key);
         let place = (key, hash, Arc::downgrade(&self.table));
         // Armed before it is listed: what is refused leaves the list as it was. It runs only when it has begun.
-        let (record, hand, polled) = Record::new(&self.wheel, (when, self.tolerance), place, work, plan)
-            .map_err(|(error, work)| (Refused::ByWheel(error), work))?;
-        match self.table.list(hash, record.clone()) {
-            Ok(replaced) => {
-                record.begin(hand, polled);
-                Ok(replaced.map(|job| job.cancel(Cancel::Pending).0))
-            }
-            Err(refused) => {
-                drop(hand);
-                Err((refused, record.slot.take().expect("it has not begun")))
-            }
-        }
+        let work = (work, Tell::NOBODY);
+        let (record, hand) = Record::new(&self.wheel, (sleep, self.tolerance), place, work, plan)?;
+        let Ok(replaced) = self.table.list(hash, record.clone()) else {
+            drop(hand);
+            return Err(record.give_back(JobError::shut_down()));
+        };
+        record.work_at(hand);
+        Ok(replaced.map(|job| job.cancel(Cancel::Pending).0))
     }
 
     /// Removes the job with this key, and returns the state in which the job was; `None` if there is none. The key may
@@ -731,9 +684,6 @@ impl<K> StoppedJob<K> {
     }
 }
 
-/// A future of a job that has not run.
-type Unrun = Pin<Box<dyn Future<Output = ()> + Send>>;
-
 impl<K> Drop for StoppedJob<K> {
     fn drop(&mut self) {
         contained(|| self.job.slot.clear(JobState::Cancelled));
@@ -765,6 +715,9 @@ struct Part<K> {
     jobs: HashTable<Entry<K>>,
     is_shut_down: bool,
 }
+
+/// The list takes no more jobs.
+struct ShutDown;
 
 struct Entry<K> {
     hash: u64,
@@ -839,7 +792,7 @@ impl<K> Table<K> {
     }
 
     /// Lists a job, and returns the one that had its key.
-    fn list(&self, hash: u64, job: Listed<K>) -> Result<Option<Listed<K>>, Refused>
+    fn list(&self, hash: u64, job: Listed<K>) -> Result<Option<Listed<K>>, ShutDown>
     where
         K: Eq,
     {
@@ -847,7 +800,7 @@ impl<K> Table<K> {
         loop {
             let mut part = self.part(hash);
             if part.is_shut_down {
-                return Err(Refused::ShutDown);
+                return Err(ShutDown);
             }
             if part.under(hash).map(address).eq(seen.iter().map(address)) {
                 if let Some(same) = &same

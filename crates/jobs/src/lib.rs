@@ -78,19 +78,10 @@ pub use schedule::{
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-
-use timingwheel::TimingWheel;
-use tokio::time::Instant;
 
 /// Runs code of a user's that may panic. The panic hook has told of that.
 fn contained(run: impl FnOnce()) {
     let _panic = catch_unwind(AssertUnwindSafe(run));
-}
-
-/// The time by the wheel's clock, also for a thread that is within a runtime with a paused one.
-fn now(wheel: &TimingWheel) -> Instant {
-    wheel.sleep(Duration::ZERO).deadline()
 }
 
 /// No code that may panic runs under a lock of ours.

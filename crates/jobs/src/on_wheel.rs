@@ -4,16 +4,15 @@ use std::future::Ready;
 use std::sync::Weak;
 use std::time::Duration;
 
-use timingwheel::{Error, TimingWheel};
-use tokio::sync::oneshot;
+use timingwheel::{Error, Sleep, TimingWheel};
 use tokio::time::Instant;
 
-use crate::error::{JobError, Refused, TryRunError};
+use crate::error::{JobError, TryRunError};
 use crate::handle::{Job, Repeating};
 use crate::info::JobState;
-use crate::record::{Plan, Record, Slot, When};
+use crate::record::{Plan, Record, Slot};
 use crate::schedule::{FixedRate, Runs, Schedule};
-use crate::task::{Once, Repeat, Work};
+use crate::task::{Once, Repeat, Tell, Work};
 
 /// Jobs of a [`TimingWheel`]: code that runs later, in a task of its own.
 ///
@@ -61,7 +60,8 @@ pub trait JobsExt {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        run_once(self.wheel(), When::After(delay), future)
+        let wheel = self.wheel();
+        or_over(wheel, try_run_once(wheel, wheel.sleep(delay), future))
     }
 
     /// Runs `future` at `instant`, as [`run_after`](Self::run_after) does. If that has passed, the job runs at once.
@@ -69,7 +69,8 @@ pub trait JobsExt {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        run_once(self.wheel(), When::At(instant), future)
+        let wheel = self.wheel();
+        or_over(wheel, try_run_once(wheel, wheel.sleep_until(instant), future))
     }
 
     /// As [`run_after`](Self::run_after), but returns an error at once, with `future` in it, if the job cannot run.
@@ -101,7 +102,8 @@ pub trait JobsExt {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        try_run_once(self.wheel(), When::After(delay), future)
+        let wheel = self.wheel();
+        try_run_once(wheel, wheel.sleep(delay), future)
     }
 
     /// As [`run_at`](Self::run_at), but returns an error at once, with `future` in it, if the job cannot run.
@@ -112,7 +114,8 @@ pub trait JobsExt {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        try_run_once(self.wheel(), When::At(instant), future)
+        let wheel = self.wheel();
+        try_run_once(wheel, wheel.sleep_until(instant), future)
     }
 
     /// Runs a new future from `make` at once, and then every `period`: [`run_by`](Self::run_by) with a [`FixedRate`].
@@ -215,9 +218,7 @@ pub trait JobsExt {
     /// # }
     /// ```
     fn run_by<F: Runs>(&self, schedule: impl Schedule, make: F) -> Repeating {
-        let wheel = self.wheel();
-        self.try_run_by(schedule, make)
-            .unwrap_or_else(|refused| over(wheel, Err(JobError::refused(refused.error(), wheel))))
+        or_over(self.wheel(), self.try_run_by(schedule, make))
     }
 
     /// As [`run_every`](Self::run_every), but returns an error at once, with `make` in it, if the job cannot run.
@@ -260,12 +261,11 @@ pub trait JobsExt {
         let wheel = self.wheel();
         let Some((plan, first)) = Plan::new(wheel, Box::new(schedule)) else {
             if wheel.is_ended() {
-                return Err(TryRunError::new(Refused::ByWheel(Error::shutdown()), make, wheel));
+                return Err(TryRunError::new(JobError::could_not_run(Error::shutdown(), wheel), make));
             }
             return Ok(over(wheel, Ok(0)));
         };
-        launch(wheel, When::At(first), |tell| Repeat::new(make, Some(tell)), Some(plan))
-            .map_err(|(error, work)| TryRunError::new(Refused::ByWheel(error), work.into_inner(), wheel))
+        launch(wheel, wheel.sleep_until(first), Repeat::new(make), Some(plan))
     }
 }
 
@@ -275,40 +275,36 @@ impl JobsExt for TimingWheel {
     }
 }
 
-fn try_run_once<F>(wheel: &TimingWheel, when: When, future: F) -> Result<Job<F::Output>, TryRunError<F>>
+fn try_run_once<F>(wheel: &TimingWheel, sleep: Sleep, future: F) -> Result<Job<F::Output>, TryRunError<F>>
 where
     F: Future<Output: Send> + Send + 'static,
 {
-    launch(wheel, when, |tell| Once::new(future, Some(tell)), None)
-        .map_err(|(error, work)| TryRunError::new(Refused::ByWheel(error), work.into_inner(), wheel))
+    launch(wheel, sleep, Once::new(future), None)
 }
 
 /// A job with a handle.
 fn launch<W: Work>(
     wheel: &TimingWheel,
-    when: When,
-    work: impl FnOnce(oneshot::Sender<Result<W::Output, JobError>>) -> W,
+    sleep: Sleep,
+    work: W,
     plan: Option<Box<Plan>>,
-) -> Result<Job<W::Output>, (Error, W)> {
-    let (tell, told) = oneshot::channel();
-    let (record, hand, polled) = Record::new(wheel, (when, None), ((), 0, Weak::new()), work(tell), plan)?;
-    record.clone().begin(hand, polled);
+) -> Result<Job<W::Output>, TryRunError<W::Given>> {
+    let (tell, told) = Tell::new();
+    let (record, hand) = Record::new(wheel, (sleep, None), ((), 0, Weak::new()), (work, tell), plan)?;
+    record.work_at(hand);
     Ok(Job::new(wheel, record, told))
 }
 
-fn run_once<F>(wheel: &TimingWheel, when: When, future: F) -> Job<F::Output>
-where
-    F: Future<Output: Send> + Send + 'static,
-{
-    try_run_once(wheel, when, future)
-        .unwrap_or_else(|refused| over(wheel, Err(JobError::refused(refused.error(), wheel))))
+/// What was refused is dropped.
+fn or_over<T: Send + 'static, F>(wheel: &TimingWheel, job: Result<Job<T>, TryRunError<F>>) -> Job<T> {
+    job.unwrap_or_else(|refused| over(wheel, Err(refused.reason)))
 }
 
 /// A job that is over before it began.
 fn over<T: Send + 'static>(wheel: &TimingWheel, result: Result<T, JobError>) -> Job<T> {
     let state = result.as_ref().map_or_else(JobError::state, |_| JobState::Done);
     let record = Record::<Slot<(), Once<Ready<T>>>>::over(wheel, (), state);
-    let (tell, told) = oneshot::channel();
-    _ = tell.send(result);
+    let (mut tell, told) = Tell::new();
+    tell.tell(result);
     Job::new(wheel, record, told)
 }

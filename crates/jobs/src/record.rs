@@ -7,7 +7,7 @@
 //! |---|---|---|---|
 //! | `InHand` | the thread that arms, moves or polls it | in the slot | `Waits`, `Runs` or `Over`, by that thread; `Over`, by a cancel |
 //! | `Waits` | the record | in the slot | `InHand`, by the wheel or a reset; `Over`, by a cancel |
-//! | `Runs` | nobody: there is none | in the task | `InHand` or `Over`, by the task |
+//! | `Runs` | nobody: there is none | in the slot, then in the task | `InHand` or `Over`, by the task |
 //! | `Over` | nobody | gone, or in the slot for a [`StoppedJob`](crate::StoppedJob) | none |
 //!
 //! The wheel's waker for a job is the record itself. It runs none of the job: it spawns the task.
@@ -22,15 +22,14 @@ use std::time::Duration;
 use timingwheel::{Error, Sleep, TimingWheel, Tolerance};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::oneshot;
-use tokio::task::coop::{Unconstrained, unconstrained};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
-use crate::error::JobError;
-use crate::info::{End, JobInfo, JobState, Join};
-use crate::jobs::Table;
-use crate::schedule::{NextRun, PendingRun, Previous, Replanned, Schedule};
-use crate::task::{Task, Unrun, Work};
-use crate::{contained, lock, now};
+use crate::error::{JobError, TryRunError};
+use crate::info::{JobInfo, JobState, Join};
+use crate::jobs::{Key, Table};
+use crate::schedule::{NextRun, PendingRun, Previous, Replanned, Schedule, after_now};
+use crate::task::{Task, Tell, Unrun, Work};
+use crate::{contained, lock};
 
 /// A job. `S` is a [`Slot`], or what a handle knows of one.
 pub(crate) struct Record<S: ?Sized> {
@@ -41,13 +40,13 @@ pub(crate) struct Record<S: ?Sized> {
 }
 
 /// The part of a record that knows the job's types.
-pub(crate) struct Slot<K, W> {
+pub(crate) struct Slot<K, W: Work> {
     pub(crate) key: K,
     pub(crate) hash: u64,
     /// Weak: a job that could not run stays listed, and must not keep the list.
     pub(crate) table: Weak<Table<K>>,
     /// What the job runs, while it waits.
-    work: Mutex<Option<W>>,
+    work: Mutex<Option<(W, Tell<W::Output>)>>,
 }
 
 /// What every record can do with its slot. User code runs in these, so never under a lock.
@@ -61,21 +60,23 @@ pub(crate) trait AnySlot: Send + Sync {
 /// A slot that is found by its key.
 pub(crate) trait Keyed<K>: AnySlot {
     fn key(&self) -> &K;
-    fn give_back(&self) -> Option<Unrun<()>>;
+    fn give_back(&self) -> Option<Unrun>;
 }
 
-impl<K, W> Slot<K, W> {
-    pub(crate) fn take(&self) -> Option<W> {
+impl<K, W: Work> Slot<K, W> {
+    fn take(&self) -> Option<(W, Tell<W::Output>)> {
         lock(&self.work).take()
     }
 }
 
-impl<K: Send + Sync + 'static, W: Work> AnySlot for Slot<K, W> {
+impl<K: Key, W: Work> AnySlot for Slot<K, W> {
     fn clear(&self, state: JobState) {
-        match self.take() {
-            Some(work) if state == JobState::Done => work.finish(),
-            work => drop(work),
+        let Some((work, mut tell)) = self.take() else { return };
+        if let Some(output) = work.output().filter(|_| state == JobState::Done) {
+            tell.tell(Ok(output));
         }
+        // Whoever is told by the loss of the other end finds it dropped.
+        drop(work);
     }
 
     fn over(&self, job: *const (), state: JobState) {
@@ -85,14 +86,13 @@ impl<K: Send + Sync + 'static, W: Work> AnySlot for Slot<K, W> {
     }
 }
 
-impl<K: Send + Sync + 'static, W: Work> Keyed<K> for Slot<K, W> {
+impl<K: Key, W: Work> Keyed<K> for Slot<K, W> {
     fn key(&self) -> &K {
         &self.key
     }
 
-    fn give_back(&self) -> Option<Unrun<()>> {
-        let run = self.take()?.give_back();
-        Some(Box::pin(async { drop(run.await) }))
+    fn give_back(&self) -> Option<Unrun> {
+        Some(self.take()?.0.give_back())
     }
 }
 
@@ -100,6 +100,8 @@ struct State {
     stage: Stage,
     /// When the next run is due, or the one that is going on was.
     due: Instant,
+    /// Until when the job waits: a little longer than until it is due, if it may be late.
+    waits_until: Instant,
     /// Of a job that repeats, until it is over.
     plan: Option<Box<Plan>>,
     joins: Vec<oneshot::Sender<JobState>>,
@@ -108,6 +110,7 @@ struct State {
 enum Stage {
     InHand(Word),
     Waits(Hand),
+    /// What would run is in the slot until the task takes it.
     Runs {
         order: Order,
         /// The task's, once it has begun this run.
@@ -121,11 +124,13 @@ enum Stage {
     },
 }
 
-/// What others ask of the thread that has the timer in hand.
-#[derive(Default)]
-struct Word {
-    is_woken: bool,
-    to: Option<(Instant, Option<Tolerance>)>,
+/// What is asked of the thread that has the timer in hand.
+#[derive(Clone, Copy, Default)]
+enum Word {
+    #[default]
+    Nothing,
+    Poll,
+    Move(Instant, Option<Tolerance>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -162,33 +167,23 @@ pub(crate) struct Plan {
     tolerance: Option<Tolerance>,
     set_by: SetBy,
     /// What was said during a run about the next one.
-    said: Said,
+    said: Option<(Option<Instant>, SetBy)>,
     /// The schedule was changed during a run.
     is_changed: bool,
-    /// Until when the job waits: a little longer than until it is due, if it may be late.
-    waits_until: Instant,
     refusals: u64,
-}
-
-#[derive(Clone, Copy)]
-enum Said {
-    Nothing,
-    Due(Instant, SetBy),
-    NoRun,
 }
 
 impl Plan {
     /// A plan and its first run. `None` if the schedule has not even one.
     pub(crate) fn new(wheel: &TimingWheel, mut schedule: Box<dyn Schedule>) -> Option<(Box<Self>, Instant)> {
-        let first = schedule.next(Previous::at(now(wheel)))?;
+        let first = schedule.next(Previous::at(after_now(wheel, Duration::ZERO)))?;
         let plan = Self {
             wheel: wheel.clone(),
             tolerance: schedule.tolerance(),
             schedule: Some(schedule),
             set_by: SetBy::Schedule,
-            said: Said::Nothing,
+            said: None,
             is_changed: false,
-            waits_until: first,
             refusals: 0,
         };
         Some((Box::new(plan), first))
@@ -198,19 +193,11 @@ impl Plan {
 /// A timer, and the waker that it wakes.
 pub(crate) struct Hand {
     sleep: Sleep,
-    /// Where the wheel was full when a run had ended.
-    instead: Option<Box<Instead>>,
     may_be_late: bool,
     waker: Waker,
 }
 
-/// tokio's timer, and the wheel that it stands in for.
-struct Instead {
-    timer: Pin<Box<Unconstrained<tokio::time::Sleep>>>,
-    wheel: TimingWheel,
-}
-
-pub(crate) type Polled = Poll<Result<(), Error>>;
+type Polled = Poll<Result<(), Error>>;
 
 impl Hand {
     fn new(sleep: Sleep, tolerance: Option<Tolerance>, waker: Waker) -> Self {
@@ -218,32 +205,11 @@ impl Hand {
             Some(tolerance) => sleep.with_tolerance(tolerance),
             None => sleep,
         };
-        Self { sleep, instead: None, may_be_late: tolerance.is_some(), waker }
+        Self { sleep, may_be_late: tolerance.is_some(), waker }
     }
 
     fn poll(&mut self) -> Polled {
-        let mut cx = Context::from_waker(&self.waker);
-        match &mut self.instead {
-            Some(instead) => instead.timer.as_mut().poll(&mut cx).map(|()| {
-                // Of which the job learns only now.
-                if instead.wheel.is_ended() { Err(Error::shutdown()) } else { Ok(()) }
-            }),
-            None => self.sleep.poll_wait(&mut cx),
-        }
-    }
-
-    /// Moves the timer. If the wheel is full, and the timer is coming due and would need a new place, it stays: then the
-    /// wheel is about to wake the job.
-    fn move_to(&mut self, to: Instant, tolerance: Option<Tolerance>) -> (Polled, bool) {
-        let before = self.sleep.deadline();
-        self.set(to, tolerance);
-        let polled = self.sleep.poll_wait(&mut Context::from_waker(&self.waker));
-        if matches!(polled, Poll::Ready(Err(error)) if error.is_at_capacity()) {
-            self.set(before, None);
-            return (Poll::Pending, false);
-        }
-        self.instead = None;
-        (polled, true)
+        self.sleep.poll_wait(&mut Context::from_waker(&self.waker))
     }
 
     fn set(&mut self, to: Instant, tolerance: Option<Tolerance>) {
@@ -256,123 +222,71 @@ impl Hand {
         }
         self.may_be_late = tolerance.is_some();
     }
-
-    /// For a job that is due where only the wheel can spawn it: lets the wheel wake it as soon as it can.
-    fn soon(&mut self) -> Polled {
-        // The wheel's clock may be ahead of this thread's, where tests pause it.
-        let mut wait = Duration::from_millis(1);
-        loop {
-            Pin::new(&mut self.sleep).reset_after(wait);
-            let polled = self.sleep.poll_wait(&mut Context::from_waker(&self.waker));
-            if !matches!(polled, Poll::Ready(Ok(()))) {
-                return polled;
-            }
-            wait *= 2;
-        }
-    }
-
-    /// Waits until `due` by tokio's timer.
-    fn wait_without(&mut self, wheel: &TimingWheel, due: Instant) -> Polled {
-        let timer = Box::pin(unconstrained(tokio::time::sleep_until(due)));
-        self.instead = Some(Box::new(Instead { timer, wheel: wheel.clone() }));
-        self.poll()
-    }
 }
 
-/// When a job is due.
-#[derive(Clone, Copy)]
-pub(crate) enum When {
-    After(Duration),
-    At(Instant),
-}
-
-/// What a schedule has answered.
-pub(crate) struct Asked {
-    next: Option<Instant>,
-    set_by: SetBy,
-    tolerance: Option<Tolerance>,
-    schedule: Box<dyn Schedule>,
+fn is_refused(polled: &Polled) -> bool {
+    matches!(polled, Poll::Ready(Err(error)) if error.is_at_capacity())
 }
 
 /// How the task goes on after a run.
-pub(crate) enum GoOn<W> {
+pub(crate) enum GoOn {
     /// With the next run, which is due.
-    Now(W),
+    Now,
     /// Not: the job waits, with its work, or was ended by others.
     Later,
     /// Not: it has come to its end, or could not go on.
-    Over(W, Result<(), JobError>),
+    Over(Result<(), JobError>),
 }
 
 type Guard<'a> = MutexGuard<'a, State>;
 
-impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
-    /// A new job, with its timer in hand: it does not run before it [begins](Self::begin). Gives its work back if the wheel
-    /// refuses it.
+impl<K: Key, W: Work> Record<Slot<K, W>> {
+    /// A new job, with its timer in hand: it does not run before the timer is [worked at](Self::work_at). Gives its work
+    /// back if the wheel refuses it.
     pub(crate) fn new(
         wheel: &TimingWheel,
-        (when, tolerance): (When, Option<Tolerance>),
+        (sleep, tolerance): (Sleep, Option<Tolerance>),
         (key, hash, table): (K, u64, Weak<Table<K>>),
-        work: W,
+        work: (W, Tell<W::Output>),
         mut plan: Option<Box<Plan>>,
-    ) -> Result<(Arc<Self>, Hand, Polled), (Error, W)> {
-        let sleep = match when {
-            When::After(delay) => wheel.sleep(delay),
-            When::At(instant) => wheel.sleep_until(instant),
-        };
-        let exact = sleep.deadline();
+    ) -> Result<(Arc<Self>, Hand), TryRunError<W::Given>> {
+        let due = sleep.deadline();
         let tolerance = plan.as_ref().map_or(tolerance, |plan| plan.tolerance);
         let mut hand = Hand::new(sleep, tolerance, Waker::noop().clone());
-        let due = if plan.is_some() { exact } else { hand.sleep.deadline() };
+        let waits_until = hand.sleep.deadline();
         let record = Arc::new(Self {
             runtime: wheel.runtime_id(),
-            state: Mutex::new(State {
-                stage: Stage::InHand(Word::default()),
-                due,
-                plan: None,
-                joins: Vec::new(),
-            }),
+            state: Mutex::new(State::new(Stage::InHand(Word::Poll), due, waits_until)),
             slot: Slot { key, hash, table, work: Mutex::new(Some(work)) },
         });
         hand.waker = Waker::from(record.clone());
         if let Some(schedule) = plan.as_mut().and_then(|plan| plan.schedule.as_mut()) {
+            let record: Arc<Record<dyn AnySlot>> = record.clone();
             schedule.attach(PendingRun::of(&record));
         }
-        let polled = hand.poll();
-        let refused = match polled {
+        let refused = match hand.poll() {
             Poll::Ready(Err(error)) => Some(error),
             Poll::Ready(Ok(())) if wheel.is_ended() => Some(Error::shutdown()),
             _ => None,
         };
         if let Some(error) = refused {
-            return Err((error, record.slot.take().expect("it has not begun")));
+            return Err(record.give_back(JobError::could_not_run(error, wheel)));
         }
-        if let Some(mut plan) = plan {
-            plan.waits_until = hand.sleep.deadline();
-            record.lock().plan = Some(plan);
-        }
-        Ok((record, hand, polled))
+        record.lock().plan = plan;
+        Ok((record, hand))
+    }
+
+    /// What a job would have run that was refused.
+    pub(crate) fn give_back(&self, reason: JobError) -> TryRunError<W::Given> {
+        TryRunError::new(reason, self.slot.take().expect("it has not begun").0.into_given())
     }
 
     /// A job that is over before it began.
     pub(crate) fn over(wheel: &TimingWheel, key: K, state: JobState) -> Arc<Self> {
         let stage = Stage::Over { state, error: None, due: None };
-        let state = State { stage, due: Instant::now(), plan: None, joins: Vec::new() };
+        let now = Instant::now();
         let slot = Slot { key, hash: 0, table: Weak::new(), work: Mutex::new(None) };
-        Arc::new(Self { runtime: wheel.runtime_id(), state: Mutex::new(state), slot })
-    }
-
-    /// Lets a job that was armed wait, or run if it is due.
-    pub(crate) fn begin(self: Arc<Self>, hand: Hand, polled: Polled) {
-        if self.settle(hand, polled, true) {
-            self.spawn();
-        }
-    }
-
-    fn spawn(self: Arc<Self>) {
-        if let Some(work) = self.slot.take() {
-            tokio::spawn(Task::new(self, work));
-        }
+        Arc::new(Self { runtime: wheel.runtime_id(), state: Mutex::new(State::new(stage, now, now)), slot })
     }
 
     /// Asks the schedule whether the run that is about to begin is left out, if the schedule has planned it. A user's code,
@@ -382,111 +296,103 @@ impl<K: Send + Sync + 'static, W: Work> Record<Slot<K, W>> {
         let schedule = self.lock().plan.as_mut().filter(planned).and_then(|plan| plan.schedule.take());
         let Some(mut schedule) = schedule else { return false };
         let is_left_out = schedule.leaves_out();
-        match &mut self.lock().plan {
-            Some(plan) if !plan.is_changed => plan.schedule = Some(schedule),
-            // Another has come meanwhile, and this one is dropped without the lock.
-            _ => {}
+        // If another has come meanwhile, this one is dropped without the lock.
+        if let Some(plan) = self.lock().plan.as_mut().filter(|plan| !plan.is_changed) {
+            plan.schedule = Some(schedule);
         }
         is_left_out
     }
 
-    /// Asks the schedule what comes after a run that has `answered`, unless the job was given another during the run. A
-    /// user's code, so not under the lock.
-    pub(crate) fn ask(&self, started: Instant, answered: NextRun) -> Option<Asked> {
+    /// Goes on after a run of a job that repeats: as its user or a new schedule has said during the run, or else as the run
+    /// has `answered`. The schedule is a user's code, so it is not asked under the lock. If the job is to wait, the work is
+    /// taken from the task.
+    pub(crate) fn go_on(
+        self: &Arc<Self>,
+        started: Instant,
+        answered: NextRun,
+        work: Pin<&mut W>,
+        tell: &mut Tell<W::Output>,
+    ) -> GoOn {
         let mut state = self.lock();
         let due = state.due;
-        let plan = state.plan.as_mut().filter(|plan| !plan.is_changed)?;
-        let late = started.saturating_duration_since(plan.waits_until);
+        let late = started.saturating_duration_since(state.waits_until);
+        let Some(plan) = &mut state.plan else { return GoOn::Later };
         let missed = late > MISSED_AFTER.max(plan.wheel.tick());
-        let mut schedule = plan.schedule.take()?;
+        let mut asked = if plan.is_changed { None } else { plan.schedule.take() };
         drop(state);
-        let next = answered.or_by(&mut *schedule, Previous { due, started, ended: Instant::now(), missed });
-        let set_by = if answered == NextRun::BySchedule { SetBy::Schedule } else { SetBy::User };
-        Some(Asked { next, set_by, tolerance: schedule.tolerance(), schedule })
-    }
-
-    /// Goes on after a run of a job that repeats: as its user or a new schedule has said during the run, or else as the
-    /// schedule has answered.
-    pub(crate) fn go_on(self: &Arc<Self>, work: W, answer: Option<Asked>) -> GoOn<W> {
-        let (mut next, mut set_by, mut outdated) = (None, SetBy::Schedule, None);
+        let previous = Previous { due, started, ended: Instant::now(), missed };
+        let (next, tolerance) = match &mut asked {
+            Some(schedule) => (answered.or_by(&mut **schedule, previous), schedule.tolerance()),
+            None => (None, None),
+        };
+        let by = if answered == NextRun::BySchedule { SetBy::Schedule } else { SetBy::User };
+        // What it replaces is dropped without the lock.
         let mut state = self.lock();
-        let State { stage, plan: Some(plan), due, .. } = &mut *state else { return GoOn::Later };
+        let State { stage, plan: Some(plan), due, waits_until, .. } = &mut *state else { return GoOn::Later };
         let Stage::Runs { order, .. } = *stage else { return GoOn::Later };
-        if let Some(answer) = answer {
-            (next, set_by) = (answer.next, answer.set_by);
-            if plan.is_changed {
-                outdated = Some(answer.schedule);
-            } else {
-                (plan.schedule, plan.tolerance) = (Some(answer.schedule), answer.tolerance);
-            }
+        if !mem::take(&mut plan.is_changed) {
+            (plan.schedule, plan.tolerance) = (asked.take(), tolerance);
         }
-        match mem::replace(&mut plan.said, Said::Nothing) {
-            Said::Nothing => {}
-            Said::Due(at, by) => (next, set_by) = (Some(at), by),
-            Said::NoRun => next = None,
-        }
-        plan.is_changed = false;
-        let result = match next {
-            _ if order != Order::None => GoOn::Over(work, Err(JobError::cancelled())),
-            None => GoOn::Over(work, Ok(())),
-            Some(_) if plan.wheel.is_ended() => {
-                GoOn::Over(work, Err(JobError::could_not_run(Error::shutdown())))
+        match plan.said.take().unwrap_or((next, by)) {
+            _ if order != Order::None => GoOn::Over(Err(JobError::cancelled())),
+            (None, _) => GoOn::Over(Ok(())),
+            _ if plan.wheel.is_ended() => {
+                GoOn::Over(Err(JobError::could_not_run(Error::shutdown(), &plan.wheel)))
             }
-            Some(next) => {
-                (*due, plan.waits_until, plan.set_by) = (next, next, set_by);
+            (Some(next), by) => {
+                (*due, *waits_until, plan.set_by) = (next, next, by);
                 if next <= Instant::now() {
                     *stage = Stage::Runs { order: Order::None, task: None };
-                    GoOn::Now(work)
-                } else {
-                    *stage = Stage::InHand(Word::default());
-                    let (wheel, tolerance) = (plan.wheel.clone(), plan.tolerance);
-                    *lock(&self.slot.work) = Some(work);
-                    drop(state);
-                    self.wait(&wheel, next, tolerance);
-                    GoOn::Later
+                    return GoOn::Now;
                 }
+                *stage = Stage::InHand(Word::Poll);
+                let (wheel, tolerance) = (plan.wheel.clone(), plan.tolerance);
+                *lock(&self.slot.work) = work.take().map(|work| (work, mem::replace(tell, Tell::NOBODY)));
+                drop(state);
+                self.wait(&wheel, next, tolerance);
+                GoOn::Later
             }
-        };
-        drop(outdated);
-        result
+        }
     }
 
-    /// Puts a job back into the wheel. If that is full, tokio's timer wakes the job.
+    /// Puts a job back into the wheel. If that is full, the job is woken all the same, and then needs no place any more.
     fn wait(self: &Arc<Self>, wheel: &TimingWheel, due: Instant, tolerance: Option<Tolerance>) {
         let mut hand = Hand::new(wheel.sleep_until(due), tolerance, Waker::from(self.clone()));
-        let mut polled = hand.poll();
-        let is_refused = matches!(polled, Poll::Ready(Err(error)) if error.is_at_capacity());
-        if let Some(plan) = &mut self.lock().plan {
-            plan.waits_until = hand.sleep.deadline();
+        let is_refused = is_refused(&hand.poll());
+        let waits_until = hand.sleep.deadline();
+        let mut state = self.lock();
+        state.waits_until = waits_until;
+        if let Some(plan) = &mut state.plan {
             plan.refusals += u64::from(is_refused);
         }
+        drop(state);
         if is_refused {
-            polled = hand.wait_without(wheel, due);
+            let job = Arc::downgrade(self);
+            tokio::spawn(async move {
+                sleep_until(waits_until).await;
+                _ = job.upgrade().map(Wake::wake);
+            });
         }
-        self.clone().begin(hand, polled);
+        self.work_at(hand);
     }
 }
 
 /// How late a run is, at least, that counts as missed: as the tick of an interval.
 const MISSED_AFTER: Duration = Duration::from_millis(5);
 
-/// By the wheel: the job is due, or the wheel has ended.
-impl<K: Send + Sync + 'static, W: Work> Wake for Record<Slot<K, W>> {
+/// By the wheel: the job is due, or the wheel has ended; or by whoever has found that the job is due.
+impl<K: Key, W: Work> Wake for Record<Slot<K, W>> {
     fn wake(self: Arc<Self>) {
-        let mut state = self.lock();
-        let mut hand = match mem::replace(&mut state.stage, Stage::InHand(Word::default())) {
-            Stage::Waits(hand) => hand,
-            mut stage => {
-                if let Stage::InHand(word) = &mut stage {
-                    word.is_woken = true;
-                }
-                state.stage = stage;
-                return;
-            }
-        };
+        let state = self.lock();
+        if !matches!(state.stage, Stage::Runs { .. }) {
+            self.request(state, Word::Poll);
+            return;
+        }
         drop(state);
-        let polled = hand.poll();
-        self.begin(hand, polled);
+        // Nothing, if the task has it.
+        if let Some(work) = self.slot.take() {
+            tokio::spawn(Task::new(self, work));
+        }
     }
 }
 
@@ -495,106 +401,126 @@ impl<S: AnySlot + ?Sized> Record<S> {
         lock(&self.state)
     }
 
-    /// Puts the timer down, after what others have asked for meanwhile. Tells whether the caller is to spawn the task; if
-    /// the caller cannot, the record's own waker sees to that.
-    fn settle(&self, mut hand: Hand, mut polled: Polled, can_spawn: bool) -> bool {
-        loop {
-            let mut state = self.lock();
-            let Stage::InHand(word) = &mut state.stage else {
-                // Cancelled meanwhile. What the hand has is dropped without the lock.
+    /// Does with the timer what is asked, or leaves word for whoever has it in hand. Tells whether a move was in time.
+    fn request(&self, mut state: Guard<'_>, word: Word) -> bool {
+        match mem::replace(&mut state.stage, Stage::InHand(word)) {
+            Stage::Waits(hand) => {
                 drop(state);
-                return false;
-            };
-            let word = mem::take(word);
-            match polled {
-                _ if word.to.is_some() => {
-                    drop(state);
-                    if let Some((to, tolerance)) = word.to {
-                        polled = self.move_in_hand(&mut hand, to, tolerance).0;
-                    }
-                }
-                Poll::Pending if word.is_woken => {
-                    drop(state);
-                    polled = hand.poll();
-                }
-                Poll::Pending => {
-                    state.stage = Stage::Waits(hand);
-                    return false;
-                }
-                Poll::Ready(Err(error)) => {
-                    self.end(state, JobState::CouldNotRun, Some(error));
-                    return false;
-                }
-                Poll::Ready(Ok(())) if !can_spawn => {
-                    let waker = hand.waker.clone();
-                    state.stage = Stage::Waits(hand);
-                    drop(state);
-                    waker.wake();
-                    return false;
-                }
-                Poll::Ready(Ok(())) if Handle::try_current().ok().map(|here| here.id()) == self.runtime => {
-                    state.stage = Stage::Runs { order: Order::None, task: None };
-                    drop(state);
-                    return true;
-                }
-                Poll::Ready(Ok(())) => {
-                    drop(state);
-                    polled = hand.soon();
-                }
+                self.work_at(hand)
+            }
+            Stage::InHand(before @ Word::Move(..)) if matches!(word, Word::Poll) => {
+                state.stage = Stage::InHand(before);
+                true
+            }
+            Stage::InHand(_) => true,
+            stage => {
+                state.stage = stage;
+                true
             }
         }
     }
 
-    /// Moves a timer that the caller has in hand, and notes until when the job waits.
+    /// Does with the timer in hand what is asked of it, and puts it down. Tells whether the first move was in time.
+    pub(crate) fn work_at(&self, mut hand: Hand) -> bool {
+        let (mut polled, mut is_in_time, mut soon) = (Poll::Pending, None, None);
+        loop {
+            let mut state = self.lock();
+            let Stage::InHand(word) = &mut state.stage else {
+                // Ended meanwhile; by its schedule maybe before it was listed. What the hand has is dropped without the lock.
+                let over = state.info().state;
+                drop(state);
+                self.slot.over(ptr::from_ref(self).cast(), over);
+                break;
+            };
+            match (mem::take(word), polled) {
+                (Word::Move(to, tolerance), _) => {
+                    drop(state);
+                    let is_moved;
+                    (polled, is_moved) = self.move_in_hand(&mut hand, to, tolerance);
+                    is_in_time.get_or_insert(is_moved);
+                }
+                (Word::Poll, _) => {
+                    drop(state);
+                    polled = hand.poll();
+                }
+                (Word::Nothing, Poll::Ready(Ok(()))) => {
+                    if state.plan.as_ref().is_some_and(|plan| plan.wheel.is_ended()) {
+                        self.end(state, JobState::CouldNotRun, Some(Error::shutdown()), false);
+                        break;
+                    }
+                    if Handle::try_current().ok().map(|here| here.id()) == self.runtime {
+                        state.stage = Stage::Runs { order: Order::None, task: None };
+                        drop(state);
+                        // Which spawns the task.
+                        hand.waker.wake();
+                        break;
+                    }
+                    drop(state);
+                    // Only the wheel can spawn it. Its clock may be ahead of this thread's, where tests pause it.
+                    let wait = soon.map_or(Duration::from_millis(1), |before| 2 * before);
+                    soon = Some(wait);
+                    Pin::new(&mut hand.sleep).reset_after(wait);
+                    polled = hand.poll();
+                }
+                (Word::Nothing, Poll::Ready(Err(error))) if !error.is_at_capacity() || soon.is_some() => {
+                    self.end(state, JobState::CouldNotRun, Some(error), false);
+                    break;
+                }
+                // A timer that is refused a place comes due without one.
+                (Word::Nothing, _) => {
+                    state.stage = Stage::Waits(hand);
+                    break;
+                }
+            }
+        }
+        is_in_time.unwrap_or(true)
+    }
+
+    /// Moves a timer that the caller has in hand, and notes until when the job waits. If the wheel is full, and the timer
+    /// is coming due and would need a new place, it stays: then the wheel is about to wake the job.
     fn move_in_hand(&self, hand: &mut Hand, to: Instant, tolerance: Option<Tolerance>) -> (Polled, bool) {
         let before = hand.sleep.deadline();
-        let (polled, is_moved) = hand.move_to(to, tolerance);
+        hand.set(to, tolerance);
+        let polled = hand.poll();
+        let is_moved = !is_refused(&polled);
+        if !is_moved {
+            hand.set(before, None);
+        }
         let mut state = self.lock();
         // Unless somebody has asked for another time since.
-        if !matches!(&state.stage, Stage::InHand(word) if word.to.is_none()) {
-            return (polled, is_moved);
-        }
-        if !is_moved {
-            state.due = before;
-        }
-        match &mut state.plan {
-            Some(plan) => plan.waits_until = hand.sleep.deadline(),
-            None => state.due = hand.sleep.deadline(),
-        }
-        if polled.is_ready() {
-            // A run that is moved to the past has missed nothing.
-            state.due = state.due.max(Instant::now());
+        if matches!(&state.stage, Stage::InHand(Word::Nothing | Word::Poll)) {
+            if !is_moved {
+                state.due = before;
+            }
+            state.waits_until = hand.sleep.deadline();
+            if is_moved && polled.is_ready() {
+                // A run that is moved to the past has missed nothing.
+                state.due = state.due.max(Instant::now());
+            }
         }
         (polled, is_moved)
     }
 
-    /// Ends a job, has it `leave` the list, and then tells whoever waits for its end: who is told finds it there no more. What
-    /// is returned is dropped without the lock.
-    fn close(
-        &self,
-        mut state: Guard<'_>,
-        over: JobState,
-        error: Option<Error>,
-        leave: impl FnOnce(),
-    ) -> (Stage, Option<Box<Plan>>) {
-        let due = (state.is_pending() && error.is_some()).then_some(state.due);
+    /// Ends a job, which leaves the list, and then tells whoever waits for its end: who is told finds it there no more. Drops
+    /// what it has, without the lock.
+    fn end(&self, mut state: Guard<'_>, over: JobState, error: Option<Error>, keeps_work: bool) {
+        let was_pending = state.is_pending();
+        let due = (was_pending && error.is_some()).then_some(state.waits_until);
         let stage = mem::replace(&mut state.stage, Stage::Over { state: over, error, due });
         let (plan, joins) = (state.plan.take(), mem::take(&mut state.joins));
         drop(state);
-        leave();
+        // Whoever cancels a job that waits has taken it out of the list.
+        if !was_pending || over != JobState::Cancelled {
+            self.slot.over(ptr::from_ref(self).cast(), over);
+        }
         for join in joins {
             contained(|| _ = join.send(over));
         }
-        (stage, plan)
-    }
-
-    /// Ends a job, which leaves the list, and drops what it would have run.
-    fn end(&self, state: Guard<'_>, over: JobState, error: Option<Error>) {
-        let leave = || self.slot.over(ptr::from_ref(self).cast(), over);
-        let (stage, plan) = self.close(state, over, error, leave);
         drop(stage);
-        // It may panic; the plan, which has the schedule, is dropped all the same.
-        self.slot.clear(over);
+        if !keeps_work {
+            // It may panic; the plan, which has the schedule, is dropped all the same.
+            self.slot.clear(over);
+        }
         drop(plan);
     }
 
@@ -603,25 +529,26 @@ impl<S: AnySlot + ?Sized> Record<S> {
     }
 
     /// Why the job has no output.
-    pub(crate) fn error(&self) -> JobError {
+    pub(crate) fn error(&self, wheel: &TimingWheel) -> JobError {
         match self.lock().stage {
-            Stage::Over { error: Some(error), .. } => JobError::could_not_run(error),
+            Stage::Over { error: Some(error), .. } => JobError::could_not_run(error, wheel),
             _ => JobError::cancelled(),
         }
     }
 
     pub(crate) fn join(&self) -> Join {
+        let (tell, told) = oneshot::channel();
         let mut state = self.lock();
         if let Stage::Over { state, .. } = state.stage {
-            return Join(End::Told(state));
+            _ = tell.send(state);
+        } else {
+            // Those of tasks that do not wait any more.
+            if state.joins.len() == state.joins.capacity() {
+                state.joins.retain(|join| !join.is_closed());
+            }
+            state.joins.push(tell);
         }
-        // Those of tasks that do not wait any more.
-        if state.joins.len() == state.joins.capacity() {
-            state.joins.retain(|join| !join.is_closed());
-        }
-        let (tell, told) = oneshot::channel();
-        state.joins.push(tell);
-        Join(End::Waits(told))
+        Join::new(told)
     }
 
     /// Ends a job as `how` says, for its handle, or for whoever has taken it out of the list. Returns how it was found, and
@@ -630,14 +557,12 @@ impl<S: AnySlot + ?Sized> Record<S> {
         let mut state = self.lock();
         let (info, repeats) = (state.info(), state.plan.is_some());
         let is_changed = match &mut state.stage {
+            Stage::Waits(_) | Stage::InHand(_) if how == Cancel::KeepWork => {
+                contained(|| self.end(state, JobState::Cancelled, None, true));
+                true
+            }
             Stage::Waits(_) | Stage::InHand(_) => {
-                let (stage, plan) = self.close(state, JobState::Cancelled, None, || {});
-                drop(stage);
-                if how == Cancel::KeepWork {
-                    contained(|| drop(plan));
-                } else {
-                    self.slot.clear(JobState::Cancelled);
-                }
+                self.end(state, JobState::Cancelled, None, false);
                 true
             }
             Stage::Runs { order, task } if how == Cancel::Abort && *order != Order::Abort => {
@@ -660,79 +585,54 @@ impl<S: AnySlot + ?Sized> Record<S> {
 
     /// Moves the next run, for a user, and tells whether it is due then.
     pub(crate) fn reset(&self, to: Instant, tolerance: Option<Tolerance>) -> bool {
-        self.reset_if(SetBy::User, |_| Some((to, tolerance))) == Some(true)
+        self.move_run(self.lock(), SetBy::User, to, tolerance)
     }
 
     /// Lets a pending job be late.
     pub(crate) fn let_be_late(&self, tolerance: Tolerance) {
-        let now = Instant::now();
-        let late = |state: &State| (state.due > now).then_some((state.due, Some(tolerance)));
-        self.reset_if(SetBy::User, late);
+        let state = self.lock();
+        let due = state.due;
+        if due > Instant::now() {
+            self.move_run(state, SetBy::User, due, Some(tolerance));
+        }
     }
 
-    /// Moves a pending run to where `to` says, under one hold of the lock with what that looks at; or notes it for the run
-    /// after one that is going on, if a user asks for that. `None` if there is nothing to move.
-    fn reset_if(
-        &self,
-        by: SetBy,
-        to: impl FnOnce(&State) -> Option<(Instant, Option<Tolerance>)>,
-    ) -> Option<bool> {
-        let mut guard = self.lock();
-        let (to, tolerance) = to(&guard)?;
-        let state = &mut *guard;
-        let tolerance = state.plan.as_ref().map_or(tolerance, |plan| plan.tolerance);
-        match (&mut state.stage, &mut state.plan) {
+    /// Moves a pending run; or notes the move for the run after one that is going on, if a user asks for that. Tells whether
+    /// it was in time.
+    fn move_run(&self, mut guard: Guard<'_>, by: SetBy, to: Instant, tolerance: Option<Tolerance>) -> bool {
+        let State { stage, plan, .. } = &mut *guard;
+        let tolerance = plan.as_ref().map_or(tolerance, |plan| plan.tolerance);
+        match (stage, plan) {
             (Stage::Runs { order: Order::None, .. }, Some(plan)) if by == SetBy::User => {
-                plan.said = Said::Due(to, by);
-                return Some(true);
+                plan.said = Some((Some(to), by));
+                return true;
             }
-            (Stage::Runs { .. } | Stage::Over { .. }, _) => return None,
-            (Stage::InHand(_) | Stage::Waits(_), None) => state.due = to,
-            (Stage::InHand(_) | Stage::Waits(_), Some(plan)) => {
-                (state.due, plan.set_by, plan.waits_until) = (to, by, to);
-            }
+            (Stage::Runs { .. } | Stage::Over { .. }, _) => return false,
+            (_, Some(plan)) => plan.set_by = by,
+            (_, None) => {}
         }
-        let mut hand = match mem::replace(&mut state.stage, Stage::InHand(Word::default())) {
-            Stage::Waits(hand) => hand,
-            mut stage => {
-                if let Stage::InHand(word) = &mut stage {
-                    word.to = Some((to, tolerance));
-                }
-                state.stage = stage;
-                return Some(true);
-            }
-        };
-        drop(guard);
-        let (polled, is_moved) = self.move_in_hand(&mut hand, to, tolerance);
-        self.settle(hand, polled, false);
+        (guard.due, guard.waits_until) = (to, to);
+        let is_moved = self.request(guard, Word::Move(to, tolerance));
         // The wheel may have ended.
-        Some(is_moved && !matches!(self.lock().stage, Stage::Over { error: Some(_), .. }))
+        is_moved && !matches!(self.lock().stage, Stage::Over { error: Some(_), .. })
     }
 
     /// Changes the schedule's answer, unless the user has moved the run.
     pub(crate) fn replan(&self, next: Option<Instant>) -> Replanned {
-        let mut otherwise = Replanned::NotPending;
-        let mut is_the_schedules = |state: &State| {
-            let plan = state.plan.as_ref().filter(|_| state.is_pending())?;
-            if plan.set_by == SetBy::User {
-                otherwise = Replanned::MovedByUser;
-                return None;
-            }
-            Some(plan.tolerance)
-        };
-        let is_done = match next {
-            Some(next) => self.reset_if(SetBy::Schedule, |state| Some((next, is_the_schedules(state)?))),
-            None => {
-                let state = self.lock();
-                let ends = is_the_schedules(&state).is_some();
-                ends.then(|| self.end(state, JobState::Done, None)).map(|()| true)
-            }
-        };
-        match is_done {
-            Some(true) => Replanned::Done,
-            Some(false) => Replanned::NotPending,
-            None => otherwise,
+        let state = self.lock();
+        match state.plan.as_ref().filter(|_| state.is_pending()).map(|plan| plan.set_by) {
+            None => return Replanned::NotPending,
+            Some(SetBy::User) => return Replanned::MovedByUser,
+            Some(SetBy::Schedule) => {}
         }
+        let is_done = match next {
+            Some(next) => self.move_run(state, SetBy::Schedule, next, None),
+            None => {
+                self.end(state, JobState::Done, None, false);
+                true
+            }
+        };
+        if is_done { Replanned::Done } else { Replanned::NotPending }
     }
 
     /// A poll of the task begins. Tells whether its run goes on; `task` is woken if that changes.
@@ -754,7 +654,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
     pub(crate) fn finish(&self, over: JobState, error: Option<Error>) {
         let state = self.lock();
         if matches!(state.stage, Stage::Runs { .. }) {
-            self.end(state, over, error);
+            self.end(state, over, error, false);
         }
     }
 }
@@ -763,9 +663,9 @@ impl Record<dyn AnySlot> {
     /// Goes over to another schedule, which is asked for its first run, and tells whether that was in time.
     pub(crate) fn set_schedule(self: &Arc<Self>, mut schedule: Box<dyn Schedule>) -> bool {
         let Some(wheel) = self.lock().plan.as_ref().map(|plan| plan.wheel.clone()) else { return false };
-        let first = schedule.next(Previous::at(now(&wheel)));
+        let first = schedule.next(Previous::at(after_now(&wheel, Duration::ZERO)));
         let tolerance = schedule.tolerance();
-        schedule.attach(PendingRun::of_any(self));
+        schedule.attach(PendingRun::of(self));
         let mut state = self.lock();
         let is_running = matches!(state.stage, Stage::Runs { order: Order::None, .. });
         if !is_running && !state.is_pending() {
@@ -777,7 +677,7 @@ impl Record<dyn AnySlot> {
         (plan.tolerance, plan.set_by) = (tolerance, SetBy::Schedule);
         if is_running {
             plan.is_changed = true;
-            plan.said = first.map_or(Said::NoRun, |first| Said::Due(first, SetBy::Schedule));
+            plan.said = Some((first, SetBy::Schedule));
         }
         drop(state);
         let is_in_time = is_running || self.replan(first) != Replanned::NotPending;
@@ -787,15 +687,17 @@ impl Record<dyn AnySlot> {
 }
 
 impl State {
+    const fn new(stage: Stage, due: Instant, waits_until: Instant) -> Self {
+        Self { stage, due, waits_until, plan: None, joins: Vec::new() }
+    }
+
     const fn is_pending(&self) -> bool {
         matches!(self.stage, Stage::InHand(_) | Stage::Waits(_))
     }
 
     fn info(&self) -> JobInfo {
         let (state, due) = match self.stage {
-            Stage::InHand(_) | Stage::Waits(_) => {
-                (JobState::Pending, Some(self.plan.as_ref().map_or(self.due, |plan| plan.waits_until)))
-            }
+            Stage::InHand(_) | Stage::Waits(_) => (JobState::Pending, Some(self.waits_until)),
             Stage::Runs { .. } => (JobState::Running, None),
             Stage::Over { state, due, .. } => (state, due),
         };

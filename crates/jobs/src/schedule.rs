@@ -1,6 +1,5 @@
 //! When a job runs: one method, from the run before to the next.
 
-use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -158,7 +157,7 @@ pub trait Schedule: Send + 'static {
     where
         Self: Sized,
     {
-        Adjusted { left: Some(runs), ..Adjusted::new(self) }
+        Adjusted { left: Some(runs), ..Adjusted::new(self, None) }
     }
 
     /// This schedule for the runs that are due by `end`.
@@ -166,7 +165,7 @@ pub trait Schedule: Send + 'static {
     where
         Self: Sized,
     {
-        Adjusted { end: Some(end), ..Adjusted::new(self) }
+        Adjusted { end: Some(end), ..Adjusted::new(self, None) }
     }
 
     /// This schedule with runs that may be late, so that they begin together with others that are due at about the same
@@ -198,7 +197,7 @@ pub trait Schedule: Send + 'static {
     where
         Self: Sized,
     {
-        Adjusted { tolerance: Some(tolerance), ..Adjusted::new(self) }
+        Adjusted::new(self, Some(tolerance))
     }
 
     /// This schedule with each run later by chance, by less than `most`, so that jobs which were made together do not all
@@ -224,7 +223,7 @@ pub trait Schedule: Send + 'static {
     where
         Self: Sized,
     {
-        Adjusted { jitter: most, ..Adjusted::new(self) }
+        Adjusted { jitter: most, ..Adjusted::new(self, None) }
     }
 }
 
@@ -275,7 +274,8 @@ impl Schedule for Box<dyn Schedule> {
     }
 }
 
-/// The instant `delay` from now by the wheel's clock, or one that never comes.
+/// The instant `delay` from now by the wheel's clock, also for a thread that is within a runtime with a paused one; or one
+/// that never comes.
 pub(crate) fn after_now(wheel: &TimingWheel, delay: Duration) -> Instant {
     wheel.sleep(delay).deadline()
 }
@@ -296,8 +296,8 @@ pub struct Adjusted<S> {
 }
 
 impl<S> Adjusted<S> {
-    const fn new(schedule: S) -> Self {
-        Self { schedule, left: None, end: None, tolerance: None, jitter: Duration::ZERO, said: None }
+    pub(crate) const fn new(schedule: S, tolerance: Option<Tolerance>) -> Self {
+        Self { schedule, left: None, end: None, tolerance, jitter: Duration::ZERO, said: None }
     }
 }
 
@@ -368,7 +368,7 @@ pub struct Backoff {
     wait: Duration,
     cap: Duration,
     factor: f64,
-    first: Option<Duration>,
+    first: Option<First>,
     has_jitter: bool,
 }
 
@@ -376,7 +376,7 @@ impl Backoff {
     /// Waits `wait` after the first run, and twice as long after each run as after the one before, up to `cap`.
     #[must_use]
     pub const fn new(wait: Duration, cap: Duration) -> Self {
-        Self { wait, cap, factor: 2.0, first: Some(Duration::ZERO), has_jitter: false }
+        Self { wait, cap, factor: 2.0, first: Some(First::NOW), has_jitter: false }
     }
 
     /// By how much the wait grows after each run; 2 unless it is set.
@@ -399,19 +399,12 @@ impl Backoff {
         self.has_jitter = true;
         self
     }
-
-    /// The first run is due `delay` after the job is made, or after it goes over to this schedule.
-    #[must_use]
-    pub const fn starting_after(mut self, delay: Duration) -> Self {
-        self.first = Some(delay);
-        self
-    }
 }
 
 impl Schedule for Backoff {
     fn next(&mut self, previous: Previous) -> Option<Instant> {
         if let Some(first) = self.first.take() {
-            return Some(later(previous.ended, first));
+            return Some(first.due(previous.ended));
         }
         let wait = self.wait.min(self.cap);
         // What no duration can hold is above every cap.
@@ -558,6 +551,29 @@ impl First {
     }
 }
 
+/// How a schedule of ours begins.
+macro_rules! starting {
+    ($($schedule:ty),*) => {
+        $(impl $schedule {
+            /// The first run is due at `instant`.
+            #[must_use]
+            pub const fn starting_at(mut self, instant: Instant) -> Self {
+                self.first = Some(First::At(instant));
+                self
+            }
+
+            /// The first run is due `delay` after the job is made, or after it goes over to this schedule.
+            #[must_use]
+            pub const fn starting_after(mut self, delay: Duration) -> Self {
+                self.first = Some(First::After(delay));
+                self
+            }
+        })*
+    };
+}
+
+starting!(FixedRate, FixedDelay, Backoff);
+
 /// A run every period, counted from when the runs are due: it does not drift. The first run is due at once, or
 /// [at an instant](Self::starting_at), or [after a delay](Self::starting_after).
 ///
@@ -600,20 +616,6 @@ impl FixedRate {
     pub fn new(period: Duration) -> Self {
         assert!(!period.is_zero(), "the period of a fixed rate must be at least 1ns, got {period:?}");
         Self { period, first: Some(First::NOW), missed_tick_behavior: MissedTickBehavior::default() }
-    }
-
-    /// The first run is due at `instant`.
-    #[must_use]
-    pub const fn starting_at(mut self, instant: Instant) -> Self {
-        self.first = Some(First::At(instant));
-        self
-    }
-
-    /// The first run is due `delay` after the job is made, or after it goes over to this schedule.
-    #[must_use]
-    pub const fn starting_after(mut self, delay: Duration) -> Self {
-        self.first = Some(First::After(delay));
-        self
     }
 
     /// What happens to missed runs. The default is [`MissedTickBehavior::Burst`].
@@ -686,20 +688,6 @@ impl FixedDelay {
     pub const fn new(delay: Duration) -> Self {
         Self { delay, first: Some(First::NOW) }
     }
-
-    /// The first run is due at `instant`.
-    #[must_use]
-    pub const fn starting_at(mut self, instant: Instant) -> Self {
-        self.first = Some(First::At(instant));
-        self
-    }
-
-    /// The first run is due `delay` after the job is made, or after it goes over to this schedule.
-    #[must_use]
-    pub const fn starting_after(mut self, delay: Duration) -> Self {
-        self.first = Some(First::After(delay));
-        self
-    }
 }
 
 impl Schedule for FixedDelay {
@@ -714,16 +702,11 @@ impl Schedule for FixedDelay {
 /// The run that a repeating job waits for, from [`Schedule::attach`].
 ///
 /// It does not keep the job alive. A clone stands for the same run.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct PendingRun(Weak<Record<dyn AnySlot>>);
 
 impl PendingRun {
-    pub(crate) fn of<S: AnySlot + 'static>(job: &Arc<Record<S>>) -> Self {
-        let job: Arc<Record<dyn AnySlot>> = job.clone();
-        Self::of_any(&job)
-    }
-
-    pub(crate) fn of_any(job: &Arc<Record<dyn AnySlot>>) -> Self {
+    pub(crate) fn of(job: &Arc<Record<dyn AnySlot>>) -> Self {
         Self(Arc::downgrade(job))
     }
 
@@ -779,12 +762,6 @@ impl PendingRun {
     /// ```
     pub fn replan(&self, next: Option<Instant>) -> Replanned {
         self.0.upgrade().map_or(Replanned::NotPending, |job| job.replan(next))
-    }
-}
-
-impl fmt::Debug for PendingRun {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PendingRun").finish_non_exhaustive()
     }
 }
 

@@ -14,35 +14,51 @@ use tokio::time::Instant;
 use crate::contained;
 use crate::error::JobError;
 use crate::info::JobState;
+use crate::jobs::Key;
 use crate::record::{GoOn, Record, Slot};
 use crate::schedule::{Answer, NextRun, Runs};
 
-/// A future that has not run.
-pub(crate) type Unrun<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+/// A future of a job that has not run.
+pub(crate) type Unrun = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Whoever awaits the output of a job, if anybody can.
-pub(crate) type Tell<T> = Option<oneshot::Sender<Result<T, JobError>>>;
+pub(crate) struct Tell<T>(Option<oneshot::Sender<Result<T, JobError>>>);
+
+impl<T> Tell<T> {
+    pub(crate) const NOBODY: Self = Self(None);
+
+    /// And the handle's end.
+    pub(crate) fn new() -> (Self, oneshot::Receiver<Result<T, JobError>>) {
+        let (tell, told) = oneshot::channel();
+        (Self(Some(tell)), told)
+    }
+
+    pub(crate) fn tell(&mut self, result: Result<T, JobError>) {
+        if let Some(tell) = self.0.take() {
+            _ = tell.send(result);
+        }
+    }
+}
 
 /// What a job does.
 pub(crate) trait Work: Send + Sized + 'static {
     type Output: Send + 'static;
+    /// What the user has given.
+    type Given;
+
+    fn into_given(self) -> Self::Given;
 
     /// Polls a run, which is begun if there is none.
     fn poll_run(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ran<Self::Output>>;
 
-    /// Drops the run.
-    fn drop_run(self: Pin<&mut Self>);
-
     /// The work without a run, to wait for the next.
     fn take(self: Pin<&mut Self>) -> Option<Self>;
 
-    fn tell(self: Pin<&mut Self>, result: Result<Self::Output, JobError>);
-
-    /// Tells the output of a job that has no further run.
-    fn finish(self);
+    /// The output of a job that has no further run.
+    fn output(&self) -> Option<Self::Output>;
 
     /// The next run, for a user who takes the work back.
-    fn give_back(self) -> Unrun<Self::Output>;
+    fn give_back(self) -> Unrun;
 }
 
 /// What a run has come to.
@@ -51,57 +67,44 @@ pub(crate) enum Ran<T> {
     Again(NextRun),
 }
 
-fn send<T>(tell: &mut Tell<T>, result: Result<T, JobError>) {
-    if let Some(tell) = tell.take() {
-        _ = tell.send(result);
-    }
-}
-
 pin_project! {
     /// A future that runs once.
     pub(crate) struct Once<F: Future> {
         #[pin]
         future: Option<F>,
-        tell: Tell<F::Output>,
     }
 }
 
 impl<F: Future> Once<F> {
-    pub(crate) const fn new(future: F, tell: Tell<F::Output>) -> Self {
-        Self { future: Some(future), tell }
-    }
-
-    pub(crate) fn into_inner(self) -> F {
-        self.future.expect("it has not run")
+    pub(crate) const fn new(future: F) -> Self {
+        Self { future: Some(future) }
     }
 }
 
 impl<F: Future<Output: Send> + Send + 'static> Work for Once<F> {
     type Output = F::Output;
+    type Given = F;
 
-    fn poll_run(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ran<F::Output>> {
-        let mut future = self.project().future;
-        let output = ready!(future.as_mut().as_pin_mut().expect("it is polled until it is ready").poll(cx));
-        future.set(None);
-        Poll::Ready(Ran::Over(output))
+    fn into_given(self) -> F {
+        self.future.expect("it has not run")
     }
 
-    fn drop_run(self: Pin<&mut Self>) {
-        self.project().future.set(None);
+    fn poll_run(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ran<F::Output>> {
+        let future = self.project().future.as_pin_mut().expect("it is there until it is taken");
+        future.poll(cx).map(Ran::Over)
     }
 
     fn take(self: Pin<&mut Self>) -> Option<Self> {
         None
     }
 
-    fn tell(self: Pin<&mut Self>, result: Result<F::Output, JobError>) {
-        send(self.project().tell, result);
+    fn output(&self) -> Option<F::Output> {
+        None
     }
 
-    fn finish(self) {}
-
-    fn give_back(self) -> Unrun<F::Output> {
-        Box::pin(self.into_inner())
+    fn give_back(self) -> Unrun {
+        let future = self.into_given();
+        Box::pin(async { drop(future.await) })
     }
 }
 
@@ -112,22 +115,22 @@ pin_project! {
         #[pin]
         run: Option<F::Run>,
         runs: u64,
-        tell: Tell<u64>,
     }
 }
 
 impl<F: Runs> Repeat<F> {
-    pub(crate) const fn new(make: F, tell: Tell<u64>) -> Self {
-        Self { make: Some(make), run: None, runs: 0, tell }
-    }
-
-    pub(crate) fn into_inner(self) -> F {
-        self.make.expect("it has not run")
+    pub(crate) const fn new(make: F) -> Self {
+        Self { make: Some(make), run: None, runs: 0 }
     }
 }
 
 impl<F: Runs> Work for Repeat<F> {
     type Output = u64;
+    type Given = F;
+
+    fn into_given(self) -> F {
+        self.make.expect("it has not run")
+    }
 
     fn poll_run(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ran<u64>> {
         let mut this = self.project();
@@ -143,69 +146,46 @@ impl<F: Runs> Work for Repeat<F> {
         Poll::Ready(Ran::Again(next))
     }
 
-    fn drop_run(self: Pin<&mut Self>) {
-        self.project().run.set(None);
-    }
-
     fn take(self: Pin<&mut Self>) -> Option<Self> {
         let this = self.project();
-        Some(Self { make: Some(this.make.take()?), run: None, runs: *this.runs, tell: this.tell.take() })
+        Some(Self { make: Some(this.make.take()?), run: None, runs: *this.runs })
     }
 
-    fn tell(self: Pin<&mut Self>, result: Result<u64, JobError>) {
-        send(self.project().tell, result);
+    fn output(&self) -> Option<u64> {
+        Some(self.runs)
     }
 
-    fn finish(mut self) {
-        send(&mut self.tell, Ok(self.runs));
-    }
-
-    fn give_back(self) -> Unrun<u64> {
-        let runs = self.runs + 1;
-        let mut make = self.into_inner();
-        Box::pin(async move {
-            make.run().await;
-            runs
-        })
+    fn give_back(self) -> Unrun {
+        let mut make = self.into_given();
+        Box::pin(async move { drop(make.run().await) })
     }
 }
 
 pin_project! {
     /// A run of a job, and those that are due when it is over.
-    pub(crate) struct Task<K, W>
-    where
-        K: Send,
-        K: Sync,
-        K: 'static,
-        W: Work,
-    {
+    pub(crate) struct Task<K: Key, W: Work> {
         record: Arc<Record<Slot<K, W>>>,
         #[pin]
         work: Option<W>,
+        tell: Tell<W::Output>,
         started: Option<Instant>,
     }
 
-    impl<K, W> PinnedDrop for Task<K, W>
-    where
-        K: Send,
-        K: Sync,
-        K: 'static,
-        W: Work,
-    {
+    impl<K: Key, W: Work> PinnedDrop for Task<K, W> {
         /// Before its end, as where the runtime is shut down.
         fn drop(this: Pin<&mut Self>) {
             let mut this = this.project();
-            if let Some(mut work) = this.work.as_mut().as_pin_mut() {
-                contained(|| work.as_mut().drop_run());
+            if this.work.is_some() {
+                contained(|| this.work.set(None));
                 this.record.finish(JobState::CouldNotRun, Some(Error::shutdown()));
             }
         }
     }
 }
 
-impl<K: Send + Sync + 'static, W: Work> Task<K, W> {
-    pub(crate) const fn new(record: Arc<Record<Slot<K, W>>>, work: W) -> Self {
-        Self { record, work: Some(work), started: None }
+impl<K: Key, W: Work> Task<K, W> {
+    pub(crate) fn new(record: Arc<Record<Slot<K, W>>>, (work, tell): (W, Tell<W::Output>)) -> Self {
+        Self { record, work: Some(work), tell, started: None }
     }
 
     /// What the job has come to; or nothing, if it waits again or others have ended it.
@@ -213,8 +193,6 @@ impl<K: Send + Sync + 'static, W: Work> Task<K, W> {
         let mut this = self.project();
         let Some(mut work) = this.work.as_mut().as_pin_mut() else { return Poll::Ready(None) };
         if !this.record.goes_on(cx.waker()) {
-            // Before anybody is told.
-            work.drop_run();
             return Poll::Ready(Some(Err(JobError::cancelled())));
         }
         let begins = this.started.is_none();
@@ -227,58 +205,46 @@ impl<K: Send + Sync + 'static, W: Work> Task<K, W> {
                 Ran::Again(next) => next,
             }
         };
-        let answer = this.record.ask(started, answered);
-        let Some(rest) = work.take() else { return Poll::Ready(None) };
-        match this.record.go_on(rest, answer) {
-            GoOn::Now(rest) => {
-                this.work.set(Some(rest));
+        match this.record.go_on(started, answered, work.as_mut(), this.tell) {
+            GoOn::Now => {
                 *this.started = None;
                 // Others first.
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
-            GoOn::Later => {
-                this.work.set(None);
-                Poll::Ready(None)
-            }
-            GoOn::Over(rest, Ok(())) => {
-                this.work.set(None);
-                this.record.finish(JobState::Done, None);
-                rest.finish();
-                Poll::Ready(None)
-            }
-            GoOn::Over(rest, Err(error)) => {
-                this.work.set(Some(rest));
-                Poll::Ready(Some(Err(error)))
-            }
+            GoOn::Later => Poll::Ready(None),
+            GoOn::Over(Ok(())) => Poll::Ready(work.output().map(Ok)),
+            GoOn::Over(Err(error)) => Poll::Ready(Some(Err(error))),
         }
     }
 }
 
-impl<K: Send + Sync + 'static, W: Work> Future for Task<K, W> {
+impl<K: Key, W: Work> Future for Task<K, W> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         // What a panic leaves of the run is never polled again.
-        let polled: Result<_, Box<dyn Any + Send>> =
-            catch_unwind(AssertUnwindSafe(|| self.as_mut().poll_runs(cx)));
+        let polled: Result<_, Box<dyn Any + Send>> = catch_unwind(AssertUnwindSafe(|| {
+            let result = ready!(self.as_mut().poll_runs(cx));
+            // Before anybody is told.
+            self.as_mut().project().work.set(None);
+            Poll::Ready(result)
+        }));
         let result = match polled {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(result)) => result,
             Err(panic) => Some(Err(JobError::panicked(panic))),
         };
         let mut this = self.project();
+        contained(|| this.work.set(None));
         if let Some(result) = result {
             let (state, error) = match &result {
                 Ok(_) => (JobState::Done, None),
                 Err(error) => (error.state(), error.reason()),
             };
             this.record.finish(state, error);
-            if let Some(work) = this.work.as_mut().as_pin_mut() {
-                work.tell(result);
-            }
+            this.tell.tell(result);
         }
-        contained(|| this.work.set(None));
         Poll::Ready(())
     }
 }

@@ -85,6 +85,20 @@ async fn a_job_whose_only_run_has_begun_has_no_place_for_another() {
     assert_eq!(state(jobs.get("key")), Some(JobState::Running));
 }
 
+/// Only the wheel can spawn it, and has no place.
+#[test]
+fn a_job_that_is_due_elsewhere_on_a_full_wheel_could_not_run() {
+    let runtime = runtime(2);
+    let wheel = {
+        let _within = runtime.enter();
+        bounded(1)
+    };
+    let _others = fill(&wheel);
+    let job = wheel.run_after(ms(0), async {});
+    assert_eq!(job.state(), JobState::CouldNotRun);
+    assert!(futures::executor::block_on(job).unwrap_err().reason().unwrap().is_at_capacity());
+}
+
 /// Threads add, replace, remove, move and change jobs of all kinds, which run meanwhile.
 #[test]
 fn no_place_is_lost_or_made_up_among_threads() {

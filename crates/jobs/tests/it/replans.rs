@@ -1,5 +1,6 @@
 //! Schedules that change their answer while their job waits, and users who have moved the run before.
 
+use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -182,4 +183,29 @@ fn a_reset_among_threads_is_not_undone_by_a_replan() {
         undone
     });
     assert_eq!(undone, None);
+}
+
+/// Ends the job of a schedule when it is compared.
+struct Ends(u8, Changeable);
+
+impl PartialEq for Ends {
+    fn eq(&self, other: &Self) -> bool {
+        let run = self.1.0.lock().unwrap().clone();
+        _ = run.map(|run| run.replan(None));
+        self.0 == other.0
+    }
+}
+
+impl Eq for Ends {}
+
+impl Hash for Ends {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_its_schedule_ends_before_it_is_listed_leaves_nothing() {
+    let (jobs, schedule) = (Jobs::new(&TimingWheel::new()), Changeable::default());
+    jobs.try_run_after(Ends(1, schedule.clone()), DAY, async {}).unwrap();
+    jobs.try_run_by(Ends(2, schedule.clone()), schedule, || async {}).unwrap();
+    assert_eq!((jobs.len(), jobs.pending()), (1, 1));
 }
