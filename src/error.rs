@@ -51,11 +51,7 @@ impl fmt::Display for Error {
             Kind::Shutdown => {
                 f.write_str("the timing wheel has ended: it was shut down, or its tokio runtime was")
             }
-            Kind::Full { max_pending } => write!(
-                f,
-                "the timing wheel refused one more timer: {max_pending} are pending, and its max_pending \
-                 is {max_pending}"
-            ),
+            Kind::Full { max_pending } => write!(f, "the timing wheel is full (max_pending = {max_pending})"),
         }
     }
 }

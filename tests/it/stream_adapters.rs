@@ -209,10 +209,9 @@ async fn on_an_ended_or_full_wheel_limits_and_distances_keep_their_times() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tick_that_cannot_come_panics() {
-    for (wheel, why) in [
-        (ended_wheel(), "the timing wheel has ended"),
-        (full_wheel(), "the timing wheel refused one more timer"),
-    ] {
+    for (wheel, why) in
+        [(ended_wheel(), "the timing wheel has ended"), (full_wheel(), "the timing wheel is full")]
+    {
         let mut ticks = IntervalStream::new(wheel.interval(SECOND));
         // Due at once, which an ended wheel and a full one leave to the poll.
         ticks.next().await;

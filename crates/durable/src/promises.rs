@@ -1,7 +1,5 @@
 //! The promises that you may rely on, and the tests of each.
 //!
-//! `tests/mutants.md` lists changes of the code that are wrong on purpose, and which of these tests each makes fail.
-//!
 //! # None lost
 //!
 //! A saved timer is handed to its handler, whenever the process is killed, or the power is lost: from the moment at which

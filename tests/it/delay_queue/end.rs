@@ -169,8 +169,8 @@ async fn on_a_wheel_that_is_full_the_queue_says_so_and_goes_on_when_there_is_roo
     queue.insert(1, ms(100));
     let error = assert_ready!(try_poll(&mut queue)).unwrap().unwrap_err();
     assert!(error.is_at_capacity());
-    let text = "a `DelayQueue` was polled whose next item cannot become due: the timing wheel refused one more timer: \
-                1 are pending, and its max_pending is 1";
+    let text = "a `DelayQueue` was polled whose next item cannot become due: the timing wheel is full \
+                (max_pending = 1)";
     assert_eq!(panic_text(|| poll(&mut queue)), text);
     drop(other);
     assert_pending!(poll(&mut queue));

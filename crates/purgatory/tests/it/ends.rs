@@ -94,7 +94,7 @@ async fn a_wheel_that_is_full_refuses_operations_that_do_not_hold() {
     assert_pending!(first.poll());
     let error = purgatory.watch(["key"], DAY, never).await.unwrap_err();
     assert!(matches!(error, WatchError::CouldNotRun(reason) if reason.is_at_capacity()));
-    let text = "the operation could not be watched: the timing wheel refused one more timer";
+    let text = "the operation could not be watched: the timing wheel is full (max_pending = ";
     assert!(error.to_string().starts_with(text), "{error}");
     assert_eq!(purgatory.watch(["key"], DAY, || Some(())).await, Ok(()));
     assert_eq!(counts(&purgatory), (1, 1));
