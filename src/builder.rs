@@ -135,10 +135,10 @@ impl Builder {
         self
     }
 
-    /// How many slots each level has. With more slots a timer moves down fewer times, and each level takes more memory: 48
-    /// bytes a slot in every shard, and 8 bytes for each key in a slot, of which 512 stay when it empties. How wide the
-    /// slots of each level are tells [`wheel`](crate::wheel#how-it-works); a level whose slots no timer needs takes no
-    /// memory.
+    /// How many slots each level has. With more slots a timer moves down fewer times, and each level takes more memory.
+    /// In every shard a slot takes 48 bytes, and 8 bytes for each key in it. An emptied slot keeps at most 512 bytes
+    /// for keys. A level whose slots no timer needs takes no memory. The module [`wheel`](crate::wheel#how-it-works)
+    /// tells how wide the slots of each level are.
     pub const fn wheel_size(mut self, slots: usize) -> Self {
         self.wheel_size = slots;
         self
@@ -151,9 +151,9 @@ impl Builder {
         self
     }
 
-    /// How many timers may be pending at a time. Each takes a permit, as of tokio's semaphore, until it is no longer
-    /// pending. The wheel refuses one more, as the methods that make timers say. A timer that is due at its first poll
-    /// needs no permit.
+    /// How many timers may be pending at a time. Each pending timer holds a permit, like one of tokio's semaphore. The
+    /// wheel refuses a timer for which no permit is left. Each method that makes timers tells what it does then. A
+    /// timer that is due at its first poll needs no permit.
     ///
     /// All shards share one counter. It costs as much as sharding saves. So set a bound only if you need one. Without a
     /// bound, timers may take all memory, and Rust then aborts the process.
@@ -175,11 +175,15 @@ impl Builder {
     /// - This thread is not within a tokio runtime.
     ///
     /// # Panics
-    /// If the runtime lacks what calls the wheel. On a multi-thread runtime that is the I/O driver, on a current-thread one
-    /// tokio's timers: build the runtime with `enable_all`. tokio has no way to ask, so it is tokio that panics. On systems
-    /// without timerfds, without the feature `timerfd`, and if the system refuses a timerfd, it is tokio's timers on all
-    /// runtimes; an [event](crate::monitor#events) tells why the system refused. With a tick of less than a millisecond,
-    /// a current-thread runtime needs the I/O driver, and tokio's timers only if tokio has its feature `test-util`.
+    /// If the runtime lacks the driver that calls the wheel. Build the runtime with `enable_all`. tokio gives no way to
+    /// ask for its drivers, so the panic is tokio's.
+    ///
+    /// - A multi-thread runtime needs its I/O driver.
+    /// - A current-thread runtime needs tokio's timers. With a tick of less than a millisecond it needs the I/O driver,
+    ///   and tokio's timers only if tokio has its feature `test-util`.
+    /// - Every runtime needs tokio's timers instead if the wheel gets no timerfd: on systems without timerfds, without
+    ///   the feature `timerfd`, and if the system refuses one. Then an [event](crate::monitor#events) tells why the
+    ///   system refused.
     #[track_caller]
     pub fn build(self) -> Result<TimingWheel, BuildError> {
         let Self { tick, wheel_size, shards, max_pending, name } = self;
@@ -235,10 +239,10 @@ impl Builder {
 /// | [`SmallMemory`](Self::SmallMemory) | 10 ms | 16 | 1 |
 /// | none of them, the default | 1 ms | 64 | one for each worker |
 ///
-/// More slots take more memory, and timers move less often: with 1,024 slots at 1 ms a timer of 30 seconds or 10 minutes
-/// moves once at most before it fires, unless it was cancelled before. The wheel is turned about once for each tick in
-/// which a timer is due, so a shorter tick costs CPU time as soon as timers fire in more ticks. The report, in
-/// `benches/report` beside the sources, shows memory, lateness, CPU time and the cost of arming.
+/// More slots take more memory, and timers move less often: with 1,024 slots at 1 ms, a timer of 30 seconds or 10
+/// minutes moves at most once. The wheel is turned about once for each tick in which a timer is due. So a shorter tick
+/// costs CPU time if it spreads the timers over more ticks. The report, in `benches/report` of the repository, shows
+/// memory, lateness, CPU time and the cost of arming.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Profile {

@@ -114,10 +114,10 @@ impl TimingWheel {
         self.shard().max_pending()
     }
 
-    /// What the wheel has done so far, and how it does now. See [`monitor`](crate::monitor).
+    /// The wheel's counts so far, and its present state. See [`monitor`](crate::monitor).
     ///
-    /// This locks each shard for a moment, one after the other, for no longer than a turn locks it to fire some hundred
-    /// timers.
+    /// This locks each shard for a moment, one after the other. A turn that fires some hundred timers locks a shard for
+    /// as long.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let Wheel { shards, turner, .. } = &*self.wheel;
@@ -140,8 +140,8 @@ impl TimingWheel {
         stats
     }
 
-    /// By how much the wheel is behind. A timer that waits for the end of its tick, or on a busy wheel for that of the next
-    /// one, does not put it behind.
+    /// How far the wheel is behind. A wait until the end of the timer's tick does not count. On a busy wheel, a wait
+    /// until the end of the next tick does not count either.
     fn overdue(&self) -> Duration {
         if self.is_ended() {
             return Duration::ZERO;
@@ -206,8 +206,9 @@ impl TimingWheel {
 
     /// The runtime on which the wheel was made, and whose workers turn it.
     ///
-    /// A timer's waker is called there, or by whoever ends the wheel. What is built on timers sees by this whether a thread
-    /// may spawn a task beside the wheel.
+    /// A timer's waker is called there, or on the thread that ends the wheel. A library that is built on timers can
+    /// compare this id with that of its thread's runtime, before it spawns a task there. A wheel of
+    /// [`Builder::build`](crate::Builder::build) always has an id.
     ///
     /// # Examples
     ///

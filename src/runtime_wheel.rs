@@ -34,7 +34,8 @@ struct Kept {
 
 thread_local!(static LAST: RefCell<Option<(Id, TimingWheel)>> = const { RefCell::new(None) });
 
-/// What `f` says of the wheel that this thread found last, unless that has ended. `f` must not come back here.
+/// Calls `f` with the wheel that this thread found last, and returns its result. Returns `None` if there is no such
+/// wheel, or if it has ended. `f` must not call this module, because `LAST` is borrowed meanwhile.
 fn of_last<R>(f: impl FnOnce(Id, &TimingWheel) -> Option<R>) -> Option<R> {
     // A thread that is about to end has no `LAST` any more, and needs none.
     let found = LAST.try_with(|last| match &*last.borrow() {

@@ -1,8 +1,9 @@
 //! A drop-in replacement for `tokio::time`, on a wheel: change `use tokio::time` to `use timingwheel::time`.
 //!
-//! The functions here use the wheel of the current runtime: the runtime that first finds the timer pending. The wheel is
-//! made with the default settings when it is first needed, and ends with the runtime. To use other settings, call
-//! [`set_wheel`] before anything else here. [`wheel`] returns its handle.
+//! The functions here use the wheel of the current runtime. An interval takes that wheel when it is made, a sleep at
+//! its first poll, a timeout when its future is first found pending, and a [`DelayQueue`] at its first insertion. The
+//! wheel is made with the default settings when it is first needed, and ends with the runtime. To use other settings,
+//! call [`set_wheel`] before anything else here. [`wheel`] returns the wheel's handle.
 //!
 //! ```
 //! use timingwheel::time::{self, Duration};

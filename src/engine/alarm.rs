@@ -34,7 +34,7 @@
 //! | multi-thread, on Linux | a timerfd in its poller | some 50 µs |
 //! | current-thread | one of tokio's timers, which follows a paused clock and costs no system call | a millisecond |
 //! | current-thread, on Linux, with a tick of less than a millisecond | a timerfd; where the clock can be paused, one of tokio's timers too | some 50 µs |
-//! | any, where there is no timerfd | one of tokio's timers | a millisecond |
+//! | any, without the feature `timerfd` or where the system gives no timerfd | one of tokio's timers | a millisecond |
 //!
 //! tokio has no way to ask whether a runtime has an I/O driver or timers. Where the one that is needed is missing, tokio
 //! panics in its own words as the wheel is made.
@@ -225,9 +225,9 @@ impl Alarm {
         self.set_by_turner(|now| (at, at.max(now)))
     }
 
-    /// For a turner that has used up its budget: has the rest, which is due since `due`, handed out after other tasks have
-    /// run. A timerfd calls for it when the poller is polled next. tokio's timers would take a millisecond, so in their
-    /// place the driver's task does it, which `next_turn` tells to turn since this turn began.
+    /// For a turner that has used up its budget: has the rest, which is due since `due`, handed out after other tasks
+    /// have run. A timerfd calls for it when the poller is polled next. tokio's timer would take a millisecond. So
+    /// without a timerfd, or where the clock can be paused, the driver's task turns: `next_turn` is still [`AWAKE`].
     pub(crate) fn set_for_rest(&self, due: Nanos) {
         if self.clock.is_pausable() || lock(&self.timers).timer_fd.is_none() {
             self.due.store(due.0, Ordering::Relaxed);
@@ -237,7 +237,8 @@ impl Alarm {
         }
     }
 
-    /// Sets the alarm to the time, and to since when the turn is due then, that `at_and_due` tells of now.
+    /// Sets the alarm. `at_and_due` gets the present time. It returns the time to set, and the time since which that
+    /// turn is due.
     fn set_by_turner(&self, at_and_due: impl FnOnce(Nanos) -> (Nanos, Nanos)) -> bool {
         let mut timers = lock(&self.timers);
         // After the lock, for which this may have waited.

@@ -19,7 +19,7 @@
 //!
 //! | when | what becomes of the leftover |
 //! |---|---|
-//! | a timer is armed in this shard | the spare, or the batch's last key but one, is taken over: its entry moves to the new deadline, mostly within its bucket. If it cannot, because its waker is another's or the wheel has ended, it is taken out alone |
+//! | a timer is armed in this shard | the timer takes over the spare, or else the batch's last key, if another key stays there and the entries are not very many: the entry moves to the new deadline, mostly within its bucket. If it cannot, because its waker is another's or the wheel has ended, it is taken out alone |
 //! | the batch is full | it is cleared with all others: their entries are taken out together, so that the processor fetches them at the same time |
 //! | the shard is turned, at the latest a second after the first key was left; the wheel ends, or the shard is dropped | it is cleared with all others |
 //!

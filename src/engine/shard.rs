@@ -32,7 +32,7 @@ const AGE: u32 = YOUNG / 8;
 /// have. Such a hold is shorter than one of a turn's batches.
 const BUCKETS: usize = 2048;
 
-/// A turn that is later than this is told to those who ask when a timer's task was woken.
+/// The shard remembers the time of its last turn that was later than this.
 const LATE: Duration = Duration::from_millis(500);
 
 /// The value of `reached` after the end. It makes every deadline count as reached, so that each waiting future finds
@@ -513,8 +513,8 @@ impl Shard {
         self.leftovers.clear_by()
     }
 
-    /// For a turn at `now`, before which no timer of this shard has waited since before `due_since`: moves the
-    /// hierarchy's clock, and adds the wakers of up to `batch` timers to `expired`.
+    /// Turns the shard at `now`: moves the hierarchy's clock, and adds the wakers of up to `batch` due timers to
+    /// `expired`. `due_since` is the earliest time at which one of its timers may have begun to wait.
     pub(crate) fn turn(
         &self,
         now: Nanos,

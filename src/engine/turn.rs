@@ -9,7 +9,7 @@
 //! |---|---|
 //! | the timer in the runtime's park is due | its waker |
 //! | a turn has used up its budget | the timerfd's waker when the poller is polled next; without a timerfd, or where the clock can be paused, the driver's task |
-//! | an inserter finds that its timer is already due for tokio's timer; the last timer is dropped while the clock is paused | the driver's task |
+//! | an inserter sets tokio's timer, and finds it due already; the last timer is dropped while the clock is paused | the driver's task |
 //! | a worker blocks, and nobody polls the poller | the watchdog wakes the driver's task; the worker that runs this task parks next, and turns in its park |
 //! | the wheel is being made | the thread that makes it |
 //!
@@ -440,8 +440,8 @@ impl Pace {
         if due.is_some_and(|due| due <= not_before) { Self::TwoTicks(not_before) } else { Self::EachTick }
     }
 
-    /// Since when the timers of a turn that is due since `due` may have waited: some may have been made since then that
-    /// have waited for a whole tick already.
+    /// The earliest time at which a timer of this turn may have begun to wait. As a rule that is `due`. If the turn
+    /// covers two ticks, it is the end of the first of them, if that is earlier.
     pub(super) fn due_since(self, due: Nanos, resolution: Resolution) -> Nanos {
         match self {
             Self::EachTick => due,

@@ -5,11 +5,11 @@
 //! turn was due. If the turn was not made, it wakes the driver's task. Another worker runs that task, parks next, and turns
 //! the wheel in its park.
 //!
-//! **Ground rules.** For each wheel at most one look is planned, in a map that the watchdog's lock guards. So a look costs
-//! the same for any number of wheels. A thread that sets an alarm plans a look only if none comes before the turn would be
-//! late: it publishes the turn's time first, and reads `Look::at` second. The watchdog's thread clears `Look::at` first, and
-//! reads the turn's time second. Each has a sequentially consistent fence in between, so one of them sees the other. Wheels
-//! are woken after the lock is released.
+//! **Ground rules.** For each wheel at most one look is planned, in an ordered map that the watchdog's lock guards. So
+//! planning one takes time logarithmic in the number of wheels. A thread that sets an alarm plans a look only if none
+//! comes before the turn would be late: it publishes the turn's time first, and reads `Look::at` second. The watchdog's
+//! thread clears `Look::at` first, and reads the turn's time second. Each has a sequentially consistent fence in
+//! between, so one of them sees the other. Wheels are woken after the lock is released.
 //!
 //! **After `fork`** the child has no watchdog's thread, and the lock may be held by a thread that is not there. So the
 //! child has a watchdog of its own, and leaves its parent's alone.

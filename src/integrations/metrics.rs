@@ -187,8 +187,8 @@ fn record_state(stats: &Stats, label: impl Fn() -> (&'static str, String)) {
     }
 }
 
-/// What happened since it was told last. Not how often in all: a recorder keeps the greatest that it is told, so that of a
-/// new wheel under an old name nothing would be seen until it has done more than the one before.
+/// Adds what has happened since the last call to the counters. Totals would not do: a recorder keeps the greatest total
+/// that it gets. A new wheel under an old name would not be seen until its totals exceed those of the old wheel.
 fn record_counts(since: &Stats, label: impl Fn() -> (&'static str, String)) {
     counter!("timingwheel_armed_total", &[label()]).increment(since.armed);
     counter!("timingwheel_fired_total", &[label()]).increment(since.fired);

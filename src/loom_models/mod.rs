@@ -1,4 +1,5 @@
-//! Models of the concurrent part. The model checker loom runs each in every order of its threads.
+//! Models of the concurrent part. The model checker loom runs the smaller ones in every order of their threads, and the
+//! larger ones in every order in which threads interrupt each other at most three times.
 //!
 //! | file | models |
 //! |---|---|

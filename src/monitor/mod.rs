@@ -68,9 +68,9 @@
 //! | info | the wheel was turned more than 10 milliseconds late | `stalls`, so far |
 //! | error | a waker panicked as it was woken | `panicked`, so far |
 //!
-//! Each of the last three comes at most once a second. The event of a refusal comes from the driver, not from the
-//! thread that was refused, so a subscriber may use the wheel and its jobs. Single timers have no events and no
-//! spans: a timer belongs to the span of its task.
+//! The events of a refused timer, of a late turn and of a panic each come at most once a second. The driver sends both
+//! warnings, not the thread whose timer was refused. So a subscriber may use the wheel and its jobs. Single timers have
+//! no events and no spans: a timer belongs to the span of its task.
 //!
 //! # What it costs
 //!

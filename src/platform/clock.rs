@@ -25,8 +25,8 @@ static STARTED: LazyLock<(std::time::Instant, Option<Parts>)> = LazyLock::new(||
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-/// The two numbers of an instant, as it gives them to any hasher. To subtract instants instead takes two calls into std, and
-/// 55 instructions more: a third of what a reset takes. It is done where an instant turns out to give other numbers.
+/// The two numbers of an instant, as the instant gives them to any hasher. Subtracting instants instead takes two calls
+/// into std; `src/engine/DESIGN.md` has the cost. A process subtracts only if its instants give other numbers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Parts {
     seconds: i64,

@@ -105,9 +105,9 @@ pub(crate) type ShortLockGuard<'a, T> = SpinGuard<'a, T>;
 ///
 /// To take it is one locked instruction, to release it none: std's mutex takes a second one to find out whether a thread
 /// sleeps on it. So nobody is woken when this lock is released. A thread that finds it held spins for longer than a turn
-/// holds it. After that its holder is not running, and the thread gets in line: only the first in line goes on spinning,
-/// with short sleeps in between. Without the line every waiting thread did, and 32 threads made a third as many timers as
-/// tokio.
+/// holds it. After that its holder is not running, and the thread gets in line. Only the first in line goes on
+/// spinning, with short sleeps in between. Without the line every waiting thread went on spinning, and 32 threads made
+/// a third as many timers as tokio.
 #[derive(Debug)]
 pub(crate) struct ShortLock<T> {
     lock: Spin<T>,

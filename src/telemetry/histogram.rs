@@ -51,8 +51,8 @@ impl Histogram {
         self.recorder(u64::MAX)(Nanos::from_duration(duration).0);
     }
 
-    /// Returns what adds a number of nanoseconds, or `most` if that is less. It takes few instructions, because the driver
-    /// calls it for each timer.
+    /// Returns a function that adds a duration in nanoseconds, or `most` if that is less. It takes few instructions,
+    /// because a turn calls it for each timer that fires.
     #[inline]
     pub(crate) fn recorder(&mut self, most: u64) -> impl FnMut(u64) {
         let counts = &mut *self.counts;

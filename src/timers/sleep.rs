@@ -114,9 +114,11 @@ impl TimingWheel {
 /// The future of [`TimingWheel::sleep`](crate::TimingWheel::sleep) and
 /// [`TimingWheel::sleep_until`](crate::TimingWheel::sleep_until).
 ///
-/// It may be sent to other threads, and polled and dropped within or outside of any runtime; one by name panics if it is
-/// first polled outside. It is `Unpin`: nothing points at it, so `&mut sleep` can be awaited again and again, as in a `select!` loop. A sleep that is polled again
-/// after it was ready is ready again.
+/// It may be sent to other threads, and polled and dropped within or outside of any runtime. A sleep made by
+/// [`time::sleep`](crate::time::sleep) is an exception: its first poll panics outside of a runtime.
+///
+/// A sleep is `Unpin`, because nothing points at it. So `&mut sleep` can be awaited again and again, as in a `select!`
+/// loop. A sleep that is polled again after it was ready is ready again.
 #[must_use = "a sleep does nothing unless it is awaited or polled"]
 pub struct Sleep {
     timer: Timer,

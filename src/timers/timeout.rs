@@ -262,9 +262,11 @@ impl SureSleep {
         &mut self.sleep
     }
 
-    /// Polls the deadline of a future or a stream that was pending. `had_budget` tells whether the task had any before that:
-    /// if that spent the rest, it cannot escape its deadline by it. Otherwise a task that only ever finds its timeouts elapsed
-    /// has to let others run.
+    /// Polls the deadline of a future or a stream that was pending.
+    ///
+    /// `had_budget` tells whether the task had budget before it polled that future or stream. If so, the deadline
+    /// counts even if that poll spent the rest. If not, this is pending: a task that only ever finds its timeouts
+    /// elapsed has to let others run.
     ///
     /// # Panics
     /// If the wheel cannot run it and tokio has no timers here.

@@ -22,8 +22,9 @@ use std::time::Duration;
 /// tolerance ([precision](crate::TimingWheel#precision)), whichever is more.
 ///
 /// Deadlines are rounded up to points that lie 2, 4, 8 and so on ticks apart: to the widest grid that fits into the
-/// tolerance. Points are counted from one origin for the whole process; where the clock can be paused, from when the wheel was made. On a paused clock timers fire just then. A timer is
-/// late by half of the grid on average.
+/// tolerance. All wheels of a process count the points from one origin. A wheel whose clock can be paused counts them
+/// from when it was made. On a paused clock timers fire exactly at their points. A timer is late by half of the grid on
+/// average.
 ///
 /// At a tick of 1 ms a tolerance of 1,024 ms has a grid of as much. One of 1 s has a grid of 512 ms, and wakes a process
 /// twice as often. Each point of a wider grid is also a point of the narrower ones, so timers with different tolerances fire

@@ -54,7 +54,7 @@ impl Key {
         (self.0 >> 32) as u32
     }
 
-    /// What stands at a vacant position of a list: the next one in its list. No entry has this index.
+    /// The value at a vacant position of a list: it names the next vacant position. No entry has this key's index.
     #[inline]
     pub(crate) const fn vacancy(next: u32) -> Self {
         Self::new(Self::NO_INDEX, next)
@@ -223,8 +223,8 @@ impl Bucket {
         self.expiration
     }
 
-    /// Takes out what stands at up to `most` positions at the front, vacancies too, and gives it to `into`, which tells how
-    /// many keys it found. So does this.
+    /// Takes up to `most` positions from the front, vacancies included, and gives them to `into`. `into` returns how
+    /// many of them held keys, and this method returns the same number.
     #[inline]
     pub(super) fn pop_front(&mut self, most: usize, into: impl FnOnce(&[Key]) -> usize) -> usize {
         let held = &self.keys[self.head as usize..];

@@ -113,9 +113,9 @@ pub(super) struct Levels {
     clock_tick: Tick,
     /// How many slots, and so buckets, a level has.
     slots: Divisor,
-    /// A slot is `1 << growth` times as wide as one of the level below. As a rule entries skip a level as they come down,
-    /// because the square of this is at most the number of slots. And it is at most an eighth of the slots, unless they are
-    /// so few that it would be none.
+    /// A slot is `1 << growth` times as wide as a slot of the level below. The square of this factor is at most the
+    /// number of slots, so as a rule entries skip a level as they come down. The factor is also at most an eighth of
+    /// the number of slots. With few slots it is 2, even if that is more than these limits.
     growth: u32,
     /// Level 0 and the overflow levels made so far.
     levels: Vec<Level>,

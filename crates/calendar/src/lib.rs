@@ -51,7 +51,7 @@
 //!
 //! | feature | brings |
 //! |---|---|
-//! | `wheel`, on by default | schedules for jobs of `timingwheel`; without it neither that nor tokio is needed |
+//! | `wheel`, on by default | schedules for jobs of `timingwheel-jobs`; without it neither that nor tokio is needed |
 //! | `serde` | `Serialize` and `Deserialize` for [`Cron`], [`InZone`] and [`Plan`], as their texts |
 
 // Imports go one way: `on_wheel` over `plan` over `instants`, `rules`, `cron` over `zone` over `rule` and `wall`.

@@ -10,8 +10,8 @@ use jiff::SignedDuration;
 ///
 /// | | runs after an outage |
 /// |---|---|
-/// | [`Missed::once`], unless told otherwise | one, however many were missed: that of the first |
-/// | [`Missed::each`] | each, the oldest first, up to a number; the rest is left out |
+/// | [`Missed::once`], the default | one, however many were missed: the oldest |
+/// | [`Missed::each`] | the oldest ones, in their order, up to a number; the rest is left out |
 /// | [`Missed::none`] | none |
 /// | [`none_older_than`](Self::none_older_than) | as above, but only runs up to that age |
 ///

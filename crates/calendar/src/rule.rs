@@ -31,11 +31,14 @@ pub trait Rule {
     /// The rules of this crate never do.
     fn after(&self, last: Timestamp) -> Option<Timestamp>;
 
-    /// Whether the rule is about the time between runs, and not about times of the day: a [`Periodic`](crate::Periodic), a
-    /// cron expression that [is an interval](crate::Cron::is_interval), and a [`Plan`](crate::Plan) whose parts all are.
+    /// Whether the rule is about the time between runs, and not about times of the day.
     ///
-    /// A schedule on a wheel calls this when the clock is set back. An interval then goes by the new time at once. Any other
-    /// rule waits until the clock has passed the instants that have run. The default is `false`.
+    /// Intervals are a [`Periodic`](crate::Periodic), a cron expression that [is one](crate::Cron::is_interval), and a
+    /// [`Plan`](crate::Plan) whose rules all are. The rule of an exception does not count. The default is `false`.
+    ///
+    /// A schedule on a wheel calls this when somebody sets the clock back. If that is by more than a period, an
+    /// interval goes by the new time at once. Any other rule waits until the clock has passed the instants that have
+    /// run.
     fn is_interval(&self) -> bool {
         false
     }

@@ -59,7 +59,7 @@ impl<'a> Words<'a> {
         self.place.clone()
     }
 
-    /// Makes another place than the last word that of the mistake.
+    /// Marks this place as the mistake, instead of the word that was taken last.
     pub(crate) const fn point_at(&mut self, place: Range<usize>) {
         self.place = place;
     }
@@ -121,7 +121,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// A number in digits, which Rust takes a `+` before.
+/// Reads a number. Refuses a leading `+`, which Rust's `parse` accepts.
 pub(crate) fn number<T: FromStr>(text: &str) -> Option<T> {
     if text.starts_with('+') { None } else { text.parse().ok() }
 }

@@ -34,8 +34,8 @@ impl<S> Layer<S> for TimeoutLayer {
     }
 }
 
-/// A service whose requests have a bounded time, as `tower::timeout::Timeout`. What [`TimingWheel::timeout`] returns
-/// is something else: [`timingwheel::Timeout`](crate::Timeout), a future.
+/// A service whose requests have a bounded time, as `tower::timeout::Timeout`. It is not the future that
+/// [`TimingWheel::timeout`] returns: that is [`timingwheel::Timeout`](crate::Timeout).
 #[derive(Clone, Debug)]
 pub struct Timeout<S> {
     inner: S,

@@ -1,7 +1,7 @@
 //! The pure part: which items there are, which of them are due, and when to look again. It is told what time it is.
 //!
-//! A [`Hierarchy`] has the indices of the items that are not due. What it hands out goes to a heap, in the order of
-//! deadlines. So items come in the order of their ticks, and those that come due in one tick in the order of their
+//! A [`Hierarchy`] has the indices of the items that are not due. Due items go from there to a heap, which sorts them
+//! by deadline. So items come in the order of their ticks, and items that come due in one tick in the order of their
 //! deadlines.
 //!
 //! Two things are left undone because they are often not needed:
@@ -51,9 +51,9 @@ type Due = (Nanos, u64, usize);
 #[derive(Debug)]
 pub(super) struct Items<T> {
     slab: Slab<Item<T>>,
-    /// Where those are that `compact` has moved from where their keys say, by number.
+    /// The indices of the items that `compact` has moved, by number. Their keys still have the old indices.
     moved: HashMap<u64, usize>,
-    /// Those of 64 bits are not used up, so none is used twice.
+    /// Numbers of 64 bits never run out, so no number is used twice.
     next_number: u64,
     timers: Hierarchy<usize>,
     /// The timer of the item that was removed last, and its index.
@@ -285,8 +285,9 @@ impl<T> Items<T> {
         }
     }
 
-    /// When to look again, if nothing is due. Where there are few items this is when the first is due, so that nobody is
-    /// woken to move a timer down. Where there are many it is when the first bucket begins, which takes no look at them.
+    /// When to look again, if nothing is due. With [`FEW`] timers or fewer, this is when the first item is due, so that
+    /// no task is woken only to move a timer down. With more, it is when the first bucket begins, because finding that
+    /// takes no look at the items.
     pub(super) fn next_look(&mut self) -> Option<Nanos> {
         let begins = self.timers.next_expiration()?;
         if self.timers.len() > FEW {
@@ -352,7 +353,7 @@ impl<T> Items<T> {
         self.shrink_to_fit();
     }
 
-    /// Leaves no item, and returns what they were in: dropping them is code of a user's.
+    /// Takes all items out, and returns the slab that they are in. The caller drops them, because that runs user code.
     pub(super) fn detach(&mut self) -> Slab<Item<T>> {
         self.timers = Hierarchy::new(self.timers.resolution(), SLOTS);
         self.left = None;

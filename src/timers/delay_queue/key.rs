@@ -1,4 +1,4 @@
-//! What an item is known by in the queue, and what becomes of it when it leaves.
+//! The key of an item in the queue, and the form in which an item leaves the queue.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -146,7 +146,7 @@ impl TimingWheel {
 impl<T> DelayQueue<T> {
     /// An empty queue, on the wheel of the runtime within which the first item is inserted.
     ///
-    /// If that wheel has ended with its runtime, and the queue is empty, the next insertion chooses a wheel again.
+    /// If that wheel has ended, and the queue is empty, the next insertion chooses a wheel again.
     ///
     /// # Panics
     /// Never.

@@ -1,7 +1,7 @@
 //! The pure part beside an ordered map, by random operations.
 //!
-//! - Nothing is popped before its deadline, or before an item of an earlier tick. What is popped is what `peek` named.
-//! - Whoever looks again at the time that `next_look` tells misses no item by a tick.
+//! - Nothing is popped before its deadline, or before an item of an earlier tick. `peek` names what `pop` returns.
+//! - A caller that looks again at the time of `next_look` misses no item by a tick.
 //! - Keys find their items, with the deadlines that were set last, and stale ones find nothing.
 //! - Stale places are bounded, and memory is what was asked for.
 

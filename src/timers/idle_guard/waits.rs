@@ -15,9 +15,10 @@
 //!     |<- half a limit ->|<- nobody was asked yet ->|<- at most ANSWERED_WITHIN ->|
 //! ```
 //!
-//! Each direction has its own timer, which its own task waits for. The timer is pending at the next check or earlier as long
-//! as an operation waits, unless the task was woken and has yet to poll: a wait that ends leaves the timer where it is, and
-//! a limit that is prolonged by traffic does too. The task is then woken too early once, and its poll moves the timer.
+//! Each direction has its own timer, which wakes the task of that direction. While an operation waits, the timer is set
+//! to the next check or to an earlier time, unless the task was woken and has yet to poll. The timer stays where it is
+//! when a wait ends, and when traffic prolongs a limit. So it may wake the task too early once. The task's poll then
+//! moves the timer.
 
 use std::io;
 use std::task::{Context, Poll, ready};

@@ -9,8 +9,8 @@ use crate::text::Mistake;
 
 /// Why a text is not a cron expression.
 ///
-/// Its `Display` has three lines: what is wrong, the expression, and a mark under the place. A fourth says what may
-/// stand in the field.
+/// Its `Display` has three lines: the problem, the expression, and a mark under the place. If a [field](Self::field) is
+/// wrong, a fourth line lists the values that may stand in it.
 ///
 /// # Examples
 ///
@@ -59,7 +59,8 @@ impl CronError {
         &self.mistake.text
     }
 
-    /// Where the mistake is in [`expression`](Self::expression), in bytes. Empty at its end if something is missing there.
+    /// The place of the mistake in [`expression`](Self::expression), in bytes. It is empty where something is missing,
+    /// and if the expression is too long.
     #[must_use]
     pub fn place(&self) -> Range<usize> {
         self.mistake.place.clone()

@@ -20,9 +20,9 @@ use crate::zone::{InZone, WallTimes};
 
 /// A cron expression: times that a wall clock shows, not yet in a time zone. [`in_zone`](Self::in_zone) adds the zone.
 ///
-/// It is a small value without memory of its own. Two expressions are equal if their fields have the same numbers, and if
-/// the same fields of minutes, hours and days begin with `*`, which has a meaning of its own there. So `0 0 * * *` and
-/// `0 0 1-31 * *` are two, though their instants are the same. Equal ones print the same text:
+/// It is a small value that allocates nothing. Two expressions are equal if their fields match the same numbers and
+/// days, and if a `*` begins the same fields of minutes, hours and days. There a `*` has a meaning of its own. So
+/// `0 0 * * *` and `0 0 1-31 * *` are not equal, though their instants are the same. Equal ones print the same text:
 /// [`Display`](std::fmt::Display) writes a short one, which [`parse`](Self::parse) reads.
 ///
 /// # What it means

@@ -111,7 +111,7 @@ fn nickname(words: &Words<'_>, name: &str) -> Result<Cron, CronError> {
     Err(words.error(words.places[0].clone(), problem))
 }
 
-/// Five or six words, of which the first is the field with this index.
+/// Reads the words as fields, from the field with the index `first` on. A seventh word is not read: it is the year `*`.
 fn fields(words: &Words<'_>, first: usize) -> Result<Cron, CronError> {
     let mut cron =
         Cron { seconds: 1, minutes: 0, hours: 0, months: 0, days: Days::default(), stars: Stars::default() };

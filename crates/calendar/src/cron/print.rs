@@ -74,7 +74,7 @@ impl Cron {
     }
 }
 
-/// The least step of which all numbers are in the mask, and what is in it besides.
+/// Finds the smallest step whose numbers are all in the mask. Returns it with the remaining numbers of the mask.
 fn step_and_rest(mask: u64, field: CronField) -> Option<(u32, u64)> {
     (1..=field.limits().1).find_map(|step| {
         let all = numbers_of(field, step);

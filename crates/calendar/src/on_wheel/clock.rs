@@ -89,12 +89,12 @@ const TOLERATED: SignedDuration = SignedDuration::from_millis(100);
 /// computed anew, except those that a user has [reset](timingwheel_jobs::Repeating::reset). One timer does this for all
 /// jobs of a clock, so make one clock for a program, and clone it.
 ///
-/// A clock that is made while tokio's clock is paused follows tokio's clock, with nothing to set.
+/// If [`new`](Self::new) is called while tokio's clock is paused, the clock follows tokio's. Tests need no setup.
 ///
 /// # Precision
-/// While nobody sets the clock, as for any job on the wheel. While a time server slows the clock down or speeds it up,
-/// a job may run up to 100 ms early or late by that clock. If the clock was set less than a second before, a job may be
-/// off by up to a second.
+/// While nobody sets the clock, a run is as punctual as that of any job on the wheel. While a time server slows the
+/// clock down or speeds it up, a job may run up to 100 ms early or late by that clock. If somebody set the clock less
+/// than a second before, a job may be off by up to a second.
 ///
 /// # Examples
 ///
@@ -185,8 +185,9 @@ impl WallClock {
         self.0.source.reading()
     }
 
-    /// Sets a clock that was made by [`starting_at`](Self::starting_at), or while tokio's clock was paused, and
-    /// computes pending runs anew. Returns whether this clock can be set; any other clock stays as it is.
+    /// Sets a clock that was made by [`starting_at`](Self::starting_at), or by [`new`](Self::new) while tokio's clock
+    /// was paused, and computes pending runs anew. Any other clock stays as it is. Returns whether this clock can be
+    /// set.
     pub fn set(&self, now: Timestamp) -> bool {
         let Source::Set(shown) = &self.0.source else { return false };
         *lock(shown) = (now, Instant::now());

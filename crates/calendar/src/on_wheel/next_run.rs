@@ -14,7 +14,8 @@ const CORRECTION: SignedDuration = SignedDuration::from_hours(3);
 /// the run before it ended a moment ago.
 const LATE: SignedDuration = SignedDuration::from_secs(1);
 
-/// No rule has runs closer together, so a clock that is set back by less lets nothing run twice.
+/// A clock that is set back by up to this makes nothing run twice. Cron expressions, calendar rules and periods
+/// are no finer.
 const FINEST: SignedDuration = SignedDuration::from_secs(1);
 
 /// Where a schedule stands.
@@ -27,13 +28,13 @@ pub(super) struct NextRun {
 /// The part that changes from run to run.
 #[derive(Clone, Copy)]
 pub(super) struct Progress {
-    /// The last instant that has run. It may be to come, of a job that was reset to run early.
+    /// The last instant that has run. It may lie in the future if the job was reset to run early.
     ran: Option<Timestamp>,
-    /// All instants up to here were left out. Never in the future.
+    /// All instants up to here have run or were left out. Never in the future.
     passed: Timestamp,
-    /// The run that is to come, or going on.
+    /// The instant of the next run, or of the run that is going on.
     pub(super) planned: Option<Timestamp>,
-    /// Runs were missed up to this instant, and so many of them may still run.
+    /// While missed runs are made up for: the end of the outage, and how many of its runs may still come.
     catching_up: Option<(Timestamp, u32)>,
     /// The reading by which it was planned.
     pub(super) reading: Reading,
@@ -120,8 +121,8 @@ impl Progress {
         Some(next)
     }
 
-    /// Takes note of how far the clock was set since the last plan. How far the last run is from now would not tell: it
-    /// may have been reset to run early, or be long ago.
+    /// Follows a clock that was set since the last plan. The two clocks tell how far. The last run does not: it may be
+    /// long ago, or in the future if the job was reset to run early.
     fn follow(&mut self, rule: &impl Rule, now: Reading) {
         let set_back = -now.set_since(&self.reading);
         (self.reading, self.passed) = (now, self.passed.min(now.shown));
@@ -133,8 +134,8 @@ impl Progress {
         }
     }
 
-    /// By how much the clock may be set back before the rule begins anew. An interval that has to wait for longer than it
-    /// does anyway goes by the new time at once.
+    /// By how much the clock may be set back before the rule begins anew. For an interval it is at most a period, so
+    /// that no run is late by more than that.
     fn correction(&self, rule: &impl Rule) -> SignedDuration {
         let period = || {
             let ran = self.ran.filter(|_| rule.is_interval())?;

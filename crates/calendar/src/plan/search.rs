@@ -1,8 +1,8 @@
 //! The search for the next instant of a plan that is made of others.
 //!
-//! It goes forward only. Each part remembers what it found last, or up to where there is nothing, so no part goes over
-//! the same days twice, and one that has ended is not asked again. A part that has to leave out many days is searched
-//! only as far as another part has not found something sooner.
+//! It goes forward only. Each part remembers the instant that it found last, or up to where it found none. So no part
+//! goes over the same days twice, and a part that has ended is not asked again. A search looks a day ahead, then twice
+//! as far, and so on, and stops at the first instant that a part has found.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;

@@ -139,7 +139,8 @@ impl PlanError {
         Self(Box::new(Mistake { text: text.into(), place: 0..0, problem, hint: None }))
     }
 
-    /// Where the mistake is in [`text`](Self::text), in bytes. Empty at its end if something is missing there.
+    /// The place of the mistake in [`text`](Self::text), in bytes. It is empty where something is missing, and if the
+    /// text is too long or another kind of plan.
     #[must_use]
     pub fn place(&self) -> Range<usize> {
         self.0.place.clone()

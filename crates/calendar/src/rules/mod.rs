@@ -169,8 +169,11 @@ impl Calendar {
         once
     }
 
-    /// Only these weekdays. Of days, those that fall on them, and that are
-    /// [business days](Self::on_business_days) if that is asked too; of weeks, each of them, from the anchor on.
+    /// Only these weekdays.
+    ///
+    /// A rule by days keeps those of its days that fall on these weekdays. With
+    /// [`on_business_days`](Self::on_business_days), a day must also be a business day. A rule by weeks has each of
+    /// these weekdays in each nth week, from the anchor on.
     ///
     /// # Panics
     /// If there is none, or if the rule is by months or years, whose days a [`MonthDay`] chooses.
@@ -191,7 +194,7 @@ impl Calendar {
         self
     }
 
-    /// Only those days that are business days, of the [weekdays](Self::on) if there are such.
+    /// Only business days. With [`on`](Self::on), a day must also fall on one of those weekdays.
     ///
     /// # Panics
     /// If the rule is not by days.

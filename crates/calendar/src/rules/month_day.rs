@@ -15,7 +15,7 @@ pub enum MonthEnd {
     LeaveOut,
 }
 
-/// A day of a month. A month that lacks the day is left out.
+/// A day of a month. A month that lacks the day is left out, unless [`MonthEnd::Clamp`] says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MonthDay {

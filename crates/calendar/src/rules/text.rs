@@ -171,8 +171,8 @@ fn name(weekday: Weekday) -> String {
 
 const A_DATE: &str = "a date, as 2026-01-05,";
 
-/// Words that follow each other by twos, as `from DATE`: what is wrong is told with the word. Of years there are at most
-/// [`MOST_YEARS`], and of all units at least one.
+/// Reads the rest of a rule in pairs of words, such as `from DATE`. After an error, the last word read is the wrong
+/// one. The caller has checked `n`: it is at least 1, and for years at most [`MOST_YEARS`].
 pub(crate) fn parse(n: u32, unit: &str, words: &mut Words<'_>) -> Result<Calendar, String> {
     let anchor = parse_date(words.expect("from", A_DATE)?)?;
     let on = if words.take("on") { Some(words.next("which day, as MON or L-0,")?) } else { None };

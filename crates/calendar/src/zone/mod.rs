@@ -35,8 +35,8 @@ pub(crate) trait WallTimes {
 /// | to change this | [`with_gap`](Self::with_gap), [`with_overlap`](Self::with_overlap) | the same |
 ///
 /// That holds for gaps of any length: of half an hour (Lord Howe), at midnight (Santiago), and of a whole day (Apia in
-/// 2011: a run of the day that was left out is at the midnight after it). A change counts by what clocks show before
-/// and after it; whether a zone calls that daylight saving time is not asked.
+/// 2011: a run of the skipped day comes at the midnight after it). Only the times that clocks show before and after a
+/// change count. It does not matter whether a zone calls the change daylight saving time.
 ///
 /// # Examples
 ///
