@@ -42,8 +42,9 @@ impl Deadline {
     }
 }
 
-/// Spawns a task in which the [current](Deadline::current) deadline is current too. It does not end with the deadline
-/// unless it [asks](Deadline::run). Without a current deadline this is [`tokio::spawn`].
+/// Spawns a task in which the [current](Deadline::current) deadline is current too. The task does not end with the
+/// deadline: for that, let it [run](Deadline::run) its work under the deadline. Without a current deadline this is
+/// [`tokio::spawn`].
 ///
 /// # Panics
 /// If this thread is not within a tokio runtime.

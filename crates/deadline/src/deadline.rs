@@ -113,7 +113,8 @@ impl Deadline {
         self.remaining().is_zero()
     }
 
-    /// Whether it has passed or was cancelled. [`Deadline::run`] would answer with an error.
+    /// Whether it has passed or was cancelled. [`Deadline::run`] then answers with an error, unless its future is ready
+    /// at the first poll.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.end().is_some()
@@ -122,8 +123,8 @@ impl Deadline {
     /// Moves it to `instant`, for a request that shows progress or needs to end sooner. Returns whether it was moved: a
     /// deadline that has ended stays so.
     ///
-    /// An ancestor that is earlier still ends it. A `bool` is no error, since a caller with an ended deadline is told
-    /// by whatever it runs next.
+    /// An ancestor that is earlier still ends it. This returns a `bool` and not an error, because the next future that
+    /// the caller runs under an ended deadline returns the error.
     pub fn reset(&self, instant: Instant) -> bool {
         self.handle.reset(self.now(), instant)
     }

@@ -12,10 +12,11 @@ use crate::tree::Handle;
 
 /// Makes one deadline after the other, for the operations of a connection, with one timer that stays armed between them.
 ///
-/// If nothing refers to the last deadline any more, the next one takes over its memory and its timer. The timer is not
-/// moved for a deadline that is later: it fires at the old time, finds that nothing is due, and is armed anew. So a
-/// thousand operations a second with a limit of a second each take a lock of the wheel about once a second, and allocate
-/// nothing. Otherwise the next one is made as by [`DeadlineExt::deadline_in`](crate::DeadlineExt::deadline_in).
+/// If nothing refers to the last deadline any more, the next one takes over its memory and its timer. Otherwise the
+/// next one is made as by [`DeadlineExt::deadline_in`](crate::DeadlineExt::deadline_in). A later deadline does not move
+/// the timer: the timer fires at the old time, finds that nothing is due, and is armed anew if an operation waits. So a
+/// thousand operations a second, each with a limit of a second, take a lock of the wheel and allocate only about once a
+/// second.
 ///
 /// # Examples
 ///

@@ -293,8 +293,8 @@ impl Drop for CancelOnDrop<'_> {
 /// Without a current deadline a request goes as it is. If the header is there already and says less, it stays.
 ///
 /// # Errors
-/// The service's own, boxed; or [`Ended`] if the deadline ended first, or has no more left than the
-/// [margin](Self::margin): then nothing is sent.
+/// The service's own errors, boxed. [`Ended`] if the deadline ends before the answer is there. Nothing is sent if the
+/// deadline has ended before the call, or has no more time left than the [margin](Self::margin).
 #[derive(Clone, Debug)]
 #[must_use = "a layer does nothing until it is put round a service"]
 pub struct ClientLayer {

@@ -19,10 +19,11 @@ use crate::schedule::{Schedule, after_now};
 /// A job, from [`run_after`](crate::JobsExt::run_after) and its kin, or a [`Repeating`] one from
 /// [`run_by`](crate::JobsExt::run_by) and its kin.
 ///
-/// As a future it is ready when the job is over, with the job's output: of a job that repeats with the number of runs, when
-/// its schedule has come to its end. It may be awaited in any runtime or executor,
-/// as `&mut job` too: it is `Unpin`. It spends a unit of tokio's cooperative budget, as a `JoinHandle` does. Dropping
-/// the handle does not cancel the job, unless it was made to [cancel on drop](Self::cancel_on_drop).
+/// As a future it is ready when the job is over. It returns the job's output. The output of a repeating job is the
+/// number of runs, and is there when the schedule has come to its end. The handle may be awaited in any runtime or
+/// executor. It is `Unpin`, so `&mut job` may be awaited too. It spends a unit of tokio's cooperative budget, as a
+/// `JoinHandle` does. Dropping the handle does not cancel the job, unless it was made to
+/// [cancel on drop](Self::cancel_on_drop).
 ///
 /// # Cancel safety
 /// A dropped wait by `&mut job` loses nothing.
@@ -106,7 +107,8 @@ impl<T> Job<T> {
     /// among very many: see [`Tolerance`]. A share is a part of the time that is left.
     ///
     /// [`due`](Self::due) then tells the instant to which the due time was rounded up. A [`reset`](Self::reset) keeps
-    /// the tolerance. A job that has begun is not changed.
+    /// the tolerance. A job that has begun is not changed. A repeating job has the tolerance of
+    /// [its schedule](Schedule::with_tolerance) instead.
     ///
     /// # Precision
     /// Never early. Late by less than the tolerance plus the machine's wake-up time, or by as much as a timer without a
@@ -139,8 +141,10 @@ impl<T> Job<T> {
     /// Moves the job to `deadline`, and returns whether that was in time. If so, the job was pending, and runs once, at
     /// `deadline`. Otherwise nothing has changed: the job has begun, is over, or begins now.
     ///
-    /// Of a job that repeats, the next run is moved, and the schedule goes on from `deadline`. During a run this moves the
-    /// run that follows, even if the schedule has no further run; the schedule is asked again when that run has ended.
+    /// For a repeating job this moves the next run, and the schedule goes on from `deadline`. During a run it moves the
+    /// run that follows, even if the schedule has no further run. The schedule is still asked as usual at the end of
+    /// the run that is going on, but this answer does not count. It is asked again at the end of the run that was
+    /// moved.
     ///
     /// A job that is moved later leaves its timer where it is in the wheel until that place comes up, so this is cheap
     /// enough to be called for each message of a session. A job keeps its permit on a wheel with a bound. There is one
@@ -183,12 +187,13 @@ impl<T> Job<T> {
     /// end.
     ///
     /// The new schedule begins now, as the schedule of a new job does: this call asks it for the first run. A run that
-    /// is going on goes on. When it has ended, the old schedule is asked once more, but its answer does not count, even
-    /// if it has no further run. The next run is the first run of the new schedule.
+    /// is going on is not disturbed. The next run is the first run of the new schedule. This call drops the old
+    /// schedule, unless the job's task is asking it at this moment: then the task drops it, and its answer does not
+    /// count.
     ///
     /// # Panics
-    /// If the new schedule does when it is asked for the first run; the old one stays then. If the job is pending, and
-    /// dropping the old schedule panics.
+    /// If the new schedule panics when it is asked for the first run; the old one stays then. If dropping the old
+    /// schedule panics.
     ///
     /// # Examples
     ///

@@ -79,11 +79,11 @@ impl JobInfo {
     }
 }
 
-/// The end of a job, from [`Jobs::join`](crate::Jobs::join). It is ready with the job's last [state](JobState), also after
-/// it was ready before.
+/// The end of a job, from [`Jobs::join`](crate::Jobs::join). It returns the job's last [state](JobState). It may be
+/// awaited again, and then returns the same.
 ///
-/// A job that was replaced, removed or shut down while it was pending is [`Cancelled`](JobState::Cancelled). Of a job that
-/// was running then, this waits for the end of the run.
+/// A job that was replaced, removed or shut down while it was pending is [`Cancelled`](JobState::Cancelled). If the job
+/// was running at that time, the wait lasts until the run ends.
 ///
 /// It does not keep the job's future, and may be awaited in any runtime or executor.
 ///

@@ -1,8 +1,9 @@
 //! Jobs that are addressed by keys, and the table behind them.
 //!
-//! The table has parts, each with a lock of its own, so that threads seldom wait for each other, nor long while a part
-//! grows. No user's code runs under these locks: a key is hashed before, and compared after, with what was found under its
-//! hash. Who changes a part after that looks whether that is still what stands there, and begins anew otherwise.
+//! The table has parts, each with a lock of its own. So threads seldom wait for each other, and never long when a part
+//! grows. No user's code runs under these locks. A key is hashed before the lock is taken. The jobs under its hash are
+//! copied under the lock, and their keys are compared after it. A thread that then changes the part checks that the
+//! same jobs are still there, and starts again if not.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -97,9 +98,9 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
 impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// An empty list of jobs for this wheel, whose keys are hashed by `hasher`, once in each call.
     ///
-    /// [`RandomState`] keeps an attacker who chooses keys from giving many keys the same hash, which would make each
-    /// call slow. A faster hasher may not. All bits of a hash count, and the upper half chooses the lock, so all bits
-    /// should differ among keys. A clone of the hasher has to hash as the hasher does.
+    /// If many keys have the same hash, each call is slow. [`RandomState`] prevents an attacker who chooses keys from
+    /// causing this. A faster hasher perhaps does not. All bits of a hash should differ among keys: the table uses all
+    /// of them, and the upper half chooses the lock. A clone of the hasher has to give the same hashes.
     ///
     /// # Examples
     ///
@@ -144,9 +145,10 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// Lets jobs be late if they are added or reset through the returned handle, so that they begin together with
     /// others that are due at about the same time, and cost less among very many: see [`Tolerance`].
     ///
-    /// The tolerance counts for jobs that are added through this handle and its later clones, and for jobs that are
-    /// [reset](Self::reset) through them. A job that runs by a schedule of your own has the tolerance of
-    /// [that schedule](crate::Schedule::with_tolerance) instead.
+    /// The tolerance counts for jobs that are added through this handle and its later clones. It also counts for jobs
+    /// that run once and are [reset](Self::reset) through them. A repeating job keeps the tolerance with which it was
+    /// added. A job that is added by [`try_run_by`](Self::try_run_by) has the tolerance of
+    /// [its schedule](crate::Schedule::with_tolerance) instead.
     ///
     /// # Examples
     ///
@@ -436,8 +438,8 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// If the new schedule has no run, the job leaves the list.
     ///
     /// # Panics
-    /// If the new schedule does when it is asked for the first run; the old one stays then. If the job is pending, and
-    /// dropping the old schedule panics. If this is not in time, and dropping the new schedule panics.
+    /// If the new schedule panics when it is asked for the first run; the old one stays then. If dropping the old
+    /// schedule panics. If this is not in time, and dropping the new schedule panics.
     ///
     /// # Examples
     ///
@@ -516,9 +518,10 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// many runs have come to their end, how many were aborted, and the jobs that have not begun, with their futures.
     /// `Durable::stop` of `timingwheel-durable` is the same for durable timers.
     ///
-    /// From the first poll on no job is taken any more, what waits does not run, and a run that is going on is its job's
-    /// last. A job that could not run counts among those that have not begun; it has no future any more. An aborted run ends
-    /// where it waits next; this does not wait for that. Called again, or by two tasks, it waits for what still runs.
+    /// From the first poll on, new jobs are refused and pending jobs do not run. A run that is going on is the last of
+    /// its job. A job that could not run counts among those that have not begun; it has no future any more. An aborted
+    /// run ends where it waits next, and `shutdown` does not wait for that. A second call, even from another task,
+    /// waits for the runs that are still going on.
     ///
     /// The wheel goes on. It keeps the limit, or tokio's timer does if the wheel has ended or is full.
     ///

@@ -28,8 +28,8 @@ pub trait JobsExt {
     ///
     /// # Precision
     /// The task is spawned when a [`sleep`](TimingWheel::sleep) would be ready: never early, and as late as
-    /// [precision](TimingWheel#precision) says. A job that is due already is spawned at once if the caller is on the wheel's
-    /// runtime. For a caller elsewhere it is spawned after a tick, or after a millisecond if that is shorter.
+    /// [precision](TimingWheel#precision) says. A job that is due already is spawned at once if the caller is on the
+    /// wheel's runtime. For a caller elsewhere the wheel spawns it, as after a sleep of 1 ms.
     ///
     /// # Errors
     /// This call returns none. If the wheel has ended, or if its [`max_pending`](timingwheel::Builder::max_pending) timers
@@ -196,7 +196,8 @@ pub trait JobsExt {
     /// # Errors
     /// As [`run_after`](Self::run_after). Between runs a job is not refused: if the wheel is full when a run has ended,
     /// tokio's timer keeps the time of the next run, and [`Repeating::refusals`] counts that. The job tries to get a timer
-    /// of the wheel again after that run. On a runtime without tokio's timers the job ends with a panic then.
+    /// of the wheel again after that run. On a runtime without tokio's timers nothing keeps that time: a task panics,
+    /// and the job stays pending until it is moved or cancelled.
     ///
     /// # Panics
     /// If the schedule panics when it is asked for the first run. If the job is refused or has no run, and dropping

@@ -66,9 +66,10 @@ pub trait Schedule: Send + 'static {
     /// Whether the run that is about to begin is left out, such as one that comes too late to be of use. The default is
     /// `false`.
     ///
-    /// The job's task calls this at the beginning of each run that the schedule itself has planned: not of one that the job's
-    /// user has moved, nor of one whose time the run before has [decided](NextRun). A run that is left out does not call
-    /// the job's closure and does not count as a run. The job goes on at once to the [`next`](Self::next) one.
+    /// The job's task calls this at the beginning of each run that the schedule itself has planned. It does not call it
+    /// for a run that the job's user has moved, or whose time the previous run has [decided](NextRun). A run that is
+    /// left out does not call the job's closure and does not count as a run. The task asks for the [`next`](Self::next)
+    /// run at once.
     ///
     /// # Panics
     /// A panic ends the job, as that of a run does.
@@ -715,8 +716,8 @@ impl PendingRun {
     ///
     /// A user moves a run by [`Repeating::reset`](crate::Repeating::reset), [`Jobs::reset`](crate::Jobs::reset), or their
     /// forms that take a duration, before the run or during the one before it. Such a run is the user's until it begins,
-    /// unless the job gets another schedule. Whoever comes first, no reset of the
-    /// user's is lost: the look and the move are one step.
+    /// unless the job gets another schedule. No reset of the user's is lost, even if both come at the same time: this
+    /// call checks for a user's move and moves the run under one lock.
     ///
     /// # Panics
     /// If this ends the job, and dropping what the job runs or its schedule panics.

@@ -112,8 +112,8 @@ impl<K> Purgatory<K> {
 
     /// How many operations are pending: neither complete nor expired, cancelled or dropped.
     ///
-    /// Exact when nothing happens meanwhile. An operation that was polled before its deadline counts until it is polled
-    /// after it. Locks each shard for a moment, one after the other.
+    /// Exact when nothing happens meanwhile. If a task has polled an operation, the operation still counts after its
+    /// deadline, until the task polls it again. Locks each shard for a moment, one after the other.
     #[must_use]
     pub fn delayed(&self) -> usize {
         self.lists.counts().1
@@ -124,9 +124,9 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// Tries `condition` at once, and if it does not hold, watches the operation under `keys` for at most `delay` from
     /// now.
     ///
-    /// The condition returns what the operation completes with, or `None` as long as it does not hold. It is tried again
-    /// once the operation is in its lists, so that no check in between is missed, at each check, and when the deadline has
-    /// come. Once it has returned something it is dropped.
+    /// The condition returns what the operation completes with, or `None` as long as it does not hold. It is tried
+    /// again at each check of a key, and when the deadline has come. It is also tried again as soon as the operation is
+    /// in its lists, so that a check just before that is not missed. Once it has returned `Some`, it is dropped.
     ///
     /// A key that is named twice counts once. Without a key the condition is tried again only at the deadline. With a
     /// `delay` of more than [292 years](timingwheel::Sleep::deadline) the operation never expires.
@@ -145,10 +145,11 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     /// [`sleep`](TimingWheel::sleep).
     ///
     /// # Errors
-    /// [`WatchError`](crate::WatchError) tells why the operation did not complete. On a wheel that is full, which has
-    /// [`max_pending`](timingwheel::Builder::max_pending) timers, an operation that is not complete at once ends at once,
-    /// with [`CouldNotRun`](crate::WatchError::CouldNotRun) and the wheel's error: no condition waits without a deadline. One whose deadline
-    /// has passed needs no timer, and expires.
+    /// [`WatchError`](crate::WatchError) tells why the operation did not complete. A wheel is full if
+    /// [`max_pending`](timingwheel::Builder::max_pending) timers are pending. On a full wheel an operation either
+    /// completes at once, or fails at once with [`CouldNotRun`](crate::WatchError::CouldNotRun) and the wheel's error,
+    /// because no condition waits without a deadline. An operation whose deadline has passed needs no timer, and
+    /// expires.
     ///
     /// # Panics
     /// If `condition` panics in this call, or if counting, hashing or comparing the keys panics. If `condition` panics

@@ -22,9 +22,9 @@ use crate::race::Outcome;
 /// every list and its timer out of the wheel. It is `Unpin`, and may be polled on any thread, in any runtime or executor.
 ///
 /// # Cancel safety
-/// A check may complete the operation before its future is polled. A future that is dropped in between, as by
-/// `select!`, drops what the condition returned. Where that must not be lost, such as an item that the condition has
-/// taken from a queue, say with [`give_back`](Self::give_back) where it goes. Dropping `&mut watch` loses nothing.
+/// A check may complete the operation before its future is polled. If the future is dropped in between, as by
+/// `select!`, the output of the condition is dropped too. The output may be an item that the condition has taken from a
+/// queue: use [`give_back`](Self::give_back) to put it back. Dropping `&mut watch` loses nothing.
 ///
 /// # Panics
 /// If it is polled again after it was ready. If the condition panics: in that poll, or in the next one after the check
@@ -81,12 +81,13 @@ pub(crate) fn result<T>(outcome: Outcome<T>) -> Result<T, WatchError> {
 }
 
 impl<T> Watch<T> {
-    /// Has `code` take what the operation completes with, if this future is dropped before it returns that.
+    /// If this future is dropped before it returns the operation's output, `code` gets that output.
     ///
-    /// This way an item that the condition has taken out of a queue can be put back, and the queue's key be checked for
-    /// operations that still wait. `code` is called at most once. Whoever drops the future calls it; or, if another thread
-    /// is trying the condition then, that thread does, should the condition hold. No lock of the purgatory is held. A
-    /// second call of this method replaces the code. If `code` panics, the panic hook reports it, and nothing else happens.
+    /// `code` can put an item that the condition has taken out of a queue back into the queue, and check the queue's
+    /// key for operations that still wait. `code` is called at most once, by the thread that drops the future. If
+    /// another thread is trying the condition at that moment, that thread calls `code` if the condition holds. No lock
+    /// of the purgatory is held. A second call of this method replaces the code. If `code` panics, the panic hook
+    /// reports it, and nothing else happens.
     ///
     /// # Examples
     ///
