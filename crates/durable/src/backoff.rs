@@ -5,7 +5,8 @@ use std::time::Duration;
 
 /// How many attempts a timer has, and how long after a failed attempt the next one is made.
 ///
-/// [`Default`] is exponential from a second to an hour, with a jitter of 0.2, and 12 attempts: over some four hours.
+/// [`Default`] is exponential from a second to an hour, with a jitter of 0.2, and 12 attempts. The last attempt comes
+/// about half an hour after the first, so the delay does not reach the hour.
 ///
 /// # Examples
 ///

@@ -127,9 +127,9 @@ impl Builder {
 
     /// About how many pending timers are in memory: for a moment up to twice as many. The default is 10,000.
     ///
-    /// It bounds the rate too: about as many timers begin in the time that the store takes to answer a load and a begin.
-    /// With 7 that is some hundred a second on a disk. If it is too few, timers are late, and
-    /// [`Symptom::Behind`](crate::Symptom::Behind) tells.
+    /// This number bounds the rate too. While the store answers one load and one begin, about this many timers can
+    /// begin. A limit of 7 gives about a hundred timers a second on a disk. If the limit is too low, timers are late,
+    /// and [`Symptom::Behind`](crate::Symptom::Behind) reports it.
     pub fn in_memory(mut self, timers: usize) -> Self {
         self.settings.in_memory = timers;
         self
@@ -145,9 +145,10 @@ impl Builder {
     /// The time after which the other instances take over the timers of one that is silent, in a store that several share.
     ///
     /// An instance renews its lease each time that a third of it is over. In the last fifth of a lease that was not renewed
-    /// it begins no timers. From a millisecond to 365 days; choose seconds for a database under load. Unless it is set, 90
-    /// seconds. With more than six minutes, a timer that another instance saves for more than two minutes from then may be
-    /// late: nobody hints at it, and the owner of its shard finds it when the lease is renewed.
+    /// it begins no timers. The lease is from a millisecond to 365 days, and 90 seconds unless it is set. For a
+    /// database under load, choose seconds. With a lease of more than six minutes, some timers of other instances may
+    /// be late: a timer that is saved more than two minutes ahead gets no hint, and the owner of its shard finds it at
+    /// the next renewal.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.settings.lease = lease;
         self

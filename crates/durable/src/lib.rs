@@ -43,9 +43,9 @@
 //!
 //! A timer is **stored**, then **armed** when it is near, on the wheel of this process, and **begun** when it is due: the
 //! store records this before the handler is called. You can cancel or move it until its handler is called, or until
-//! another instance has begun it. If a crash cuts an attempt short, the next start makes it again, with a higher number.
-//! Handlers are called **at least once**: what they do
-//! outside should be done once for each [`Run::id`]. [`promises`] lists what holds, and the tests of it.
+//! another instance has begun it. If a crash cuts an attempt short, the next start makes it again, with a higher
+//! number. Handlers are called **at least once**, so make each outside effect happen once for each [`Run::id`].
+//! [`promises`] lists the promises and their tests.
 //!
 //! # What there is
 //!

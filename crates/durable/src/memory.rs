@@ -57,7 +57,7 @@ impl fmt::Debug for MemoryStore {
     }
 }
 
-/// The six maps.
+/// The five maps, and the number of the owner.
 #[derive(Default)]
 struct Maps {
     rows: BTreeMap<Place, Row>,

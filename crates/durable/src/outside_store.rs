@@ -24,7 +24,8 @@ const NOBODY: Duration = Duration::from_secs(5);
 /// A scheduler outside that keeps in a store of its own what it was handed, whichever [`Store`](crate::store::Store) that
 /// is. Clones are the same.
 ///
-/// It is a [`Durable`] itself, whose handlers call back. So what was handed over is called back about also after a crash.
+/// The scheduler is a [`Durable`] itself, and its handlers call back. So it calls back about all its timers after a
+/// crash too.
 ///
 /// # Examples
 ///
@@ -85,9 +86,9 @@ fn key(near: Near) -> String {
 }
 
 impl OutsideStore {
-    /// Starts it, on what is still to be started. It brings its own handler.
+    /// Starts the scheduler from a builder, to which it adds a handler of its own.
     ///
-    /// Give it the clock of the timers that are handed to it.
+    /// Set the builder's clock to the one of the timers that are handed over.
     ///
     /// # Errors
     /// As [`Builder::start`].

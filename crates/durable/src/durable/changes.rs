@@ -43,7 +43,8 @@ const GIVEN_BACK: Duration = Duration::from_millis(500);
 const ASKS_AGAIN: Duration = Duration::from_millis(25);
 
 impl Durable {
-    /// Cancels a timer, by its id or its key. This succeeds until the handler is called.
+    /// Cancels a timer, by its id or its key. This succeeds until the handler is called, or until another instance has
+    /// begun the timer.
     ///
     /// A series ends with it.
     ///
@@ -90,8 +91,8 @@ impl Durable {
         }
     }
 
-    /// Whether another instance may not have called the handler of what it has begun. It begins timers up to a tenth of a
-    /// second ahead, and may take as long to settle that it gives one back.
+    /// Whether another instance may have begun the timer without calling its handler yet. An instance begins timers up
+    /// to a tenth of a second ahead. If it gives one back, the store may know that a tenth of a second later.
     fn may_be_given_back(&self, id: TimerId, asked_at: Instant) -> bool {
         let passed = self.now().duration_since(id.first_due());
         self.0.store.is_shared()
@@ -100,9 +101,9 @@ impl Durable {
     }
 
     /// Moves a timer to another time, earlier or later, by its id or its key. This succeeds until the handler is
-    /// called.
+    /// called, or until another instance has begun the timer.
     ///
-    /// A series goes on from its plan after that, as if this occurrence had come at its time.
+    /// Only this occurrence of a series moves. The next one follows the rule, as if this one had come at its time.
     ///
     /// # Cancel safety
     /// If this is dropped before it is ready, the timer may be moved or not.

@@ -30,8 +30,8 @@ pub use changes::{Cancelled, Moved};
 /// became of the timers.
 ///
 /// # Promises
-/// - What is saved is handed to a handler at its time, also if the process is killed in between, **at least once**: an
-///   attempt whose process dies before its result is stored is made again, with a higher number.
+/// - A saved timer is handed to its handler at its time, **at least once**, also if the process is killed in between.
+///   If the process dies before the result of an attempt is stored, the attempt is made again, with a higher number.
 /// - Not before its time, by the wall clock.
 /// - Never after a cancel has answered [`Removed`](crate::Cancelled::Removed).
 ///
@@ -111,9 +111,9 @@ impl Durable {
 
     /// A series: timers that are due by a rule of `timingwheel-calendar`, one after the other, under one name.
     ///
-    /// To save it again changes nothing, so a program can save its series each time that it starts. With another policy or
-    /// payload a pending run stays, and gets them. With another rule the series is planned anew. The
-    /// [answer](SavingSeries::save) tells what was done.
+    /// A second save of the same series changes nothing, so a program can save its series at each start. A save with
+    /// another policy or payload updates the series, and a pending run keeps its time. A save with another rule plans
+    /// the series anew. The [answer](SavingSeries::save) tells what was done.
     ///
     /// # Examples
     ///

@@ -31,11 +31,12 @@ pub struct Owner {
 
 /// A store of timers: what `timingwheel-durable` has to be given to run them.
 ///
-/// [`MemoryStore`](crate::MemoryStore) and `RedbStore` are two. A store of your own is tested with
-/// `conformance!`, a feature, which checks all that is promised here.
+/// [`MemoryStore`](crate::MemoryStore), `RedbStore` and `PostgresStore` are such stores. To test a store of your
+/// own, use the macro `conformance!` of the feature `conformance`: it checks the promises below.
 ///
 /// # Promises
-/// - What a call answers is durable, and all that follows sees it. A call that fails has done all of its work or none.
+/// - When a call has answered, its changes are durable, and all later calls see them. A call that fails has done all of
+///   its work or none.
 /// - Calls are atomic among each other: for two that touch one timer, one comes after the other.
 /// - Answers stand in the order of the questions.
 /// - A timer has one state: stored, begun or [buried](Buried). A [key](NewTimer::key) belongs to one stored or begun timer
@@ -74,8 +75,8 @@ pub trait Store: Send + Sync + 'static {
         has_handlers: bool,
     ) -> impl Future<Output = Result<Owner, Self::Error>> + Send;
 
-    /// The owner begins nothing more: what it has begun and not settled is stored again, as if it had not been begun, but
-    /// for its number of attempts. Tells how many those were.
+    /// The owner begins nothing more. The timers that it has begun and not settled are stored again, and their attempts
+    /// count. Returns the number of these timers.
     fn leave(&self, owner: Owner) -> impl Future<Output = Result<u64, Self::Error>> + Send;
 
     /// Stores timers. The answer of one does not depend on that of another, but for keys that they share.
@@ -85,11 +86,12 @@ pub trait Store: Send + Sync + 'static {
     /// has begun. It writes nothing: whoever cancels or moves one still wins.
     fn load(&self, owner: Owner, ask: Ask) -> impl Future<Output = Result<Loaded, Self::Error>> + Send;
 
-    /// Begins those that still stand where they stood when they were loaded, and are of some kinds: from here a cancel comes
-    /// too late. Counts the attempt. What was cancelled, and given back since, is deleted instead.
+    /// Begins the timers that still stand where they stood when they were loaded, if they are of the given kinds.
+    /// Counts the attempt. From here on a cancel comes too late. A timer that was cancelled after an earlier begin, and
+    /// then given back, is deleted instead.
     ///
-    /// A begin by the owner that has already begun the same timer, and not ended it, answers again with the same attempt:
-    /// the first answer may have been lost.
+    /// If the owner has already begun a timer, and not ended it, the answer has the same attempt again: the first
+    /// answer may have been lost.
     fn begin(
         &self,
         owner: Owner,
@@ -105,8 +107,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// Removes what is stored. What has begun goes on, and [nothing follows it](Removal::Running).
     ///
-    /// For this, for moves and for saves, what an earlier owner began and did not settle is stored: that attempt counts,
-    /// and is over.
+    /// If an earlier owner began a timer and did not settle it, cancels, moves and saves treat the timer as stored.
+    /// That attempt counts, and is over.
     fn cancel(&self, which: Which) -> impl Future<Output = Result<Removal, Self::Error>> + Send;
 
     /// The timer of this name or key, unless it is [buried](Buried).
@@ -156,8 +158,8 @@ pub trait Store: Send + Sync + 'static {
         std::future::pending()
     }
 
-    /// Ready when others have done what concerns this owner. A hint that is lost is no harm: all that it tells is found by
-    /// a look, a little later.
+    /// Ready when another instance or program has done something that concerns this owner. A lost hint does no harm:
+    /// the owner finds the same timers a little later, when it looks for them.
     fn hint(&self, owner: Owner) -> impl Future<Output = Hint> + Send {
         let _ = owner;
         std::future::pending()

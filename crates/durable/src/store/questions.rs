@@ -185,8 +185,8 @@ impl Default for Page {
 
 /// A rule by which a timer comes again and again, and where it stands.
 ///
-/// To a store these are three texts: the rule, the policy for missed runs, and the [standing](Self::standing). Two series
-/// are the same if rule and policy are equal as texts.
+/// To a store these are three texts: the rule, the policy for missed runs, and the [standing](Self::standing). Two
+/// rules are the same if their texts are equal, and so are two policies. A save compares the payloads too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
     /// The rule, with its zone, as a `Plan` of `timingwheel-calendar` prints it.

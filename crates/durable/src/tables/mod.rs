@@ -1,4 +1,5 @@
-//! The meaning of each call of a store, over six ordered maps: pure, for any store that runs a transaction at a time.
+//! The meaning of each call of a store, over five maps and the number of the owner: pure, for any store that runs one
+//! transaction at a time.
 
 mod reads;
 mod together;
@@ -50,7 +51,7 @@ pub(crate) trait Lookup {
     fn epoch(&self) -> Result<u64, Self::Error>;
 }
 
-/// Six maps, in one transaction.
+/// The maps and the number of the owner, in one transaction.
 pub(crate) trait Tables: Lookup {
     fn put(&mut self, at: Place, row: &Row) -> Result<(), Self::Error>;
     fn take(&mut self, at: Place) -> Result<Option<Row>, Self::Error>;
