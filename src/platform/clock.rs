@@ -1,5 +1,6 @@
 //! The clock of all wheels. Nothing else reads the time for deadlines, but for sleeps that have no wheel yet.
 
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -107,6 +108,19 @@ pub(crate) fn instant(at: Nanos) -> Instant {
     };
     // Some systems' instants reach less far. As tokio does, take 30 years for never.
     instant.map_or_else(|| Instant::now() + LONGEST, Instant::from_std)
+}
+
+/// Shows an instant as "in 3s" or "2ms ago". The numbers in an instant mean nothing to a reader.
+pub(crate) struct FromNow(pub(crate) Instant);
+
+impl fmt::Debug for FromNow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let now = Instant::now();
+        match self.0.checked_duration_since(now) {
+            Some(left) => write!(f, "in {left:?}"),
+            None => write!(f, "{:?} ago", now.duration_since(self.0)),
+        }
+    }
 }
 
 /// A wheel's clock.
@@ -243,5 +257,13 @@ mod tests {
     #[test]
     fn the_clock_of_these_tests_can_be_paused() {
         assert!(has_test_util(), "they are built with tokio's `test-util`");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_instant_is_shown_as_seen_from_now() {
+        let at = Instant::now() + Duration::from_secs(3);
+        assert_eq!(format!("{:?}", FromNow(at)), "in 3s");
+        tokio::time::advance(Duration::from_secs(4)).await;
+        assert_eq!(format!("{:?}", FromNow(at)), "1s ago");
     }
 }

@@ -1,6 +1,5 @@
 //! The engine's base: locks and atomics (which models replace), the clock, and wakers.
 
 pub(crate) mod clock;
-pub(crate) mod from_now;
 pub(crate) mod sync;
 pub(crate) mod wakers;

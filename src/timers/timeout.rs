@@ -163,7 +163,7 @@ impl<F> Timeout<F> {
     /// # async fn main() {
     /// use std::{future, time::Duration};
     /// use timingwheel::{TimingWheel, Tolerance};
-    /// use tokio::time::{self, Instant};
+    /// use tokio::time::Instant;
     ///
     /// let wheel = TimingWheel::new();
     /// let start = Instant::now();
@@ -188,7 +188,7 @@ impl<F> Timeout<F> {
     /// # async fn main() {
     /// use std::{pin::pin, time::Duration};
     /// use timingwheel::TimingWheel;
-    /// use tokio::time::{self, Instant};
+    /// use tokio::time::Instant;
     ///
     /// let wheel = TimingWheel::new();
     /// let download = wheel.sleep(Duration::from_secs(15));

@@ -15,15 +15,15 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-const fn secs(secs: u64) -> Duration {
+pub(crate) const fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-fn eighth() -> Tolerance {
+pub(crate) fn eighth() -> Tolerance {
     Tolerance::share(0.125)
 }
 
-fn registered(sleep: Sleep) -> task::Spawn<Sleep> {
+pub(crate) fn registered(sleep: Sleep) -> task::Spawn<Sleep> {
     let mut sleep = task::spawn(sleep);
     assert_pending!(sleep.poll());
     sleep

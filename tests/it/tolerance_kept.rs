@@ -7,19 +7,7 @@ use timingwheel::{Sleep, TimingWheel, Tolerance};
 use tokio::time::{Instant, advance};
 use tokio_test::{assert_pending, assert_ready, task};
 
-const fn secs(secs: u64) -> Duration {
-    Duration::from_secs(secs)
-}
-
-fn eighth() -> Tolerance {
-    Tolerance::share(0.125)
-}
-
-fn registered(sleep: Sleep) -> task::Spawn<Sleep> {
-    let mut sleep = task::spawn(sleep);
-    assert_pending!(sleep.poll());
-    sleep
-}
+use crate::tolerance::{eighth, registered, secs};
 
 /// How late a sleep is for a deadline.
 fn late(sleep: &Sleep, deadline: Instant) -> Duration {

@@ -72,12 +72,6 @@ impl<F> Run<F> {
     pub(crate) const fn new(passed: Passed, future: F) -> Self {
         Self { passed, future }
     }
-
-    /// The future within.
-    #[must_use]
-    pub const fn get_ref(&self) -> &F {
-        &self.future
-    }
 }
 
 impl<F: Future> Future for Run<F> {

@@ -592,7 +592,8 @@ impl<S: AnySlot + ?Sized> Record<S> {
     pub(crate) fn let_be_late(&self, tolerance: Tolerance) {
         let state = self.lock();
         let due = state.due;
-        if due > Instant::now() {
+        // A repeating job has the tolerance of its schedule.
+        if state.plan.is_none() && due > Instant::now() {
             self.move_run(state, SetBy::User, due, Some(tolerance));
         }
     }

@@ -68,6 +68,10 @@ impl Model {
         pending.map(|()| self.end(Outcome::Unmet(WatchError::Cancelled))).is_some()
     }
 
+    fn assert_no_item_lost(&self, outcome: &str) {
+        assert_eq!(self.items.load(Ordering::Relaxed), usize::from(outcome != "completed"));
+    }
+
     fn outcome(&self) -> &'static str {
         let mut is_first = true;
         let outcome = block_on(poll_fn(|cx| {
@@ -138,11 +142,7 @@ fn a_check_and_the_deadline_end_it_once() {
         let is_counted = threads.0.join().unwrap();
         threads.1.join().unwrap();
         assert!(!is_counted || outcome == "completed");
-        assert_eq!(
-            model.items.load(Ordering::Relaxed),
-            usize::from(outcome != "completed"),
-            "no item is lost"
-        );
+        model.assert_no_item_lost(outcome);
         outcome
     });
 }
@@ -156,11 +156,7 @@ fn a_check_and_a_cancel_end_it_once() {
         let (completed, cancelled) = (check.join().unwrap(), cancel.join().unwrap());
         assert!(!(completed && cancelled));
         assert!((!completed || outcome == "completed") && (!cancelled || outcome == "cancelled"));
-        assert_eq!(
-            model.items.load(Ordering::Relaxed),
-            usize::from(outcome != "completed"),
-            "no item is lost"
-        );
+        model.assert_no_item_lost(outcome);
         outcome
     });
 }

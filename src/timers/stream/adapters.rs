@@ -261,7 +261,7 @@ impl<S: Stream> Stream for Throttle<S> {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.project();
         if this.countdown.is_running {
-            ready!(this.countdown.poll(false, cx));
+            ready!(this.countdown.poll(coop::has_budget_remaining(), cx));
         }
         let next = ready!(this.stream.poll_next(cx));
         if next.is_some() && !this.countdown.duration.is_zero() {

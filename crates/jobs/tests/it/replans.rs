@@ -209,3 +209,12 @@ async fn a_job_that_its_schedule_ends_before_it_is_listed_leaves_nothing() {
     jobs.try_run_by(Ends(2, schedule.clone()), schedule, || async {}).unwrap();
     assert_eq!((jobs.len(), jobs.pending()), (1, 1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_tolerance_given_to_a_repeating_job_is_no_move_by_its_user() {
+    let (wheel, schedule) = (TimingWheel::new(), Changeable::default());
+    let start = Instant::now();
+    let job = wheel.run_by(schedule.clone(), || async {});
+    let _job = job.with_tolerance(timingwheel::Tolerance::time(ms(5)));
+    assert_ne!(schedule.run().replan(Some(start + ms(50))), Replanned::MovedByUser);
+}
