@@ -172,7 +172,6 @@
 //! - `tests/it/runner/stops.rs`: `a_stop_waits_for_what_runs_and_begins_nothing_more`,
 //!   `a_stop_gives_back_what_is_not_done_at_its_limit_and_the_attempt_counts`,
 //!   `a_stop_calls_no_handler_any_more_and_what_was_not_called_is_no_attempt`,
-//!   `a_call_that_a_stop_drops_on_its_way_is_no_attempt`,
 //!   `a_stop_under_load_leaves_nothing_begun_and_loses_nothing`, `without_a_handle_what_runs_ends_and_nothing_more_begins`,
 //!   `the_end_of_the_wheel_is_a_stop`
 //! - `tests/it/runner/together.rs`: `a_stop_at_its_limit_drops_handlers_that_have_waited_since_their_first_poll`,

@@ -1,13 +1,13 @@
 //! The end.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use timingwheel::TimingWheel;
 use timingwheel_calendar::Cron;
-use timingwheel_durable::{Answer, Durable, Error, MemoryStore, Missed, Run};
+use timingwheel_durable::{Answer, Durable, Error, Missed};
 
 use super::support::{Note, Rig, at, note, secs};
 
@@ -83,56 +83,6 @@ async fn a_stop_calls_no_handler_any_more_and_what_was_not_called_is_no_attempt(
         assert_eq!(again.len() as u64, TIMERS - calls);
         assert!(again.iter().all(|call| call.run.attempt == 1));
         drop(next);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_call_that_a_stop_drops_on_its_way_is_no_attempt() {
-    const TIMERS: u64 = 250;
-    let (wheel, store) = (TimingWheel::new(), MemoryStore::new());
-    let (first, mut called) = tokio::sync::mpsc::unbounded_channel();
-    let (go, goes) = std::sync::mpsc::channel::<()>();
-    let goes = Mutex::new(Some(goes));
-    let durable = Durable::builder(&wheel, store.clone())
-        .on(move |_: Note, run: Run| {
-            let _ = first.send(run.id);
-            // The first one blocks the only thread, until the stop is told.
-            if let Some(goes) = goes.lock().unwrap().take() {
-                goes.recv().unwrap();
-            }
-            async { Ok(Answer::Done) }
-        })
-        .start()
-        .await
-        .unwrap();
-    let due = durable.now() + secs(1);
-    for number in 0..TIMERS {
-        durable.at(due, &note(&number.to_string())).save().await.unwrap();
-    }
-    let mut ids = vec![called.recv().await.unwrap()];
-    let mut stopping = Box::pin(durable.stop(secs(0)));
-    assert!(futures::FutureExt::now_or_never(&mut stopping).is_none());
-    go.send(()).unwrap();
-    let stopped = stopping.await;
-    assert_eq!((stopped.aborted, stopped.unsettled), (0, 0), "{stopped:?}");
-    drop(durable);
-    while let Some(id) = called.recv().await {
-        ids.push(id);
-    }
-    assert!((ids.len() as u64) < TIMERS, "all were called");
-    let left = TIMERS - u64::try_from(ids.len()).unwrap();
-    let (again, mut calls) = tokio::sync::mpsc::unbounded_channel();
-    let _next = Durable::builder(&wheel, store)
-        .on(move |_: Note, run: Run| {
-            let _ = again.send((run.id, run.attempt));
-            async { Ok(Answer::Done) }
-        })
-        .start()
-        .await
-        .unwrap();
-    for _ in 0..left {
-        let (id, attempt) = calls.recv().await.unwrap();
-        assert!(attempt == 1 && !ids.contains(&id), "attempt {attempt} of {id}");
     }
 }
 
