@@ -2,6 +2,7 @@
 
 use std::future;
 use std::pin::Pin;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -184,13 +185,16 @@ async fn a_shutdown_gives_the_places_back_and_later_timers_are_told_of_the_shutd
 #[test]
 fn threads_that_fight_for_places_never_hold_more_than_there_are_and_lose_none() {
     const PLACES: usize = 5;
+    const THREADS: usize = 8;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let wheel =
         runtime.block_on(async { TimingWheel::builder().shards(4).max_pending(PLACES).build() }).unwrap();
     let (held, got, refused) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let all_have_asked = Barrier::new(THREADS);
     std::thread::scope(|scope| {
-        for thread in 0..8 {
-            let (wheel, held, got, refused) = (&wheel, &held, &got, &refused);
+        for thread in 0..THREADS {
+            let (wheel, held, got, refused, all_have_asked) =
+                (&wheel, &held, &got, &refused, &all_have_asked);
             scope.spawn(move || {
                 let mut mine = Vec::new();
                 for round in 0..5_000 {
@@ -207,6 +211,10 @@ fn threads_that_fight_for_places_never_hold_more_than_there_are_and_lose_none() 
                             assert!(error.is_at_capacity());
                             refused.fetch_add(1, Ordering::SeqCst);
                         }
+                    }
+                    // However the machine shares its time out, they fight at least here.
+                    if round % 500 == 0 {
+                        all_have_asked.wait();
                     }
                     if round % 2 == 0 {
                         held.fetch_sub(mine.len(), Ordering::SeqCst);
