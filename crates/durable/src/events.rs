@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 #[cfg(feature = "tracing")]
-use crate::error::contained;
+use crate::error::{contained, with_causes};
 use crate::health::Unhandled;
 use crate::id::TimerId;
 use crate::runner::Stopped;
@@ -47,7 +47,7 @@ impl Events {
             }
             *last = Some(now);
         }
-        event!(warn, %error, errors, "a store of timers fails");
+        event!(warn, error = with_causes(error), errors, "a store of timers fails");
     }
 
     pub(crate) fn buried(&self, id: TimerId, kind: &str, key: Option<&str>, attempt: u32, reason: &str) {

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::{env, fs, io, process};
 
 use jiff::Timestamp;
@@ -184,14 +184,14 @@ fn cannot_open(path: &Path, error: DatabaseError) -> RedbError {
         error if is_damage(&error) => {
             RedbError::Damaged { path: Some(path.to_owned()), what: error.to_string() }
         }
-        error => RedbError::Open { path: path.to_owned(), error: Box::new(error) },
+        error => RedbError::Open { path: path.to_owned(), error: Arc::new(error) },
     }
 }
 
 /// A file that is there has its tables: a process that is killed meanwhile leaves one of another name behind.
 fn make(path: &Path, options: &RedbOptions) -> Result<(), RedbError> {
     let io =
-        |error: io::Error| RedbError::Open { path: path.to_owned(), error: Box::new(redb::Error::Io(error)) };
+        |error: io::Error| RedbError::Open { path: path.to_owned(), error: Arc::new(redb::Error::Io(error)) };
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.new", process::id()));
     let new = PathBuf::from(name);

@@ -28,7 +28,7 @@ struct Waiting {
 trait Call: Send {
     fn apply(&mut self, tables: &mut RedbTables<'_>) -> Result<(), RedbError>;
     /// The transaction is durable, or nothing of it was done, because of this.
-    fn answer(self: Box<Self>, failed: Option<&Arc<RedbError>>);
+    fn answer(self: Box<Self>, failed: Option<&RedbError>);
 }
 
 struct Answering<T, W> {
@@ -49,10 +49,10 @@ where
         Ok(())
     }
 
-    fn answer(self: Box<Self>, failed: Option<&Arc<RedbError>>) {
+    fn answer(self: Box<Self>, failed: Option<&RedbError>) {
         let answer = match (failed, self.done) {
             (None, Some(done)) => Ok(done),
-            (Some(error), _) => Err(RedbError::Shared(Arc::clone(error))),
+            (Some(error), _) => Err(error.clone()),
             (None, None) => Err(RedbError::Closed),
         };
         // Who has dropped the call does not want to know.
@@ -106,7 +106,7 @@ impl Commits {
                 waiting.calls.drain(..count).collect::<Vec<_>>()
             };
             let done = group.file.write(|tables| calls.iter_mut().try_for_each(|call| call.apply(tables)));
-            let failed = done.err().map(Arc::new);
+            let failed = done.err();
             let is_last = {
                 let mut waiting = group.waiting();
                 waiting.is_busy = !waiting.calls.is_empty();

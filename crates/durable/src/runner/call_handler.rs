@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::lease::Lease;
 use super::live::{Attempt, Live};
 use super::{Command, Outcome, Runner};
-use crate::error::panic_text;
+use crate::error::{panic_text, with_causes};
 use crate::handler::{Handler, Lost, Run, Started, Unreadable};
 use crate::id::TimerId;
 use crate::store::Stored;
@@ -88,7 +88,7 @@ impl Call {
         let started = (!is_late).then(|| {
             catch_unwind(AssertUnwindSafe(|| match attempt.start() {
                 Ok(started) => {
-                    Ok(async { Outcome::Answered(started.await.map_err(|error| error.to_string())) })
+                    Ok(async { Outcome::Answered(started.await.map_err(|error| with_causes(&*error))) })
                 }
                 Err(error) => {
                     let field = match error.path().to_string().as_str() {

@@ -210,6 +210,37 @@ async fn settings_that_make_no_sense_are_refused_with_what_was_given() {
     assert!(format!("{durable:?}").contains("epoch: 1"));
 }
 
+/// An error with a cause.
+#[derive(Debug)]
+struct Unsent(std::io::Error);
+
+impl std::fmt::Display for Unsent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the mail was not sent")
+    }
+}
+
+impl std::error::Error for Unsent {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_error_of_a_handler_is_kept_with_its_causes() {
+    let rig = Rig::new();
+    let durable = Durable::builder(&rig.wheel, MemoryStore::new())
+        .on(|_: Number, _: Run| async { Err(Unsent(std::io::Error::other("no route")).into()) })
+        .retry::<Number>(Backoff::default().tries(1))
+        .start()
+        .await
+        .unwrap();
+    durable.after(Duration::ZERO, &Number { number: 1 }).save().await.unwrap();
+    rig.sleep(1.0).await;
+    let buried = durable.list(Page { buried: true, ..Page::default() }).await.unwrap();
+    assert_eq!(buried[0].failures[0].error, "the mail was not sent: no route");
+}
+
 /// An error that cannot be told.
 #[derive(Debug)]
 struct Unspeakable;
