@@ -109,9 +109,9 @@ impl Tables for Maps {
         })
     }
 
-    fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, BegunBy)>, Infallible> {
+    fn begun_by(&self, epoch: u64) -> Result<Vec<(Place, BegunBy)>, Infallible> {
         let begun = self.attempts.iter().map(|(&at, &attempt)| (at, attempt));
-        Ok(begun.filter(|(_, attempt)| attempt.epoch <= epoch).collect())
+        Ok(begun.filter(|(_, attempt)| attempt.epoch == epoch).collect())
     }
 
     fn set_keyed(&mut self, key: &str, at: Option<Place>) -> Result<(), Infallible> {

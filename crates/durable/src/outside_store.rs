@@ -5,15 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use crate::backoff::Backoff;
 use crate::builder::Builder;
 use crate::durable::Durable;
 use crate::error::Error;
-use crate::handler::Answer;
-use crate::handler::Kind;
+use crate::handler::{Answer, Kind};
 use crate::id::{TimerId, timestamp};
 use crate::outside::{CallBack, Outside};
 use crate::store::Near;
@@ -58,23 +57,9 @@ enum Order {
     Forget(Vec<Near>),
 }
 
-/// A timer to be called back about.
-struct FarAway {
-    id: String,
-    due_ms: i64,
-}
-
-impl Serialize for FarAway {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        (&self.id, self.due_ms).serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for FarAway {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Deserialize::deserialize(deserializer).map(|(id, due_ms)| Self { id, due_ms })
-    }
-}
+/// A timer to be called back about, and when it is due.
+#[derive(Serialize, Deserialize)]
+struct FarAway(String, i64);
 
 impl Kind for FarAway {
     const KIND: &'static str = "timingwheel-durable/far-away";
@@ -98,7 +83,7 @@ impl OutsideStore {
     pub async fn start(builder: Builder) -> Result<Self, Error> {
         let call_back = Arc::new(Mutex::new(None::<CallBack>));
         let calls = Arc::clone(&call_back);
-        let handler = move |FarAway { id, due_ms }, _| {
+        let handler = move |FarAway(id, due_ms), _| {
             let heard = id.parse::<TimerId>().map(|id| {
                 let call_back = calls.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 call_back.is_some_and(|call_back| call_back.near(vec![Near { due_ms, id }]))
@@ -128,7 +113,7 @@ async fn obey(durable: Durable, mut orders: mpsc::UnboundedReceiver<Order>) {
             Order::HandOver(far, ahead) => {
                 let ahead = i64::try_from(ahead.as_millis()).unwrap_or(i64::MAX);
                 let saves = far.into_iter().map(|near| {
-                    let far = FarAway { id: near.id().to_string(), due_ms: near.due_ms };
+                    let far = FarAway(near.id().to_string(), near.due_ms);
                     durable.at(timestamp(near.due_ms.saturating_sub(ahead)), &far).key(key(near)).save()
                 });
                 drop(join_all(saves).await);

@@ -156,7 +156,7 @@ impl Store for PostgresStore {
 
     async fn save(&self, timers: Vec<NewTimer>) -> Result<Vec<Saved>, PostgresError> {
         timers.iter().try_for_each(Self::check)?;
-        let answers = changes::save(&self.0.connections, timers).await?;
+        let answers = changes::save(&self.0.connections, &timers).await?;
         for answer in &answers {
             if let Saved::Stored(id) | Saved::Replaced { id, .. } | Saved::Follows { id, .. } = answer {
                 self.0.note(Near::from(*id));

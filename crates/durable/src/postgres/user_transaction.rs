@@ -145,13 +145,7 @@ impl SavingIn<'_> {
 
 impl std::fmt::Debug for SavingIn<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { store: _, transaction: _, due, payload, key, replaces } = self;
-        f.debug_struct("SavingIn")
-            .field("due", due)
-            .field("payload", payload)
-            .field("key", key)
-            .field("replaces", replaces)
-            .finish_non_exhaustive()
+        f.debug_struct("SavingIn").field("due", &self.due).field("key", &self.key).finish_non_exhaustive()
     }
 }
 

@@ -218,12 +218,12 @@ impl Tables for RedbTables<'_> {
         runs::take(&mut self.begun, &numbers(places), read)
     }
 
-    fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, BegunBy)>, RedbError> {
+    fn begun_by(&self, epoch: u64) -> Result<Vec<(Place, BegunBy)>, RedbError> {
         let mut found = Vec::new();
         for entry in self.begun.iter()? {
             let (at, begun) = entry?;
             let (by, number) = begun.value();
-            if by <= epoch {
+            if by == epoch {
                 found.push((Place::from_number(at.value()), BegunBy { epoch: by, number }));
             }
         }

@@ -7,7 +7,7 @@ use futures::future::maybe_done;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::live::{Attempt, Live};
+use super::live::{Attempt, Ending, Live};
 use super::settle::End;
 use super::{ANSWERS_AT_A_TIME, ONE_CLOCK_READING, Runner, TakeBack, TookBack};
 use crate::id::TimerId;
@@ -120,11 +120,8 @@ impl Runner {
         }
         let Some(attempt) = self.attempt(&stored) else { return };
         if !takes.is_empty() {
-            self.give_up(attempt, takes.remove(0));
-            if let Some(Live::Ending { others, .. }) = self.live.get_mut(&id) {
-                others.append(&mut takes);
-            }
-            return;
+            let first = takes.remove(0);
+            return self.give_up(attempt, first, takes);
         }
         if self.stopping.is_some() {
             return self.give_back(attempt);
@@ -181,7 +178,7 @@ impl Runner {
         let tries = attempt.handler.backoff.most();
         if attempt.number > tries {
             let reason = format!("attempt {tries} of {tries} did not end: its process ended first");
-            return self.end(attempt, End::Bury(reason), None);
+            return self.end_uncalled(attempt, End::Bury(reason));
         }
         // An attempt that was begun before is made again, however late it is, and so is one that was put off.
         let scheduled = attempt.timer.id().first_due();
@@ -195,7 +192,7 @@ impl Runner {
                 && next.due > wall
             {
                 attempt.series = Some(series);
-                return self.end(attempt, End::Anew, None);
+                return self.end_uncalled(attempt, End::Anew);
             }
             let due = if attempt.number == 1 {
                 next_run::occurs(&series, scheduled, wall)
@@ -207,7 +204,7 @@ impl Runner {
             attempt.series_before = Some(series);
             if let Due::Skip(_) = due {
                 self.shared.stats().skipped += 1;
-                return self.end(attempt, End::Done, None);
+                return self.end_uncalled(attempt, End::Done);
             }
         }
         self.start(stored, attempt, wall);
@@ -215,26 +212,19 @@ impl Runner {
 
     /// A cancel or a move came after `begin`.
     pub(super) fn take_back(&mut self, id: TimerId, take: TakeBack) {
-        match self.live.remove(&id) {
-            Some(Live::Beginning { mut takes, may_have_begun }) => {
-                takes.push(take);
-                self.live.insert(id, Live::Beginning { takes, may_have_begun });
-            }
-            Some(Live::Waiting { stored, key }) => {
-                self.waits.try_remove(&key);
-                if let Some(attempt) = self.attempt(&stored) {
-                    self.give_up(attempt, take);
+        match self.live.get_mut(&id) {
+            Some(Live::Beginning { takes, .. }) => takes.push(take),
+            Some(Live::Waiting { .. }) => {
+                if let Some(Live::Waiting { stored, key }) = self.live.remove(&id)
+                    && let Some(attempt) = self.attempt(&stored)
+                {
+                    self.waits.try_remove(&key);
+                    self.give_up(attempt, take, Vec::new());
                 }
             }
             // When the store has that end, it knows.
-            Some(Live::Ending { attempt, end, was_called: false, took, mut others }) => {
-                others.push(take);
-                self.live.insert(id, Live::Ending { attempt, end, was_called: false, took, others });
-            }
-            Some(live @ (Live::Running { .. } | Live::Ending { .. })) => {
-                self.live.insert(id, live);
-                take.tell(TookBack::Runs);
-            }
+            Some(Live::Ending(ending)) if !ending.was_called => ending.others.push(take),
+            Some(Live::Running { .. } | Live::Ending(_)) => take.tell(TookBack::Runs),
             None => {
                 let is_cancelled = matches!(take.end, End::Cancelled) && self.cancelled.contains(&id);
                 take.tell(if is_cancelled { TookBack::Gone } else { TookBack::Unknown });
@@ -242,7 +232,8 @@ impl Runner {
         }
     }
 
-    fn give_up(&mut self, mut attempt: Attempt, take: TakeBack) {
+    /// `others` wanted the timer back too, and came later.
+    fn give_up(&mut self, mut attempt: Attempt, take: TakeBack, others: Vec<TakeBack>) {
         self.shared.stats().taken_back += 1;
         let end = take.end.clone();
         if let End::Cancelled = end
@@ -251,7 +242,7 @@ impl Runner {
             // As the cancel has left it, if nothing else has happened: the store tells.
             (attempt.is_ending, attempt.version) = (true, attempt.version.wrapping_add(1));
         }
-        self.end(attempt, end, Some(Box::new(take)));
+        self.end(Ending { attempt, end, was_called: false, took: Some(Box::new(take)), others });
     }
 
     /// As it was before it was begun.
@@ -260,12 +251,12 @@ impl Runner {
             stopping.stopped.given_back += 1;
         }
         let end = End::Again { due: attempt.timer.due(), error: None, counts: false };
-        self.end(attempt, end, None);
+        self.end_uncalled(attempt, end);
     }
 
-    /// An attempt has ended without its handler, and the store is to be told.
-    pub(super) fn end(&mut self, attempt: Attempt, end: End, took: Option<Box<TakeBack>>) {
-        self.end_live(attempt, end, false, took, Vec::new());
+    /// An attempt has ended without its handler.
+    fn end_uncalled(&mut self, attempt: Attempt, end: End) {
+        self.end(Ending { attempt, end, was_called: false, took: None, others: Vec::new() });
     }
 
     /// Attempts whose handlers were not called are not this owner's any more.

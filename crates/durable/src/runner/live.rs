@@ -26,15 +26,18 @@ pub(super) enum Live {
     Waiting { stored: Box<Stored>, key: delay_queue::Key },
     /// Its handler has been called, or is about to be: nobody takes it back any more.
     Running { attempt: Attempt, task: AbortHandle },
-    /// Its end is on its way to the store. Who took it back waits for that, and so do others who wanted to. Nobody can
-    /// once its handler was called.
-    Ending {
-        attempt: Attempt,
-        end: End,
-        was_called: bool,
-        took: Option<Box<TakeBack>>,
-        others: Vec<TakeBack>,
-    },
+    /// Its end is on its way to the store.
+    Ending(Ending),
+}
+
+/// The end of an attempt. One caller may have taken the timer back, unless the handler was called. That caller waits for the
+/// store, and so do others who wanted to take it back.
+pub(super) struct Ending {
+    pub(super) attempt: Attempt,
+    pub(super) end: End,
+    pub(super) was_called: bool,
+    pub(super) took: Option<Box<TakeBack>>,
+    pub(super) others: Vec<TakeBack>,
 }
 
 /// An attempt, without its payload.

@@ -185,9 +185,6 @@ impl Runner {
     /// Nothing is on time any more. What runs goes on, and the rest is left to the next owner.
     fn wheel_has_ended(&mut self) {
         self.has_wheel_ended = true;
-        self.armed.clear();
-        self.waits.clear();
-        self.keys.clear();
         self.stop(None);
     }
 
@@ -211,8 +208,7 @@ impl Runner {
             Command::LookAnew => self.looks_anew = true,
             Command::TakeBack(id, take) => self.take_back(id, take),
             Command::Ended(id, outcome) => self.ended(id, outcome),
-            Command::Stop(Some((limit, reply))) => self.stop(Some((limit, reply))),
-            Command::Stop(None) => self.stop(None),
+            Command::Stop(limit) => self.stop(limit),
         }
     }
 

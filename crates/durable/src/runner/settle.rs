@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures::future::maybe_done;
 use jiff::{SignedDuration, Timestamp};
 
-use super::live::{Attempt, Live};
-use super::{ANSWERS_AT_A_TIME, Outcome, Runner, TakeBack, TookBack};
+use super::live::{Attempt, Ending, Live};
+use super::{ANSWERS_AT_A_TIME, Outcome, Runner, TookBack};
 use crate::handler::Answer;
 use crate::id::TimerId;
 use crate::next_run::{self, Next};
@@ -96,7 +96,7 @@ impl Runner {
         if let Some(stopping) = &mut self.stopping {
             stopping.stopped.finished += 1;
         }
-        self.end_live(attempt, end, true, None, Vec::new());
+        self.end(Ending { attempt, end, was_called: true, took: None, others: Vec::new() });
     }
 
     fn fail(&self, attempt: &Attempt, error: String) -> End {
@@ -112,22 +112,15 @@ impl Runner {
     }
 
     /// An attempt has ended, and the store is to be told.
-    pub(super) fn end_live(
-        &mut self,
-        attempt: Attempt,
-        end: End,
-        was_called: bool,
-        took: Option<Box<TakeBack>>,
-        others: Vec<TakeBack>,
-    ) {
-        let change = self.change(&attempt, &end, was_called);
-        let Attempt { timer, number, version, .. } = attempt;
+    pub(super) fn end(&mut self, ending: Ending) {
+        let change = self.change(&ending);
+        let Attempt { timer, number, version, .. } = ending.attempt;
         self.ends.push(Ended { timer, attempt: number, version, change });
-        self.live.insert(timer.id(), Live::Ending { attempt, end, was_called, took, others });
+        self.live.insert(timer.id(), Live::Ending(ending));
     }
 
     /// How the timer is to stand after this end, as far as this attempt knows the timer.
-    fn change(&self, attempt: &Attempt, end: &End, was_called: bool) -> Change {
+    fn change(&self, Ending { attempt, end, was_called, .. }: &Ending) -> Change {
         let Attempt { timer, number, is_ending, .. } = *attempt;
         let series = attempt.series.as_deref().cloned();
         let put = |timer, counts, error| {
@@ -151,7 +144,7 @@ impl Runner {
                 put(Near::new(timer.id(), *due), *counts, error.clone())
             }
             // Nothing follows it.
-            End::Again { .. } if was_called => Change::Delete,
+            End::Again { .. } if *was_called => Change::Delete,
             End::Cancelled if is_ending => Change::Delete,
             End::Anew if !is_ending => match self.planned_anew(attempt) {
                 Some(next) => Change::Put(next),
@@ -197,7 +190,7 @@ impl Runner {
     fn refuse_those_of_before(&mut self) {
         for ended in std::mem::take(&mut self.ends) {
             match self.live.get(&ended.timer.id()) {
-                Some(Live::Ending { attempt, .. }) if attempt.epoch != self.owner.epoch => {
+                Some(Live::Ending(Ending { attempt, .. })) if attempt.epoch != self.owner.epoch => {
                     self.was_fenced(&ended);
                 }
                 _ => self.ends.push(ended),
@@ -241,7 +234,7 @@ impl Runner {
             Settled::Lost => {
                 // Or this instance has joined again since, and knows it.
                 let is_news = matches!(self.live.get(&ended.timer.id()),
-                    Some(Live::Ending { attempt, .. }) if attempt.epoch == self.owner.epoch);
+                    Some(Live::Ending(Ending { attempt, .. })) if attempt.epoch == self.owner.epoch);
                 self.was_fenced(&ended);
                 if is_news {
                     self.lose();
@@ -254,24 +247,21 @@ impl Runner {
 
     /// The timer is not as this process knew it: what becomes of it is decided anew.
     fn has_changed(&mut self, ended: &Ended, stored: &Stored) {
-        let Some(Live::Ending { mut attempt, end, was_called, took, others }) =
-            self.live.remove(&ended.timer.id())
-        else {
-            return;
-        };
+        let Some(Live::Ending(mut ending)) = self.live.remove(&ended.timer.id()) else { return };
+        let attempt = &mut ending.attempt;
         // If it has the same rule, the series stands as this attempt has left it.
         let rule = |series: Option<&Series>| series.map(|series| (series.rule.clone(), series.missed));
         if rule(attempt.series.as_deref()) != rule(stored.series.as_ref()) {
             attempt.series = stored.series.clone().map(Box::new);
         }
         (attempt.version, attempt.is_ending) = (stored.version, stored.ending);
-        self.end_live(attempt, end, was_called, took, others);
+        self.end(ending);
     }
 
     /// The result was refused: the attempt is another owner's.
     fn was_fenced(&mut self, ended: &Ended) {
         let id = ended.timer.id();
-        let Some(Live::Ending { took, others, .. }) = self.live.remove(&id) else { return };
+        let Some(Live::Ending(Ending { took, others, .. })) = self.live.remove(&id) else { return };
         self.shared.stats().fenced += 1;
         took.into_iter().map(|take| *take).chain(others).for_each(|take| take.tell(TookBack::AskAgain));
         self.unblock(id);
@@ -280,9 +270,8 @@ impl Runner {
     /// The store has the end.
     fn has_ended(&mut self, ended: &Ended) {
         let (id, change) = (ended.timer.id(), &ended.change);
-        let Some(Live::Ending { attempt, end, was_called, took, others }) = self.live.remove(&id) else {
-            return;
-        };
+        let Some(Live::Ending(ending)) = self.live.remove(&id) else { return };
+        let Ending { attempt, end, was_called, took, others } = ending;
         let is_removed = *change == Change::Delete && !was_called;
         if is_removed && self.shared.cancels() > 0 {
             // Another cancel may have been told that it had begun, and has yet to ask for it.

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::task::Context;
 use std::time::Duration;
 
+use timingwheel::time::delay_queue::Expired;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
@@ -69,15 +70,9 @@ impl Runner {
             self.armed.clear();
             self.keys.clear();
             self.ready.clear();
-            self.waits.clear();
             // Calls on their way tell that they were not made, as a handler tells its end.
             self.is_stopping.store(true, Ordering::Release);
-            let waiting: Vec<_> = self
-                .live
-                .iter()
-                .filter(|(_, live)| matches!(live, Live::Waiting { .. }))
-                .map(|(id, _)| *id)
-                .collect();
+            let waiting: Vec<_> = self.waits.drain().map(Expired::into_inner).collect();
             for id in waiting {
                 if let Some(Live::Waiting { stored, .. }) = self.live.remove(&id)
                     && let Some(attempt) = self.attempt(&stored)
@@ -128,7 +123,7 @@ impl Runner {
         for live in self.live.values() {
             match live {
                 Live::Running { .. } => stopping.stopped.left_running += 1,
-                Live::Ending { .. } => stopping.stopped.unsettled += 1,
+                Live::Ending(_) => stopping.stopped.unsettled += 1,
                 Live::Beginning { .. } | Live::Waiting { .. } => {}
             }
         }

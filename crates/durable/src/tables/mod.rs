@@ -81,8 +81,8 @@ pub(crate) trait Tables: Lookup {
     fn take_attempts(&mut self, places: &[Place]) -> Result<Vec<Option<BegunBy>>, Self::Error> {
         places.iter().map(|at| self.set_attempt(*at, None)).collect()
     }
-    /// Where the timers stand that this owner has begun, and those before it.
-    fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, BegunBy)>, Self::Error>;
+    /// Where the timers stand that this owner has begun.
+    fn begun_by(&self, epoch: u64) -> Result<Vec<(Place, BegunBy)>, Self::Error>;
 
     fn set_keyed(&mut self, key: &str, at: Option<Place>) -> Result<(), Self::Error>;
 
@@ -108,12 +108,9 @@ pub(crate) fn leave<T: Tables>(tables: &mut T, owner: Owner) -> Result<u64, T::E
     }
     // From here it is nobody's.
     tables.set_epoch(owner.epoch + 1)?;
-    let begun = tables.begun_up_to(owner.epoch)?;
+    let begun = tables.begun_by(owner.epoch)?;
     let mut given_back = 0;
     for (at, attempt) in begun {
-        if attempt.epoch != owner.epoch {
-            continue;
-        }
         tables.set_attempt(at, None)?;
         if let Some(mut row) = tables.take(at)? {
             row.attempts = attempt.number;
