@@ -17,7 +17,7 @@ use super::row::{HeadView, RowError};
 use super::{RedbError, runs};
 use crate::id::{Place, TimerId};
 use crate::store::Counts;
-use crate::tables::{BegunBy, Head, Lookup, ReadTables, Row, ShowHeads, ShowRows, Tables};
+use crate::tables::{BegunBy, Head, Lookup, ReadTables, Row, Show, Tables};
 
 /// The newest format of a file that this version knows, and the one that it writes.
 pub(super) const FORMAT: u64 = 1;
@@ -296,6 +296,13 @@ impl RedbReads {
         })
     }
 
+    fn show(&self, at: u128, bytes: &[u8], show: Show<'_, RedbError>) -> Result<ControlFlow<()>, RedbError> {
+        let read = HeadView::read(at, bytes);
+        let Some(head) = note(&self.damaged, (false, at), read) else { return Ok(ControlFlow::Continue(())) };
+        let place = Place::from_number(at);
+        show(place, Head { id: TimerId { due_ms: head.due_ms, unique: place.unique }, kind: head.kind })
+    }
+
     /// The damaged timers among those that were read.
     pub(super) fn damaged(self) -> Damaged {
         self.damaged.into_inner()
@@ -308,37 +315,22 @@ impl ReadTables for RedbReads {
         Ok(Counts { stored: self.timers.len()?.saturating_sub(begun), begun, buried: self.buried.len()? })
     }
 
-    fn heads(&self, after: Place, show: ShowHeads<'_, RedbError>) -> Result<(), RedbError> {
+    fn heads(&self, after: Place, show: Show<'_, RedbError>) -> Result<(), RedbError> {
         for entry in ReadableTable::range(&self.timers, (Excluded(after.to_number()), Unbounded))? {
             let (at, bytes) = entry?;
-            let place = Place::from_number(at.value());
-            let read = HeadView::read(at.value(), bytes.value());
-            let Some(head) = note(&self.damaged, (false, at.value()), read) else { continue };
-            let id = TimerId { due_ms: head.due_ms, unique: place.unique };
-            if show(place, Head { id, kind: head.kind })?.is_break() {
+            if self.show(at.value(), bytes.value(), show)?.is_break() {
                 break;
             }
         }
         Ok(())
     }
 
-    fn rows(&self, after: Place, show: ShowRows<'_, RedbError>) -> Result<(), RedbError> {
-        for entry in ReadableTable::range(&self.timers, (Excluded(after.to_number()), Unbounded))? {
-            let (at, bytes) = entry?;
-            let read = Row::from_bytes(at.value(), bytes.value());
-            let Some(row) = note(&self.damaged, (false, at.value()), read) else { continue };
-            if show(Place::from_number(at.value()), row)?.is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn series(&self, after: Place, show: ShowRows<'_, RedbError>) -> Result<(), RedbError> {
+    fn series(&self, after: Place, show: Show<'_, RedbError>) -> Result<(), RedbError> {
         for entry in ReadableTable::range(&self.series, (Excluded(after.to_number()), Unbounded))? {
-            let at = Place::from_number(entry?.0.value());
-            let Some(row) = self.row(at)? else { continue };
-            if show(at, row)?.is_break() {
+            let at = entry?.0.value();
+            if let Some(bytes) = ReadableTable::get(&self.timers, at)?
+                && self.show(at, bytes.value(), show)?.is_break()
+            {
                 break;
             }
         }
