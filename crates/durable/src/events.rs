@@ -54,7 +54,7 @@ impl Events {
         event!(warn, %id, kind, key, attempt, reason, "a timer is buried");
     }
 
-    /// A timer was saved that no handler here takes.
+    /// A timer was saved whose kind has no handler here.
     pub(crate) fn saved_unhandled(&self, kind: &str) {
         event!(warn, kind, "a timer is saved whose kind has no handler here");
     }
@@ -80,7 +80,7 @@ impl Events {
         event!(warn, epoch, "another owner has the store of timers now");
     }
 
-    /// Others have the timers of this instance, and it is none any more.
+    /// Other instances have the timers of this one.
     pub(crate) fn lease_lost(&self, epoch: u64) {
         event!(warn, epoch, "the lease is over, and other instances have the timers");
     }

@@ -1,4 +1,4 @@
-//! A scheduler outside, over any store.
+//! A scheduler outside that keeps its timers in any store.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,11 +17,11 @@ use crate::id::{TimerId, timestamp};
 use crate::outside::{CallBack, Outside};
 use crate::store::Near;
 
-/// How long after one that nobody heard the next call back is.
+/// If nobody hears a call back, it is made again after this time.
 const NOBODY: Duration = Duration::from_secs(5);
 
-/// A scheduler outside that keeps in a store of its own what it was handed, whichever [`Store`](crate::store::Store) that
-/// is. Clones are the same.
+/// A scheduler outside that keeps its timers in a store of its own, which can be any [`Store`](crate::store::Store). Clones
+/// are the same scheduler.
 ///
 /// The scheduler is a [`Durable`] itself, and its handlers call back. So it calls back about all its timers after a
 /// crash too.
@@ -65,7 +65,7 @@ impl Kind for FarAway {
     const KIND: &'static str = "timingwheel-durable/far-away";
 }
 
-/// Another place of a timer is another timer here: so a move needs no order among calls.
+/// A timer that was moved has another key here, so calls about its two places need no order.
 fn key(near: Near) -> String {
     format!("{} at {}", near.id(), near.due_ms)
 }
@@ -90,7 +90,7 @@ impl OutsideStore {
             });
             async move { Ok(if heard? { Answer::Done } else { Answer::Retry(NOBODY) }) }
         };
-        // As often as it takes.
+        // Until somebody hears it.
         let retry = Backoff::fixed(NOBODY).tries(u32::MAX);
         let durable = builder.on(handler).retry::<FarAway>(retry).start().await?;
         let (orders, to_do) = mpsc::unbounded_channel();
@@ -108,7 +108,7 @@ impl OutsideStore {
 /// One order after the other.
 async fn obey(durable: Durable, mut orders: mpsc::UnboundedReceiver<Order>) {
     while let Some(order) = orders.recv().await {
-        // What fails is found by the scan.
+        // If this fails, the scan finds the timers.
         match order {
             Order::HandOver(far, ahead) => {
                 let ahead = i64::try_from(ahead.as_millis()).unwrap_or(i64::MAX);
@@ -133,7 +133,7 @@ impl Outside for OutsideStore {
     fn hand_over(&self, far: Vec<Near>) {
         let call_back = self.0.call_back.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(call_back) = call_back {
-            // Its task is there as long as this is.
+            // The task lives as long as this sender.
             drop(self.0.orders.send(Order::HandOver(far, call_back.ahead())));
         }
     }

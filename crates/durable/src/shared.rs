@@ -17,14 +17,15 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     /// The number of the owner that this instance is now.
     epoch: AtomicU64,
-    /// By how many microseconds the store's clock is ahead of that, if timers are due by the store's.
+    /// If timers are due by the store's clock: how many microseconds that is ahead of `clock`.
     offset_us: AtomicI64,
     pub(crate) events: Events,
     stats: Mutex<Stats>,
     /// How many cancels are under way.
     cancels: AtomicUsize,
-    /// The kinds that have a handler here, and those without that have been told of.
+    /// The kinds that have a handler here.
     kinds: BTreeSet<&'static str>,
+    /// The kinds without one that an event has named.
     told_of: Mutex<BTreeSet<String>>,
 }
 
@@ -34,7 +35,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// Sees whether a task ends by a panic, as of a clock or a store of the user's. The panic hook has reported it.
+/// Notes if a task ends by a panic, for example in a clock or a store of the user's. The panic hook has reported it.
 pub(crate) struct Watched(pub(crate) Arc<Shared>);
 
 impl Drop for Watched {
@@ -107,7 +108,7 @@ impl Shared {
         self.events.failed(error, errors);
     }
 
-    /// A timer of this kind is saved. One that no handler here takes is told of, once: that is forgotten easily.
+    /// A timer of this kind is saved. If the kind has no handler here, an event says so once: a handler is easily forgotten.
     pub(crate) fn note_kind(&self, kind: &str) {
         if self.kinds.is_empty() || self.kinds.contains(kind) {
             return;

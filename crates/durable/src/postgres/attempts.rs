@@ -1,5 +1,5 @@
-//! The calls that begin timers and end attempts. `begin_timers`, `settle_done` and `settle_one` in
-//! `sql/tables_and_functions_1.sql` decide which are refused.
+//! The calls that begin timers and end attempts. The functions `begin_timers`, `settle_done` and `settle_one` in
+//! `sql/tables_and_functions_1.sql` decide which of them are refused.
 
 use tokio_postgres::types::Type;
 
@@ -34,7 +34,7 @@ pub(super) async fn begin(inner: &Inner, owner: Owner, ask: &ToBegin) -> Result<
     let told = inner.connections.ask(statement, &parameters).await?;
     let row = only(&told)?;
     if !get::<bool>(row, "alive")? {
-        // What was begun before it was one no more is its follower's now.
+        // The owner is lost, and its attempts with it.
         answers.fill(Begun::Lost);
         return Ok(answers);
     }
@@ -47,12 +47,12 @@ pub(super) async fn begin(inner: &Inner, owner: Owner, ask: &ToBegin) -> Result<
     Ok(answers)
 }
 
-/// The database holds the lower half of them; nobody attempts anything that often.
+/// The database holds the lower half of these numbers. Nobody makes that many attempts.
 fn count(attempt: u32) -> i32 {
     i32::try_from(attempt).unwrap_or(i32::MAX)
 }
 
-/// An end, and its place among those that were asked.
+/// An end, and its index in the call.
 type End<'a> = (usize, &'a Ended);
 
 pub(super) async fn settle(
@@ -64,7 +64,7 @@ pub(super) async fn settle(
     let is_done = |(_, ended): &End<'_>| ended.change == Change::Delete && ended.attempt > 0;
     let (mut done, ends): (Vec<_>, Vec<_>) = ended.iter().enumerate().partition(is_done);
     settle_both(inner, owner, &done, &ends, &mut answers).await?;
-    // Why some were not deleted, they are asked one by one.
+    // Asks one by one why the others were not deleted.
     done.retain(|(place, _)| answers[*place].is_none());
     settle_both(inner, owner, &[], &done, &mut answers).await?;
     let mut settled = Vec::with_capacity(ended.len());

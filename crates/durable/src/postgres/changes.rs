@@ -1,5 +1,5 @@
-//! The calls that save, cancel and move timers, and take them out of the buried ones. Each is one statement: see
-//! `sql/tables_and_functions_1.sql` for what it means.
+//! The calls that save, cancel and move timers, and revive or delete buried ones. Each is one statement, whose meaning is in
+//! `sql/tables_and_functions_1.sql`.
 
 use tokio_postgres::types::Type;
 
@@ -72,7 +72,7 @@ pub(super) async fn save(
     }
     let all = timers.iter().enumerate();
     let (mut keyed, plain): (Vec<_>, Vec<_>) = all.partition(|(_, timer)| timer.key.is_some());
-    // In one order everywhere, so that no two wait for each other; those of one key in the order given.
+    // All instances sort them the same way, so that no two wait for each other. Timers of one key keep their order.
     keyed.sort_by(|(_, one), (_, two)| one.key.cmp(&two.key));
     let (without, with) = (Columns::of(&plain)?, Columns::of(&keyed)?);
     let keys = column(&keyed, |(_, timer)| timer.key.as_deref());
@@ -182,7 +182,7 @@ pub(super) async fn unbury(
 
 pub(super) async fn find(connections: &Connections, which: &Which) -> Result<Option<Stored>, PostgresError> {
     let (first, number, key) = name(which)?;
-    // As `locked` finds it.
+    // The SQL function `locked` finds a timer in the same way.
     let by_name = "select * from timingwheel.timers where shard = ($2 & 63)::smallint and number = $2 \
         and first_ms = $1 and (due_ms = $1 or due_ms <> first_ms) and $3::text is null";
     let by_key =

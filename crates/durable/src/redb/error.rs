@@ -22,7 +22,7 @@ pub enum RedbError {
     Open {
         /// The file.
         path: PathBuf,
-        /// Why: it or its folder is not there, or this process may not write it.
+        /// Why: the file or its folder is missing, or this process may not write it.
         error: Arc<redb::Error>,
     },
     /// The file is damaged, or was never one of timers. A damaged timer alone is put aside instead.
@@ -50,7 +50,7 @@ pub enum RedbError {
         /// Why.
         error: Arc<redb::Error>,
     },
-    /// The runtime on whose threads the store works has ended, and the call may have been done or not.
+    /// The tokio runtime has ended during the call, which was done or not.
     Closed,
 }
 

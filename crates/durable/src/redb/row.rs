@@ -30,7 +30,7 @@ pub(crate) struct HeadView<'a> {
 }
 
 impl<'a> HeadView<'a> {
-    /// Of bytes that stand at a key. Without their check they are refused: a timer of which a bit was turned may run at
+    /// Reads the bytes that stand at a key, and refuses them if their check is wrong. With a wrong bit, a timer might run at
     /// another time.
     pub(crate) fn read(key: u128, bytes: &'a [u8]) -> Result<Self, RowError> {
         let mut from = Reader(bytes);
@@ -50,7 +50,7 @@ impl<'a> HeadView<'a> {
     }
 }
 
-/// A check of the key too: the due time is in that.
+/// The check covers the key too, because the due time is in it.
 fn check_of(key: u128, bytes: &[u8]) -> u32 {
     let mut check = crc32fast::Hasher::new();
     check.update(&key.to_be_bytes());
@@ -152,7 +152,7 @@ fn write_text(to: &mut Vec<u8>, text: &str) {
     to.extend(text.as_bytes());
 }
 
-/// Of what fits into memory beside the row, and into a value of the store: less than 3 GiB.
+/// A value of the store has less than 3 GiB, so each length fits.
 fn length(len: usize) -> u32 {
     u32::try_from(len).expect("a text of less than 4 GiB")
 }

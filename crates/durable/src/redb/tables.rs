@@ -1,7 +1,7 @@
-//! The six maps, in a transaction of redb that writes, or one that reads.
+//! The maps in a transaction of redb, writing or reading.
 //!
-//! A row that cannot be read is left out of each answer, and put aside when the transaction ends: one damaged timer must not
-//! stop all others.
+//! A row that cannot be read is left out of each answer, and put aside when the transaction ends. So a damaged timer stops no
+//! other.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -23,29 +23,29 @@ use crate::tables::{BegunBy, Head, Lookup, ReadTables, Row, Show, Tables};
 pub(super) const FORMAT: u64 = 1;
 
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
-/// By their places.
+/// Stored and begun timers, by their places.
 const TIMERS: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("timers");
-/// The places of those that are series.
+/// The places of series.
 const SERIES: TableDefinition<'_, u128, ()> = TableDefinition::new("series");
-/// By their places: epoch and attempt of those that have begun.
+/// Begun timers, by their places: epoch and attempt.
 const BEGUN: TableDefinition<'_, u128, (u64, u32)> = TableDefinition::new("begun");
-/// The places of those that have a key.
+/// The places of timers with a key, by the key.
 const KEYS: TableDefinition<'_, &str, u128> = TableDefinition::new("keys");
-/// By their ids: when those are due that are not due at the time of their id.
+/// Timers that are not due at the time of their id, by the id: when they are due.
 const MOVED: TableDefinition<'_, u128, i64> = TableDefinition::new("moved");
-/// By their ids: the reason, and the timer.
+/// Buried timers, by their ids: the reason, and the timer.
 const BURIED: TableDefinition<'_, u128, (&str, &[u8])> = TableDefinition::new("buried");
-/// Bytes that could not be read, by where they stood, and whether among the buried.
+/// Bytes that could not be read, by their place, and whether they stood among the buried timers.
 const DAMAGED: TableDefinition<'_, (bool, u128), &[u8]> = TableDefinition::new("damaged");
 
-/// Which bytes cannot be read: among the buried or not, and where.
+/// The places of bytes that cannot be read, and whether they stand among the buried timers.
 pub(super) type Damaged = BTreeSet<(bool, u128)>;
 
 fn numbers(places: &[Place]) -> Vec<u128> {
     places.iter().map(|at| at.to_number()).collect()
 }
 
-/// Notes what cannot be read.
+/// Notes a row that cannot be read.
 fn note<T>(
     damaged: &RefCell<Damaged>,
     (is_buried, at): (bool, u128),
@@ -85,11 +85,11 @@ impl<'t> RedbTables<'t> {
         })
     }
 
-    /// Puts aside what was found to be damaged, here and by reads before. Tells how many timers those are.
+    /// Puts damaged timers aside: those found here, and those found by earlier reads. Returns how many there are.
     pub(super) fn put_aside(&mut self, found: Damaged) -> Result<u64, RedbError> {
         let mut count = 0;
         for (is_buried, at) in self.damaged.take().into_iter().chain(found) {
-            // It may have gone, or been put right, since it was read.
+            // Since it was read, it may have been deleted or written again.
             let bytes = if is_buried {
                 let buried = self.buried.get(at)?.map(|buried| buried.value().1.to_vec());
                 buried.filter(|bytes| Row::from_bytes(at, bytes).is_err())
@@ -111,7 +111,7 @@ impl<'t> RedbTables<'t> {
         Ok(count)
     }
 
-    /// A row that was taken from its place, which its series may stand at too.
+    /// A row was taken from its place: removes the place from the series.
     fn taken(&mut self, at: u128, row: Option<Row>) -> Result<Option<Row>, RedbError> {
         if row.as_ref().is_some_and(|row| row.series.is_some()) {
             self.series.remove(at)?;

@@ -1,5 +1,5 @@
-//! Looking through the store now and then for what nobody else would notice: runs that their rule would not plan any more,
-//! and timers of kinds that have no handler.
+//! Inspections: looks through the store now and then for runs that their rule would no longer plan, and for timers whose kind has
+//! no handler. Nothing else would notice these.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -19,7 +19,7 @@ use crate::next_run;
 use crate::shared::Shared;
 use crate::store::{Change, Ended, ErasedStore, Kinds, Near, Owner, Page, Settled, State, Stored};
 
-/// How often overdue timers are looked at. A timer without a handler is told of that much later than it is [`LATE`].
+/// How often overdue timers are looked at.
 const OVERDUE: Duration = Duration::from_secs(300);
 
 /// How often all series are looked at, as the zone data of a machine may change.
@@ -75,7 +75,7 @@ impl Runner {
         if under_way.is_some() || !self.may_inspect() {
             return None;
         }
-        // By a clock for tests nothing happens but what is due.
+        // With a clock for tests, no inspection wakes this task: only due timers do.
         let series_at = self.has_series.then_some(*series_at);
         if self.clocks.tells() {
             series_at
@@ -131,7 +131,7 @@ impl Runner {
             }
             Err(error) => {
                 self.shared.failed(&error);
-                // Something may be stored that nobody could tell of.
+                // It may have stored runs that were planned again.
                 self.looks_anew = true;
                 self.inspections.series_at = Instant::now() + OVERDUE;
             }
@@ -161,16 +161,16 @@ impl Inspection {
         }
     }
 
-    /// Plans those anew that their rule would not plan like that.
+    /// Plans again the runs that their rule would no longer plan.
     async fn plan_anew(&self, series: &[Stored]) -> Result<Vec<Near>, Error> {
         let now = self.shared.now();
         let (mut nears, mut ends) = (Vec::new(), Vec::new());
         for Stored { timer, series, attempts, version, state, .. } in series {
             let (id, scheduled) = (timer.id(), timer.id().first_due());
-            // What was moved, tried, or is overdue keeps its place.
+            // A run that was moved or tried, or is overdue, keeps its place.
             let is_pending =
                 *state == State::Stored && *attempts == 0 && timer.due() == scheduled && scheduled > now;
-            // A rule that cannot be read is told of when its run ends.
+            // If a rule cannot be read, the end of its run reports that.
             if let (Some(series), true) = (series, is_pending)
                 && let Ok(Some(next)) = next_run::anew(series, scheduled, now)
             {
@@ -184,7 +184,7 @@ impl Inspection {
         }
         let settled = self.store.clone().settle(self.owner, ends).await?;
         let mut settled = settled.into_iter();
-        // What others have changed meanwhile they have planned by the same clock.
+        // Other instances plan by the same clock, so their changes are right.
         nears.retain(|_| settled.next() == Some(Settled::Done));
         Ok(nears)
     }
