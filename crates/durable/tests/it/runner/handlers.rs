@@ -188,28 +188,6 @@ async fn no_more_handlers_run_at_a_time_than_were_allowed() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn settings_that_make_no_sense_are_refused_with_what_was_given() {
-    let rig = Rig::new();
-    let message = |error: Error| error.to_string();
-    let twice = rig.builder().on(|_: Note, _| async { Ok(Answer::Done) }).start().await.map(drop);
-    assert_eq!(twice.map_err(message), Err("a kind must have one handler, got two for \"note\"".into()));
-    let none = rig.builder().retry::<Number>(Backoff::default()).start().await.map(drop);
-    assert_eq!(
-        none.map_err(message),
-        Err("a back-off must be for a kind with a handler, got \"number\"".into())
-    );
-    let none = rig.builder().in_memory(0).start().await.map(drop);
-    assert_eq!(none.map_err(message), Err("the number of timers in memory must be at least 1, got 0".into()));
-    let none = rig.builder().concurrency(0).start().await.map(drop);
-    assert_eq!(none.map_err(message), Err("the concurrency must be at least 1, got 0".into()));
-    let none = rig.builder().horizon(Duration::ZERO).start().await.map(drop);
-    assert_eq!(none.map_err(message), Err("the horizon must be at least 1 ms, got 0ns".into()));
-    // None of these was an owner.
-    let durable = Durable::builder(&rig.wheel, MemoryStore::new()).start().await.unwrap();
-    assert!(format!("{durable:?}").contains("epoch: 1"));
-}
-
 /// An error with a cause.
 #[derive(Debug)]
 struct Unsent(std::io::Error);
