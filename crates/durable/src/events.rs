@@ -29,10 +29,6 @@ pub(crate) struct Events {
 
 #[cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "nobody is told"))]
 impl Events {
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
     pub(crate) fn begins(&self, wheel: &str, epoch: u64) {
         event!(debug, wheel, epoch, "durable timers begin");
     }

@@ -10,7 +10,8 @@ use tokio_postgres::types::Type;
 
 use super::Inner;
 use super::connections::Listening;
-use super::membership::{SOON_MS, is_soon, note_of};
+use super::convert::shard;
+use super::membership::SOON_MS;
 use crate::id::{TimerId, timestamp};
 use crate::store::{Hint, Near, Owner};
 
@@ -43,10 +44,10 @@ struct Hears {
     once_more: Option<Instant>,
 }
 
-/// Notes to be sent: of each shard the first and the last timer.
+/// Notes to be sent: for each shard the first and the last due time.
 #[derive(Default)]
 struct Notes {
-    of: BTreeMap<u64, (Near, Near)>,
+    of: BTreeMap<u64, (i64, i64)>,
     is_busy: bool,
 }
 
@@ -139,29 +140,21 @@ impl Inner {
     /// notification would hold a lock of the whole server.
     pub(super) fn note(self: &Arc<Self>, near: Near) {
         let due_in = near.due_ms.saturating_sub(Timestamp::now().as_millisecond());
-        if is_soon(due_in) && !self.owned.is_of_the_only_one(near) {
-            self.tell(near);
+        if due_in < SOON_MS && !self.owned.is_of_the_only_one(near) {
+            self.tell(shard(near.id.unique), near.due_ms);
         }
     }
 
     /// The instance has lost shards, and may have saved timers into them without telling anybody. Any hint makes the other
     /// instances look.
     pub(super) fn note_lost(self: &Arc<Self>, owner: Owner, lost: u64) {
-        let due_ms = self.owned.now_ms(owner.epoch);
-        let unique = u64::from(lost.trailing_zeros());
-        self.tell(Near { due_ms, id: TimerId { due_ms, unique } });
+        self.tell(u64::from(lost.trailing_zeros()), self.owned.now_ms(owner.epoch));
     }
 
-    fn tell(self: &Arc<Self>, near: Near) {
+    fn tell(self: &Arc<Self>, shard: u64, due_ms: i64) {
         let mut notes = self.hints.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        let shard = super::convert::shard(near.id.unique);
-        let (from, to) = notes.of.entry(shard).or_insert((near, near));
-        if near.due_ms < from.due_ms {
-            *from = near;
-        }
-        if near.due_ms > to.due_ms {
-            *to = near;
-        }
+        let (from, to) = notes.of.entry(shard).or_insert((due_ms, due_ms));
+        (*from, *to) = (due_ms.min(*from), due_ms.max(*to));
         if !std::mem::replace(&mut notes.is_busy, true) {
             let inner = Arc::clone(self);
             tokio::spawn(async move { inner.send_notes().await });
@@ -178,7 +171,8 @@ impl Inner {
                     return;
                 }
                 let taken = std::mem::take(&mut notes.of);
-                taken.into_values().flat_map(|(from, to)| [note_of(from), note_of(to)]).collect()
+                let notes = |(shard, (from, to))| [format!("{shard} {from}"), format!("{shard} {to}")];
+                taken.into_iter().flat_map(notes).collect()
             };
             let statement =
                 "select pg_notify('timingwheel', note) from (select distinct unnest($1) as note) n";

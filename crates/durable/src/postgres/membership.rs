@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use tokio_postgres::types::Type;
 
-use super::convert::{SHARDS, is_among, shard, shards};
+use super::convert::{SHARDS, is_among, shards};
 use super::{Inner, PostgresError, convert, only};
 use crate::id::{millis, timestamp};
 use crate::store::{Kinds, Near, Owner, Renewed, Standing};
@@ -134,15 +134,6 @@ pub(super) struct Owned {
     clock: Option<(Instant, i64)>,
 }
 
-impl Owned {
-    /// If a statement is sent now: when nobody waits for it any more, by the clock of the database.
-    fn valid_until_us(&self, timeout: Duration) -> Option<i64> {
-        let (at, shown) = self.clock?;
-        let passed = i64::try_from(at.elapsed().saturating_add(timeout).as_micros()).ok()?;
-        shown.checked_add(passed)
-    }
-}
-
 /// The owners that have joined by this store: mostly one.
 #[derive(Debug, Default)]
 pub(super) struct OwnedShards(RwLock<HashMap<u64, Owned>>);
@@ -184,9 +175,11 @@ impl OwnedShards {
         shown_us.saturating_add(passed) / 1_000
     }
 
-    /// As [`Owned::valid_until_us`].
+    /// If a statement is sent now: when nobody waits for it any more, by the clock of the database.
     pub(super) fn valid_until_us(&self, epoch: u64, timeout: Duration) -> Option<i64> {
-        self.of(epoch)?.valid_until_us(timeout)
+        let (at, shown) = self.of(epoch)?.clock?;
+        let passed = i64::try_from(at.elapsed().saturating_add(timeout).as_micros()).ok()?;
+        shown.checked_add(passed)
     }
 
     pub(super) fn set_kinds(&self, epoch: u64, kinds: &Kinds) {
@@ -231,20 +224,11 @@ fn nth_bit(mut mask: u64, n: u64) -> u64 {
     u64::from(mask.trailing_zeros()) % SHARDS
 }
 
-/// The note that tells others of a timer.
-pub(super) fn note_of(near: Near) -> String {
-    format!("{} {}", shard(near.id.unique), near.due_ms)
-}
-
-/// Whether others are told of a timer that is due then.
-pub(super) const fn is_soon(due_in_ms: i64) -> bool {
-    due_in_ms < SOON_MS
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeSet, HashSet};
 
+    use super::super::convert::shard;
     use super::*;
     use crate::id::TimerId;
 

@@ -134,14 +134,8 @@ impl Error for RedbError {
     }
 }
 
-macro_rules! from {
-    ($($error:ident)*) => {
-        $(impl From<redb::$error> for RedbError {
-            fn from(error: redb::$error) -> Self {
-                Self::Storage { path: None, error: Arc::new(error.into()) }
-            }
-        })*
-    };
+impl<E: Into<redb::Error>> From<E> for RedbError {
+    fn from(error: E) -> Self {
+        Self::Storage { path: None, error: Arc::new(error.into()) }
+    }
 }
-
-from!(StorageError TableError TransactionError CommitError CursorError DatabaseError CompactionError);

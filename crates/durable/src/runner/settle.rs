@@ -273,11 +273,11 @@ impl Runner {
         let Some(Live::Ending(ending)) = self.live.remove(&id) else { return };
         let Ending { attempt, end, was_called, took, others } = ending;
         let is_removed = *change == Change::Delete && !was_called;
-        if is_removed && self.shared.cancels() > 0 {
+        if !self.shared.are_cancels_under_way() {
+            self.cancelled.clear();
+        } else if is_removed {
             // Another cancel may have been told that it had begun, and has yet to ask for it.
             self.cancelled.insert(id);
-        } else if self.shared.cancels() == 0 {
-            self.cancelled.clear();
         }
         let was_taken = took.is_some();
         if let Some(take) = took {
