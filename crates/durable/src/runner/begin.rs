@@ -185,7 +185,6 @@ impl Runner {
         if attempt.timer.due() == scheduled
             && let Some(series) = attempt.series.take()
         {
-            self.has_series = true;
             // The zone's clocks may change otherwise than was known when this was planned.
             if attempt.number == 1
                 && let Ok(Some(next)) = next_run::anew(&series, scheduled, wall)

@@ -14,7 +14,6 @@ use super::Runner;
 use super::settle::occurrence;
 use crate::error::Error;
 use crate::health::Unhandled;
-use crate::id::Place;
 use crate::next_run;
 use crate::shared::Shared;
 use crate::store::{Change, Ended, ErasedStore, Kinds, Near, Owner, Page, Settled, State, Stored};
@@ -44,7 +43,6 @@ pub(super) struct Inspections {
 struct Found {
     /// Runs that were planned anew.
     planned_anew: Vec<Near>,
-    has_series: bool,
     unhandled: Option<Unhandled>,
 }
 
@@ -71,17 +69,9 @@ impl Runner {
 
     /// When this task is to be woken for a look.
     pub(super) fn next_inspection(&self) -> Option<Instant> {
-        let Inspections { series_at, overdue_at, under_way } = &self.inspections;
-        if under_way.is_some() || !self.may_inspect() {
-            return None;
-        }
-        // With a clock for tests, no inspection wakes this task: only due timers do.
-        let series_at = self.has_series.then_some(*series_at);
-        if self.clocks.tells() {
-            series_at
-        } else {
-            Some(series_at.map_or(*overdue_at, |at| at.min(*overdue_at)))
-        }
+        // Series are looked at together with overdue timers. With a clock for tests, only due timers wake this task.
+        let is_woken = self.inspections.under_way.is_none() && self.may_inspect() && !self.clocks.tells();
+        is_woken.then_some(self.inspections.overdue_at)
     }
 
     fn may_inspect(&self) -> bool {
@@ -114,8 +104,7 @@ impl Runner {
         let Poll::Ready(found) = under_way.as_mut().poll(cx) else { return false };
         self.inspections.under_way = None;
         match found {
-            Ok(Found { planned_anew, has_series, unhandled }) => {
-                self.has_series |= has_series;
+            Ok(Found { planned_anew, unhandled }) => {
                 {
                     let mut stats = self.shared.stats();
                     stats.replanned += planned_anew.len() as u64;
@@ -133,7 +122,7 @@ impl Runner {
                 self.shared.failed(&error);
                 // It may have stored runs that were planned again.
                 self.looks_anew = true;
-                self.inspections.series_at = Instant::now() + OVERDUE;
+                self.inspections.series_at = self.inspections.overdue_at;
             }
         }
         true
@@ -142,13 +131,12 @@ impl Runner {
 
 impl Inspection {
     async fn look(self, looks_at_series: bool) -> Result<Found, Error> {
-        let (planned_anew, has_series) =
-            if looks_at_series { self.look_at_series().await? } else { (Vec::new(), false) };
-        Ok(Found { planned_anew, has_series, unhandled: self.unhandled().await? })
+        let planned_anew = if looks_at_series { self.look_at_series().await? } else { Vec::new() };
+        Ok(Found { planned_anew, unhandled: self.unhandled().await? })
     }
 
-    /// The runs that were planned anew, and whether there is any series.
-    async fn look_at_series(&self) -> Result<(Vec<Near>, bool), Error> {
+    /// The runs that were planned anew.
+    async fn look_at_series(&self) -> Result<Vec<Near>, Error> {
         let mut page = Page { only_series: true, limit: PAGE, ..Page::default() };
         let mut planned_anew = Vec::new();
         loop {
@@ -156,7 +144,7 @@ impl Inspection {
             planned_anew.extend(self.plan_anew(&series).await?);
             match series.last() {
                 Some(last) if series.len() == PAGE => page.after = last.timer.place(),
-                last => return Ok((planned_anew, last.is_some() || page.after > Place::FIRST)),
+                _ => return Ok(planned_anew),
             }
         }
     }

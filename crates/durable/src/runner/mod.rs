@@ -119,8 +119,6 @@ pub(crate) struct Runner {
     ends: Vec<Ended>,
     /// This instance has joined again, so its former owner may have begun some of the live timers.
     has_rejoined: bool,
-    /// A series was seen here.
-    has_series: bool,
     inspections: Inspections,
     /// A timer may be stored before the window's end and not be armed.
     looks_anew: bool,
@@ -188,7 +186,6 @@ impl Runner {
             waits: wheel.delay_queue(),
             ends: Vec::new(),
             has_rejoined: false,
-            has_series: false,
             inspections: Inspections::new(),
             looks_anew: false,
             cancelled: HashSet::new(),
