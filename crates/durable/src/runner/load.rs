@@ -223,8 +223,6 @@ impl Runner {
         if let Some(at) = self.next_load() {
             next = next.min(self.clocks.instant(at).unwrap_or_else(Instant::now));
         }
-        // Needed even if the wheel has ended.
-        let mut urgent: Option<Instant> = None;
         // After the pause a call is under way, whose answer wakes this task.
         if let Some((until, _)) = self.pause.filter(|(until, _)| *until > Instant::now()) {
             let waits = self.window.next_due().is_some()
@@ -234,15 +232,13 @@ impl Runner {
                 || self.looks_anew;
             // Nothing is asked of the store before that.
             next = if waits { until } else { next.max(until) };
-            urgent = Some(until);
         }
         // The renewal keeps the handlers that still run this owner's.
         for at in self.put_off.at().into_iter().chain(self.next_renewal()) {
             next = next.min(at);
-            urgent = Some(urgent.map_or(at, |urgent| urgent.min(at)));
         }
-        if let (true, Some(at)) = (self.has_wheel_ended, urgent) {
-            self.nap_until(at);
+        if self.has_wheel_ended {
+            self.nap_until(next);
         }
         if self.look.deadline() != next {
             std::pin::Pin::new(&mut self.look).reset(next);
