@@ -1,4 +1,4 @@
-//! Instants without a wall: a single one, and every n seconds, minutes and hours of real time.
+//! Rules without a wall clock: a single instant, and every n seconds, minutes or hours of real time.
 
 use std::fmt;
 
@@ -57,7 +57,7 @@ impl Once {
     }
 }
 
-/// All of jiff's years.
+/// The whole range of jiff's instants.
 const MOST_DAYS: u32 = 7_304_484;
 
 impl Rule for Once {

@@ -39,13 +39,13 @@ pub struct Missed {
 }
 
 impl Missed {
-    /// One run for all that were missed.
+    /// One run for all missed ones.
     #[must_use]
     pub const fn once() -> Self {
         Self::each(1)
     }
 
-    /// No run for what was missed.
+    /// No run for missed ones.
     #[must_use]
     pub const fn none() -> Self {
         Self::each(0)

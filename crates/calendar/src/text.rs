@@ -1,4 +1,4 @@
-//! Texts: words one after the other, zones by their names, and a mark under a mistake.
+//! Helpers for reading texts: words one after the other, zones by their names, and a mark under a mistake.
 
 use std::fmt;
 use std::ops::Range;
@@ -45,7 +45,7 @@ impl fmt::Display for Mistake {
 /// Words between spaces; a parenthesis is a word.
 pub(crate) struct Words<'a> {
     text: &'a str,
-    /// Of the word that was taken last.
+    /// The place of the word that was taken last.
     place: Range<usize>,
 }
 

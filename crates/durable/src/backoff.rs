@@ -3,10 +3,13 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+/// With it the default covers a weekend.
+const TRIES: u32 = 28;
+
 /// How many attempts a timer has, and how long after a failed attempt the next one is made.
 ///
-/// [`Default`] is exponential from a second to an hour, with a jitter of 0.2, and 12 attempts. The last attempt comes
-/// about half an hour after the first, so the delay does not reach the hour.
+/// By [default](Default) 28 attempts are made over about three days (65 to 81 hours), so a timer survives a weekend's outage.
+/// The delays grow from a second to six hours, with a jitter of 0.2.
 ///
 /// # Examples
 ///
@@ -30,7 +33,7 @@ impl Backoff {
     /// last delay below the first.
     #[must_use]
     pub const fn exponential(delays: RangeInclusive<Duration>) -> Self {
-        Self { delays, jitter: 0.2, tries: 12 }
+        Self { delays, jitter: 0.2, tries: TRIES }
     }
 
     /// Always the same delay.
@@ -51,7 +54,7 @@ impl Backoff {
         self
     }
 
-    /// How many attempts are made in all, the first included. Unless it is set there are 12. Zero counts as one.
+    /// How many attempts are made in all, the first included. The default is 28. Zero counts as one.
     #[must_use]
     pub const fn tries(mut self, tries: u32) -> Self {
         self.tries = if tries == 0 { 1 } else { tries };
@@ -86,7 +89,7 @@ impl Backoff {
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self::exponential(Duration::from_secs(1)..=Duration::from_secs(3600))
+        Self::exponential(Duration::from_secs(1)..=Duration::from_secs(6 * 3_600))
     }
 }
 
@@ -105,6 +108,27 @@ mod tests {
                 assert!(delay <= whole && delay >= whole / 2, "{delay:?} after attempt {attempt}");
             }
         }
+    }
+
+    /// From the first attempt to the last, in hours: with the most jitter, and with none.
+    fn span(backoff: &Backoff) -> [f64; 2] {
+        let sum =
+            |backoff: Backoff| -> Duration { (1..backoff.most()).map(|after| backoff.delay(after)).sum() };
+        let (least, most) = (sum(backoff.clone().jitter(0.0)).mul_f64(0.8), sum(backoff.clone().jitter(0.0)));
+        let with_jitter = sum(backoff.clone());
+        assert!((least..=most).contains(&with_jitter), "{with_jitter:?} of {least:?} to {most:?}");
+        [least, most].map(|span| (span.as_secs_f64() / 3_600.0).round())
+    }
+
+    #[test]
+    fn attempts_span_the_time_that_the_documentation_tells() {
+        assert_eq!(span(&Backoff::default()), [65.0, 81.0]);
+        // As Sidekiq: see the page on coming from it.
+        let (seconds, days) = (Duration::from_secs(15), Duration::from_secs(4 * 86_400));
+        assert_eq!(
+            span(&Backoff::exponential(seconds..=days).tries(20)).map(|hours| (hours / 24.0).round()),
+            [17.0, 22.0]
+        );
     }
 
     #[test]

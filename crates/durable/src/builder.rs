@@ -1,4 +1,4 @@
-//! Handlers and settings, and the start.
+//! The builder: handlers, settings, and the start.
 
 #[cfg(feature = "postgres")]
 use std::any::Any;
@@ -27,7 +27,7 @@ use crate::store::{ErasedStore, Store};
 /// How long an owner may be silent in a store that several processes share.
 const LEASE: Duration = Duration::from_secs(90);
 
-/// How long that may be at the most: what is reckoned from it fits into all clocks.
+/// The longest lease. Times that are reckoned from it fit into all clocks.
 const LONGEST_LEASE: Duration = Duration::from_secs(365 * 86_400);
 
 /// The handlers and settings of a [`Durable`], from [`Durable::builder`].
@@ -68,10 +68,9 @@ impl Builder {
     /// Calls `handler` for each timer of its kind that is due. It may be called for several at once, each in a task that
     /// does nothing else until the handler has ended.
     ///
-    /// Timers of kinds without a handler stay in the store, and are left alone. A program that has handlers is warned by an
-    /// event when it saves such a timer, and by [`Stats::unhandled`](crate::Stats::unhandled) once one is overdue. In a
-    /// store that several instances share, all instances that have handlers need the same ones. An instance without any is
-    /// given no timers.
+    /// Timers of kinds without a handler stay in the store. If a program has handlers, an event warns it when it saves such a
+    /// timer, and [`Stats::unhandled`](crate::Stats::unhandled) names one that is overdue. In a store that several instances share, all
+    /// instances with handlers need the same handlers. An instance without handlers gets no timers.
     ///
     /// # Examples
     ///
@@ -113,13 +112,13 @@ impl Builder {
         self
     }
 
-    /// When failed attempts of a kind are made again. Without this, by the [default back-off](Backoff).
+    /// When failed attempts of a kind are made again. The default is [that of `Backoff`](Backoff).
     pub fn retry<K: Kind>(mut self, backoff: Backoff) -> Self {
         self.backoffs.push((K::KIND, backoff));
         self
     }
 
-    /// How far ahead timers are loaded: those that are due later wait in the store alone. Unless it is set, a minute.
+    /// How far ahead timers are loaded into memory. Later ones wait in the store alone. The default is a minute.
     pub fn horizon(mut self, horizon: Duration) -> Self {
         self.settings.horizon = horizon;
         self
@@ -135,20 +134,19 @@ impl Builder {
         self
     }
 
-    /// How many handlers run at a time at the most. Unless it is set, 1,024. If all of them are in use, timers are late, and
-    /// [`Symptom::Behind`](crate::Symptom::Behind) tells.
+    /// How many handlers run at a time at the most. The default is 1,024. If so many run, further timers are late, and
+    /// [`Symptom::Behind`](crate::Symptom::Behind) reports it.
     pub fn concurrency(mut self, handlers: usize) -> Self {
         self.settings.concurrency = handlers;
         self
     }
 
-    /// The time after which the other instances take over the timers of one that is silent, in a store that several share.
+    /// In a store that several instances share: if an instance is silent for this long, the others take over its timers.
     ///
-    /// An instance renews its lease each time that a third of it is over. In the last fifth of a lease that was not renewed
-    /// it begins no timers. The lease is from a millisecond to 365 days, and 90 seconds unless it is set. For a
-    /// database under load, choose seconds. With a lease of more than six minutes, some timers of other instances may
-    /// be late: a timer that is saved more than two minutes ahead gets no hint, and the owner of its shard finds it at
-    /// the next renewal.
+    /// An instance renews its lease after each third of it. If it could not, it begins no timers in the last fifth. The lease is
+    /// from a millisecond to 365 days. The default is 90 seconds. For a database under load, choose seconds rather than
+    /// milliseconds. With a lease of more than six minutes, timers that another instance saves may be late: a timer that is saved
+    /// more than two minutes ahead gets no hint, and the owner of its shard finds it at the next renewal.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.settings.lease = lease;
         self
@@ -157,10 +155,10 @@ impl Builder {
     /// Hands far timers to a [scheduler outside](Outside), which calls back when they are near. So the store need not
     /// be asked when the next far timer comes near.
     ///
-    /// A scan makes up for lost call backs: once in each `scan`, the store is asked for near timers, so a timer is late
-    /// by `scan` at the most. The scan also finds timers that the scheduler never had: those that were stored before,
-    /// and those that another instance saved as far ones, or left behind. If another instance saves a timer shortly
-    /// before it is due, a hint tells of it, as without a scheduler.
+    /// A scan makes up for lost call backs: the store is asked for near timers once in each `scan`, so a timer is late by `scan` at
+    /// the most. The scan also finds timers that the scheduler never had: those from before, and far ones that another instance
+    /// saved or left behind. If another instance saves a timer shortly before it is due, a hint reports it, as without a
+    /// scheduler.
     pub fn outside(mut self, outside: impl Outside, scan: Duration) -> Self {
         self.outside = Some(Far::new(Arc::new(outside), scan));
         self
@@ -172,7 +170,7 @@ impl Builder {
         self
     }
 
-    /// Becomes the owner of the store, and begins: what was due while nobody was there is due now.
+    /// Becomes the owner of the store, and begins. Timers that fell due while no program ran are due now.
     ///
     /// # Errors
     /// [`Error::Setting`] for two handlers of one kind, a back-off without a handler or with a last delay below the first,

@@ -14,8 +14,8 @@ pub trait Clock: Send + Sync + 'static {
     /// The time that it shows.
     fn now(&self) -> Timestamp;
 
-    /// Wakes this when the clock is set, once. Returns whether the clock does so: any other is looked at once a minute. The
-    /// default does not.
+    /// Wakes this waker once, when the clock is set. Returns whether the clock can do so: the default cannot. Such a clock is
+    /// looked at once a minute.
     fn wake_when_set(&self, waker: &Waker) -> bool {
         let _ = waker;
         false
@@ -109,7 +109,7 @@ impl Clock for SetClock {
     }
 
     fn wake_when_set(&self, waker: &Waker) -> bool {
-        // To clone and to drop a waker is another's code.
+        // Cloning a waker runs foreign code, so it is not done under the lock.
         let waker = waker.clone();
         let mut shown = self.shown();
         if !shown.wakers.iter().any(|there| there.will_wake(&waker)) {

@@ -7,7 +7,7 @@
 //! | `perform_at`, `perform_in` | [`Durable::at`](crate::Durable::at), [`Durable::after`](crate::Durable::after) |
 //! | the class of the job | [`Kind`](crate::Kind) |
 //! | arguments as JSON | the payload, as JSON |
-//! | `retry: 25`, with its formula | [`Backoff`](crate::Backoff), and [`Answer::Retry`](crate::Answer::Retry) for a distance of your own |
+//! | `retry: 25`, over about 20 days | [`Backoff`](crate::Backoff), by default over about three days. From 15 seconds to 4 days, with 20 tries, it takes about 20 days. [`Answer::Retry`](crate::Answer::Retry) sets a delay of your own |
 //! | the dead set | [buried](crate::store::Buried) timers: [`Durable::list`](crate::Durable::list), [`revive`](crate::Durable::revive), [`delete_buried`](crate::Durable::delete_buried) |
 //! | `ScheduledSet#find_job(jid).delete`, which walks through the set | [`Durable::cancel`](crate::Durable::cancel), by id or key |
 //! | a poll every five seconds or so | none: a timer is late by what the wheel is |

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use crate::id::TimerId;
 use crate::store::Store;
 
-/// Why a call failed.
+/// Why a call failed. [`source`](StdError::source) has the cause, which the text does not repeat.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The store failed: the call has done all of its work or none, and only looking tells which.
+    /// The store failed: the call has done all of its work or none, and only looking tells which. The text and the cause are
+    /// those of the store's error.
     Store {
         /// The store's error. All saves that went to it together have the same.
         source: Arc<dyn StdError + Send + Sync>,
@@ -59,9 +60,9 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Store { source, .. } => write!(f, "the store of timers failed: {source}"),
+            Self::Store { source, .. } => source.fmt(f),
             Self::KeyTaken(id) => write!(f, "the key belongs to the timer {id}"),
-            Self::Encode(error) => write!(f, "the payload could not be written as JSON: {error}"),
+            Self::Encode(_) => f.write_str("the payload could not be written as JSON"),
             Self::Stopped => f.write_str(
                 "durable timers were stopped here: nothing was done, unless the runtime has ended",
             ),
@@ -75,7 +76,24 @@ impl fmt::Display for Error {
     }
 }
 
-impl StdError for Error {}
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Store { source, .. } => source.source(),
+            Self::Encode(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// An error with its causes, in one line. A cause that the line ends with already is left out: some errors print theirs.
+pub(crate) fn with_causes(error: &(dyn StdError + 'static)) -> String {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    causes.fold(error.to_string(), |told, cause| {
+        let cause = cause.to_string();
+        if told.ends_with(&cause) { told } else { format!("{told}: {cause}") }
+    })
+}
 
 /// Calls users' code. The panic hook reports a panic, and nobody else hears of it.
 pub(crate) fn contained(call: impl FnOnce()) {

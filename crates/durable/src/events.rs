@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 #[cfg(feature = "tracing")]
-use crate::error::contained;
+use crate::error::{contained, with_causes};
 use crate::health::Unhandled;
 use crate::id::TimerId;
 use crate::runner::Stopped;
@@ -29,10 +29,6 @@ pub(crate) struct Events {
 
 #[cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "nobody is told"))]
 impl Events {
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
     pub(crate) fn begins(&self, wheel: &str, epoch: u64) {
         event!(debug, wheel, epoch, "durable timers begin");
     }
@@ -47,14 +43,14 @@ impl Events {
             }
             *last = Some(now);
         }
-        event!(warn, %error, errors, "a store of timers fails");
+        event!(warn, error = with_causes(error), errors, "a store of timers fails");
     }
 
     pub(crate) fn buried(&self, id: TimerId, kind: &str, key: Option<&str>, attempt: u32, reason: &str) {
         event!(warn, %id, kind, key, attempt, reason, "a timer is buried");
     }
 
-    /// A timer was saved that no handler here takes.
+    /// A timer was saved whose kind has no handler here.
     pub(crate) fn saved_unhandled(&self, kind: &str) {
         event!(warn, kind, "a timer is saved whose kind has no handler here");
     }
@@ -80,7 +76,7 @@ impl Events {
         event!(warn, epoch, "another owner has the store of timers now");
     }
 
-    /// Others have the timers of this instance, and it is none any more.
+    /// Other instances have the timers of this one.
     pub(crate) fn lease_lost(&self, epoch: u64) {
         event!(warn, epoch, "the lease is over, and other instances have the timers");
     }

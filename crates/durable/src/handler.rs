@@ -46,7 +46,7 @@ pub trait Kind: Serialize + DeserializeOwned + Send + 'static {
     const KIND: &'static str;
 }
 
-/// A payload as it is stored, which is not printed.
+/// A payload as it is stored. It is never printed.
 pub(crate) struct Payload {
     pub(crate) kind: &'static str,
     pub(crate) json: Result<Vec<u8>, serde_json::Error>,
@@ -77,9 +77,9 @@ pub enum Answer {
     Bury(String),
 }
 
-/// Any error of a handler. `?` makes it of any error, `.into()` of a text.
+/// The error of a handler. `?` turns any error into it, and `.into()` any text. It is stored as a text with its causes.
 ///
-/// The timer is attempted again as its [`Backoff`] says, and buried when that has no more attempts.
+/// The timer is attempted again as its [`Backoff`] says, and buried after the last attempt.
 pub type HandlerError = Box<dyn StdError + Send + Sync>;
 
 /// The result of a handler.
@@ -99,30 +99,30 @@ pub struct Run {
     pub due: Timestamp,
     /// How late it began.
     pub late: Duration,
-    /// Whose attempt it is. With `id` and `attempt` it is what a store compares.
+    /// The owner that began the attempt. A store compares it together with `id` and `attempt`.
     pub epoch: u64,
-    /// Tells when the timer has become somebody else's.
+    /// Tells when another owner has the timer.
     pub lost: Lost,
     #[cfg(feature = "postgres")]
     pub(crate) within: Within,
 }
 
-/// For a handler that ends its attempt in a transaction of its own.
+/// The data with which a handler ends its attempt in a transaction of its own.
 #[cfg(feature = "postgres")]
 #[derive(Clone, Debug)]
 pub(crate) struct Within {
     pub(crate) timer: Near,
     pub(crate) series: Option<Box<Series>>,
-    /// Of the row, as it began.
+    /// The version of the row when it began.
     pub(crate) version: u32,
-    /// By its clock the timer is due.
+    /// Its clock is the one by which the timer is due.
     pub(crate) shared: Arc<Shared>,
-    /// Where the timer's table is, if the store is in PostgreSQL.
+    /// The schema of the tables, if the store is in PostgreSQL.
     pub(crate) schema: Option<Schema>,
 }
 
 impl Run {
-    /// The instant for which the timer was first due: of a series, the instant of this occurrence.
+    /// The instant at which the timer was first due. In a series it is the instant of this occurrence.
     #[must_use]
     pub fn scheduled(&self) -> Timestamp {
         self.id.first_due()
@@ -147,7 +147,7 @@ impl Lost {
     /// # Cancel safety
     /// It can be dropped and called again.
     pub async fn lost(&mut self) {
-        // Of an owner that has stopped nobody else is told.
+        // The owner has stopped, and nobody will tell any more.
         if self.0.wait_for(|lost| *lost).await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -187,18 +187,18 @@ impl Handler {
         Self { start, backoff: Backoff::default() }
     }
 
-    /// Runs user code: what reads the payload, and what makes the future.
+    /// Runs user code, which reads the payload and makes the future.
     pub(crate) fn start(&self, payload: &[u8], run: Run) -> Result<Started, Unreadable> {
         (self.start)(payload, run)
     }
 }
 
-/// Read once more to find where it fails: that takes longer.
+/// Reads a payload once more, to find the field that fails. This takes longer.
 fn where_in<K: Kind>(payload: &[u8], error: serde_json::Error) -> Unreadable {
     let mut reader = serde_json::Deserializer::from_slice(payload);
     match serde_path_to_error::deserialize::<_, K>(&mut reader) {
         Err(error) => error,
-        // Something comes after its end.
+        // It fits, but more bytes follow it.
         Ok(_) => Unreadable::new(serde_path_to_error::Track::new().path(), error),
     }
 }

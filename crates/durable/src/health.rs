@@ -1,4 +1,4 @@
-//! Counts of durable timers, and a health check of them, in words.
+//! The statistics of durable timers, and a health check of them in words.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,21 +6,21 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use timingwheel::monitor::Histogram;
 
-/// Counts since the [start](crate::Builder::start) and what holds now, from [`Durable::stats`](crate::Durable::stats).
+/// Counts since the [start](crate::Builder::start) and the present state, from [`Durable::stats`](crate::Durable::stats).
 ///
-/// How many timers there are in all is the store's to say: [`Durable::count`](crate::Durable::count).
+/// The number of timers in the store is [`Durable::count`](crate::Durable::count).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
     /// Timers in memory: those on the wheel, and those that are due and wait for a handler.
     pub armed: usize,
-    /// Timers that have begun and not ended, those included that wait out the last moment before their time.
+    /// Timers that have begun and not ended. Some of them wait out the last moment before their time.
     pub begun: usize,
     /// Timers that were saved.
     pub saved: u64,
     /// Saves that went to the store together: `saved / save_batches` is how many at a time.
     pub save_batches: u64,
-    /// Times that the store was asked for what is near.
+    /// Times that the store was asked for near timers.
     pub loads: u64,
     /// Timers that were loaded.
     pub loaded: u64,
@@ -36,14 +36,13 @@ pub struct Stats {
     pub buried: u64,
     /// Occurrences of series that were missed, and left out.
     pub skipped: u64,
-    /// Pending runs of series that were planned anew, as their rule would not plan them like that: by a clock that had been
-    /// wrong, or because zone data has changed.
+    /// Pending runs of series that were planned again, because a clock had been wrong or zone data has changed.
     pub replanned: u64,
     /// Timers that were put aside by the store, because they are damaged and cannot be read.
     pub damaged: u64,
-    /// Timers that were saved here although their kind has no handler here, and others have.
+    /// Timers that were saved here without a handler for their kind, although other kinds have handlers.
     pub saved_unhandled: u64,
-    /// A timer that is overdue, and of a kind without a handler here. It is looked for every five minutes.
+    /// An overdue timer whose kind has no handler here. Every five minutes the instance looks for one.
     pub unhandled: Option<Unhandled>,
     /// Timers that were taken back between their begin and their time, because they were cancelled or moved.
     pub taken_back: u64,
@@ -51,7 +50,7 @@ pub struct Stats {
     pub panicked: u64,
     /// Results that were refused, because another owner had followed.
     pub fenced: u64,
-    /// Calls of the store that failed: saves, and what the runner asks for by itself, such as loads, begins and renewals.
+    /// Calls of the store that failed: saves, and calls of the runner such as loads, begins and renewals.
     ///
     /// Cancels, moves and lists are not counted. Their callers have the errors.
     pub store_errors: u64,
@@ -59,14 +58,14 @@ pub struct Stats {
     pub clock_set: u64,
     /// How late handlers were called, by the wall clock.
     pub lateness: Histogram,
-    /// How long the first timer has been due that has not begun, as far as is known here.
+    /// How long a timer has been due that has not begun: the earliest that this instance knows.
     pub behind: Duration,
     /// How far ahead of their due times timers are begun now, because a begin takes that long.
     pub ahead: Duration,
     /// Shards that were taken over from instances that were silent for too long.
     pub takeovers: u64,
-    /// How many shards this instance has, and how many there are. One that shares nothing, or
-    /// has no handlers, has (0, 0).
+    /// How many shards this instance has, and how many there are. It is (0, 0) if the store is not shared, or if the instance has
+    /// no handlers.
     pub shards: (u32, u32),
     /// Times that this instance has told the store that it lives.
     pub renewals: u64,
@@ -77,11 +76,11 @@ pub struct Stats {
     pub rejoined: u64,
     /// How far the clock by which timers are due is ahead of the instance's own.
     pub clock_offset: SignedDuration,
-    /// Looks for what other instances have stored that found nothing.
+    /// Looks for timers of other instances that found nothing.
     pub empty_scans: u64,
-    /// Whether another owner has followed: then nothing more begins here.
+    /// Whether another owner has the store. Then no more timers begin here.
     pub lost: bool,
-    /// Whether one of its tasks has panicked, as by a clock or a store of the user's: the program has to start again.
+    /// Whether one of its tasks has panicked, for example in a clock or a store of yours. The program has to start again.
     pub failed: bool,
     /// Whether it was stopped.
     pub stopped: bool,
@@ -103,10 +102,10 @@ const CLOCKS: SignedDuration = SignedDuration::from_secs(1);
 /// How long a timer may be due and not begun.
 const BEHIND: Duration = Duration::from_secs(5);
 
-/// How many looks may find nothing for each renewal, beside one a second: hints cause them.
+/// For each renewal, this many looks and one a second may find nothing. Hints cause them.
 const EMPTY: u64 = 20;
 
-/// Looks at [`Stats`] again and again, as for a health check of an orchestrator, and tells what is wrong.
+/// Compares [`Stats`] again and again, for example for the health check of an orchestrator, and tells what is wrong.
 ///
 /// # Examples
 ///

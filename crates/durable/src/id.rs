@@ -93,7 +93,7 @@ impl FromStr for TimerId {
         };
         let number = u128::from(part(due)?) << 64 | u128::from(part(unique)?);
         let id = Self::from_bytes(number.to_be_bytes());
-        // What lies beyond the years that there are was made by nobody.
+        // No timer is due outside the years of `Timestamp`.
         if Timestamp::from_millisecond(id.due_ms).is_err() {
             return Err(error());
         }
@@ -135,7 +135,7 @@ impl Place {
         Self { due_ms: floor_millis(due), unique: u64::MAX }
     }
 
-    /// When what stands here is due.
+    /// When a timer at this place is due.
     #[must_use]
     pub fn due(self) -> Timestamp {
         timestamp(self.due_ms)
@@ -158,7 +158,7 @@ impl Place {
     }
 }
 
-/// In a millisecond.
+/// Nanoseconds in a millisecond.
 const NANOS: i128 = 1_000_000;
 
 const SIGN: u64 = 1 << 63;
@@ -176,7 +176,7 @@ pub(crate) fn floor_millis(at: Timestamp) -> i64 {
     i64::try_from(at.as_nanosecond().div_euclid(NANOS)).unwrap_or(i64::MAX)
 }
 
-/// The instant of such a millisecond; what is beyond the years that there are is at their end.
+/// The instant of a millisecond, kept within the years of `Timestamp`.
 pub(crate) fn timestamp(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(millis).unwrap_or(if millis < 0 { Timestamp::MIN } else { Timestamp::MAX })
 }

@@ -1,4 +1,4 @@
-//! Timers that outlive the process: saved in a store, handed to handlers at least once when they are due, on a
+//! Timers that outlive the process. They are saved in a store, and handed to handlers at least once when they are due, on a
 //! [timing wheel](https://docs.rs/timingwheel).
 //!
 //! ```
@@ -76,7 +76,7 @@
 //! | feature | brings |
 //! |---|---|
 //! | `redb`, on by default | `RedbStore`, the store in a file. It needs Rust 1.90 |
-//! | `metrics` | `metrics`: the statistics for whatever exporter of the crate `metrics` a program has |
+//! | `metrics` | `metrics`: the statistics for any exporter of the crate `metrics` |
 //! | `tracing` | events under the target `timingwheel_durable`: a timer is buried, an attempt is made again, the store fails (at most once a second), a clock was set, another owner has taken over, the timers of this process start or stop |
 //! | `postgres` | `PostgresStore`, which many instances share, and timers in your transactions |
 //! | `conformance` | `conformance!`, which tests stores of your own |
@@ -85,12 +85,12 @@
 //
 // | file | what it has |
 // |---|---|
-// | `durable`, `builder`, `save`, `metrics`, `outside_store` | what users call, and what they are answered |
-// | `runner`, `save` | the two tasks, and `shared`, what they share with the handle |
-// | `handler`, `backoff`, `health`, `clock`, `events`, `outside` | what the runner needs |
+// | `durable`, `builder`, `save`, `metrics`, `outside_store` | the calls of users, and their answers |
+// | `runner`, `save`, `shared` | the two tasks, and the state that they share with the handle |
+// | `handler`, `backoff`, `health`, `clock`, `events`, `outside` | the parts that the runner uses |
 // | `window`, `next_run` | pure: what is in memory, and when a series is due next |
-// | `memory`, `redb`, `postgres`, `conformance` | stores, and what tests them |
-// | `tables` | pure: what each call of a store means, over six ordered maps |
+// | `memory`, `redb`, `postgres`, `conformance` | stores, and their tests |
+// | `tables` | pure: the meaning of each call of a store, over five maps |
 // | `store`, `id`, `error` | the trait, and the types of its questions and answers |
 // | `promises`, `sizing`, `many_instances`, `coming_from` | pages without code |
 

@@ -4,46 +4,45 @@
 //!
 //! The timers are in 64 **shards**. Each shard belongs to one **instance**, a running program, named by its **epoch**: a
 //! number from a sequence of the database, which is never used again. An instance loads the timers of its shards ahead of
-//! their time, which writes nothing. Each later write names the epoch, and a begin holds a lock on the shard's row. So
-//! if the others have taken an instance for dead, and it goes on, it changes nothing: its begins are refused, and so
-//! are the results of attempts that others have begun since.
+//! their time, which writes nothing. Each later write names the epoch, and a begin holds a lock on the shard's row. If an
+//! instance was taken for dead and goes on, it changes nothing: its begins are refused, and so are its results.
 //!
 //! | when | what happens |
 //! |---|---|
-//! | an instance with handlers joins | it has its share at once. What others have begun stays theirs until it ends |
+//! | an instance with handlers joins | it has its shards at once. Attempts that others have begun stay theirs until they end |
 //! | an instance stops | its shards go to the others, who are told |
-//! | an instance is silent for longer than its [lease](crate::Builder::lease) | its shards go to the others, and what it had begun is attempted again |
+//! | an instance is silent for longer than its [lease](crate::Builder::lease) | its shards go to the others, which attempt the timers again that it had begun |
 //! | an instance was stopped past its lease, and goes on | its handlers are [told](crate::Run::lost), and it joins again |
-//! | the database is gone | handlers that run go on; nothing begins after four fifths of the lease; results wait |
+//! | the database is gone | handlers that run go on; no timer begins after four fifths of the lease; results wait |
 //!
-//! The clock of the database decides whether an instance is silent. For its own lease, an instance uses a clock that
-//! nobody sets, and counts from the moment before it asked the database for the lease. Timers are due by the clock of
-//! the database, too: [`clock_offset`](crate::Stats::clock_offset) tells how far the clock of an instance is off.
+//! The clock of the database decides whether an instance is silent. An instance measures its own lease by a monotonic clock,
+//! from the moment before it asked the database for the lease. Timers are due by the clock of the database, too:
+//! [`clock_offset`](crate::Stats::clock_offset) tells how far the clock of an instance is off.
 //!
 //! A timer that is due within two minutes is put into a shard of the instance that saves it, if that instance has a
 //! handler for it. So the timer is on time, and no other instance has to be told. But if a program saves such timers in
 //! one instance only, that instance handles them all. All other timers are spread over all shards.
 //!
 //! If another program or instance saves a timer for the next moments, the instance that has its shard gets a hint by
-//! `NOTIFY`. If a hint is lost, or a pooler lets nobody [listen](crate::PostgresOptions::listen), the timer may be late,
-//! but it is not lost: in each third of a lease an instance looks for new timers in its shards. For timers that were due
-//! more than a minute before they were saved it looks once a minute.
+//! `NOTIFY`. If a hint is lost, or a pooler does not support [listening](crate::PostgresOptions::listen), the timer may be late,
+//! but it is not lost: an instance looks for new timers in its shards after each third of its lease. Once a minute it also
+//! finds timers that were saved more than a minute after their due time.
 //!
-//! An instance with nothing to do makes a statement each third of its lease, one a minute, and one each five minutes: three
-//! a minute with 90 seconds. A shorter lease is taken over sooner, and costs more statements.
+//! An idle instance makes one statement for each third of its lease, one a minute, and one every five minutes: about three a
+//! minute with the default lease. With a shorter lease others take over sooner, and there are more statements.
 //!
 //! # Which instances have which handlers
 //!
-//! **All instances of a schema that have handlers need the same ones.** A timer is in the shard of one of them, and if that
-//! one has no handler for its kind, the timer waits: nobody else is given it. Programs with different handlers take a
-//! [schema](crate::PostgresOptions::schema) each. While a version with a new kind replaces another one, timers of that kind
-//! may wait until the last old instance has ended.
+//! **All instances of a schema that have handlers need the same handlers.** Each timer belongs to one instance. If that
+//! instance has no handler for its kind, the timer waits, and no other instance gets it. So give programs with different
+//! handlers a [schema](crate::PostgresOptions::schema) each. While a version with a new kind replaces an old one, timers of that
+//! kind may wait until the last old instance has ended.
 //!
-//! A program that only saves, cancels and moves has two ways. It starts a [`Durable`](crate::Durable) without any handler:
-//! that gets no shards. Or it starts none, and calls `PostgresStore::save_in` or `timingwheel.save_timer`.
+//! A program that only saves, cancels and moves has two ways. It can start a [`Durable`](crate::Durable) without handlers, which
+//! gets no shards. Or it starts none, and calls `PostgresStore::save_in` or `timingwheel.save_timer`.
 //!
 //! Each instance looks every five minutes for overdue timers that it has no handler for: see
-//! [`Stats::unhandled`](crate::Stats::unhandled). In SQL they are found so:
+//! [`Stats::unhandled`](crate::Stats::unhandled). This SQL finds them too:
 //!
 //! ```sql
 //! select kind, count(*), min(due) from timingwheel.pending where due < now() - interval '5 minutes' group by kind;
@@ -51,9 +50,9 @@
 //!
 //! # In your transactions
 //!
-//! `PostgresStore::save_in`, `cancel_in` and [`Run::finish_in`](crate::Run) work in a transaction of yours, of
-//! [`tokio-postgres`](https://docs.rs/tokio-postgres). What a handler does in the transaction that it ends with
-//! `finish_in` happens exactly once. With another client, or in another language, call the functions. In `psql`:
+//! `PostgresStore::save_in`, `cancel_in` and [`Run::finish_in`](crate::Run) work in your own transaction of
+//! [`tokio-postgres`](https://docs.rs/tokio-postgres). If a handler calls `finish_in` in a transaction, everything in that
+//! transaction happens exactly once. With another client, or in another language, call the SQL functions. In `psql`:
 //!
 //! ```sql
 //! begin;
@@ -71,19 +70,18 @@
 //! # Tables and rights
 //!
 //! `PostgresStore::connect` creates the tables, in the schema `timingwheel`, where they are missing.
-//! `PostgresStore::tables` is the file that does it, for people who create tables by hand; at its end stand the rights that
-//! an instance needs, and those of a program that only saves. The tables have the number of their format. A newer format
-//! says which programs still work with it, so programs of two versions run side by side while one replaces the other.
+//! `PostgresStore::tables` is the SQL for this, if you want to create them by hand. At its end stand the rights that an instance
+//! needs, and those of a program that only saves. The tables have the number of their format. A newer format says which
+//! programs still work with it, so programs of two versions can run side by side while one replaces the other.
 //!
-//! [`PostgresOptions::schema`](crate::PostgresOptions::schema) takes another name: timers in two schemas of one database
-//! have nothing to do with each other. Functions are then called by that name, as `timers_of_shop.save_timer`.
+//! [`PostgresOptions::schema`](crate::PostgresOptions::schema) sets another schema. Two schemas in one database are two separate
+//! stores. The functions are in that schema too, as in `timers_of_shop.save_timer`.
 //!
-//! [The page about sizing](crate::sizing) says what a database takes, and when one schema is not enough.
+//! [The page about sizing](crate::sizing) says how many timers a database can take, and when one schema is not enough.
 //!
 //! # TLS
 //!
-//! `PostgresStore::connect_with` takes a connector of the client's: `tokio-postgres-rustls`, `postgres-native-tls` or
-//! another one.
+//! `PostgresStore::connect_with` takes a TLS connector of the client, such as `tokio-postgres-rustls` or `postgres-native-tls`.
 //!
 //! # What to watch
 //!
@@ -101,4 +99,4 @@
 //!
 //! - Stop handlers of an instance that is itself stopped from outside. When such an instance is continued, its handler
 //!   goes on too. The handler is told, and its result is refused, but its effects outside of the database still happen.
-//! - Use more than 64 instances: those beyond 64 have nothing to do until another instance ends.
+//! - Use more than 64 instances: the 65th has nothing to do until another one ends.

@@ -15,7 +15,7 @@ use crate::store::{
     Ask, Begun, Counts, Ended, Loaded, Move, NewTimer, Owner, Page, Removal, Saved, Settled, Store, Stored,
     Taken, ToBegin, Which,
 };
-use crate::tables::{BegunBy, Head, Lookup, ReadTables, Row, ShowHeads, ShowRows, Tables};
+use crate::tables::{BegunBy, Head, Lookup, ReadTables, Row, Show, Tables};
 
 /// A store in memory, for tests: it outlives the [`Durable`](crate::Durable) on it, and not the process.
 ///
@@ -109,9 +109,9 @@ impl Tables for Maps {
         })
     }
 
-    fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, BegunBy)>, Infallible> {
+    fn begun_by(&self, epoch: u64) -> Result<Vec<(Place, BegunBy)>, Infallible> {
         let begun = self.attempts.iter().map(|(&at, &attempt)| (at, attempt));
-        Ok(begun.filter(|(_, attempt)| attempt.epoch <= epoch).collect())
+        Ok(begun.filter(|(_, attempt)| attempt.epoch == epoch).collect())
     }
 
     fn set_keyed(&mut self, key: &str, at: Option<Place>) -> Result<(), Infallible> {
@@ -157,7 +157,7 @@ impl ReadTables for Maps {
         Ok(Counts { stored: rows - begun, begun, buried })
     }
 
-    fn heads(&self, after: Place, show: ShowHeads<'_, Infallible>) -> Result<(), Infallible> {
+    fn heads(&self, after: Place, show: Show<'_, Infallible>) -> Result<(), Infallible> {
         for (&at, row) in self.rows.range((Excluded(after), Unbounded)) {
             if show(at, Head { id: row.id, kind: &row.kind })?.is_break() {
                 break;
@@ -166,18 +166,10 @@ impl ReadTables for Maps {
         Ok(())
     }
 
-    fn rows(&self, after: Place, show: ShowRows<'_, Infallible>) -> Result<(), Infallible> {
-        for (&at, row) in self.rows.range((Excluded(after), Unbounded)) {
-            if show(at, row.clone())?.is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn series(&self, after: Place, show: ShowRows<'_, Infallible>) -> Result<(), Infallible> {
-        ReadTables::rows(self, after, &mut |at, row| {
-            if row.series.is_some() { show(at, row) } else { Ok(ControlFlow::Continue(())) }
+    fn series(&self, after: Place, show: Show<'_, Infallible>) -> Result<(), Infallible> {
+        self.heads(after, &mut |at, head| {
+            let is_series = self.rows.get(&at).is_some_and(|row| row.series.is_some());
+            if is_series { show(at, head) } else { Ok(ControlFlow::Continue(())) }
         })
     }
 

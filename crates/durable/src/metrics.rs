@@ -1,7 +1,7 @@
-//! Statistics of durable timers as metrics of the crate `metrics`, for whatever exporter is installed. Feature `metrics`.
+//! Statistics of durable timers as metrics of the crate `metrics`, for any exporter. Feature `metrics`.
 //!
-//! [`DurableMetrics::record`] takes [`stats`](Durable::stats) and hands them to the recorder. Call it where the metrics are
-//! read, as with the wheel's own in `timingwheel::metrics`: so the values are fresh, and nothing is done while nobody looks.
+//! [`DurableMetrics::record`] hands [`stats`](Durable::stats) to the recorder. Call it when the metrics are read, as with those of
+//! the wheel in `timingwheel::metrics`. Then the values are fresh, and nothing is done while nobody reads them.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -21,8 +21,9 @@
 //!
 //! # What there is
 //!
-//! Each has the label `wheel`, the name of the wheel. Give each `Durable` a wheel with a name of its own: gauges of two
-//! under one name overwrite each other, and counters are added up. So those of one that takes the place of another go on.
+//! Each metric has the label `wheel`, the name of the wheel. Give each `Durable` a wheel with a name of its own. Under one name
+//! the gauges of two overwrite each other, and their counters are added up. So the counters go on if one `Durable` replaces
+//! another.
 //!
 //! | name | kind, unit | of [`Stats`] |
 //! |---|---|---|
@@ -56,10 +57,9 @@
 //! | `timingwheel_durable_empty_scans_total` | counter | `empty_scans` |
 //! | `timingwheel_durable_lateness_seconds` | histogram, seconds | `lateness` |
 //!
-//! How many timers are stored is the store's to say, and takes a call of it: [`Durable::count`].
+//! The number of stored timers is not here, because it takes a call of the store: [`Durable::count`].
 //!
-//! The histogram is told what came since the last call, each value as the longest of its bucket: never less than the truth,
-//! and more by a sixteenth at the most.
+//! The histogram gets the values since the last call, each rounded up to the end of its bucket: by a sixteenth at most.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -68,12 +68,12 @@ use ::metrics::{Unit, counter, describe_counter, describe_gauge, describe_histog
 use crate::durable::Durable;
 use crate::health::Stats;
 
-/// Its name, without what all names have in common; what it counts; and where that stands.
+/// The name without the common parts, the description, and the value.
 type Counter = (&'static str, &'static str, fn(&Stats) -> u64);
 /// The same, with a unit.
 type Gauge = (&'static str, Unit, &'static str, fn(&Stats) -> f64);
 
-/// Each name begins so.
+/// All names begin with it.
 const PREFIX: &str = "timingwheel_durable";
 
 const LATENESS: &str = "timingwheel_durable_lateness_seconds";
@@ -151,11 +151,11 @@ pub fn describe() {
     describe_histogram!(LATENESS, Unit::Seconds, text);
 }
 
-/// Hands the statistics of a [`Durable`] to the recorder, and remembers what it has told.
+/// Hands the statistics of a [`Durable`] to the recorder, and remembers which it has handed over.
 ///
 /// Make one for each `Durable`, and keep it as long as the exporter: a second one counts everything once more. Install the
-/// recorder first: what is recorded without one is lost. It holds a handle: so the last one is not dropped
-/// before it is, and only [`stop`](Durable::stop) ends the timers.
+/// recorder first: without one, records are lost. A `DurableMetrics` holds a handle of the timers, so while it lives only
+/// [`stop`](Durable::stop) ends them.
 #[derive(Debug)]
 pub struct DurableMetrics {
     durable: Durable,
@@ -170,13 +170,13 @@ impl DurableMetrics {
         Self { durable: durable.clone(), told: Mutex::default() }
     }
 
-    /// Hands the statistics to the recorder: gauges as they are now, and what came to counters and the histogram since the
-    /// last call. Calls at the same time wait for each other.
+    /// Hands the statistics to the recorder: gauges as they are now, counters and the histogram since the last call.
+    /// Calls at the same time wait for each other.
     ///
     /// # Panics
     /// Never, if the recorder does not.
     pub fn record(&self) {
-        // Before the statistics are taken, so that nobody's are older than what was told.
+        // Locked before the statistics are taken, so that they are never older than the last ones handed over.
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let stats = self.durable.stats();
         let label = || [("wheel", self.durable.0.wheel.name().to_owned())];
@@ -184,7 +184,7 @@ impl DurableMetrics {
             gauge!(gauge_name(name), &label()).set(value(&stats));
         }
         for (name, _, count) in COUNTERS {
-            // Not the total, of which a recorder keeps the greatest: that may be of one that has ended.
+            // Not the total: a recorder keeps the greatest, which may be that of an ended `Durable`.
             counter!(counter_name(name), &label()).increment(count(&stats).saturating_sub(count(&told)));
         }
         let metric = histogram!(LATENESS, &label());

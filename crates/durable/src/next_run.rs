@@ -6,11 +6,11 @@ use timingwheel_calendar::{Plan, Rule};
 use crate::id::{floor_millis, millis, timestamp};
 use crate::store::Series;
 
-/// A run whose instant is no longer ago is late, and not missed.
+/// A run that is late by less than this is not missed.
 const LATE_MS: i64 = 1_000;
 
-/// A plan that was made by a clock so far ahead of the present one was made by a wrong clock. After less, nothing runs
-/// twice. The limit is that of cron, and of schedules on a wheel.
+/// If a run was planned by a clock that was ahead of the present one by more than this, that clock was wrong. After a smaller
+/// correction no run happens twice. Cron and schedules on a wheel have the same limit.
 const CORRECTION_MS: i64 = 3 * 3_600_000;
 
 /// An occurrence of a series: its scheduled instant, and how the series stands then.
@@ -41,14 +41,14 @@ pub(crate) fn occurs(series: &Series, scheduled: Timestamp, now: Timestamp) -> D
     if oldest_ms(&series).is_some_and(|oldest| age > oldest) {
         return Due::Skip(series);
     }
-    // It was missed, by now or already when it was last looked.
+    // It was missed: now, or already at an earlier look.
     let (until, left) = standing(&series, scheduled_ms).unwrap_or((now_ms, series.missed.up_to()));
     series.catching_up = Some((until, left.saturating_sub(1)));
     if left > 0 { Due::Run(series) } else { Due::Skip(series) }
 }
 
-/// How a series stands whose occurrence runs again, as its process ended in the middle of it: that is one of those that
-/// may still run, if it was missed before.
+/// How a series stands when its occurrence runs again, because its process ended in the middle of it. If it was a missed run,
+/// it counts as another of the missed runs that may still run.
 pub(crate) fn occurs_again(series: &Series, scheduled: Timestamp) -> Series {
     let mut series = series.clone();
     if let Some((until, left)) = &mut series.catching_up
@@ -63,7 +63,7 @@ fn oldest_ms(series: &Series) -> Option<i64> {
     series.missed.oldest().map(|oldest| i64::try_from(oldest.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// How many of those up to then may still run, if this instant is one of them. The policy may have changed meanwhile.
+/// If this instant was missed: up to when runs were missed, and how many of them may still run. The policy may have changed.
 fn standing(series: &Series, due_ms: i64) -> Option<(i64, u32)> {
     let (until, left) = series.catching_up.filter(|(until, _)| due_ms <= *until)?;
     Some((until, left.min(series.missed.up_to())))
@@ -91,7 +91,7 @@ pub(crate) fn next(series: &Series, scheduled: Timestamp, now: Timestamp) -> Res
     let now_ms = now.as_millisecond();
     let is_late = |next: &Next| now_ms - next.due.as_millisecond() >= LATE_MS;
     let mut last = scheduled;
-    // What would be skipped anyway is passed at once, however many there are: it may be a rule by the second, and a year.
+    // Passes all runs at once that would be skipped anyway. A rule by the second may have a year of them.
     if let Some(oldest) = oldest_ms(series) {
         last = last.max(timestamp(now_ms.saturating_sub(oldest).saturating_sub(1)));
     }
@@ -105,7 +105,7 @@ pub(crate) fn next(series: &Series, scheduled: Timestamp, now: Timestamp) -> Res
         next.series.catching_up = Some((until, left));
         return Ok(Some(next));
     }
-    // Those after `until` are a second ago at the most, or were missed since.
+    // Runs after `until` are at most a second ago, or were missed since.
     let Some(mut next) = after(timestamp(until), None) else { return Ok(None) };
     if is_late(&next) {
         if up_to == 0 {
@@ -116,10 +116,10 @@ pub(crate) fn next(series: &Series, scheduled: Timestamp, now: Timestamp) -> Res
     Ok(Some(next))
 }
 
-/// The occurrence that the rule plans by today's clock and zone data in place of a pending one; `None` if that is the same.
+/// The occurrence that the rule has by today's clock and zone data. `None` if that is the pending one.
 ///
 /// The clock may have been wrong when the pending one was planned, or first saved. Or governments have changed their clocks
-/// since. What is overdue stays, as the policy for missed runs decides about that.
+/// since. An overdue run stays: the policy for missed runs decides about it.
 ///
 /// # Errors
 /// If the rule cannot be read.

@@ -1,4 +1,4 @@
-//! A scheduler outside, which tells of far timers when they are near.
+//! The interface to a scheduler outside, which calls back when far timers are near.
 
 use std::fmt;
 use std::sync::Arc;
@@ -67,9 +67,9 @@ impl fmt::Debug for CallBack {
 pub(crate) struct Far {
     outside: Arc<dyn Outside>,
     scan_ms: i64,
-    /// When the store was asked last, and up to when, on the wall.
+    /// When the store was asked last, and up to which due time.
     scanned: (i64, i64),
-    /// The last time at which something is due that others have stored, as they have told. It was never handed over.
+    /// The last due time among the timers that other instances have hinted at. These were never handed over.
     hinted: i64,
     /// Timers to be handed over next.
     far: Vec<Near>,
@@ -85,10 +85,10 @@ impl Far {
         contained(|| self.outside.begins(call_back));
     }
 
-    /// When the store is to be asked, where that would be at `usual` for a timer that is due then.
+    /// When to ask the store for a timer that is due then. Without a scheduler outside that would be at `usual`.
     pub(crate) fn next_scan(&self, usual: i64, due_ms: i64) -> i64 {
         let (at, until) = self.scanned;
-        // What the last load left over was never handed over.
+        // Timers that the last load left over were never handed over.
         if due_ms <= until.max(self.hinted) { usual } else { usual.max(at.saturating_add(self.scan_ms)) }
     }
 
@@ -96,7 +96,7 @@ impl Far {
         self.scanned = (at, until);
     }
 
-    /// Others have stored what is due up to then.
+    /// Other instances have stored timers that are due up to then.
     pub(crate) fn hinted(&mut self, until: i64) {
         self.hinted = self.hinted.max(until);
     }
@@ -110,7 +110,7 @@ impl Far {
         self.far.push(near);
     }
 
-    /// All together.
+    /// Hands over all gathered timers.
     pub(crate) fn hand_over(&mut self) {
         if !self.far.is_empty() {
             let far = std::mem::take(&mut self.far);
@@ -120,7 +120,7 @@ impl Far {
 
     pub(crate) fn forget(&mut self, timers: Vec<Near>) {
         if !timers.is_empty() {
-            // In the order in which it happened.
+            // The scheduler hears of events in their order.
             self.hand_over();
             contained(|| self.outside.forget(timers));
         }

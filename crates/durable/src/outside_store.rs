@@ -1,28 +1,27 @@
-//! A scheduler outside, over any store.
+//! A scheduler outside that keeps its timers in any store.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use crate::backoff::Backoff;
 use crate::builder::Builder;
 use crate::durable::Durable;
 use crate::error::Error;
-use crate::handler::Answer;
-use crate::handler::Kind;
+use crate::handler::{Answer, Kind};
 use crate::id::{TimerId, timestamp};
 use crate::outside::{CallBack, Outside};
 use crate::store::Near;
 
-/// How long after one that nobody heard the next call back is.
+/// If nobody hears a call back, it is made again after this time.
 const NOBODY: Duration = Duration::from_secs(5);
 
-/// A scheduler outside that keeps in a store of its own what it was handed, whichever [`Store`](crate::store::Store) that
-/// is. Clones are the same.
+/// A scheduler outside that keeps its timers in a store of its own, which can be any [`Store`](crate::store::Store). Clones
+/// are the same scheduler.
 ///
 /// The scheduler is a [`Durable`] itself, and its handlers call back. So it calls back about all its timers after a
 /// crash too.
@@ -58,29 +57,15 @@ enum Order {
     Forget(Vec<Near>),
 }
 
-/// A timer to be called back about.
-struct FarAway {
-    id: String,
-    due_ms: i64,
-}
-
-impl Serialize for FarAway {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        (&self.id, self.due_ms).serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for FarAway {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Deserialize::deserialize(deserializer).map(|(id, due_ms)| Self { id, due_ms })
-    }
-}
+/// A timer to be called back about, and when it is due.
+#[derive(Serialize, Deserialize)]
+struct FarAway(String, i64);
 
 impl Kind for FarAway {
     const KIND: &'static str = "timingwheel-durable/far-away";
 }
 
-/// Another place of a timer is another timer here: so a move needs no order among calls.
+/// A timer that was moved has another key here, so calls about its two places need no order.
 fn key(near: Near) -> String {
     format!("{} at {}", near.id(), near.due_ms)
 }
@@ -98,14 +83,14 @@ impl OutsideStore {
     pub async fn start(builder: Builder) -> Result<Self, Error> {
         let call_back = Arc::new(Mutex::new(None::<CallBack>));
         let calls = Arc::clone(&call_back);
-        let handler = move |FarAway { id, due_ms }, _| {
+        let handler = move |FarAway(id, due_ms), _| {
             let heard = id.parse::<TimerId>().map(|id| {
                 let call_back = calls.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 call_back.is_some_and(|call_back| call_back.near(vec![Near { due_ms, id }]))
             });
             async move { Ok(if heard? { Answer::Done } else { Answer::Retry(NOBODY) }) }
         };
-        // As often as it takes.
+        // Until somebody hears it.
         let retry = Backoff::fixed(NOBODY).tries(u32::MAX);
         let durable = builder.on(handler).retry::<FarAway>(retry).start().await?;
         let (orders, to_do) = mpsc::unbounded_channel();
@@ -123,12 +108,12 @@ impl OutsideStore {
 /// One order after the other.
 async fn obey(durable: Durable, mut orders: mpsc::UnboundedReceiver<Order>) {
     while let Some(order) = orders.recv().await {
-        // What fails is found by the scan.
+        // If this fails, the scan finds the timers.
         match order {
             Order::HandOver(far, ahead) => {
                 let ahead = i64::try_from(ahead.as_millis()).unwrap_or(i64::MAX);
                 let saves = far.into_iter().map(|near| {
-                    let far = FarAway { id: near.id().to_string(), due_ms: near.due_ms };
+                    let far = FarAway(near.id().to_string(), near.due_ms);
                     durable.at(timestamp(near.due_ms.saturating_sub(ahead)), &far).key(key(near)).save()
                 });
                 drop(join_all(saves).await);
@@ -148,7 +133,7 @@ impl Outside for OutsideStore {
     fn hand_over(&self, far: Vec<Near>) {
         let call_back = self.0.call_back.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(call_back) = call_back {
-            // Its task is there as long as this is.
+            // The task lives as long as this sender.
             drop(self.0.orders.send(Order::HandOver(far, call_back.ahead())));
         }
     }

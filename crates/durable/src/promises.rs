@@ -203,7 +203,8 @@
 //!
 //! - `tests/it/postgres/limits.rs`: `a_key_that_is_too_long_is_refused_alone`
 //! - `tests/it/runner/handlers.rs`: `a_key_has_the_same_bounds_in_each_store_and_finds_its_timer`
-//! - `tests/it/postgres/instances.rs`: `an_error_names_the_address_and_why_it_was_not_reached`
+//! - `tests/it/postgres/instances.rs`: `an_error_names_the_address_and_its_causes_say_why_it_was_not_reached`,
+//!   `what_the_database_refuses_is_told_without_its_details_which_may_quote_a_payload`
 //! - `tests/it/runner/windows.rs`: `saves_of_large_payloads_go_to_the_store_in_parts`
 //! - `tests/it/runner/panics.rs`: `after_a_panic_in_the_runner_saves_are_refused_and_the_health_says_so`,
 //!   `a_scheduler_outside_may_panic_with_what_panics_as_it_is_dropped`,

@@ -1,4 +1,4 @@
-//! Saves, and their batches: saves that come while one call of the store is under way go out together in the next.
+//! Saves. Those that come during a call of the store go out together in the next call.
 
 use std::sync::Arc;
 
@@ -31,9 +31,8 @@ impl<'a> Saving<'a> {
         Self { durable, due, payload: Payload::of(payload), key: None, replaces: false }
     }
 
-    /// A name by which the timer is found, cancelled and moved, such as `order-42`: 1 to 1,024 bytes, without a zero. No two
-    /// timers that are stored or have begun have the same: the second is refused, unless it [replaces](Self::replace) the
-    /// first.
+    /// A name by which the timer is found, cancelled and moved, such as `order-42`. It has 1 to 1,024 bytes, none of them zero. If
+    /// another timer that is stored or has begun has the key, this one is refused, unless it [replaces](Self::replace) that.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
@@ -41,7 +40,7 @@ impl<'a> Saving<'a> {
 
     /// Lets this timer replace the timer that has the key.
     ///
-    /// If that has begun, its attempt goes on without the key, and nothing follows it, as after a cancel. So a handler can
+    /// If that timer has begun, its attempt goes on without the key, and nothing follows it, as after a cancel. So a handler can
     /// save the next timer under its own key.
     pub fn replace(mut self) -> Self {
         self.replaces = true;
@@ -64,7 +63,7 @@ impl<'a> Saving<'a> {
         let timer = NewTimer { key, replaces, ..NewTimer::new(id, kind, json.map_err(Error::Encode)?) };
         match durable.save(timer).await? {
             Saved::KeyTaken(other) => Err(Error::KeyTaken(other)),
-            // None of the others is answered for what is no series.
+            // Only series get another answer.
             _ => Ok(id),
         }
     }
@@ -92,7 +91,7 @@ impl<'a> SavingSeries<'a> {
         self
     }
 
-    /// Stores the series, and tells what that has changed. It is durable when this is ready.
+    /// Stores the series, and answers what this has changed. It is durable when this is ready.
     ///
     /// | the series that has the name | becomes | answer |
     /// |---|---|---|
@@ -102,8 +101,8 @@ impl<'a> SavingSeries<'a> {
     /// | has another rule, and a run of it has begun | goes on by the new rule after that | [`Saved::Updated`] |
     /// | has another rule, and a run of it is pending | is planned anew by the new rule: the pending run is dropped | [`Saved::Replaced`] |
     ///
-    /// A rule whose last instant has passed stores nothing: that is [`Saved::Over`]. But a run of the same rule that is
-    /// pending still is kept.
+    /// If the last instant of the rule has passed, nothing is stored: that is [`Saved::Over`]. A run of the same rule that is still
+    /// pending is kept.
     ///
     /// # Cancel safety
     /// If this is dropped before it is ready, the series may be stored or not. It can be saved again.
@@ -142,7 +141,7 @@ impl Durable {
     }
 }
 
-/// How many go out together at the most.
+/// How many timers go out together at the most.
 const BATCH: usize = 4_096;
 
 /// How many bytes of payloads go out together at the most, unless one alone has more.
@@ -151,7 +150,7 @@ const BATCH_BYTES: usize = 16 << 20;
 /// A message for the saver.
 pub(crate) enum ToSave {
     Save(Save),
-    /// Nothing more comes. Who says so waits until all that came before is stored, and the store let go.
+    /// No more saves come. The sender waits until all earlier ones are stored, and the store is let go.
     Stop(oneshot::Sender<()>),
 }
 
@@ -165,7 +164,7 @@ impl ToSave {
     }
 }
 
-/// A timer on its way to the store, and who waits for it.
+/// A timer on its way to the store, and the caller that waits for it.
 pub(crate) struct Save {
     timer: NewTimer,
     reply: oneshot::Sender<Result<Saved, Error>>,
@@ -179,7 +178,7 @@ pub(crate) struct Saver {
 }
 
 impl Saver {
-    /// Until nobody can save any more.
+    /// Runs until nobody can save any more.
     pub(crate) async fn run(mut self) {
         let _watched = Watched(Arc::clone(&self.shared));
         let mut batch = Vec::new();
@@ -210,7 +209,7 @@ impl Saver {
         }
         drop(self);
         for stop in stops {
-            // Who does not wait any more needs no answer.
+            // The caller may have gone.
             let _ = stop.send(());
         }
     }
@@ -223,9 +222,10 @@ impl Saver {
             }
             count += u64::from(!matches!(answer, Saved::KeyTaken(_) | Saved::Over { .. }));
         }
-        // The call that stored a timer which was there may have failed after that. What is armed already costs nothing.
+        // Timers that were there before are reported too: the call that stored them may have failed afterwards. Arming twice does
+        // no harm.
         let nears = answers.iter().filter_map(|answer| answer.id().map(Near::from)).collect();
-        // Armed before anybody knows that they are stored.
+        // The runner hears of them before the callers do.
         drop(self.runner.send(Command::Saved(nears)));
         {
             let mut stats = self.shared.stats();
@@ -233,12 +233,12 @@ impl Saver {
             stats.save_batches += 1;
         }
         for (reply, answer) in replies.into_iter().zip(answers) {
-            // Who dropped the save does not want to know.
+            // The caller may have dropped the save.
             drop(reply.send(Ok(answer)));
         }
     }
 
-    /// One error, for all that were saved together. They may be stored all the same.
+    /// All saves of a batch get the same error. They may be stored all the same.
     fn failed(&self, error: &Error, replies: Vec<oneshot::Sender<Result<Saved, Error>>>) {
         self.shared.failed(error);
         drop(self.runner.send(Command::LookAnew));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
@@ -17,14 +17,15 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     /// The number of the owner that this instance is now.
     epoch: AtomicU64,
-    /// By how many microseconds the store's clock is ahead of that, if timers are due by the store's.
+    /// If timers are due by the store's clock: how many microseconds that is ahead of `clock`.
     offset_us: AtomicI64,
     pub(crate) events: Events,
     stats: Mutex<Stats>,
-    /// How many cancels are under way.
-    cancels: AtomicUsize,
-    /// The kinds that have a handler here, and those without that have been told of.
+    /// Each cancel that is under way holds one more of it.
+    cancels: Arc<()>,
+    /// The kinds that have a handler here.
     kinds: BTreeSet<&'static str>,
+    /// The kinds without one that an event has named.
     told_of: Mutex<BTreeSet<String>>,
 }
 
@@ -34,7 +35,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// Sees whether a task ends by a panic, as of a clock or a store of the user's. The panic hook has reported it.
+/// Notes if a task ends by a panic, for example in a clock or a store of the user's. The panic hook has reported it.
 pub(crate) struct Watched(pub(crate) Arc<Shared>);
 
 impl Drop for Watched {
@@ -45,24 +46,15 @@ impl Drop for Watched {
     }
 }
 
-/// A cancel that is under way.
-pub(crate) struct Cancelling<'a>(&'a AtomicUsize);
-
-impl Drop for Cancelling<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Release);
-    }
-}
-
 impl Shared {
     pub(crate) fn new(clock: Arc<dyn Clock>, owner: Owner, kinds: BTreeSet<&'static str>) -> Self {
         Self {
             clock,
             epoch: AtomicU64::new(owner.epoch),
             offset_us: AtomicI64::new(0),
-            events: Events::new(),
+            events: Events::default(),
             stats: Mutex::default(),
-            cancels: AtomicUsize::new(0),
+            cancels: Arc::default(),
             kinds,
             told_of: Mutex::default(),
         }
@@ -107,7 +99,7 @@ impl Shared {
         self.events.failed(error, errors);
     }
 
-    /// A timer of this kind is saved. One that no handler here takes is told of, once: that is forgotten easily.
+    /// A timer of this kind is saved. If the kind has no handler here, an event says so once: a handler is easily forgotten.
     pub(crate) fn note_kind(&self, kind: &str) {
         if self.kinds.is_empty() || self.kinds.contains(kind) {
             return;
@@ -119,13 +111,13 @@ impl Shared {
         }
     }
 
-    /// Until the guard is dropped.
-    pub(crate) fn cancelling(&self) -> Cancelling<'_> {
-        self.cancels.fetch_add(1, Ordering::AcqRel);
-        Cancelling(&self.cancels)
+    /// A cancel is under way, until the answer is dropped.
+    pub(crate) fn cancelling(&self) -> Arc<()> {
+        Arc::clone(&self.cancels)
     }
 
-    pub(crate) fn cancels(&self) -> usize {
-        self.cancels.load(Ordering::Acquire)
+    /// Whether a cancel is under way that has asked the store before this call. The store's own locks order the two.
+    pub(crate) fn are_cancels_under_way(&self) -> bool {
+        Arc::strong_count(&self.cancels) > 1
     }
 }

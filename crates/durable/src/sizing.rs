@@ -4,8 +4,8 @@
 //! The **measured** figures come from `cargo bench -p timingwheel-durable-programs --features postgres --bench postgres`: 200,000
 //! timers that are due at once, with 100 bytes of payload and no key, saved in one statement; four instances; PostgreSQL 15
 //! with its files in memory, on two cores that it shared with the instances. The figures are the middle one of three runs,
-//! which differed by up to 15 %. Then come two million that are far, due in no order within 50 days. What is *computed*
-//! follows from that. Measure again on a machine of yours.
+//! which differed by up to 15 %. After that come two million far timers, due in random order within 50 days. *Computed* figures
+//! follow from the measured ones. Measure again on your own machine.
 //!
 //! # For each timer
 //!
@@ -56,8 +56,8 @@
 //! | 100 million | 28 GB | 5.2 GB |
 //! | a billion | 280 GB | 52 GB |
 //!
-//! A look reads the first rows of each shard by the index, however many rows lie behind them. Far timers therefore take
-//! disk, and hardly any memory. But they make vacuum slow, because each run of vacuum reads the whole index once. The
+//! A look reads the first rows of each shard by the index, however many rows follow. So far timers take disk, and hardly any
+//! memory. But they make vacuum slow, because each run of vacuum reads the whole index once. The
 //! tables ask for a vacuum when a fiftieth of the rows is dead. With a billion stored, a fiftieth is 20 million ended
 //! timers. At 100,000 a second that comes every 200 s, and reading 52 GB in 200 s takes 260 MB/s. Nothing was measured
 //! with more than two million stored.

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use crate::id::Place;
 use crate::store::{Loaded, Near};
 
-/// All that is stored up to `end` is armed, or has begun. Beyond that nothing is.
+/// Up to `end`, all stored timers are armed or have begun. Beyond it none are.
 #[derive(Debug)]
 pub(crate) struct Window {
     end: Place,
@@ -46,8 +46,8 @@ impl Window {
 
     /// A timer is gone for good. Whoever asks takes it off the wheel.
     ///
-    /// Not for one that was moved: it may be moved back, and the notices of two moves may come in another order than the
-    /// moves. What is armed for where it stood before is found gone by `begin`.
+    /// Not for a timer that was moved. It may be moved back, and the notices of two moves may come in the wrong order. If it is
+    /// armed for its former place, `begin` finds it gone.
     pub(crate) fn removed(&mut self, near: Near) {
         if let Some(load) = &mut self.load {
             load.saved.retain(|saved| *saved != near);
@@ -66,12 +66,12 @@ impl Window {
         self.end
     }
 
-    /// A load of what may have come within the window begins.
+    /// A load within the window begins, for timers that others may have stored there.
     pub(crate) fn begin_scan(&mut self) {
         self.load = Some(Load::default());
     }
 
-    /// All up to here is armed, or has begun.
+    /// All timers up to here are armed, or have begun.
     pub(crate) const fn end(&self) -> Place {
         self.end
     }
@@ -80,11 +80,11 @@ impl Window {
         self.load.is_some()
     }
 
-    /// A load has ended. Tells what is to be armed.
+    /// A load has ended. Returns the timers to arm.
     pub(crate) fn loaded(&mut self, loaded: Loaded) -> Vec<Near> {
         let Loaded { timers: mut to_arm, end, next_due, lost: _ } = loaded;
         let Load { saved, removed } = self.load.take().unwrap_or_default();
-        // A look that ends within the window tells nothing of what is beyond.
+        // A load that ends within the window knows nothing of later timers.
         if end >= self.end {
             self.end = end;
             self.next_due = next_due.map(jiff::Timestamp::as_millisecond);
@@ -100,31 +100,30 @@ impl Window {
         to_arm
     }
 
-    /// A load has failed: what was saved meanwhile is left to the next.
+    /// A load has failed. The next one finds the timers that were saved meanwhile.
     pub(crate) fn load_failed(&mut self) {
         for near in self.load.take().unwrap_or_default().saved {
             self.expect(near.due_ms);
         }
-        // Whatever was known before is so still.
     }
 
-    /// The next load begins where the first one did: something may be stored that nobody could tell of. What is armed may
-    /// stay so; what is armed twice is found gone. Not during a load.
+    /// Lets the next load begin at the first timer, because one may be stored that nobody reported. Armed timers stay armed: if one
+    /// is armed twice, `begin` finds it gone the second time. Not to be called during a load.
     pub(crate) fn look_anew(&mut self) {
         debug_assert!(self.load.is_none());
         self.end = Place::FIRST;
         self.next_due = Some(i64::MIN);
     }
 
-    /// Brings the end back to this place; what is beyond it is armed no more. Not during a load, which goes on from the
-    /// old end.
+    /// Brings the end back to this place. The caller disarms the timers beyond it. Not to be called during a load, which goes on
+    /// from the old end.
     pub(crate) fn shrink(&mut self, end: Place, first_beyond: i64) {
         debug_assert!(self.load.is_none());
         self.end = self.end.min(end);
         self.expect(first_beyond);
     }
 
-    /// Something beyond the end is due then.
+    /// A timer beyond the end is due then.
     pub(crate) fn expect(&mut self, due_ms: i64) {
         self.next_due = Some(self.next_due.map_or(due_ms, |next| next.min(due_ms)));
     }

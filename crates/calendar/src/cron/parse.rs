@@ -1,4 +1,4 @@
-//! From a text to an expression.
+//! Reads an expression from a text.
 
 use std::ops::Range;
 
@@ -125,7 +125,7 @@ fn fields(words: &Words<'_>, first: usize) -> Result<Cron, CronError> {
             from += part.len() + 1;
         }
         let mask = reader.mask;
-        // Bits up to 59, 31, 12 and 7: what is cut off is not set.
+        // Bits up to 59, 31, 12 and 7. Those that are cut off are not set.
         #[allow(clippy::cast_possible_truncation)]
         match field {
             CronField::Second => cron.seconds = mask,

@@ -1,4 +1,4 @@
-//! An expression as a short text that is read as an equal one, and as a sentence for people.
+//! Prints an expression: as a short text, which reads back as an equal expression, and as a sentence for people.
 
 use std::fmt;
 

@@ -22,8 +22,7 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// By how much the wall clock was set forward from the one reading to the other; less than nothing if it was set
-    /// back.
+    /// By how much the wall clock was set forward between the two readings. It is negative if it was set back.
     pub(super) fn set_since(&self, before: &Self) -> SignedDuration {
         let passed = self.at.saturating_duration_since(before.at);
         let passed = SignedDuration::try_from(passed).unwrap_or(SignedDuration::MAX);
@@ -163,7 +162,7 @@ impl WallClock {
         Self::with(wheel, Source::Set(Mutex::new((now, Instant::now()))))
     }
 
-    /// A clock that shows what this function says. It should follow real time.
+    /// A clock that shows the time of this function, which should follow real time.
     #[must_use]
     pub fn from_fn(wheel: &TimingWheel, now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self::with(wheel, Source::Function(Box::new(now)))

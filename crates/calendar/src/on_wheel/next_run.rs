@@ -18,7 +18,7 @@ const LATE: SignedDuration = SignedDuration::from_secs(1);
 /// are no finer.
 const FINEST: SignedDuration = SignedDuration::from_secs(1);
 
-/// Where a schedule stands.
+/// The state of a schedule.
 pub(super) struct NextRun {
     rule: Box<dyn Rule + Send>,
     pub(super) missed: Missed,

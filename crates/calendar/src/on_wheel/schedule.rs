@@ -124,7 +124,7 @@ impl Schedule for WallSchedule {
         Some(now.instant(planned))
     }
 
-    /// Where the wheel itself is late, as after the process was stopped over the due time.
+    /// Whether the run is so late that its policy leaves it out, for example because the process was stopped over the due time.
     fn leaves_out(&mut self) -> bool {
         let now = self.0.clock.now();
         lock(&self.0.inner).state.is_left_out(now)
@@ -160,12 +160,12 @@ impl Planned {
             locked = lock(&self.inner);
             replanned
         };
-        // A run that the user has moved is left alone, and what comes after it is planned when it has ended.
+        // A run that the user has moved stays. The run after it is planned when it has ended.
         if replanned != Replanned::NotPending {
             return true;
         }
-        // A run is going on, and what comes after it is planned when it has ended. Or it just has ended, and what comes
-        // next was planned by the old clock, but does not wait yet.
+        // A run is going on, and the next one is planned when it has ended. Or it has just ended, and the next one was planned by
+        // the old clock, but does not wait yet.
         locked.needs_plan = true;
         false
     }

@@ -51,7 +51,7 @@ pub trait Combine: Into<Plan> {
         Plan(Kind::ExceptDays(Box::new(ExceptDays { rule: self.into(), days_of: other.into(), zone })))
     }
 
-    /// The instants of this rule, but for these, and those that were left out before.
+    /// The instants of this rule without these. Earlier exceptions stay.
     #[must_use]
     fn except_at(self, instants: impl IntoIterator<Item = Timestamp>) -> Plan {
         let (mut plan, mut instants) = (self.into(), instants.into_iter().peekable());
@@ -94,7 +94,7 @@ pub trait Combine: Into<Plan> {
 
 impl<T: Into<Plan>> Combine for T {}
 
-/// A rule but for the days of another.
+/// A rule without the days of another.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct ExceptDays {
     pub(super) rule: Plan,
@@ -102,7 +102,7 @@ pub(super) struct ExceptDays {
     pub(super) zone: TimeZone,
 }
 
-/// A rule but for some instants.
+/// A rule without some instants.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct ExceptAt {
     pub(super) rule: Plan,

@@ -24,7 +24,7 @@ pub(super) struct Search<'a> {
 enum Found {
     /// This is the first.
     At(Timestamp),
-    /// None up to here, which is included. Up to the end of time it is final.
+    /// There is none up to this instant, which is included. If this is the last instant of jiff, that is final.
     NoneUpTo(Timestamp),
 }
 
@@ -45,7 +45,7 @@ impl<'a> Search<'a> {
         let parts = match &plan.0 {
             Kind::Cron(_) | Kind::Calendar(_) | Kind::Periodic(_) | Kind::Once(_) => Vec::new(),
             Kind::Any(plans) => plans.iter().map(new).collect(),
-            // A rule but for its own days.
+            // A rule except on its own days.
             Kind::ExceptDays(except) if except.rule == except.days_of => {
                 return Self { plan, parts: Vec::new(), found: NEVER };
             }
@@ -120,7 +120,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The first of what the parts find.
+/// The earliest instant that the parts find.
 fn any(parts: &mut [Search<'_>], last: Timestamp, until: Timestamp) -> Found {
     let (mut first, mut none_up_to) = (None, Timestamp::MAX);
     for part in parts {

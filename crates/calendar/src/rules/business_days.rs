@@ -43,7 +43,7 @@ impl BusinessDays {
         Self::without([Weekday::Saturday, Weekday::Sunday])
     }
 
-    /// All days but those of the weekend, without holidays.
+    /// All days except weekends, without holidays.
     #[must_use]
     pub fn without(weekend: impl IntoIterator<Item = Weekday>) -> Self {
         let weekend = weekend.into_iter().fold(0, |mask, weekday| mask | bit(weekday));

@@ -257,7 +257,7 @@ impl Calendar {
         self
     }
 
-    /// Up to this date, which is included.
+    /// The last date, which is included.
     #[must_use]
     pub const fn until(mut self, last: Date) -> Self {
         self.until = Some(last);

@@ -36,7 +36,7 @@ impl Calendar {
 
     fn by_days(&self, n: i64, filter: Filter, from: i64, anchor: i64, last: i64) -> Option<i64> {
         let mut day = from + (anchor - from).rem_euclid(n);
-        // Of seven in a row the weekdays repeat.
+        // After seven in a row the weekdays repeat.
         let (mut tries, mut has_weekday) = (0, false);
         while day <= last {
             let is_weekday = filter.weekdays >> weekday_of_day(day) & 1 != 0;

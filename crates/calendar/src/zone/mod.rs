@@ -1,4 +1,4 @@
-//! Times on the wall as instants of a zone, also where a clock change leaves a time out or repeats it.
+//! Maps times on the wall to instants of a zone, even where a clock change leaves a time out or repeats it.
 
 mod next_instant;
 
@@ -75,13 +75,13 @@ impl<T> InZone<T> {
         &self.times
     }
 
-    /// The zone whose clocks count.
+    /// The zone by whose clocks the rule runs.
     #[must_use]
     pub const fn zone(&self) -> &TimeZone {
         &self.zone
     }
 
-    /// The same times by the clocks of another zone, as for a user who has moved.
+    /// The same times by the clocks of another zone, for example for a user who has moved.
     #[must_use]
     pub fn with_zone(mut self, zone: TimeZone) -> Self {
         self.zone = zone;

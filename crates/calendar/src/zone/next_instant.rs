@@ -1,5 +1,5 @@
 //! The next instant of times on the wall, by the clocks of a zone. A clock change makes a gap of times that clocks never
-//! show, or an overlap of times that they show twice: nothing else knows of either.
+//! show, or an overlap of times that they show twice. Only this file knows of either.
 
 use jiff::Timestamp;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};

@@ -17,9 +17,9 @@
 //! # fn main() {}
 //! ```
 //!
-//! Some tests make each call by hand. One makes random calls, and compares each answer, and all that is stored, with a
-//! plain model; it opens the store anew in between. What it finds it reports with the number that makes the same calls
-//! again: set it as `CONFORMANCE_SEED`. `CONFORMANCE_RUNS` is how many times it begins anew.
+//! Most tests make a few chosen calls. One makes random calls, opens the store again in between, and compares each answer and all
+//! stored timers with a plain model. If it fails, it prints a number: set that as `CONFORMANCE_SEED` to make the same calls
+//! again. `CONFORMANCE_RUNS` is how many times it starts over.
 
 mod by_hand;
 mod model;
@@ -57,7 +57,7 @@ where
 /// Runs one test, on a runtime of its own.
 ///
 /// # Panics
-/// If the store does not keep its promises, or if there is no runtime to be had.
+/// If the store does not keep its promises, or if no runtime can be made.
 pub fn run<P: Home>(name: &str, make: impl Fn() -> P) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -71,7 +71,7 @@ pub fn run<P: Home>(name: &str, make: impl Fn() -> P) {
 
 /// Tests that a store keeps its promises: see [the module](mod@crate::conformance).
 ///
-/// Takes a function without arguments, whose result opens the store: a function too, whose future is the store.
+/// Takes a function without arguments. It returns another function, which opens the store: its future is the store.
 #[macro_export]
 macro_rules! conformance {
     ($make:expr) => {

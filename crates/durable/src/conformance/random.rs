@@ -27,7 +27,7 @@ const KEYS: [&str; 3] = ["a", "b", "c"];
 const KINDS: [&str; 3] = ["one", "two", "three"];
 const RULES: [&str; 2] = ["cron 0 9 * * * in UTC", "cron 0 10 * * * in UTC"];
 
-/// Random calls, each of whose answers is compared with that of a model, and all that is stored with it too.
+/// Makes random calls, and compares each answer and all stored timers with a model.
 ///
 /// # Panics
 /// If something differs.

@@ -1,4 +1,4 @@
-//! Changes of stored timers: cancels, moves, and revivals of the buried.
+//! Cancels and moves of timers, and revivals of buried ones.
 
 use std::time::Duration;
 
@@ -17,20 +17,20 @@ use crate::store::{Answered, Move, Near, Removal, Taken, Which};
 pub enum Cancelled {
     /// The timer is gone: no handler is called for it.
     Removed,
-    /// Its handler has been called, for this attempt, and may have ended by now. Nothing follows that: no other attempt, and
-    /// no other occurrence of its series. Only if the process dies before the attempt ends, it is made again.
+    /// Its handler has been called, for this attempt, and may have ended by now. Nothing follows: no other attempt, and no other
+    /// occurrence of its series. There is one exception: if the process dies before the attempt ends, it is made again.
     ///
-    /// Where instances share a store, another one may have begun the timer and not called the handler yet. If that gives the
-    /// timer back, as when it stops, the handler is not called: to cancel once more then answers [`Removed`](Self::Removed).
+    /// If instances share a store, another instance may have begun the timer and not called the handler yet. If that instance
+    /// stops, it gives the timer back, and the handler is not called. A second cancel then answers [`Removed`](Self::Removed).
     Running(u32),
-    /// There is no such timer: it is done, was removed before, or never was.
+    /// There is no such timer: it is done, was removed before, or never existed.
     NotFound,
 }
 
 /// The answer to a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
-    /// It is due at another time now. Its id is what it was.
+    /// It is due at another time now. Its id is the same.
     Moved(TimerId),
     /// Its handler has been called, for this attempt.
     Running(u32),
@@ -62,7 +62,7 @@ impl Durable {
         let mut asked_at = Instant::now();
         loop {
             match self.0.store.clone().cancel(which.clone()).await? {
-                // It ended meanwhile, and went because of this call.
+                // It ended meanwhile, and nothing followed because of this call.
                 Removal::NotFound => {
                     return Ok(begun.map_or(Cancelled::NotFound, |(_, attempt)| Cancelled::Running(attempt)));
                 }
@@ -71,7 +71,7 @@ impl Durable {
                     return Ok(Cancelled::Removed);
                 }
                 Removal::Running(id, attempt) => {
-                    // The key may belong to another one by the next question.
+                    // By the next question, the key may belong to another timer.
                     which = Which::Id(id);
                     let is_first = begun.replace((id, attempt)) != Some((id, attempt));
                     match self.take_back(id, End::Cancelled).await {
@@ -142,12 +142,12 @@ impl Durable {
     async fn take_back(&self, id: TimerId, end: End) -> TookBack {
         let (reply, told) = oneshot::channel();
         drop(self.0.runner.send(Command::TakeBack(id, TakeBack { end, reply })));
-        // A runner that has gone has left to the store what it knew.
+        // A runner that has stopped has told the store everything.
         told.await.unwrap_or(TookBack::Unknown)
     }
 
-    /// The runner has to hear of all that is stored. So the call is a task of its own: a caller that is
-    /// dropped does not take the notice with it.
+    /// The runner has to hear of every stored timer. So the call is a task of its own: if the caller is dropped, the runner still
+    /// gets the notice.
     async fn tell_of<T: Send + 'static>(
         &self,
         call: Answered<T>,
@@ -169,7 +169,7 @@ impl Durable {
         match task.await {
             Ok(answer) => answer,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            // With the runtime.
+            // The runtime has ended.
             Err(_) => Err(Error::Stopped),
         }
     }

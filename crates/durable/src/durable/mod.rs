@@ -87,7 +87,7 @@ pub(crate) struct Inner {
 /// The last handle goes.
 impl Drop for Inner {
     fn drop(&mut self) {
-        // One that has stopped takes no message.
+        // A runner that has stopped takes no messages.
         drop(self.runner.send(Command::Stop(None)));
     }
 }
@@ -198,7 +198,7 @@ impl Durable {
         self.0.store.clone().get(which.into()).await
     }
 
-    /// How many timers there are.
+    /// The number of timers that are stored, begun and buried.
     ///
     /// # Errors
     /// [`Error::Store`].
@@ -206,7 +206,7 @@ impl Durable {
         self.0.store.clone().count().await
     }
 
-    /// Counts since the start, and the present state.
+    /// Statistics since the start, and the present state.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.0.shared.stats().clone()
@@ -218,12 +218,12 @@ impl Durable {
         self.0.shared.now()
     }
 
-    /// Begins nothing more, waits for the handlers that run, for up to `limit`, and stores what they answer. Then those
-    /// that still run are dropped, and what has not ended is given back to the store. Nothing runs any more when this is
-    /// ready, but for handlers that [block their threads](Stopped::left_running).
+    /// Begins no more timers, waits up to `limit` for the handlers that run, and stores their results. After the limit it drops the
+    /// handlers that still run, and gives their timers back to the store. When this is ready no handler runs any more, except
+    /// handlers that [block their threads](Stopped::left_running).
     ///
-    /// Where handlers block their threads or the store is slow, it is ready up to four seconds after the limit: let whatever
-    /// ends the process wait for longer than that.
+    /// If handlers block their threads or the store is slow, this is ready up to four seconds after the limit. So give the process
+    /// more time than that before it is killed.
     ///
     /// # Cancel safety
     /// If this is dropped before it is ready, it goes on by itself.
@@ -231,11 +231,11 @@ impl Durable {
         self.0.shared.stats().stopped = true;
         let (reply, stopped) = oneshot::channel();
         drop(self.0.runner.send(Command::Stop(Some((limit, reply)))));
-        // Of one that has stopped before there is nothing to tell.
+        // A runner that had stopped before has nothing to tell.
         let stopped = stopped.await.unwrap_or_default();
         let (reply, saved) = oneshot::channel();
         drop(self.0.saves.send(ToSave::Stop(reply)));
-        // Or it has ended before, or the store hangs.
+        // The saver may have ended before, or the store may hang.
         let _ = tokio::time::timeout(GRACE, saved).await;
         stopped
     }

@@ -1,5 +1,5 @@
-//! The calls that begin timers and end attempts. `begin_timers`, `settle_done` and `settle_one` in
-//! `sql/tables_and_functions_1.sql` decide which are refused.
+//! The calls that begin timers and end attempts. The functions `begin_timers`, `settle_done` and `settle_one` in
+//! `sql/tables_and_functions_1.sql` decide which of them are refused.
 
 use tokio_postgres::types::Type;
 
@@ -34,7 +34,7 @@ pub(super) async fn begin(inner: &Inner, owner: Owner, ask: &ToBegin) -> Result<
     let told = inner.connections.ask(statement, &parameters).await?;
     let row = only(&told)?;
     if !get::<bool>(row, "alive")? {
-        // What was begun before it was one no more is its follower's now.
+        // The owner is lost, and its attempts with it.
         answers.fill(Begun::Lost);
         return Ok(answers);
     }
@@ -47,12 +47,12 @@ pub(super) async fn begin(inner: &Inner, owner: Owner, ask: &ToBegin) -> Result<
     Ok(answers)
 }
 
-/// The database holds the lower half of them; nobody attempts anything that often.
+/// The database holds the lower half of these numbers. Nobody makes that many attempts.
 fn count(attempt: u32) -> i32 {
     i32::try_from(attempt).unwrap_or(i32::MAX)
 }
 
-/// An end, and its place among those that were asked.
+/// An end, and its index in the call.
 type End<'a> = (usize, &'a Ended);
 
 pub(super) async fn settle(
@@ -64,48 +64,41 @@ pub(super) async fn settle(
     let is_done = |(_, ended): &End<'_>| ended.change == Change::Delete && ended.attempt > 0;
     let (mut done, ends): (Vec<_>, Vec<_>) = ended.iter().enumerate().partition(is_done);
     settle_both(inner, owner, &done, &ends, &mut answers).await?;
-    // Why some were not deleted, they are asked one by one.
+    // Asks one by one why the others were not deleted.
     done.retain(|(place, _)| answers[*place].is_none());
     settle_both(inner, owner, &[], &done, &mut answers).await?;
-    for (ended, answer) in ended.iter().zip(&mut answers) {
-        if let Some(Ending::Changed) = answer {
-            *answer = look(inner, ended.timer).await?;
-        }
+    let mut settled = Vec::with_capacity(ended.len());
+    for (ended, answer) in ended.iter().zip(answers) {
+        settled.push(match answer.unwrap_or(2) {
+            0 => Settled::Lost,
+            1 => Settled::Done,
+            2 => Settled::Gone,
+            3 => look(inner, ended.timer).await?,
+            4 => Settled::Locked,
+            other => return Err(unknown("settle", other)),
+        });
     }
-    Ok(answers
-        .into_iter()
-        .map(|answer| match answer {
-            Some(Ending::Told(told)) => told,
-            Some(Ending::Changed) | None => Settled::Gone,
-        })
-        .collect())
+    Ok(settled)
 }
 
-#[derive(Clone)]
-enum Ending {
-    Told(Settled),
-    /// It stands as a row that is yet to be read.
-    Changed,
-}
-
-/// How a timer stands that was changed; `None` if it has gone meanwhile.
-async fn look(inner: &Inner, timer: Near) -> Result<Option<Ending>, PostgresError> {
+/// How a timer stands that was changed, unless it has gone meanwhile.
+async fn look(inner: &Inner, timer: Near) -> Result<Settled, PostgresError> {
     let places = Places::of(std::iter::once(timer))?;
     let statement = "select t.* from unnest($1, $2, $3) as a (due, number, first) \
         join timingwheel.timers t on t.shard = (a.number & 63)::smallint and t.due_ms = a.due \
             and t.number = a.number and t.first_ms = a.first";
     let rows = inner.connections.ask(statement, &places.parameters()).await?;
     let found = rows.first().map(standing).transpose()?;
-    Ok(found.map(|stored| Ending::Told(Settled::Changed(Box::new(stored)))))
+    Ok(found.map_or(Settled::Gone, |stored| Settled::Changed(Box::new(stored))))
 }
 
-/// Deletes the first, and ends the others one by one, in one transaction.
+/// Deletes the first, and ends the others one by one, in one transaction. Answers as `settle_one` does.
 async fn settle_both(
     inner: &Inner,
     owner: Owner,
     done: &[End<'_>],
     ends: &[End<'_>],
-    answers: &mut [Option<Ending>],
+    answers: &mut [Option<i32>],
 ) -> Result<(), PostgresError> {
     if done.is_empty() && ends.is_empty() {
         return Ok(());
@@ -169,19 +162,7 @@ async fn settle_both(
         let n = usize::try_from(get::<i64>(row, "n")? - 1).unwrap_or(usize::MAX);
         let answer: Option<i32> = get(row, "answer")?;
         let Some((place, _)) = (if answer.is_none() { done } else { ends }).get(n) else { continue };
-        answers[*place] = Some(answered(answer.unwrap_or(1))?);
+        answers[*place] = Some(answer.unwrap_or(1));
     }
     Ok(())
-}
-
-/// The answer of `settle_one`.
-fn answered(answer: i32) -> Result<Ending, PostgresError> {
-    Ok(Ending::Told(match answer {
-        0 => Settled::Lost,
-        1 => Settled::Done,
-        2 => Settled::Gone,
-        3 => return Ok(Ending::Changed),
-        4 => Settled::Locked,
-        other => return Err(unknown("settle", other)),
-    }))
 }

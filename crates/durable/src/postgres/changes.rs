@@ -1,11 +1,11 @@
-//! The calls that save, cancel and move timers, and take them out of the buried ones. Each is one statement: see
-//! `sql/tables_and_functions_1.sql` for what it means.
+//! The calls that save, cancel and move timers, and revive or delete buried ones. Each is one statement, whose meaning is in
+//! `sql/tables_and_functions_1.sql`.
 
 use tokio_postgres::types::Type;
 
-use super::connections::Connections;
+use super::connections::{Connections, Parameter};
 use super::convert::{
-    attempts, column, get, id, missed, near, number, readable, rule, standing, stands, text, unknown,
+    attempts, column, get, id, missed, near, number, readable, rule, standing, stands, unknown,
 };
 use super::{PostgresError, only};
 use crate::id::TimerId;
@@ -22,68 +22,78 @@ pub(super) fn name(which: &Which) -> Result<Name, PostgresError> {
     })
 }
 
+/// The timers of a save, a column each.
+struct Columns<'a> {
+    dues: Vec<i64>,
+    numbers: Vec<i64>,
+    kinds: Vec<&'a str>,
+    payloads: Vec<&'a [u8]>,
+    rules: Vec<Option<&'a str>>,
+    missed: Vec<Option<String>>,
+    standings: Vec<Option<String>>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(timers: &[(usize, &'a NewTimer)]) -> Result<Self, PostgresError> {
+        let series = column(timers, |(_, timer)| timer.series.as_ref());
+        let numbers: Result<_, _> = timers.iter().map(|(_, timer)| number(timer.id)).collect();
+        Ok(Self {
+            dues: column(timers, |(_, timer)| timer.id.due_ms),
+            numbers: numbers?,
+            kinds: column(timers, |(_, timer)| timer.kind.as_str()),
+            payloads: column(timers, |(_, timer)| timer.payload.as_slice()),
+            rules: column(&series, rule),
+            missed: column(&series, missed),
+            standings: column(&series, stands),
+        })
+    }
+
+    fn parameters(&self) -> [Parameter<'_>; 7] {
+        [
+            (&self.dues, Type::INT8_ARRAY),
+            (&self.numbers, Type::INT8_ARRAY),
+            (&self.kinds, Type::TEXT_ARRAY),
+            (&self.payloads, Type::BYTEA_ARRAY),
+            (&self.rules, Type::TEXT_ARRAY),
+            (&self.missed, Type::TEXT_ARRAY),
+            (&self.standings, Type::TEXT_ARRAY),
+        ]
+    }
+}
+
+/// Saves timers that the store has [checked](crate::store::Store::check).
 pub(super) async fn save(
     connections: &Connections,
-    timers: Vec<NewTimer>,
+    timers: &[NewTimer],
 ) -> Result<Vec<Saved>, PostgresError> {
-    let ids: Vec<TimerId> = timers.iter().map(|timer| timer.id).collect();
-    let mut answers: Vec<Saved> = ids.iter().map(|id| Saved::Stored(*id)).collect();
-    for timer in &timers {
-        text("a kind", &timer.kind)?;
-        text("a key", timer.key.as_deref().unwrap_or_default())?;
+    let mut answers: Vec<Saved> = timers.iter().map(|timer| Saved::Stored(timer.id)).collect();
+    if timers.is_empty() {
+        return Ok(answers);
     }
     let all = timers.iter().enumerate();
     let (mut keyed, plain): (Vec<_>, Vec<_>) = all.partition(|(_, timer)| timer.key.is_some());
-    // In one order everywhere, so that no two wait for each other; those of one key in the order given.
+    // All instances sort them the same way, so that no two wait for each other. Timers of one key keep their order.
     keyed.sort_by(|(_, one), (_, two)| one.key.cmp(&two.key));
-    if answers.is_empty() {
-        return Ok(answers);
-    }
-    let columns = |timers: &[(usize, &NewTimer)]| -> Result<_, PostgresError> {
-        let numbers: Result<Vec<i64>, _> = timers.iter().map(|(_, timer)| number(timer.id)).collect();
-        Ok((column(timers, |(_, timer)| timer.id.due_ms), numbers?))
-    };
-    let ((dues, numbers), (keyed_dues, keyed_numbers)) = (columns(&plain)?, columns(&keyed)?);
-    let kinds = |timers| column(timers, |(_, timer): &(usize, &NewTimer)| timer.kind.clone());
-    let payloads = |timers| column(timers, |(_, timer): &(usize, &NewTimer)| timer.payload.clone());
-    let series = |timers| column(timers, |(_, timer): &(usize, &'_ NewTimer)| timer.series.as_ref());
+    let (without, with) = (Columns::of(&plain)?, Columns::of(&keyed)?);
+    let keys = column(&keyed, |(_, timer)| timer.key.as_deref());
+    let replaces = column(&keyed, |(_, timer)| timer.replaces);
+    let are_over = column(&keyed, |(_, timer)| timer.is_over);
+    let of_keyed: [Parameter<'_>; 3] =
+        [(&keys, Type::TEXT_ARRAY), (&replaces, Type::BOOL_ARRAY), (&are_over, Type::BOOL_ARRAY)];
+    let parameters = [&without.parameters()[..], &with.parameters(), &of_keyed].concat();
     let statement = "select 0::bigint as n, 0 as answer, null::bigint as due, null::bigint as first, \
             null::bigint as num \
         from timingwheel.save($1, $2, $3, $4, $5, $6, $7) \
         union all \
         select a.n, s.answer, s.due, s.first, s.num \
         from unnest($8, $9, $10, $11, $12, $13, $14, $15, $16, $17) with ordinality as a \
-            (due, number, kind, payload, key, rule, missed, standing, replaces, over, n) \
+            (due, number, kind, payload, rule, missed, standing, key, replaces, over, n) \
         cross join lateral timingwheel.save_one( \
             a.due, a.number, a.kind, a.payload, a.key, a.rule, a.missed, a.standing, a.replaces, a.over) s";
-    let rows = connections
-        .ask(
-            statement,
-            &[
-                (&dues, Type::INT8_ARRAY),
-                (&numbers, Type::INT8_ARRAY),
-                (&kinds(&plain), Type::TEXT_ARRAY),
-                (&payloads(&plain), Type::BYTEA_ARRAY),
-                (&column(&series(&plain), rule), Type::TEXT_ARRAY),
-                (&column(&series(&plain), missed), Type::TEXT_ARRAY),
-                (&column(&series(&plain), stands), Type::TEXT_ARRAY),
-                (&keyed_dues, Type::INT8_ARRAY),
-                (&keyed_numbers, Type::INT8_ARRAY),
-                (&kinds(&keyed), Type::TEXT_ARRAY),
-                (&payloads(&keyed), Type::BYTEA_ARRAY),
-                (&column(&keyed, |(_, timer)| timer.key.as_deref()), Type::TEXT_ARRAY),
-                (&column(&series(&keyed), rule), Type::TEXT_ARRAY),
-                (&column(&series(&keyed), missed), Type::TEXT_ARRAY),
-                (&column(&series(&keyed), stands), Type::TEXT_ARRAY),
-                (&column(&keyed, |(_, timer)| timer.replaces), Type::BOOL_ARRAY),
-                (&column(&keyed, |(_, timer)| timer.is_over), Type::BOOL_ARRAY),
-            ],
-        )
-        .await?;
-    for row in &rows {
+    for row in &connections.ask(statement, &parameters).await? {
         let n: i64 = get(row, "n")?;
-        let Some((place, _)) = usize::try_from(n - 1).ok().and_then(|n| keyed.get(n)) else { continue };
-        answers[*place] = saved(row, ids[*place])?;
+        let Some((place, timer)) = usize::try_from(n - 1).ok().and_then(|n| keyed.get(n)) else { continue };
+        answers[*place] = saved(row, timer.id)?;
     }
     Ok(answers)
 }
@@ -172,7 +182,7 @@ pub(super) async fn unbury(
 
 pub(super) async fn find(connections: &Connections, which: &Which) -> Result<Option<Stored>, PostgresError> {
     let (first, number, key) = name(which)?;
-    // As `locked` finds it.
+    // The SQL function `locked` finds a timer in the same way.
     let by_name = "select * from timingwheel.timers where shard = ($2 & 63)::smallint and number = $2 \
         and first_ms = $1 and (due_ms = $1 or due_ms <> first_ms) and $3::text is null";
     let by_key =

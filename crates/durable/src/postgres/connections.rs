@@ -1,4 +1,5 @@
-//! Statements, each a transaction of its own, on connections that are kept. Some do nothing if they arrive too late.
+//! A pool of connections, and statements on it. Each statement is a transaction of its own. Some do nothing if they arrive too
+//! late.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -16,10 +17,10 @@ use super::options::Schema;
 use super::{Inner, PostgresError, PostgresOptions, convert, only};
 use crate::store::Owner;
 
-/// A parameter, with its type: so no statement has to be prepared, and a pooler may change the connection after each.
+/// A parameter with its type. So no statement has to be prepared, and a pooler may change the connection after each.
 pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// How often a statement is made again that met another one.
+/// How many times a statement is tried that conflicts with another one.
 const TRIES: u32 = 5;
 
 pub(super) struct Connections {
@@ -27,7 +28,7 @@ pub(super) struct Connections {
     schema: Schema,
     timeout: Duration,
     listen: Listen,
-    /// For people, without a password.
+    /// For error messages, without a password.
     address: String,
 }
 
@@ -45,7 +46,7 @@ fn address(config: &Config) -> String {
     format!("{hosts}/{database}")
 }
 
-/// A connection and the notifications on it, which end with it.
+/// A connection, and the notifications on it.
 pub(super) type Listening = (Client, mpsc::UnboundedReceiver<String>);
 
 type Listen = Box<dyn Fn() -> BoxFuture<'static, Result<Listening, PostgresError>> + Send + Sync>;
@@ -142,7 +143,7 @@ impl Connections {
         let answer = timeout(limit, asked).await;
         match answer {
             Ok(answer) => {
-                // The next may have it.
+                // Back to the pool.
                 drop(taken.0.take());
                 answer
             }
@@ -166,8 +167,8 @@ impl Connections {
     }
 }
 
-/// A connection in use. One whose call is given up, with its answer still to come, is closed: the next call would wait
-/// for that answer.
+/// A connection in use. If its call is given up, the connection is closed: otherwise the next call would wait for the answer to
+/// the first.
 struct Taken(Option<Object>);
 
 impl Drop for Taken {
@@ -179,11 +180,11 @@ impl Drop for Taken {
 }
 
 impl Inner {
-    /// One statement whose last parameter, which is added here, is when nobody waits for it any more, by the clock of the
-    /// database: one that is held on its way for longer does nothing.
+    /// One statement that does nothing if it arrives when nobody waits for it any more. Its last parameter, which is added here,
+    /// is that time, by the clock of the database.
     ///
-    /// The clock is known from the last renewal. Since then it may have been set, or this machine was suspended. A statement
-    /// that is refused as too late, and is waited for, shows that: it is sent again by the clock as it is.
+    /// The clock is known from the last renewal. It may have been set since, or this machine was suspended. Then the statement is
+    /// refused as too late although the caller waits. So the clock is read, and the statement is sent again.
     pub(super) async fn ask_in_time(
         &self,
         owner: Owner,

@@ -1,4 +1,4 @@
-//! Timers as the database has them: one, and those of a batch.
+//! Converts timers to parameters, and rows to timers.
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, Type};
@@ -16,13 +16,13 @@ pub(super) const fn shard(unique: u64) -> u64 {
     unique % SHARDS
 }
 
-/// A number, which the database holds with a sign. Numbers of this store's own have 63 bits.
+/// The number of a timer. The database holds it with a sign, so it has 63 bits.
 pub(super) fn number(id: TimerId) -> Result<i64, PostgresError> {
     let told = || PostgresError::Text(format!("the number of a timer must be below 2^63, got {}", id.unique));
     i64::try_from(id.unique).map_err(|_| told())
 }
 
-/// For comparisons: what no timer has is as good as the last that one may have.
+/// For comparisons: a number that is too large for the database is treated as the largest.
 pub(super) fn last_number(place: Place) -> i64 {
     i64::try_from(place.unique).unwrap_or(i64::MAX)
 }
@@ -44,10 +44,10 @@ pub(super) fn get<'r, T: FromSql<'r>>(row: &'r Row, name: &str) -> Result<T, Pos
     row.try_get(name).map_err(PostgresError::Client)
 }
 
-/// A text as the database takes it.
+/// Checks that the database can hold a text.
 ///
 /// # Errors
-/// If it has a character of zero.
+/// If the text has a character of zero.
 pub(super) fn text(what: &str, text: &str) -> Result<(), PostgresError> {
     if text.contains('\0') {
         return Err(PostgresError::Text(format!("{what} must have no character of zero, got {text:?}")));
@@ -55,7 +55,7 @@ pub(super) fn text(what: &str, text: &str) -> Result<(), PostgresError> {
     Ok(())
 }
 
-/// A text for people: its zeros are replaced.
+/// A text for people. Its zeros are replaced, because the database cannot hold them.
 pub(super) fn readable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
@@ -86,7 +86,7 @@ fn series(row: &Row) -> Result<Option<Series>, PostgresError> {
     read.map(Some).map_err(|error: SeriesError| PostgresError::Corrupt(error.to_string()))
 }
 
-/// The rest of a row, whatever its state is.
+/// A timer of a row. Place and state are known.
 pub(super) fn stored(row: &Row, timer: Near, state: State) -> Result<Stored, PostgresError> {
     let is_buried = matches!(state, State::Buried(_));
     let failed: Vec<i32> = get::<Option<_>>(row, "failed")?.unwrap_or_default();
@@ -112,12 +112,12 @@ pub(super) fn attempts(attempts: i32) -> u32 {
     u32::try_from(attempts).unwrap_or(0)
 }
 
-/// Answers of functions that this version does not know.
+/// The error for an answer that this version does not know.
 pub(super) fn unknown(call: &str, answer: i32) -> PostgresError {
     PostgresError::Corrupt(format!("{call} was answered {answer}"))
 }
 
-/// Where timers of a batch stand, a column each.
+/// The places of a batch of timers, a column each.
 #[derive(Default)]
 pub(super) struct Places {
     dues: Vec<i64>,
@@ -141,7 +141,7 @@ impl Places {
     }
 }
 
-/// Which shards there are among timers, as bits.
+/// A set of shards, as bits.
 pub(super) fn shards(shards: &[i16]) -> u64 {
     shards.iter().fold(0, |mask, shard| mask | 1 << (shard.unsigned_abs() & 63))
 }

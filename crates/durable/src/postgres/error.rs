@@ -11,8 +11,10 @@ use crate::id::TimerId;
 /// See `timingwheel.in_time`.
 const TOO_LATE: &str = "TW001";
 
-/// Why a [`PostgresStore`](super::PostgresStore) failed. Its `Display` has the causes too, so [`source`](Error::source)
-/// tells none. It never has a payload in its text.
+/// Why a [`PostgresStore`](super::PostgresStore) failed. [`source`](Error::source) has the cause.
+///
+/// If the database refused a call, the text has its message and its code, and there is no cause: the details of the
+/// database can quote a payload. They are in the client's error, which `Debug` prints.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PostgresError {
@@ -22,7 +24,7 @@ pub enum PostgresError {
     Unreached {
         /// Hosts, ports and the name of the database, without a password.
         address: String,
-        /// Why: nobody listens there, the host is not known, the database refused the user.
+        /// Why: nobody listens there, the host is not known, or the database refused the user.
         error: tokio_postgres::Error,
     },
     /// The connection failed, or the database refused the call.
@@ -88,9 +90,9 @@ impl fmt::Display for PostgresError {
         match self {
             Self::Setting(what) => f.write_str(what),
             Self::Unreached { address, error } => {
-                write!(f, "no connection to the database at {address}: {}", why(error))
+                write!(f, "no connection to the database at {address}{}", refusal(error))
             }
-            Self::Client(error) => write!(f, "a call of the database failed: {}", why(error)),
+            Self::Client(error) => write!(f, "a call of the database failed{}", refusal(error)),
             Self::TimedOut(after) => write!(f, "the database did not answer within {after:?}"),
             Self::Format { oldest, known } => write!(
                 f,
@@ -99,31 +101,30 @@ impl fmt::Display for PostgresError {
             Self::NoTables => f.write_str("the tables of timers are not there, and were not to be created"),
             Self::Lost => f.write_str("the timer is not its owner's any more: roll the transaction back"),
             Self::KeyTaken(id) => write!(f, "the key belongs to the timer {id}"),
-            Self::Encode(error) => write!(f, "the payload could not be written as JSON: {error}"),
+            Self::Encode(_) => f.write_str("the payload could not be written as JSON"),
             Self::Corrupt(what) => write!(f, "the database has no timer there: {what}"),
             Self::Text(what) => f.write_str(what),
         }
     }
 }
 
-/// The error with its causes. Of what the database tells not the details, which may have values of rows in them.
-fn why(error: &tokio_postgres::Error) -> String {
-    if let Some(told) = error.as_db_error() {
-        return format!("{} (code {})", told.message(), told.code().code());
-    }
-    let (mut text, mut cause) = (error.to_string(), error.source());
-    while let Some(next) = cause {
-        // Some errors print their cause themselves.
-        let told = next.to_string();
-        if !text.ends_with(&told) {
-            text = format!("{text}: {told}");
-        }
-        cause = next.source();
-    }
-    text
+/// The message of a database that refused a call, without its details.
+fn refusal(error: &tokio_postgres::Error) -> String {
+    let refusal = error.as_db_error();
+    refusal.map_or_else(String::new, |told| format!(": {} (code {})", told.message(), told.code().code()))
 }
 
-impl Error for PostgresError {}
+impl Error for PostgresError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unreached { error, .. } | Self::Client(error) if error.as_db_error().is_none() => {
+                Some(error)
+            }
+            Self::Encode(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 impl From<tokio_postgres::Error> for PostgresError {
     fn from(error: tokio_postgres::Error) -> Self {

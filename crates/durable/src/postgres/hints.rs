@@ -1,4 +1,4 @@
-//! Hints: what others save that is due soon, and when shards are shared out anew.
+//! Hints between instances, by LISTEN and NOTIFY: of timers that are due soon, and of shards that have a new owner.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,18 +10,19 @@ use tokio_postgres::types::Type;
 
 use super::Inner;
 use super::connections::Listening;
-use super::membership::{SOON_MS, is_soon, note_of};
+use super::convert::shard;
+use super::membership::SOON_MS;
 use crate::id::{TimerId, timestamp};
 use crate::store::{Hint, Near, Owner};
 
 /// How long hints are gathered before they are told.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// How long after any hint everything is looked for that may be due soon: some commits leave the hint to another one's,
-/// which may be of another time and of another shard, and come a moment before them.
+/// How long after any hint the instance looks for all timers that may be due soon. Some commits leave their hint to another one,
+/// which may name another time and another shard, and may come a moment earlier.
 const ONCE_MORE: Duration = Duration::from_secs(1);
 
-/// How long before now that may be due.
+/// That look begins this long before now.
 const GRACE_MS: i64 = 60_000;
 
 /// How long after a failure a connection is made again, at first and at the most.
@@ -39,14 +40,14 @@ pub(super) struct Hints {
 struct Hears {
     listening: Option<Listening>,
     failures: u32,
-    /// Neither put off nor narrowed by the hints that come before it.
+    /// When to look once more. Later hints change neither the time nor the range.
     once_more: Option<Instant>,
 }
 
-/// Notes to be sent: of each shard the first and the last timer.
+/// Notes to be sent: for each shard the first and the last due time.
 #[derive(Default)]
 struct Notes {
-    of: BTreeMap<u64, (Near, Near)>,
+    of: BTreeMap<u64, (i64, i64)>,
     is_busy: bool,
 }
 
@@ -80,7 +81,7 @@ impl Inner {
                 Ok(listening) => {
                     hears.listening = Some(listening);
                     hears.failures = 0;
-                    // What was told meanwhile, nobody has heard.
+                    // Hints may have been missed meanwhile, so it looks for everything.
                     return Some(Hint::Shares);
                 }
                 Err(_) => {
@@ -135,33 +136,25 @@ impl Inner {
         Some(Hint::Saved(timestamp(from), timestamp(to)))
     }
 
-    /// A timer is stored that may be another instance's. Who has it is told by and by, after the commit: in it, the
+    /// A timer is stored that may be another instance's. Its owner is told a moment after the commit. Within the commit, the
     /// notification would hold a lock of the whole server.
     pub(super) fn note(self: &Arc<Self>, near: Near) {
         let due_in = near.due_ms.saturating_sub(Timestamp::now().as_millisecond());
-        if is_soon(due_in) && !self.owned.is_of_the_only_one(near) {
-            self.tell(near);
+        if due_in < SOON_MS && !self.owned.is_of_the_only_one(near) {
+            self.tell(shard(near.id.unique), near.due_ms);
         }
     }
 
-    /// The instance has lost shards. What it has saved into them before it knew that, it has told nobody of: any hint makes
-    /// the others look.
+    /// The instance has lost shards, and may have saved timers into them without telling anybody. Any hint makes the other
+    /// instances look.
     pub(super) fn note_lost(self: &Arc<Self>, owner: Owner, lost: u64) {
-        let due_ms = self.owned.now_ms(owner.epoch);
-        let unique = u64::from(lost.trailing_zeros());
-        self.tell(Near { due_ms, id: TimerId { due_ms, unique } });
+        self.tell(u64::from(lost.trailing_zeros()), self.owned.now_ms(owner.epoch));
     }
 
-    fn tell(self: &Arc<Self>, near: Near) {
+    fn tell(self: &Arc<Self>, shard: u64, due_ms: i64) {
         let mut notes = self.hints.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        let shard = super::convert::shard(near.id.unique);
-        let (from, to) = notes.of.entry(shard).or_insert((near, near));
-        if near.due_ms < from.due_ms {
-            *from = near;
-        }
-        if near.due_ms > to.due_ms {
-            *to = near;
-        }
+        let (from, to) = notes.of.entry(shard).or_insert((due_ms, due_ms));
+        (*from, *to) = (due_ms.min(*from), due_ms.max(*to));
         if !std::mem::replace(&mut notes.is_busy, true) {
             let inner = Arc::clone(self);
             tokio::spawn(async move { inner.send_notes().await });
@@ -178,11 +171,12 @@ impl Inner {
                     return;
                 }
                 let taken = std::mem::take(&mut notes.of);
-                taken.into_values().flat_map(|(from, to)| [note_of(from), note_of(to)]).collect()
+                let notes = |(shard, (from, to))| [format!("{shard} {from}"), format!("{shard} {to}")];
+                taken.into_iter().flat_map(notes).collect()
             };
             let statement =
                 "select pg_notify('timingwheel', note) from (select distinct unnest($1) as note) n";
-            // If it fails, a look finds them.
+            // If this fails, a look finds the timers.
             drop(self.connections.ask(statement, &[(&notes, Type::TEXT_ARRAY)]).await);
         }
     }

@@ -1,6 +1,5 @@
-//! The calls by which an instance joins the others, stays one of them, and leaves, and what is known here of who owns which
-//! shard. `share_out` and `renew` in `sql/tables_and_functions_1.sql` decide who owns which, and who takes over from the
-//! dead.
+//! The calls by which an instance joins, renews its lease and leaves, and the shards that it owns as far as it knows. The
+//! functions `share_out` and `renew` in `sql/tables_and_functions_1.sql` decide which instance owns which shard.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -9,12 +8,12 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use tokio_postgres::types::Type;
 
-use super::convert::{SHARDS, is_among, shard, shards};
+use super::convert::{SHARDS, is_among, shards};
 use super::{Inner, PostgresError, convert, only};
 use crate::id::{millis, timestamp};
 use crate::store::{Kinds, Near, Owner, Renewed, Standing};
 
-/// How long an instance that leaves tries to say of each timer that it runs no more.
+/// How long an instance that leaves tries to give back the timers that it has begun.
 const GIVE_BACK: Duration = Duration::from_millis(500);
 
 fn lease_ms(lease: Duration) -> i64 {
@@ -45,8 +44,8 @@ impl Inner {
         self.hears_no_more(owner).await;
         let Inner { connections, options, .. } = self;
         let epoch = convert::epoch(owner.epoch);
-        // Before it leaves: from then on others begin what it had begun, also what was cancelled. But its shards wait for
-        // nothing that takes long.
+        // Before it leaves. Afterwards other instances would begin these timers, even cancelled ones. It is given little time,
+        // because the shards wait for it.
         let give_back = "select timingwheel.give_back($1) as given_back";
         let limit = options.timeout.min(GIVE_BACK);
         let given_back = connections.ask_within(limit, give_back, &[(&epoch, Type::INT8)]).await;
@@ -74,7 +73,7 @@ impl Inner {
         };
         let lost = if options.is_sole { Standing::Lost } else { Standing::Expired };
         let Some(own) = owned.of(owner.epoch) else { return Ok(nothing(lost)) };
-        // An answer that comes later is of no use.
+        // A later answer is of no use.
         let limit = options.timeout.min(own.lease / 3);
         let (epoch, lease) = (convert::epoch(owner.epoch), lease_ms(own.lease));
         let from = from.map(millis);
@@ -121,7 +120,7 @@ pub(super) const SOON_MS: i64 = 120_000;
 const SHARD_BITS: u32 = 6;
 const COUNT_BITS: u32 = 35;
 
-/// Of one owner.
+/// The knowledge about one owner.
 #[derive(Clone, Debug)]
 pub(super) struct Owned {
     pub(super) lease: Duration,
@@ -135,16 +134,7 @@ pub(super) struct Owned {
     clock: Option<(Instant, i64)>,
 }
 
-impl Owned {
-    /// When a statement that is sent now, and waited for so long, is of no use any more, by the clock of the database.
-    fn valid_until_us(&self, timeout: Duration) -> Option<i64> {
-        let (at, shown) = self.clock?;
-        let passed = i64::try_from(at.elapsed().saturating_add(timeout).as_micros()).ok()?;
-        shown.checked_add(passed)
-    }
-}
-
-/// Of the owners that have joined here: mostly one.
+/// The owners that have joined by this store: mostly one.
 #[derive(Debug, Default)]
 pub(super) struct OwnedShards(RwLock<HashMap<u64, Owned>>);
 
@@ -162,13 +152,13 @@ impl OwnedShards {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(&epoch).cloned()
     }
 
-    /// Tells which they were before.
+    /// Returns the shards before.
     pub(super) fn set_shards(&self, epoch: u64, shards: u64) -> Option<u64> {
         let mut owned = self.0.write().unwrap_or_else(PoisonError::into_inner);
         owned.get_mut(&epoch).map(|of_owner| std::mem::replace(&mut of_owner.shards, shards))
     }
 
-    /// The clock of the database has shown this a moment ago: so no statement is taken for valid that is not.
+    /// The clock of the database showed this a moment ago, so deadlines that are reckoned from it are never too late.
     pub(super) fn set_clock(&self, epoch: u64, shown_us: i64) {
         let mut owned = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(of_owner) = owned.get_mut(&epoch) {
@@ -185,9 +175,11 @@ impl OwnedShards {
         shown_us.saturating_add(passed) / 1_000
     }
 
-    /// See there.
+    /// If a statement is sent now: when nobody waits for it any more, by the clock of the database.
     pub(super) fn valid_until_us(&self, epoch: u64, timeout: Duration) -> Option<i64> {
-        self.of(epoch)?.valid_until_us(timeout)
+        let (at, shown) = self.of(epoch)?.clock?;
+        let passed = i64::try_from(at.elapsed().saturating_add(timeout).as_micros()).ok()?;
+        shown.checked_add(passed)
     }
 
     pub(super) fn set_kinds(&self, epoch: u64, kinds: &Kinds) {
@@ -203,7 +195,7 @@ impl OwnedShards {
         self.of(epoch).is_some_and(|of_owner| is_among(of_owner.shards, near))
     }
 
-    /// Whether the owner has it that has joined here, and there is no other one: of several, each tells its own runner only.
+    /// Whether the only owner that has joined by this store has the timer. Of several owners, each tells only its own runner.
     pub(super) fn is_of_the_only_one(&self, near: Near) -> bool {
         let owned = self.0.read().unwrap_or_else(PoisonError::into_inner);
         owned.len() == 1 && owned.values().all(|of_owner| is_among(of_owner.shards, near))
@@ -216,7 +208,7 @@ impl OwnedShards {
             Some(of_owner) if of_owner.shards != 0 => {
                 nth_bit(of_owner.shards, count % u64::from(of_owner.shards.count_ones()))
             }
-            // Spread, however they are counted.
+            // Evenly spread over the shards.
             _ => count.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58,
         };
         let count = count & ((1 << COUNT_BITS) - 1);
@@ -224,7 +216,7 @@ impl OwnedShards {
     }
 }
 
-/// Which bit is the `n`th that is set.
+/// The position of the `n`th bit that is set.
 fn nth_bit(mut mask: u64, n: u64) -> u64 {
     for _ in 0..n {
         mask &= mask - 1;
@@ -232,20 +224,11 @@ fn nth_bit(mut mask: u64, n: u64) -> u64 {
     u64::from(mask.trailing_zeros()) % SHARDS
 }
 
-/// The note that tells others of a timer.
-pub(super) fn note_of(near: Near) -> String {
-    format!("{} {}", shard(near.id.unique), near.due_ms)
-}
-
-/// Whether others are told of a timer that is due then.
-pub(super) const fn is_soon(due_in_ms: i64) -> bool {
-    due_in_ms < SOON_MS
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeSet, HashSet};
 
+    use super::super::convert::shard;
     use super::*;
     use crate::id::TimerId;
 

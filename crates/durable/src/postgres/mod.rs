@@ -1,17 +1,17 @@
 //! The store in PostgreSQL, which several instances share.
 
-// What a call decides is written in SQL, in `sql/tables_and_functions_1.sql`. The files here ask and take the answers:
+// The decisions of each call are in SQL, in `sql/tables_and_functions_1.sql`. The files here send the calls, and read the answers:
 //
 // | file | what it has |
 // |---|---|
 // | this one | the store |
 // | `changes`, `attempts`, `reads` | saving, cancelling and moving; beginning and ending attempts; reading |
-// | `membership` | joining, renewing the lease, leaving, and what is known here of who owns which shard |
+// | `membership` | joining, renewing the lease, leaving, and which shards this instance owns |
 // | `hints` | notifications by LISTEN and NOTIFY |
 // | `user_transaction` | saving, cancelling and ending in a transaction of the user's |
-// | `connections` | connections that are kept, and statements that do nothing if they come too late |
+// | `connections` | the pool, and statements that do nothing if they arrive too late |
 // | `convert` | timers as parameters and as rows, one and many |
-// | `options`, `error` | settings, the schema and its tables, what goes wrong |
+// | `options`, `error` | settings, the schema and its tables, errors |
 
 mod attempts;
 mod changes;
@@ -91,7 +91,7 @@ impl PostgresStore {
         Self::connect_with(PostgresOptions::new(url)?, NoTls).await
     }
 
-    /// Connects to a database, with settings and with TLS as the client has it: `tls` is a connector such as those of
+    /// Connects to a database with settings and with TLS. `tls` is a connector of the client, such as those of
     /// `tokio-postgres-rustls` and `postgres-native-tls`, or [`NoTls`].
     ///
     /// # Errors
@@ -110,7 +110,7 @@ impl PostgresStore {
         Ok(Self(Arc::new(Inner { connections, options, owned, hints })))
     }
 
-    /// The file that creates the tables, for people who do that by hand. For another schema than `timingwheel` it is
+    /// The SQL that creates the tables, to run it by hand. For another schema than `timingwheel` use
     /// [`PostgresOptions::tables`].
     #[must_use]
     pub const fn tables() -> &'static str {
@@ -122,7 +122,7 @@ impl PostgresStore {
     }
 }
 
-/// The first row, which there is.
+/// The first row of an answer that has one.
 fn only(rows: &[Row]) -> Result<&Row, PostgresError> {
     rows.first().ok_or_else(|| PostgresError::Corrupt("no answer".into()))
 }
@@ -156,7 +156,7 @@ impl Store for PostgresStore {
 
     async fn save(&self, timers: Vec<NewTimer>) -> Result<Vec<Saved>, PostgresError> {
         timers.iter().try_for_each(Self::check)?;
-        let answers = changes::save(&self.0.connections, timers).await?;
+        let answers = changes::save(&self.0.connections, &timers).await?;
         for answer in &answers {
             if let Saved::Stored(id) | Saved::Replaced { id, .. } | Saved::Follows { id, .. } = answer {
                 self.0.note(Near::from(*id));
@@ -215,7 +215,7 @@ impl Store for PostgresStore {
         reads::list(&self.0.connections, &page).await
     }
 
-    /// Reads all of them, which takes seconds for each ten millions.
+    /// Reads all rows: some seconds for each ten million timers.
     async fn count(&self) -> Result<Counts, PostgresError> {
         reads::count(&self.0.connections).await
     }
@@ -243,7 +243,7 @@ impl Store for PostgresStore {
 }
 
 impl fmt::Debug for PostgresStore {
-    /// Without the address: it may have a password in it.
+    /// Without the address, which may have a password in it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresStore").field("name", &self.0.options.name).finish_non_exhaustive()
     }

@@ -82,9 +82,9 @@ impl PostgresOptions {
         self
     }
 
-    /// Whether a connection listens for hints of timers that others save. Unless it is set, it does. A pooler that shares
-    /// connections among transactions lets nobody listen; then timers that others save for the next seconds wait for the
-    /// look that is taken each third of a lease.
+    /// Whether a connection listens for hints of timers that other instances save. The default is yes. It must be no if a pooler
+    /// shares connections among transactions. Then a timer that another instance saves for the next seconds may be late by a third
+    /// of a lease.
     #[must_use]
     pub fn listen(mut self, listens: bool) -> Self {
         self.listens = listens;
@@ -98,10 +98,9 @@ impl PostgresOptions {
         self
     }
 
-    /// The schema that the tables are in. Unless it is set, `timingwheel`. Timers of two schemas in one database have
-    /// nothing to do with each other.
+    /// The schema of the tables. The default is `timingwheel`. Two schemas in one database are two separate stores.
     ///
-    /// Functions are then called by this name.
+    /// The SQL functions are in this schema too.
     ///
     /// # Errors
     /// [`PostgresError::Setting`] unless the name is 1 to 63 of `a` to `z`, `0` to `9` and `_`, with no digit first, and
@@ -118,10 +117,10 @@ impl PostgresOptions {
     }
 }
 
-/// The schema that statements and the file of tables name.
+/// The schema that the statements in this crate name.
 const USUAL: &str = "timingwheel";
 
-/// How long a name may be: the database cuts off what is longer.
+/// How long a name may be. The database would cut off a longer one.
 const LONGEST: usize = 63;
 
 /// The name of a schema.
@@ -136,7 +135,7 @@ impl Default for Schema {
 
 impl Schema {
     /// # Errors
-    /// [`PostgresError::Setting`]: a name that would have to be written in another way somewhere.
+    /// [`PostgresError::Setting`] if the name would have to be quoted.
     pub(super) fn new(name: String) -> Result<Self, PostgresError> {
         let mut letters = name.bytes();
         let is_allowed = letters.next().is_some_and(|first| first.is_ascii_lowercase() || first == b'_')
@@ -161,7 +160,7 @@ impl Schema {
         if *self.0 == *USUAL {
             return Cow::Borrowed(statement);
         }
-        // In double quotes, as it may be a word of the language's.
+        // In double quotes, because it may be a keyword.
         let name = &self.0;
         let named = statement.replace(&format!("{USUAL}."), &format!("\"{name}\"."));
         let named = named.replace(&format!("'{USUAL}'"), &format!("'{name}'"));
@@ -177,8 +176,8 @@ const MIGRATIONS: [&str; 1] = [FIRST];
 
 pub(super) const FIRST: &str = include_str!("sql/tables_and_functions_1.sql");
 
-/// Brings the tables to the newest format that this version knows; a newer one is left as it is, if it works with this
-/// version.
+/// Brings the tables to the newest format that this version knows. Tables of a newer format are left as they are, if they work
+/// with this version.
 pub(super) async fn prepare(connections: &Connections, creates: bool) -> Result<(), PostgresError> {
     let mut object = connections.get().await?;
     let mut found = format(connections, &**object).await?;
@@ -190,7 +189,7 @@ pub(super) async fn prepare(connections: &Connections, creates: bool) -> Result<
             return Err(PostgresError::Setting(told));
         }
         let transaction = object.transaction().await?;
-        // Of two that find none one creates them, and the other waits.
+        // If two programs find no tables, one creates them and the other waits.
         transaction
             .batch_execute(
                 &connections

@@ -8,7 +8,7 @@ use super::convert::{epoch, get, id, last_number, near, standing, stored};
 use crate::id::{Place, timestamp};
 use crate::store::{Ask, Buried, Counts, Loaded, Near, Owner, Page, State, Stored};
 
-/// The fewest rows that are taken of a shard at a time, as far as the limit goes.
+/// At least this many rows of each shard are asked for, unless the limit is less.
 const LEAST: usize = 64;
 
 pub(super) async fn load(
@@ -18,7 +18,7 @@ pub(super) async fn load(
     shards: u32,
 ) -> Result<Loaded, PostgresError> {
     let limit = ask.limit.max(1);
-    // Twice its part of each shard, as some have more than others.
+    // From each shard twice its part of the limit, because some shards have more timers than others.
     let of_each = (limit.saturating_mul(2) / shards.max(1) as usize).max(LEAST).min(limit);
     let until = Place::last_of(ask.until).due_ms;
     let (epoch, after, after_number) = (epoch(owner.epoch), ask.after.due_ms, last_number(ask.after));
@@ -57,7 +57,7 @@ pub(super) async fn load(
         if *count <= of_each {
             found.push((timer, get::<bool>(row, "wanted")?));
         } else {
-            // There is more in this shard than is looked at.
+            // This shard has more timers than were asked for.
             ahead.push(timer.place());
             let last = last_of(&found, shard);
             bound = Some(bound.map_or(last, |bound: Place| bound.min(last)));
@@ -85,7 +85,7 @@ pub(super) async fn load(
     Ok(Loaded { timers, end, next_due: next.map(|place| timestamp(place.due_ms)), lost: false })
 }
 
-/// The place of the last that was found in a shard.
+/// The place of the last timer that was found in a shard.
 fn last_of(found: &[(Near, bool)], shard: i16) -> Place {
     let of_shard = |timer: &Near| super::convert::shard(timer.id.unique) == u64::from(shard.unsigned_abs());
     let last = found.iter().rev().find(|(timer, _)| of_shard(timer));

@@ -1,4 +1,4 @@
-//! Saving, cancelling and ending timers in a transaction of the user's.
+//! Saves, cancels and ends timers in a transaction of the user.
 
 use jiff::Timestamp;
 use tokio_postgres::Transaction;
@@ -21,12 +21,12 @@ const SAVE: &str = "with n as (select (1::bigint << 62) | (nextval('timingwheel.
     select s.*, case when answer in (0, 2, 5) then timingwheel.hint(number, $1) end from s";
 
 impl PostgresStore {
-    /// Saves a timer in a transaction: it is there if that is committed, with all else that is done in it.
+    /// Saves a timer in a transaction. It is stored when that commits, together with everything else in it.
     ///
-    /// If it is due within two minutes, the instance that has the timer is told when the transaction is committed. Of
-    /// transactions that save at the same time only one tells, and all instances look a second after that for what the
-    /// others have saved. What is committed later still is found when the instance renews its
-    /// [lease](crate::Builder::lease), at each third of that. So keep transactions short that save what is due soon.
+    /// If the timer is due within two minutes, the commit sends a hint to the instance that owns it. If several transactions save
+    /// at the same time, only one sends a hint, and all instances look again a second later. A timer that is committed later still
+    /// is found when its instance renews its [lease](crate::Builder::lease), each third of that. So keep transactions short if they
+    /// save timers that are due soon.
     ///
     /// # Examples
     ///
@@ -56,11 +56,11 @@ impl PostgresStore {
         SavingIn { store: self, transaction, due, payload, key: None, replaces: false }
     }
 
-    /// Cancels a timer in a transaction, by its id or its key: it is gone if that is committed.
+    /// Cancels a timer in a transaction, by its id or its key. It is gone when that commits.
     ///
-    /// Until then the timer's row is locked. Nobody begins the timer meanwhile, and the result of one that has begun waits,
-    /// and up to a second longer: keep such a transaction short. [`Cancelled::Running`] may be answered up to a tenth of a
-    /// second before the handler is called.
+    /// Until then the timer's row is locked. Nobody begins the timer meanwhile. If it has begun, its result waits for the
+    /// transaction, and up to a second longer. So keep such a transaction short. [`Cancelled::Running`] may be answered up to a
+    /// tenth of a second before the handler is called.
     ///
     /// # Errors
     /// [`PostgresError`]. After it the transaction can only be rolled back.
@@ -114,7 +114,7 @@ impl SavingIn<'_> {
         self
     }
 
-    /// Stores the timer. If the transaction is committed, it is there.
+    /// Saves the timer. It is stored when the transaction commits.
     ///
     /// # Errors
     /// [`PostgresError::KeyTaken`]: nothing was done, and the transaction can go on. After any other error it can only be
@@ -137,7 +137,7 @@ impl SavingIn<'_> {
         let id = TimerId { due_ms, unique: get::<i64>(&row, "number")?.cast_unsigned() };
         match changes::saved(&row, id)? {
             Saved::KeyTaken(other) => Err(PostgresError::KeyTaken(other)),
-            // None of the others is answered for what is no series.
+            // Only series get another answer.
             _ => Ok(id),
         }
     }
@@ -145,26 +145,20 @@ impl SavingIn<'_> {
 
 impl std::fmt::Debug for SavingIn<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { store: _, transaction: _, due, payload, key, replaces } = self;
-        f.debug_struct("SavingIn")
-            .field("due", due)
-            .field("payload", payload)
-            .field("key", key)
-            .field("replaces", replaces)
-            .finish_non_exhaustive()
+        f.debug_struct("SavingIn").field("due", &self.due).field("key", &self.key).finish_non_exhaustive()
     }
 }
 
 impl Run {
-    /// Ends this attempt in a transaction of the handler's, on the database that has the timers: what else is done in the
-    /// transaction happens **exactly once**. The timer is deleted, or its series goes on, if the transaction is committed,
-    /// and the handler should then answer [`Done`](crate::Answer::Done). If it is rolled back, the timer is as before.
+    /// Ends this attempt in a transaction of the handler, on the database that has the timers. So everything else in the
+    /// transaction happens **exactly once**. When it commits, the timer is deleted, or its series goes on, and the handler should
+    /// answer [`Done`](crate::Answer::Done). If it is rolled back, the timer is as before.
     ///
-    /// A handler holds its connection until it ends, and [as many](crate::Builder::concurrency) as 1,024 run at a time,
-    /// where a server has 100 connections by default, of which the store uses five. So take connections from a pool with a
-    /// limit: handlers wait for one, and the store always has its own.
+    /// A handler holds its connection until it ends. By default [1,024 handlers](crate::Builder::concurrency) run at a time, a
+    /// server has 100 connections, and the store uses five. So take connections from a pool with a limit: then handlers wait for a
+    /// connection, and the store always has its own.
     ///
-    /// The timer is looked for in the [schema](crate::PostgresOptions::schema) of the store that called the handler.
+    /// The timer must be in the [schema](crate::PostgresOptions::schema) of the store that called the handler.
     ///
     /// # Errors
     /// [`PostgresError::Lost`] if this attempt no longer has the timer: another instance has it, and the transaction
@@ -212,7 +206,7 @@ impl Run {
         self.finish_of(transaction, schema).await
     }
 
-    /// Lets the series go on by the clock that the timer was due by.
+    /// Plans the next run of a series by the same clock as the runner.
     async fn finish_of(&self, transaction: &Transaction<'_>, schema: &Schema) -> Result<(), PostgresError> {
         let within = &self.within;
         let (epoch, number, timer) = (epoch(self.epoch), number(self.id)?, within.timer);
@@ -248,7 +242,7 @@ impl Run {
             let rows = transaction.query_typed(&statement, &parameters).await?;
             match get::<i32>(only(&rows)?, "answer")? {
                 0 | 2 => return Err(PostgresError::Lost),
-                // Since then it is locked, and changes no more.
+                // It is locked now, and changes no more.
                 3 => {
                     let look = schema.of("select * from timingwheel.timers \
                          where shard = ($1 & 63)::smallint and due_ms = $2 and number = $1");
@@ -257,7 +251,7 @@ impl Run {
                     let row = standing(rows.first().ok_or(PostgresError::Lost)?)?;
                     (series, version, is_ending) = (row.series, row.version, row.ending);
                 }
-                // It may be rolled back yet: then the result is stored as that of any other handler.
+                // If it is rolled back, the runner stores the result as that of any other handler.
                 1 => return Ok(()),
                 other => return Err(unknown("settle", other)),
             }

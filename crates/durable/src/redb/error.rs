@@ -5,8 +5,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Why a [`RedbStore`](super::RedbStore) failed. Its `Display` has the causes too, so [`source`](Error::source) tells none.
-#[derive(Debug)]
+/// Why a [`RedbStore`](super::RedbStore) failed. [`source`](Error::source) has the cause.
+///
+/// Calls that were one transaction have the same error.
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum RedbError {
     /// A process has the file.
@@ -20,8 +22,8 @@ pub enum RedbError {
     Open {
         /// The file.
         path: PathBuf,
-        /// Why: it or its folder is not there, or this process may not write it.
-        error: Box<redb::Error>,
+        /// Why: the file or its folder is missing, or this process may not write it.
+        error: Arc<redb::Error>,
     },
     /// The file is damaged, or was never one of timers. A damaged timer alone is put aside instead.
     Damaged {
@@ -46,11 +48,9 @@ pub enum RedbError {
         /// The file, unless it is other storage.
         path: Option<PathBuf>,
         /// Why.
-        error: Box<redb::Error>,
+        error: Arc<redb::Error>,
     },
-    /// The transaction failed in which this call was, with others.
-    Shared(Arc<RedbError>),
-    /// The runtime on whose threads the store works has ended, and the call may have been done or not.
+    /// The tokio runtime has ended during the call, which was done or not.
     Closed,
 }
 
@@ -65,7 +65,6 @@ impl RedbError {
             Self::Open { error, .. } | Self::Storage { error, .. } => {
                 matches!(**error, redb::Error::Io(_) | redb::Error::PreviousIo)
             }
-            Self::Shared(error) => error.is_transient(),
             Self::Damaged { .. } | Self::Newer { .. } | Self::TooLarge(_) | Self::Closed => false,
         }
     }
@@ -108,7 +107,7 @@ impl fmt::Display for RedbError {
                 let owner = owner.as_deref().unwrap_or("another process");
                 write!(f, "{} is in use by {owner}", path.display())
             }
-            Self::Open { path, error } => write!(f, "{} cannot be opened: {error}", path.display()),
+            Self::Open { path, .. } => write!(f, "{} cannot be opened", path.display()),
             Self::Damaged { path, what } => write!(f, "{} is damaged: {what}", named(path.as_deref())),
             Self::Newer { path, found, known } => {
                 let path = named(path.as_deref());
@@ -120,25 +119,23 @@ impl fmt::Display for RedbError {
             Self::TooLarge(len) => {
                 write!(f, "a payload must have {} bytes at the most, got {len}", Self::LARGEST)
             }
-            Self::Storage { path, error } => {
-                write!(f, "{} cannot be read or written: {error}", named(path.as_deref()))
-            }
-            Self::Shared(error) => error.fmt(f),
+            Self::Storage { path, .. } => write!(f, "{} cannot be read or written", named(path.as_deref())),
             Self::Closed => f.write_str("the runtime on whose threads the file is used has ended"),
         }
     }
 }
 
-impl Error for RedbError {}
-
-macro_rules! from {
-    ($($error:ident)*) => {
-        $(impl From<redb::$error> for RedbError {
-            fn from(error: redb::$error) -> Self {
-                Self::Storage { path: None, error: Box::new(error.into()) }
-            }
-        })*
-    };
+impl Error for RedbError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Open { error, .. } | Self::Storage { error, .. } => Some(&**error),
+            _ => None,
+        }
+    }
 }
 
-from!(StorageError TableError TransactionError CommitError CursorError DatabaseError CompactionError);
+impl<E: Into<redb::Error>> From<E> for RedbError {
+    fn from(error: E) -> Self {
+        Self::Storage { path: None, error: Arc::new(error.into()) }
+    }
+}

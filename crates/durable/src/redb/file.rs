@@ -1,9 +1,9 @@
-//! The file: opening it, opening it again after an error, and the note of who has it.
+//! Opens the file, opens it again after an error, and notes which process has it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::{env, fs, io, process};
 
 use jiff::Timestamp;
@@ -66,7 +66,7 @@ impl File {
         self.damaged.load(Ordering::Relaxed)
     }
 
-    /// In one transaction, which is durable when this returns.
+    /// Works in one transaction, which is durable when this returns.
     pub(super) fn write<T>(
         &self,
         work: impl FnOnce(&mut RedbTables<'_>) -> Result<T, RedbError>,
@@ -110,7 +110,7 @@ impl File {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         let Some(Open { database, .. }) = &mut *open else { return Err(RedbError::Closed) };
         let compacted = contained(self.path(), || {
-            // What it answers is only whether it has moved anything to shrink the file.
+            // Its answer, whether it moved anything, is not needed.
             database.compact()?;
             Ok(())
         });
@@ -146,7 +146,7 @@ impl File {
     }
 }
 
-/// redb panics where a page has what none that it wrote can have. The panic hook has reported it.
+/// redb panics on some damaged pages. The panic hook has reported it.
 fn contained<T>(path: Option<&Path>, work: impl FnOnce() -> Result<T, RedbError>) -> Result<T, RedbError> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(|error| error.of(path)),
@@ -184,18 +184,18 @@ fn cannot_open(path: &Path, error: DatabaseError) -> RedbError {
         error if is_damage(&error) => {
             RedbError::Damaged { path: Some(path.to_owned()), what: error.to_string() }
         }
-        error => RedbError::Open { path: path.to_owned(), error: Box::new(error) },
+        error => RedbError::Open { path: path.to_owned(), error: Arc::new(error) },
     }
 }
 
-/// A file that is there has its tables: a process that is killed meanwhile leaves one of another name behind.
+/// Makes the file with its tables under another name first. So a process that is killed meanwhile leaves no file without tables.
 fn make(path: &Path, options: &RedbOptions) -> Result<(), RedbError> {
     let io =
-        |error: io::Error| RedbError::Open { path: path.to_owned(), error: Box::new(redb::Error::Io(error)) };
+        |error: io::Error| RedbError::Open { path: path.to_owned(), error: Arc::new(redb::Error::Io(error)) };
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.new", process::id()));
     let new = PathBuf::from(name);
-    // One that a process of this number has left behind.
+    // An earlier process with the same number may have left it behind.
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
         Ok(()) | Err(_) => {}
@@ -226,7 +226,7 @@ fn open(path: &Path, options: &RedbOptions) -> Result<Open, RedbError> {
         refuse_newer(path, options)?;
         let database = builder(options).open(path).map_err(|error| cannot_open(path, error))?;
         check(&database)?;
-        // Where it cannot be written, as on a full disk, nobody is told who has the file.
+        // If the note cannot be written, as on a full disk, the file is used without one.
         Ok(Open { _note: OwnerNote::write(path).ok(), database })
     })
 }
@@ -275,7 +275,7 @@ fn check(database: &Database) -> Result<(), RedbError> {
     Ok(())
 }
 
-/// A note of the file's owner. The lock is redb's: the note only tells people whose it is.
+/// A note of the process that has the file, for people. The lock itself is redb's.
 struct OwnerNote(PathBuf);
 
 impl OwnerNote {
@@ -285,7 +285,7 @@ impl OwnerNote {
         name.into()
     }
 
-    /// By the owner of the lock.
+    /// Called by the owner of the lock.
     fn write(file: &Path) -> io::Result<Self> {
         let path = Self::path(file);
         let program = env::current_exe().ok();
@@ -295,7 +295,7 @@ impl OwnerNote {
         Ok(Self(path))
     }
 
-    /// By others. The next owner overwrites the note of a process that was killed.
+    /// Called by other processes. If a process was killed, the next owner overwrites its note.
     fn read(file: &Path) -> Option<String> {
         let note = fs::read_to_string(Self::path(file)).ok()?;
         Some(note.trim_end().to_owned()).filter(|note| !note.is_empty())
@@ -304,7 +304,7 @@ impl OwnerNote {
 
 impl Drop for OwnerNote {
     fn drop(&mut self) {
-        // If it stays, nobody is misled: it is read only where the file is locked.
+        // If it stays, it misleads nobody: it is read only while the file is locked.
         let _ = fs::remove_file(&self.0);
     }
 }

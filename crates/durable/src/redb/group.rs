@@ -1,4 +1,4 @@
-//! Group commit: calls that come while one commit is under way are one transaction, the next.
+//! Group commit: calls that come during a commit go together into the next transaction.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,15 +20,15 @@ pub(super) struct Group {
 #[derive(Default)]
 struct Waiting {
     calls: Vec<Box<dyn Call>>,
-    /// A blocking task commits, and will take what comes meanwhile.
+    /// A blocking task commits, and will take the calls that come meanwhile.
     is_busy: bool,
 }
 
 /// One call, on its way through a transaction.
 trait Call: Send {
     fn apply(&mut self, tables: &mut RedbTables<'_>) -> Result<(), RedbError>;
-    /// The transaction is durable, or nothing of it was done, because of this.
-    fn answer(self: Box<Self>, failed: Option<&Arc<RedbError>>);
+    /// The transaction is durable, or it failed with this error, and nothing of it was done.
+    fn answer(self: Box<Self>, failed: Option<&RedbError>);
 }
 
 struct Answering<T, W> {
@@ -49,13 +49,13 @@ where
         Ok(())
     }
 
-    fn answer(self: Box<Self>, failed: Option<&Arc<RedbError>>) {
+    fn answer(self: Box<Self>, failed: Option<&RedbError>) {
         let answer = match (failed, self.done) {
             (None, Some(done)) => Ok(done),
-            (Some(error), _) => Err(RedbError::Shared(Arc::clone(error))),
+            (Some(error), _) => Err(error.clone()),
             (None, None) => Err(RedbError::Closed),
         };
-        // Who has dropped the call does not want to know.
+        // The caller may have gone.
         let _ = self.reply.send(answer);
     }
 }
@@ -73,7 +73,7 @@ impl Group {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Durable when it is ready. Dropped before that, it happens or not.
+    /// Durable when it is ready. If it is dropped before, the call happens or not.
     pub(super) async fn write<T, W>(self: &Arc<Self>, work: W) -> Result<T, RedbError>
     where
         T: Send + 'static,
@@ -93,7 +93,7 @@ impl Group {
     }
 }
 
-/// Commits all that waits. Dropped before it could, as where the runtime ends, it leaves nobody waiting.
+/// Commits all waiting calls. If this is dropped first, because the runtime ends, the callers get errors.
 struct Commits(Option<Arc<Group>>);
 
 impl Commits {
@@ -106,14 +106,14 @@ impl Commits {
                 waiting.calls.drain(..count).collect::<Vec<_>>()
             };
             let done = group.file.write(|tables| calls.iter_mut().try_for_each(|call| call.apply(tables)));
-            let failed = done.err().map(Arc::new);
+            let failed = done.err();
             let is_last = {
                 let mut waiting = group.waiting();
                 waiting.is_busy = !waiting.calls.is_empty();
                 !waiting.is_busy
             };
             if is_last {
-                // Before the answers: who drops the store after them may open the file again at once.
+                // Before the answers: after them, a caller may drop the store and open the file again at once.
                 self.0 = None;
             }
             calls.into_iter().for_each(|call| call.answer(failed.as_ref()));

@@ -28,26 +28,26 @@ use tables::{RedbReads, RedbTables};
 
 /// A store in one file, by [redb](https://docs.rs/redb). Clones are the same store.
 ///
-/// A call is durable when it has answered: the file is synced. Calls that come while one commit is under way go out
-/// together, as the next, so a thousand tasks that save at a time take two commits or three. A commit takes two syncs;
-/// the second one is the price of opening the file within a moment after a crash, however large it is.
+/// A call is durable when it has answered: the file is synced. Calls that come during a commit go out together in the next one,
+/// so a thousand tasks that save at a time take two or three commits. A commit takes two syncs. The second sync lets the file
+/// open at once after a crash, however large it is.
 ///
-/// It works on the runtime's blocking threads, and has to be called within a tokio runtime.
+/// The store works on the blocking threads of tokio, so call it within a tokio runtime.
 ///
 /// # The file
-/// One process has it at a time, and [`RedbError::InUse`] tells who. A second file beside it, with `.owner` at its end,
-/// is where that is noted. The file does not shrink by itself: see [`compact`](Self::compact). It has the number of its
-/// format in it, and one that is newer than this version knows is refused.
+/// One process has it at a time, and [`RedbError::InUse`] names that process. The name stands in a second file beside it, with
+/// `.owner` at its end. The file does not shrink by itself: see [`compact`](Self::compact). It has the number of its format in
+/// it. A file of a newer format than this version knows is refused.
 ///
-/// Each timer has a check of its own. One whose bytes are damaged is put aside in the file, and all others run;
+/// Each timer has a check of its own. A damaged timer is put aside in the file, and all others run.
 /// [`Stats::damaged`](crate::Stats::damaged) counts them.
 #[derive(Clone)]
 pub struct RedbStore(Arc<Group>);
 
 impl RedbStore {
-    /// Opens the file, or makes it where there is none. Blocks the thread meanwhile, for some milliseconds.
+    /// Opens the file, or makes it if there is none. Blocks the thread for some milliseconds.
     ///
-    /// A file of 0 bytes is no new one: it is damaged, as by a disk that was full when it was copied.
+    /// A file of 0 bytes is refused as damaged: it may be a copy that was made on a full disk.
     ///
     /// # Errors
     /// [`RedbError::InUse`] if a process has it, this one included. [`RedbError::Open`] if its folder is not there, or if
@@ -57,7 +57,7 @@ impl RedbStore {
         Self::create_with(path, RedbOptions::new())
     }
 
-    /// Opens the file, which has to be there: for a program whose timers must not begin anew because a path is wrong.
+    /// Opens a file that has to be there. So a wrong path does not begin a new store.
     ///
     /// # Errors
     /// As [`create`](Self::create), and [`RedbError::Open`] if there is no file.
@@ -81,9 +81,9 @@ impl RedbStore {
         Ok(Self(Arc::new(Group::new(File::open(path.as_ref(), options, false)?))))
     }
 
-    /// Opens what is not a file: storage of your own, such as one that is encrypted.
+    /// Opens storage of your own instead of a file, such as encrypted storage.
     ///
-    /// After an error of the storage all calls fail: it cannot be opened again from here, as a file is.
+    /// After an error of the storage all calls fail. A file is opened again then, but storage cannot be.
     ///
     /// # Errors
     /// As [`open`](Self::open), but for [`RedbError::InUse`].
@@ -112,10 +112,9 @@ impl RedbStore {
         self.0.file().path()
     }
 
-    /// Gives the space that is not used any more back to the file system.
+    /// Gives unused space back to the file system.
     ///
-    /// All calls wait meanwhile: some seconds for each gigabyte. After a crash in the middle of it the next opening walks
-    /// through the file.
+    /// All calls wait meanwhile: some seconds for each gigabyte. After a crash during this, the next opening reads the whole file.
     ///
     /// # Errors
     /// [`RedbError`].

@@ -1,7 +1,7 @@
 //! Many entries of a table at a time, by keys that ascend.
 //!
-//! Where the keys stand close together in the table, what costs most, to find the leaf and to write it anew, is done once
-//! for each leaf, and not for each key.
+//! Finding a leaf of the table and writing it again costs most. If keys stand close together, this is done once for each leaf,
+//! instead of once for each key.
 
 use std::ops::{Bound, Range};
 
@@ -9,7 +9,7 @@ use redb::{ReadableTable, Table, Value};
 
 use super::RedbError;
 
-/// How many entries in a row may stand between two keys that are looked for before the second is sought by itself.
+/// A walk skips up to this many entries between two keys. If there are more, the second key is sought by itself.
 const BETWEEN: usize = 4;
 
 /// Fewer than so many keys are inserted or removed one by one.
@@ -18,7 +18,7 @@ const FEW: usize = 4;
 /// The value at each key, and the keys that stand close together.
 type Walked<T> = (Vec<Option<T>>, Vec<Range<usize>>);
 
-/// Reads what stands at these keys. Tells also which of them, as ranges of their indexes, stand close together.
+/// Reads the values at these keys. Also returns which keys stand close together, as ranges of their indexes.
 fn walk<V: Value + 'static, T>(
     table: &Table<'_, u128, V>,
     keys: &[u128],
@@ -53,7 +53,7 @@ fn walk<V: Value + 'static, T>(
     Ok((found, runs))
 }
 
-/// Reads what stands at these keys.
+/// Reads the values at these keys.
 pub(super) fn get<V: Value + 'static, T>(
     table: &Table<'_, u128, V>,
     keys: &[u128],
@@ -62,7 +62,7 @@ pub(super) fn get<V: Value + 'static, T>(
     Ok(walk(table, keys, read)?.0)
 }
 
-/// Reads what stands at these keys, and removes it. For what reads as nothing nothing is removed.
+/// Reads the values at these keys, and removes them, except those for which `read` returns `None`.
 pub(super) fn take<V: Value + 'static, T>(
     table: &mut Table<'_, u128, V>,
     keys: &[u128],
@@ -86,7 +86,7 @@ pub(super) fn take<V: Value + 'static, T>(
     Ok(found)
 }
 
-/// Inserts these, or puts them in the place of what stands at their keys, which is told.
+/// Inserts these entries, and returns the values that they replace.
 pub(super) fn insert(
     table: &mut Table<'_, u128, (u64, u32)>,
     entries: &[(u128, (u64, u32))],

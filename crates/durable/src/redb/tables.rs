@@ -1,7 +1,7 @@
-//! The six maps, in a transaction of redb that writes, or one that reads.
+//! The maps in a transaction of redb, writing or reading.
 //!
-//! A row that cannot be read is left out of each answer, and put aside when the transaction ends: one damaged timer must not
-//! stop all others.
+//! A row that cannot be read is left out of each answer, and put aside when the transaction ends. So a damaged timer stops no
+//! other.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -17,35 +17,35 @@ use super::row::{HeadView, RowError};
 use super::{RedbError, runs};
 use crate::id::{Place, TimerId};
 use crate::store::Counts;
-use crate::tables::{BegunBy, Head, Lookup, ReadTables, Row, ShowHeads, ShowRows, Tables};
+use crate::tables::{BegunBy, Head, Lookup, ReadTables, Row, Show, Tables};
 
 /// The newest format of a file that this version knows, and the one that it writes.
 pub(super) const FORMAT: u64 = 1;
 
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
-/// By their places.
+/// Stored and begun timers, by their places.
 const TIMERS: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("timers");
-/// The places of those that are series.
+/// The places of series.
 const SERIES: TableDefinition<'_, u128, ()> = TableDefinition::new("series");
-/// By their places: epoch and attempt of those that have begun.
+/// Begun timers, by their places: epoch and attempt.
 const BEGUN: TableDefinition<'_, u128, (u64, u32)> = TableDefinition::new("begun");
-/// The places of those that have a key.
+/// The places of timers with a key, by the key.
 const KEYS: TableDefinition<'_, &str, u128> = TableDefinition::new("keys");
-/// By their ids: when those are due that are not due at the time of their id.
+/// Timers that are not due at the time of their id, by the id: when they are due.
 const MOVED: TableDefinition<'_, u128, i64> = TableDefinition::new("moved");
-/// By their ids: the reason, and the timer.
+/// Buried timers, by their ids: the reason, and the timer.
 const BURIED: TableDefinition<'_, u128, (&str, &[u8])> = TableDefinition::new("buried");
-/// Bytes that could not be read, by where they stood, and whether among the buried.
+/// Bytes that could not be read, by their place, and whether they stood among the buried timers.
 const DAMAGED: TableDefinition<'_, (bool, u128), &[u8]> = TableDefinition::new("damaged");
 
-/// Which bytes cannot be read: among the buried or not, and where.
+/// The places of bytes that cannot be read, and whether they stand among the buried timers.
 pub(super) type Damaged = BTreeSet<(bool, u128)>;
 
 fn numbers(places: &[Place]) -> Vec<u128> {
     places.iter().map(|at| at.to_number()).collect()
 }
 
-/// Notes what cannot be read.
+/// Notes a row that cannot be read.
 fn note<T>(
     damaged: &RefCell<Damaged>,
     (is_buried, at): (bool, u128),
@@ -85,11 +85,11 @@ impl<'t> RedbTables<'t> {
         })
     }
 
-    /// Puts aside what was found to be damaged, here and by reads before. Tells how many timers those are.
+    /// Puts damaged timers aside: those found here, and those found by earlier reads. Returns how many there are.
     pub(super) fn put_aside(&mut self, found: Damaged) -> Result<u64, RedbError> {
         let mut count = 0;
         for (is_buried, at) in self.damaged.take().into_iter().chain(found) {
-            // It may have gone, or been put right, since it was read.
+            // Since it was read, it may have been deleted or written again.
             let bytes = if is_buried {
                 let buried = self.buried.get(at)?.map(|buried| buried.value().1.to_vec());
                 buried.filter(|bytes| Row::from_bytes(at, bytes).is_err())
@@ -111,7 +111,7 @@ impl<'t> RedbTables<'t> {
         Ok(count)
     }
 
-    /// A row that was taken from its place, which its series may stand at too.
+    /// A row was taken from its place: removes the place from the series.
     fn taken(&mut self, at: u128, row: Option<Row>) -> Result<Option<Row>, RedbError> {
         if row.as_ref().is_some_and(|row| row.series.is_some()) {
             self.series.remove(at)?;
@@ -218,12 +218,12 @@ impl Tables for RedbTables<'_> {
         runs::take(&mut self.begun, &numbers(places), read)
     }
 
-    fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, BegunBy)>, RedbError> {
+    fn begun_by(&self, epoch: u64) -> Result<Vec<(Place, BegunBy)>, RedbError> {
         let mut found = Vec::new();
         for entry in self.begun.iter()? {
             let (at, begun) = entry?;
             let (by, number) = begun.value();
-            if by <= epoch {
+            if by == epoch {
                 found.push((Place::from_number(at.value()), BegunBy { epoch: by, number }));
             }
         }
@@ -296,6 +296,13 @@ impl RedbReads {
         })
     }
 
+    fn show(&self, at: u128, bytes: &[u8], show: Show<'_, RedbError>) -> Result<ControlFlow<()>, RedbError> {
+        let read = HeadView::read(at, bytes);
+        let Some(head) = note(&self.damaged, (false, at), read) else { return Ok(ControlFlow::Continue(())) };
+        let place = Place::from_number(at);
+        show(place, Head { id: TimerId { due_ms: head.due_ms, unique: place.unique }, kind: head.kind })
+    }
+
     /// The damaged timers among those that were read.
     pub(super) fn damaged(self) -> Damaged {
         self.damaged.into_inner()
@@ -308,37 +315,22 @@ impl ReadTables for RedbReads {
         Ok(Counts { stored: self.timers.len()?.saturating_sub(begun), begun, buried: self.buried.len()? })
     }
 
-    fn heads(&self, after: Place, show: ShowHeads<'_, RedbError>) -> Result<(), RedbError> {
+    fn heads(&self, after: Place, show: Show<'_, RedbError>) -> Result<(), RedbError> {
         for entry in ReadableTable::range(&self.timers, (Excluded(after.to_number()), Unbounded))? {
             let (at, bytes) = entry?;
-            let place = Place::from_number(at.value());
-            let read = HeadView::read(at.value(), bytes.value());
-            let Some(head) = note(&self.damaged, (false, at.value()), read) else { continue };
-            let id = TimerId { due_ms: head.due_ms, unique: place.unique };
-            if show(place, Head { id, kind: head.kind })?.is_break() {
+            if self.show(at.value(), bytes.value(), show)?.is_break() {
                 break;
             }
         }
         Ok(())
     }
 
-    fn rows(&self, after: Place, show: ShowRows<'_, RedbError>) -> Result<(), RedbError> {
-        for entry in ReadableTable::range(&self.timers, (Excluded(after.to_number()), Unbounded))? {
-            let (at, bytes) = entry?;
-            let read = Row::from_bytes(at.value(), bytes.value());
-            let Some(row) = note(&self.damaged, (false, at.value()), read) else { continue };
-            if show(Place::from_number(at.value()), row)?.is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn series(&self, after: Place, show: ShowRows<'_, RedbError>) -> Result<(), RedbError> {
+    fn series(&self, after: Place, show: Show<'_, RedbError>) -> Result<(), RedbError> {
         for entry in ReadableTable::range(&self.series, (Excluded(after.to_number()), Unbounded))? {
-            let at = Place::from_number(entry?.0.value());
-            let Some(row) = self.row(at)? else { continue };
-            if show(at, row)?.is_break() {
+            let at = entry?.0.value();
+            if let Some(bytes) = ReadableTable::get(&self.timers, at)?
+                && self.show(at, bytes.value(), show)?.is_break()
+            {
                 break;
             }
         }

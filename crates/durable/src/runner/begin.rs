@@ -1,4 +1,4 @@
-//! Beginning what is ready, and taking it back.
+//! Begins timers that are due, and takes them back for a cancel or a move.
 
 use std::collections::hash_map::Entry;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use futures::future::maybe_done;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::live::{Attempt, Live};
+use super::live::{Attempt, Ending, Live};
 use super::settle::End;
 use super::{ANSWERS_AT_A_TIME, ONE_CLOCK_READING, Runner, TakeBack, TookBack};
 use crate::id::TimerId;
@@ -18,7 +18,7 @@ use crate::store::{Begun, Near, State, Stored, ToBegin};
 const BATCH: usize = 10_000;
 
 impl Runner {
-    /// Begins what is ready, as far as there may be more handlers.
+    /// Begins timers that are ready, as many as there may be more handlers.
     pub(super) fn begin(&mut self) {
         if self.beginning.is_some() || !self.may_begin() || !self.is_good() {
             return;
@@ -30,7 +30,7 @@ impl Runner {
             && let Some(near) = self.ready.pop_first()
         {
             match self.live.entry(near.id()) {
-                // One of which the end is on its way, and that was moved meanwhile; or a notice that came late.
+                // It was moved while its end is on its way, or the notice came late.
                 Entry::Occupied(_) => self.behind_live.insert(near),
                 Entry::Vacant(place) => {
                     place.insert(Live::Beginning { takes: Vec::new(), may_have_begun: false });
@@ -45,7 +45,7 @@ impl Runner {
         }
     }
 
-    /// The store has answered. [`take_in_begun`](Self::take_in_begun) takes in what it has begun.
+    /// The store has answered. [`take_in_begun`](Self::take_in_begun) takes in the timers that it has begun.
     pub(super) fn begun(&mut self) {
         let Some((nears, since, mut call)) = self.beginning.take() else { return };
         let Some(answer) = Pin::new(&mut call).take_output() else { return };
@@ -72,7 +72,7 @@ impl Runner {
         }
     }
 
-    /// Takes in some of what has begun. In between, the runner tells the store what has ended, and asks it to begin more.
+    /// Takes in some of the timers that have begun. In between, the runner settles ended ones and begins more.
     pub(super) fn take_in_begun(&mut self) {
         for _ in 0..ANSWERS_AT_A_TIME / ONE_CLOCK_READING {
             let wall = self.clocks.wall();
@@ -83,7 +83,7 @@ impl Runner {
         }
     }
 
-    /// It is not there any more.
+    /// The timer has not begun: answers the callers that want it back.
     pub(super) fn reply(&mut self, id: TimerId, told: TookBack) {
         if let Some(Live::Beginning { takes, .. }) = self.live.remove(&id) {
             takes.into_iter().for_each(|take| take.tell(told));
@@ -91,7 +91,7 @@ impl Runner {
         self.unblock(id);
     }
 
-    /// A timer is live no more: what stood behind it goes on.
+    /// A timer is no longer live: the notices that waited for it go on.
     pub(super) fn unblock(&mut self, id: TimerId) {
         for near in self.behind_live.take(id) {
             if self.may_begin() {
@@ -113,18 +113,15 @@ impl Runner {
             }
         };
         let Some(Live::Beginning { mut takes, may_have_begun }) = self.live.remove(&id) else { return };
-        // As an owner that was followed by another one, also here.
+        // The answer is to a former owner of this instance.
         if !matches!(stored.state, State::Begun { epoch, .. } if epoch == self.owner.epoch) {
             self.live.insert(id, Live::Beginning { takes, may_have_begun });
             return self.reply(id, TookBack::AskAgain);
         }
         let Some(attempt) = self.attempt(&stored) else { return };
         if !takes.is_empty() {
-            self.give_up(attempt, takes.remove(0));
-            if let Some(Live::Ending { others, .. }) = self.live.get_mut(&id) {
-                others.append(&mut takes);
-            }
-            return;
+            let first = takes.remove(0);
+            return self.give_up(attempt, first, takes);
         }
         if self.stopping.is_some() {
             return self.give_back(attempt);
@@ -132,7 +129,7 @@ impl Runner {
         self.wait(stored, attempt, wall);
     }
 
-    /// Until its time, if that is not here yet.
+    /// Waits for its time, if that has not come.
     fn wait(&mut self, stored: Box<Stored>, attempt: Attempt, wall: Timestamp) {
         let id = attempt.timer.id();
         match self.clocks.instant_after(wall, stored.timer.due_ms) {
@@ -146,7 +143,7 @@ impl Runner {
         }
     }
 
-    /// Only kinds that have a handler are asked for.
+    /// `None` never happens: only kinds with a handler are loaded.
     pub(super) fn attempt(&self, stored: &Stored) -> Option<Attempt> {
         let (kind, handler) = self.handlers.get_key_value(stored.kind.as_str())?;
         Some(Attempt {
@@ -163,7 +160,7 @@ impl Runner {
         })
     }
 
-    /// The time of one that has begun may have come.
+    /// The time of a timer that has begun may have come.
     pub(super) fn waited(&mut self, id: TimerId) {
         let Some(Live::Waiting { stored, key: _ }) = self.live.remove(&id) else { return };
         if let Some(attempt) = self.attempt(&stored) {
@@ -172,7 +169,7 @@ impl Runner {
         }
     }
 
-    /// Now it runs, unless there is a reason why not.
+    /// Its time has come: calls its handler, unless there is a reason not to.
     fn come_up(&mut self, stored: Box<Stored>, mut attempt: Attempt, wall: Timestamp) {
         // Others may have it by now.
         if !self.is_good() {
@@ -181,21 +178,20 @@ impl Runner {
         let tries = attempt.handler.backoff.most();
         if attempt.number > tries {
             let reason = format!("attempt {tries} of {tries} did not end: its process ended first");
-            return self.end(attempt, End::Bury(reason), None);
+            return self.end_uncalled(attempt, End::Bury(reason));
         }
-        // An attempt that was begun before is made again, however late it is, and so is one that was put off.
+        // A later attempt is made however late it is, and so is one that was snoozed or moved.
         let scheduled = attempt.timer.id().first_due();
         if attempt.timer.due() == scheduled
             && let Some(series) = attempt.series.take()
         {
-            self.has_series = true;
             // The zone's clocks may change otherwise than was known when this was planned.
             if attempt.number == 1
                 && let Ok(Some(next)) = next_run::anew(&series, scheduled, wall)
                 && next.due > wall
             {
                 attempt.series = Some(series);
-                return self.end(attempt, End::Anew, None);
+                return self.end_uncalled(attempt, End::Anew);
             }
             let due = if attempt.number == 1 {
                 next_run::occurs(&series, scheduled, wall)
@@ -207,7 +203,7 @@ impl Runner {
             attempt.series_before = Some(series);
             if let Due::Skip(_) = due {
                 self.shared.stats().skipped += 1;
-                return self.end(attempt, End::Done, None);
+                return self.end_uncalled(attempt, End::Done);
             }
         }
         self.start(stored, attempt, wall);
@@ -215,26 +211,19 @@ impl Runner {
 
     /// A cancel or a move came after `begin`.
     pub(super) fn take_back(&mut self, id: TimerId, take: TakeBack) {
-        match self.live.remove(&id) {
-            Some(Live::Beginning { mut takes, may_have_begun }) => {
-                takes.push(take);
-                self.live.insert(id, Live::Beginning { takes, may_have_begun });
-            }
-            Some(Live::Waiting { stored, key }) => {
-                self.waits.try_remove(&key);
-                if let Some(attempt) = self.attempt(&stored) {
-                    self.give_up(attempt, take);
+        match self.live.get_mut(&id) {
+            Some(Live::Beginning { takes, .. }) => takes.push(take),
+            Some(Live::Waiting { .. }) => {
+                if let Some(Live::Waiting { stored, key }) = self.live.remove(&id)
+                    && let Some(attempt) = self.attempt(&stored)
+                {
+                    self.waits.try_remove(&key);
+                    self.give_up(attempt, take, Vec::new());
                 }
             }
             // When the store has that end, it knows.
-            Some(Live::Ending { attempt, end, was_called: false, took, mut others }) => {
-                others.push(take);
-                self.live.insert(id, Live::Ending { attempt, end, was_called: false, took, others });
-            }
-            Some(live @ (Live::Running { .. } | Live::Ending { .. })) => {
-                self.live.insert(id, live);
-                take.tell(TookBack::Runs);
-            }
+            Some(Live::Ending(ending)) if !ending.was_called => ending.others.push(take),
+            Some(Live::Running { .. } | Live::Ending(_)) => take.tell(TookBack::Runs),
             None => {
                 let is_cancelled = matches!(take.end, End::Cancelled) && self.cancelled.contains(&id);
                 take.tell(if is_cancelled { TookBack::Gone } else { TookBack::Unknown });
@@ -242,33 +231,34 @@ impl Runner {
         }
     }
 
-    fn give_up(&mut self, mut attempt: Attempt, take: TakeBack) {
+    /// `others` wanted the timer back too, and came later.
+    fn give_up(&mut self, mut attempt: Attempt, take: TakeBack, others: Vec<TakeBack>) {
         self.shared.stats().taken_back += 1;
         let end = take.end.clone();
         if let End::Cancelled = end
             && !attempt.is_ending
         {
-            // As the cancel has left it, if nothing else has happened: the store tells.
+            // This is how the cancel has left the row. If it was changed again, the store answers so.
             (attempt.is_ending, attempt.version) = (true, attempt.version.wrapping_add(1));
         }
-        self.end(attempt, end, Some(Box::new(take)));
+        self.end(Ending { attempt, end, was_called: false, took: Some(Box::new(take)), others });
     }
 
-    /// As it was before it was begun.
+    /// Stores the timer as it was before it began.
     pub(super) fn give_back(&mut self, attempt: Attempt) {
         if let Some(stopping) = &mut self.stopping {
             stopping.stopped.given_back += 1;
         }
         let end = End::Again { due: attempt.timer.due(), error: None, counts: false };
-        self.end(attempt, end, None);
+        self.end_uncalled(attempt, end);
     }
 
-    /// An attempt has ended without its handler, and the store is to be told.
-    pub(super) fn end(&mut self, attempt: Attempt, end: End, took: Option<Box<TakeBack>>) {
-        self.end_live(attempt, end, false, took, Vec::new());
+    /// An attempt has ended without its handler.
+    fn end_uncalled(&mut self, attempt: Attempt, end: End) {
+        self.end(Ending { attempt, end, was_called: false, took: None, others: Vec::new() });
     }
 
-    /// Attempts whose handlers were not called are not this owner's any more.
+    /// The owner is lost: forgets attempts whose handlers were not called.
     pub(super) fn forget_what_waits(&mut self) {
         self.waits.clear();
         self.live.retain(|_, live| !matches!(live, Live::Waiting { .. }));

@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::lease::Lease;
 use super::live::{Attempt, Live};
 use super::{Command, Outcome, Runner};
-use crate::error::panic_text;
+use crate::error::{panic_text, with_causes};
 use crate::handler::{Handler, Lost, Run, Started, Unreadable};
 use crate::id::TimerId;
 use crate::store::Stored;
@@ -54,12 +54,12 @@ impl Runner {
     }
 }
 
-/// A handler that is to be called. Very many are on their way, so it is small.
+/// A handler that is to be called. It is small, because many may be on their way.
 struct Call {
     /// Set by a stop: no more handlers are called.
     is_stopping: Arc<AtomicBool>,
     teller: Teller,
-    /// By which it may be called; `None` if nobody else may have the timer.
+    /// It may be called while this is good. `None` if no other instance may have the timer.
     lease: Option<Lease>,
     attempt: ToStart,
 }
@@ -76,19 +76,18 @@ struct ToStart {
 }
 
 impl Call {
-    /// Calls the handler, and tells how that has ended.
+    /// Calls the handler, and tells the runner how it ended.
     fn make(self) -> impl Future<Output = ()> {
         let Self { is_stopping, mut teller, lease, attempt } = self;
-        // The process may have stood still since it was begun, or joined again, or is to stop.
+        // Since it began, the process may have stood still, joined again, or been stopped.
         let is_late = is_stopping.load(Ordering::Acquire)
             || lease.is_some_and(|lease| !lease.is_good() || attempt.lost.is_lost());
         teller.was_called = !is_late;
-        // What reads the payload is the user's code, and so is what makes the future, what it does, and an error's text: all
-        // that may panic.
+        // All of this is user code, and may panic: reading the payload, making the future, polling it, and the text of an error.
         let started = (!is_late).then(|| {
             catch_unwind(AssertUnwindSafe(|| match attempt.start() {
                 Ok(started) => {
-                    Ok(async { Outcome::Answered(started.await.map_err(|error| error.to_string())) })
+                    Ok(async { Outcome::Answered(started.await.map_err(|error| with_causes(&*error))) })
                 }
                 Err(error) => {
                     let field = match error.path().to_string().as_str() {
@@ -129,7 +128,7 @@ impl ToStart {
     }
 }
 
-/// Tells how a handler ended, also if its task is dropped.
+/// Tells the runner how a handler ended, even if its task is dropped.
 struct Teller {
     id: TimerId,
     sender: UnboundedSender<Command>,
@@ -140,7 +139,7 @@ struct Teller {
 impl Teller {
     fn tell(&mut self, outcome: Outcome) {
         self.has_told = true;
-        // The runner may have gone, as one does that has stopped.
+        // After a stop there is no runner.
         drop(self.sender.send(Command::Ended(self.id, outcome)));
     }
 }
@@ -153,7 +152,7 @@ impl Drop for Teller {
     }
 }
 
-/// Goes to the end of the runtime's queue, where other threads find this task too: `yield_now` would keep it for this
+/// Puts this task at the end of the runtime's queue, where other threads find it too. `yield_now` would keep it for this
 /// thread.
 pub(super) async fn let_others_run() {
     let mut has_returned = false;

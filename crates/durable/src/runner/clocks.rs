@@ -44,7 +44,7 @@ impl Clocks {
         self.tells
     }
 
-    /// Sees to it that a clock that can tell does. Tells whether it was set since the last look.
+    /// Asks the clock to wake this task when it is set. Returns whether it was set since the last look.
     pub(super) fn watch(&mut self, waker: &Waker) -> bool {
         self.tells = self.shared.clock.wake_when_set(waker);
         self.tells && self.differs(self.wall(), Instant::now())
@@ -82,13 +82,13 @@ impl Clocks {
         if !left.is_positive() {
             return None;
         }
-        // The second clock is read after the first, so nothing is early by what passes in between.
+        // The second clock is read after the first. So the time in between makes no timer early.
         let now = Instant::now();
         let left = Duration::try_from(left).unwrap_or(Duration::MAX);
         Some(now.checked_add(left).unwrap_or_else(|| now + Duration::from_secs(1 << 30)))
     }
 
-    /// Whether that is further off than what is begun ahead of its time.
+    /// Whether that is too far off to begin now.
     pub(super) fn is_far(&self, at: Instant) -> bool {
         at.saturating_duration_since(Instant::now()) > MOST_AHEAD + AT_ONCE
     }
@@ -102,7 +102,7 @@ impl Clocks {
     pub(super) fn begin_took(&mut self, took: Duration) {
         // A timer may have to wait for a begin that is under way, and then for its own.
         let wanted = if took < AT_ONCE { Duration::ZERO } else { took.mul_f64(2.2) };
-        // Up at once, and down by and by: a disk is slow again and again.
+        // It grows at once and shrinks slowly, because a slow disk is soon slow again.
         self.ahead = wanted.max(self.ahead.mul_f64(0.95)).min(MOST_AHEAD);
         if self.ahead < AT_ONCE {
             self.ahead = Duration::ZERO;

@@ -1,5 +1,5 @@
-//! Looking through the store now and then for what nobody else would notice: runs that their rule would not plan any more,
-//! and timers of kinds that have no handler.
+//! Inspections: looks through the store now and then for runs that their rule would no longer plan, and for timers whose kind has
+//! no handler. Nothing else would notice these.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,12 +14,11 @@ use super::Runner;
 use super::settle::occurrence;
 use crate::error::Error;
 use crate::health::Unhandled;
-use crate::id::Place;
 use crate::next_run;
 use crate::shared::Shared;
 use crate::store::{Change, Ended, ErasedStore, Kinds, Near, Owner, Page, Settled, State, Stored};
 
-/// How often overdue timers are looked at. A timer without a handler is told of that much later than it is [`LATE`].
+/// How often overdue timers are looked at.
 const OVERDUE: Duration = Duration::from_secs(300);
 
 /// How often all series are looked at, as the zone data of a machine may change.
@@ -44,7 +43,6 @@ pub(super) struct Inspections {
 struct Found {
     /// Runs that were planned anew.
     planned_anew: Vec<Near>,
-    has_series: bool,
     unhandled: Option<Unhandled>,
 }
 
@@ -71,17 +69,9 @@ impl Runner {
 
     /// When this task is to be woken for a look.
     pub(super) fn next_inspection(&self) -> Option<Instant> {
-        let Inspections { series_at, overdue_at, under_way } = &self.inspections;
-        if under_way.is_some() || !self.may_inspect() {
-            return None;
-        }
-        // By a clock for tests nothing happens but what is due.
-        let series_at = self.has_series.then_some(*series_at);
-        if self.clocks.tells() {
-            series_at
-        } else {
-            Some(series_at.map_or(*overdue_at, |at| at.min(*overdue_at)))
-        }
+        // Series are looked at together with overdue timers. With a clock for tests, only due timers wake this task.
+        let is_woken = self.inspections.under_way.is_none() && self.may_inspect() && !self.clocks.tells();
+        is_woken.then_some(self.inspections.overdue_at)
     }
 
     fn may_inspect(&self) -> bool {
@@ -114,8 +104,7 @@ impl Runner {
         let Poll::Ready(found) = under_way.as_mut().poll(cx) else { return false };
         self.inspections.under_way = None;
         match found {
-            Ok(Found { planned_anew, has_series, unhandled }) => {
-                self.has_series |= has_series;
+            Ok(Found { planned_anew, unhandled }) => {
                 {
                     let mut stats = self.shared.stats();
                     stats.replanned += planned_anew.len() as u64;
@@ -131,9 +120,9 @@ impl Runner {
             }
             Err(error) => {
                 self.shared.failed(&error);
-                // Something may be stored that nobody could tell of.
+                // It may have stored runs that were planned again.
                 self.looks_anew = true;
-                self.inspections.series_at = Instant::now() + OVERDUE;
+                self.inspections.series_at = self.inspections.overdue_at;
             }
         }
         true
@@ -142,13 +131,12 @@ impl Runner {
 
 impl Inspection {
     async fn look(self, looks_at_series: bool) -> Result<Found, Error> {
-        let (planned_anew, has_series) =
-            if looks_at_series { self.look_at_series().await? } else { (Vec::new(), false) };
-        Ok(Found { planned_anew, has_series, unhandled: self.unhandled().await? })
+        let planned_anew = if looks_at_series { self.look_at_series().await? } else { Vec::new() };
+        Ok(Found { planned_anew, unhandled: self.unhandled().await? })
     }
 
-    /// The runs that were planned anew, and whether there is any series.
-    async fn look_at_series(&self) -> Result<(Vec<Near>, bool), Error> {
+    /// The runs that were planned anew.
+    async fn look_at_series(&self) -> Result<Vec<Near>, Error> {
         let mut page = Page { only_series: true, limit: PAGE, ..Page::default() };
         let mut planned_anew = Vec::new();
         loop {
@@ -156,21 +144,21 @@ impl Inspection {
             planned_anew.extend(self.plan_anew(&series).await?);
             match series.last() {
                 Some(last) if series.len() == PAGE => page.after = last.timer.place(),
-                last => return Ok((planned_anew, last.is_some() || page.after > Place::FIRST)),
+                _ => return Ok(planned_anew),
             }
         }
     }
 
-    /// Plans those anew that their rule would not plan like that.
+    /// Plans again the runs that their rule would no longer plan.
     async fn plan_anew(&self, series: &[Stored]) -> Result<Vec<Near>, Error> {
         let now = self.shared.now();
         let (mut nears, mut ends) = (Vec::new(), Vec::new());
         for Stored { timer, series, attempts, version, state, .. } in series {
             let (id, scheduled) = (timer.id(), timer.id().first_due());
-            // What was moved, tried, or is overdue keeps its place.
+            // A run that was moved or tried, or is overdue, keeps its place.
             let is_pending =
                 *state == State::Stored && *attempts == 0 && timer.due() == scheduled && scheduled > now;
-            // A rule that cannot be read is told of when its run ends.
+            // If a rule cannot be read, the end of its run reports that.
             if let (Some(series), true) = (series, is_pending)
                 && let Ok(Some(next)) = next_run::anew(series, scheduled, now)
             {
@@ -184,7 +172,7 @@ impl Inspection {
         }
         let settled = self.store.clone().settle(self.owner, ends).await?;
         let mut settled = settled.into_iter();
-        // What others have changed meanwhile they have planned by the same clock.
+        // Other instances plan by the same clock, so their changes are right.
         nears.retain(|_| settled.next() == Some(Settled::Done));
         Ok(nears)
     }

@@ -1,4 +1,4 @@
-//! A store that several instances share: staying an owner, and until when the owner's timers are nobody else's.
+//! The lease of an instance that shares its store: renewing it, and until when no other instance may have its timers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -16,8 +16,8 @@ use crate::store::{Answered, Hint, Owner, Renewed, Standing};
 /// After a failure: how long until the owner renews again.
 pub(super) const AGAIN: Duration = Duration::from_millis(250);
 
-/// Until when timers are begun and handlers called: a while before others may have them. Calls that are on their way have it
-/// too, and go by what it is when they are made.
+/// Until when this owner begins timers and calls handlers: a while before other instances may have them. Calls on their way
+/// share it, and look at it when they are made.
 #[derive(Clone, Default)]
 pub(super) struct Lease(Arc<Mutex<Option<Instant>>>);
 
@@ -37,10 +37,10 @@ impl Lease {
 
 /// The runner's part in a store that is shared.
 pub(super) struct Share {
-    /// When the call was made, by both clocks, and from when on it looks for what is first due.
+    /// The renewal under way: when it was made, by both clocks, and the time from which it looks for the first due timer.
     renewing: Option<(Instant, Timestamp, Option<Timestamp>, Answered<Renewed>)>,
     pub(super) renew_at: Instant,
-    /// The renewal under way may not see what was hinted at meanwhile.
+    /// A hint came during the renewal, which may not have seen its cause. So the owner renews again.
     renews_again: bool,
     pub(super) joining: Option<Answered<Owner>>,
     pub(super) hinting: Option<BoxFuture<'static, Hint>>,
@@ -52,11 +52,11 @@ pub(super) struct Share {
     pub(super) scanned_from_first: Instant,
 }
 
-/// A look for what others have stored.
+/// A look for timers that other instances have stored.
 #[derive(Clone, Copy)]
 pub(super) struct Scan {
     pub(super) after: Place,
-    /// Up to there; `None` for the whole window.
+    /// Up to this time. `None` for the whole window.
     pub(super) until_ms: Option<i64>,
 }
 
@@ -99,7 +99,7 @@ impl Runner {
         self.share.as_ref().is_none_or(|share| share.lease.is_good())
     }
 
-    /// By which handlers are called that are on their way; `None` if nobody else may have the timers.
+    /// For calls of handlers. `None` if no other instance may have the timers.
     pub(super) fn lease(&self) -> Option<Lease> {
         self.share.as_ref().map(|share| share.lease.clone())
     }
@@ -124,7 +124,7 @@ impl Runner {
         }
     }
 
-    /// Takes in what a shared store has answered.
+    /// Takes in the answers of a shared store.
     pub(super) fn poll_share(&mut self, cx: &mut Context<'_>) -> bool {
         let mut has_happened = false;
         let Some(share) = &mut self.share else { return false };
@@ -202,12 +202,12 @@ impl Runner {
         }
     }
 
-    /// The store's clock is what counts. It was read between `wall` and now; half of that is the error.
+    /// Timers are due by the store's clock. It was read between `wall` and now, so it is wrong by half of that at most.
     fn compare(&mut self, wall: Timestamp, took: Duration, clock: Timestamp) {
         let took = SignedDuration::try_from(took).unwrap_or(SignedDuration::MAX);
         let offset = clock.duration_since(wall) - took / 2;
         let known = self.shared.offset();
-        // What may be an error of the measurement moves nothing.
+        // A smaller change may be an error of the measurement.
         let is_beyond_error = (offset - known).abs() > took / 2 + SignedDuration::from_millis(1);
         if is_beyond_error {
             self.shared.set_offset(offset);

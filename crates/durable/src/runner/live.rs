@@ -1,4 +1,4 @@
-//! Timers that have begun or are about to, timers that wait for those, and timers that somebody else holds for a moment.
+//! Live timers (begun or about to), notices that wait for them, and timers that somebody else holds for a moment.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,21 +20,24 @@ use crate::store::{Ended, Near, Series, Stored};
 ///      +-----------+------ taken back --+
 /// ```
 pub(super) enum Live {
-    /// The store is asked. Who wants it back meanwhile waits. It may have begun by a call before, that failed.
+    /// The store is asked. Callers that want the timer back wait. An earlier call that failed may have begun it.
     Beginning { takes: Vec<TakeBack>, may_have_begun: bool },
     /// It has begun, ahead of its time.
     Waiting { stored: Box<Stored>, key: delay_queue::Key },
-    /// Its handler has been called, or is about to be: nobody takes it back any more.
+    /// Its handler has been called, or is about to be. It cannot be taken back any more.
     Running { attempt: Attempt, task: AbortHandle },
-    /// Its end is on its way to the store. Who took it back waits for that, and so do others who wanted to. Nobody can
-    /// once its handler was called.
-    Ending {
-        attempt: Attempt,
-        end: End,
-        was_called: bool,
-        took: Option<Box<TakeBack>>,
-        others: Vec<TakeBack>,
-    },
+    /// Its end is on its way to the store.
+    Ending(Ending),
+}
+
+/// The end of an attempt. One caller may have taken the timer back, unless the handler was called. That caller waits for the
+/// store, and so do others who wanted to take it back.
+pub(super) struct Ending {
+    pub(super) attempt: Attempt,
+    pub(super) end: End,
+    pub(super) was_called: bool,
+    pub(super) took: Option<Box<TakeBack>>,
+    pub(super) others: Vec<TakeBack>,
 }
 
 /// An attempt, without its payload.
@@ -45,9 +48,9 @@ pub(super) struct Attempt {
     /// Few have one, and very many attempts are in memory.
     pub(super) key: Option<Box<str>>,
     pub(super) number: u32,
-    /// Whose it is: the owner may have joined again since.
+    /// The owner that began it. This instance may have joined again since.
     pub(super) epoch: u64,
-    /// By which its end is decided.
+    /// The version of the row by which its end is decided.
     pub(super) version: u32,
     /// It was cancelled.
     pub(super) is_ending: bool,
@@ -57,8 +60,8 @@ pub(super) struct Attempt {
     pub(super) handler: Arc<Handler>,
 }
 
-/// Notices of timers that have begun already. They may have to begin when these have ended, as a timer may that was moved
-/// meanwhile.
+/// Notices of timers that are live already. When such a timer has ended, it may have to begin again, for example because it
+/// was moved meanwhile.
 #[derive(Debug, Default)]
 pub(super) struct BehindLive(HashMap<TimerId, BTreeSet<Near>>);
 
@@ -83,7 +86,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub(super) struct PutOff {
     /// When the store is asked again, at the latest.
     at: Option<Instant>,
-    /// Timers that may have begun by a call that failed. They are live.
+    /// Live timers that a failed call may have begun.
     begins: Vec<Near>,
     ends: Vec<Ended>,
 }
@@ -104,7 +107,7 @@ impl Runner {
     pub(super) fn put_off_begin(&mut self, near: Near) {
         let may_begin = self.may_begin();
         match self.live.get_mut(&near.id()) {
-            // Perhaps the owner itself, by a call that failed. A load would leave out what that has begun.
+            // This owner may hold it itself, by the call that failed. A load would leave out a timer that this call began.
             Some(Live::Beginning { takes, may_have_begun: true }) if may_begin => {
                 takes.drain(..).for_each(|take| take.tell(TookBack::AskAgain));
                 self.put_off.begins.push(near);
@@ -135,7 +138,7 @@ impl Runner {
         }
     }
 
-    /// The next owner finds the timers that have begun by a call that failed.
+    /// Forgets timers that a failed call may have begun. The next owner finds them.
     pub(super) fn forget_what_may_have_begun(&mut self) {
         let put_off = std::mem::take(&mut self.put_off.begins);
         for near in std::mem::take(&mut self.again).into_iter().chain(put_off) {

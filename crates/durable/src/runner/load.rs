@@ -1,4 +1,4 @@
-//! Near timers: loads and arms them, and decides when to look next.
+//! Loads near timers, arms them, and decides when to load next.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use crate::error::Error;
 use crate::id::timestamp;
 use crate::store::{Ask, Loaded, Near};
 
-/// How long nobody compares the clocks at the most, while something is armed.
+/// The longest time between two comparisons of the clocks while timers are armed.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// And while nothing is.
+/// The same while no timer is armed.
 const LOOK_IDLE: Duration = Duration::from_secs(300);
 
-/// As good as never, and within what an instant holds.
+/// Long enough to mean never, and short enough to be added to an instant.
 const NEVER: Duration = Duration::from_secs(365 * 86_400);
 
-/// As the clock counts.
+/// In the unit of due times.
 fn in_millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// The load under way.
 pub(super) struct LoadAsked {
-    /// It begins at the beginning again.
+    /// It starts again at the first timer.
     is_anew: bool,
     until_ms: i64,
 }
@@ -37,7 +37,7 @@ impl Runner {
         self.keys.len() + self.ready.len()
     }
 
-    /// When the next load is to be, on the wall; `None` if nothing is known to be stored, or there is no room.
+    /// When the next load is to be, by the wall clock. `None` if no timer is known to be stored, or there is no room.
     fn next_load(&self) -> Option<i64> {
         let has_room = self.near() <= self.settings.in_memory / 2;
         let next_due = self.window.next_due().filter(|_| has_room && self.may_begin() && self.is_good())?;
@@ -46,7 +46,7 @@ impl Runner {
         Some(self.outside.as_ref().map_or(usual, |outside| outside.next_scan(usual, next_due)))
     }
 
-    /// Up to when timers are near, on the wall.
+    /// Timers that are due up to this time are near.
     pub(super) fn horizon(&self) -> i64 {
         self.clocks.wall().as_millisecond().saturating_add(in_millis(self.settings.horizon))
     }
@@ -74,7 +74,7 @@ impl Runner {
             outside.scanned(now.as_millisecond(), until);
         }
         let after = self.window.begin_load();
-        // Most of what it finds anew is armed.
+        // Most of the timers that it finds again are armed already.
         let armed = if is_anew { 0 } else { self.near().min(self.settings.in_memory / 2) };
         let ask = Ask {
             after,
@@ -126,7 +126,7 @@ impl Runner {
         }
     }
 
-    /// Puts a timer on the wheel until it is to begin, or where it begins at once.
+    /// Puts a timer on the wheel until it is to begin, or among those that begin at once.
     pub(super) fn arm(&mut self, near: Near) {
         self.arm_after(self.clocks.wall(), near);
     }
@@ -158,7 +158,7 @@ impl Runner {
         self.ready.remove(&near);
     }
 
-    /// So many were saved before the end that they are too many: the last are left to a later load.
+    /// If there are too many timers in memory, leaves the last ones to a later load.
     pub(super) fn shrink(&mut self) {
         let window = self.settings.in_memory;
         if self.near() <= window.saturating_mul(2) || self.window.is_loading() {
@@ -184,14 +184,14 @@ impl Runner {
         }
     }
 
-    /// Compares the clocks; if one was set, all that waits is armed anew.
+    /// Compares the clocks. If one was set, arms all waiting timers again.
     pub(super) fn look_at_the_clock(&mut self) {
         if !self.clocks.was_set() {
             return;
         }
         self.shared.stats().clock_set += 1;
         self.shared.events.clock_was_set();
-        // What was planned by a wrong clock is planned anew.
+        // Runs that were planned by a wrong clock are planned again.
         self.inspects_now();
         if let Some(outside) = &mut self.outside {
             outside.forget_scan();
@@ -201,11 +201,11 @@ impl Runner {
         let ready = std::mem::take(&mut self.ready);
         armed.into_iter().chain(ready).for_each(|near| self.arm(near));
         let waiting: Vec<_> = self.waits.drain().map(Expired::into_inner).collect();
-        // The clock was set, and they are not on the wheel any more.
+        // They are not on the wheel any more.
         waiting.into_iter().for_each(|id| self.waited(id));
     }
 
-    /// Sleeps until there is something to do that nobody else wakes this task for.
+    /// Sets the alarm for the next thing to do that no other event announces.
     pub(super) fn sleep_until_next(&mut self) {
         let is_idle = self.near() == 0 && self.live.is_empty();
         // A clock that tells when it is set need not be looked at.
@@ -223,9 +223,7 @@ impl Runner {
         if let Some(at) = self.next_load() {
             next = next.min(self.clocks.instant(at).unwrap_or_else(Instant::now));
         }
-        // Also where the wheel has ended.
-        let mut urgent: Option<Instant> = None;
-        // Once it is over a call is under way, whose answer wakes this task.
+        // After the pause a call is under way, whose answer wakes this task.
         if let Some((until, _)) = self.pause.filter(|(until, _)| *until > Instant::now()) {
             let waits = self.window.next_due().is_some()
                 || !self.ends.is_empty()
@@ -234,15 +232,13 @@ impl Runner {
                 || self.looks_anew;
             // Nothing is asked of the store before that.
             next = if waits { until } else { next.max(until) };
-            urgent = Some(until);
         }
-        // By the renewal, what still runs stays this owner's.
+        // The renewal keeps the handlers that still run this owner's.
         for at in self.put_off.at().into_iter().chain(self.next_renewal()) {
             next = next.min(at);
-            urgent = Some(urgent.map_or(at, |urgent| urgent.min(at)));
         }
-        if let (true, Some(at)) = (self.has_wheel_ended, urgent) {
-            self.nap_until(at);
+        if self.has_wheel_ended {
+            self.nap_until(next);
         }
         if self.look.deadline() != next {
             std::pin::Pin::new(&mut self.look).reset(next);

@@ -1,4 +1,4 @@
-//! The one task that owns what is near: it loads, arms, begins, calls handlers and settles.
+//! The runner: one task that owns the near timers. It loads, arms and begins them, calls their handlers, and stores the results.
 
 // | file | what it has |
 // |---|---|
@@ -60,11 +60,11 @@ pub(crate) use stop::GRACE;
 pub use stop::Stopped;
 use stop::Stopping;
 
-/// How many answers the runner takes in before it looks for what else has happened. As many handlers may be called before it
-/// renews its lease, all of them on one thread.
+/// How many answers the runner takes in before it looks for other events. All of these handlers may run on one thread before
+/// the runner renews its lease.
 const ANSWERS_AT_A_TIME: usize = 256;
 
-/// For how many timers in a row the runner reads the wall clock once. They take some ten microseconds.
+/// The runner reads the wall clock once for this many timers, which take about ten microseconds.
 const ONE_CLOCK_READING: usize = 32;
 
 /// A call of the store, and then its answer.
@@ -80,7 +80,7 @@ pub(crate) struct Settings {
     pub(crate) in_memory: usize,
     pub(crate) concurrency: usize,
     pub(crate) lease: Duration,
-    /// Where the store has its tables, if that is in PostgreSQL.
+    /// The schema of the tables, if the store is in PostgreSQL.
     #[cfg(feature = "postgres")]
     pub(crate) schema: Option<Schema>,
 }
@@ -95,9 +95,9 @@ pub(crate) struct Runner {
     /// Takes far timers.
     outside: Option<Far>,
     commands: mpsc::UnboundedReceiver<Command>,
-    /// For handlers, which tell their ends.
+    /// Handlers send their results here.
     sender: mpsc::UnboundedSender<Command>,
-    /// For calls of handlers that are on their way.
+    /// Set by a stop. A call that is on its way then does not call its handler.
     is_stopping: Arc<AtomicBool>,
     buffer: Vec<Command>,
     window: Window,
@@ -106,23 +106,21 @@ pub(crate) struct Runner {
     keys: HashMap<Near, delay_queue::Key>,
     /// Timers to begin now, the earliest first.
     ready: BTreeSet<Near>,
-    /// Timers that may have begun by a call that failed. They are live.
+    /// Live timers that a failed call may have begun.
     again: Vec<Near>,
     put_off: PutOff,
-    /// Timers that have begun, and those that are about to.
+    /// Timers that have begun, or are about to.
     live: HashMap<TimerId, Live>,
     /// Timers that may have to begin when one of these has ended.
     behind_live: BehindLive,
-    /// Of what is live, those that wait out the last moment before their time.
+    /// Live timers that wait out the last moment before their time.
     waits: DelayQueue<TimerId>,
     /// Ends that are to be settled.
     ends: Vec<Ended>,
-    /// Some of what is live an owner may have begun that is none any more.
+    /// This instance has joined again, so its former owner may have begun some of the live timers.
     has_rejoined: bool,
-    /// Series are stored here, as far as is known.
-    has_series: bool,
     inspections: Inspections,
-    /// Something may be stored before the window's end that is not armed.
+    /// A timer may be stored before the window's end and not be armed.
     looks_anew: bool,
     /// Timers that a cancel has deleted before their handlers were called, while other cancels are under way.
     cancelled: HashSet<TimerId>,
@@ -134,11 +132,11 @@ pub(crate) struct Runner {
     /// The answers to the settle before, as with `begun`.
     settled: Answers<Ended, Settled>,
     clocks: Clocks,
-    /// Of a store that several instances share.
+    /// Only if several instances share the store.
     share: Option<Share>,
     /// Wakes this task for the next load, and for a look at the clock.
     look: Sleep,
-    /// The same, where the wheel has no place for it or has ended.
+    /// The same on tokio's timers, while the wheel is full or after it has ended.
     nap: Option<Pin<Box<tokio::time::Sleep>>>,
     /// After a failure of the store: when it is asked again, and how many failures there were in a row.
     pause: Option<(tokio::time::Instant, u32)>,
@@ -188,7 +186,6 @@ impl Runner {
             waits: wheel.delay_queue(),
             ends: Vec::new(),
             has_rejoined: false,
-            has_series: false,
             inspections: Inspections::new(),
             looks_anew: false,
             cancelled: HashSet::new(),
@@ -208,7 +205,7 @@ impl Runner {
         }
     }
 
-    /// Until it is stopped.
+    /// Runs until it is stopped.
     pub(crate) async fn run(mut self) {
         let _watched = Watched(Arc::clone(&self.shared));
         loop {
@@ -219,14 +216,14 @@ impl Runner {
             }
             poll_fn(|cx| self.poll(cx)).await;
             if self.begun.len() + self.settled.len() > 0 {
-                // There is more to take in, and that takes this thread for milliseconds.
+                // The rest takes this thread milliseconds more.
                 let_others_run().await;
             }
         }
         self.leave().await;
     }
 
-    /// Begins all that can be begun now.
+    /// Begins everything that can begin now.
     fn step(&mut self) {
         self.look_now_and_then();
         self.renew();
@@ -278,7 +275,7 @@ impl Runner {
         Duration::from_millis(passed.and_then(|passed| u64::try_from(passed).ok()).unwrap_or(0))
     }
 
-    /// Publishes what holds now.
+    /// Publishes the present state.
     fn tell(&self) {
         let behind = self.behind();
         let mut stats = self.shared.stats();

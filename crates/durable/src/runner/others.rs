@@ -1,4 +1,4 @@
-//! A store that several instances share: losing the lease and joining again, and looking for what others have stored.
+//! The other instances of a shared store: losing the lease to them, joining again, and finding the timers that they store.
 
 use std::time::Duration;
 
@@ -13,14 +13,15 @@ use crate::id::{Place, timestamp};
 use crate::store::{Ask, Hint, Owner};
 use crate::window::Window;
 
-/// How long after its time a timer may come that others save, until it is looked for from the beginning.
+/// Most looks begin this long ago. A timer that another instance saves with an earlier due time waits for a look from the
+/// beginning.
 const GRACE_MS: i64 = 60_000;
 
-/// How often that is at the most.
+/// The shortest time between two looks from the beginning.
 const FROM_FIRST: Duration = Duration::from_secs(60);
 
 impl Runner {
-    /// Others may have the timers. Tells whether the owner asks how it stands, and is not lost for good.
+    /// Other instances may have the timers. Returns whether the owner asks the store, because it shares it, or is lost for good.
     pub(super) fn asks_how_it_stands(&mut self) -> bool {
         let Some(share) = &mut self.share else { return false };
         share.lease.set(None);
@@ -41,7 +42,7 @@ impl Runner {
         }
     }
 
-    /// Others have the timers. Handlers that run are told, and a new owner is made.
+    /// Other instances have the timers. Tells the handlers that run, and joins as a new owner.
     pub(super) fn join_again(&mut self) {
         let lost = std::mem::replace(&mut self.lost, watch::Sender::new(false));
         lost.send_replace(true);
@@ -54,12 +55,12 @@ impl Runner {
         if self.stopping.is_none() {
             share.joining = Some(self.store.clone().join(self.settings.lease, !self.handlers.is_empty()));
         } else {
-            // Nothing is left but to tell what has ended.
+            // Only the ends of attempts are left to be told.
             share.renew_at = Instant::now() + self.settings.lease;
         }
     }
 
-    /// Waits for a join that is under way, so that a runner that stops can give back the share that the new owner gets.
+    /// Waits for a join that is under way. So a stop gives back the shards of the new owner too.
     pub(super) async fn finish_joining(&mut self) {
         let joining = self.share.as_mut().and_then(|share| share.joining.take());
         if let Some(joining) = joining
@@ -86,7 +87,7 @@ impl Runner {
             Err(error) => {
                 self.shared.failed(&error);
                 if let Some(share) = &mut self.share {
-                    // It asks how it stands, is told again that it is lost, and joins.
+                    // Then it renews, is told again that it is lost, and joins.
                     share.renew_at = Instant::now() + AGAIN;
                 }
             }
@@ -108,8 +109,8 @@ impl Runner {
         }
     }
 
-    /// From when on a renewal is to look for what is first due: then an instance with nothing to do makes one call, and not
-    /// two. One that has something to do looks by a call of its own, which its lease does not wait for.
+    /// From which time a renewal is to look for the first due timer. So an idle instance makes one call instead of two. A busy
+    /// instance looks by a call of its own, so that its lease does not wait for the look.
     pub(super) fn looks_as_it_renews(&self) -> Option<Timestamp> {
         (self.is_idle() && !self.kinds.is_empty()).then(|| timestamp(self.mark()))
     }
@@ -118,13 +119,13 @@ impl Runner {
         self.near() == 0 && self.live.is_empty()
     }
 
-    /// From when on looks go, but for one a minute.
+    /// Where looks begin, except one a minute.
     fn mark(&self) -> i64 {
         self.clocks.wall().as_millisecond().saturating_sub(GRACE_MS)
     }
 
-    /// Once for each renewal, which has looked for what is first due or not: from the beginning now and then, and mostly
-    /// from what may be new.
+    /// Plans one look after each renewal: now and then from the beginning, and mostly from a minute ago. A renewal that has found
+    /// nothing new replaces the look.
     pub(super) fn look_for_what_others_saved(&mut self, has_looked: bool, first_due: Option<Timestamp>) {
         let next = self.window.next_due();
         let is_known = first_due.is_none_or(|due| next.is_some_and(|next| next <= due.as_millisecond()));
@@ -156,11 +157,11 @@ impl Runner {
         if scan.after >= end
             && let Some(until) = scan.until_ms
         {
-            // It is beyond the window: the next load finds it, at its time.
+            // It is beyond the window. A load finds it when its time comes near.
             self.window.expect(until.min(scan.after.due_ms.saturating_add(1)));
             return None;
         }
-        // The window of an instance with nothing to do ends long ago. Nobody has looked from there on.
+        // The window of an idle instance may have ended long ago. Nobody has looked beyond it.
         let after = scan.after.min(end);
         if let Some(until) = scan.until_ms.filter(|until| *until > end.due_ms) {
             // The rest is beyond the window.
@@ -173,7 +174,7 @@ impl Runner {
         Some(Ask { after, until: timestamp(until_ms), limit, kinds })
     }
 
-    /// A load has ended, with this many timers, of which some were not known.
+    /// A load has ended. `new` of its timers were not known.
     pub(super) fn scanned(&mut self, end: Place, until_ms: i64, new: usize) {
         let Some(share) = &mut self.share else { return };
         if !std::mem::take(&mut share.is_scanning) {

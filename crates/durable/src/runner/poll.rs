@@ -1,4 +1,4 @@
-//! Taking in what has happened: what handles and handlers tell, answers of the store, and what the wheel tells.
+//! The inputs of the runner: messages from handles and handlers, answers of the store, and expired timers.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -18,24 +18,24 @@ use crate::store::Near;
 /// How many messages are taken at a time.
 const MESSAGES: usize = 4_096;
 
-/// How long a wheel that is full is left alone.
+/// How long the runner waits before it asks a full wheel again.
 const FULL: Duration = Duration::from_millis(10);
 
 /// A message for the runner.
 pub(crate) enum Command {
-    /// These are stored.
+    /// These timers are stored.
     Saved(Vec<Near>),
-    /// This was cancelled.
+    /// This timer was cancelled.
     Removed(Near),
-    /// These are near, says a scheduler outside.
+    /// A scheduler outside says that these timers are near.
     Near(Vec<Near>),
-    /// Something may be stored that nobody could tell of: the call that would know has failed.
+    /// A call has failed that may have stored a timer all the same.
     LookAnew,
-    /// A timer that has begun is to be taken back, if its handler has not been called.
+    /// A caller wants back a timer that has begun, if its handler has not been called.
     TakeBack(TimerId, TakeBack),
     /// A handler has ended.
     Ended(TimerId, Outcome),
-    /// Nothing more is to begin. What runs is waited for, up to a limit.
+    /// No more timers begin. Handlers that run are waited for, up to a limit.
     Stop(Option<(Duration, oneshot::Sender<Stopped>)>),
 }
 
@@ -43,15 +43,15 @@ pub(crate) enum Command {
 pub(crate) enum Outcome {
     Answered(Result<Answer, String>),
     Panicked(String),
-    /// The payload was not what the handler takes: where in it, and what was wrong.
+    /// The payload does not fit the handler's type: the field, and why.
     Unreadable(String, String),
-    /// It was not called: others may have its timer, or nothing is called any more.
+    /// It was not called: another instance may have its timer, or a stop has begun.
     TooLate,
     /// It was dropped before it had ended.
     Dropped,
 }
 
-/// A caller wants a timer back, for this end.
+/// A caller wants a timer back, to end it like this.
 pub(crate) struct TakeBack {
     pub(crate) end: End,
     pub(crate) reply: oneshot::Sender<TookBack>,
@@ -67,20 +67,20 @@ impl TakeBack {
 /// Whether a timer was taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TookBack {
-    /// Yes, and the store has it.
+    /// Yes, and the store has recorded it.
     Yes,
     /// Its handler has been called.
     Runs,
     /// Another cancel has removed it, before its handler was called.
     Gone,
-    /// Something else has happened to it: the store knows.
+    /// Something else has happened to it. The store knows what.
     AskAgain,
-    /// Nothing is known of it here. If the store has that very attempt still, its handler was called.
+    /// This runner does not know it. If the store still has the same attempt, the handler was called.
     Unknown,
 }
 
 impl Runner {
-    /// Takes in all that has happened; pending if nothing has.
+    /// Takes in all events. Pending if there is none.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let was_set = self.clocks.watch(cx.waker());
         let mut has_happened = was_set | self.poll_commands(cx) | self.poll_store(cx) | self.poll_wheel(cx);
@@ -121,8 +121,8 @@ impl Runner {
             self.loaded(answer);
             has_happened = true;
         }
-        // A future of the store does nothing before it is polled. Polled first, the store works on it while this task takes
-        // in the answers to the call before.
+        // A future does nothing before it is polled. So poll first: the store then works on this call, while this task takes in
+        // the answers to the call before.
         let is_answered =
             self.beginning.as_mut().is_some_and(|(.., call)| Pin::new(call).poll(cx).is_ready());
         if self.begun.len() > 0 {
@@ -161,10 +161,10 @@ impl Runner {
         refusal.is_some_and(|error| self.refused(&error)) | has_happened
     }
 
-    /// The wheel did not take a timer. Tells whether that has changed anything.
+    /// The wheel has refused a timer. Returns whether that changed anything.
     fn refused(&mut self, error: &WheelError) -> bool {
         if !error.is_shutdown() {
-            // What is in a queue stays there, and is asked of the wheel again.
+            // The timer stays in its queue, which asks the wheel again.
             self.nap_until(Instant::now() + FULL);
             return false;
         }
@@ -182,12 +182,9 @@ impl Runner {
         }
     }
 
-    /// Nothing is on time any more. What runs goes on, and the rest is left to the next owner.
+    /// No timer is on time any more. Handlers that run go on, and the next owner gets the rest.
     fn wheel_has_ended(&mut self) {
         self.has_wheel_ended = true;
-        self.armed.clear();
-        self.waits.clear();
-        self.keys.clear();
         self.stop(None);
     }
 
@@ -211,14 +208,13 @@ impl Runner {
             Command::LookAnew => self.looks_anew = true,
             Command::TakeBack(id, take) => self.take_back(id, take),
             Command::Ended(id, outcome) => self.ended(id, outcome),
-            Command::Stop(Some((limit, reply))) => self.stop(Some((limit, reply))),
-            Command::Stop(None) => self.stop(None),
+            Command::Stop(limit) => self.stop(limit),
         }
     }
 
-    /// This is stored, by whomever.
+    /// A timer is stored, by this instance or another one.
     pub(super) fn saved(&mut self, near: Near) {
-        // Another instance's is found by that.
+        // Its own instance finds it.
         if !self.store.is_mine(self.owner, near) {
             return;
         }
@@ -233,7 +229,8 @@ impl Runner {
         }
     }
 
-    /// Wherever the window ends, and whatever became of it: `begin` tells.
+    /// A scheduler outside says that a timer is near. It is armed, wherever the window ends: `begin` finds out whether it is
+    /// still there.
     fn is_near(&mut self, near: Near) {
         if !self.may_begin() {
             return;

@@ -1,4 +1,4 @@
-//! The end of an attempt: decides what follows, and tells the store.
+//! Ends attempts: decides what becomes of each timer, and tells the store.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use futures::future::maybe_done;
 use jiff::{SignedDuration, Timestamp};
 
-use super::live::{Attempt, Live};
-use super::{ANSWERS_AT_A_TIME, Outcome, Runner, TakeBack, TookBack};
+use super::live::{Attempt, Ending, Live};
+use super::{ANSWERS_AT_A_TIME, Outcome, Runner, TookBack};
 use crate::handler::Answer;
 use crate::id::TimerId;
 use crate::next_run::{self, Next};
 use crate::store::{Change, Ended, Near, Put, Series, Settled, Stored};
 
-/// How an attempt has ended. What becomes of its timer depends on the row too, which others may have changed.
+/// How an attempt ended. What becomes of the timer also depends on its row, which others may have changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Done,
@@ -29,16 +29,16 @@ pub(crate) enum End {
     Bury(String),
     /// It was cancelled before its handler was called.
     Cancelled,
-    /// By today's zone data it is due at another time.
+    /// Its rule, by today's zone data, has another time.
     Anew,
 }
 
 /// How many ends are settled in one call at the most.
 const BATCH: usize = 10_000;
 
-/// The beginning of the reason for which a timer is buried whose payload does not fit its type.
+/// If a payload does not fit its type, the reason for the burial begins like this.
 const UNREADABLE: &str = "its payload cannot be read at ";
-/// Between the field and what is wrong with it.
+/// In that reason, this stands between the field and what is wrong with it.
 const UNREADABLE_WHY: &str = ", because ";
 
 fn later(now: Timestamp, by: Duration) -> Timestamp {
@@ -61,7 +61,7 @@ impl Runner {
         let end = match outcome {
             Outcome::Answered(Ok(Answer::Done)) => End::Done,
             Outcome::Answered(Ok(Answer::Snooze(due))) => {
-                // In the past it is at once: at the instant of an occurrence it would be that again, and missed.
+                // A past time means now. At the occurrence's own instant it would count as that occurrence, and as missed.
                 End::Again { due: due.max(self.clocks.wall()), error: None, counts: false }
             }
             Outcome::Answered(Ok(Answer::Bury(reason))) => End::Bury(reason),
@@ -78,7 +78,7 @@ impl Runner {
                 self.fail(&attempt, format!("panicked: {message}"))
             }
             Outcome::Unreadable(at, error) => End::Bury(format!("{UNREADABLE}{at}{UNREADABLE_WHY}{error}")),
-            // Its series is as it was: this run has not been.
+            // Its series stands as before, because this run did not happen.
             Outcome::TooLate => {
                 let series = attempt.series_before.clone();
                 return self.give_back(Attempt { series, ..attempt });
@@ -90,13 +90,13 @@ impl Runner {
                 }
                 return;
             }
-            // As by a panic whose message panics as it is dropped.
+            // For example by a panic whose message panics when it is dropped.
             Outcome::Dropped => self.fail(&attempt, "its task ended first".to_owned()),
         };
         if let Some(stopping) = &mut self.stopping {
             stopping.stopped.finished += 1;
         }
-        self.end_live(attempt, end, true, None, Vec::new());
+        self.end(Ending { attempt, end, was_called: true, took: None, others: Vec::new() });
     }
 
     fn fail(&self, attempt: &Attempt, error: String) -> End {
@@ -112,22 +112,15 @@ impl Runner {
     }
 
     /// An attempt has ended, and the store is to be told.
-    pub(super) fn end_live(
-        &mut self,
-        attempt: Attempt,
-        end: End,
-        was_called: bool,
-        took: Option<Box<TakeBack>>,
-        others: Vec<TakeBack>,
-    ) {
-        let change = self.change(&attempt, &end, was_called);
-        let Attempt { timer, number, version, .. } = attempt;
+    pub(super) fn end(&mut self, ending: Ending) {
+        let change = self.change(&ending);
+        let Attempt { timer, number, version, .. } = ending.attempt;
         self.ends.push(Ended { timer, attempt: number, version, change });
-        self.live.insert(timer.id(), Live::Ending { attempt, end, was_called, took, others });
+        self.live.insert(timer.id(), Live::Ending(ending));
     }
 
     /// How the timer is to stand after this end, as far as this attempt knows the timer.
-    fn change(&self, attempt: &Attempt, end: &End, was_called: bool) -> Change {
+    fn change(&self, Ending { attempt, end, was_called, .. }: &Ending) -> Change {
         let Attempt { timer, number, is_ending, .. } = *attempt;
         let series = attempt.series.as_deref().cloned();
         let put = |timer, counts, error| {
@@ -138,7 +131,7 @@ impl Runner {
             End::Done => match self.next(attempt) {
                 Ok(None) => Change::Delete,
                 Ok(Some(next)) => Change::Put(next),
-                // As where the zone of the rule is not to be had here. A person has to look at it.
+                // For example, this machine does not know the zone of the rule. A person has to look at it.
                 Err(reason) => Change::Bury { reason, next: None },
             },
             End::Bury(reason) => match self.next(attempt) {
@@ -151,13 +144,13 @@ impl Runner {
                 put(Near::new(timer.id(), *due), *counts, error.clone())
             }
             // Nothing follows it.
-            End::Again { .. } if was_called => Change::Delete,
+            End::Again { .. } if *was_called => Change::Delete,
             End::Cancelled if is_ending => Change::Delete,
             End::Anew if !is_ending => match self.planned_anew(attempt) {
                 Some(next) => Change::Put(next),
                 None => put(timer, false, None),
             },
-            // As it was. If it was cancelled, the next cancel or begin deletes it.
+            // It is stored as it was. If it was cancelled, the next cancel or begin deletes it.
             End::Again { .. } | End::Cancelled | End::Anew => put(timer, false, None),
         }
     }
@@ -176,7 +169,7 @@ impl Runner {
         Some(occurrence(id, next.ok()??))
     }
 
-    /// Settles what has ended.
+    /// Settles ended attempts.
     pub(super) fn settle(&mut self) {
         if self.settling.is_some() || self.ends.is_empty() {
             return;
@@ -193,11 +186,11 @@ impl Runner {
         self.settling = Some((batch, maybe_done(settling)));
     }
 
-    /// Attempts of this instance's former owner are nobody's, or others have them.
+    /// The attempts of this instance's former owner are lost: nobody has them, or another instance.
     fn refuse_those_of_before(&mut self) {
         for ended in std::mem::take(&mut self.ends) {
             match self.live.get(&ended.timer.id()) {
-                Some(Live::Ending { attempt, .. }) if attempt.epoch != self.owner.epoch => {
+                Some(Live::Ending(Ending { attempt, .. })) if attempt.epoch != self.owner.epoch => {
                     self.was_fenced(&ended);
                 }
                 _ => self.ends.push(ended),
@@ -205,7 +198,7 @@ impl Runner {
         }
     }
 
-    /// The store has answered. [`take_in_settled`](Self::take_in_settled) takes in what it has settled.
+    /// The store has answered. [`take_in_settled`](Self::take_in_settled) takes in the answers.
     pub(super) fn settled(&mut self) {
         let Some((batch, mut call)) = self.settling.take() else { return };
         let Some(answer) = Pin::new(&mut call).take_output() else { return };
@@ -221,7 +214,7 @@ impl Runner {
         }
     }
 
-    /// Takes in some of what is settled. In between, the runner tells the store what else has ended.
+    /// Takes in some of the answers. In between, the runner settles more.
     pub(super) fn take_in_settled(&mut self) {
         for _ in 0..ANSWERS_AT_A_TIME {
             let Some((ended, answer)) = self.settled.next() else { return };
@@ -232,16 +225,16 @@ impl Runner {
     fn has_settled(&mut self, ended: Ended, answer: Settled) {
         match answer {
             Settled::Done => self.has_ended(&ended),
-            // By a call of which the answer was lost, or by its handler in a transaction of its own. What the series has
-            // next that handler has computed.
+            // It ended by a call whose answer was lost, or in a transaction of its handler. Only that handler knows the next
+            // run of the series.
             Settled::Gone => {
                 self.looks_anew |= ended.change.put().is_some();
                 self.has_ended(&ended);
             }
             Settled::Lost => {
-                // Or this instance has joined again since, and knows it.
+                // If this instance has joined again since, it knows.
                 let is_news = matches!(self.live.get(&ended.timer.id()),
-                    Some(Live::Ending { attempt, .. }) if attempt.epoch == self.owner.epoch);
+                    Some(Live::Ending(Ending { attempt, .. })) if attempt.epoch == self.owner.epoch);
                 self.was_fenced(&ended);
                 if is_news {
                     self.lose();
@@ -252,43 +245,39 @@ impl Runner {
         }
     }
 
-    /// The timer is not as this process knew it: what becomes of it is decided anew.
+    /// The row was changed since the attempt began: decides again, by the row as it is.
     fn has_changed(&mut self, ended: &Ended, stored: &Stored) {
-        let Some(Live::Ending { mut attempt, end, was_called, took, others }) =
-            self.live.remove(&ended.timer.id())
-        else {
-            return;
-        };
-        // If it has the same rule, the series stands as this attempt has left it.
+        let Some(Live::Ending(mut ending)) = self.live.remove(&ended.timer.id()) else { return };
+        let attempt = &mut ending.attempt;
+        // With the same rule, the series stands as this attempt left it.
         let rule = |series: Option<&Series>| series.map(|series| (series.rule.clone(), series.missed));
         if rule(attempt.series.as_deref()) != rule(stored.series.as_ref()) {
             attempt.series = stored.series.clone().map(Box::new);
         }
         (attempt.version, attempt.is_ending) = (stored.version, stored.ending);
-        self.end_live(attempt, end, was_called, took, others);
+        self.end(ending);
     }
 
     /// The result was refused: the attempt is another owner's.
     fn was_fenced(&mut self, ended: &Ended) {
         let id = ended.timer.id();
-        let Some(Live::Ending { took, others, .. }) = self.live.remove(&id) else { return };
+        let Some(Live::Ending(Ending { took, others, .. })) = self.live.remove(&id) else { return };
         self.shared.stats().fenced += 1;
         took.into_iter().map(|take| *take).chain(others).for_each(|take| take.tell(TookBack::AskAgain));
         self.unblock(id);
     }
 
-    /// The store has the end.
+    /// The store has recorded the end.
     fn has_ended(&mut self, ended: &Ended) {
         let (id, change) = (ended.timer.id(), &ended.change);
-        let Some(Live::Ending { attempt, end, was_called, took, others }) = self.live.remove(&id) else {
-            return;
-        };
+        let Some(Live::Ending(ending)) = self.live.remove(&id) else { return };
+        let Ending { attempt, end, was_called, took, others } = ending;
         let is_removed = *change == Change::Delete && !was_called;
-        if is_removed && self.shared.cancels() > 0 {
+        if !self.shared.are_cancels_under_way() {
+            self.cancelled.clear();
+        } else if is_removed {
             // Another cancel may have been told that it had begun, and has yet to ask for it.
             self.cancelled.insert(id);
-        } else if self.shared.cancels() == 0 {
-            self.cancelled.clear();
         }
         let was_taken = took.is_some();
         if let Some(take) = took {
@@ -303,11 +292,11 @@ impl Runner {
         }
         for take in others {
             let is_gone = is_removed && take.end == End::Cancelled;
-            // If not, the store will answer it.
+            // Otherwise the store answers the caller.
             take.tell(if is_gone { TookBack::Gone } else { TookBack::AskAgain });
         }
         self.count_and_report(ended, &attempt, &end, was_called, was_taken);
-        // What was cancelled and given back waits for its cancel.
+        // A timer that was cancelled and given back waits for its next cancel.
         if let Some(put) = change.put().filter(|_| !attempt.is_ending) {
             self.saved(put.timer);
         }
@@ -324,7 +313,7 @@ impl Runner {
     ) {
         match &ended.change {
             Change::Bury { reason, .. } => {
-                // What cannot be read is quoted in the reason, and payloads are not logged.
+                // The reason may quote the payload, and payloads are not logged.
                 let is_unreadable = reason.starts_with(UNREADABLE);
                 let told = if is_unreadable { reason.split(UNREADABLE_WHY).next() } else { None };
                 let Attempt { timer, number, kind, key, .. } = attempt;
@@ -345,14 +334,14 @@ impl Runner {
             (_, End::Done) => stats.done += 1,
             (_, End::Again { counts: true, .. }) => stats.retried += 1,
             (_, End::Anew) => stats.replanned += 1,
-            // What is given back was begun, and not put off.
+            // A timer that is given back was not snoozed.
             (_, End::Again { .. }) if was_called => stats.snoozed += 1,
             (_, End::Again { .. } | End::Cancelled | End::Bury(_)) => {}
         }
     }
 }
 
-/// The occurrence of a series, with the number that all of them share.
+/// An occurrence of a series, with the number that all of them share.
 pub(super) fn occurrence(id: TimerId, next: Next) -> Put {
     let Next { due, series } = next;
     let timer = Near::from(TimerId::new(due, id.unique()));

@@ -1,17 +1,18 @@
-//! The end: nothing more begins, and what runs is waited for.
+//! A stop: no more timers begin, and handlers that run are waited for.
 
 use std::sync::atomic::Ordering;
 use std::task::Context;
 use std::time::Duration;
 
+use timingwheel::time::delay_queue::Expired;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
 use super::Runner;
 use super::live::Live;
 
-/// How long aborted handlers, and a store that is slow, are waited for after the limit; and then, how long the store may
-/// take to end a join that is under way, and to be left.
+/// After the limit, how long a stop waits for aborted handlers and a slow store. Ending a join that is under way, and leaving
+/// the store, may each take as long again.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
 /// The outcome of [`Durable::stop`](crate::Durable::stop), for the timers that were near when it was called.
@@ -35,14 +36,14 @@ pub struct Stopped {
 pub(super) struct Stopping {
     pub(super) stopped: Stopped,
     replies: Vec<oneshot::Sender<Stopped>>,
-    /// When handlers are aborted, and then, when nothing is waited for any more.
+    /// When handlers are aborted. After that, when the stop waits no longer.
     limit: Option<std::pin::Pin<Box<Sleep>>>,
     has_aborted: bool,
     is_over: bool,
 }
 
 impl Runner {
-    /// Without a limit, all that runs is waited for: nobody is left who could say otherwise.
+    /// Without a limit it waits for all handlers that run: nobody is left to say otherwise.
     pub(super) fn stop(&mut self, limit: Option<(Duration, oneshot::Sender<Stopped>)>) {
         self.shared.stats().stopped = true;
         let is_first = self.stopping.is_none();
@@ -55,7 +56,7 @@ impl Runner {
         });
         if let Some((limit, reply)) = limit {
             stopping.replies.push(reply);
-            // On tokio's timers: the wheel may be what has ended.
+            // On tokio's timers, because the wheel may have ended.
             let until = Instant::now().checked_add(limit);
             let is_sooner = |until| stopping.limit.as_ref().is_none_or(|now| until < now.deadline());
             if let Some(until) = until.filter(|until| is_sooner(*until))
@@ -69,15 +70,9 @@ impl Runner {
             self.armed.clear();
             self.keys.clear();
             self.ready.clear();
-            self.waits.clear();
             // Calls on their way tell that they were not made, as a handler tells its end.
             self.is_stopping.store(true, Ordering::Release);
-            let waiting: Vec<_> = self
-                .live
-                .iter()
-                .filter(|(_, live)| matches!(live, Live::Waiting { .. }))
-                .map(|(id, _)| *id)
-                .collect();
+            let waiting: Vec<_> = self.waits.drain().map(Expired::into_inner).collect();
             for id in waiting {
                 if let Some(Live::Waiting { stored, .. }) = self.live.remove(&id)
                     && let Some(attempt) = self.attempt(&stored)
@@ -109,7 +104,7 @@ impl Runner {
         true
     }
 
-    /// Whether nothing is left that could be waited for.
+    /// Whether there is nothing left to wait for.
     pub(super) fn is_over(&self) -> bool {
         let Some(stopping) = &self.stopping else { return false };
         if self.begun.len() + self.settled.len() > 0 {
@@ -128,12 +123,12 @@ impl Runner {
         for live in self.live.values() {
             match live {
                 Live::Running { .. } => stopping.stopped.left_running += 1,
-                Live::Ending { .. } => stopping.stopped.unsettled += 1,
+                Live::Ending(_) => stopping.stopped.unsettled += 1,
                 Live::Beginning { .. } | Live::Waiting { .. } => {}
             }
         }
         self.finish_joining().await;
-        // A store that fails or hangs now is found by the next owner as it is after a crash.
+        // If the store fails or hangs now, the next owner finds it as after a crash.
         let leaving = self.store.clone().leave(self.owner);
         if let Ok(Err(error)) = tokio::time::timeout(GRACE, leaving).await {
             self.shared.failed(&error);
@@ -142,7 +137,7 @@ impl Runner {
             let mut stats = self.shared.stats();
             (stats.armed, stats.begun) = (0, 0);
         }
-        // Who asks now finds nobody.
+        // Later callers find nobody.
         self.commands.close();
         while let Ok(command) = self.commands.try_recv() {
             if let super::Command::Stop(Some((_, reply))) = command {
@@ -150,10 +145,10 @@ impl Runner {
             }
         }
         self.shared.events.stopped(&stopping.stopped);
-        // Before the answers: who drops the store after them may open it again at once.
+        // Before the answers: after them, a caller may open the store again at once.
         drop(self);
         for reply in stopping.replies {
-            // Who does not wait any more needs no answer.
+            // The caller may have gone.
             let _ = reply.send(stopping.stopped);
         }
     }

@@ -33,7 +33,7 @@ impl Near {
         timestamp(self.due_ms)
     }
 
-    /// Where it stands in order.
+    /// Its place in the order of the store.
     #[must_use]
     pub const fn place(self) -> Place {
         Place { due_ms: self.due_ms, unique: self.id.unique }
@@ -41,7 +41,7 @@ impl Near {
 }
 
 impl From<TimerId> for Near {
-    /// As long as it has not been moved.
+    /// The timer, if it has not been moved.
     fn from(id: TimerId) -> Self {
         Self { due_ms: id.due_ms, id }
     }
@@ -69,7 +69,7 @@ pub enum Saved {
     },
     /// Its key belongs to this timer, and nothing was done.
     KeyTaken(TimerId),
-    /// Its key belongs to this series, which has the same rule, policy and payload: nothing was to be done.
+    /// Its key belongs to this series, which has the same rule, policy and payload. Nothing was done.
     Kept(TimerId),
     /// Its key belongs to this series, which has the new payload and policy now. A pending run stays where it was, and gets
     /// the new payload; so do its attempts. If a run has begun, the next one gets it, by the new rule if that changed.
@@ -82,7 +82,7 @@ pub enum Saved {
 }
 
 impl Saved {
-    /// The timer that has the key now: of a series, the run that is pending or has begun. `None` if the rule is over.
+    /// The timer that has the key now. In a series it is the run that is pending or has begun. `None` if the rule is over.
     #[must_use]
     pub const fn id(self) -> Option<TimerId> {
         match self {
@@ -121,12 +121,12 @@ impl Loaded {
 /// Whether a timer has begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Begun {
-    /// It has: this is what it is, with the number of the attempt that has begun.
+    /// It has begun. The answer has the number of the attempt.
     Yours(Box<Stored>),
     /// It has been cancelled, moved or settled, or is of another kind.
     Gone,
-    /// Nothing was done: somebody holds the timer for a moment, as a transaction that cancels it, or a call whose answer was
-    /// lost. It is asked for again after a second.
+    /// Nothing was done: somebody holds the timer for a moment, such as a transaction that cancels it, or a call whose answer was
+    /// lost. The runner asks again after a second.
     Locked,
     /// The caller is no longer the owner.
     Lost,
@@ -139,10 +139,10 @@ pub enum Settled {
     Done,
     /// Nothing was done: the timer was changed since it began. This is how it stands.
     Changed(Box<Stored>),
-    /// Nothing was done: the attempt has ended before, by a call whose answer was lost, or in a transaction of its handler.
+    /// Nothing was done: the attempt had ended before, by a call whose answer was lost, or in a transaction of its handler.
     Gone,
-    /// Nothing was done: somebody holds the timer for a moment, as a transaction that cancels it. It is told again after a
-    /// second.
+    /// Nothing was done: somebody holds the timer for a moment, such as a transaction that cancels it. The runner tries again after
+    /// a second.
     Locked,
     /// Nothing was done: the caller is no longer the owner.
     Lost,
@@ -200,7 +200,7 @@ pub struct Failure {
     pub error: String,
 }
 
-/// Where a timer stands.
+/// The state of a timer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// It waits for its time, or for its next attempt.
@@ -216,8 +216,8 @@ pub enum State {
     Buried(Buried),
 }
 
-/// Why a timer is buried, and so kept for people to look at: its attempts are used up, its handler said so, or its payload cannot
-/// be read.
+/// Why a timer is buried, that is, kept for people to look at. Its attempts are used up, its handler asked for it, or its payload
+/// cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buried {
     /// In words.
@@ -239,13 +239,13 @@ pub struct Stored {
     pub series: Option<Series>,
     /// How many attempts have begun, this one included.
     pub attempts: u32,
-    /// The last of those that failed, the oldest first.
+    /// The last attempts that failed, the oldest first.
     pub failures: Vec<Failure>,
     /// It was cancelled after it had begun: nothing follows the present attempt.
     pub ending: bool,
     /// Counts the changes by others since it was stored: by cancels and by saves under its key.
     pub version: u32,
-    /// Where it stands.
+    /// Its state.
     pub state: State,
 }
 
@@ -263,15 +263,15 @@ pub struct Counts {
 /// How an instance stands in a store that it shares, from [`Store::renew`](super::Store::renew).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renewed {
-    /// Whether the owner still is one, and of what.
+    /// Whether the owner still is one, and has the same timers.
     pub standing: Standing,
     /// When it should renew again.
     pub again_in: Duration,
-    /// How long it may begin timers, from the moment before it asked. Then others may have them.
+    /// How long it may begin timers, counted from before the call. After that, other instances may have them.
     pub good_for: Duration,
-    /// The clock by which timers of this store are due, when it answered. `None` if it is the instance's own.
+    /// The time, by the clock by which timers of this store are due. `None` if that is the instance's own clock.
     pub clock: Option<Timestamp>,
-    /// When the first of its timers is due that it has not begun, if that was asked for.
+    /// If it was asked for: when the first of its timers is due that has not begun.
     pub first_due: Option<Timestamp>,
     /// How many shards were taken from instances that were silent for too long.
     pub taken: u32,
@@ -282,7 +282,7 @@ pub struct Renewed {
 /// Whether an owner still is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It is, and has what it had.
+    /// It is, and has the same timers.
     Same,
     /// It is, and has other timers than before.
     Changed,

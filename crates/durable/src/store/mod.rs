@@ -29,7 +29,7 @@ pub struct Owner {
     pub epoch: u64,
 }
 
-/// A store of timers: what `timingwheel-durable` has to be given to run them.
+/// A store of timers, in which `timingwheel-durable` keeps them.
 ///
 /// [`MemoryStore`](crate::MemoryStore), `RedbStore` and `PostgresStore` are such stores. To test a store of your
 /// own, use the macro `conformance!` of the feature `conformance`: it checks the promises below.
@@ -48,17 +48,18 @@ pub trait Store: Send + Sync + 'static {
     /// Its errors.
     type Error: std::error::Error + Send + Sync + 'static;
 
-    /// Whether the same call may succeed a little later, as after a lost connection. Callers are told of it.
+    /// Whether the same call may succeed a little later, as after a lost connection. Callers see it in
+    /// [`Error::Store`].
     fn is_transient(error: &Self::Error) -> bool {
         let _ = error;
         false
     }
 
-    /// Whether the store takes this timer at all. Saves of many callers go to the store together, so one that it can
-    /// never take has to be refused before.
+    /// Whether the store can take this timer at all. Saves of many callers go to the store together, so a timer that it can never
+    /// take has to be refused before.
     ///
     /// # Errors
-    /// Why it does not.
+    /// Why it cannot.
     fn check(timer: &NewTimer) -> Result<(), Self::Error> {
         let _ = timer;
         Ok(())
@@ -67,8 +68,8 @@ pub trait Store: Send + Sync + 'static {
     /// A new owner. From here, all earlier ones are answered [`Begun::Lost`], [`Settled::Lost`] and
     /// [`Loaded::lost`].
     ///
-    /// `lease` is how long the owner may be silent, in a store that several processes share. A store with one owner at a
-    /// time needs none. An owner without handlers saves, cancels and moves: a store that several share gives it no timers.
+    /// In a store that several processes share, `lease` is how long the owner may be silent. A store with one owner at a time needs
+    /// no lease. An owner without handlers only saves, cancels and moves, so a shared store gives it no timers.
     fn join(
         &self,
         lease: Duration,
@@ -79,11 +80,11 @@ pub trait Store: Send + Sync + 'static {
     /// count. Returns the number of these timers.
     fn leave(&self, owner: Owner) -> impl Future<Output = Result<u64, Self::Error>> + Send;
 
-    /// Stores timers. The answer of one does not depend on that of another, but for keys that they share.
+    /// Stores timers. Each answer is independent of the others, except for timers with the same key.
     fn save(&self, timers: Vec<NewTimer>) -> impl Future<Output = Result<Vec<Saved>, Self::Error>> + Send;
 
-    /// The stored timers of some kinds after a place and up to a time, the earliest first, and those that an earlier owner
-    /// has begun. It writes nothing: whoever cancels or moves one still wins.
+    /// The timers of some kinds after a place and up to a time, the earliest first. They are stored, or an earlier owner has begun
+    /// them. It writes nothing, so a later cancel or move still succeeds.
     fn load(&self, owner: Owner, ask: Ask) -> impl Future<Output = Result<Loaded, Self::Error>> + Send;
 
     /// Begins the timers that still stand where they stood when they were loaded, if they are of the given kinds.
@@ -105,7 +106,7 @@ pub trait Store: Send + Sync + 'static {
         ends: Vec<Ended>,
     ) -> impl Future<Output = Result<Vec<Settled>, Self::Error>> + Send;
 
-    /// Removes what is stored. What has begun goes on, and [nothing follows it](Removal::Running).
+    /// Removes a stored timer. An attempt that has begun goes on, and [nothing follows it](Removal::Running).
     ///
     /// If an earlier owner began a timer and did not settle it, cancels, moves and saves treat the timer as stored.
     /// That attempt counts, and is over.
@@ -114,22 +115,22 @@ pub trait Store: Send + Sync + 'static {
     /// The timer of this name or key, unless it is [buried](Buried).
     fn get(&self, which: Which) -> impl Future<Output = Result<Option<Stored>, Self::Error>> + Send;
 
-    /// Moves what is stored to another time.
+    /// Moves a stored timer to another time.
     fn reschedule(
         &self,
         which: Which,
         due: Timestamp,
     ) -> impl Future<Output = Result<Move, Self::Error>> + Send;
 
-    /// Takes a timer out of those that are [buried](Buried). With a time it is stored again, due at that time, and its attempts
-    /// are counted from 1 again. Without a time it is deleted.
+    /// Revives or deletes a [buried](Buried) timer. With a time it is stored again, due at that time, and its attempts are counted
+    /// from 1 again. Without a time it is deleted.
     fn unbury(
         &self,
         id: TimerId,
         due: Option<Timestamp>,
     ) -> impl Future<Output = Result<Taken, Self::Error>> + Send;
 
-    /// The timers of a page, in order of their places, those that are buried in order of their ids.
+    /// The timers of a page. They are in the order of their places, buried ones in the order of their ids.
     fn list(&self, page: Page) -> impl Future<Output = Result<Vec<Stored>, Self::Error>> + Send;
 
     /// How many there are.
@@ -140,15 +141,14 @@ pub trait Store: Send + Sync + 'static {
         0
     }
 
-    /// Whether other instances may have a part of the timers, at the same time. Then the owner renews, and the other calls
-    /// below are made.
+    /// Whether several instances may each have a part of the timers at the same time. Only then the calls below are made.
     fn is_shared(&self) -> bool {
         false
     }
 
-    /// Tells that the owner lives, and how it stands. Only a store that [is shared](Self::is_shared) is asked.
+    /// Tells the store that the owner lives, and returns how it stands. Only a [shared](Self::is_shared) store is asked.
     ///
-    /// With `from`, [`Renewed::first_due`] is asked for, of the timers that are due from then on.
+    /// With `from`, the answer has [`Renewed::first_due`], among the timers that are due from then on.
     fn renew(
         &self,
         owner: Owner,
@@ -158,20 +158,20 @@ pub trait Store: Send + Sync + 'static {
         std::future::pending()
     }
 
-    /// Ready when another instance or program has done something that concerns this owner. A lost hint does no harm:
-    /// the owner finds the same timers a little later, when it looks for them.
+    /// Ready when another instance or program has done something that concerns this owner. A lost hint does no harm: the owner
+    /// finds the same timers when it next looks.
     fn hint(&self, owner: Owner) -> impl Future<Output = Hint> + Send {
         let _ = owner;
         std::future::pending()
     }
 
-    /// Whether a timer is in this owner's part, as far as is known here.
+    /// Whether a timer is in this owner's part, as far as this instance knows.
     fn is_mine(&self, owner: Owner, timer: Near) -> bool {
         let _ = (owner, timer);
         true
     }
 
-    /// A number for a timer that this owner saves, which no other timer of the store has. `count` is another one for each.
+    /// A number for a timer that this owner saves. No other timer of the store has it. `count` differs for each timer.
     fn number(&self, owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64 {
         let _ = (due, kind);
         // Epochs are used once.
@@ -184,54 +184,32 @@ pub(crate) type Answered<T> = BoxFuture<'static, Result<T, Error>>;
 
 /// A store without its type, so that `Durable` has no type parameter. One allocation for each call, which is one for each
 /// batch.
-pub(crate) trait ErasedStore: Send + Sync {
-    fn check(&self, timer: &NewTimer) -> Result<(), Error>;
-    fn damaged(&self) -> u64;
-    fn is_shared(&self) -> bool;
-    fn renew(self: Arc<Self>, owner: Owner, from: Option<Timestamp>) -> Answered<Renewed>;
-    fn hint(self: Arc<Self>, owner: Owner) -> BoxFuture<'static, Hint>;
-    fn is_mine(&self, owner: Owner, timer: Near) -> bool;
-    fn number(&self, owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64;
-    fn join(self: Arc<Self>, lease: Duration, has_handlers: bool) -> Answered<Owner>;
-    fn leave(self: Arc<Self>, owner: Owner) -> Answered<u64>;
-    fn save(self: Arc<Self>, timers: Vec<NewTimer>) -> Answered<Vec<Saved>>;
-    fn load(self: Arc<Self>, owner: Owner, ask: Ask) -> Answered<Loaded>;
-    fn begin(self: Arc<Self>, owner: Owner, ask: ToBegin) -> Answered<Vec<Begun>>;
-    fn settle(self: Arc<Self>, owner: Owner, ends: Vec<Ended>) -> Answered<Vec<Settled>>;
-    fn cancel(self: Arc<Self>, which: Which) -> Answered<Removal>;
-    fn get(self: Arc<Self>, which: Which) -> Answered<Option<Stored>>;
-    fn reschedule(self: Arc<Self>, which: Which, due: Timestamp) -> Answered<Move>;
-    fn unbury(self: Arc<Self>, id: TimerId, due: Option<Timestamp>) -> Answered<Taken>;
-    fn list(self: Arc<Self>, page: Page) -> Answered<Vec<Stored>>;
-    fn count(self: Arc<Self>) -> Answered<Counts>;
-}
-
 macro_rules! erased {
-    ($($call:ident($($name:ident: $type:ty),*) -> $answer:ty;)*) => {
+    (
+        plain { $($plain:ident($($part:ident: $of:ty),*) -> $told:ty;)* }
+        calls { $($call:ident($($name:ident: $type:ty),*) -> $answer:ty;)* }
+    ) => {
+        pub(crate) trait ErasedStore: Send + Sync {
+            fn check(&self, timer: &NewTimer) -> Result<(), Error>;
+            fn hint(self: Arc<Self>, owner: Owner) -> BoxFuture<'static, Hint>;
+            $(fn $plain(&self, $($part: $of),*) -> $told;)*
+            $(fn $call(self: Arc<Self>, $($name: $type),*) -> Answered<$answer>;)*
+        }
+
         impl<S: Store> ErasedStore for S {
             fn check(&self, timer: &NewTimer) -> Result<(), Error> {
                 S::check(timer).map_err(Error::store::<S>)
-            }
-
-            fn damaged(&self) -> u64 {
-                Store::damaged(self)
-            }
-
-            fn is_shared(&self) -> bool {
-                Store::is_shared(self)
             }
 
             fn hint(self: Arc<Self>, owner: Owner) -> BoxFuture<'static, Hint> {
                 async move { Store::hint(&*self, owner).await }.boxed()
             }
 
-            fn is_mine(&self, owner: Owner, timer: Near) -> bool {
-                Store::is_mine(self, owner, timer)
-            }
-
-            fn number(&self, owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64 {
-                Store::number(self, owner, count, due, kind)
-            }
+            $(
+                fn $plain(&self, $($part: $of),*) -> $told {
+                    Store::$plain(self, $($part),*)
+                }
+            )*
 
             $(
                 fn $call(self: Arc<Self>, $($name: $type),*) -> Answered<$answer> {
@@ -243,17 +221,25 @@ macro_rules! erased {
 }
 
 erased! {
-    join(lease: Duration, has_handlers: bool) -> Owner;
-    leave(owner: Owner) -> u64;
-    renew(owner: Owner, from: Option<Timestamp>) -> Renewed;
-    save(timers: Vec<NewTimer>) -> Vec<Saved>;
-    load(owner: Owner, ask: Ask) -> Loaded;
-    begin(owner: Owner, ask: ToBegin) -> Vec<Begun>;
-    settle(owner: Owner, ends: Vec<Ended>) -> Vec<Settled>;
-    cancel(which: Which) -> Removal;
-    get(which: Which) -> Option<Stored>;
-    reschedule(which: Which, due: Timestamp) -> Move;
-    unbury(id: TimerId, due: Option<Timestamp>) -> Taken;
-    list(page: Page) -> Vec<Stored>;
-    count() -> Counts;
+    plain {
+        damaged() -> u64;
+        is_shared() -> bool;
+        is_mine(owner: Owner, timer: Near) -> bool;
+        number(owner: Owner, count: u64, due: Timestamp, kind: &str) -> u64;
+    }
+    calls {
+        join(lease: Duration, has_handlers: bool) -> Owner;
+        leave(owner: Owner) -> u64;
+        renew(owner: Owner, from: Option<Timestamp>) -> Renewed;
+        save(timers: Vec<NewTimer>) -> Vec<Saved>;
+        load(owner: Owner, ask: Ask) -> Loaded;
+        begin(owner: Owner, ask: ToBegin) -> Vec<Begun>;
+        settle(owner: Owner, ends: Vec<Ended>) -> Vec<Settled>;
+        cancel(which: Which) -> Removal;
+        get(which: Which) -> Option<Stored>;
+        reschedule(which: Which, due: Timestamp) -> Move;
+        unbury(id: TimerId, due: Option<Timestamp>) -> Taken;
+        list(page: Page) -> Vec<Stored>;
+        count() -> Counts;
+    }
 }

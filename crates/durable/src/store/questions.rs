@@ -22,7 +22,7 @@ pub struct NewTimer {
     pub key: Option<String>,
     /// How it goes on, if it is not the only one.
     pub series: Option<Series>,
-    /// Whether a timer that has the key makes way: see [`Saved`](super::Saved) for what becomes of it.
+    /// Whether it replaces a timer that has the key. [`Saved`](super::Saved) tells what becomes of that.
     pub replaces: bool,
     /// The rule of its series has no instant to come, so it is not stored itself, and its id means nothing. But a series
     /// that has the key is [kept, updated](super::Saved) or dropped as by any other save.
@@ -83,11 +83,11 @@ impl From<String> for Which {
 /// A load.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// Nothing up to here: the end of the load before, or [`Place::FIRST`].
+    /// Only timers after this place: the end of the load before, or [`Place::FIRST`].
     pub after: Place,
-    /// Nothing that is due later.
+    /// Only timers that are due by then.
     pub until: Timestamp,
-    /// No more than so many. At least one.
+    /// How many timers at most. At least one.
     pub limit: usize,
     /// The kinds that the owner has handlers for. Others are left alone.
     pub kinds: Kinds,
@@ -195,7 +195,7 @@ pub struct Series {
     pub missed: Missed,
     /// The millisecond after which the rule had the pending run as its first.
     pub(crate) after_ms: Option<i64>,
-    /// The runs up to this millisecond since 1970 were missed, and so many of them may still run.
+    /// The runs up to this millisecond since 1970 were missed, and this many of them may still run.
     pub(crate) catching_up: Option<(i64, u32)>,
 }
 
@@ -220,7 +220,7 @@ impl Series {
         self.after_ms.map(timestamp)
     }
 
-    /// Where it stands, as a text that changes from run to run.
+    /// How it stands, as a text that changes from run to run.
     #[must_use]
     pub fn standing(&self) -> String {
         let after = self.after_ms.map(|after| format!("after {after}"));

@@ -1,10 +1,10 @@
-//! The meaning of each call of a store, over five maps and the number of the owner: pure, for any store that runs one
-//! transaction at a time.
+//! The meaning of each call of a store, over five maps and the number of the owner. It is pure, and fits any store that runs one
+//! writing transaction at a time.
 
 mod reads;
 mod together;
 
-pub(crate) use reads::{Head, ReadTables, ShowHeads, ShowRows, list, load};
+pub(crate) use reads::{Head, ReadTables, Show, list, load};
 use together::together;
 
 use crate::id::{Place, TimerId, millis};
@@ -13,7 +13,7 @@ use crate::store::{
     Stored, Taken, ToBegin, Which,
 };
 
-/// A timer that is stored, begun or buried. Where it stands is not in it.
+/// A timer that is stored, begun or buried. Its place is not in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) id: TimerId,
@@ -39,13 +39,13 @@ pub(crate) struct BegunBy {
 pub(crate) trait Lookup {
     type Error;
 
-    /// The timers that are stored or begun, by their places.
+    /// The timer at this place that is stored or begun.
     fn row(&self, at: Place) -> Result<Option<Row>, Self::Error>;
-    /// The attempts of those that have begun.
+    /// Its attempt, if it has begun.
     fn attempt(&self, at: Place) -> Result<Option<BegunBy>, Self::Error>;
-    /// Keys of those that have one.
+    /// The place of the timer that has this key.
     fn keyed(&self, key: &str) -> Result<Option<Place>, Self::Error>;
-    /// Where those stand that do not stand at the time of their ids.
+    /// When a timer is due, if not at the time of its id.
     fn moved(&self, id: TimerId) -> Result<Option<i64>, Self::Error>;
     /// The number of the present owner.
     fn epoch(&self) -> Result<u64, Self::Error>;
@@ -56,33 +56,32 @@ pub(crate) trait Tables: Lookup {
     fn put(&mut self, at: Place, row: &Row) -> Result<(), Self::Error>;
     fn take(&mut self, at: Place) -> Result<Option<Row>, Self::Error>;
 
-    /// Of several places, which ascend. A map may find them faster together than one by one.
+    /// The rows at several places, which ascend. A map may find them faster together than one by one.
     fn rows(&self, places: &[Place]) -> Result<Vec<Option<Row>>, Self::Error> {
         places.iter().map(|at| self.row(*at)).collect()
     }
-    /// As [`rows`](Self::rows).
+    /// As [`rows`](Self::rows), and removes them.
     fn take_all(&mut self, places: &[Place]) -> Result<Vec<Option<Row>>, Self::Error> {
         places.iter().map(|at| self.take(*at)).collect()
     }
-    /// As [`take_all`](Self::take_all), for timers that are over. Their rows are not written again. So a map may leave the
-    /// kind, the payload and the failures empty, where a timer stands at the place of its id, has no key, no series and
-    /// no cancel, and was never changed.
+    /// As [`take_all`](Self::take_all), for timers that are over. If such a timer stands at the place of its id, has no key, no
+    /// series and no cancel, and was never changed, nobody needs its kind, payload and failures. So a map may leave them empty.
     fn take_over(&mut self, places: &[Place]) -> Result<Vec<Option<Row>>, Self::Error> {
         self.take_all(places)
     }
 
-    /// Tells the one before.
+    /// Returns the attempt before.
     fn set_attempt(&mut self, at: Place, attempt: Option<BegunBy>) -> Result<Option<BegunBy>, Self::Error>;
-    /// Of several places, which ascend. Tells those before.
+    /// As [`set_attempt`](Self::set_attempt), for several places, which ascend.
     fn set_attempts(&mut self, attempts: &[(Place, BegunBy)]) -> Result<Vec<Option<BegunBy>>, Self::Error> {
         attempts.iter().map(|(at, attempt)| self.set_attempt(*at, Some(*attempt))).collect()
     }
-    /// As [`take_all`](Self::take_all).
+    /// Removes the attempts at several places, which ascend.
     fn take_attempts(&mut self, places: &[Place]) -> Result<Vec<Option<BegunBy>>, Self::Error> {
         places.iter().map(|at| self.set_attempt(*at, None)).collect()
     }
-    /// Where the timers stand that this owner has begun, and those before it.
-    fn begun_up_to(&self, epoch: u64) -> Result<Vec<(Place, BegunBy)>, Self::Error>;
+    /// The places of the timers that this owner has begun.
+    fn begun_by(&self, epoch: u64) -> Result<Vec<(Place, BegunBy)>, Self::Error>;
 
     fn set_keyed(&mut self, key: &str, at: Option<Place>) -> Result<(), Self::Error>;
 
@@ -106,14 +105,11 @@ pub(crate) fn leave<T: Tables>(tables: &mut T, owner: Owner) -> Result<u64, T::E
     if tables.epoch()? != owner.epoch {
         return Ok(0);
     }
-    // From here it is nobody's.
+    // From here on nobody owns the store.
     tables.set_epoch(owner.epoch + 1)?;
-    let begun = tables.begun_up_to(owner.epoch)?;
+    let begun = tables.begun_by(owner.epoch)?;
     let mut given_back = 0;
     for (at, attempt) in begun {
-        if attempt.epoch != owner.epoch {
-            continue;
-        }
         tables.set_attempt(at, None)?;
         if let Some(mut row) = tables.take(at)? {
             row.attempts = attempt.number;
@@ -155,7 +151,8 @@ pub(crate) fn begin<T: Tables>(tables: &mut T, owner: Owner, ask: &ToBegin) -> R
         let before = tables.set_attempts(&attempts)?;
         for ((index, row, (at, mut attempt)), before) in ready.into_iter().zip(before) {
             if let Some(before) = before {
-                // An earlier owner's attempt counts, although it never ended. This owner's has not: its answer was lost.
+                // An earlier owner's attempt counts, although it never ended. This owner's own attempt is answered again: the
+                // first answer was lost.
                 let is_its_own = before.epoch == owner.epoch;
                 attempt.number = before.number.saturating_add(u32::from(!is_its_own));
                 tables.set_attempt(at, Some(attempt))?;
@@ -182,7 +179,7 @@ pub(crate) fn save<T: Tables>(tables: &mut T, timer: NewTimer) -> Result<Saved, 
     Ok(saved)
 }
 
-/// The timer that has the key. One that was cancelled, and given back before its handler was called, is gone.
+/// The timer that has the key. If it was cancelled, and given back before its handler was called, it is deleted here.
 fn holder<T: Tables>(tables: &mut T, new: &Row) -> Result<Option<(Place, Row)>, T::Error> {
     let Some(key) = &new.key else { return Ok(None) };
     let Some(at) = tables.keyed(key)? else { return Ok(None) };
@@ -241,7 +238,7 @@ fn take_key<T: Tables>(
     Ok(if is_over { Saved::Over { dropped: Some(dropped) } } else { Saved::Replaced { id, dropped } })
 }
 
-/// Of how many attempts the errors are kept.
+/// How many errors are kept.
 const KEPT_FAILURES: usize = 10;
 
 pub(crate) fn settle<T: Tables>(
@@ -249,14 +246,14 @@ pub(crate) fn settle<T: Tables>(
     owner: Owner,
     ends: Vec<Ended>,
 ) -> Result<Vec<Settled>, T::Error> {
-    // An owner that was followed is none, also where nobody began it anew.
+    // A former owner ends nothing, even if nobody has begun the timer again.
     if tables.epoch()? != owner.epoch {
         return Ok(vec![Settled::Lost; ends.len()]);
     }
     let mut answers = vec![Settled::Gone; ends.len()];
     let mut first = 0;
-    // What goes on is put where another may stand, so its order among the others counts. What is over changes its own place
-    // alone.
+    // A timer that goes on may be put where another stands, so the order counts. A timer that is over changes only its own
+    // place.
     for run in ends.chunk_by(|one, next| is_over(one) && is_over(next)) {
         for together in together(run, |ended| ended.timer.place()) {
             let places: Vec<Place> = together.iter().map(|index| run[*index].timer.place()).collect();
@@ -272,7 +269,7 @@ pub(crate) fn settle<T: Tables>(
                 }
             }
             let places: Vec<Place> = ready.iter().map(|(_, at, _)| *at).collect();
-            // An id that stands elsewhere may not be that of the row, which is put back then. So is one of another version.
+            // Otherwise a row may have to be put back: one at another place than its id may have another id, or another version.
             let are_over = ready.iter().all(|(index, at, begun)| {
                 let ended = &run[*index];
                 is_over(ended) && ended.timer.id.place() == *at && ended.version == 0 && begun.is_some()
@@ -422,8 +419,8 @@ pub(crate) fn unbury<T: Tables>(
     Ok(Taken::Stored(near))
 }
 
-/// The attempt that is under way, if one is. One that an earlier owner began ended with that: it counts, and the timer is
-/// as one that is stored.
+/// The attempt that is under way, if there is one. An attempt of an earlier owner ended with that owner: it counts, and the
+/// timer becomes stored.
 fn running<T: Tables>(tables: &mut T, at: Place, row: &mut Row) -> Result<Option<BegunBy>, T::Error> {
     let Some(attempt) = tables.attempt(at)? else { return Ok(None) };
     if attempt.epoch == tables.epoch()? {
@@ -435,7 +432,7 @@ fn running<T: Tables>(tables: &mut T, at: Place, row: &mut Row) -> Result<Option
     Ok(None)
 }
 
-/// Puts a row where it is due, with what leads to it. `from` is where it stood before, if it did.
+/// Puts a row at its place, with the entries that lead to it. `from` is its place before, if it had one.
 fn place<T: Tables>(tables: &mut T, near: Near, row: &Row, from: Option<Place>) -> Result<(), T::Error> {
     let (at, first) = (near.place(), near.id.place());
     tables.put(at, row)?;
@@ -450,7 +447,7 @@ fn place<T: Tables>(tables: &mut T, near: Near, row: &Row, from: Option<Place>) 
     Ok(())
 }
 
-/// Takes away what led to a row that stood there.
+/// Removes the entries that led to a row at this place.
 fn forget<T: Tables>(tables: &mut T, at: Place, row: &Row) -> Result<(), T::Error> {
     if at != row.id.place() {
         tables.set_moved(row.id, None)?;
@@ -504,7 +501,8 @@ fn stored(at: Place, row: Row, attempt: Option<BegunBy>) -> Stored {
     }
 }
 
-/// The calls of a [`Store`](crate::store::Store) whose methods `read` and `write` do something to its maps, in one transaction.
+/// The calls of a [`Store`](crate::store::Store) that has two methods, `read` and `write`. Each runs a closure over the maps in
+/// one transaction.
 macro_rules! calls {
     () => {
         async fn join(&self, _lease: Duration, _has_handlers: bool) -> Result<Owner, Self::Error> {

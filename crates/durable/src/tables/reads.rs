@@ -16,17 +16,15 @@ pub(crate) struct Head<'a> {
 }
 
 /// Is shown one timer after the other, until it says to stop.
-pub(crate) type ShowHeads<'a, E> = &'a mut dyn FnMut(Place, Head<'_>) -> Result<ControlFlow<()>, E>;
-pub(crate) type ShowRows<'a, E> = &'a mut dyn FnMut(Place, Row) -> Result<ControlFlow<()>, E>;
+pub(crate) type Show<'a, E> = &'a mut dyn FnMut(Place, Head<'_>) -> Result<ControlFlow<()>, E>;
 
 /// The maps, to be read.
 pub(crate) trait ReadTables: Lookup {
     fn counts(&self) -> Result<Counts, Self::Error>;
     /// Shows the timers after a place, until told to stop.
-    fn heads(&self, after: Place, show: ShowHeads<'_, Self::Error>) -> Result<(), Self::Error>;
-    fn rows(&self, after: Place, show: ShowRows<'_, Self::Error>) -> Result<(), Self::Error>;
-    /// As [`rows`](Self::rows), of those that are series.
-    fn series(&self, after: Place, show: ShowRows<'_, Self::Error>) -> Result<(), Self::Error>;
+    fn heads(&self, after: Place, show: Show<'_, Self::Error>) -> Result<(), Self::Error>;
+    /// As [`heads`](Self::heads), of those that are series.
+    fn series(&self, after: Place, show: Show<'_, Self::Error>) -> Result<(), Self::Error>;
     fn buried(
         &self,
         after: TimerId,
@@ -68,17 +66,14 @@ pub(crate) fn list<L: ReadTables>(tables: &L, page: &Page) -> Result<Vec<Stored>
     if page.limit == 0 {
         return Ok(found);
     }
-    let is_wanted = |row: &Row| {
-        page.kind.as_ref().is_none_or(|wanted| *wanted == row.kind)
-            && (row.series.is_some() || !page.only_series)
-    };
+    let is_wanted = |kind: &str| page.kind.as_ref().is_none_or(|wanted| wanted == kind);
     let full = |found: &Vec<Stored>| {
         if found.len() == page.limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     if page.buried {
         let after = TimerId { due_ms: page.after.due_ms, unique: page.after.unique };
         tables.buried(after, &mut |row, reason| {
-            if is_wanted(&row) {
+            if is_wanted(&row.kind) && (row.series.is_some() || !page.only_series) {
                 let at = row.id.place();
                 let state = State::Buried(Buried { reason });
                 found.push(Stored { state, ..stored(at, row, None) });
@@ -86,8 +81,10 @@ pub(crate) fn list<L: ReadTables>(tables: &L, page: &Page) -> Result<Vec<Stored>
             full(&found)
         })?;
     } else {
-        let mut show = |at, row| {
-            if is_wanted(&row) {
+        let mut show = |at, head: Head<'_>| {
+            if is_wanted(head.kind)
+                && let Some(row) = tables.row(at)?
+            {
                 let attempt = tables.attempt(at)?;
                 found.push(stored(at, row, attempt));
             }
@@ -96,7 +93,7 @@ pub(crate) fn list<L: ReadTables>(tables: &L, page: &Page) -> Result<Vec<Stored>
         if page.only_series {
             tables.series(page.after, &mut show)?;
         } else {
-            tables.rows(page.after, &mut show)?;
+            tables.heads(page.after, &mut show)?;
         }
     }
     Ok(found)

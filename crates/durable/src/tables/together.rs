@@ -1,12 +1,12 @@
-//! The timers of one call in parts that are looked up together.
+//! Divides the timers of one call into parts that are looked up together.
 
 use crate::id::Place;
 
 /// How many rows are in memory at a time.
 const TOGETHER: usize = 1_024;
 
-/// The indexes of what is looked at together: places that ascend, each once. What stands at one place several times is in
-/// several of these, in its order.
+/// The indexes of each part. The places of a part ascend, and differ. If a place comes several times, its timers are in several
+/// parts, in their order.
 pub(super) fn together<T>(all: &[T], place: impl Fn(&T) -> Place) -> Vec<Vec<usize>> {
     let mut order: Vec<(Place, usize)> =
         all.iter().enumerate().map(|(index, one)| (place(one), index)).collect();
@@ -113,7 +113,7 @@ mod tests {
         left
     }
 
-    /// In one call, and in one for each, which is what both have to come to.
+    /// Ends of one call have the same outcome as ends of a call each.
     async fn compare<S: Store>(new: impl Fn() -> S)
     where
         S::Error: std::fmt::Debug,

@@ -1,7 +1,8 @@
 -- Timers of timingwheel-durable on PostgreSQL: format 1.
 --
 -- `PostgresStore::connect` runs this file where the schema is missing. To create it by hand, run
--- `psql --single-transaction --file tables_and_functions_1.sql`. A program then needs no right to create anything: see "rights" at the end.
+-- `psql --single-transaction --file tables_and_functions_1.sql`. A program then needs no right to create anything: see "rights"
+-- at the end.
 --
 -- Times are milliseconds since 1970, UTC. A timer is named by the time at which it was first due and its number. The last
 -- six bits of the number say in which of 64 shards it is. Each shard belongs to one instance: a running program, named by
@@ -95,8 +96,8 @@ create view timingwheel.pending as
 
 -- Instances ------------------------------------------------------------------------------------------------------------
 
--- Shares the shards evenly among those that work, and moves as few as possible. Who calls it has locked the row of `format`.
--- Without JIT, as all of these functions: to compile the statement takes 0.6 seconds, and to run it a millisecond.
+-- Shares the shards evenly among the instances that work, and moves as few as possible. The caller has locked the row of
+-- `format`. All of these functions run without JIT: to compile this statement takes 0.6 seconds, and to run it a millisecond.
 create function timingwheel.share_out() returns int language plpgsql set jit = off as $$
 declare
     v_change record;
@@ -173,8 +174,9 @@ begin
     return v_epoch;
 end $$;
 
--- The heartbeat. It also finds who has none any more. `first_due`: of what is due from `p_from` on, if that is asked for. From
--- the beginning a look walks through all dead rows, where an old transaction is open, and the lease would wait for it.
+-- Renews the lease of an instance, and removes instances that were silent for too long. With `p_from`, `first_due` is the first
+-- due time from then on. It does not look from the beginning: while an old transaction is open, that would read all dead rows,
+-- and the lease would wait.
 create function timingwheel.renew(
     p_epoch bigint, p_lease_ms bigint, p_from bigint,
     out alive boolean, out now_us bigint, out shards smallint[], out others_ms bigint, out taken int,
@@ -217,9 +219,9 @@ begin
     now_us := (extract(epoch from clock_timestamp()) * 1000000)::bigint;
 end $$;
 
--- What the instance has begun is stored again; what was cancelled meanwhile is deleted. It begins nothing more. Rows that
--- somebody has locked are left: once the instance has left, they count as stored. Looks through each shard in the order of
--- the primary key, and up to a moment from now: nothing begins earlier than a moment before its time.
+-- The instance begins nothing more. Timers that it has begun are stored again, and cancelled ones are deleted. Locked rows are
+-- left as they are: once the instance has left, they count as stored. This looks through each shard in the order of the primary
+-- key, up to a minute from now: timers begin only a moment before their time.
 create function timingwheel.give_back(p_epoch bigint) returns bigint
 language plpgsql set jit = off set enable_seqscan = off set enable_sort = off set enable_bitmapscan = off
     set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_custom_plan as $$
@@ -258,21 +260,21 @@ begin
     end if;
 end $$;
 
--- Plans are made for each call, from the size that the table has then: one that was made while it was empty is kept by a
--- connection, and takes minutes for what has come since.
--- Each timer of a batch is looked up in the primary key. Before the table has statistics, the planner would rather compare
--- each timer of the batch with all of its shards: so what it needs for that is turned off.
+-- Plans are made for each call, by the present size of the table. A connection would keep a plan that was made while the table
+-- was empty, and that plan takes minutes once the table is full.
+-- Each timer of a batch is looked up in the primary key. Before the table has statistics, the planner would compare each timer
+-- of the batch with all rows of its shard instead. So the methods that it needs for that are turned off.
 
 -- Timers ---------------------------------------------------------------------------------------------------------------
 
--- Whether an attempt that was begun is under way: that of an instance that is none any more is over.
+-- Whether an attempt is under way. If its instance is gone, the attempt is over.
 create function timingwheel.runs(p_begun_by bigint) returns boolean language sql stable as $$
     select p_begun_by is not null and exists (select from timingwheel.instances where epoch = p_begun_by)
 $$;
 
--- The epoch, unless it is later than then, by the clock of the database in microseconds. A statement that was held on its
--- way, and given up by who sent it, does nothing when it arrives. One whose sender still waits, as after the clock was set
--- or the sender's machine was suspended, is refused with this code: its sender looks at the clock, and sends it again.
+-- Returns the epoch, unless it is later than `p_until_us` by the clock of the database. So if a statement was held on its way
+-- and its sender has given it up, it does nothing when it arrives. After the clock was set, or the sender's machine was
+-- suspended, the sender may still wait: by this code it knows, reads the clock, and sends the statement again.
 create function timingwheel.in_time(p_epoch bigint, p_until_us bigint) returns bigint language plpgsql volatile as $$
 begin
     if extract(epoch from clock_timestamp()) * 1000000 > p_until_us then
@@ -377,8 +379,8 @@ begin
     end loop;
 end $$;
 
--- What there is to arm in the instance's shards: so many rows of each, and the first of each that comes after them.
--- `wanted`: of a kind that the instance knows, and begun by nobody who lives. `ahead`: only to tell when it is due.
+-- The timers to arm in the instance's shards: up to `p_limit` rows of each shard, and the first later one of each. `wanted`: its
+-- kind has a handler, and no living instance has begun it. `ahead`: it only tells when the next one is due.
 create function timingwheel.load(
     p_epoch bigint, p_after_due bigint, p_after_number bigint, p_until bigint, p_limit bigint, p_kinds text[]
 ) returns table (shard smallint, due_ms bigint, number bigint, first_ms bigint, wanted boolean, ahead boolean)
@@ -413,10 +415,10 @@ begin
     where s.epoch = p_epoch;
 end $$;
 
--- Begins timers, each where it was loaded. What was cancelled and given back is deleted.
--- The shards are locked, so that nobody gets them before this is done. A timer
--- that somebody has locked is left out. What it has begun itself it is answered again, as the same attempt, whoever has the
--- shard by now: the first answer may have been lost.
+-- Begins timers at the places where they were loaded. A timer that was cancelled and given back is deleted. The shards are
+-- locked, so that no other instance gets them before this is done. Locked timers are left out. If the instance has begun a
+-- timer already, the answer has the same attempt again, even if another instance has the shard now: the first answer may have
+-- been lost.
 create function timingwheel.begin_timers(
     p_epoch bigint, p_dues bigint[], p_numbers bigint[], p_firsts bigint[], p_kinds text[]
 ) returns table (
@@ -467,8 +469,8 @@ begin
         t.version;
 end $$;
 
--- For who could not begin all: whether the instance is one, and which of the timers stand there all the same, for it to
--- begin or begun by it. Those that were not begun were locked by somebody.
+-- For an instance that could not begin all timers: whether it is alive, and which of the timers are there all the same, for it
+-- to begin or begun by it. Somebody had locked these.
 create function timingwheel.why_not(
     p_epoch bigint, p_dues bigint[], p_numbers bigint[], p_firsts bigint[], p_kinds text[],
     out alive boolean, out standing bigint[]
@@ -489,8 +491,8 @@ begin
     );
 end $$;
 
--- Deletes what is over. The fence: name, instance, attempt and version. Answers which. What is not as it began is left
--- out, and so is a timer that somebody has locked, as a cancel does: who calls this then asks `settle_one`.
+-- Deletes timers that are over, and answers which. The fence: name, instance, attempt and version. A timer that was changed
+-- since it began is left out, and so is a locked one. The caller asks `settle_one` about these.
 create function timingwheel.settle_done(
     p_epoch bigint, p_dues bigint[], p_numbers bigint[], p_firsts bigint[], p_attempts int[], p_versions int[]
 ) returns setof bigint
@@ -502,8 +504,8 @@ begin
         return;
     end if;
     return query
-    -- Each is looked up by its name. Where statistics say that nothing has begun, the planner would rather read the whole
-    -- table for what this instance has begun, and compare that with each timer of the batch.
+    -- Each is looked up by its name. If statistics say that no timer has begun, the planner would instead read the whole table
+    -- for timers of this instance, and compare them with each timer of the batch.
     with ours as (
         select a.n, t.place
         from unnest(p_dues, p_numbers, p_firsts, p_attempts, p_versions) with ordinality

@@ -321,19 +321,34 @@ async fn a_cancel_of_what_another_instance_gives_back_has_removed_it() {
     assert_eq!(first.get(which()).await.expect("a look"), None);
 }
 
+/// The lines of an error and of its causes.
+fn lines(error: &(dyn std::error::Error + 'static)) -> Vec<String> {
+    std::iter::successors(Some(error), |&error| error.source()).map(ToString::to_string).collect()
+}
+
 #[tokio::test]
-async fn an_error_names_the_address_and_why_it_was_not_reached() {
+async fn an_error_names_the_address_and_its_causes_say_why_it_was_not_reached() {
     for (url, expected) in [
         ("postgres://app:secret@localhost:1/shop", ["localhost:1/shop", "refused"]),
         ("postgres://app:secret@nobody.invalid/shop", ["nobody.invalid:5432/shop", "lookup"]),
     ] {
         let error = PostgresStore::connect(url).await.expect_err("nobody is there");
-        let text = error.to_string();
-        assert!(expected.iter().all(|part| text.contains(part)) && !text.contains("secret"), "{text}");
+        let of_store = lines(&error);
+        assert!(of_store[0].ends_with(&format!("the database at {}", expected[0])), "{of_store:?}");
+        assert!(of_store.last().is_some_and(|why| why.contains(expected[1])), "{of_store:?}");
         let wrapped =
             timingwheel_durable::Error::Store { source: std::sync::Arc::new(error), is_transient: true };
-        let text = wrapped.to_string();
-        assert_eq!(text.matches("no connection").count(), 1, "{text}");
-        assert!(std::error::Error::source(&wrapped).is_none(), "all is told");
+        assert_eq!(lines(&wrapped), of_store, "the store's own");
+        let told = of_store.concat();
+        assert!(of_store.iter().all(|line| told.matches(line.as_str()).count() == 1), "{of_store:?}");
+        assert!(!told.contains("secret"), "{of_store:?}");
     }
+}
+
+#[tokio::test]
+async fn what_the_database_refuses_is_told_without_its_details_which_may_quote_a_payload() {
+    let client = client(&database().await).await;
+    let refused = "do $$ begin raise exception 'no' using detail = '4111 1111', hint = '4111'; end $$";
+    let error = PostgresError::from(client.batch_execute(refused).await.expect_err("it raises"));
+    assert_eq!(lines(&error), ["a call of the database failed: no (code P0001)"]);
 }

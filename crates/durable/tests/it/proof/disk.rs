@@ -134,6 +134,6 @@ async fn a_file_that_cannot_be_written_any_more_answers_no_save() {
     is_on.store(true, Ordering::Relaxed);
     for unique in 2..5 {
         let error = store.save(vec![timer(unique)]).await.expect_err("nothing can be written");
-        assert!(matches!(&error, RedbError::Shared(_)), "{error:?}");
+        assert!(matches!(&error, RedbError::Storage { .. }), "{error:?}");
     }
 }

@@ -188,26 +188,35 @@ async fn no_more_handlers_run_at_a_time_than_were_allowed() {
     }
 }
 
+/// An error with a cause.
+#[derive(Debug)]
+struct Unsent(std::io::Error);
+
+impl std::fmt::Display for Unsent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the mail was not sent")
+    }
+}
+
+impl std::error::Error for Unsent {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
 #[tokio::test(start_paused = true)]
-async fn settings_that_make_no_sense_are_refused_with_what_was_given() {
+async fn the_error_of_a_handler_is_kept_with_its_causes() {
     let rig = Rig::new();
-    let message = |error: Error| error.to_string();
-    let twice = rig.builder().on(|_: Note, _| async { Ok(Answer::Done) }).start().await.map(drop);
-    assert_eq!(twice.map_err(message), Err("a kind must have one handler, got two for \"note\"".into()));
-    let none = rig.builder().retry::<Number>(Backoff::default()).start().await.map(drop);
-    assert_eq!(
-        none.map_err(message),
-        Err("a back-off must be for a kind with a handler, got \"number\"".into())
-    );
-    let none = rig.builder().in_memory(0).start().await.map(drop);
-    assert_eq!(none.map_err(message), Err("the number of timers in memory must be at least 1, got 0".into()));
-    let none = rig.builder().concurrency(0).start().await.map(drop);
-    assert_eq!(none.map_err(message), Err("the concurrency must be at least 1, got 0".into()));
-    let none = rig.builder().horizon(Duration::ZERO).start().await.map(drop);
-    assert_eq!(none.map_err(message), Err("the horizon must be at least 1 ms, got 0ns".into()));
-    // None of these was an owner.
-    let durable = Durable::builder(&rig.wheel, MemoryStore::new()).start().await.unwrap();
-    assert!(format!("{durable:?}").contains("epoch: 1"));
+    let durable = Durable::builder(&rig.wheel, MemoryStore::new())
+        .on(|_: Number, _: Run| async { Err(Unsent(std::io::Error::other("no route")).into()) })
+        .retry::<Number>(Backoff::default().tries(1))
+        .start()
+        .await
+        .unwrap();
+    durable.after(Duration::ZERO, &Number { number: 1 }).save().await.unwrap();
+    rig.sleep(1.0).await;
+    let buried = durable.list(Page { buried: true, ..Page::default() }).await.unwrap();
+    assert_eq!(buried[0].failures[0].error, "the mail was not sent: no route");
 }
 
 /// An error that cannot be told.

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use timingwheel_durable::store::Near;
-use timingwheel_durable::{Backoff, CallBack, Clock, Error, Health, Outside, Symptom};
+use timingwheel_durable::{Answer::Done, Backoff, CallBack, Clock, Error, Health, Outside, Symptom};
 
+use super::handlers::Number;
 use super::support::{Note, Rig, at, note, secs};
 
 #[tokio::test(start_paused = true)]
@@ -76,16 +77,32 @@ async fn a_scheduler_outside_may_panic_with_what_panics_as_it_is_dropped() {
 async fn settings_are_taken_up_to_their_bounds_and_refused_beyond_with_what_is_allowed() {
     let rig = Rig::new();
     let year = secs(365 * 86_400);
-    for lease in [Duration::ZERO, year + Duration::from_nanos(1), Duration::MAX] {
-        let error = rig.builder().lease(lease).start().await.unwrap_err().to_string();
-        assert_eq!(error, format!("the lease must be 1 ms to 365 days, got {lease:?}"));
+    let (too_long, shorter) = (year + Duration::from_nanos(1), Backoff::exponential(secs(60)..=secs(1)));
+    for (builder, told) in [
+        (
+            rig.builder().on(|_: Note, _| async { Ok(Done) }),
+            "a kind must have one handler, got two for \"note\"",
+        ),
+        (
+            rig.builder().retry::<Number>(Backoff::default()),
+            "a back-off must be for a kind with a handler, got \"number\"",
+        ),
+        (
+            rig.builder().retry::<Note>(shorter),
+            "the last delay of a back-off must be at least the first, got 60s..=1s",
+        ),
+        (rig.builder().in_memory(0), "the number of timers in memory must be at least 1, got 0"),
+        (rig.builder().concurrency(0), "the concurrency must be at least 1, got 0"),
+        (rig.builder().horizon(Duration::ZERO), "the horizon must be at least 1 ms, got 0ns"),
+        (rig.builder().lease(Duration::ZERO), "the lease must be 1 ms to 365 days, got 0ns"),
+        (rig.builder().lease(too_long), "the lease must be 1 ms to 365 days, got 31536000.000000001s"),
+    ] {
+        assert_eq!(builder.start().await.unwrap_err().to_string(), told);
     }
-    let shorter = Backoff::exponential(secs(60)..=secs(1));
-    let error = rig.builder().retry::<Note>(shorter).start().await.unwrap_err().to_string();
-    assert_eq!(error, "the last delay of a back-off must be at least the first, got 60s..=1s");
     let builder =
         rig.builder().lease(year).horizon(Duration::MAX).in_memory(usize::MAX).concurrency(usize::MAX);
     let durable = builder.retry::<Note>(Backoff::fixed(Duration::MAX)).start().await.unwrap();
+    assert!(format!("{durable:?}").contains("epoch: 1"), "none of the refused was an owner");
     durable.at(at(1.0), &Note { fails: 1, ..note("fails") }).save().await.unwrap();
     durable.at(at(1e9), &note("far")).save().await.unwrap();
     rig.sleep(10.0).await;

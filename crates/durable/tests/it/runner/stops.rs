@@ -1,13 +1,15 @@
 //! The end.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use timingwheel::TimingWheel;
 use timingwheel_calendar::Cron;
-use timingwheel_durable::{Answer, Durable, Error, Missed};
+use timingwheel_durable::{Answer, Durable, Error, Missed, Stopped};
+use tokio::runtime::Handle;
 
 use super::support::{Note, Rig, at, note, secs};
 
@@ -50,39 +52,54 @@ async fn a_stop_gives_back_what_is_not_done_at_its_limit_and_the_attempt_counts(
     assert_eq!(rig.book.calls().last().unwrap().run.attempt, 2);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_stop_calls_no_handler_any_more_and_what_was_not_called_is_no_attempt() {
-    const TIMERS: u64 = 200;
+/// Asks for a stop from another thread, and comes back once the runner has been woken for it.
+fn ask_for_a_stop(durable: Durable, limit: Duration) -> Pin<Box<dyn Future<Output = Stopped> + Send>> {
+    let runtime = Handle::current();
+    let ask = move || {
+        let _entered = runtime.enter();
+        let mut stop: Pin<Box<dyn Future<Output = _> + Send>> =
+            Box::pin(async move { durable.stop(limit).await });
+        assert!(stop.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        stop
+    };
+    std::thread::spawn(ask).join().unwrap()
+}
+
+#[test]
+fn a_stop_calls_no_handler_any_more_and_what_was_not_called_is_no_attempt() {
+    const TIMERS: u64 = 20;
+    // On its only thread, what another thread wakes goes before the calls on their way.
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).global_queue_interval(1).build().unwrap();
     for limit in [0, 60] {
-        let rig = Rig::new();
-        let (first, mut called) = tokio::sync::mpsc::unbounded_channel();
-        let calls = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&calls);
-        let durable = Durable::builder(&rig.wheel, rig.store.clone())
-            .clock(rig.clock.clone())
-            .on(move |_: Note, _| {
-                counted.fetch_add(1, Ordering::Relaxed);
-                let _ = first.send(());
-                async { Ok(Answer::Done) }
-            })
-            .start()
-            .await
-            .unwrap();
-        for number in 0..TIMERS {
-            durable.at(at(1.0), &note(&number.to_string())).save().await.unwrap();
-        }
-        // All have begun by then, and not all handlers were called.
-        called.recv().await.unwrap();
-        let stopped = durable.stop(secs(limit)).await;
-        let calls = calls.load(Ordering::Relaxed);
-        assert!(calls < TIMERS, "{calls} of {TIMERS}");
-        assert_eq!((stopped.given_back, stopped.aborted), (TIMERS - calls, 0));
-        let next = rig.start().await;
-        rig.sleep(1.0).await;
-        let again = rig.book.calls();
-        assert_eq!(again.len() as u64, TIMERS - calls);
-        assert!(again.iter().all(|call| call.run.attempt == 1));
-        drop(next);
+        runtime.block_on(async {
+            let rig = Rig::new();
+            let itself = Arc::new(OnceLock::<Durable>::new());
+            let (stopping, mut stop) = tokio::sync::mpsc::unbounded_channel();
+            let handle = itself.clone();
+            let durable = Durable::builder(&rig.wheel, rig.store.clone())
+                .clock(rig.clock.clone())
+                .on(move |_: Note, _| {
+                    stopping.send(ask_for_a_stop(handle.get().unwrap().clone(), secs(limit))).unwrap();
+                    async { Ok(Answer::Done) }
+                })
+                .start()
+                .await
+                .unwrap();
+            itself.set(durable.clone()).unwrap();
+            for number in 0..TIMERS {
+                durable.at(at(1.0), &note(&number.to_string())).save().await.unwrap();
+            }
+            let stopped = stop.recv().await.unwrap().await;
+            assert!(stop.try_recv().is_err(), "one handler was called");
+            assert_eq!((stopped.finished, stopped.given_back, stopped.aborted), (1, TIMERS - 1, 0));
+            let next = rig.start().await;
+            rig.sleep(1.0).await;
+            let again = rig.book.calls();
+            assert_eq!(again.len() as u64, TIMERS - 1);
+            assert!(again.iter().all(|call| call.run.attempt == 1));
+            drop(next);
+        });
     }
 }
 
