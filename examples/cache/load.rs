@@ -1,4 +1,4 @@
-//! Clients that use a cache, and know what it has to answer.
+//! Clients that use a cache, and check its answers.
 
 use std::error::Error;
 use std::iter::repeat_with;

@@ -1,4 +1,4 @@
-//! What should happen when, by a plain map, and how that compares with what did.
+//! A plain map of the events that should happen, compared with those that did.
 
 use std::collections::HashMap;
 use std::error::Error;

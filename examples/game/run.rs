@@ -1,4 +1,4 @@
-//! Lets characters play, and tells what does not add up.
+//! Runs the game, and reports counts that do not add up.
 
 use std::error::Error;
 use std::ops::ControlFlow;

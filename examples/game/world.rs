@@ -1,4 +1,4 @@
-//! Characters, their spells, and what happens to them when.
+//! Characters, their spells, and the effects of these.
 
 use std::error::Error;
 use std::iter::repeat_with;

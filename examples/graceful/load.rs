@@ -1,4 +1,4 @@
-//! Clients that keep the server busy until it ends, what follows up on their requests, and both their books.
+//! Clients that keep the server busy until it ends, the jobs that follow their requests, and the books of both.
 
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,4 +1,4 @@
-//! A server, its peers, and what both saw.
+//! A server, its peers, and the books of both.
 
 use std::collections::HashMap;
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! What server and clients count.
+//! The counts of server and clients.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! The closing tables, and what does not add up.
+//! The closing tables, and the check of the counts.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Lets server and clients run, or only the server.
+//! Runs server and clients, or only the server.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;

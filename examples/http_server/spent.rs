@@ -1,4 +1,4 @@
-//! What the kernel counts for this process.
+//! CPU time and context switches of this process, as the kernel counts them.
 
 use std::error::Error;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The clients, good and bad, and what they know of themselves.
+//! The clients, good and bad, and their books.
 
 use std::io;
 use std::net::SocketAddr;

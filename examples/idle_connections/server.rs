@@ -1,4 +1,4 @@
-//! The server's books: what came of each connection.
+//! The server's books: how each connection ended.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};

@@ -1,4 +1,4 @@
-//! What the page for people shows, as JSON.
+//! The figures of the page for people, as JSON.
 
 use std::time::Duration;
 

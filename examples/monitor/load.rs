@@ -1,4 +1,4 @@
-//! Clients that make calls with timeouts, and count what comes of them.
+//! Clients that make calls with timeouts, and count how the calls end.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the scrapes tell, and whether it adds up.
+//! The figures of the scrapes, and whether they add up.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

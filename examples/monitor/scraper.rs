@@ -1,4 +1,4 @@
-//! What asks for the metrics, as Prometheus does, and reads them.
+//! Asks for the metrics as Prometheus does, and reads them.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Producers and followers, and what they saw.
+//! Producers and followers, and their books.
 
 use std::error::Error;
 use std::process::ExitCode;

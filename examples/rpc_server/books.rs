@@ -1,4 +1,4 @@
-//! What is counted during a run.
+//! The counts of a run.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! What has to add up at the end of a run.
+//! The checks at the end of a run.
 
 use crate::books::Count;
 use crate::machine::unless_too_busy;

@@ -1,4 +1,4 @@
-//! One run: a fresh runtime with server and clients on one sort of timers, watched from the main thread.
+//! One run: a fresh runtime with server and clients on one kind of timers. The main thread watches it.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,4 +1,4 @@
-//! What the program asks of timers, and the two that give it.
+//! The timers that the program needs: the wheel's and tokio's.
 
 use std::pin::Pin;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Whether the machine held up an example for so long that its figures tell nothing of timers.
+//! Whether the machine was too busy for the figures of an example to mean anything.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Tasks that sleep on one timer after the other, and how late they are.
+//! Tasks that sleep on one timer after the other, and their lateness.
 
 use std::error::Error;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! What has to hold, again and again, and at the end.
+//! The checks, during the run and at its end.
 
 use std::fs;
 use std::time::Duration;

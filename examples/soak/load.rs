@@ -1,4 +1,4 @@
-//! The tasks, each of which uses the wheel in a way of its own until the end.
+//! The tasks. Each uses the wheel in its own way until the end.
 
 use std::future::{pending, poll_fn};
 use std::pin::Pin;

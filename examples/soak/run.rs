@@ -1,4 +1,4 @@
-//! Lets the tasks use a wheel, and checks it meanwhile.
+//! Runs the tasks on a wheel, and checks the wheel meanwhile.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

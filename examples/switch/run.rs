@@ -1,4 +1,4 @@
-//! Lets the server run on both, one after the other.
+//! Runs the server on tokio's timers, then on the wheel's.
 
 use std::error::Error;
 use std::process::ExitCode;

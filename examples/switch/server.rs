@@ -1,4 +1,4 @@
-//! The server. Whose `time` it uses is said where it is included, in one line.
+//! The server. The file that includes it chooses its `time`, in one line.
 
 use std::io;
 use std::pin::pin;

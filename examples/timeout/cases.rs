@@ -1,4 +1,4 @@
-//! Cases of calls with a limit, and whether the work behind them stops.
+//! Calls with a limit, and whether the work behind each stops.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Threads that have dropped timers, and live on, keep nothing of a runtime that is no more.
+//! Threads that have dropped timers keep nothing of the runtime after its end.
 
 use std::fs;
 use std::sync::mpsc::channel;

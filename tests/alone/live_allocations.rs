@@ -1,7 +1,5 @@
-//! Ten thousand wheels, made, used and dropped in each of the ways in which one can end: after that no more is
-//! allocated than before, to the byte.
-//! Tasks and threads that are left
-//! are counted in `leaks.rs`.
+//! Ten thousand wheels end in each possible way, and leave nothing allocated, to the byte. `leaks.rs` counts tasks and
+//! threads.
 
 use std::fmt;
 use std::fs;

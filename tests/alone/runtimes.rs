@@ -1,4 +1,4 @@
-//! Wheels in runtimes with and without what tokio calls drivers: for I/O and for timers.
+//! Wheels in runtimes with and without tokio's drivers for I/O and for timers.
 
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

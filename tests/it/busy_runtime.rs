@@ -1,4 +1,4 @@
-//! Timers beside tasks that compute: as punctual as tokio's, counted in the polls of those tasks and not in time.
+//! Timers beside tasks that compute are as punctual as tokio's. Lateness is counted in polls of these tasks, not in time.
 
 use std::pin::pin;
 use std::sync::Arc;

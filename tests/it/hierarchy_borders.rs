@@ -1,6 +1,6 @@
 //! The core at its borders: of a tick, of a level and of time.
 //!
-//! 1. The table in the documentation of the core is what happens.
+//! 1. The table in the documentation of the core is right.
 //! 2. A deadline beside a border is met exactly, and two at any distance are late by less than a tick, whatever
 //!    the stride of the clock.
 //! 3. A level exists when a deadline needs it and not before.

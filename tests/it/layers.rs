@@ -1,4 +1,4 @@
-//! Imports go one way: the layers of `src/` stand in an order, and name only what stands below them.
+//! Imports go one way: a layer of `src/` names only the layers below it.
 
 use std::fs;
 use std::path::Path;

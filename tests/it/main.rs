@@ -4,7 +4,7 @@
 // Models take none of this: `tests/cfg_loom.rs` is for builds with that flag.
 #![cfg(not(loom))]
 
-// What tests share, and fuzzers use.
+// Shared by tests and fuzzers.
 mod bytes;
 mod deadlines;
 mod hold;

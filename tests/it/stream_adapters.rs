@@ -1,5 +1,5 @@
-//! All adapters of streams, by tables: what each gives at which instant, and what all have in common. On tokio's paused
-//! clock. `stream_like_tokio_stream` compares them with tokio-stream's.
+//! All adapters of streams, by tables of items and instants, on tokio's paused clock. `stream_like_tokio_stream` compares
+//! the adapters with tokio-stream's.
 
 use std::pin::Pin;
 use std::task::Poll;

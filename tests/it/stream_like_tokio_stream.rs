@@ -1,5 +1,5 @@
-//! The adapters beside those of tokio-stream: the same script of items, gaps and pauses through both, on a paused
-//! clock. What comes out, and at which instant, is the same.
+//! The adapters beside those of tokio-stream: for the same script of items, gaps and pauses both give the same items at
+//! the same instants, on a paused clock.
 //!
 //! All times are whole milliseconds, as tokio's timers have no finer ones.
 

@@ -1,6 +1,4 @@
-//! Timers that may be late, on the paused clock.
-//!
-//! How late they may be at the most, in every mixture, is tested of the core in `hierarchy_model.rs`.
+//! Timers that may be late, on the paused clock. `hierarchy_model` tests the greatest lateness, in every mixture.
 
 use std::future;
 use std::panic::catch_unwind;

@@ -1,4 +1,4 @@
-//! What the page shows to people.
+//! The page for people, as Chromium shows it.
 
 use std::env;
 use std::io::Write;

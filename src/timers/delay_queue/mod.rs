@@ -1,5 +1,5 @@
-//! `time::DelayQueue`: many items, each of which is handed out when its deadline comes. `items` knows which come next; this
-//! reads the clock and arms the queue's one sleep.
+//! `time::DelayQueue`: hands out each item when its deadline comes. `items` knows which item comes next. This file reads the
+//! clock, and arms the queue's one sleep.
 
 mod items;
 mod key;
@@ -31,28 +31,26 @@ use crate::wheel::{Nanos, Progress, Resolution};
 /// Timers that are moved for one unit of the task's cooperative budget.
 const BATCH: usize = 256;
 
-/// Items that are handed out when their deadlines come, for one task that polls it: as a stream, or by
-/// [`poll_expired`](Self::poll_expired).
+/// Many items with deadlines, in one task: each item is handed out when its deadline comes. Take items from it as a
+/// stream, or by [`poll_expired`](Self::poll_expired).
 ///
 /// Items come in the order of the wheel's ticks in which their deadlines lie. Within a tick they may come in any order.
-/// An item can be removed, or get another deadline, by the [`Key`] that its insertion returned, until it is handed
-/// out. A key that has outlived its item finds nothing.
+/// By the [`Key`] that its insertion returned, an item can be removed, or get another deadline, until it is handed out.
+/// A key that has outlived its item finds nothing.
 ///
-/// A queue uses one wheel: the one whose [`delay_queue`](crate::TimingWheel::delay_queue) made it, or else the wheel of
-/// the runtime in which its first item is inserted. A queue of the first kind keeps its wheel for good. A queue of the
-/// second kind chooses a wheel anew at the next insertion if its wheel has ended and the queue is empty. The queue has
-/// one timer on its wheel, which is armed by a poll and moved when it has to be. The items are in the queue itself, so
-/// only that timer takes a lock.
+/// A queue that a wheel's [`delay_queue`](crate::TimingWheel::delay_queue) made belongs to that wheel. Any other queue
+/// belongs to the wheel of the runtime in which its first item is inserted. If that wheel has ended, and the queue is
+/// empty, the next insertion chooses a wheel anew. A queue has one timer on its wheel, and only that timer takes a lock.
 ///
-/// It holds at most [`MAX_LEN`](Self::MAX_LEN) items. Deadlines may lie in the past, and have no limit in the future:
-/// those more than [292 years](crate::Sleep::deadline) ahead never come.
+/// It holds at most [`MAX_LEN`](Self::MAX_LEN) items. A deadline may be any instant: one more than [292
+/// years](crate::Sleep::deadline) ahead never comes.
 ///
-/// What differs from tokio-util's is on [the migration page](crate::migration#tokio-utils-delayqueue).
+/// The migration page lists the [differences](crate::migration#tokio-utils-delayqueue) from tokio-util's queue.
 ///
 /// # Precision
 ///
 /// No item comes early. Items are as late as a [`Sleep`] is: see [precision](crate::TimingWheel#precision). If the
-/// threads that use a queue see several clocks, some of them paused, the queue goes by the one furthest ahead.
+/// threads that use a queue see different clocks, because some are paused, the latest time counts.
 ///
 /// # Cancel safety
 ///
@@ -63,7 +61,7 @@ const BATCH: usize = 256;
 ///
 /// # Examples
 ///
-/// Items that come and go while others are awaited. `next` is that of the crate `futures`, or tokio-stream's:
+/// Items are added while others are awaited. `next` comes from the crate `futures`; tokio-stream's works too:
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -94,25 +92,25 @@ const BATCH: usize = 256;
 /// # }
 /// ```
 pub struct DelayQueue<T> {
-    /// Each with the deadline as it was set, which the wheel's clock may not reach.
+    /// Each with its deadline as it was set, which may lie beyond the wheel's times.
     items: Items<(T, Instant)>,
     /// None before the wheel is known, so before the first item.
     sleep: Option<Sleep>,
-    /// When the sleep was to wake the task last, without its tolerance.
+    /// When the sleep is to wake the task, without its tolerance.
     armed_for: Nanos,
-    /// It was made on a wheel by choice, and stays there also when that wheel has ended.
+    /// It was made by a wheel's `delay_queue`, and stays there even when that wheel has ended.
     stays: bool,
-    /// Of the task that was told last that there is no item: the next insertion wakes it.
+    /// Of the last task that found the queue empty: the next insertion wakes it.
     told_empty: Option<Waker>,
     /// How late an item may be.
     tolerance: Option<Tolerance>,
 }
 
 impl TimingWheel {
-    /// A queue of items that are handed out when their deadlines come, on this wheel and with its tick.
+    /// An empty delay queue on this wheel, with its tick.
     ///
-    /// However many items it holds, it has one timer in the wheel, in the shard of the thread that calls this: so
-    /// make the queue in the task that will poll it.
+    /// However many items it holds, it has one timer in the wheel. The timer belongs to the shard of the thread that calls
+    /// this, so make the queue in the task that will poll it.
     ///
     /// # Panics
     /// Never.
@@ -153,7 +151,7 @@ impl<T> DelayQueue<T> {
     #[must_use]
     pub fn new() -> Self {
         const MILLISECOND: Duration = Duration::from_millis(1);
-        // As good as any until the wheel is known.
+        // Any will do until the wheel is known.
         let resolution = Resolution::new(MILLISECOND).expect("not zero");
         Self {
             items: Items::new(resolution),
@@ -165,7 +163,7 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// An empty queue with room for so many items, otherwise as [`new`](Self::new).
+    /// An empty queue with room for `capacity` items, otherwise as [`new`](Self::new).
     ///
     /// # Panics
     /// If `capacity` is more than [`MAX_LEN`](Self::MAX_LEN).
@@ -177,9 +175,9 @@ impl<T> DelayQueue<T> {
         queue
     }
 
-    /// With a tolerance: items may be handed out late, and then together with other items that are due by then. A share
-    /// is a part of the time for which the queue waits, which is never more than the item's own. The order of items and
-    /// their [deadlines](Self::deadline) stay as they are. A busy queue is woken less often. See [`Tolerance`].
+    /// With a tolerance: items may be handed out late, and then come together. So a busy queue is woken less often. The
+    /// order of items and their [deadlines](Self::deadline) stay as they are. A share is a part of the time for which the
+    /// queue waits for its next item. See [`Tolerance`].
     ///
     /// # Examples
     ///
@@ -203,15 +201,15 @@ impl<T> DelayQueue<T> {
         self
     }
 
-    /// Adds an item that is due `timeout` from now. With a `timeout` of zero it is due at once, with one of more than
+    /// Adds an item that is due `timeout` from now. With a `timeout` of zero it is due at once, with more than
     /// [292 years](crate::Sleep::deadline) never.
     ///
-    /// A queue takes items even after its wheel has ended. A poll still hands out an item that is due. A poll that
-    /// would have to wait for an item panics, or returns an error from [`poll_try_expired`](Self::poll_try_expired).
+    /// A queue takes items even after its wheel has ended. Due items are still handed out then. A poll that would have to
+    /// wait panics, or returns an error from [`poll_try_expired`](Self::poll_try_expired).
     ///
     /// # Panics
-    /// If the queue holds [`MAX_LEN`](Self::MAX_LEN) items; and, if it has yet to find a wheel, if this thread is
-    /// not within a tokio runtime, or if the runtime's wheel cannot be made. The message names the caller.
+    /// If the queue holds [`MAX_LEN`](Self::MAX_LEN) items. A queue that has no wheel yet also panics if this thread is not
+    /// within a tokio runtime, or if the runtime's wheel cannot be made. The message names the caller.
     ///
     /// # Examples
     ///
@@ -232,7 +230,7 @@ impl<T> DelayQueue<T> {
         self.insert_instant(Some(now), deadline, value)
     }
 
-    /// Adds an item that is due at `deadline`, or at once if it has passed. Otherwise as [`insert`](Self::insert).
+    /// Adds an item that is due at `deadline`, or at once if that has passed. Otherwise as [`insert`](Self::insert).
     ///
     /// # Panics
     /// As [`insert`](Self::insert).
@@ -265,7 +263,7 @@ impl<T> DelayQueue<T> {
         expired
     }
 
-    /// Takes an item out before it is handed out, or tells by `None` that `key` names none.
+    /// Takes an item out before it is handed out. `None` if `key` names no item.
     pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
         let item = self.items.remove(key)?;
         if self.is_empty() {
@@ -274,10 +272,10 @@ impl<T> DelayQueue<T> {
         Some(expired(item, key.index))
     }
 
-    /// Gives an item the deadline `timeout` from now, also if it is due and has not been handed out. With a `timeout`
-    /// of more than [292 years](crate::Sleep::deadline) it never comes.
+    /// Gives an item the deadline `timeout` from now, even if it is due already. With a `timeout` of more than
+    /// [292 years](crate::Sleep::deadline) it never comes.
     ///
-    /// An item that is reset to later stays where it is in the wheel until that place comes up.
+    /// A reset to later is cheap: it touches only the item.
     ///
     /// # Panics
     /// If `key` names no item.
@@ -342,9 +340,8 @@ impl<T> DelayQueue<T> {
 
     /// The key of the item that will be handed out next, due or not, if nothing changes; `None` if the queue is empty.
     ///
-    /// If a poll has found an item due, this is one look. Otherwise it looks at each slot in use and at all items of the
-    /// slot that begins first, and at those of each later slot that begins before the earliest deadline seen so far. To
-    /// take out all items use [`drain`](Self::drain).
+    /// This is cheap if a poll has found an item due. Otherwise it looks at each slot in use, and at all items of the first
+    /// slot or slots. To take out all items use [`drain`](Self::drain).
     #[must_use]
     pub fn peek(&self) -> Option<Key> {
         self.items.peek()
@@ -362,19 +359,19 @@ impl<T> DelayQueue<T> {
         self.len() == 0
     }
 
-    /// The most items that a queue holds: 4,294,966,271. One more is refused by a panic that names both.
+    /// The most items that a queue holds: 4,294,966,271. Inserting one more panics.
     pub const MAX_LEN: usize = MAX_ITEMS;
 
-    /// How many items there is room for. With more the queue takes a larger block, and copies them.
+    /// How many items there is room for. For more, the queue takes a larger block and copies its items.
     ///
-    /// The timers of the items take memory of their own, as they need it: 32 bytes for each that is pending, in pages
-    /// of 1,024 that are given back when they empty, and 8 in its slot.
+    /// Timers of pending items take further memory when they need it: 32 bytes for each, in pages of 1,024 that are given
+    /// back when empty, and 8 in its slot.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.items.capacity()
     }
 
-    /// Takes memory for at least `additional` more items than there are, unless there is room for them.
+    /// Makes room for at least `additional` more items.
     ///
     /// # Panics
     /// If there would be more than [`MAX_LEN`](Self::MAX_LEN) items. If there is no memory for them, the process aborts, as
@@ -384,15 +381,14 @@ impl<T> DelayQueue<T> {
         self.items.reserve(additional);
     }
 
-    /// Gives back the memory behind the last item; what is free between items stays. See [`compact`](Self::compact).
+    /// Gives back the free memory behind the last item. [`compact`](Self::compact) also gives back the room between items.
     pub fn shrink_to_fit(&mut self) {
         self.items.shrink_to_fit();
     }
 
-    /// Moves items together and gives all memory back that they leave: [`capacity`](Self::capacity) is
-    /// [`len`](Self::len) then.
+    /// Moves items together, and gives all free memory back: [`capacity`](Self::capacity) is [`len`](Self::len) then.
     ///
-    /// Keys stay valid. A key of an item that was moved finds it in one step more, by a table of the moved items.
+    /// Keys stay valid. A moved item takes one step more to find, by a table of the moved items.
     ///
     /// # Examples
     ///
@@ -414,8 +410,8 @@ impl<T> DelayQueue<T> {
         self.items.compact();
     }
 
-    /// Drops all items, and wakes the task that waits for one. The room for items is kept, as
-    /// [`capacity`](Self::capacity) tells it; what their timers took is given back.
+    /// Drops all items, and wakes the waiting task. The [`capacity`](Self::capacity) stays; the memory of the timers is
+    /// given back.
     ///
     /// # Panics
     /// If dropping an item does. The queue is empty then, and the other items are dropped too.
@@ -429,12 +425,10 @@ impl<T> DelayQueue<T> {
         self.items.attach(items);
     }
 
-    /// Takes all items out, due or not, and wakes the task that waits for one. They come in the order in which they
-    /// would have been handed out. This takes only one sort of the items, whereas [`peek`](Self::peek) searches for
-    /// each item.
+    /// Takes all items out, due or not, in the order in which they would have been handed out, and wakes the waiting task.
     ///
-    /// The queue is empty at once, and can be used meanwhile. Items that are not taken from the iterator are dropped
-    /// with it. The room for items is kept, as by [`clear`](Self::clear).
+    /// The queue is empty at once, and you can use it meanwhile. Dropping the iterator drops the items that are left in it.
+    /// The [`capacity`](Self::capacity) stays. This sorts the items once, whereas [`peek`](Self::peek) searches for each.
     ///
     /// # Panics
     /// Never.
@@ -456,7 +450,7 @@ impl<T> DelayQueue<T> {
     /// assert_eq!((*item.get_ref(), item.deadline(), item.key()), ("job", deadline, job));
     /// # }
     /// ```
-    #[must_use = "what is not taken from it is dropped; `clear` says so"]
+    #[must_use = "dropping this drops all items; `clear` says so"]
     pub fn drain(&mut self) -> std::vec::IntoIter<Expired<T>> {
         if self.is_empty() {
             return Vec::new().into_iter();
@@ -474,10 +468,9 @@ impl<T> DelayQueue<T> {
     /// Polls for the next item whose deadline has come. `None` if the queue is empty; there may be more after an
     /// insertion, which wakes the task.
     ///
-    /// A pending poll wakes the task when an item is due, when another item becomes the earliest, and when the last
-    /// item is removed. Now and then the task is woken with nothing due: in a queue of more than 8 items, or after an
-    /// item was removed or reset to later. If several tasks poll, only the last that polled is woken. An item spends a
-    /// unit of the task's cooperative budget.
+    /// After a pending poll the task is woken when an item is due, and when the last item is removed. It may be woken with
+    /// nothing due: in a queue of more than 8 items, or after an item was removed or reset to later. If several tasks poll,
+    /// only the last is woken. Each item spends a unit of the task's cooperative budget.
     ///
     /// # Precision
     /// As [`TimingWheel::sleep`](crate::TimingWheel::sleep), with the tick of the wheel that the queue is on.
@@ -519,9 +512,9 @@ impl<T> DelayQueue<T> {
     /// Polls as [`poll_expired`](Self::poll_expired) does, but returns an error where that would panic.
     ///
     /// # Errors
-    /// If an item has to wait and the wheel has ended or is full. The items stay: those whose deadline comes are handed out
-    /// at later polls, and [`drain`](Self::drain) takes out all of them. Nothing wakes the task when a permit becomes free:
-    /// poll again after a while, or after an insertion.
+    /// If an item has to wait and the wheel has ended or is full. The items stay: later polls hand out those that are due,
+    /// and [`drain`](Self::drain) takes out all. Nothing wakes the task when a full wheel has room again: poll again after a
+    /// while.
     ///
     /// # Examples
     ///
@@ -544,7 +537,7 @@ impl<T> DelayQueue<T> {
     /// # }
     /// ```
     pub fn poll_try_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Expired<T>, Error>>> {
-        // The time, once this has looked for items that are due by then.
+        // The time up to which this call has looked for due items.
         let mut looked = None;
         loop {
             if self.items.has_due() {
@@ -555,7 +548,7 @@ impl<T> DelayQueue<T> {
             let at = match (self.items.next_look(), &mut self.sleep) {
                 (Some(at), _) => at,
                 (None, sleep) => {
-                    // No timer has to be there for it. Dropping a waker may panic.
+                    // An empty queue needs no timer.
                     drop(sleep.as_mut().and_then(Sleep::take_waker));
                     self.told_empty = Some(cx.waker().clone());
                     return Poll::Ready(None);
@@ -564,7 +557,7 @@ impl<T> DelayQueue<T> {
             let latest = self.items.end_of_tick(at);
             let sleep = self.sleep.as_mut().expect("an item comes after its wheel");
             let mut now = None;
-            // Woken before the time, the task looks then: so an item that is reset again and again costs nothing here.
+            // A sleep that wakes the task too early stays, so an item that is reset again and again costs nothing here.
             if self.items.is_behind() {
                 now = Some(sleep.clock().now());
             } else if sleep.armed().is_none() || self.armed_for > latest {
@@ -577,9 +570,9 @@ impl<T> DelayQueue<T> {
             let now = match now {
                 Some(now) => now,
                 None => match ready!(sleep.poll_wait(cx)) {
-                    // The wheel's word counts, so that there is an end to this also where this thread has another clock.
+                    // This thread may see another clock than the wheel, and the loop has to end.
                     Ok(()) => sleep.clock().now().max(sleep.deadline_nanos()),
-                    // What has come due meanwhile needs no timer.
+                    // Items that are due by now need no timer.
                     Err(_) if looked.is_none() => sleep.clock().now(),
                     Err(error) => return Poll::Ready(Some(Err(error))),
                 },
@@ -591,7 +584,7 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// The queue's sleep, on the current runtime's wheel if it has none yet, or an ended one that nothing holds it on.
+    /// The queue's sleep. If it has no wheel yet, or an ended one that it may leave, it gets the current runtime's wheel.
     #[inline]
     #[track_caller]
     fn started(&mut self) -> &Sleep {
@@ -611,7 +604,7 @@ impl<T> DelayQueue<T> {
         self.sleep = Some(sleep);
     }
 
-    /// Has the sleep wake the task at `at`, or later by as much as it may be.
+    /// Makes the sleep wake the task at `at`, or later by the tolerance.
     fn arm(&mut self, now: Nanos, at: Nanos) {
         let Some(sleep) = &mut self.sleep else { return };
         if let Some(tolerance) = self.tolerance {
@@ -622,7 +615,7 @@ impl<T> DelayQueue<T> {
         self.armed_for = at;
     }
 
-    /// After an item has got that deadline: a task that waits is to be woken in the deadline's tick.
+    /// After an item has got this deadline, makes sure that a waiting task is woken in the deadline's tick.
     #[inline]
     fn be_in_time_for(&mut self, deadline: Nanos, now: Option<Nanos>) {
         if let Some(sleep) = &self.sleep
@@ -634,7 +627,7 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Wakes the task that waits. A waker's panic is contained, so that a method returns what it has to.
+    /// Wakes the waiting task. A panic of the waker is contained, so that the method still returns its result.
     fn wake(&mut self) {
         if let Some(waker) = self.sleep.as_mut().and_then(Sleep::take_waker) {
             contained(|| waker.wake());
@@ -646,7 +639,7 @@ fn expired<T>(Item { value: (value, deadline), number, .. }: Item<(T, Instant)>,
     Expired { value, deadline, key: Key { number, index } }
 }
 
-/// The time, and the instant `timeout` from then, or one that never comes.
+/// The time, and the instant `timeout` later, or one that never comes.
 #[inline]
 fn after(clock: Clock, timeout: Duration) -> (Nanos, Instant) {
     let now = clock.now_as_instant();
@@ -672,8 +665,8 @@ impl<T> Stream for DelayQueue<T> {
     }
 }
 
-/// Terminated from when a poll has returned `None` until an item is inserted. So `futures::select!` polls a new queue,
-/// which wakes its task at the first insertion.
+/// Terminated after a poll has returned `None`, until the next insertion. A new queue is not terminated, so
+/// `futures::select!` polls it, and the first insertion wakes the task.
 impl<T> FusedStream for DelayQueue<T> {
     fn is_terminated(&self) -> bool {
         self.told_empty.is_some()
@@ -685,11 +678,9 @@ impl<T> Unpin for DelayQueue<T> {}
 
 impl<T> fmt::Debug for DelayQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sleep, .. } = self;
         f.debug_struct("DelayQueue")
             .field("len", &self.len())
             .field("capacity", &self.capacity())
-            .field("sleep", sleep)
             .finish_non_exhaustive()
     }
 }

@@ -215,7 +215,8 @@ async fn a_key_of_another_queue_is_refused_by_one_that_had_no_item() {
 #[test]
 fn a_queue_too_large_is_refused_and_the_limit_named() {
     assert_eq!(DelayQueue::<u8>::MAX_LEN, 4_294_966_271);
-    let text = "a delay queue of 0 items with room for 4294967296 more: it holds at most 4294966271";
+    let text =
+        "a delay queue holds at most 4294966271 items: it has 0, and room for 4294967296 more was asked for";
     assert_eq!(panic_text(|| DelayQueue::<u8>::with_capacity(1 << 32)), text);
     assert_eq!(panic_text(|| DelayQueue::<u8>::new().reserve(1 << 32)), text);
 }

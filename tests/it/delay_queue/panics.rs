@@ -1,5 +1,4 @@
-//! What panics is a user's: items that panic when they are dropped, wakers that panic when they are woken. The queue is
-//! whole after that.
+//! Users' code panics: an item when it is dropped, a waker when it is woken. The queue is whole after that.
 
 use std::cell::Cell;
 use std::rc::Rc;

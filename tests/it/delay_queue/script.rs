@@ -1,4 +1,4 @@
-//! Scripts for both queues: what is done to one, and what comes out of it.
+//! Scripts for both queues: operations, and the items that come out.
 
 use futures::StreamExt;
 use tokio::time::{Instant, advance, sleep};

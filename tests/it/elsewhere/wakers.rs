@@ -1,4 +1,4 @@
-//! The wakers of what was dropped elsewhere, or abandoned: how many stay, until when, and what they may do then.
+//! Wakers of dropped timers: how many stay, until when, and what they may do then.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Timers that go from one thread to another, and threads that are in the way of others.
+//! Timers that go from one thread to another, and threads that hold up others.
 
 use std::pin::Pin;
 use std::sync::Arc;

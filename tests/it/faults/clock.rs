@@ -1,4 +1,4 @@
-//! Clocks that jump, and clocks that seem to go back. Those that stand still and go on are in `tests/paused_clock.rs`.
+//! Clocks that jump, and clocks that seem to go back. `paused_clock` has clocks that stand still and go on.
 
 use std::pin::Pin;
 

@@ -1,5 +1,4 @@
-//! The runtime goes, or what drives the wheel on it. Nobody but the runtime holds the driver's task, so nothing else
-//! can abort it.
+//! The runtime ends, or the wheel's driver on it. Only the runtime holds the driver's task, so nothing else can abort it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};

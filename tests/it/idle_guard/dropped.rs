@@ -1,5 +1,5 @@
-//! Which operation an answer is from: one that waits is ended at the first chance after its limit, however late that is, and
-//! one that was dropped does not go on counting.
+//! Dropped operations: the time of a dropped operation does not count for the next one. A live operation ends at the first
+//! chance after its limit, however late that is.
 
 use std::sync::{Arc, Mutex};
 use std::thread;

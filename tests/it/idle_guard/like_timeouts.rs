@@ -1,5 +1,5 @@
-//! A guard against the plain way, a `tokio::time::timeout` round each operation: whatever the peer does, and whatever
-//! pauses the caller makes, both give the same results at the same instants.
+//! A guard beside a `tokio::time::timeout` round each operation: whatever the peer and the caller do, both give the same
+//! results at the same instants.
 
 use std::io;
 use std::time::Duration;

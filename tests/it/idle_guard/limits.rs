@@ -1,5 +1,5 @@
-//! When an operation has waited for too long, what counts as waiting, what happens at the same instant as a deadline, and
-//! limits that change meanwhile. The model and the comparison with timeouts have what is not here.
+//! Limits: when they pass, what counts as waiting, events at the very instant of a deadline, and limits that change
+//! meanwhile. `model` and `like_timeouts` have the rest.
 
 use std::future::{self, poll_fn};
 use std::io;

@@ -1,8 +1,8 @@
-//! A guard beside the rules of its limits: whoever waits and polls when woken fails in the instant in which a limit has
-//! passed, and neither before nor after.
+//! A guard beside the rules of its limits: a task that waits, and polls when it is woken, fails exactly when a limit
+//! passes.
 //!
-//! Waits end and begin, move to other tasks, and limits change, in any order. What is polled at other times than the
-//! guard's timer asks for must not lose a wake-up.
+//! Waits end and begin and move to other tasks, and limits change, in any order. A task that also polls at other times
+//! loses no wake-up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

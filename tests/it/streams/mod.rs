@@ -1,4 +1,4 @@
-//! What the tests of streams share.
+//! Helpers for tests of streams.
 
 #![allow(dead_code, reason = "each test file takes what it needs")]
 

@@ -1,4 +1,4 @@
-//! What the layer answers, and when: the same as tower's own.
+//! The layer gives the same answers as tower's own, at the same instants.
 
 use std::future::{Ready, pending, ready};
 use std::io;

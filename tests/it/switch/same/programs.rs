@@ -1,4 +1,4 @@
-//! Small programs as one writes them with timers.
+//! Small programs as users write them.
 
 use std::collections::HashMap;
 use std::pin::pin;

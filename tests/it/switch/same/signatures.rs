@@ -1,4 +1,4 @@
-//! The signatures of all functions. That this compiles is the test.
+//! The signatures of all functions. The test is that this compiles.
 
 use std::future::{Future, Ready};
 use std::io;
