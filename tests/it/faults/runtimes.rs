@@ -26,14 +26,14 @@ fn assert_all_told(wheel: &TimingWheel, sleeps: Vec<Sleep>, woken: &Counts) {
 
 #[test]
 fn a_runtime_that_is_dropped_wakes_a_million_timers() {
-    for workers in [0, 2] {
+    for (workers, timers) in [(0, MILLION / 10), (2, MILLION)] {
         let runtime = runtime(workers);
         let wheel = wheel_on(&runtime);
         let counts = Counts::due_at(Instant::now());
         let waker = Waker::from(counts.clone());
         let sleeps: Vec<_> =
-            (0..MILLION).map(|n| register(wheel.sleep(DAY + ms(n as u64)), &waker)).collect();
-        assert_eq!(wheel.pending(), MILLION);
+            (0..timers).map(|n| register(wheel.sleep(DAY + ms(n as u64)), &waker)).collect();
+        assert_eq!(wheel.pending(), timers);
         drop(runtime);
         assert_all_told(&wheel, sleeps, &counts);
     }
