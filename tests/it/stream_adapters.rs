@@ -195,6 +195,23 @@ async fn each_adapter_gives_what_its_page_says_at_the_instants_that_it_says() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn on_an_ended_wheel_an_item_wakes_its_task_once() {
+    let (sender, items) = channel();
+    let mut items = task::spawn(items.timeout_on(&ended_wheel(), SECOND));
+    for n in 0..3 {
+        assert_pending!(items.poll_next());
+        sender.unbounded_send(n).unwrap();
+        assert!(items.is_woken());
+        assert_ready_eq!(items.poll_next(), Some(Ok(n)));
+        assert!(!items.is_woken(), "by the timer that the item has replaced");
+    }
+    tokio::time::sleep(SECOND / 2).await;
+    assert_pending!(items.poll_next());
+    items.enter(|_, items| items.reset(Instant::now() + 2 * SECOND));
+    assert!(items.is_woken(), "so that it asks for another timer");
+}
+
+#[tokio::test(start_paused = true)]
 async fn on_an_ended_or_full_wheel_limits_and_distances_keep_their_times() {
     for wheel in [ended_wheel(), full_wheel()] {
         let (limit, chunk) = ([Pending, Wait(9), Pending, Wait(1), Woken(true)], Gives(Chunk(vec![1])));

@@ -34,19 +34,21 @@ impl Countdown {
         Self { duration, timer: SureSleep::new(wheel.sleep(duration)), is_running, tolerance: None }
     }
 
-    /// Starts, or starts again, for the whole time.
+    /// Starts, or starts again, for the whole time, within a poll.
     fn start(&mut self) {
-        let now = self.timer.sleep.clock().now();
+        let sleep = self.timer.moved_in_poll();
+        let now = sleep.clock().now();
         self.run(now, now.after(self.duration));
     }
 
     /// Starts, or starts again, until `deadline`.
     fn start_until(&mut self, deadline: Instant) {
-        self.run(self.timer.sleep.clock().now(), nanos(deadline));
+        let now = self.timer.moved().clock().now();
+        self.run(now, nanos(deadline));
     }
 
     fn run(&mut self, now: Nanos, deadline: Nanos) {
-        let sleep = self.timer.moved();
+        let sleep = &mut self.timer.sleep;
         if let Some(tolerance) = self.tolerance {
             let delay = Duration::from_nanos(deadline.0.saturating_sub(now.0));
             sleep.set_tolerance(Tolerance::time(tolerance.of(delay)));

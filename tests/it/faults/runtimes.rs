@@ -31,8 +31,7 @@ fn a_runtime_that_is_dropped_wakes_a_million_timers() {
         let wheel = wheel_on(&runtime);
         let counts = Counts::due_at(Instant::now());
         let waker = Waker::from(counts.clone());
-        let sleeps: Vec<_> =
-            (0..timers).map(|n| register(wheel.sleep(DAY + ms(n as u64)), &waker)).collect();
+        let sleeps: Vec<_> = (0..timers).map(|n| register(wheel.sleep(DAY + ms(n as u64)), &waker)).collect();
         assert_eq!(wheel.pending(), timers);
         drop(runtime);
         assert_all_told(&wheel, sleeps, &counts);
