@@ -38,7 +38,7 @@ struct Settings {
     short: bool,
 }
 
-/// What clients saw.
+/// The clients' counts.
 #[derive(Clone, Copy, Default)]
 struct Books {
     hits: u64,

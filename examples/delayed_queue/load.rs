@@ -45,7 +45,7 @@ pub(crate) struct Message {
     books: Arc<Books>,
 }
 
-/// What the consumer saw.
+/// The consumer's counts.
 #[derive(Default)]
 struct Books {
     delivered: AtomicU64,

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::echo;
 
-/// What the server saw of a connection.
+/// The server's books of a connection.
 pub(crate) struct Connection {
     pub(crate) echoed: usize,
     /// How long the last operation took, if a limit passed.
@@ -31,7 +31,7 @@ pub(crate) enum Direction {
     Write,
 }
 
-/// What a connection is at, and has done.
+/// The state of a connection, and its counts.
 #[derive(Default)]
 struct Seen {
     echoed: usize,

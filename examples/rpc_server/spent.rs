@@ -5,7 +5,7 @@ use std::time::Duration;
 use nix::sys::resource::{UsageWho, getrusage};
 use rustix::time::{ClockId, clock_gettime};
 
-/// What all threads took together.
+/// All threads together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spent {
     pub(crate) cpu: Duration,

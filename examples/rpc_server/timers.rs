@@ -21,7 +21,7 @@ pub(crate) trait Timers: Clone + Send + Sync + 'static {
     where
         F: Future<Output: Send> + Send;
 
-    /// What the timers say of themselves, if they count.
+    /// The timers' own counts, if they have any.
     fn stats(&self) -> Option<Stats>;
 }
 

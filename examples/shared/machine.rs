@@ -12,7 +12,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// For how long this process was held up at the most, in milliseconds.
 static LONGEST: AtomicU64 = AtomicU64::new(0);
-/// What does not add up, and need not where the machine was too busy.
+/// Counts that do not add up, and need not if the machine was too busy.
 static IF_QUIET: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Begins to watch the machine: a thread sleeps, and sees for how much longer than it asked.

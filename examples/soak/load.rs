@@ -14,7 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::books::Books;
 
-/// What a call may take that is always in time.
+/// The time of a call that is always in time.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// As many timers are armed at once in a storm.
 const STORM: usize = 50_000;

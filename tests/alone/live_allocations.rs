@@ -23,7 +23,7 @@ const HANG_GUARD: Duration = Duration::from_secs(30);
 const SOON: Duration = Duration::from_secs(10);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// What is allocated.
+/// The bytes that are allocated.
 #[derive(Clone, Copy)]
 struct Live {
     blocks: usize,
@@ -169,6 +169,6 @@ fn ten_thousand_wheels_leave_not_a_byte_however_they_end() {
             assert_leaves_nothing(end, before, |wheels| runtime.block_on(make_and_drop(wheels, end)));
         }
     }
-    // Those runtimes have been dropped, and their workers with them.
+    // These runtimes have been dropped, with their workers.
     assert_leaves_nothing("with its runtime", threads(), make_and_drop_with_runtime);
 }

@@ -129,7 +129,7 @@ fn what_is_due_as_a_coarse_bucket_begins_comes_with_that_of_a_finer_one_and_befo
     assert_eq!(
         handed_out,
         [
-            // Those of one tick of level 0 come together.
+            // Entries of one tick of level 0 come together.
             (ms(30_720), vec!["before", "near", "tolerant", "exact"]),
             (ms(30_720) + 1, vec!["after"]),
         ]

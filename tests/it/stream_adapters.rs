@@ -12,7 +12,7 @@ use timingwheel::{Elapsed, Interval, TimingWheel};
 use tokio::time::{Instant, MissedTickBehavior, advance};
 use tokio_test::{assert_pending, assert_ready_eq, task};
 
-/// What an adapter gives.
+/// An item of an adapter.
 #[derive(Clone, Debug, PartialEq)]
 enum Given {
     Item(u32),
@@ -354,7 +354,7 @@ async fn what_is_due_waits_when_the_budget_was_spent_before_it_and_is_not_lost()
     for adapter in ALL {
         let within = stream::iter(0..1).chain(stream::iter(1..2)).chain(stream::pending()).boxed_local();
         let mut items = adapter(within, &TimingWheel::new(), ms(1));
-        // What is ready at once.
+        // Items that are ready at once.
         while task::spawn(&mut items).poll_next().is_ready() {}
         advance(ms(1)).await;
         assert_waits_without_budget(&mut items).await;

@@ -27,7 +27,7 @@ pub(crate) fn registered(sleep: Sleep) -> task::Spawn<Sleep> {
     sleep
 }
 
-/// What it was late by, of a timer with that delay.
+/// The lateness of a timer with this delay.
 async fn lateness(wheel: &TimingWheel, delay: Duration, tolerance: Tolerance) -> Duration {
     let start = Instant::now();
     wheel.sleep(delay).with_tolerance(tolerance).await;

@@ -48,7 +48,7 @@ pub(super) enum Timer {
     Timeout(Timeout<Answer>),
 }
 
-/// What a task and the oracle share.
+/// State that a task shares with the oracle.
 #[derive(Debug)]
 pub(super) struct Looked {
     /// Taken out when it is not to be polled any more; then the task ends.

@@ -122,7 +122,7 @@ async fn a_waker_that_panics_loses_no_item() {
             queue.reset(&key, Duration::ZERO);
         },
         DelayQueue::clear,
-        // What the queue returns is not lost either.
+        // The item that the queue returns is not lost either.
         |queue| assert_eq!(queue.try_remove(&queue.peek().unwrap()).map(Expired::into_inner), Some(1)),
         |queue| assert_eq!(queue.remove(&queue.peek().unwrap()).into_inner(), 1),
         |queue| assert_eq!(queue.drain().map(Expired::into_inner).collect::<Vec<_>>(), [1]),

@@ -6,7 +6,7 @@ use tokio::time::{Instant, advance, sleep};
 use super::time::DelayQueue;
 use crate::delay_queue::ms;
 
-/// What happened: the value, and after how many milliseconds it came.
+/// An item that came, and its milliseconds.
 pub(crate) type Log = Vec<(u128, u64)>;
 
 #[derive(Clone, Copy, Debug)]

@@ -33,7 +33,7 @@ const SHARDS: usize = 1_024;
 /// Wakers of timers dropped elsewhere, or old, that one shard keeps at the most.
 const MOST_KEPT: usize = 13;
 
-/// How long they stay, at the most. Who is held up for so long finds them gone.
+/// How long they stay at most. A test that is held up for so long finds them gone.
 const STAY: Duration = Duration::from_secs(1);
 
 /// Wakers of timers dropped where they were armed: one, and one that the driver is just letting go of.

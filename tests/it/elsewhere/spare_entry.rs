@@ -16,7 +16,7 @@ use super::{
     wait_until_let_go,
 };
 
-/// Who makes one timer after the other.
+/// A task that makes one timer after the other.
 struct Task {
     counter: Arc<CountingWaker>,
     waker: Waker,

@@ -21,7 +21,7 @@ enum When {
     Dropped,
 }
 
-/// What waits, until it panics.
+/// A future or stream that waits, until it panics.
 struct Panics {
     when: When,
     polled: bool,

@@ -48,7 +48,7 @@ fn a_runtime_that_is_dropped_before_the_driver_ever_ran_wakes_what_is_pending() 
     assert_all_told(&wheel, sleeps, &counts);
 }
 
-/// What it blocks may be the very driver. Then another worker has to end the wheel.
+/// It may block the driver itself. Then another worker has to end the wheel.
 #[test]
 fn a_runtime_that_is_shut_down_while_a_worker_is_blocked_wakes_what_is_pending() {
     let runtime = runtime(2);

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::by_hand::Scripted;
 use super::ms;
 
-/// What one operation came to (bytes, or `None` if its limit passed), and when.
+/// The result of an operation (bytes, or `None` if its limit passed), and its time.
 type Outcome = (Option<usize>, Duration);
 
 #[derive(Clone, Debug)]

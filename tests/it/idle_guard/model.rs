@@ -29,7 +29,7 @@ impl Wake for Woken {
     }
 }
 
-/// What the docs say, in milliseconds.
+/// The rules of the docs, in milliseconds.
 #[derive(Debug, Default)]
 struct Rules {
     limits: [Option<u64>; 2],
@@ -99,7 +99,7 @@ struct Run {
     hand: ByHand,
     rules: Rules,
     tasks: [Arc<Woken>; 3],
-    /// Which of the tasks polls each direction, if one does now.
+    /// The task that polls each direction, if one does now.
     polled_by: [Option<usize>; 2],
     ready: [bool; 2],
     start: Instant,

@@ -24,7 +24,7 @@ async fn respond((takes, is_good): Request) -> Result<&'static str, io::Error> {
     if is_good { Ok("response") } else { Err(io::Error::other("refused")) }
 }
 
-/// What a service answers, in words, and after what time.
+/// The answer of a service, in words, and its time.
 async fn answer<S>(mut service: S, request: Request) -> (Result<&'static str, String>, bool, Duration)
 where
     S: Service<Request, Response = &'static str, Error = BoxError>,
