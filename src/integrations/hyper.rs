@@ -27,7 +27,7 @@
 //! # }
 //! ```
 //!
-//! # What hyper does with it
+//! # hyper's use of timers
 //!
 //! | part of hyper 1.12 | timer | default, and setting |
 //! |---|---|---|

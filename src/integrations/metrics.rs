@@ -29,7 +29,7 @@
 //!
 //! Answer Prometheus with the content type `text/plain; version=0.0.4`: without one, Prometheus 3 refuses the scrape.
 //!
-//! # What there is
+//! # The metrics
 //!
 //! Each metric has the label `wheel`, which is the wheel's [name](crate::Builder::name). Give each wheel a name of its
 //! own. Otherwise the gauges of two wheels overwrite each other, and their counters and histograms are added up. A new
@@ -54,10 +54,9 @@
 //!
 //! # Histograms
 //!
-//! The histograms are those of the crate `metrics`, so each exporter stores them as it stores any other. Give the
-//! exporter for Prometheus these [`BUCKETS`], or it makes summaries instead. With the buckets,
-//! `histogram_quantile(0.99, rate(timingwheel_lateness_seconds_bucket[5m]))` is the 99th percentile of one process. For
-//! all processes together, sum the rates by `le` first.
+//! The histograms are ordinary ones of the crate `metrics`. Give the exporter for Prometheus these [`BUCKETS`], or it makes
+//! summaries instead. With the buckets, `histogram_quantile(0.99, rate(timingwheel_lateness_seconds_bucket[5m]))` is the
+//! 99th percentile of one process. For all processes together, sum the rates by `le` first.
 //!
 //! [`record`](WheelMetrics::record) hands over only the durations since its last call. Each duration is rounded up to
 //! the longest duration of its bucket in [`Stats`], by at most a sixteenth. So the sum of a histogram is rounded up too.
@@ -80,7 +79,7 @@ const LONGEST: usize = 36;
 
 /// Bounds of buckets for both histograms, in seconds: powers of two of nanoseconds, from 16 µs to 69 s.
 ///
-/// Buckets of [`Histogram`] end there too, so what an exporter counts with these bounds is exact to the nanosecond.
+/// Buckets of [`Histogram`] end there too, so an exporter's counts by these bounds are exact to the nanosecond.
 pub const BUCKETS: [f64; LONGEST - SHORTEST + 1] = {
     let mut bounds = [0.0; LONGEST - SHORTEST + 1];
     let mut number = 0;

@@ -234,14 +234,14 @@ impl Interval {
         self.schedule(deadline);
     }
 
-    /// What happens to missed ticks; [`MissedTickBehavior::Burst`] unless it was set.
+    /// How missed ticks are handled; [`MissedTickBehavior::Burst`] unless it was set.
     #[must_use]
     pub const fn missed_tick_behavior(&self) -> MissedTickBehavior {
         self.missed_tick_behavior
     }
 
-    /// Sets what happens to ticks that are taken more than 5 ms (or a tick of the wheel, if that is longer) after
-    /// they were due.
+    /// Sets how missed ticks are handled: ticks that are taken more than 5 ms after they were due, or more than a tick of
+    /// the wheel, if that is longer.
     pub const fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed_tick_behavior = behavior;
     }

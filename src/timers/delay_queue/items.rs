@@ -1,4 +1,4 @@
-//! The pure part: which items there are, which of them are due, and when to look again. It is told what time it is.
+//! The pure part: holds the items, and finds the due ones and the time to look again. It is told the time.
 //!
 //! A [`Hierarchy`] holds the indices of the items that are not due. Due items go from there to a heap, which sorts them
 //! by deadline. So items come in the order of their ticks, and items of one tick that are found together in the order of
@@ -249,7 +249,7 @@ impl<T> Items<T> {
         self.is_behind && !self.timers.is_empty()
     }
 
-    /// Takes the first due item out, of those that have been found.
+    /// Takes out the first of the due items that have been found.
     pub(super) fn pop(&mut self) -> Option<(Key, Item<T>)> {
         let Reverse(due) = self.due.pop()?;
         let index = self.current(due)?;
@@ -360,7 +360,7 @@ impl<T> Items<T> {
         std::mem::take(&mut self.slab)
     }
 
-    /// Takes back the memory of what was detached and has been emptied since.
+    /// Takes back the memory of the detached slab, which the caller has emptied.
     pub(super) fn attach(&mut self, emptied: Slab<Item<T>>) {
         debug_assert!(emptied.is_empty() && self.slab.is_empty());
         self.slab = emptied;

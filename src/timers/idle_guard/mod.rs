@@ -17,8 +17,8 @@ use waits::Direction::{self, Read, Write};
 use waits::Waits;
 
 impl TimingWheel {
-    /// Guards a stream against a peer that falls silent, or no longer takes what is sent to it. Reads and writes that
-    /// wait for too long return errors.
+    /// Guards a stream against a peer that falls silent or no longer reads. Reads and writes that wait for too long return
+    /// errors.
     ///
     /// A new guard has no limit, and does not touch the wheel. With a limit, the first wait in each direction registers a
     /// timer, which later waits use too. The timers belong to the shard of the thread that calls this, so make the guard in
@@ -59,7 +59,7 @@ pin_project! {
     /// A stream with limits on how long reads and writes may wait, from
     /// [`TimingWheel::idle_guard`](crate::TimingWheel::idle_guard).
     ///
-    /// | limit | what it bounds | expires |
+    /// | limit | bounds | expires |
     /// |---|---|---|
     /// | [read](Self::with_read_limit) | how long reads wait without a byte | even while bytes are written |
     /// | [write](Self::with_write_limit) | how long writing, flushing and shutting down wait without progress | even while bytes are read |

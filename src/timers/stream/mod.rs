@@ -25,7 +25,7 @@
 //! # }
 //! ```
 //!
-//! # What they have in common
+//! # In common
 //!
 //! - **One timer for each adapter.** An item moves the timer, which costs as little as a
 //!   [`Sleep::reset`](crate::Sleep::reset) to later, and allocates nothing. The timer is registered when the stream is
