@@ -1,7 +1,7 @@
 //! Async timers for tokio on a hierarchical timing wheel, for servers that hold very many connections.
 //!
-//! Each worker makes and drops timers in a part of the wheel of its own. The runtime itself turns the wheel: a worker that
-//! looks at its sockets also fires the due timers. Nothing ticks in between. All of it is safe Rust.
+//! Each worker has a part of the wheel of its own, where it makes and drops timers. The runtime turns the wheel: a worker
+//! that looks at its sockets also fires the due timers. Nothing ticks in between. The crate is safe Rust.
 //!
 //! ```
 //! use std::time::Duration;
@@ -31,10 +31,9 @@
 //! a tick of more than 1 ms is never busy, nor is one whose clock can be paused.
 //!
 //! On a multi-thread runtime on Linux a timerfd in the runtime's own poller turns the wheel, with a precision of about
-//! 50 µs. It comes with the feature `timerfd`, which is on by default and needs tokio's `net` and the crate rustix. On a
-//! current-thread runtime, and elsewhere, one of tokio's timers turns the wheel. Timers are then late by a millisecond at
-//! the median, as tokio's are. With a [tick](Builder::tick) of less than a millisecond a current-thread runtime has a
-//! timerfd too.
+//! 50 µs. A current-thread runtime has a timerfd only if the [tick](Builder::tick) is shorter than a millisecond. The
+//! timerfd needs the feature `timerfd`, which is on by default. Everywhere else one of tokio's timers turns the wheel.
+//! Timers are then late by a millisecond at the median, as tokio's are.
 //!
 //! If a timer may be later than that, give it a [`Tolerance`]. It then costs less.
 //!
@@ -51,10 +50,9 @@
 //! next timer, as it does to tokio's own, and `tokio::time::advance` fires the timers that it passes. You need not set
 //! anything.
 //!
-//! A wheel goes by the clock of the runtime on which it was made, so make one for each runtime. A thread outside every
-//! runtime sees the real clock: while the clock is paused, enter the runtime's handle on that thread before you use the
-//! wheel. A wheel on a multi-thread runtime goes by the real clock, even if you use it within a runtime whose clock is
-//! paused.
+//! A wheel goes by the clock of the runtime on which it was made, so make one for each runtime. A wheel on a multi-thread
+//! runtime always goes by the real clock. A thread outside every runtime sees the real clock too: while the clock is
+//! paused, enter the runtime's handle on that thread before you use the wheel.
 //!
 //! [paused]: https://docs.rs/tokio/1/tokio/time/fn.pause.html
 //!
@@ -66,7 +64,7 @@
 //! |---|---|
 //! | `timerfd` | on Linux, timers as precise as the system's; needs tokio's `net` and rustix |
 //! | `metrics` | a wheel's statistics as metrics, for Prometheus and others |
-//! | `tracing` | [events](monitor#events) at a wheel's beginning and end, and when something is wrong |
+//! | `tracing` | [events](monitor#events) when a wheel begins, ends, stalls, refuses a timer, or a waker panics |
 //! | `hyper` | [`hyper::rt::Timer`](https://docs.rs/hyper/1/hyper/rt/trait.Timer.html) for wheels, for hyper's servers and clients |
 //! | `tower` | a timeout layer for tower's services |
 //! | `test-util` | `pause`, `resume` and `advance` in [`time`]; wheels follow a paused clock without it |
@@ -80,9 +78,9 @@
 //! | bound a future at the end of a chain of calls | [`FutureTimeExt`] |
 //! | bound a stream's gaps, throttle it, collect its items | [`stream`] |
 //! | wait again and again | [`TimingWheel::interval`], [`interval_at`](TimingWheel::interval_at) |
-//! | run something later or by a schedule, by keys, and wait for its end | the crate `timingwheel-jobs` |
+//! | run something later or by a schedule, under keys | the crate `timingwheel-jobs` |
 //! | bound how long a connection may be silent | [`TimingWheel::idle_guard`] |
-//! | give something more time | [`Sleep::reset`], [`Timeout::reset`] |
+//! | move a deadline | [`Sleep::reset`], [`Timeout::reset`] |
 //! | let timers be late, so that very many cost less | [`Tolerance`] |
 //! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`Sleep::wait`], [`Interval::try_tick`] |
 //! | keep many items in one task, each until its time | [`time::DelayQueue`], [`TimingWheel::delay_queue`] |

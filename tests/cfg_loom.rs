@@ -1,5 +1,5 @@
-//! A user's crate that has models of its own is built with `--cfg loom`, and this crate with it: timers are what they are
-//! otherwise. `.ci/run` runs this test in such a build.
+//! With `--cfg loom`, which users set for models of their own, timers work as in any other build. `.ci/run` runs this
+//! test in such a build.
 
 use std::time::Duration;
 

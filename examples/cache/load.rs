@@ -1,4 +1,4 @@
-//! Clients that use a cache, and know what it has to answer.
+//! Clients that use a cache, and check its answers.
 
 use std::error::Error;
 use std::iter::repeat_with;
@@ -38,7 +38,7 @@ struct Settings {
     short: bool,
 }
 
-/// What clients saw.
+/// The clients' counts.
 #[derive(Clone, Copy, Default)]
 struct Books {
     hits: u64,

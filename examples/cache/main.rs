@@ -3,12 +3,12 @@
 //! `cargo run --release -p timingwheel-examples --example cache`, or with `-- --help` for the settings and `-- --short`
 //! for a quick look.
 //!
-//! The deadlines of all entries are in one `DelayQueue`: whoever reads an entry moves its deadline, whoever removes it
-//! takes that out, and one task removes what has expired. The wheel sees one timer for all entries together.
+//! The deadlines of all entries are in one `DelayQueue`. A read moves its entry's deadline, a removal takes it out, and one
+//! task removes expired entries. The wheel has one timer for all entries together.
 //!
-//! `Cache` is all that a program needs; the rest is a load. Clients read, write and remove. Each has keys of its own,
-//! knows until when they live, and checks that nothing is served after its time or lost before it. If something was, if
-//! the counts do not add up, or if a timer is left at the end, the program says so and exits with 1.
+//! `Cache` is all that a program needs; the rest is a load. Clients read, write and remove. Each has keys of its own, and
+//! checks that none is served after its time or lost before it. If one was, if the counts do not add up, or if a timer is
+//! left at the end, the program says so and exits with 1.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -38,7 +38,7 @@ impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
     /// The value, unless it has expired. It lives on for its whole time from now.
     fn get(&self, key: &K) -> Option<V> {
         let Entries { values, deadlines } = &mut *self.lock();
-        // What has expired may be waiting to be removed.
+        // An expired entry may still wait to be removed.
         let is_alive = |(_, deadline): &&(V, Deadline)| Instant::now() < deadlines.deadline(deadline);
         let (value, deadline) = values.get(key).filter(is_alive)?;
         deadlines.reset(deadline, self.time_to_live);

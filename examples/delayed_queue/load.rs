@@ -1,4 +1,4 @@
-//! Messages for the queue, their consumer, and what became of them.
+//! Messages for the queue, their consumer, and counts of how they ended.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -45,7 +45,7 @@ pub(crate) struct Message {
     books: Arc<Books>,
 }
 
-/// What the consumer saw.
+/// The consumer's counts.
 #[derive(Default)]
 struct Books {
     delivered: AtomicU64,

@@ -4,12 +4,12 @@
 //! `-- --short` for a quick look.
 //!
 //! A message is a job with the message's number as its key: it runs when its delay is over, and hands the message to a
-//! consumer. If that fails, the job adds its next try by the same key, after a back-off with jitter; after the last try
-//! the message goes to the dead letters. A message that is taken back before its time is removed by its key. So a
-//! message that waits is an entry in the wheel, not a task, and the queue's books are the list of jobs.
+//! consumer. If that fails, the job adds its next try under the same key, after a back-off with jitter. After the last try
+//! the message goes to the dead letters. A message can be taken back by its key before its time. A waiting message is an
+//! entry in the wheel, not a task, and the list of jobs shows all of them.
 //!
-//! `Queue` is all that a program needs; the rest is a load. Its end stops the queue while messages still wait, and they
-//! are all told of. If a message was delivered early, twice, or after it was taken back, or if one is missing from the
+//! `Queue` is all that a program needs; the rest is a load. At the end the queue stops while messages still wait, and
+//! returns all of them. If a message was delivered early, twice, or after it was taken back, or if one is missing from the
 //! books, the program says so and exits with 1.
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! What should happen when, by a plain map, and how that compares with what did.
+//! A plain map of the events that should happen, compared with those that did.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -17,7 +17,7 @@ pub(crate) struct Books {
     last: Instant,
     pub(crate) lateness: Histogram<u64>,
     pub(crate) out_of_order: u64,
-    /// What happened, was moved, was taken out or was refused, when it was not due, or due at another time.
+    /// Events at another time than the map says, of any kind: happened, moved, taken out or refused.
     pub(crate) unexpected: u64,
 }
 

@@ -3,16 +3,16 @@
 //! `cargo run --release -p timingwheel-examples --example game`, or with `-- --help` for the settings and `-- --short`
 //! for a quick look.
 //!
-//! All that will happen is in one `DelayQueue`, and the loop takes out what is due once a frame, without awaiting it.
-//! Jobs would be tasks, which run on all threads in any order, so that the world would need a lock. From a queue the
-//! loop itself applies everything, in the order of the deadlines, to a world that it alone holds; and of thousands of
-//! pending effects the wheel sees one timer. A frame that comes late changes nothing but when things happen: a poison's
-//! next tick follows from the deadline of the one before, and what a long frame missed is made up for in order.
+//! All future events are in one `DelayQueue`. Once a frame the loop takes out the due ones, without awaiting. Jobs would be
+//! tasks, which run on all threads in any order, so the world would need a lock. From a queue the loop itself applies all
+//! events to its world, in the order of their deadlines, and the wheel has one timer for thousands of them. A late frame
+//! delays events, and changes nothing else: a poison's next tick follows from the deadline of the last, and a long frame
+//! makes up for missed events in order.
 //!
 //! `play` and `next_due` are all that a program needs; the rest is a world. Characters cast spells: each has a cooldown
-//! for its caster, and a buff for its target, which is begun or refreshed, can be dispelled, and may tick. A plain map
-//! tells what should happen when. If something happens before its time, out of order, when the map says otherwise, or
-//! never, the program says so and exits with 1.
+//! for its caster, and a buff for its target, which can be refreshed or dispelled, and may tick. A plain map has the events
+//! that should happen. If an event comes before its time, out of order, never, or against the map, the program says so and
+//! exits with 1.
 
 use std::ops::ControlFlow;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Lets characters play, and tells what does not add up.
+//! Runs the game, and reports counts that do not add up.
 
 use std::error::Error;
 use std::ops::ControlFlow;
@@ -50,7 +50,7 @@ struct Settings {
 #[derive(Default)]
 struct Frames {
     count: u64,
-    /// Those whose work was longer than they are.
+    /// Frames whose work took longer than a frame.
     took_too_long: u64,
     /// How many timers were in the wheel after a frame, at the most.
     most_timers: usize,

@@ -1,4 +1,4 @@
-//! Characters, their spells, and what happens to them when.
+//! Characters, their spells, and the effects of these.
 
 use std::error::Error;
 use std::iter::repeat_with;
@@ -41,7 +41,7 @@ impl Spell {
 /// How often a spell adds up on the same target.
 const MOST_STACKS: u64 = 5;
 
-/// What happens to a character, by one of [`SPELLS`].
+/// An effect of one of [`SPELLS`] on a character.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Event {
     character: usize,

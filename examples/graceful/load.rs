@@ -1,4 +1,4 @@
-//! Clients that keep the server busy until it ends, what follows up on their requests, and both their books.
+//! Clients that keep the server busy until it ends, the jobs that follow their requests, and the books of both.
 
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -49,7 +49,7 @@ struct Settings {
     short: bool,
 }
 
-/// What the server and its clients have counted.
+/// The counts of the server and its clients.
 #[derive(Default)]
 struct Books {
     begun: AtomicU64,
@@ -164,7 +164,7 @@ async fn run(settings: Settings) -> Result<Vec<String>, Box<dyn Error>> {
     let (farewell, ()) = (farewell?, sent?);
     while clients.join_next().await.is_some() {}
 
-    // What has not begun is not lost: here it runs now; another program would store it.
+    // Jobs that have not begun are not lost: here they run now; another program would store them.
     let not_begun = farewell.jobs.not_begun.len() as u64;
     join_all(farewell.jobs.not_begun.into_iter().filter_map(timingwheel_jobs::StoppedJob::into_future)).await;
 

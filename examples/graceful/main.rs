@@ -1,12 +1,12 @@
-//! How do I end a server so that nothing is cut off that has time to end?
+//! How do I end a server without cutting off work that could still end in time?
 //!
 //! `cargo run --release -p timingwheel-examples --example graceful`, or with `-- --help` for the settings and
 //! `-- --short` for a quick look.
 //!
-//! A server has connections with requests, jobs that follow up on them, and durable timers. SIGTERM ends it under load: it
-//! takes no more connections, a connection ends with the answer that it owes, and then jobs and handlers that run come to
-//! their end, all within one limit. Jobs that have not begun are handed back, and their futures are run; durable timers stay
-//! in their store.
+//! A server has connections with requests, jobs that follow the requests, and durable timers. SIGTERM ends it under load. It
+//! accepts no more connections. Each connection ends with its last answer. Then running jobs and handlers come to their end,
+//! all within one limit. Jobs that have not begun are handed back, and their futures are run. Durable timers stay in their
+//! store.
 //!
 //! `serve` is all that a program needs; the rest is a load, and the books of its clients. If an answer was cut
 //! off, or a job or a timer is missing from the books, the program says so and exits with 1.
@@ -22,7 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// What the end of the server has waited for.
+/// The work that the end of the server waited for.
 struct Farewell {
     /// Connections that were open, and those that were aborted at the limit.
     connections: usize,

@@ -1,4 +1,4 @@
-//! A server, its peers, and what both saw.
+//! A server, its peers, and the books of both.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -41,7 +41,7 @@ struct Settings {
     short: bool,
 }
 
-/// What the server saw of a connection.
+/// The server's books of a connection.
 struct Connection {
     peer: SocketAddr,
     beats: usize,
@@ -82,7 +82,7 @@ async fn accept(
     Ok(ended)
 }
 
-/// What a peer knows of itself.
+/// A peer's books.
 struct Peer {
     address: SocketAddr,
     falls_silent: bool,

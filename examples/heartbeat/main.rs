@@ -3,8 +3,8 @@
 //! `cargo run --release -p timingwheel-examples --example heartbeat`, or with `-- --help` for the settings and
 //! `-- --short` for a quick look.
 //!
-//! For each connection the server has one `Sleep`, which it moves with every heartbeat: if that comes to its end, the
-//! peer is dead.
+//! For each connection the server has one `Sleep`, which it moves with every heartbeat. If the sleep ends, the peer is
+//! dead.
 //!
 //! `serve` is all that a program needs; the rest is a load. A TCP server and its peers run in this process. Every other
 //! peer falls silent at a random time without closing anything, as if a cable had been cut. Both ends keep books. If

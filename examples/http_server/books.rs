@@ -1,4 +1,4 @@
-//! What server and clients count.
+//! The counts of server and clients.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use indicatif::HumanCount;
 use tokio::time::Instant;
 
-/// What is later than this counts as this late.
+/// A greater lateness counts as this.
 const LATEST: Duration = Duration::from_secs(60);
 /// How many digits of a lateness are kept.
 const DIGITS: u8 = 3;
@@ -42,7 +42,7 @@ pub(crate) struct Books {
     pub(crate) slow_closed: Count,
     /// Connections of idle clients that were closed.
     pub(crate) idle_closed: Count,
-    /// Those of both that were closed before the header timeout.
+    /// Connections of both kinds that were closed before the header timeout.
     pub(crate) closed_early: Count,
 }
 

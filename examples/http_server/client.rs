@@ -1,4 +1,4 @@
-//! The clients: good, slow and idle ones. They wait on tokio's timers, so that the wheel has the server's only.
+//! The clients: good, slow and idle ones. They use tokio's timers, so all timers of the wheel are the server's.
 
 use std::io;
 use std::net::SocketAddr;

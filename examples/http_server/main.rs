@@ -1,4 +1,4 @@
-//! How do I bound what clients of an HTTP server may take: a slow head, a slow answer, an idle connection, a long one?
+//! How do I limit slow request heads, slow answers, idle connections and long connections of an HTTP server?
 //!
 //! `cargo run --release -p timingwheel-examples --all-features --example http_server`, or with `-- --help` for the
 //! settings and `-- --short` for a quick look.
@@ -11,7 +11,7 @@
 //! a third sends a head byte by byte, and a third asks once and then says nothing. Both ends keep books. If those do not
 //! agree (a request was lost, a connection closed too early, a timer left) the program says so and exits with 1.
 //!
-//! With `--serve 127.0.0.1:0` it only serves, by `--timers` of your choice, for a load from elsewhere: see
+//! With `--serve 127.0.0.1:0` it only serves, by `--timers` of your choice, for a load from another program: see
 //! `benches/http_load`.
 
 use std::pin::pin;
@@ -30,7 +30,7 @@ use tokio::time::Instant;
 use tower::timeout::error::Elapsed;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
-/// What the server allows.
+/// The server's limits.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     header_timeout: Duration,

@@ -1,4 +1,4 @@
-//! The closing tables, and what does not add up.
+//! The closing tables, and the check of the counts.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ pub(crate) fn print(books: &Books, limits: Limits, stats: &Stats) -> Result<Vec<
         }
     }
 
-    // What the server closed is what the clients saw closed, but for good ones that were held up.
+    // The clients saw each close of the server, except good clients that were held up.
     let (heads, ages) = (books.head_timeouts.reached(), books.keep_alive_ends.reached());
     if heads > slow + idle + held_up {
         problems.push(format!(

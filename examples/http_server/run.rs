@@ -1,4 +1,4 @@
-//! Lets server and clients run, or only the server.
+//! Runs server and clients, or only the server.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ use crate::server::Server;
 use crate::settings::Settings;
 use crate::{report, serve};
 
-/// What a busy machine may take longer than the settings say, before the run counts as stuck.
+/// If a run takes longer than its settings say, and by more than this, it counts as stuck.
 const GRACE: Duration = Duration::from_secs(30);
 const SHOW_EVERY: Duration = Duration::from_millis(100);
 

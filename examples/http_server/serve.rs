@@ -1,7 +1,7 @@
-//! A server that only serves, for a load from elsewhere: what do timers add to the CPU time of a request?
+//! A server without clients, for a load from another program: what do timers add to the CPU time of a request?
 //!
-//! It tells its address, serves until its standard input ends or a signal ends it, and then tells what that took. What
-//! it writes is for `benches/http_load` to read: a name and a value on each line.
+//! It prints its address, serves until its standard input ends or a signal ends it, and then prints the CPU time that it
+//! took. `benches/http_load` reads its output: a name and a value on each line.
 
 use std::convert::Infallible;
 use std::io;

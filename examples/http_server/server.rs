@@ -1,4 +1,4 @@
-//! The server, with books of what it did.
+//! The server, and its counts.
 
 use std::io;
 use std::num::ParseIntError;
@@ -108,7 +108,7 @@ impl Server {
     }
 }
 
-/// What has been said on a connection.
+/// The exchange on a connection so far.
 struct Talk {
     requests: Count,
     /// Since when hyper has waited for a head, or a little earlier.

@@ -1,4 +1,4 @@
-//! The settings, their limits, and what is said when they are beyond them.
+//! The settings, their limits, and the errors beyond these.
 
 use std::fmt;
 use std::net::SocketAddr;

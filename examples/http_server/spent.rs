@@ -1,4 +1,4 @@
-//! What the kernel counts for this process.
+//! CPU time and context switches of this process, as the kernel counts them.
 
 use std::error::Error;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
-/// What all threads took together since the process began, those that have ended too.
+/// All threads together since the process began, ended ones too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spent {
     pub(crate) cpu: Duration,

@@ -1,4 +1,4 @@
-//! What `--serve` asks of timers, and what gives it.
+//! The timers that `--serve` needs, on the wheel, on tokio and without.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -1,4 +1,4 @@
-//! The clients, good and bad, and what they know of themselves.
+//! The clients, good and bad, and their books.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ pub(crate) enum Kind {
 
 pub(crate) const KINDS: [Kind; 4] = [Kind::Good, Kind::Slow, Kind::Silent, Kind::Deaf];
 
-/// What a client knows of itself.
+/// A client's books.
 pub(crate) struct Client {
     pub(crate) address: SocketAddr,
     pub(crate) kind: Kind,
@@ -28,7 +28,7 @@ pub(crate) struct Client {
     pub(crate) longest_gap: Duration,
 }
 
-/// Talks to the server until `end`, in the way of its `kind`. What does not close the connection waits to be cut off.
+/// Talks to the server until `end`, in the way of its `kind`. A bad client then waits until the server closes.
 pub(crate) async fn live(
     mut stream: TcpStream,
     kind: Kind,

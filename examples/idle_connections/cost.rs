@@ -1,4 +1,4 @@
-//! What the timers of idle connections cost, exact ones and such as may be late.
+//! The cost of timers of idle connections: of exact ones, and of ones that may be late.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};

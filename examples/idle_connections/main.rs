@@ -1,11 +1,11 @@
-//! How do I close connections whose peers are silent, or take nothing of what they are sent?
+//! How do I close connections whose peers are silent, or do not read?
 //!
 //! `cargo run --release -p timingwheel-examples --example idle_connections`, or with `-- --help` for the settings and
 //! `-- --short` for a quick look.
 //!
-//! `echo` is all that a program needs; the rest is a load. The server guards each connection with an `IdleGuard`. Of
-//! every four clients two are good, of which one is slow but never silent for as long as the limit; one falls silent
-//! after a while; and one sends on but reads nothing of the echo. Both ends keep books. If those do not agree (a bad
+//! `echo` is all that a program needs; the rest is a load. The server guards each connection with an `IdleGuard`. Of four
+//! clients, one is good, one is slow but never silent for as long as the limit, one falls silent after a while, and one
+//! sends on but does not read the echo. Both ends keep books. If these do not agree (a bad
 //! client was missed, a good one cut off, one closed too early, a byte lost, more timers for a connection than half
 //! limits in its life) the program says so and exits with 1.
 //!

@@ -1,4 +1,4 @@
-//! Lets server and clients run.
+//! Runs server and clients.
 
 use std::error::Error;
 use std::io;

@@ -1,4 +1,4 @@
-//! The server's books: what came of each connection.
+//! The server's books: how each connection ended.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::echo;
 
-/// What the server saw of a connection.
+/// The server's books of a connection.
 pub(crate) struct Connection {
     pub(crate) echoed: usize,
     /// How long the last operation took, if a limit passed.
@@ -31,7 +31,7 @@ pub(crate) enum Direction {
     Write,
 }
 
-/// What a connection is at, and has done.
+/// The state of a connection, and its counts.
 #[derive(Default)]
 struct Seen {
     echoed: usize,

@@ -1,4 +1,4 @@
-//! What the page for people shows, as JSON.
+//! The figures of the page for people, as JSON.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ struct Check {
     ok: bool,
 }
 
-/// What does not fit took centuries.
+/// A time that does not fit is centuries.
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

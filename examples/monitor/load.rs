@@ -1,4 +1,4 @@
-//! Clients that make calls with timeouts, and count what comes of them.
+//! Clients that make calls with timeouts, and count how the calls end.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const RENEWED: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)]
 /// How many timers a client has at a time: a call with its limit, its silence, and its session.
 pub(crate) const TIMERS_EACH: usize = 4;
 
-/// What the clients saw.
+/// The clients' counts.
 #[derive(Default)]
 pub(crate) struct Books {
     pub(crate) answered: AtomicU64,

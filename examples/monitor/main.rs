@@ -4,12 +4,11 @@
 //! and `-- --short` for a quick look. To look at the page for people, give it time and a port: `-- --seconds 600 --port
 //! 9000`.
 //!
-//! The functions below are all that a program needs. The rest is a load, and those who look at it: many tasks make calls
-//! with timeouts on a wheel with a bound; a hyper server answers `/metrics` for Prometheus, `/health` for a load
-//! balancer, and `/`, a page for people; and a scraper asks for them over HTTP. At the end the wheel is filled until it
-//! refuses timers, which its health has to tell. If a scrape does not add up (a counter went back, the timers that were
-//! armed are not those that fired, were cancelled or are pending, the tasks counted otherwise, the health is wrong) the
-//! program says so and exits with 1.
+//! The functions below are all that a program needs; the rest is a load. Many tasks make calls with timeouts on a wheel with
+//! a bound. A hyper server answers `/metrics` for Prometheus, `/health` for a load balancer, and `/`, a page for people. A
+//! scraper asks for all three. At the end the wheel is filled until it refuses timers, and its health has to show that. If
+//! a scrape does not add up (a counter went back, armed timers are not those that fired, were cancelled or are pending, the
+//! tasks counted otherwise, the health is wrong) the program says so and exits with 1.
 
 use http_body_util::Full;
 use hyper::body::Bytes;

@@ -1,4 +1,4 @@
-//! What the scrapes tell, and whether it adds up.
+//! The figures of the scrapes, and whether they add up.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(crate) fn line(last: &Scrape, now: &Scrape) -> String {
     )
 }
 
-/// What does not add up in the last scrape, when no timer is left.
+/// Counts that do not add up in the last scrape, when no timer is left.
 pub(crate) fn at_rest(last: &Scrape, stats: &Stats, books: &Books) -> Vec<String> {
     let [armed, fired, cancelled] =
         ["armed_total", "fired_total", "cancelled_total"].map(|name| last.value(name));

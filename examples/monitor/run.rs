@@ -1,4 +1,4 @@
-//! Lets the load run, scrapes it, and tells what does not add up.
+//! Runs the load, scrapes it, and reports figures that do not add up.
 
 use std::error::Error;
 use std::net::Ipv4Addr;

@@ -1,4 +1,4 @@
-//! What asks for the metrics, as Prometheus does, and reads them.
+//! Asks for the metrics as Prometheus does, and reads them.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -56,7 +56,7 @@ impl Scraper {
     }
 }
 
-/// What is kept of all scrapes, however many there are.
+/// A summary of all scrapes, however many there are.
 pub(crate) struct Scrapes {
     pub(crate) first: Scrape,
     pub(crate) last: Scrape,
@@ -143,7 +143,7 @@ impl Scrape {
         Some(*le)
     }
 
-    /// What cannot be: counters that went back, and histograms that do not rise.
+    /// Impossible values: counters that went back, and histograms that do not rise.
     pub(crate) fn problems_after(&self, earlier: &Self) -> Vec<String> {
         let mut problems = Vec::new();
         for (series, &value) in &self.0 {

@@ -31,7 +31,7 @@ pub(crate) struct Settings {
     short: bool,
 }
 
-/// What this wheel's users would call a fault. So generous that a busy machine keeps to it.
+/// The limits of this wheel's health, so generous that a busy machine keeps them.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds {
     pub(crate) pending: usize,

@@ -1,4 +1,4 @@
-//! Producers and followers, and what they saw.
+//! Producers and followers, and their books.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -73,7 +73,7 @@ async fn follow(broker: Arc<Broker>, follower: usize, start: Instant, end: Insta
     }
 }
 
-/// What a producer saw.
+/// A producer's counts.
 #[derive(Default)]
 struct Books {
     acknowledged: u64,
@@ -166,7 +166,7 @@ async fn run(settings: Settings) -> Result<Vec<String>, Box<dyn Error>> {
     report(&all, &broker, &wheel, &Seen { followed, cancelled: cancelled.unwrap_or_default(), most })
 }
 
-/// What was seen from outside.
+/// Counts from outside.
 struct Seen {
     /// By each follower: its longest gap, and how many writes it completed.
     followed: Vec<(Duration, u64)>,

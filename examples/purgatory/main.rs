@@ -3,14 +3,14 @@
 //! `cargo run --release -p timingwheel-examples --example purgatory`, or with `-- --help` for the settings and
 //! `-- --short` for a quick look.
 //!
-//! A broker in this process has partitions, each with a log and two followers that copy it. Producers write to some
-//! partitions at a time and want to know when all followers have what they wrote. So a write waits in a `Purgatory`,
-//! under the keys of its partitions, and each fetch of a follower checks the key of the partition that it has copied.
+//! A broker in this process has partitions, each with a log and two followers that copy it. A producer writes to some
+//! partitions, and gets its answer when all followers have copied the write. So a write waits in a `Purgatory`, under the
+//! keys of its partitions, and each fetch of a follower checks the key of the partition that it has copied.
 //!
-//! `Broker` is all that a program needs; the rest is a load. For half of the time one follower does not get on with some
-//! partitions: writes to these expire. In the middle of that one of them moves to another broker, which cancels what
-//! waits for it. Everybody keeps books. If those do not agree (a write was acknowledged that a follower has not, one
-//! expired early or without need, one was never answered, something is left in the purgatory) the program says so and
+//! `Broker` is all that a program needs; the rest is a load. For half of the time one follower stands still in some
+//! partitions, and writes to these expire. Meanwhile one of these partitions moves to another broker, which cancels its
+//! waiting writes. Broker, producers and followers keep books. If these do not agree (a follower lacks an acknowledged
+//! write, one expired early or without need, one was never answered, one is left in the purgatory) the program says so and
 //! exits with 1.
 
 use std::sync::Arc;

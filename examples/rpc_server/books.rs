@@ -1,8 +1,8 @@
-//! What is counted during a run.
+//! The counts of a run.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What server and clients count.
+/// The counts of server and clients.
 #[derive(Debug, Default)]
 pub(crate) struct Books {
     // The server's.
@@ -60,7 +60,7 @@ impl Gauge {
     }
 
     pub(crate) fn now(&self) -> u64 {
-        // What ended is read first, so that it is not more than what began.
+        // Ends are read before beginnings, so that they are not more.
         let ended = self.ended.get();
         self.begun.get().saturating_sub(ended)
     }

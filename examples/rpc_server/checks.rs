@@ -1,16 +1,16 @@
-//! What has to add up at the end of a run.
+//! The checks at the end of a run.
 
 use crate::books::Count;
 use crate::machine::unless_too_busy;
 use crate::run::Outcome;
 
-/// What is said if there are no problems.
+/// The text if there are no problems.
 pub(crate) const ALL_HOLD: &str = "\
 It adds up: every request was answered or its connection closed; work that
 started was finished, or stopped and did nothing after its timeout; silent
 clients saw their connections closed; no timer fired early; none is left.";
 
-/// What does not add up at the end of a run, in words.
+/// Counts that do not add up at the end of a run, in words.
 pub(crate) fn problems(outcome: &Outcome) -> Vec<String> {
     let Outcome { name, books, lateness, timers_left, stats, .. } = outcome;
     let [requests, done, timed_out, unanswered] =

@@ -1,4 +1,4 @@
-//! A client: thinks, asks, checks the answer, and now and then goes silent to see whether the server hangs up.
+//! A client waits, asks and checks the answer. Now and then it falls silent, to see whether the server hangs up.
 
 use std::io;
 use std::net::SocketAddr;

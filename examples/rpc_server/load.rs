@@ -1,4 +1,4 @@
-//! What a client does next, by lot.
+//! Draws the next step of a client at random.
 
 use std::ops::Range;
 use std::time::Duration;

@@ -6,12 +6,12 @@
 //!
 //! `serve` is all that a program needs: each connection has an idle timer that moves with every request, and each
 //! request runs under a timeout. The rest is a load. A TCP server and its clients run in this process, all on a
-//! `TimingWheel`, then once more on `tokio::time`. A short run before them is not counted: the first one pays for memory
-//! that the system gives out for the first time. At the end a table has both side by side, and the program checks its own
-//! bookkeeping: if something does not add up it says what, and exits with 1.
+//! `TimingWheel`, then once more on `tokio::time`. A short run before them is not counted, because the first run pays for
+//! new memory. The closing table has both side by side. The program checks its own counts: if they do not add up, it says
+//! so and exits with 1.
 //!
-//! The CPU time and the context switches are those of server, clients and their connections together. The runs follow
-//! each other, so a machine that is busy otherwise disturbs one or the other.
+//! CPU time and context switches are those of server and clients together. The runs follow each other, so other work on the
+//! machine may disturb one of them.
 
 use std::io;
 use std::pin::Pin;

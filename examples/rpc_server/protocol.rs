@@ -1,5 +1,5 @@
-//! What goes over a connection: a greeting from the server, then requests one way and answers the other, each a
-//! frame of two numbers.
+//! The protocol: a greeting from the server, then requests one way and answers the other, each a frame of two
+//! numbers.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;

@@ -113,7 +113,7 @@ pub(crate) fn print(outcomes: &[Outcome]) {
     }
 }
 
-/// What the table means.
+/// The closing lines, which say what the table means.
 fn print_meaning(wheel: &Outcome, tokio: &Outcome) {
     let [ours, tokios] = [wheel, tokio].map(|run| Millis(run.lateness.quantile(0.5)).text());
     let cpu = in_words(wheel.spent.cpu.as_secs_f64(), tokio.spent.cpu.as_secs_f64());

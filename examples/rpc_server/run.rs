@@ -1,4 +1,4 @@
-//! One run: a fresh runtime with server and clients on one sort of timers, watched from the main thread.
+//! One run: a fresh runtime with server and clients on one kind of timers. The main thread watches it.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -26,13 +26,13 @@ use crate::work::Current;
 
 /// How often the main thread looks. It waits on no timer of either sort.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// What a busy machine may take longer than the settings say, before the run counts as stuck.
+/// If a run takes longer than its settings say, and by more than this, it counts as stuck.
 const GRACE: Duration = Duration::from_secs(30);
 /// How many clients connect at a time: fewer than the listener queues. What finds the queue full tries again only
 /// a second later.
 const CONNECTING: usize = 64;
 
-/// What came of a run.
+/// The result of a run.
 pub(crate) struct Outcome {
     pub(crate) name: &'static str,
     pub(crate) books: Arc<Books>,

@@ -1,4 +1,4 @@
-//! The server, with books of what it did.
+//! The server, and its counts.
 
 use std::io;
 use std::pin::pin;

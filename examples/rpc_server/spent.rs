@@ -1,11 +1,11 @@
-//! What the kernel counts for this process.
+//! CPU time and context switches of this process, as the kernel counts them.
 
 use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use rustix::time::{ClockId, clock_gettime};
 
-/// What all threads took together.
+/// All threads together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spent {
     pub(crate) cpu: Duration,

@@ -1,4 +1,4 @@
-//! What the program asks of timers, and the two that give it.
+//! The timers that the program needs: the wheel's and tokio's.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(crate) trait Timers: Clone + Send + Sync + 'static {
     where
         F: Future<Output: Send> + Send;
 
-    /// What the timers say of themselves, if they count.
+    /// The timers' own counts, if they have any.
     fn stats(&self) -> Option<Stats>;
 }
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::books::{Gauge, Held};
 use crate::timers::{Sleep, Timers};
 
-/// What is later than this counts as this late.
+/// A greater lateness counts as this.
 const LATEST: Duration = Duration::from_secs(60);
 /// How many digits of a lateness are kept.
 const DIGITS: u8 = 3;
@@ -59,7 +59,7 @@ impl<T: Timers> Watched<T> {
         self.note(deadline);
     }
 
-    /// What `work` returns, or `None` if it took longer than `limit` and was dropped.
+    /// The output of `work`, or `None` if it took longer than `limit` and was dropped.
     pub(crate) async fn timeout<F: Future<Output: Send> + Send>(
         &self,
         limit: Duration,

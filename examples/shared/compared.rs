@@ -1,6 +1,6 @@
 //! A ratio in words, for closing lines.
 
-/// What is within the noise of one run.
+/// Differences up to this are noise of one run.
 const NOISE: f64 = 0.1;
 
 /// How `ours` compares with another's: "23 % less than", for example.

@@ -1,4 +1,4 @@
-//! The closing table of an example: counts that add up for a reader, and what does not add up.
+//! The closing table of an example, and the check that its counts add up.
 //!
 //! ```text
 //! | requests       | 1,000 |       |

@@ -1,4 +1,4 @@
-//! Numbers in settings. `--help` states the limits of each, and an error tells them, and what was given.
+//! Numbers in settings. `--help` states the limits of each. An error states them too, and the number that was given.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;

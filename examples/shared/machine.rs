@@ -1,4 +1,4 @@
-//! Whether the machine held up an example for so long that its figures tell nothing of timers.
+//! Whether the machine was too busy for the figures of an example to mean anything.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// For how long this process was held up at the most, in milliseconds.
 static LONGEST: AtomicU64 = AtomicU64::new(0);
-/// What does not add up, and need not where the machine was too busy.
+/// Counts that do not add up, and need not if the machine was too busy.
 static IF_QUIET: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Begins to watch the machine: a thread sleeps, and sees for how much longer than it asked.

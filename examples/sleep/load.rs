@@ -1,4 +1,4 @@
-//! Tasks that sleep on one timer after the other, and how late they are.
+//! Tasks that sleep on one timer after the other, and their lateness.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use crate::limits::whole;
 use crate::{lateness_on, lateness_on_tokio, wheel_with};
 
 const ROUNDS: u64 = 3;
-/// What the table means.
+/// The closing lines, which say what the table means.
 const MEANING: &str = "\
 What it means: a wheel's timers are late by less than a tick, or two where many
 fire, plus the time that the machine takes to run a task. tokio's wait for the
@@ -48,7 +48,7 @@ struct Settings {
     short: bool,
 }
 
-/// What tasks sleep on, and how that went.
+/// A kind of timer, and its results.
 struct Timer {
     name: String,
     /// None is `tokio::time`.
@@ -108,7 +108,7 @@ impl Timer {
         ]
     }
 
-    /// What does not add up.
+    /// Counts that do not add up.
     fn problems(&self, sleeps: u64) -> Vec<String> {
         let mut problems = Vec::new();
         let slept = self.lateness.len() + self.early;

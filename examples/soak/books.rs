@@ -1,4 +1,4 @@
-//! What is counted during a run.
+//! The counts of a run.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -8,12 +8,12 @@ use hdrhistogram::Histogram;
 use tokio::runtime::worker_index;
 use tokio::time::Instant;
 
-/// What is later than this counts as this late.
+/// A greater lateness counts as this.
 const LATEST: Duration = Duration::from_secs(60);
 /// How many digits of a lateness are kept.
 const DIGITS: u8 = 3;
 
-/// What the tasks count.
+/// The tasks' counts.
 pub(crate) struct Books {
     pub(crate) slept: Count,
     pub(crate) in_time: Count,
@@ -74,7 +74,7 @@ impl Books {
         }
     }
 
-    /// What the tasks did, by what it is called in the table.
+    /// The tasks' operations, by their names in the table.
     pub(crate) fn counts(&self) -> [(&'static str, u64); 13] {
         let Self { slept, in_time, timed_out, moved, dropped_elsewhere, ticks, .. } = self;
         let Self { read, cut_off, items, gaps, storms, wheels, stalls, .. } = self;

@@ -1,4 +1,4 @@
-//! What has to hold, again and again, and at the end.
+//! The checks, during the run and at its end.
 
 use std::fs;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const WARM_AFTER_AT_THE_LATEST: Duration = Duration::from_secs(300);
 const GROWTH: f64 = 0.25;
 const GROWTH_AT_LEAST: u64 = 16 << 20;
 
-/// What was seen so far.
+/// The state of the checks.
 pub(crate) struct Checks {
     pub(crate) number: u64,
     /// Of the last check.
@@ -31,7 +31,7 @@ pub(crate) struct Checks {
     pub(crate) most_pending: usize,
     pub(crate) memory: Memory,
     warm_after: Duration,
-    /// What does not hold.
+    /// Promises that did not hold.
     pub(crate) problems: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Memory {
     pub(crate) most: Option<u64>,
 }
 
-/// What Linux says of this process.
+/// Linux's figures for this process.
 fn resident() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

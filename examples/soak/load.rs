@@ -1,4 +1,4 @@
-//! The tasks, each of which uses the wheel in a way of its own until the end.
+//! The tasks. Each uses the wheel in its own way until the end.
 
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::books::Books;
 
-/// What a call may take that is always in time.
+/// The time of a call that is always in time.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// As many timers are armed at once in a storm.
 const STORM: usize = 50_000;

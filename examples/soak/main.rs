@@ -1,14 +1,13 @@
-//! Does a wheel keep what it promises for an hour at full speed, on a machine that stalls?
+//! Does a wheel keep its promises for an hour at full speed, on a machine that stalls?
 //!
-//! `cargo run --release -p timingwheel-examples --example soak -- --minutes 60`; a minute without the setting, or with
-//! `-- --help` for the others and `-- --short` for a quick look.
+//! `cargo run --release -p timingwheel-examples --example soak -- --minutes 60`, or without it for one minute. `-- --help`
+//! lists the settings, and `-- --short` is a quick look.
 //!
-//! The functions below are what a program can check of its own wheel at any time. Here they are called again and again
-//! while tasks use one wheel in every way: sleeps, timeouts, deadlines that move, timers that are dropped on other
-//! workers, intervals, guarded connections, streams, and now and then fifty thousand timers at once and wheels that are
-//! made and dropped. Meanwhile workers stall at random, sometimes all of them together. No timer may be early, and the
-//! process may take no more memory than when it was warm. If something does not hold the program says so and exits
-//! with 1.
+//! A program can check its own wheel at any time by the functions below. Here they run again and again, while tasks use one
+//! wheel in every way: sleeps, timeouts, moved deadlines, timers that are dropped on other workers, intervals, guarded
+//! connections and streams. Now and then come fifty thousand timers at once, and wheels that are made and dropped. Meanwhile
+//! workers stall at random, sometimes all together. If a timer is early, or the process takes more memory than when it was
+//! warm, the program says so and exits with 1.
 
 use std::time::Duration;
 

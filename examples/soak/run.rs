@@ -1,4 +1,4 @@
-//! Lets the tasks use a wheel, and checks it meanwhile.
+//! Runs the tasks on a wheel, and checks the wheel meanwhile.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -44,7 +44,7 @@ fn soak(settings: Settings) -> Result<Vec<String>, String> {
     Ok(report::print(&settings, &books, checks))
 }
 
-/// Lets all tasks run to the end, and checks meanwhile. What does not hold is in the checks; an error ends the run.
+/// Runs all tasks to the end, and checks meanwhile. The checks keep broken promises; an error ends the run.
 async fn run(settings: &Settings, books: &Arc<Books>) -> Result<Checks, String> {
     let wheel = TimingWheel::builder().build().map_err(|error| format!("no wheel: {error}"))?;
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Workers that stall, as they do where somebody blocks them, or the machine does.
+//! Makes workers stall, as blocking code or a busy machine does.
 
 use std::sync::Arc;
 use std::thread;

@@ -1,4 +1,4 @@
-//! What the server notes, and what its clients ask for.
+//! The events that the server notes, and the requests of its clients.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

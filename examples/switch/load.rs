@@ -1,4 +1,4 @@
-//! The clients. They have no timers, so that all there are belong to the server.
+//! The clients. They have no timers, so all timers are the server's.
 
 use std::error::Error;
 use std::io;

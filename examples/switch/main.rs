@@ -12,8 +12,8 @@
 //!
 //! `server.rs` is compiled twice: in `on_tokio.rs` and in `on_wheel.rs`, which differ in that line. Each serves the same
 //! clients over TCP on loopback, in a runtime of its own. The server bounds each request with a timeout, moves a sleep
-//! with each request to notice silent peers, and ticks. What it did has to be the same on both and what its clients
-//! asked for, and no timer may be early; otherwise the program says so and exits with 1.
+//! with each request to notice silent peers, and ticks. It has to do the same on both, and as its clients
+//! asked, and no timer may be early. Otherwise the program says so and exits with 1.
 
 #![allow(clippy::duplicate_mod, reason = "that the same code runs on both is the point")]
 

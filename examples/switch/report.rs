@@ -1,4 +1,4 @@
-//! The closing table, and what does not add up.
+//! The closing table, and the check of the counts.
 
 use std::time::Duration;
 

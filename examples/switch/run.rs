@@ -1,4 +1,4 @@
-//! Lets the server run on both, one after the other.
+//! Runs the server on tokio's timers, then on the wheel's.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -51,7 +51,7 @@ enum Time {
     Wheel,
 }
 
-/// What one of both has come to, all rounds together.
+/// The counts of one of both, all rounds together.
 pub(crate) struct Outcome {
     pub(crate) books: Arc<Books>,
     pub(crate) cpu: Duration,
@@ -89,7 +89,7 @@ fn run(
         clients.await?;
         server.await??;
         if time == Time::Wheel {
-            // What the server's task of ticks holds goes with that task, which has been told to end.
+            // The server's task of ticks, which has been told to end, drops its timer.
             tokio::task::yield_now().await;
             let Stats { armed, fired, .. } = timingwheel::time::wheel().stats();
             outcome.stats.armed += armed;
@@ -120,7 +120,7 @@ fn run_both(settings: Settings) -> Result<Vec<String>, Box<dyn Error>> {
     warm_up(settings)?;
     let (mut tokios, mut wheels) = (Outcome::new(), Outcome::new());
     for round in 0..rounds {
-        // Who is first changes from round to round.
+        // The order of the two changes from round to round.
         let order = if round % 2 == 0 { [Time::Tokio, Time::Wheel] } else { [Time::Wheel, Time::Tokio] };
         for time in order {
             let outcome = if time == Time::Tokio { &mut tokios } else { &mut wheels };

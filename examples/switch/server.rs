@@ -1,4 +1,4 @@
-//! The server. Whose `time` it uses is said where it is included, in one line.
+//! The server. The file that includes it chooses its `time`, in one line.
 
 use std::io;
 use std::pin::pin;
@@ -17,7 +17,7 @@ const WORK: Duration = Duration::from_millis(5);
 /// How long any request may take.
 const LIMIT: Duration = Duration::from_millis(25);
 
-/// What takes longer than any request may.
+/// Longer than any request may take.
 const NO_END: Duration = Duration::from_secs(3_600);
 
 /// Serves so many connections, each until its peer has been silent for `idle`.

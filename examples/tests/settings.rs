@@ -1,4 +1,4 @@
-//! The settings of all examples: `--help` tells the limits of each number, and they are the ones that hold.
+//! The settings of all examples: `--help` states the limits of each number, and these limits hold.
 //!
 //! It needs the examples in the same target folder, as `cargo test` without a name builds them.
 

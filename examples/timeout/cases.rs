@@ -1,4 +1,4 @@
-//! Cases of calls with a limit, and whether the work behind them stops.
+//! Calls with a limit, and whether the work behind each stops.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -182,7 +182,7 @@ async fn report(Settings { calls, limit, short: _ }: Settings) -> Result<Report,
     Ok(report)
 }
 
-/// What the table means.
+/// The closing lines, which say what the table means.
 const MEANING: &str = "\
 What it means: a call takes one timer, however often its deadline moves, and its
 work ends with it. The exception is `slow, task left`: a task goes on after the

@@ -4,12 +4,11 @@
 //! `cargo run --release -p timingwheel-examples --example timeout`, or with `-- --help` for the settings and
 //! `-- --short` for a quick look.
 //!
-//! The functions below are for a program to copy: what simply has a limit is `wheel.timeout(limit, call).await`. The rest
-//! is eight cases, each with many calls at once on a wheel of its own. The work behind a call is counted for as long as
-//! it is alive; it waits on tokio's timers, so the wheel's counts are those of the limits alone. The closing table tells
-//! how the calls of each case ended, that none took more than one timer however often its deadline moved, and that no
-//! work was left behind; but for the one case that shows what goes wrong: work in a task goes on when only the wait for
-//! it is cut off. If a case went otherwise the program says so, and exits with 1.
+//! A simple limit is `wheel.timeout(limit, call).await`. The functions below have the other cases, to copy. The rest runs
+//! eight cases, each with many calls at once on a wheel of its own. The work behind the calls waits on tokio's timers, so
+//! the wheel counts only the limits. The closing table shows how the calls of each case ended, that each took at most one
+//! timer however often its deadline moved, and that no work was left behind. One case shows a mistake: if only the wait for
+//! a task is cut off, the task goes on. If a case went otherwise, the program says so and exits with 1.
 
 use std::panic::resume_unwind;
 use std::pin::pin;

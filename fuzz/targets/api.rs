@@ -1,5 +1,5 @@
-//! The public API on a paused clock: bytes say what is done to sleeps and timeouts in tasks, and an oracle of
-//! deadlines what has to come of them. What is compared is listed in `tests/it/deadlines_model.rs`.
+//! The public API on a paused clock: bytes become operations on sleeps and timeouts in tasks, and an oracle of
+//! deadlines checks the results. `tests/it/deadlines_model.rs` lists the checks.
 
 #![no_main]
 

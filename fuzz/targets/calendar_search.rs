@@ -1,4 +1,4 @@
-//! Searches: whatever the rule, the zone and the start, the next instant is later, and is found in time.
+//! Searches: for any rule, zone and start, the next instant is later than the start, and is found in bounded time.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Texts: any of them is an expression, a plan, or an error that points into it. What is read and printed reads back as
-//! the same.
+//! Texts: each is an expression, a plan, or an error that points into it. A printed expression or plan reads back as the
+//! same.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! The core: bytes say what is done to a `Hierarchy` and to an ordered map beside it. What is compared after each
-//! operation is listed in `tests/it/hierarchy_model.rs`.
+//! The core: bytes become operations on a `Hierarchy` and on an ordered map beside it. `tests/it/hierarchy_model.rs`
+//! lists the checks after each operation.
 
 #![no_main]
 

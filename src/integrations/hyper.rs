@@ -27,13 +27,13 @@
 //! # }
 //! ```
 //!
-//! # What hyper does with it
+//! # hyper's use of timers
 //!
 //! | part of hyper 1.12 | timer | default, and setting |
 //! |---|---|---|
-//! | HTTP/1 server | one for each request: from the beginning of the wait until the head is there | 30 s as soon as a timer is set: `header_read_timeout` |
-//! | HTTP/2 server and client | one for each connection, moved with each ping and its answer | none: `keep_alive_interval`, and `keep_alive_timeout` for the answer |
-//! | hyper-util's pooled client | one for each client that has idle connections, made anew after each search for expired ones | none without `pool_timer`; with it 90 s: `pool_idle_timeout` |
+//! | HTTP/1 server | one for each request, until its head has arrived | 30 s if a timer is set: `header_read_timeout` |
+//! | HTTP/2 server and client | one for each connection, moved with each ping and its answer | none: `keep_alive_interval`, `keep_alive_timeout` |
+//! | hyper-util's pooled client | one for each client that has idle connections | none; 90 s with `pool_timer`: `pool_idle_timeout` |
 //!
 //! **An HTTP/1 server with a timer closes idle connections.** hyper waits for the next request from the end of the
 //! response before it. If no byte of it arrives within 30 s, hyper closes the connection, as it does for a slow head.
@@ -46,9 +46,9 @@
 //! **hyper has no limit for** handlers, for which the feature `tower` has a layer, nor for bodies. hyper-util's `auto`
 //! server also waits for ever for the first bytes, which tell HTTP/1 from HTTP/2.
 //!
-//! Do not set a read limit or an idle limit of an [`IdleGuard`](crate::IdleGuard) under hyper: hyper also waits for a
-//! read while a handler runs, so the handler's time would count. A write limit is useful against a client that no longer
-//! reads.
+//! Under hyper, do not set a read limit or an idle limit of an [`IdleGuard`](crate::IdleGuard): hyper also waits for a
+//! read while a handler runs, so the limit would count the handler's time. A write limit is useful against a client that
+//! no longer reads.
 //!
 //! # Precision
 //!
@@ -65,10 +65,10 @@
 //!
 //! # Panics
 //!
-//! Only if that timer of tokio cannot run: outside a runtime, or on a runtime without `enable_time`. The panic is tokio's, in
-//! the task that polls the sleep. It closes the connection. With HTTP/2, tasks that read its bodies panic too. hyper-util's
-//! pool then keeps idle connections for ever, because it does not begin its search again. So give such a runtime a wheel
-//! without a bound, and shut that down only after the connections have closed.
+//! Only if tokio's timer cannot run either: outside a runtime, or on a runtime without `enable_time`. Then the task that
+//! polls the sleep panics with tokio's message, and its connection closes. With HTTP/2, tasks that read its bodies panic
+//! too. hyper-util's pool never again looks for idle connections to close. So give such a runtime a wheel without a bound,
+//! and shut the wheel down only after the connections have closed.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -86,7 +86,7 @@ use crate::timers::timeout::SureSleep;
 impl Timer for TimingWheel {
     /// A sleep in a box, as [`TimingWheel::sleep`] makes it, but [without panics of the wheel's](crate::hyper#panics).
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
-        // The inherent method, as in the next one: those come before a trait's.
+        // Calls the inherent method, as the next one does: it comes before a trait's.
         Box::pin(SureSleep::new(self.sleep(duration)))
     }
 
@@ -120,5 +120,5 @@ impl Future for SureSleep {
 
 impl rt::Sleep for SureSleep {}
 
-/// For timers of the user's own, as those that give sleeps a tolerance.
+/// For users' own timers, for example those that give sleeps a tolerance.
 impl rt::Sleep for Sleep {}

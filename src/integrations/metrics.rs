@@ -29,11 +29,11 @@
 //!
 //! Answer Prometheus with the content type `text/plain; version=0.0.4`: without one, Prometheus 3 refuses the scrape.
 //!
-//! # What there is
+//! # The metrics
 //!
 //! Each metric has the label `wheel`, which is the wheel's [name](crate::Builder::name). Give each wheel a name of its
-//! own. Otherwise the gauges of two wheels overwrite each other, and their counters and histograms are added up. That is
-//! right where a new wheel replaces one that has ended: the counter goes on.
+//! own. Otherwise the gauges of two wheels overwrite each other, and their counters and histograms are added up. A new
+//! wheel that replaces one that has ended may have the old name: its counters then go on.
 //!
 //! | name | kind, unit | of [`Stats`] |
 //! |---|---|---|
@@ -54,10 +54,9 @@
 //!
 //! # Histograms
 //!
-//! The histograms are those of the crate `metrics`, so each exporter stores them as it stores any other. Give the
-//! exporter for Prometheus these [`BUCKETS`], or it makes summaries instead. With the buckets,
-//! `histogram_quantile(0.99, rate(timingwheel_lateness_seconds_bucket[5m]))` is the 99th percentile of one process. For
-//! all processes together, sum the rates by `le` first.
+//! The histograms are ordinary ones of the crate `metrics`. Give the exporter for Prometheus these [`BUCKETS`], or it makes
+//! summaries instead. With the buckets, `histogram_quantile(0.99, rate(timingwheel_lateness_seconds_bucket[5m]))` is the
+//! 99th percentile of one process. For all processes together, sum the rates by `le` first.
 //!
 //! [`record`](WheelMetrics::record) hands over only the durations since its last call. Each duration is rounded up to
 //! the longest duration of its bucket in [`Stats`], by at most a sixteenth. So the sum of a histogram is rounded up too.
@@ -80,7 +79,7 @@ const LONGEST: usize = 36;
 
 /// Bounds of buckets for both histograms, in seconds: powers of two of nanoseconds, from 16 µs to 69 s.
 ///
-/// Buckets of [`Histogram`] end there too, so what an exporter counts with these bounds is exact to the nanosecond.
+/// Buckets of [`Histogram`] end there too, so an exporter's counts by these bounds are exact to the nanosecond.
 pub const BUCKETS: [f64; LONGEST - SHORTEST + 1] = {
     let mut bounds = [0.0; LONGEST - SHORTEST + 1];
     let mut number = 0;
@@ -138,13 +137,13 @@ pub fn describe() {
 
 /// Hands a wheel's statistics to the recorder, and remembers which part of them it has handed over.
 ///
-/// Make one for each wheel, and keep it as long as the exporter: a second one of the same wheel counts everything once
-/// more. Install the recorder first: what is recorded without one is lost. It holds a handle of the wheel. So the wheel
-/// does not end before this is dropped, unless somebody shuts the wheel down.
+/// Make one for each wheel, and keep it as long as the exporter: a second one for the same wheel counts everything once
+/// more. Install the recorder before the first [`record`](Self::record), or the counts are lost. This holds a handle of
+/// the wheel. So the wheel does not end before this is dropped, unless somebody shuts the wheel down.
 #[derive(Debug)]
 pub struct WheelMetrics {
     wheel: TimingWheel,
-    /// The statistics as they were told last.
+    /// The statistics that were handed over last.
     told: Mutex<Stats>,
 }
 
@@ -155,16 +154,16 @@ impl WheelMetrics {
         Self { wheel: wheel.clone(), told: Mutex::default() }
     }
 
-    /// Hands the statistics to the recorder: gauges as they are now, and what came to counters and histograms since the
-    /// last call.
+    /// Hands the statistics to the recorder: gauges as they are now, and the increase of counters and histograms since
+    /// the last call.
     ///
-    /// Locks each shard for a moment, one after the other, as [`TimingWheel::stats`] does; the recorder is called after
-    /// that. Calls at the same time wait for each other.
+    /// Locks each shard for a moment, as [`TimingWheel::stats`] does, and calls the recorder after that. Calls at the same
+    /// time wait for each other.
     ///
     /// # Panics
     /// Never, if the recorder does not.
     pub fn record(&self) {
-        // Before the statistics are taken, so that nobody's are older than what was told.
+        // Locked before the statistics are taken, so that these are never older than the last.
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let stats = self.wheel.stats();
         let wheel = || ("wheel", self.wheel.name().to_owned());
@@ -187,8 +186,8 @@ fn record_state(stats: &Stats, label: impl Fn() -> (&'static str, String)) {
     }
 }
 
-/// Adds what has happened since the last call to the counters. Totals would not do: a recorder keeps the greatest total
-/// that it gets. A new wheel under an old name would not be seen until its totals exceed those of the old wheel.
+/// Adds the increase since the last call to the counters. Totals would not do: a recorder keeps the greatest total that it
+/// gets, so it would ignore a new wheel under an old name until its totals exceed the old ones.
 fn record_counts(since: &Stats, label: impl Fn() -> (&'static str, String)) {
     counter!("timingwheel_armed_total", &[label()]).increment(since.armed);
     counter!("timingwheel_fired_total", &[label()]).increment(since.fired);
@@ -202,7 +201,7 @@ fn record_counts(since: &Stats, label: impl Fn() -> (&'static str, String)) {
 
 fn record_durations(metric: &::metrics::Histogram, since: &Histogram) {
     for (durations, count) in since.buckets() {
-        // More than 32 bits hold do not come between two calls.
+        // On a machine of 32 bits, more do not come between two calls.
         metric.record_many(durations.end().as_secs_f64(), usize::try_from(count).unwrap_or(usize::MAX));
     }
 }

@@ -9,8 +9,7 @@ use crate::timers::timeout::Timeout;
 
 /// Timeouts at the end of a chain of calls, for every [`Future`].
 ///
-/// The names end in `_on`, so that this can be imported beside the `FutureExt` of tokio-util, whose `timeout` is on
-/// tokio's timers, and that of futures. For the wheel of the current runtime pass
+/// The names end in `_on`, so that you can import this trait beside the `FutureExt` of tokio-util and of futures. For the wheel of the current runtime pass
 /// [`time::wheel()`](crate::time::wheel).
 ///
 /// # Examples
@@ -32,13 +31,13 @@ use crate::timers::timeout::Timeout;
 /// # }
 /// ```
 pub trait FutureTimeExt: Future + Sized {
-    /// Awaits this future, for at most `duration` from now: [`TimingWheel::timeout`], whose precision, cancel safety,
-    /// errors and panics it has.
+    /// Awaits this future, for at most `duration` from now. Precision, cancel safety, errors and panics are those of
+    /// [`TimingWheel::timeout`].
     fn timeout_on(self, wheel: &TimingWheel, duration: Duration) -> Timeout<Self> {
         wheel.timeout(duration, self)
     }
 
-    /// Awaits this future, until `deadline` at the latest: [`TimingWheel::timeout_at`].
+    /// Awaits this future, until `deadline` at the latest, as [`TimingWheel::timeout_at`] does.
     fn timeout_at_on(self, wheel: &TimingWheel, deadline: Instant) -> Timeout<Self> {
         wheel.timeout_at(deadline, self)
     }

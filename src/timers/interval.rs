@@ -14,15 +14,16 @@ use crate::timers::sleep::Sleep;
 use crate::timers::tolerance::Tolerance;
 use crate::wheel::Nanos;
 
-/// A tick counts as missed when it is taken so long after its time, as with tokio's intervals.
+/// A tick that is taken later than this after its time counts as missed, as with tokio's intervals.
 const MISSED_AFTER: Duration = Duration::from_millis(5);
 
 impl TimingWheel {
     /// Ticks every `period`, for the first time at once.
     ///
     /// # Precision
-    /// Each tick as [`sleep`](Self::sleep). The schedule does not drift: it goes by the times at which ticks were
-    /// due, not at which they were taken, unless ticks are [missed](Interval::set_missed_tick_behavior).
+    /// Each tick as [`sleep`](Self::sleep). The schedule does not drift: each tick is due one period after the time at
+    /// which the last was due, however late that was taken. [Missed](Interval::set_missed_tick_behavior) ticks may change
+    /// the schedule.
     ///
     /// # Panics
     /// If `period` is zero. Ticking panics as awaiting a [`Sleep`] does.
@@ -85,9 +86,9 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// With a tolerance: each tick may come late, by a time or by a share of the period. The schedule stays exact, so
-    /// lateness does not add up, and [`tick`](Self::tick) returns the instant of the schedule. A tick that is due at once
-    /// comes at once. See [`Tolerance`].
+    /// With a tolerance: each tick may come late, by a time or by a share of the period. Lateness does not add up: the
+    /// schedule stays exact, and [`tick`](Self::tick) returns the instant of the schedule. A tick that is due now comes
+    /// at once. See [`Tolerance`].
     ///
     /// # Examples
     ///
@@ -125,7 +126,7 @@ impl Interval {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// Polls for the next tick. Of several tasks only the last that polled is woken.
+    /// Polls for the next tick. If several tasks poll, only the last is woken.
     ///
     /// # Panics
     /// As [`tick`](Self::tick).
@@ -136,7 +137,7 @@ impl Interval {
         }
     }
 
-    /// As [`tick`](Self::tick), but returns an error where that would panic.
+    /// As [`tick`](Self::tick), but returns an error instead of a panic.
     ///
     /// # Cancel safety
     /// Dropping this future loses no tick.
@@ -181,14 +182,14 @@ impl Interval {
         let next = match self.missed_tick_behavior {
             MissedTickBehavior::Delay if late_by > self.missed_after() => self.after(now, period),
             MissedTickBehavior::Skip if late_by > self.missed_after() => {
-                // Below the period, so it fits 64 bits if that does; a longer one has not passed yet.
+                // Less than the period. If that exceeds 64 bits, it has not passed yet.
                 let since = u64::try_from(late_by.as_nanos() % period.as_nanos());
                 let since = Duration::from_nanos(since.expect("less than the time of a clock"));
                 self.after(now, period - since)
             }
             _ => self.after(tick, period),
         };
-        // Not registered by this: it has fired, so the next poll does that.
+        // The timer has fired, so this does not register it; the next poll does.
         self.schedule(next);
         tick
     }
@@ -203,7 +204,7 @@ impl Interval {
         self.sleep.clock().now_as_instant()
     }
 
-    /// So long after `instant`, or an instant that never comes.
+    /// `duration` after `instant`, or an instant that never comes.
     fn after(&self, instant: Instant, duration: Duration) -> Instant {
         instant.checked_add(duration).unwrap_or_else(|| clock::instant(Nanos::MAX))
     }
@@ -233,14 +234,14 @@ impl Interval {
         self.schedule(deadline);
     }
 
-    /// What happens to missed ticks; [`MissedTickBehavior::Burst`] unless it was set.
+    /// How missed ticks are handled; [`MissedTickBehavior::Burst`] unless it was set.
     #[must_use]
     pub const fn missed_tick_behavior(&self) -> MissedTickBehavior {
         self.missed_tick_behavior
     }
 
-    /// Sets what happens to ticks that are taken more than 5 ms (or a tick of the wheel, if that is longer) after
-    /// they were due.
+    /// Sets how missed ticks are handled: ticks that are taken more than 5 ms after they were due, or more than a tick of
+    /// the wheel, if that is longer.
     pub const fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed_tick_behavior = behavior;
     }
@@ -269,7 +270,7 @@ impl Interval {
     }
 }
 
-/// How late what should come in a period counts as missed, on a wheel with this tick.
+/// How late a tick has to be to count as missed, on a wheel with this tick.
 pub(crate) fn missed_after(tick: Duration) -> Duration {
     MISSED_AFTER.max(tick)
 }

@@ -1,6 +1,6 @@
-//! Futures, streams and guards that wait by a timer, and a queue of items that do.
+//! Futures, streams, guards and a queue that wait by a timer.
 //!
-//! [`Sleep`](sleep::Sleep) is the one that holds a timer; all others hold sleeps. Each file adds its own methods to
+//! Only [`Sleep`](sleep::Sleep) holds a timer of the wheel; all others hold sleeps. Each file adds its own methods to
 //! `TimingWheel`.
 
 pub(crate) mod delay_queue;

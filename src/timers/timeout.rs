@@ -262,6 +262,12 @@ impl SureSleep {
         &mut self.sleep
     }
 
+    /// As [`moved`](Self::moved), within a poll of the task that waits, which need not be woken.
+    pub(crate) fn moved_in_poll(&mut self) -> &mut Sleep {
+        self.by_tokio = None;
+        &mut self.sleep
+    }
+
     /// Polls the deadline of a future or a stream that was pending.
     ///
     /// `had_budget` tells whether the task had budget before it polled that future or stream. If so, the deadline

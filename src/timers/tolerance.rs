@@ -4,10 +4,10 @@ use std::time::Duration;
 
 /// How late a timer may be: by a time, or by a share of its delay.
 ///
-/// Deadlines of timers with tolerances are rounded up to the same instants. So such timers fire together with others
-/// that are due at about the same time, and stand in one place of the wheel until then. Use them for very many timers
-/// that are measured in seconds and seldom fire, such as those of idle connections. The greater the tolerance, the less
-/// often the wheel is turned.
+/// Deadlines of timers with tolerances are rounded up to common points. So such a timer fires together with others that
+/// are due at about the same time, and stays in one place of the wheel until then. Use tolerances for very many timers of
+/// some seconds or more that seldom fire, such as those of idle connections. The greater the tolerance, the less often the
+/// wheel is turned.
 ///
 /// | given to | it counts |
 /// |---|---|
@@ -21,21 +21,19 @@ use std::time::Duration;
 /// Never early. Late by less than the tolerance plus the machine's wake-up time, or by as much as a timer without a
 /// tolerance ([precision](crate::TimingWheel#precision)), whichever is more.
 ///
-/// Deadlines are rounded up to points that lie 2, 4, 8 and so on ticks apart: to the widest grid that fits into the
-/// tolerance. All wheels of a process count the points from one origin. A wheel whose clock can be paused counts them
-/// from when it was made. On a paused clock timers fire exactly at their points. A timer is late by half of the grid on
-/// average.
+/// The points of a grid lie 2, 4, 8 and so on ticks apart. A deadline is rounded up on the widest grid that is not wider
+/// than the tolerance, so a timer is late by half of the grid on average. All wheels of a process have the same points,
+/// except wheels whose clock can be paused: these count from the time at which they were made.
 ///
-/// At a tick of 1 ms a tolerance of 1,024 ms has a grid of as much. One of 1 s has a grid of 512 ms, and wakes a process
-/// twice as often. Each point of a wider grid is also a point of the narrower ones, so timers with different tolerances fire
-/// together too.
+/// At a tick of 1 ms, a tolerance of 1,024 ms has a grid of 1,024 ms. One of 1 s has a grid of 512 ms, and wakes a process
+/// twice as often. Each point of a wider grid is also a point of the narrower ones, so timers with different tolerances
+/// fire together too.
 ///
-/// A timer whose tolerance is a seventh of its delay or more waits in one place of a wheel with 32 slots or more, until it
-/// fires or is reset. With an eighth, it moves once at most. With less it still fires together with others, but may move
-/// through the wheel as a timer without a tolerance. A tolerance of less than two ticks counts as none. So does any
-/// tolerance of a delay of zero.
+/// On a wheel with 32 slots or more, a timer whose tolerance is a seventh of its delay or more stays in one place until it
+/// fires or is reset. With an eighth, it moves once at most. With less, it may move as often as a timer without a
+/// tolerance. A tolerance of less than two ticks counts as none. So does any tolerance of a delay of zero.
 ///
-/// In the [statistics](crate::Stats::lateness), lateness counts from the rounded deadline.
+/// The [statistics](crate::Stats::lateness) count lateness from the rounded deadline.
 ///
 /// # Examples
 ///
@@ -54,7 +52,7 @@ use std::time::Duration;
 /// # }
 /// ```
 ///
-/// The idea comes from Linux's timer wheel, and so do 12.5 % as a share that harms nobody.
+/// The idea comes from Linux's timer wheel, where each timer has a tolerance of up to 12.5 %.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tolerance {
     kind: Kind,
@@ -68,25 +66,26 @@ enum Kind {
 }
 
 impl Tolerance {
-    /// A time.
+    /// Late by less than `time`.
     #[must_use]
     pub const fn time(time: Duration) -> Self {
         Self { kind: Kind::Time(time) }
     }
 
-    /// A share of the delay, from 0 to 1: 0.125 are 12.5 %. It is rounded down to 65,536ths, and 1.0 to 65,535 of them.
+    /// Late by less than a share of the delay: 0.125 is 12.5 %. The share is rounded down to 65,536ths, and 1.0 to 65,535
+    /// of these.
     ///
     /// # Panics
-    /// If `share` is not from 0 to 1. Check one that comes from outside by `(0.0..=1.0).contains(&share)`.
+    /// If `share` is not from 0 to 1. Before you pass on a user's number, check `(0.0..=1.0).contains(&share)`.
     #[must_use]
     #[track_caller]
     pub fn share(share: f64) -> Self {
-        // Not that of a number that is none.
+        // NaN is in no range.
         assert!((0.0..=1.0).contains(&share), "tolerance share must be 0 to 1, got {share}");
         #[allow(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "it is rounded down, and the whole to the last part but one"
+            reason = "it is rounded down, and the cast takes 65,536 to 65,535"
         )]
         let parts = (share * 65_536.0) as u16;
         Self { kind: Kind::Share(parts) }

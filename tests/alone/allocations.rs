@@ -1,6 +1,6 @@
-//! A warm wheel allocates nothing: neither where a timer is armed, moved and cancelled, nor where it fires, on
-//! whichever thread, nor where a stream with an idle guard is read and written. `benches/instructions` shows the same
-//! for each operation by itself, but sees only the caller's thread.
+//! A warm wheel allocates nothing when a timer is armed, moved, cancelled or fired, on any thread, nor when a stream with
+//! an idle guard is read and written. `benches/instructions` shows the same for each operation, but sees only the
+//! caller's thread.
 
 use std::future::poll_fn;
 use std::hint::black_box;

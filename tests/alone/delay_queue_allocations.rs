@@ -1,5 +1,5 @@
-//! A warm delay queue allocates nothing: neither where items are inserted, reset and removed, nor where they are
-//! awaited and popped. Emptied at once, it keeps the room for its items.
+//! A warm delay queue allocates nothing when items are inserted, reset, removed, awaited and popped. After `clear` and
+//! `drain` it keeps the room for its items.
 
 use std::future::poll_fn;
 use std::hint::black_box;

@@ -1,7 +1,7 @@
 //! The core's memory in bytes, as its allocator counts them, over a simulated year of storms.
 //!
 //! 1. With nothing pending a wheel keeps at most one page of entries, and for each slot of its levels 48 bytes, room
-//!    for 64 keys, and a place in the queue: however many were pending, and however long ago.
+//!    for 64 keys, and a place in the queue, however many entries were pending before.
 //! 2. While entries are pending, that and 40 bytes for each place in its pages, and their keys.
 
 use std::alloc::System;

@@ -1,4 +1,4 @@
-//! Threads that have dropped timers, and live on, keep nothing of a runtime that is no more.
+//! Threads that have dropped timers keep nothing of the runtime after its end.
 
 use std::fs;
 use std::sync::mpsc::channel;
@@ -29,7 +29,7 @@ fn a_thread_that_dropped_a_timer_keeps_no_runtime() {
     if super::ran_alone(a_thread_that_dropped_a_timer_keeps_no_runtime) {
         return;
     }
-    // What the process opens once, for all of them.
+    // Descriptors that the process opens once, for all wheels.
     use_a_wheel();
     let before = open_files();
     let (done, dones) = channel();

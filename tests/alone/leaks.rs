@@ -1,5 +1,5 @@
-//! Ten thousand wheels, made and dropped: no task, no thread and no memory is left of them. It also counts the threads of two hundred
-//! wheels that live at the same time.
+//! Ten thousand wheels are made and dropped, and leave no task, no thread and no memory behind. Two hundred wheels that
+//! live at the same time share one thread.
 
 use std::fs;
 use std::time::{Duration, Instant};

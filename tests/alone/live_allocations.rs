@@ -1,7 +1,5 @@
-//! Ten thousand wheels, made, used and dropped in each of the ways in which one can end: after that no more is
-//! allocated than before, to the byte.
-//! Tasks and threads that are left
-//! are counted in `leaks.rs`.
+//! Ten thousand wheels end in each possible way, and leave nothing allocated, to the byte. `leaks.rs` counts tasks and
+//! threads.
 
 use std::fmt;
 use std::fs;
@@ -25,7 +23,7 @@ const HANG_GUARD: Duration = Duration::from_secs(30);
 const SOON: Duration = Duration::from_secs(10);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// What is allocated.
+/// The bytes that are allocated.
 #[derive(Clone, Copy)]
 struct Live {
     blocks: usize,
@@ -171,6 +169,6 @@ fn ten_thousand_wheels_leave_not_a_byte_however_they_end() {
             assert_leaves_nothing(end, before, |wheels| runtime.block_on(make_and_drop(wheels, end)));
         }
     }
-    // Those runtimes have been dropped, and their workers with them.
+    // These runtimes have been dropped, with their workers.
     assert_leaves_nothing("with its runtime", threads(), make_and_drop_with_runtime);
 }

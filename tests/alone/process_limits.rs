@@ -1,6 +1,5 @@
-//! A process that is short of file descriptors as its wheel is made, and one that forks.
-//!
-//! What counts is the order of events: a timer comes while a worker still blocks.
+//! A process that runs short of file descriptors as its wheel is made, and one that forks. The tests check an order of
+//! events: a timer fires while a worker still blocks.
 
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;

@@ -1,4 +1,4 @@
-//! Wheels in runtimes with and without what tokio calls drivers: for I/O and for timers.
+//! Wheels in runtimes with and without tokio's drivers for I/O and for timers.
 
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ async fn timers_fire() {
     assert!(wheel.stats().fired > 0, "no timer reached the wheel");
 }
 
-/// What a multi-thread runtime lacks that its wheel needs, and what a current-thread runtime does.
+/// The driver that a wheel needs and the runtime lacks, on a multi-thread and on a current-thread runtime.
 const MISSING: [&str; 2] = if cfg!(all(feature = "timerfd", target_os = "linux")) {
     ["enable_io", "enable_time"]
 } else {

@@ -1,4 +1,4 @@
-//! Timers beside tasks that compute: as punctual as tokio's, counted in the polls of those tasks and not in time.
+//! Timers beside tasks that compute are as punctual as tokio's. Lateness is counted in polls of these tasks, not in time.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
 const BUSY_TASKS: usize = 400;
-const ROUNDS: usize = 40;
+const ROUNDS: usize = 20;
 /// As long as a runtime polls tasks between two looks at its sockets and timers, and once more.
 const POLLS_BETWEEN_LOOKS: usize = 2 * 61;
 

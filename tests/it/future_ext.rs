@@ -1,5 +1,5 @@
 //! `FutureTimeExt`: the wheel's timeouts at the end of a chain of calls. On tokio's paused clock.
-//! That its names clash with nothing is in `stream_names.rs`.
+//! `stream_names` shows that its names clash with nothing.
 
 use std::future;
 use std::time::Duration;

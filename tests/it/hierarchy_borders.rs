@@ -1,6 +1,6 @@
 //! The core at its borders: of a tick, of a level and of time.
 //!
-//! 1. The table in the documentation of the core is what happens.
+//! 1. The table in the documentation of the core is right.
 //! 2. A deadline beside a border is met exactly, and two at any distance are late by less than a tick, whatever
 //!    the stride of the clock.
 //! 3. A level exists when a deadline needs it and not before.
@@ -19,7 +19,7 @@ fn insert<T>(wheel: &mut Hierarchy<T>, deadline: u64, payload: T) -> Key {
     wheel.insert(wheel.clock(), Nanos(deadline), payload).ok().expect("it lies ahead")
 }
 
-/// What is handed out by an advance to `now`, all of it.
+/// All entries that an advance to `now` hands out.
 fn advance<T>(wheel: &mut Hierarchy<T>, now: u64) -> Vec<T> {
     let mut expired = Vec::new();
     assert_eq!(wheel.advance(Nanos(now), 10_000, &mut expired), Progress::Done);
@@ -31,7 +31,7 @@ fn next_expiration<T>(wheel: &mut Hierarchy<T>) -> Option<u64> {
     wheel.next_expiration().map(|at| at.0)
 }
 
-/// What is handed out by advancing from one expiration to the next, and when.
+/// The entries that advances from one expiration to the next hand out, and their times.
 fn run<T>(wheel: &mut Hierarchy<T>) -> Vec<(u64, T)> {
     let mut expired = Vec::new();
     for _ in 0..1_000 {

@@ -2,10 +2,10 @@
 //!
 //! 1. A million entries in one bucket go out in batches, and their memory is given back.
 //! 2. An empty wheel keeps one page, and uses that first.
-//! 3. `capacity` is less than three pages above `len` if entries leave in the order they came in or in the
-//!    opposite one: the page in which each end of the order lies can have room, and one empty page is kept.
-//! 4. Otherwise it is at most a page for each entry and one more, as a page stays while anything is in it;
-//!    but its room is used before another page is taken.
+//! 3. `capacity` is less than three pages above `len` if entries leave in the order in which they came, or in the
+//!    opposite order: the first and the last page can have room, and one empty page is kept.
+//! 4. In any other order `capacity` is at most a page for each entry, and one more: a page stays while it holds an entry.
+//!    New entries fill such pages before another page is taken.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,11 +1,11 @@
-//! Entries with a tolerance in the core: what `round_up_within` buys. That rounded deadlines are late by less than the
-//! tolerance is in the unit tests of `time`.
+//! Entries with a tolerance in the core, whose deadlines `round_up_within` rounds. Unit tests of `wheel/time` show that a
+//! rounded deadline is late by less than its tolerance.
 //!
 //! 1. With a tolerance of a seventh of its delay an entry of a wheel with 64 slots stands in one place until it is handed
 //!    out, on a wheel of any tick, and whatever its clock.
 //! 2. With an eighth, it moves once at most.
 //! 3. Entries with near deadlines are handed out together, whatever their tolerances.
-//! 4. Any entry that is due just when its bucket begins is handed out with it, before all that is due later.
+//! 4. An entry that is due when its bucket begins is handed out then, before all later entries.
 
 use std::time::Duration;
 
@@ -129,7 +129,7 @@ fn what_is_due_as_a_coarse_bucket_begins_comes_with_that_of_a_finer_one_and_befo
     assert_eq!(
         handed_out,
         [
-            // Those of one tick of level 0 come together.
+            // Entries of one tick of level 0 come together.
             (ms(30_720), vec!["before", "near", "tolerant", "exact"]),
             (ms(30_720) + 1, vec!["after"]),
         ]

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use proptest::test_runner::{FileFailurePersistence, TestRunner};
 
-/// Runs `test` on what `strategy` makes: on 512 cases, on `2 * PROPTEST_CASES`, or for `MODEL_SECONDS` seconds. What
-/// fails is shrunk, and its seed saved beside `file`.
+/// Runs `test` on cases from `strategy`: on 256, on `PROPTEST_CASES`, or for `MODEL_SECONDS` seconds. A case that fails is
+/// shrunk, and its seed saved beside `file`.
 pub(crate) fn hold<S>(file: &'static str, strategy: S, test: impl Fn(S::Value))
 where
     S: Strategy,
@@ -17,7 +17,6 @@ where
     let end = Instant::now() + Duration::from_secs(seconds.unwrap_or(0));
     loop {
         let config = ProptestConfig {
-            cases: 2 * ProptestConfig::default().cases,
             // An operation in a hundred is left out at a time.
             max_shrink_iters: 20_000,
             failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),

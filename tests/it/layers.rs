@@ -1,4 +1,4 @@
-//! Imports go one way: the layers of `src/` stand in an order, and name only what stands below them.
+//! Imports go one way: a layer of `src/` names only the layers below it.
 
 use std::fs;
 use std::path::Path;
@@ -42,7 +42,7 @@ fn named_in(source: &str) -> Vec<usize> {
     names.filter_map(|name| LAYERS.iter().position(|layer| *layer == name)).collect()
 }
 
-/// What each file of a layer names that does not stand below it, and how many names were seen.
+/// The names in files of a layer that do not stand below it, and how many names were seen.
 fn upwards(path: &Path, layer: usize, found: &mut Vec<String>) -> usize {
     if path.is_dir() {
         let entries = fs::read_dir(path).expect("a readable folder");

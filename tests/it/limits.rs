@@ -1,4 +1,4 @@
-//! The settings' limits, what the refusals say, and the extremes that work.
+//! The settings' limits, the errors beyond them, and the extremes that work.
 
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! The tests of what the crate promises, one module for each subject. One program, because each more takes seconds to
-//! link. What needs a process of its own is in `tests/alone`.
+//! link. Tests that need a process of their own are in `tests/alone`.
 
 // Models take none of this: `tests/cfg_loom.rs` is for builds with that flag.
 #![cfg(not(loom))]
 
-// What tests share, and fuzzers use.
+// Shared by tests and fuzzers.
 mod bytes;
 mod deadlines;
 mod hold;

@@ -46,7 +46,7 @@ impl Recorded {
         Self(metrics.collect(), histograms)
     }
 
-    /// What a histogram was told, in seconds.
+    /// The values of a histogram, in seconds.
     fn values(&self, name: &str) -> &[f64] {
         self.1.get(name).map_or(&[], |values| values)
     }

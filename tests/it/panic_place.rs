@@ -1,4 +1,4 @@
-//! Where a panic says that it comes from.
+//! The place that a panic names.
 
 use std::any::Any;
 use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! Profiles: what a builder makes of them.
+//! The settings of each profile.
 
 use std::time::Duration;
 

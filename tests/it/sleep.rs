@@ -1,5 +1,5 @@
-//! `Sleep`: when it is ready, whom it wakes, what it leaves behind. Moving it is in `reset.rs`, how
-//! deadlines and ticks meet in `ticks.rs`.
+//! `Sleep`: when it is ready, which task it wakes, what it leaves behind. `reset` moves sleeps, and `ticks` has the
+//! rounding of deadlines.
 
 use std::fmt::Debug;
 use std::pin::pin;

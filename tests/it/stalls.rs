@@ -1,8 +1,8 @@
-//! After a stall of the whole runtime, input that has arrived is not overtaken by its deadline; and a worker that
-//! stalls keeps no timer of the others.
+//! After a stall of the whole runtime, input that arrived in time wins against its deadline. A worker that stalls delays no
+//! timer of the other workers.
 //!
-//! On the real clock: what counts is the order, and a run in which the input did not arrive in time proves nothing
-//! and is repeated.
+//! On the real clock: the tests check an order of events. A run in which the input arrived too late proves nothing, and
+//! is repeated.
 
 use std::io::Write;
 use std::net::TcpStream;

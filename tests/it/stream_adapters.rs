@@ -1,5 +1,5 @@
-//! All adapters of streams, by tables: what each gives at which instant, and what all have in common. On tokio's paused
-//! clock. `stream_like_tokio_stream` compares them with tokio-stream's.
+//! All adapters of streams, by tables of items and instants, on tokio's paused clock. `stream_like_tokio_stream` compares
+//! the adapters with tokio-stream's.
 
 use std::pin::Pin;
 use std::task::Poll;
@@ -12,7 +12,7 @@ use timingwheel::{Elapsed, Interval, TimingWheel};
 use tokio::time::{Instant, MissedTickBehavior, advance};
 use tokio_test::{assert_pending, assert_ready_eq, task};
 
-/// What an adapter gives.
+/// An item of an adapter.
 #[derive(Clone, Debug, PartialEq)]
 enum Given {
     Item(u32),
@@ -195,6 +195,23 @@ async fn each_adapter_gives_what_its_page_says_at_the_instants_that_it_says() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn on_an_ended_wheel_an_item_wakes_its_task_once() {
+    let (sender, items) = channel();
+    let mut items = task::spawn(items.timeout_on(&ended_wheel(), SECOND));
+    for n in 0..3 {
+        assert_pending!(items.poll_next());
+        sender.unbounded_send(n).unwrap();
+        assert!(items.is_woken());
+        assert_ready_eq!(items.poll_next(), Some(Ok(n)));
+        assert!(!items.is_woken(), "by the timer that the item has replaced");
+    }
+    tokio::time::sleep(SECOND / 2).await;
+    assert_pending!(items.poll_next());
+    items.enter(|_, items| items.reset(Instant::now() + 2 * SECOND));
+    assert!(items.is_woken(), "so that it asks for another timer");
+}
+
+#[tokio::test(start_paused = true)]
 async fn on_an_ended_or_full_wheel_limits_and_distances_keep_their_times() {
     for wheel in [ended_wheel(), full_wheel()] {
         let (limit, chunk) = ([Pending, Wait(9), Pending, Wait(1), Woken(true)], Gives(Chunk(vec![1])));
@@ -337,7 +354,7 @@ async fn what_is_due_waits_when_the_budget_was_spent_before_it_and_is_not_lost()
     for adapter in ALL {
         let within = stream::iter(0..1).chain(stream::iter(1..2)).chain(stream::pending()).boxed_local();
         let mut items = adapter(within, &TimingWheel::new(), ms(1));
-        // What is ready at once.
+        // Items that are ready at once.
         while task::spawn(&mut items).poll_next().is_ready() {}
         advance(ms(1)).await;
         assert_waits_without_budget(&mut items).await;

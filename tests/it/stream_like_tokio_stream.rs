@@ -1,5 +1,5 @@
-//! The adapters beside those of tokio-stream: the same script of items, gaps and pauses through both, on a paused
-//! clock. What comes out, and at which instant, is the same.
+//! The adapters beside those of tokio-stream: for the same script of items, gaps and pauses both give the same items at
+//! the same instants, on a paused clock.
 //!
 //! All times are whole milliseconds, as tokio's timers have no finer ones.
 
@@ -20,12 +20,12 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// What happens to a stream.
+/// A script for a stream and its consumer.
 #[derive(Clone, Debug)]
 struct Script {
     /// How long after the one before each item is there; after the last gap the stream ends.
     gaps: Vec<u64>,
-    /// What whoever takes the items does before each; nothing any more when this has run out.
+    /// Steps of the consumer before each item; none after the last.
     pauses: Vec<Pause>,
 }
 
@@ -102,13 +102,13 @@ impl Stream for Scripted {
     }
 }
 
-/// What came, and after how many milliseconds; `None` is the end, or that there is too much of it.
+/// Items and their milliseconds; `None` is the end, or that there were too many.
 type Log<T> = Vec<(u128, Option<T>)>;
 
 /// So much of what comes is looked at: an interval that catches up may give very much.
 const LONGEST_LOG: usize = 500;
 
-/// What comes out of the scripted items and `adapter`, on a runtime of its own.
+/// Runs the scripted items through `adapter`, on a runtime of its own.
 fn log<S: Stream>(script: &Script, adapter: impl FnOnce(Scripted) -> S) -> Log<S::Item> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.unwrap().block_on(async {

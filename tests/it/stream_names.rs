@@ -1,5 +1,5 @@
-//! Nothing of ours clashes with the extension traits of tokio-util, tokio-stream and futures, if everything is imported
-//! by globs. That this file compiles is most of the test.
+//! Our names do not clash with the extension traits of tokio-util, tokio-stream and futures, all imported by globs. Most
+//! of the test is that this file compiles.
 
 #![allow(
     unused_imports,

@@ -1,4 +1,4 @@
-//! Deadlines and ticks: nothing is early, what shares a tick, the farthest deadlines.
+//! Deadlines and ticks: timers that share a tick, the farthest deadlines, and nothing early.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Who shuts the runtime's wheel down ends what is pending, and not what others do with `timingwheel::time` after that.
+//! Shutting the runtime's wheel down ends the pending timers, but later calls of `timingwheel::time` work.
 
 use std::time::Duration;
 

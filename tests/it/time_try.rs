@@ -1,4 +1,4 @@
-//! `timingwheel::time`: what runtimes do to their wheels.
+//! `timingwheel::time`: wheels of runtimes that end, and of those without a driver.
 
 use std::sync::mpsc;
 use std::time::Duration;

@@ -1,6 +1,4 @@
-//! Timers that may be late, on the paused clock.
-//!
-//! How late they may be at the most, in every mixture, is tested of the core in `hierarchy_model.rs`.
+//! Timers that may be late, on the paused clock. `hierarchy_model` tests the greatest lateness, in every mixture.
 
 use std::future;
 use std::panic::catch_unwind;
@@ -29,7 +27,7 @@ pub(crate) fn registered(sleep: Sleep) -> task::Spawn<Sleep> {
     sleep
 }
 
-/// What it was late by, of a timer with that delay.
+/// The lateness of a timer with this delay.
 async fn lateness(wheel: &TimingWheel, delay: Duration, tolerance: Tolerance) -> Duration {
     let start = Instant::now();
     wheel.sleep(delay).with_tolerance(tolerance).await;

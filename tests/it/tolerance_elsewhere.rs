@@ -1,4 +1,4 @@
-//! Intervals, the adapters of streams and delay queues that may be late.
+//! Tolerances of intervals, adapters of streams, and delay queues.
 
 use std::pin::pin;
 use std::time::Duration;

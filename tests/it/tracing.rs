@@ -19,7 +19,7 @@ use tracing::{Event, Metadata, Subscriber};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
-/// What was told, as lines.
+/// The events, as lines.
 #[derive(Clone, Default)]
 struct Notes(Arc<Mutex<Vec<String>>>);
 

@@ -1,8 +1,7 @@
-//! How often a wheel is turned: when something is due, and not otherwise, but for once a second while timers are
-//! dropped, to let go of what they left.
+//! How often a wheel is turned: only when a timer is due, and once a second while dropped timers have left entries behind.
 //!
-//! On a multi-thread runtime, whose clock cannot be paused. Counts are bounded from above; one more turn than needed is
-//! allowed, for timers that come while it is made.
+//! On a multi-thread runtime, whose clock cannot be paused. The tests bound counts from above, and allow one turn more
+//! than needed, for timers that come during a turn.
 
 use std::pin::Pin;
 use std::time::Duration;

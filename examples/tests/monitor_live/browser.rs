@@ -66,7 +66,7 @@ impl Browser {
         self.command("url", json!({ "url": url })).await.expect("a page");
     }
 
-    /// What a script in the page returns.
+    /// The result of a script in the page.
     pub(crate) async fn run(&self, script: &str) -> Result<Value, BoxError> {
         self.command("execute/sync", json!({ "script": script, "args": [] })).await
     }
@@ -92,7 +92,7 @@ impl Browser {
         picture["data"].as_str().expect("base 64").to_owned()
     }
 
-    /// What the page and its scripts complained of.
+    /// The complaints of the page and its scripts.
     pub(crate) async fn complaints(&self) -> Vec<Value> {
         let log = self.command("se/log", json!({"type": "browser"})).await.expect("a log");
         log.as_array().expect("a list").clone()

@@ -1,4 +1,4 @@
-//! What the page shows to people.
+//! The page for people, as Chromium shows it.
 
 use std::env;
 use std::io::Write;
@@ -11,7 +11,7 @@ use crate::http::get_json;
 use crate::programs::Monitor;
 use crate::{BoxError, until};
 
-/// What the page shows, and the place of its main part.
+/// The page's text, and the place of its main part.
 const SHOWN: &str = "
     const number = id => Number(document.getElementById(id).textContent.replaceAll(',', ''));
     const sum = (selector, key) => [...document.querySelectorAll(selector)].reduce((sum, it) => sum + Number(it.dataset[key]), 0);
@@ -41,7 +41,7 @@ fn number(of: &Value, key: &str) -> f64 {
     of[key].as_f64().unwrap_or_else(|| panic!("{key} is no number in {of}"))
 }
 
-/// What the page shows, once it is newer than `figures` of the server's.
+/// The page's text, once it is newer than the server's `figures`.
 async fn newer_than(browser: &Browser, figures: &Value) -> Value {
     let look = async || {
         let page = shown(browser).await?;

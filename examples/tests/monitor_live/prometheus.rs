@@ -1,4 +1,4 @@
-//! What Prometheus makes of a scrape.
+//! The metrics, as Prometheus reads them.
 
 use std::fs;
 use std::process::{Command, Stdio};

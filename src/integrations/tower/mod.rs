@@ -1,9 +1,9 @@
 //! tower's timeout layer, on a wheel. Feature `tower`.
 //!
 //! The names are tower's. The constructor also takes a wheel: `tower::timeout::TimeoutLayer::new(duration)` becomes
-//! `timingwheel::tower::TimeoutLayer::new(wheel, duration)`. A request that runs out of time is answered with tower's
-//! own [`Elapsed`](::tower::timeout::error::Elapsed), so existing error handlers keep working. [`time::wheel()`](crate::time::wheel) is
-//! the current runtime's wheel.
+//! `timingwheel::tower::TimeoutLayer::new(wheel, duration)`. For the current runtime's wheel pass
+//! [`time::wheel()`](crate::time::wheel). A request that runs out of time gets tower's own
+//! [`Elapsed`](::tower::timeout::error::Elapsed), so existing error handlers keep working.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]

@@ -1,14 +1,14 @@
-//! The pure part: which items there are, which of them are due, and when to look again. It is told what time it is.
+//! The pure part: holds the items, and finds the due ones and the time to look again. It is told the time.
 //!
-//! A [`Hierarchy`] has the indices of the items that are not due. Due items go from there to a heap, which sorts them
-//! by deadline. So items come in the order of their ticks, and items that come due in one tick in the order of their
-//! deadlines.
+//! A [`Hierarchy`] holds the indices of the items that are not due. Due items go from there to a heap, which sorts them
+//! by deadline. So items come in the order of their ticks, and items of one tick that are found together in the order of
+//! their deadlines.
 //!
-//! Two things are left undone because they are often not needed:
+//! Two operations put work off, because it is often not needed:
 //!
-//! - An item that is moved to later tells its timer nothing. It is put back when the timer comes up.
-//! - The timer of the item that was removed last stays, and the next item at the same index takes it over. So replacing an
-//!   item touches the hierarchy only for an earlier deadline.
+//! - Moving an item to later leaves its timer. The item is put back when the timer comes due.
+//! - Removing an item leaves its timer, until the next is removed. The next item at the same index takes it over. So
+//!   replacing an item touches the hierarchy only for an earlier deadline.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -19,11 +19,11 @@ use slab::Slab;
 use super::key::Key;
 use crate::wheel::{self, Hierarchy, MAX_ENTRIES, Nanos, Progress, Resolution};
 
-/// The most items that a queue holds: as many as there are timers, beside that of the item that was removed last.
+/// The most items that a queue holds: one fewer than timers, because the timer of a removed item may stay.
 pub(super) const MAX_ITEMS: usize = MAX_ENTRIES - 1;
 /// How many slots the levels of the timers have.
 const SLOTS: usize = 64;
-/// So few items may be looked at whenever somebody waits.
+/// Up to so many items are looked at in each wait.
 const FEW: usize = 8;
 /// Places among the due that may be stale, however few items there are.
 const STALE: usize = 64;
@@ -32,7 +32,7 @@ const STALE: usize = 64;
 pub(super) struct Item<T> {
     pub(super) value: T,
     pub(super) deadline: Nanos,
-    /// That of its insertion. Its key has it too.
+    /// Counts the insertions, as in the item's key.
     pub(super) number: u64,
     /// None if it is among the due.
     timer: Option<Timer>,
@@ -59,7 +59,7 @@ pub(super) struct Items<T> {
     /// The timer of the item that was removed last, and its index.
     left: Option<(usize, Timer)>,
     due: BinaryHeap<Reverse<Due>>,
-    /// More than a batch came due at once. Until the rest is found, it may have an earlier item than the first found.
+    /// More than a batch came due at once. The rest, which is still to be found, may have an earlier item.
     is_behind: bool,
     /// Empty between calls. It keeps its memory.
     handed_out: Vec<usize>,
@@ -79,7 +79,7 @@ impl<T> Items<T> {
         }
     }
 
-    /// Gives an empty queue another clock, which may have another origin. Keys differ from all there were.
+    /// Gives an empty queue another clock, which may have another origin. The numbers of keys go on.
     pub(super) fn restart(&mut self, resolution: Resolution) {
         debug_assert_eq!(self.len(), 0);
         self.timers = Hierarchy::new(resolution, SLOTS);
@@ -99,7 +99,7 @@ impl<T> Items<T> {
         self.timers.resolution().end_of_tick(deadline)
     }
 
-    /// Adds an item. `now` may be a time of a while ago.
+    /// Adds an item. `now` may be stale.
     ///
     /// # Panics
     /// If there are [`MAX_ITEMS`].
@@ -122,7 +122,7 @@ impl<T> Items<T> {
     fn put(&mut self, now: Nanos, index: usize) {
         let item = &mut self.slab[index];
         let deadline = item.deadline;
-        // The hierarchy takes what is overdue only if it is not told that it is.
+        // The hierarchy refuses an overdue deadline, unless it is told an earlier time.
         let now = if deadline > now { now } else { Nanos::ZERO };
         item.timer = match self.timers.insert(now, deadline, index) {
             Ok(key) => Some(Timer { key, deadline }),
@@ -191,7 +191,7 @@ impl<T> Items<T> {
         item
     }
 
-    /// An empty queue keeps no timer, and nobody may ever poll it again.
+    /// An empty queue keeps no timer, because it may never be polled again.
     fn drop_left_if_empty(&mut self) {
         if self.slab.is_empty() {
             self.drop_left();
@@ -217,13 +217,12 @@ impl<T> Items<T> {
         Some(&self.slab[self.find(key)?])
     }
 
-    /// Finds the items that are due at `now`, of which some may be popped already. Handles up to about `batch` timers.
+    /// Finds the items that are due at `now`, in about `batch` timers. Earlier calls may have found some of them.
     pub(super) fn advance(&mut self, now: Nanos, batch: usize) -> Progress {
         self.drop_left();
         let mut handed_out = std::mem::take(&mut self.handed_out);
         let progress = self.timers.advance(now, batch, &mut handed_out);
-        // All are looked at before the first is put anywhere: they lie scattered, and so the processor waits for several at
-        // a time.
+        // Reads all items first: they lie scattered, so the processor loads several at a time.
         black_box(handed_out.iter().filter(|&&index| self.slab[index].deadline > now).count());
         for index in handed_out.drain(..) {
             let item = &mut self.slab[index];
@@ -240,7 +239,7 @@ impl<T> Items<T> {
         progress
     }
 
-    /// Whether an item is due and may be popped: none that is earlier is still to be found.
+    /// Whether an item is due, and all earlier ones have been found.
     pub(super) fn has_due(&self) -> bool {
         !self.is_behind() && !self.due.is_empty()
     }
@@ -250,7 +249,7 @@ impl<T> Items<T> {
         self.is_behind && !self.timers.is_empty()
     }
 
-    /// Takes the first due item out, of those that have been found.
+    /// Takes out the first of the due items that have been found.
     pub(super) fn pop(&mut self) -> Option<(Key, Item<T>)> {
         let Reverse(due) = self.due.pop()?;
         let index = self.current(due)?;
@@ -260,14 +259,14 @@ impl<T> Items<T> {
         Some((Key { number: due.1, index }, item))
     }
 
-    /// Where the item is whose place among the due this is, unless the place is stale.
+    /// The index of the item that has this place among the due, unless the place is stale.
     fn current(&self, (deadline, number, index): Due) -> Option<usize> {
         let index = self.find(&Key { number, index })?;
         let item = &self.slab[index];
         (item.deadline == deadline && item.timer.is_none()).then_some(index)
     }
 
-    /// So that the first place is never stale, nor are very many.
+    /// Drops stale places: the first, and all if there are many.
     fn drop_stale(&mut self) {
         while let Some(&Reverse(first)) = self.due.peek()
             && self.current(first).is_none()
@@ -285,22 +284,21 @@ impl<T> Items<T> {
         }
     }
 
-    /// When to look again, if nothing is due. With [`FEW`] timers or fewer, this is when the first item is due, so that
-    /// no task is woken only to move a timer down. With more, it is when the first bucket begins, because finding that
-    /// takes no look at the items.
+    /// When to look again, if nothing is due. With [`FEW`] timers or fewer, when the first item is due: then no task is
+    /// woken only to move a timer down. With more, when the first bucket begins: that takes no look at the items.
     pub(super) fn next_look(&mut self) -> Option<Nanos> {
         let begins = self.timers.next_expiration()?;
         if self.timers.len() > FEW {
             return Some(begins);
         }
         let first = self.first_timed().map(|index| self.slab[index].deadline);
-        // A bucket of one tick begins, for this, with the last deadline in it.
+        // `begins` of a bucket of one tick is the last deadline in it.
         first.map(|first| first.max(begins))
     }
 
     /// The item with a timer that has the earliest deadline.
     fn first_timed(&self) -> Option<usize> {
-        // The index of an item that was removed is empty, or has another item, whose own deadline is a candidate too.
+        // The index of a removed item may be empty, or have another item by now, which is a candidate anyway.
         self.timers
             .earliest_by(|&index| self.slab.get(index).map(|item| (item.deadline, item.number)))
             .copied()
@@ -362,7 +360,7 @@ impl<T> Items<T> {
         std::mem::take(&mut self.slab)
     }
 
-    /// Takes back the memory of what was detached and has been emptied since.
+    /// Takes back the memory of the detached slab, which the caller has emptied.
     pub(super) fn attach(&mut self, emptied: Slab<Item<T>>) {
         debug_assert!(emptied.is_empty() && self.slab.is_empty());
         self.slab = emptied;
@@ -387,7 +385,7 @@ impl<T> Items<T> {
 fn assert_room(len: usize, additional: usize) {
     assert!(
         additional <= MAX_ITEMS - len,
-        "a delay queue of {len} items with room for {additional} more: it holds at most {MAX_ITEMS}",
+        "a delay queue holds at most {MAX_ITEMS} items: it has {len}, and room for {additional} more was asked for",
     );
 }
 
@@ -402,7 +400,7 @@ mod tests {
         let message = one_more.unwrap_err().downcast::<String>().unwrap();
         assert_eq!(
             *message,
-            "a delay queue of 4294966271 items with room for 1 more: it holds at most 4294966271"
+            "a delay queue holds at most 4294966271 items: it has 4294966271, and room for 1 more was asked for"
         );
     }
 }

@@ -5,13 +5,13 @@ use std::hash::{Hash, Hasher};
 
 use tokio::time::Instant;
 
-/// Names an item of a [`DelayQueue`](super::DelayQueue) for as long as it is in there.
+/// Names an item of a [`DelayQueue`](super::DelayQueue).
 ///
-/// A key whose item was popped, removed or cleared is stale: it finds nothing, now or later, as no two items of a queue
-/// have the same. In another queue it may name another item.
+/// Once its item has left the queue, a key is stale: it finds nothing, now or later, because no two items of a queue have
+/// the same key. In another queue it may name another item.
 #[derive(Clone, Copy)]
 pub struct Key {
-    /// That of the insertion, which tells it from all other keys of its queue.
+    /// Counts the insertions of its queue, so no two keys of that have the same.
     pub(super) number: u64,
     /// Where to look first: `DelayQueue::compact` may have moved the item.
     pub(super) index: usize,
@@ -38,7 +38,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// A key names no item.
+/// Panics, because a key names no item.
 #[cold]
 #[track_caller]
 pub(super) fn stale(key: &Key) -> ! {
@@ -66,7 +66,7 @@ impl<T> Expired<T> {
         &mut self.value
     }
 
-    /// The value, without the rest.
+    /// The value.
     #[must_use = "the value is in no queue any more"]
     pub fn into_inner(self) -> T {
         self.value
@@ -78,7 +78,7 @@ impl<T> Expired<T> {
         self.deadline
     }
 
-    /// The key that it had, which is stale now.
+    /// The item's key, which is stale now.
     #[must_use]
     pub const fn key(&self) -> Key {
         self.key

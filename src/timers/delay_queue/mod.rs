@@ -1,58 +1,50 @@
-//! `time::DelayQueue`: many items, each of which is handed out when its deadline comes. `items` knows which come next; this
-//! reads the clock and arms the queue's one sleep.
+//! `time::DelayQueue`: hands out each item when its deadline comes. `items` knows which item comes next. `poll`
+//! hands it out, and arms the queue's one sleep.
 
 mod items;
 mod key;
 #[cfg(test)]
 mod model_tests;
+mod poll;
 
 use std::fmt;
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::Waker;
 use std::time::Duration;
 
-use futures::stream::{FusedStream, Stream};
-use tokio::task::coop;
 use tokio::time::Instant;
 
 use items::{Item, Items, MAX_ITEMS};
 use key::stale;
 
 pub use self::key::{Expired, Key};
-use crate::error::Error;
 use crate::handle::TimingWheel;
 use crate::platform::clock::{self, Clock};
 use crate::platform::wakers::contained;
 use crate::runtime_wheel::with_current;
 use crate::timers::sleep::Sleep;
 use crate::timers::tolerance::Tolerance;
-use crate::wheel::{Nanos, Progress, Resolution};
+use crate::wheel::{Nanos, Resolution};
 
-/// Timers that are moved for one unit of the task's cooperative budget.
-const BATCH: usize = 256;
-
-/// Items that are handed out when their deadlines come, for one task that polls it: as a stream, or by
-/// [`poll_expired`](Self::poll_expired).
+/// Many items with deadlines, in one task: each item is handed out when its deadline comes. Take items from it as a
+/// stream, or by [`poll_expired`](Self::poll_expired).
 ///
 /// Items come in the order of the wheel's ticks in which their deadlines lie. Within a tick they may come in any order.
-/// An item can be removed, or get another deadline, by the [`Key`] that its insertion returned, until it is handed
-/// out. A key that has outlived its item finds nothing.
+/// By the [`Key`] that its insertion returned, an item can be removed, or get another deadline, until it is handed out.
+/// A key that has outlived its item finds nothing.
 ///
-/// A queue uses one wheel: the one whose [`delay_queue`](crate::TimingWheel::delay_queue) made it, or else the wheel of
-/// the runtime in which its first item is inserted. A queue of the first kind keeps its wheel for good. A queue of the
-/// second kind chooses a wheel anew at the next insertion if its wheel has ended and the queue is empty. The queue has
-/// one timer on its wheel, which is armed by a poll and moved when it has to be. The items are in the queue itself, so
-/// only that timer takes a lock.
+/// A queue that a wheel's [`delay_queue`](crate::TimingWheel::delay_queue) made belongs to that wheel. Any other queue
+/// belongs to the wheel of the runtime in which its first item is inserted. If that wheel has ended, and the queue is
+/// empty, the next insertion chooses a wheel anew. A queue has one timer on its wheel, and only that timer takes a lock.
 ///
-/// It holds at most [`MAX_LEN`](Self::MAX_LEN) items. Deadlines may lie in the past, and have no limit in the future:
-/// those more than [292 years](crate::Sleep::deadline) ahead never come.
+/// It holds at most [`MAX_LEN`](Self::MAX_LEN) items. A deadline may be any instant: one more than [292
+/// years](crate::Sleep::deadline) ahead never comes.
 ///
-/// What differs from tokio-util's is on [the migration page](crate::migration#tokio-utils-delayqueue).
+/// The migration page lists the [differences](crate::migration#tokio-utils-delayqueue) from tokio-util's queue.
 ///
 /// # Precision
 ///
 /// No item comes early. Items are as late as a [`Sleep`] is: see [precision](crate::TimingWheel#precision). If the
-/// threads that use a queue see several clocks, some of them paused, the queue goes by the one furthest ahead.
+/// threads that use a queue see different clocks, because some are paused, the latest time counts.
 ///
 /// # Cancel safety
 ///
@@ -63,7 +55,7 @@ const BATCH: usize = 256;
 ///
 /// # Examples
 ///
-/// Items that come and go while others are awaited. `next` is that of the crate `futures`, or tokio-stream's:
+/// Items are added while others are awaited. `next` comes from the crate `futures`; tokio-stream's works too:
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -94,25 +86,25 @@ const BATCH: usize = 256;
 /// # }
 /// ```
 pub struct DelayQueue<T> {
-    /// Each with the deadline as it was set, which the wheel's clock may not reach.
+    /// Each with its deadline as it was set, which may lie beyond the wheel's times.
     items: Items<(T, Instant)>,
     /// None before the wheel is known, so before the first item.
     sleep: Option<Sleep>,
-    /// When the sleep was to wake the task last, without its tolerance.
+    /// When the sleep is to wake the task, without its tolerance.
     armed_for: Nanos,
-    /// It was made on a wheel by choice, and stays there also when that wheel has ended.
+    /// It was made by a wheel's `delay_queue`, and stays there even when that wheel has ended.
     stays: bool,
-    /// Of the task that was told last that there is no item: the next insertion wakes it.
+    /// Of the last task that found the queue empty: the next insertion wakes it.
     told_empty: Option<Waker>,
     /// How late an item may be.
     tolerance: Option<Tolerance>,
 }
 
 impl TimingWheel {
-    /// A queue of items that are handed out when their deadlines come, on this wheel and with its tick.
+    /// An empty delay queue on this wheel, with its tick.
     ///
-    /// However many items it holds, it has one timer in the wheel, in the shard of the thread that calls this: so
-    /// make the queue in the task that will poll it.
+    /// However many items it holds, it has one timer in the wheel. The timer belongs to the shard of the thread that calls
+    /// this, so make the queue in the task that will poll it.
     ///
     /// # Panics
     /// Never.
@@ -153,7 +145,7 @@ impl<T> DelayQueue<T> {
     #[must_use]
     pub fn new() -> Self {
         const MILLISECOND: Duration = Duration::from_millis(1);
-        // As good as any until the wheel is known.
+        // Any will do until the wheel is known.
         let resolution = Resolution::new(MILLISECOND).expect("not zero");
         Self {
             items: Items::new(resolution),
@@ -165,7 +157,7 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// An empty queue with room for so many items, otherwise as [`new`](Self::new).
+    /// An empty queue with room for `capacity` items, otherwise as [`new`](Self::new).
     ///
     /// # Panics
     /// If `capacity` is more than [`MAX_LEN`](Self::MAX_LEN).
@@ -177,9 +169,9 @@ impl<T> DelayQueue<T> {
         queue
     }
 
-    /// With a tolerance: items may be handed out late, and then together with other items that are due by then. A share
-    /// is a part of the time for which the queue waits, which is never more than the item's own. The order of items and
-    /// their [deadlines](Self::deadline) stay as they are. A busy queue is woken less often. See [`Tolerance`].
+    /// With a tolerance: items may be handed out late, and then come together. So a busy queue is woken less often. The
+    /// order of items and their [deadlines](Self::deadline) stay as they are. A share is a part of the time for which the
+    /// queue waits for its next item. See [`Tolerance`].
     ///
     /// # Examples
     ///
@@ -203,15 +195,15 @@ impl<T> DelayQueue<T> {
         self
     }
 
-    /// Adds an item that is due `timeout` from now. With a `timeout` of zero it is due at once, with one of more than
+    /// Adds an item that is due `timeout` from now. With a `timeout` of zero it is due at once, with more than
     /// [292 years](crate::Sleep::deadline) never.
     ///
-    /// A queue takes items even after its wheel has ended. A poll still hands out an item that is due. A poll that
-    /// would have to wait for an item panics, or returns an error from [`poll_try_expired`](Self::poll_try_expired).
+    /// A queue takes items even after its wheel has ended. Due items are still handed out then. A poll that would have to
+    /// wait panics, or returns an error from [`poll_try_expired`](Self::poll_try_expired).
     ///
     /// # Panics
-    /// If the queue holds [`MAX_LEN`](Self::MAX_LEN) items; and, if it has yet to find a wheel, if this thread is
-    /// not within a tokio runtime, or if the runtime's wheel cannot be made. The message names the caller.
+    /// If the queue holds [`MAX_LEN`](Self::MAX_LEN) items. A queue that has no wheel yet also panics if this thread is not
+    /// within a tokio runtime, or if the runtime's wheel cannot be made. The message names the caller.
     ///
     /// # Examples
     ///
@@ -232,7 +224,7 @@ impl<T> DelayQueue<T> {
         self.insert_instant(Some(now), deadline, value)
     }
 
-    /// Adds an item that is due at `deadline`, or at once if it has passed. Otherwise as [`insert`](Self::insert).
+    /// Adds an item that is due at `deadline`, or at once if that has passed. Otherwise as [`insert`](Self::insert).
     ///
     /// # Panics
     /// As [`insert`](Self::insert).
@@ -265,7 +257,7 @@ impl<T> DelayQueue<T> {
         expired
     }
 
-    /// Takes an item out before it is handed out, or tells by `None` that `key` names none.
+    /// Takes an item out before it is handed out. `None` if `key` names no item.
     pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
         let item = self.items.remove(key)?;
         if self.is_empty() {
@@ -274,10 +266,10 @@ impl<T> DelayQueue<T> {
         Some(expired(item, key.index))
     }
 
-    /// Gives an item the deadline `timeout` from now, also if it is due and has not been handed out. With a `timeout`
-    /// of more than [292 years](crate::Sleep::deadline) it never comes.
+    /// Gives an item the deadline `timeout` from now, even if it is due already. With a `timeout` of more than
+    /// [292 years](crate::Sleep::deadline) it never comes.
     ///
-    /// An item that is reset to later stays where it is in the wheel until that place comes up.
+    /// A reset to later is cheap: it touches only the item.
     ///
     /// # Panics
     /// If `key` names no item.
@@ -342,9 +334,8 @@ impl<T> DelayQueue<T> {
 
     /// The key of the item that will be handed out next, due or not, if nothing changes; `None` if the queue is empty.
     ///
-    /// If a poll has found an item due, this is one look. Otherwise it looks at each slot in use and at all items of the
-    /// slot that begins first, and at those of each later slot that begins before the earliest deadline seen so far. To
-    /// take out all items use [`drain`](Self::drain).
+    /// This is cheap if a poll has found an item due. Otherwise it looks at each slot in use, and at all items of the first
+    /// slot or slots. To take out all items use [`drain`](Self::drain).
     #[must_use]
     pub fn peek(&self) -> Option<Key> {
         self.items.peek()
@@ -362,19 +353,19 @@ impl<T> DelayQueue<T> {
         self.len() == 0
     }
 
-    /// The most items that a queue holds: 4,294,966,271. One more is refused by a panic that names both.
+    /// The most items that a queue holds: 4,294,966,271. Inserting one more panics.
     pub const MAX_LEN: usize = MAX_ITEMS;
 
-    /// How many items there is room for. With more the queue takes a larger block, and copies them.
+    /// How many items there is room for. For more, the queue takes a larger block and copies its items.
     ///
-    /// The timers of the items take memory of their own, as they need it: 32 bytes for each that is pending, in pages
-    /// of 1,024 that are given back when they empty, and 8 in its slot.
+    /// Timers of pending items take further memory when they need it: 32 bytes for each, in pages of 1,024 that are given
+    /// back when empty, and 8 in its slot.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.items.capacity()
     }
 
-    /// Takes memory for at least `additional` more items than there are, unless there is room for them.
+    /// Makes room for at least `additional` more items.
     ///
     /// # Panics
     /// If there would be more than [`MAX_LEN`](Self::MAX_LEN) items. If there is no memory for them, the process aborts, as
@@ -384,15 +375,14 @@ impl<T> DelayQueue<T> {
         self.items.reserve(additional);
     }
 
-    /// Gives back the memory behind the last item; what is free between items stays. See [`compact`](Self::compact).
+    /// Gives back the free memory behind the last item. [`compact`](Self::compact) also gives back the room between items.
     pub fn shrink_to_fit(&mut self) {
         self.items.shrink_to_fit();
     }
 
-    /// Moves items together and gives all memory back that they leave: [`capacity`](Self::capacity) is
-    /// [`len`](Self::len) then.
+    /// Moves items together, and gives all free memory back: [`capacity`](Self::capacity) is [`len`](Self::len) then.
     ///
-    /// Keys stay valid. A key of an item that was moved finds it in one step more, by a table of the moved items.
+    /// Keys stay valid. A moved item takes one step more to find, by a table of the moved items.
     ///
     /// # Examples
     ///
@@ -414,8 +404,8 @@ impl<T> DelayQueue<T> {
         self.items.compact();
     }
 
-    /// Drops all items, and wakes the task that waits for one. The room for items is kept, as
-    /// [`capacity`](Self::capacity) tells it; what their timers took is given back.
+    /// Drops all items, and wakes the waiting task. The [`capacity`](Self::capacity) stays; the memory of the timers is
+    /// given back.
     ///
     /// # Panics
     /// If dropping an item does. The queue is empty then, and the other items are dropped too.
@@ -429,12 +419,10 @@ impl<T> DelayQueue<T> {
         self.items.attach(items);
     }
 
-    /// Takes all items out, due or not, and wakes the task that waits for one. They come in the order in which they
-    /// would have been handed out. This takes only one sort of the items, whereas [`peek`](Self::peek) searches for
-    /// each item.
+    /// Takes all items out, due or not, in the order in which they would have been handed out, and wakes the waiting task.
     ///
-    /// The queue is empty at once, and can be used meanwhile. Items that are not taken from the iterator are dropped
-    /// with it. The room for items is kept, as by [`clear`](Self::clear).
+    /// The queue is empty at once, and you can use it meanwhile. Dropping the iterator drops the items that are left in it.
+    /// The [`capacity`](Self::capacity) stays. This sorts the items once, whereas [`peek`](Self::peek) searches for each.
     ///
     /// # Panics
     /// Never.
@@ -456,7 +444,7 @@ impl<T> DelayQueue<T> {
     /// assert_eq!((*item.get_ref(), item.deadline(), item.key()), ("job", deadline, job));
     /// # }
     /// ```
-    #[must_use = "what is not taken from it is dropped; `clear` says so"]
+    #[must_use = "dropping this drops all items; `clear` says so"]
     pub fn drain(&mut self) -> std::vec::IntoIter<Expired<T>> {
         if self.is_empty() {
             return Vec::new().into_iter();
@@ -471,127 +459,7 @@ impl<T> DelayQueue<T> {
         expired.into_iter()
     }
 
-    /// Polls for the next item whose deadline has come. `None` if the queue is empty; there may be more after an
-    /// insertion, which wakes the task.
-    ///
-    /// A pending poll wakes the task when an item is due, when another item becomes the earliest, and when the last
-    /// item is removed. Now and then the task is woken with nothing due: in a queue of more than 8 items, or after an
-    /// item was removed or reset to later. If several tasks poll, only the last that polled is woken. An item spends a
-    /// unit of the task's cooperative budget.
-    ///
-    /// # Precision
-    /// As [`TimingWheel::sleep`](crate::TimingWheel::sleep), with the tick of the wheel that the queue is on.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost by not polling again.
-    ///
-    /// # Panics
-    /// If an item has to wait and the wheel has ended or is full.
-    /// [`poll_try_expired`](Self::poll_try_expired) returns an error instead.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::{future::poll_fn, time::Duration};
-    /// use timingwheel::time::DelayQueue;
-    ///
-    /// let mut queue = DelayQueue::new();
-    /// queue.insert("tea", Duration::from_secs(180));
-    /// queue.insert("egg", Duration::from_secs(300));
-    /// while let Some(expired) = poll_fn(|cx| queue.poll_expired(cx)).await {
-    ///     println!("{} is ready", expired.get_ref());
-    /// }
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
-        match ready!(self.poll_try_expired(cx)) {
-            None => Poll::Ready(None),
-            Some(Ok(expired)) => Poll::Ready(Some(expired)),
-            Some(Err(error)) => {
-                panic!("a `DelayQueue` was polled whose next item cannot become due: {error}")
-            }
-        }
-    }
-
-    /// Polls as [`poll_expired`](Self::poll_expired) does, but returns an error where that would panic.
-    ///
-    /// # Errors
-    /// If an item has to wait and the wheel has ended or is full. The items stay: those whose deadline comes are handed out
-    /// at later polls, and [`drain`](Self::drain) takes out all of them. Nothing wakes the task when a permit becomes free:
-    /// poll again after a while, or after an insertion.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::{future::poll_fn, time::Duration};
-    /// use timingwheel::TimingWheel;
-    ///
-    /// let wheel = TimingWheel::new();
-    /// let mut queue = wheel.delay_queue();
-    /// queue.insert("job", Duration::from_secs(60));
-    /// wheel.shutdown();
-    ///
-    /// let error = poll_fn(|cx| queue.poll_try_expired(cx)).await.unwrap().unwrap_err();
-    /// assert!(error.is_shutdown());
-    /// for item in queue.drain() {
-    ///     println!("not done: {}", item.into_inner());
-    /// }
-    /// # }
-    /// ```
-    pub fn poll_try_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Expired<T>, Error>>> {
-        // The time, once this has looked for items that are due by then.
-        let mut looked = None;
-        loop {
-            if self.items.has_due() {
-                ready!(coop::poll_proceed(cx)).made_progress();
-                let popped = self.items.pop().map(|(key, item)| Ok(expired(item, key.index)));
-                return Poll::Ready(popped);
-            }
-            let at = match (self.items.next_look(), &mut self.sleep) {
-                (Some(at), _) => at,
-                (None, sleep) => {
-                    // No timer has to be there for it. Dropping a waker may panic.
-                    drop(sleep.as_mut().and_then(Sleep::take_waker));
-                    self.told_empty = Some(cx.waker().clone());
-                    return Poll::Ready(None);
-                }
-            };
-            let latest = self.items.end_of_tick(at);
-            let sleep = self.sleep.as_mut().expect("an item comes after its wheel");
-            let mut now = None;
-            // Woken before the time, the task looks then: so an item that is reset again and again costs nothing here.
-            if self.items.is_behind() {
-                now = Some(sleep.clock().now());
-            } else if sleep.armed().is_none() || self.armed_for > latest {
-                match looked {
-                    Some(now) if now < at => self.arm(now, at),
-                    _ => now = Some(sleep.clock().now()),
-                }
-            }
-            let sleep = self.sleep.as_mut().expect("it is there still");
-            let now = match now {
-                Some(now) => now,
-                None => match ready!(sleep.poll_wait(cx)) {
-                    // The wheel's word counts, so that there is an end to this also where this thread has another clock.
-                    Ok(()) => sleep.clock().now().max(sleep.deadline_nanos()),
-                    // What has come due meanwhile needs no timer.
-                    Err(_) if looked.is_none() => sleep.clock().now(),
-                    Err(error) => return Poll::Ready(Some(Err(error))),
-                },
-            };
-            looked = Some(now);
-            while self.items.advance(now, BATCH) == Progress::More {
-                ready!(coop::poll_proceed(cx)).made_progress();
-            }
-        }
-    }
-
-    /// The queue's sleep, on the current runtime's wheel if it has none yet, or an ended one that nothing holds it on.
+    /// The queue's sleep. If it has no wheel yet, or an ended one that it may leave, it gets the current runtime's wheel.
     #[inline]
     #[track_caller]
     fn started(&mut self) -> &Sleep {
@@ -610,43 +478,13 @@ impl<T> DelayQueue<T> {
         self.items.restart(sleep.resolution());
         self.sleep = Some(sleep);
     }
-
-    /// Has the sleep wake the task at `at`, or later by as much as it may be.
-    fn arm(&mut self, now: Nanos, at: Nanos) {
-        let Some(sleep) = &mut self.sleep else { return };
-        if let Some(tolerance) = self.tolerance {
-            let delay = Duration::from_nanos(at.0.saturating_sub(now.0));
-            sleep.set_tolerance(Tolerance::time(tolerance.of(delay)));
-        }
-        sleep.move_to(at, Some(now));
-        self.armed_for = at;
-    }
-
-    /// After an item has got that deadline: a task that waits is to be woken in the deadline's tick.
-    #[inline]
-    fn be_in_time_for(&mut self, deadline: Nanos, now: Option<Nanos>) {
-        if let Some(sleep) = &self.sleep
-            && self.armed_for > self.items.end_of_tick(deadline)
-            && sleep.armed().is_some()
-        {
-            let now = now.unwrap_or_else(|| sleep.clock().now());
-            if deadline <= now { self.wake() } else { self.arm(now, deadline) }
-        }
-    }
-
-    /// Wakes the task that waits. A waker's panic is contained, so that a method returns what it has to.
-    fn wake(&mut self) {
-        if let Some(waker) = self.sleep.as_mut().and_then(Sleep::take_waker) {
-            contained(|| waker.wake());
-        }
-    }
 }
 
 fn expired<T>(Item { value: (value, deadline), number, .. }: Item<(T, Instant)>, index: usize) -> Expired<T> {
     Expired { value, deadline, key: Key { number, index } }
 }
 
-/// The time, and the instant `timeout` from then, or one that never comes.
+/// The time, and the instant `timeout` later, or one that never comes.
 #[inline]
 fn after(clock: Clock, timeout: Duration) -> (Nanos, Instant) {
     let now = clock.now_as_instant();
@@ -660,36 +498,14 @@ impl<T> Default for DelayQueue<T> {
     }
 }
 
-impl<T> Stream for DelayQueue<T> {
-    type Item = Expired<T>;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
-        self.get_mut().poll_expired(cx)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.len(), Some(self.len()))
-    }
-}
-
-/// Terminated from when a poll has returned `None` until an item is inserted. So `futures::select!` polls a new queue,
-/// which wakes its task at the first insertion.
-impl<T> FusedStream for DelayQueue<T> {
-    fn is_terminated(&self) -> bool {
-        self.told_empty.is_some()
-    }
-}
-
 /// Nothing is pinned in it.
 impl<T> Unpin for DelayQueue<T> {}
 
 impl<T> fmt::Debug for DelayQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sleep, .. } = self;
         f.debug_struct("DelayQueue")
             .field("len", &self.len())
             .field("capacity", &self.capacity())
-            .field("sleep", sleep)
             .finish_non_exhaustive()
     }
 }

@@ -229,7 +229,7 @@ proptest! {
         for op in &ops {
             model.apply(op)?;
         }
-        // At the end of time all is popped, but what never comes.
+        // At the end of time all items are popped, except those that never come.
         model.now = u64::MAX - 1;
         while model.pop()? {}
         prop_assert!(model.expected.keys().all(|&(deadline, _)| deadline == u64::MAX));

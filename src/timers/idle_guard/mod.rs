@@ -1,4 +1,4 @@
-//! A stream with limits on how long reads and writes may wait. `waits` counts how long they have.
+//! A stream with limits on how long its reads and writes may wait. `waits` times them.
 
 mod waits;
 
@@ -17,12 +17,12 @@ use waits::Direction::{self, Read, Write};
 use waits::Waits;
 
 impl TimingWheel {
-    /// Guards a stream against a peer that falls silent, or no longer takes what is sent to it. Reads and writes that
-    /// wait for too long return errors.
+    /// Guards a stream against a peer that falls silent or no longer reads. Reads and writes that wait for too long return
+    /// errors.
     ///
-    /// A guard has no limit until one is set. Without a limit it does not touch the wheel. With limits it has a timer for
-    /// each direction in which an operation has waited, which stays registered from one wait to the next. The timers
-    /// belong to the shard of the thread that calls this, so make the guard in the task that will use it.
+    /// A new guard has no limit, and does not touch the wheel. With a limit, the first wait in each direction registers a
+    /// timer, which later waits use too. The timers belong to the shard of the thread that calls this, so make the guard in
+    /// the task that will use it.
     ///
     /// # Examples
     ///
@@ -59,76 +59,67 @@ pin_project! {
     /// A stream with limits on how long reads and writes may wait, from
     /// [`TimingWheel::idle_guard`](crate::TimingWheel::idle_guard).
     ///
-    /// | limit | what it bounds | expires |
+    /// | limit | bounds | expires |
     /// |---|---|---|
     /// | [read](Self::with_read_limit) | how long reads wait without a byte | even while bytes are written |
     /// | [write](Self::with_write_limit) | how long writing, flushing and shutting down wait without progress | even while bytes are read |
     /// | [idle](Self::with_idle_limit) | how long a read or a write waits while no byte passes in either direction | only while both directions are silent |
     ///
-    /// A wait begins when an operation finds the stream not ready. It ends when one in the same direction is ready. So the
-    /// time between a read that was ready and the next does not count, because the peer is not to blame for it. A large
-    /// buffer may take any time to write as long as the peer takes some of it within each limit.
+    /// A wait begins when an operation finds the stream not ready. It ends when an operation in the same direction is ready.
+    /// So the time between two reads does not count, because the peer is not to blame for it. A large buffer may take any
+    /// time to write as long as the peer takes some of it within each limit.
     ///
-    /// With a read limit, a ping that is written does not prolong the wait for its answer. So use that limit to find a
-    /// dead peer. Use the idle limit for streams that may be quiet in one direction for long, as in a proxy.
-    /// `copy_bidirectional` always reads both sides, so a read limit would cut a long download: the client sends nothing
-    /// meanwhile.
+    /// - **To find a dead peer**, use the read limit: writing a ping does not prolong the wait for its answer.
+    /// - **In a proxy**, use the idle limit. `copy_bidirectional` reads both sides, so a read limit would cut a long
+    ///   download, during which the client sends nothing.
+    /// - **To act on silence**, for instance to send a heartbeat, reset a [`Sleep`](crate::Sleep) with each message, and
+    ///   wait for it beside the read.
+    /// - **To bound a whole request**, put a [`timeout`](crate::TimingWheel::timeout) round it. A limit bounds a gap: a peer
+    ///   that sends a byte now and then can prolong a request for ever.
+    /// - **Under hyper**, set only the write limit, and `header_read_timeout` for reading. hyper's server also waits for a
+    ///   read while a handler runs.
     ///
-    /// To act on silence rather than to fail, for instance to send a heartbeat, reset a [`Sleep`](crate::Sleep) with each
-    /// message and wait for it beside the read.
-    ///
-    /// A limit bounds a gap, not a request: a peer that sends a byte now and then can prolong a request for ever. To
-    /// bound the request, put a [`timeout`](crate::TimingWheel::timeout) round it.
-    ///
-    /// hyper's server waits for a read also while a handler runs. So set only the write limit under hyper, and
-    /// `header_read_timeout` for reading.
-    ///
-    /// An operation always polls the stream first, and looks at the deadline only if the stream is not ready. So bytes
-    /// that have arrived are read, even if the limit has passed since.
+    /// An operation polls the stream first, and looks at the deadline only if the stream is not ready. So bytes that have
+    /// arrived are read, even if the limit has passed since.
     ///
     /// # Precision
-    /// As [`sleep`](crate::TimingWheel::sleep): an operation never returns an error early. With
-    /// a limit of zero, an operation that would wait fails at once. With a [tolerance](Self::with_tolerance) the error is
-    /// late by less than that. On a runtime that stalls, the error comes when the runtime goes on, after bytes that
-    /// have arrived meanwhile.
+    /// As [`sleep`](crate::TimingWheel::sleep): an operation never returns an error early. With a limit of zero, an operation
+    /// that would wait fails at once. With a [tolerance](Self::with_tolerance) the error may be late by that. If the runtime
+    /// stalls, the error comes when the runtime goes on, after all bytes that have arrived.
     ///
     /// # Errors
     /// When a limit has passed, the operation that waits returns an [`io::Error`](std::io::Error) of kind
-    /// [`TimedOut`](std::io::ErrorKind::TimedOut) with an [`Elapsed`](crate::Elapsed) in it, whose text tells which
-    /// limit and how long that is. The stream is left as it is, and the next operation starts anew. If reader and writer
-    /// are two tasks, the idle limit ends the wait of only one of them with an error; the other's wait begins anew.
+    /// [`TimedOut`](std::io::ErrorKind::TimedOut) with an [`Elapsed`](crate::Elapsed) in it, which names the limit. The
+    /// stream stays usable, and the next operation has the whole limit. If two tasks read and write, the idle limit returns
+    /// an error in one of them, and the other's wait begins anew.
     ///
-    /// If the wheel has ended or is full, an operation that has to wait returns an error of
-    /// kind [`Other`](std::io::ErrorKind::Other) with an [`Error`](crate::Error) in it. An operation that has no limit
-    /// waits even then.
+    /// If the wheel has ended or is full, an operation that has a limit and has to wait returns an error of kind
+    /// [`Other`](std::io::ErrorKind::Other) with an [`Error`](crate::Error) in it.
     ///
     /// # Cancel safety
-    /// That of the stream's own operations.
+    /// The operations are as cancel safe as those of the stream.
     ///
-    /// Nothing tells a guard that an operation was dropped. So its timer wakes the task when half of the limit has
-    /// passed, and again at the end. A live operation is polled then, and its wait goes on unchanged. If no operation
-    /// is polled within a second after the task was woken, or within two ticks if those are longer, the operation was
-    /// dropped: its wait no longer counts, and the next operation has the whole limit.
+    /// - A `select!` loop may drop its read and begin another again and again. Silence counts from the first of these reads,
+    ///   so the limit finds a dead peer.
+    /// - A handler may drop a read and work for longer than the limit. The next read has the whole limit.
+    /// - If a handler drops a read and works for less than half of the limit, the next read has the rest of the limit.
+    ///   Call [`restart`](Self::restart) to give it the whole limit.
     ///
-    /// - In a `select!` loop that drops a read and begins another again and again, silence counts from the first of
-    ///   them. The limit finds a dead peer there too.
-    /// - A handler may drop a read and work for longer than the limit. The next read waits for the whole limit.
-    /// - A handler that works for less than half of the limit leaves the rest of it to the next read.
-    ///   [`restart`](Self::restart) gives that read the whole limit.
+    /// A guard cannot see that an operation was dropped. So its timer wakes the task when half of the limit has passed, and
+    /// again at the end. A live operation is polled then, and its wait goes on. If no operation is polled within a second
+    /// (or two ticks, if those are longer), the operation was dropped, and its wait no longer counts.
     ///
     /// # Panics
     /// Only if the stream does.
     ///
     /// # Cost
-    /// An operation that is ready touches neither the clock nor the timer. One that has to wait reads the clock once.
-    /// The first wait in a direction registers a timer. Later waits reuse it while a quarter of the limit is left, so
-    /// the timer may wake the last waiter once for nothing. Dropping the guard removes the timers.
+    /// An operation that is ready touches neither the clock nor the timer, unless there is an idle limit and an operation
+    /// waits in the other direction. An operation that has to wait reads the clock once. It moves the timer only if less
+    /// than a quarter of the limit is left on it, so the timer may wake a task once for nothing. Dropping the guard removes
+    /// the timers.
     ///
     /// A guard takes 80 bytes beside its stream. It allocates once: when an idle limit or a tolerance is set, or when
-    /// the first write has to wait under a limit. With an idle limit, an operation that is ready reads the clock if
-    /// another operation waits in the other direction.
-    ///
-    /// The idea to count from the first poll that has to wait comes from the crate `tokio-io-timeout`.
+    /// the first write has to wait under a limit.
     #[must_use = "a guard does nothing unless the stream is used through it"]
     pub struct IdleGuard<S> {
         #[pin]
@@ -217,7 +208,7 @@ impl<S> IdleGuard<S> {
     ///
     /// # Examples
     ///
-    /// A server that waits long for a request, but not for the rest of one:
+    /// A server that waits long for a request, but not for the rest of it:
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -249,20 +240,19 @@ impl<S> IdleGuard<S> {
         self.waits.set_limit(Write, to_nanos(limit));
     }
 
-    /// Sets the limit for silence in both directions, or takes it away. An operation that waits without any limit is
-    /// limited from its next poll on.
+    /// Sets the limit for silence in both directions, or takes it away.
     ///
-    /// Silence begins when an operation begins to wait while none waits in the other direction. It begins anew with
-    /// each byte that passes while an operation waits in the other direction. If there was no idle limit before, and an
-    /// operation already waits, silence begins with this call.
+    /// Silence begins when the first operation begins to wait, and anew whenever an operation is ready while one waits in
+    /// the other direction. If there was no idle limit before, the silence of an operation that already waits begins with
+    /// this call. If that operation had no limit at all, its silence begins with its next poll.
     pub fn set_idle_limit(&mut self, limit: Option<Duration>) {
         self.waits.set_idle_limit(to_nanos(limit));
     }
 
     /// Ends all waits, so that the next operation that has to wait has the whole limit.
     ///
-    /// For a handler that has dropped a read to do something else: see [cancel safety](Self#cancel-safety). An operation
-    /// that waits in another task goes on waiting. It is limited again from its next poll on.
+    /// For a handler that has dropped a read to do something else: see [cancel safety](Self#cancel-safety). If an operation
+    /// waits in another task, its wait begins anew at its next poll.
     pub fn restart(&mut self) {
         self.waits.restart();
     }
@@ -299,8 +289,8 @@ fn to_nanos(limit: Option<Duration>) -> Nanos {
     limit.map_or(Nanos::MAX, Nanos::from_duration)
 }
 
-/// The stream was asked first: what has arrived comes before a deadline. Ends the wait of an operation that is ready, or
-/// lets it wait.
+/// Ends the wait of an operation that is ready, or times one that is not. The stream was polled before, so bytes that have
+/// arrived win against a deadline.
 #[inline]
 fn timed<T>(
     waits: &mut Waits,

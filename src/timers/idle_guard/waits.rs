@@ -1,24 +1,23 @@
-//! How long the reads and the writes of one stream have waited, and the timers that end them.
+//! The waits of one stream's reads and writes, and the timers that end them.
 //!
-//! A wait begins when an operation finds the stream not ready, and ends when one in the same direction is ready. In between
-//! the caller may poll again, drop the operation and begin another, or do something else. Nothing tells of a drop, so the
-//! timer asks: it wakes the task when half of the limit has passed, and at the end. These two points are the *checks* of the
-//! wait. A live operation is polled soon after its task was woken. If none is, the operation was dropped, and the next
-//! one begins a wait of its own.
+//! A wait begins when an operation finds the stream not ready, and ends when one in the same direction is ready. Meanwhile
+//! the caller may poll again, drop the operation and begin another, or do something else. A guard cannot see a drop. So the
+//! timer wakes the task when half of the limit has passed, and at the end: these two points are the *checks* of the wait.
+//! If an operation is polled soon after its task was woken, it is alive. If not, it was dropped, and the next operation
+//! begins a wait of its own.
 //!
-//! "Soon after its task was woken" counts from the turn of the wheel that woke it. That turn may come long after the check,
-//! if the runtime was held up, if the tick is long, or if a test has moved the clock by hand. Nobody was asked before it.
+//! "Soon" counts from the turn of the wheel that woke the task. That turn may come long after the check: if the runtime was
+//! held up, if the tick is long, or if a test has moved the clock by hand.
 //!
 //! ```text
-//!   since              check                 turn that came late            poll: an answer to that turn
+//!   since              check                  late turn, wakes              poll: an answer to that turn
 //! ----|------------------|-------------------------|------------------------------|-----------------> time
-//!     |<- half a limit ->|<- nobody was asked yet ->|<- at most ANSWERED_WITHIN ->|
+//!     |<- half a limit ->|<--- nobody is asked --->|<-- at most ANSWERED_WITHIN -->|
 //! ```
 //!
 //! Each direction has its own timer, which wakes the task of that direction. While an operation waits, the timer is set
-//! to the next check or to an earlier time, unless the task was woken and has yet to poll. The timer stays where it is
-//! when a wait ends, and when traffic prolongs a limit. So it may wake the task too early once. The task's poll then
-//! moves the timer.
+//! to the next check or to an earlier time, or the task has been woken and has yet to poll. When a wait ends, and when
+//! traffic prolongs a limit, the timer stays. So it may wake the task once too early, and the task's poll then moves it.
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -31,7 +30,7 @@ use crate::timers::sleep::Sleep;
 use crate::timers::tolerance::Tolerance;
 use crate::wheel::Nanos;
 
-/// A task polls within this time after it was woken, even on a busy machine. A later poll is another operation's.
+/// A live task polls within this time after it was woken, even on a busy machine. A later poll is another operation's.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,19 +55,19 @@ pub(super) struct Waits {
     read: Wait,
     /// For reads and for writes; `MAX` is no limit.
     limits: [Nanos; 2],
-    /// Most guards need nothing of this: no idle limit is set, and no write has had to wait.
+    /// Most guards need none of this, because no idle limit is set and no write has had to wait.
     rest: Option<Box<Rest>>,
 }
 
 #[derive(Debug)]
 struct Rest {
     write: Wait,
-    /// It was a flush that last found the stream not ready. A flush ends a wait only then: one with nothing to flush is
-    /// always ready, and would keep a write from ever being overdue.
+    /// A flush was the last write operation that found the stream not ready. Only then does a flush end the wait: a flush
+    /// with nothing to flush is always ready, and would keep a write from ever being overdue.
     flush_waits: bool,
     /// How long both directions may be silent; `MAX` is no limit.
     idle_limit: Nanos,
-    /// When the last byte passed while an operation waited in the other direction, or when the first began to wait.
+    /// When the silence began: see `set_idle_limit`.
     silent_since: Nanos,
     tolerance: Tolerance,
 }
@@ -79,7 +78,7 @@ struct Wait {
     timer: Sleep,
     /// When it began, or `MAX` if no operation waits.
     since: Nanos,
-    /// When an operation that waits was last polled at a check, or began to wait. The next check lies after this.
+    /// When the wait began, or the operation was last polled at a check. The next check lies after this.
     answered: Nanos,
 }
 
@@ -107,7 +106,7 @@ impl Waits {
         Self { read: Wait::none(timer), limits: [Nanos::MAX; 2], rest: None }
     }
 
-    /// An operation was ready. It is in the way of every byte, so it leaves the timers alone.
+    /// An operation was ready. This is on the way of every byte, so it leaves the timers alone.
     #[inline]
     pub(super) fn end(&mut self, direction: Direction, is_flush: bool) {
         match (direction, &self.rest) {
@@ -123,8 +122,8 @@ impl Waits {
         }
     }
 
-    /// An operation found the stream not ready. Ready with an error if it has waited for too long or cannot be timed. The
-    /// next operation then starts anew.
+    /// An operation found the stream not ready. Returns an error if it has waited for too long or cannot be timed. The next
+    /// operation then starts anew.
     #[inline]
     pub(super) fn poll(
         &mut self,
@@ -139,8 +138,8 @@ impl Waits {
             self.rest().flush_waits = is_flush;
         }
         let error = ready!(self.poll_limited(direction, cx));
-        // With its budget spent a task finds every stream not ready, whatever has arrived. It is polled again soon. And a
-        // task that only ever finds its limits passed has to let others run.
+        // A task without budget finds every stream not ready, whatever has arrived; it is polled again soon. And a loop
+        // that meets only errors has to let other tasks run.
         ready!(coop::poll_proceed(cx)).made_progress();
         self.wait(direction).since = Nanos::MAX;
         if self.rest.is_some() {
@@ -150,7 +149,7 @@ impl Waits {
     }
 
     fn poll_limited(&mut self, direction: Direction, cx: &mut Context<'_>) -> Poll<io::Error> {
-        // The time, where it has been looked at.
+        // The time, if this has read it.
         let mut now = None;
         if !self.is_on(direction) {
             self.begin(direction, *now.insert(self.now()));
@@ -189,7 +188,7 @@ impl Waits {
         self.read.timer.clock().now()
     }
 
-    /// Pending once the timer is, at the next check or earlier. Ready if the wheel has come to it, or cannot run it.
+    /// Sets the timer to the next check, unless it is set to that or an earlier time, and polls it.
     fn poll_timer(
         &mut self,
         direction: Direction,
@@ -199,7 +198,7 @@ impl Waits {
         let (check, _) = self.check_and_end(direction);
         let latest = Nanos(check.0.saturating_add(self.slack(direction).0));
         let timer = &mut self.wait(direction).timer;
-        // A timer that would soon wake the task for nothing is moved. Any other that is early stays, which spares the lock.
+        // A timer that is early stays, which spares the lock, unless it would soon wake the task for nothing.
         let stays = timer.armed().is_some_and(|at| {
             let left = |until: Nanos| now.map_or(u64::MAX, |now| until.0.saturating_sub(now.0));
             at <= latest && left(at) >= left(check) / 2
@@ -226,12 +225,12 @@ impl Waits {
         self.rest().silent_since = now;
     }
 
-    /// Whether nobody polled when the timer woke the task: the operation that waited was dropped.
+    /// Whether the operation that waited was dropped: nobody polled after the timer woke the task.
     fn was_dropped(&self, direction: Direction, now: Nanos) -> bool {
         let Some(Wait { timer, .. }) = self.get(direction) else { return false };
         let (check, _) = self.check_and_end(direction);
         let was_asked = timer.has_come_to(check) || timer.armed().is_none();
-        // The timer may stand later: by its tolerance, or because a limit was set that had passed.
+        // The timer may be later: by its tolerance, or because a limit was set that had passed already.
         let asked = check.max(timer.deadline_nanos()).max(timer.last_late_turn());
         was_asked && now > asked.after(ANSWERED_WITHIN.max(2 * timer.tick()))
     }
@@ -250,7 +249,7 @@ impl Waits {
         (check, end)
     }
 
-    /// Which limit it is that has passed.
+    /// The error for the limit that has passed.
     fn elapsed(&self, direction: Direction, now: Nanos) -> Elapsed {
         let limit = self.limits[direction as usize];
         let end = self.get(direction).map(|wait| wait.check_and_end(wait.since, limit).1);
@@ -309,7 +308,7 @@ impl Waits {
     }
 }
 
-/// What the owner sets, also while an operation waits.
+/// Settings, which may change while an operation waits.
 impl Waits {
     pub(super) const fn limit(&self, direction: Direction) -> Nanos {
         self.limits[direction as usize]
@@ -347,7 +346,7 @@ impl Waits {
 
     fn change(&mut self, change: impl FnOnce(&mut Self, Nanos)) {
         let now = self.now();
-        // Only the limits before the change tell when an operation was asked.
+        // Asked before the change, because the checks follow from the limits.
         let dropped =
             [Read, Write].map(|direction| self.is_on(direction) && self.was_dropped(direction, now));
         change(self, now);
@@ -362,7 +361,7 @@ impl Waits {
             if dropped[direction as usize] || !is_limited {
                 wait.since = Nanos::MAX;
             } else if wait.is_on() && wait.timer.armed().is_some_and(|at| at > check) {
-                // Not into the past: an answer is expected from then on.
+                // Not into the past, because the time for an answer counts from here.
                 wait.timer.move_to(check.max(now), Some(now));
             }
         }

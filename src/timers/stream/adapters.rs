@@ -1,5 +1,4 @@
-//! The streams that [`StreamTimeExt`](super::StreamTimeExt) makes. Each has a stream and an alarm: a [`Countdown`], or an
-//! interval.
+//! The streams that [`StreamTimeExt`](super::StreamTimeExt) makes. Each has a stream, and a [`Countdown`] or an interval.
 
 use std::future::poll_fn;
 use std::mem::take;
@@ -20,7 +19,7 @@ use crate::timers::timeout::SureSleep;
 use crate::timers::tolerance::Tolerance;
 use crate::wheel::Nanos;
 
-/// A time limit that starts again and again, on one timer that is moved. The timer's entry stays in the wheel in between.
+/// A time limit that starts again and again, on one timer that is moved.
 #[derive(Debug)]
 struct Countdown {
     duration: Duration,
@@ -30,24 +29,26 @@ struct Countdown {
 }
 
 impl Countdown {
-    /// One that runs from now on, or has yet to be started.
+    /// `is_running` tells whether it runs from now on, or has yet to be started.
     fn new(wheel: &TimingWheel, duration: Duration, is_running: bool) -> Self {
         Self { duration, timer: SureSleep::new(wheel.sleep(duration)), is_running, tolerance: None }
     }
 
-    /// Starts, running or not, for the whole time.
+    /// Starts, or starts again, for the whole time, within a poll.
     fn start(&mut self) {
-        let now = self.timer.sleep.clock().now();
+        let sleep = self.timer.moved_in_poll();
+        let now = sleep.clock().now();
         self.run(now, now.after(self.duration));
     }
 
-    /// Starts, running or not, until `deadline`.
+    /// Starts, or starts again, until `deadline`.
     fn start_until(&mut self, deadline: Instant) {
-        self.run(self.timer.sleep.clock().now(), nanos(deadline));
+        let now = self.timer.moved().clock().now();
+        self.run(now, nanos(deadline));
     }
 
     fn run(&mut self, now: Nanos, deadline: Nanos) {
-        let sleep = self.timer.moved();
+        let sleep = &mut self.timer.sleep;
         if let Some(tolerance) = self.tolerance {
             let delay = Duration::from_nanos(deadline.0.saturating_sub(now.0));
             sleep.set_tolerance(Tolerance::time(tolerance.of(delay)));
@@ -56,7 +57,7 @@ impl Countdown {
         self.is_running = true;
     }
 
-    /// Ready, once, when it has ended. `had_budget` tells whether the task had any before the stream was polled.
+    /// Ready once, when the time is up. `had_budget` tells whether the task had budget before the stream was polled.
     fn poll(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<()> {
         if self.is_running {
             ready!(self.timer.poll(had_budget, cx));
@@ -67,7 +68,7 @@ impl Countdown {
     }
 }
 
-/// A stream with the fields that follow, what all of them have, and when they are terminated.
+/// Defines an adapter: its fields beside the stream, the methods that all adapters have, and when it is terminated.
 macro_rules! adapter {
     (
         $(#[$doc:meta])*
@@ -99,7 +100,7 @@ macro_rules! adapter {
                 self.stream.get_mut()
             }
 
-            /// The stream within, without the rest.
+            /// The stream within.
             #[must_use]
             pub fn into_inner(self) -> S {
                 self.stream.into_inner()
@@ -124,8 +125,9 @@ adapter! {
         countdown: Countdown,
         ends: bool,
     }
-    /// Terminated at the end of the stream within. That of [`idle_timeout_on`](super::StreamTimeExt::idle_timeout_on) is
-    /// terminated by its error too, until it is [moved](Timeout::reset) to another deadline.
+    /// Terminated at the end of the stream within. The stream of
+    /// [`idle_timeout_on`](super::StreamTimeExt::idle_timeout_on) is also terminated by its error, until a
+    /// [`reset`](Timeout::reset).
     |this| this.stream.is_terminated() || (this.ends && !this.countdown.is_running)
 }
 
@@ -224,7 +226,7 @@ impl<S: Stream> Stream for TimeoutRepeating<S> {
             return Poll::Ready(next.map(Ok));
         }
         let mut tick = poll_fn(|cx| this.interval.poll_tick(cx));
-        // A stream that spent the rest of the budget does not escape its deadline by that.
+        // Even a stream that spent the rest of the budget cannot escape its deadline.
         let tick = if had_budget && !coop::has_budget_remaining() {
             pin!(coop::unconstrained(tick)).poll(cx)
         } else {
@@ -280,9 +282,9 @@ adapter! {
     ChunksTimeout {
         max_size: usize,
         chunk: Vec<S::Item>,
-        // How long the chunk before was: as much memory the next one takes at once.
+        // The size of the last chunk, which the next one reserves at once.
         last_size: usize,
-        // Runs from a chunk's first item on; of no interest while there is none.
+        // Runs from a chunk's first item on.
         countdown: Countdown,
     }
     |this| this.stream.is_terminated() && this.chunk.is_empty()
@@ -296,8 +298,8 @@ impl<S: Stream> ChunksTimeout<S> {
         Self { stream: stream.fuse(), max_size, chunk: Vec::new(), last_size: 0, countdown }
     }
 
-    /// Takes the items out that wait for their chunk to be full, or for its time.
-    #[must_use = "the items in it are in no chunk"]
+    /// Takes out the items of the chunk that is not full yet.
+    #[must_use = "these items are in no chunk"]
     pub fn into_remainder(self: Pin<&mut Self>) -> Vec<S::Item> {
         take(self.project().chunk)
     }
@@ -334,7 +336,7 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
     fn size_hint(&self) -> (usize, Option<usize>) {
         let (lower, upper) = self.stream.size_hint();
         let waiting = self.chunk.len();
-        // The fewest chunks are full ones, the most are of one item each, but for what waits already.
+        // The fewest chunks are full. The most have one item each, except the first, which has the items that wait already.
         let fewest = lower.saturating_add(waiting).div_ceil(self.max_size);
         (fewest, upper.and_then(|items| items.checked_add(usize::from(waiting > 0))))
     }

@@ -10,14 +10,14 @@ use crate::timers::interval::Interval;
 
 /// Time limits for every [`Stream`].
 ///
-/// What they have in common, and how they differ from tokio-stream's, is on the [module's page](super).
+/// The [module's page](super) says what they have in common, and how they differ from tokio-stream's.
 pub trait StreamTimeExt: Stream + Sized {
     /// All items, and an error for each gap that is longer than `limit`. After an error the stream goes on.
     ///
-    /// The first gap begins with this call, each later gap with an item. A gap gives one error, however long it is. For
-    /// an error that comes again and again, see [`timeout_repeating_on`](Self::timeout_repeating_on); for an error that
-    /// ends the stream, see [`idle_timeout_on`](Self::idle_timeout_on). An item that is ready comes first, even if it
-    /// is late. With a `limit` of more than [292 years](crate::Sleep::deadline) there are no errors.
+    /// The first gap begins with this call, each later gap with an item. A gap gives one error, however long it is. In
+    /// [`timeout_repeating_on`](Self::timeout_repeating_on) the error comes again and again, and in
+    /// [`idle_timeout_on`](Self::idle_timeout_on) it ends the stream. An item that is ready comes first, even if it is
+    /// late. With a `limit` of more than [292 years](crate::Sleep::deadline) there are no errors.
     ///
     /// # Precision
     /// As [`TimingWheel::sleep`].
@@ -103,10 +103,10 @@ pub trait StreamTimeExt: Stream + Sized {
 
     /// All items, and an error at each tick of `interval`, which starts again with each item.
     ///
-    /// So a gap gives an error for each period that it lasts. The first error is due at the first tick of the interval.
-    /// [`TimingWheel::interval`] ticks at once, [`TimingWheel::interval_at`] when you want. An item resets the
-    /// interval, as [`Interval::reset`] does. An item that is ready comes first, even if it is late. The interval's
-    /// [`MissedTickBehavior`](Interval::set_missed_tick_behavior) decides what becomes of ticks that nobody polled for.
+    /// So a gap gives an error for each period that it lasts. The first error comes at the interval's first tick:
+    /// [`TimingWheel::interval`] ticks at once, [`TimingWheel::interval_at`] at a time of your choice. Each item
+    /// [resets](Interval::reset) the interval. An item that is ready comes first, even if it is late. The interval's
+    /// [`MissedTickBehavior`](Interval::set_missed_tick_behavior) decides about missed ticks.
     ///
     /// # Precision
     /// As [`TimingWheel::interval`].
@@ -144,9 +144,9 @@ pub trait StreamTimeExt: Stream + Sized {
 
     /// All items, each of them at least `distance` after the one before.
     ///
-    /// The first item does not wait. The distance counts from the moment at which an item was handed out. Until it has
-    /// passed, the stream within is not polled. A `distance` of zero lets everything through. With a `distance` of more
-    /// than [292 years](crate::Sleep::deadline) the second item never comes.
+    /// The first item does not wait. The distance counts from the moment at which an item was handed out. The stream within
+    /// is not polled before the distance has passed. A `distance` of zero lets everything through. With a `distance` of
+    /// more than [292 years](crate::Sleep::deadline) the second item never comes.
     ///
     /// # Precision
     /// As [`TimingWheel::sleep`].
@@ -175,19 +175,18 @@ pub trait StreamTimeExt: Stream + Sized {
         Throttle::new(self, wheel, distance)
     }
 
-    /// The items in chunks, each handed out when it has `max_size` items or when its first item is `duration` old,
-    /// and the last at the end. No chunk is empty.
+    /// The items in chunks. A chunk is handed out when it has `max_size` items, when its first item is `duration` old, or
+    /// when the stream within ends. No chunk is empty.
     ///
-    /// The adapter looks at the time only when the stream within has no item ready. A chunk starts with the memory that
-    /// the chunk before it took, and grows from there. With a `duration` of more than
-    /// [292 years](crate::Sleep::deadline) only the size and the end of the stream within end a chunk.
+    /// The adapter looks at the time only when the stream within has no item ready. Each chunk begins with room for as
+    /// many items as the last one had. A `duration` of more than [292 years](crate::Sleep::deadline) never ends a chunk.
     ///
     /// # Precision
     /// As [`TimingWheel::sleep`].
     ///
     /// # Cancel safety
-    /// Dropping the stream drops the items of the chunk that it was filling;
-    /// [`into_remainder`](ChunksTimeout::into_remainder) takes them out before.
+    /// Dropping the stream drops the items of an unfinished chunk. [`into_remainder`](ChunksTimeout::into_remainder) takes
+    /// them out before.
     ///
     /// # Panics
     /// If `max_size` is zero. Polling panics only if the stream within does, or [without a

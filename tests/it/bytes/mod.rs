@@ -1,4 +1,4 @@
-//! Numbers out of bytes, for operations that a fuzzer thinks up: whatever the bytes are, they mean something.
+//! Makes numbers of bytes from a fuzzer. Any bytes are valid.
 
 /// Bytes to read from; zeros once there are none left.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! What holds between what came of the timers and their deadlines.
+//! Checks how each timer ended against its deadline.
 
 use std::time::Duration;
 

@@ -14,12 +14,12 @@ use tokio::time::{Instant, advance, sleep};
 use ops::{Move, Op, Shape};
 use timer::{Looked, Outcome, Timer};
 
-/// What of a timer's life the oracle knows.
+/// The oracle's knowledge of a timer.
 struct Expected {
     looked: Arc<Mutex<Looked>>,
     /// `None` if it never comes.
     deadline: Option<Instant>,
-    /// What has to come of it as soon as it is polled, if that is certain.
+    /// How it has to end at its next poll, if that is certain.
     at_once: Option<Outcome>,
     is_timeout: bool,
     /// A timeout that the wheel could not run waits by tokio's timer, and is not counted.
@@ -96,7 +96,7 @@ impl Oracle {
         self.shape.max_pending.is_some_and(|max_pending| self.pending() >= max_pending)
     }
 
-    /// What comes of a timer when it is polled for the first time.
+    /// The result of a timer's first poll.
     fn at_first_poll(&self, deadline: Option<Instant>) -> Option<Outcome> {
         if has_passed(deadline) {
             Some(Outcome::Elapsed)

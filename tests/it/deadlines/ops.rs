@@ -1,4 +1,4 @@
-//! What is done to a wheel and its timers, as plain data, and the same out of bytes.
+//! Operations on a wheel and its timers, as plain data, and decoded from bytes.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A timer in a task of its own, which polls it when it is woken and notes what came of it.
+//! A timer in its own task, which polls it when woken, and notes how it ended.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -48,7 +48,7 @@ pub(super) enum Timer {
     Timeout(Timeout<Answer>),
 }
 
-/// What a task and the oracle share.
+/// State that a task shares with the oracle.
 #[derive(Debug)]
 pub(super) struct Looked {
     /// Taken out when it is not to be polled any more; then the task ends.

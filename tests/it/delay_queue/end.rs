@@ -34,7 +34,7 @@ async fn at_the_end_of_the_wheel_who_waits_is_woken_and_told_and_no_item_is_lost
     assert!(assert_ready!(try_poll(&mut queue)).unwrap().unwrap_err().is_shutdown());
     assert_eq!(panic_text(|| poll(&mut queue)), ENDED);
 
-    // What comes due is handed out, and the rest can be taken.
+    // Due items are handed out, and the rest can be taken.
     advance(ms(15)).await;
     assert_eq!(due(&mut queue), 10);
     assert!(assert_ready!(try_poll(&mut queue)).unwrap().is_err());
@@ -147,7 +147,7 @@ fn a_queue_of_another_runtime_is_polled_where_it_is() {
     assert!(queue.is_empty());
 }
 
-/// What the wheel says counts, or this would look again and again at a clock that stands.
+/// The wheel's time counts. Otherwise the queue would look again and again at a clock that stands.
 #[test]
 fn a_clock_that_stands_where_the_queue_is_polled_does_not_make_it_spin() {
     let workers = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -215,7 +215,8 @@ async fn a_key_of_another_queue_is_refused_by_one_that_had_no_item() {
 #[test]
 fn a_queue_too_large_is_refused_and_the_limit_named() {
     assert_eq!(DelayQueue::<u8>::MAX_LEN, 4_294_966_271);
-    let text = "a delay queue of 0 items with room for 4294967296 more: it holds at most 4294966271";
+    let text =
+        "a delay queue holds at most 4294966271 items: it has 0, and room for 4294967296 more was asked for";
     assert_eq!(panic_text(|| DelayQueue::<u8>::with_capacity(1 << 32)), text);
     assert_eq!(panic_text(|| DelayQueue::<u8>::new().reserve(1 << 32)), text);
 }

@@ -1,4 +1,4 @@
-//! In which order and when items come, where tokio-util's promises less.
+//! The order and the times of items, where ours promises more than tokio-util's.
 
 use futures::StreamExt;
 use futures::stream::{FusedStream, Stream};

@@ -1,4 +1,4 @@
-//! A key finds its item and no other. tokio-util's, whose keys are places, may touch another.
+//! A key finds its item and no other. A key of tokio-util's is a place, and may find another item there.
 
 use std::collections::HashMap;
 

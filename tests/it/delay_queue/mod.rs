@@ -1,7 +1,6 @@
-//! `time::DelayQueue`: items that are handed out when their deadlines come. On tokio's paused clock, but where it says
-//! otherwise.
+//! `time::DelayQueue`, mostly on tokio's paused clock.
 //!
-//! What is in `same` is compiled twice and runs on tokio-util's queue too. What is to differ is in the other files.
+//! `same` is compiled twice, and runs on tokio-util's queue too. The other files test behaviour that differs.
 
 #![allow(clippy::duplicate_mod, reason = "that the same code runs on both is the point")]
 

@@ -1,4 +1,4 @@
-//! tokio-util's, for what is the same on both.
+//! Runs `same` on tokio-util's queue.
 
 use tokio_util::time;
 

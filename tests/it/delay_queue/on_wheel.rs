@@ -1,4 +1,4 @@
-//! Ours, for what is the same on both.
+//! Runs `same` on our queue.
 
 use timingwheel::time;
 

@@ -1,5 +1,4 @@
-//! What panics is a user's: items that panic when they are dropped, wakers that panic when they are woken. The queue is
-//! whole after that.
+//! Users' code panics: an item when it is dropped, a waker when it is woken. The queue is whole after that.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -123,7 +122,7 @@ async fn a_waker_that_panics_loses_no_item() {
             queue.reset(&key, Duration::ZERO);
         },
         DelayQueue::clear,
-        // What the queue returns is not lost either.
+        // The item that the queue returns is not lost either.
         |queue| assert_eq!(queue.try_remove(&queue.peek().unwrap()).map(Expired::into_inner), Some(1)),
         |queue| assert_eq!(queue.remove(&queue.peek().unwrap()).into_inner(), 1),
         |queue| assert_eq!(queue.drain().map(Expired::into_inner).collect::<Vec<_>>(), [1]),

@@ -1,4 +1,4 @@
-//! What both queues do. Whatever is awaited is due at a whole millisecond, as tokio-util's has no finer ones.
+//! Behaviour of both queues. All deadlines are whole milliseconds, because tokio-util's has no finer ones.
 
 use std::collections::HashSet;
 use std::fmt::Debug;

@@ -1,4 +1,4 @@
-//! Scripts for both queues: what is done to one, and what comes out of it.
+//! Scripts for both queues: operations, and the items that come out.
 
 use futures::StreamExt;
 use tokio::time::{Instant, advance, sleep};
@@ -6,7 +6,7 @@ use tokio::time::{Instant, advance, sleep};
 use super::time::DelayQueue;
 use crate::delay_queue::ms;
 
-/// What happened: the value, and after how many milliseconds it came.
+/// An item that came, and its milliseconds.
 pub(crate) type Log = Vec<(u128, u64)>;
 
 #[derive(Clone, Copy, Debug)]

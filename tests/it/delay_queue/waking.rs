@@ -1,4 +1,4 @@
-//! Who waits is woken, whatever happens to the queue meanwhile, and has no timer left for nothing.
+//! A waiting task is woken, whatever happens to the queue meanwhile, and leaves no needless timer.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! What was dropped elsewhere is counted as dropped at once, and wakes nobody.
+//! A timer that is dropped on another thread counts as dropped at once, and wakes nobody.
 
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! Old timers that are dropped among very many, on the thread that armed them.
+//! An old timer among very many is dropped on the thread that armed it.
 
 use super::{MOST_ABANDONED, MOST_KEPT, arm_some, kept, on_workers, sharded, wait_until_let_go};
 

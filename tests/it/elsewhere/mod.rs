@@ -1,12 +1,9 @@
-//! Timers that leave something behind when they are dropped: on another thread than the one that armed them, as old ones
-//! among very many, or as the one of their shard that does.
+//! Dropped timers that leave their entry and their waker behind for a while.
 //!
-//! On a multi-thread runtime each worker and each other thread has a shard. A timer that is dropped elsewhere than on
-//! its shard's own is counted as dropped at once and does not fire any more, but its waker may stay for a while: until
-//! its shard is turned, for a second at the most, and until one more than [`MOST_KEPT`] timers have been dropped so, or
-//! a timer that is armed there takes its place.
-//! So it is with an old timer in a shard with very many, and with one of those that are dropped where they were armed,
-//! until the next is armed.
+//! On a multi-thread runtime each worker has a shard. Three kinds of dropped timers stay: one that is dropped on another
+//! thread than its shard's, an old one in a shard with very many, and the last one that was dropped where it was armed.
+//! Each counts as dropped at once and does not fire. Its waker stays until the shard is turned, for a second at most, or
+//! until a new timer takes the entry over, or until more than [`MOST_KEPT`] timers have been dropped so.
 
 mod counts;
 mod crowd;
@@ -36,7 +33,7 @@ const SHARDS: usize = 1_024;
 /// Wakers of timers dropped elsewhere, or old, that one shard keeps at the most.
 const MOST_KEPT: usize = 13;
 
-/// How long they stay, at the most. Who is held up for so long finds them gone.
+/// How long they stay at most. A test that is held up for so long finds them gone.
 const STAY: Duration = Duration::from_secs(1);
 
 /// Wakers of timers dropped where they were armed: one, and one that the driver is just letting go of.

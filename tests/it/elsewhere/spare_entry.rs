@@ -1,4 +1,4 @@
-//! A dropped timer whose entry stays, for the next timer in its shard to take over.
+//! The next timer in a shard takes over the entry of a dropped timer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use super::{
     wait_until_let_go,
 };
 
-/// Who makes one timer after the other.
+/// A task that makes one timer after the other.
 struct Task {
     counter: Arc<CountingWaker>,
     waker: Waker,

@@ -1,4 +1,4 @@
-//! The wakers of what was dropped elsewhere, or abandoned: how many stay, until when, and what they may do then.
+//! Wakers of dropped timers: how many stay, until when, and what they may do then.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ fn the_wheel_keeps_a_few_wakers_of_dropped_timers_and_no_more() {
 /// The two ways to leave wakers behind.
 const DROPS: [fn(&TimingWheel, bool) -> Wakers; 2] = [drop_a_few_elsewhere, drop_one];
 
-/// What lets go of the wakers of dropped timers, besides more of them.
+/// The events that drop the wakers of dropped timers, besides more of these.
 type Release = fn(Runtime, TimingWheel, &Wakers);
 
 const RELEASES: [(&str, Release); 5] = [

@@ -1,5 +1,5 @@
-//! Where futures are polled: on other runtimes, on no runtime, on threads that change. On the real clock, where the
-//! only thing asserted of the time is that nothing is early.
+//! Futures that are polled on other runtimes, on no runtime, and on changing threads. On the real clock: the tests
+//! assert no time except that nothing is early.
 
 mod kinds;
 mod threads;

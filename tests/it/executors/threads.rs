@@ -1,4 +1,4 @@
-//! Timers that go from one thread to another, and threads that are in the way of others.
+//! Timers that go from one thread to another, and threads that hold up others.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -106,7 +106,7 @@ fn after_a_storm_on_many_threads_the_counts_add_up_and_nothing_was_early() {
         });
         let stats = wheel.stats();
         assert!(stats.armed > 1_000 && stats.fired > 100 && stats.cancelled > 100, "{stats:?}");
-        // Those that were left with a deadline may fire meanwhile, but none is counted twice or lost.
+        // Timers that still have a deadline may fire meanwhile, but none is counted twice or lost.
         assert_eq!(stats.armed, stats.fired + stats.cancelled + stats.pending as u64, "{stats:?}");
         for sleep in left {
             block_on(not_early(sleep));

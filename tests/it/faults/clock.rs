@@ -1,4 +1,4 @@
-//! Clocks that jump, and clocks that seem to go back. Those that stand still and go on are in `tests/paused_clock.rs`.
+//! Clocks that jump, and clocks that seem to go back. `paused_clock` has clocks that stand still and go on.
 
 use std::pin::Pin;
 
@@ -100,7 +100,7 @@ fn timers_made_and_polled_where_the_clock_is_days_behind_or_ahead_are_neither_lo
     }
 }
 
-/// Such a runtime's clock cannot be paused. What makes and polls its timers may be within a runtime whose clock was.
+/// Such a runtime's clock cannot be paused, even if a task within a runtime with a paused clock makes and polls its timers.
 #[test]
 fn a_wheel_of_a_runtime_with_workers_goes_by_the_real_clock_wherever_its_timers_are_made_and_polled() {
     let runtime = runtime(2);

@@ -1,5 +1,5 @@
-//! No memory. Rust aborts a process that gets none where a vector or a page of timers has to grow, and a library cannot
-//! change that; a bound on pending timers keeps it from coming to that.
+//! No memory. Rust aborts the process when a vector or a page of timers cannot grow. A bound on pending timers prevents
+//! that.
 
 use std::env;
 use std::os::unix::process::ExitStatusExt;

@@ -1,5 +1,4 @@
-//! A million timers at the same moment. On the real clock, where the only thing asserted of the time is that nothing is
-//! early.
+//! A million timers at the same moment. On the real clock: the tests assert no time except that nothing is early.
 
 use std::sync::atomic::AtomicBool;
 

@@ -1,9 +1,9 @@
-//! What can go wrong round a wheel: with its runtime, its threads, its clock, users' code, the memory, its settings.
-//! Whatever it is, nothing hangs, nothing is early, no timer is lost, and the counts add up.
+//! Faults of the runtime, the threads, the clock, users' code, the memory and the settings. With any of them nothing
+//! hangs, nothing is early, no timer is lost, and the counts add up.
 //!
-//! More of that, beside what it belongs to: wakers that panic as they are woken and dropped are in `wakers`, ends in
-//! `end_of_life.rs`, stalls of a whole runtime in `stalls.rs`, timers in thread-locals in `elsewhere`, clocks that are
-//! paused and resumed in `paused_clock.rs`, single settings in `limits.rs`, the bound in `max_pending.rs`.
+//! Other modules have more: `wakers` those that panic when woken or dropped, `end_of_life` ends, `stalls` stalls of a
+//! whole runtime, `elsewhere` timers in thread-locals, `paused_clock` clocks that are paused and resumed, `limits` single
+//! settings, `max_pending` the bound.
 
 mod clock;
 #[cfg(target_os = "linux")]

@@ -1,5 +1,5 @@
-//! Futures and streams of a user's that panic, as they are polled and as they are dropped, under a timer. Panics of
-//! wakers are in `panics_in_clone.rs` and in `tests/wakers`.
+//! Users' futures and streams that panic under a timer, when polled or dropped. `panics_in_clone` and `wakers` have panics
+//! of wakers.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +21,7 @@ enum When {
     Dropped,
 }
 
-/// What waits, until it panics.
+/// A future or stream that waits, until it panics.
 struct Panics {
     when: When,
     polled: bool,

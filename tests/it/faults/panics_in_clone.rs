@@ -1,4 +1,4 @@
-//! Wakers that panic as they are cloned, which is what a timer does with the waker that it is polled with.
+//! Wakers that panic when a timer clones them.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};

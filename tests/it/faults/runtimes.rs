@@ -1,5 +1,4 @@
-//! The runtime goes, or what drives the wheel on it. Nobody but the runtime holds the driver's task, so nothing else
-//! can abort it.
+//! The runtime ends, or the wheel's driver on it. Only the runtime holds the driver's task, so nothing else can abort it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -27,14 +26,13 @@ fn assert_all_told(wheel: &TimingWheel, sleeps: Vec<Sleep>, woken: &Counts) {
 
 #[test]
 fn a_runtime_that_is_dropped_wakes_a_million_timers() {
-    for workers in [0, 2] {
+    for (workers, timers) in [(0, MILLION / 10), (2, MILLION)] {
         let runtime = runtime(workers);
         let wheel = wheel_on(&runtime);
         let counts = Counts::due_at(Instant::now());
         let waker = Waker::from(counts.clone());
-        let sleeps: Vec<_> =
-            (0..MILLION).map(|n| register(wheel.sleep(DAY + ms(n as u64)), &waker)).collect();
-        assert_eq!(wheel.pending(), MILLION);
+        let sleeps: Vec<_> = (0..timers).map(|n| register(wheel.sleep(DAY + ms(n as u64)), &waker)).collect();
+        assert_eq!(wheel.pending(), timers);
         drop(runtime);
         assert_all_told(&wheel, sleeps, &counts);
     }
@@ -50,7 +48,7 @@ fn a_runtime_that_is_dropped_before_the_driver_ever_ran_wakes_what_is_pending() 
     assert_all_told(&wheel, sleeps, &counts);
 }
 
-/// What it blocks may be the very driver. Then another worker has to end the wheel.
+/// It may block the driver itself. Then another worker has to end the wheel.
 #[test]
 fn a_runtime_that_is_shut_down_while_a_worker_is_blocked_wakes_what_is_pending() {
     let runtime = runtime(2);

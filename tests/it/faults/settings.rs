@@ -1,5 +1,5 @@
 //! All settings at their limits, in all combinations: timers are never early, late by a tick at the most, counted
-//! right, and the wheel ends. Single settings, and what is beyond the limits, are in `tests/limits.rs`.
+//! right, and the wheel ends. `limits` has single settings, and values beyond the limits.
 
 use tokio::runtime::Handle;
 use tokio_test::{assert_ready, task};

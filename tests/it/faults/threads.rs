@@ -1,4 +1,4 @@
-//! Threads and tasks that end while they hold timers, or go on without a sign.
+//! Threads and tasks that end while they hold timers, or never poll them again.
 
 use std::cell::RefCell;
 use std::future::pending;

@@ -1,4 +1,4 @@
-//! Operations at random.
+//! Random operations.
 
 use std::ops::Range;
 

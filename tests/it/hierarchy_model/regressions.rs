@@ -1,4 +1,4 @@
-//! Operations that the core did wrong once, at the shortest.
+//! The shortest operations that the core once did wrong.
 
 use crate::model::Model;
 use crate::model::ops::Move::{Earlier, FromNow, Past};

@@ -1,4 +1,4 @@
-//! Streams for tests: one that is ready when the test says so, with polls that are the test's own, and one on which bytes
+//! Streams for tests: one that is ready when the test says so, and that the test polls by hand, and one on which bytes
 //! arrive at given instants.
 
 use std::collections::VecDeque;

@@ -1,5 +1,5 @@
-//! Which operation an answer is from: one that waits is ended at the first chance after its limit, however late that is, and
-//! one that was dropped does not go on counting.
+//! Dropped operations: the time of a dropped operation does not count for the next one. A live operation ends at the first
+//! chance after its limit, however late that is.
 
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -161,19 +161,20 @@ async fn beside_a_shorter_limit_whoever_waits_is_asked_at_half_of_the_longer_one
 
 #[test]
 fn on_a_runtime_that_stalls_for_longer_than_the_limit_each_time_a_read_ends() {
-    let (stall, limit) = (ms(2_100), ms(2_000));
+    // Each stall ends more than a second after the first check of the read.
+    let (stall, limit) = (ms(1_200), ms(200));
     Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
         let (_peer, stream) = duplex(4);
         let mut guard = TimingWheel::new().idle_guard(stream).with_read_limit(limit);
         let read = tokio::spawn(async move { passed(guard.read_u8().await) });
         yield_now().await;
-        for _ in 0..3 {
+        for _ in 0..2 {
             thread::sleep(stall);
             // The runtime comes to its poller, and to all tasks that are woken there.
             sleep(ms(1)).await;
             yield_now().await;
         }
-        assert!(read.is_finished(), "its limit had passed three times");
+        assert!(read.is_finished(), "its limit had passed twice");
     });
 }
 

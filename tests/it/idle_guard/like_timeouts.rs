@@ -1,5 +1,5 @@
-//! A guard against the plain way, a `tokio::time::timeout` round each operation: whatever the peer does, and whatever
-//! pauses the caller makes, both give the same results at the same instants.
+//! A guard beside a `tokio::time::timeout` round each operation: whatever the peer and the caller do, both give the same
+//! results at the same instants.
 
 use std::io;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::by_hand::Scripted;
 use super::ms;
 
-/// What one operation came to (bytes, or `None` if its limit passed), and when.
+/// The result of an operation (bytes, or `None` if its limit passed), and its time.
 type Outcome = (Option<usize>, Duration);
 
 #[derive(Clone, Debug)]

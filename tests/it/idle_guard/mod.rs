@@ -1,4 +1,4 @@
-//! `IdleGuard`: reads and writes that wait for too long are errors, on the instant; nothing else is changed.
+//! `IdleGuard`: reads and writes that wait for too long return errors, at the exact instant. All others pass through.
 
 mod by_hand;
 mod dropped;

@@ -1,8 +1,8 @@
-//! A guard beside the rules of its limits: whoever waits and polls when woken fails in the instant in which a limit has
-//! passed, and neither before nor after.
+//! A guard beside the rules of its limits: a task that waits, and polls when it is woken, fails exactly when a limit
+//! passes.
 //!
-//! Waits end and begin, move to other tasks, and limits change, in any order. What is polled at other times than the
-//! guard's timer asks for must not lose a wake-up.
+//! Waits end and begin and move to other tasks, and limits change, in any order. A task that also polls at other times
+//! loses no wake-up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -29,7 +29,7 @@ impl Wake for Woken {
     }
 }
 
-/// What the docs say, in milliseconds.
+/// The rules of the docs, in milliseconds.
 #[derive(Debug, Default)]
 struct Rules {
     limits: [Option<u64>; 2],
@@ -99,7 +99,7 @@ struct Run {
     hand: ByHand,
     rules: Rules,
     tasks: [Arc<Woken>; 3],
-    /// Which of the tasks polls each direction, if one does now.
+    /// The task that polls each direction, if one does now.
     polled_by: [Option<usize>; 2],
     ready: [bool; 2],
     start: Instant,

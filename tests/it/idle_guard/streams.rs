@@ -1,4 +1,4 @@
-//! Guards among other streams: round them, in them, and two with a copy between.
+//! Guards round other streams, inside them, and two with a copy between them.
 
 use std::time::Duration;
 

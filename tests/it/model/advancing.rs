@@ -1,4 +1,4 @@
-//! The clock of the model moves: what is handed out, when, and in how many calls.
+//! The clock of the model moves, and hands entries out: which, when, and in how many calls.
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,4 @@
-//! What holds after each operation.
+//! The checks after each operation.
 
 use super::{Made, Model};
 

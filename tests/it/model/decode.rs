@@ -1,4 +1,4 @@
-//! Operations out of bytes.
+//! Decodes operations from bytes.
 
 use super::ALL;
 use super::ops::{Move, Op, Shape, Span};

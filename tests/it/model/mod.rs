@@ -30,7 +30,7 @@ pub(crate) struct Made {
     due: u64,
 }
 
-/// A wheel and the map beside it. What a wheel hands out is an entry's number among all those ever made.
+/// A wheel and the map beside it. The wheel hands out numbers: each entry has its number among all that were made.
 pub(crate) struct Model {
     shape: Shape,
     pub(crate) wheel: Hierarchy<usize>,

@@ -1,4 +1,4 @@
-//! What is done to a wheel and to the map, as plain data.
+//! Operations on a wheel and on the map, as plain data.
 
 /// 36,525 days, in nanoseconds.
 const CENTURY: u64 = 3_155_760_000_000_000_000;

@@ -73,7 +73,7 @@ async fn a_share_of_timers_that_is_later_than_the_limit_is_unhealthy() {
     // Both of two.
     let both = late(&[(0.9, ms(20)), (0.95, ms(20)), (1.0, ms(10))]);
     assert_eq!(words(wheel.health(&both)).matches("; ").count(), 1);
-    // What happened since then was in time.
+    // Everything since then was in time.
     let earlier = wheel.stats();
     let _timer = armed(&wheel, ms(10));
     advance(ms(10)).await;

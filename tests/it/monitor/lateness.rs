@@ -1,4 +1,4 @@
-//! From when on a timer is late. On a clock that runs on only what took longer, or less long, for sure.
+//! The moment from which lateness counts. On a running clock the tests only compare times whose order is certain.
 
 use std::pin::pin;
 use std::sync::mpsc::sync_channel;

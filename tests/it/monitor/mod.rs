@@ -1,5 +1,4 @@
-//! What a wheel tells of itself, and the limits that it can be held to. On a paused clock, but where the clock that
-//! runs on cannot make a difference.
+//! Statistics and health of a wheel. On a paused clock, or where a running clock makes no difference.
 
 mod health;
 mod lateness;

@@ -1,4 +1,4 @@
-//! What is counted, measured and told.
+//! The statistics.
 
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! What the tests of streams share.
+//! Helpers for tests of streams.
 
 #![allow(dead_code, reason = "each test file takes what it needs")]
 
@@ -110,7 +110,7 @@ pub(crate) async fn assert_lets_others_run<S: Stream>(stream: S) {
     }
 }
 
-/// What is polled first in a task whose budget has been spent is pending, and wakes the task.
+/// After a task has spent its budget, the next poll is pending and wakes the task.
 pub(crate) async fn assert_waits_without_budget<S: Stream<Item: Debug> + Unpin>(stream: &mut S) {
     std::future::poll_fn(|cx| {
         spend_budget(cx);

@@ -1,4 +1,4 @@
-//! What differs, as the table in `timingwheel::migration` says.
+//! The differences that the page `timingwheel::migration` lists.
 
 use std::future::pending;
 use std::pin::pin;

@@ -1,7 +1,7 @@
 //! The one-line switch: the same code on `tokio::time` and on `timingwheel::time`.
 //!
-//! What is below `same` is compiled twice, once in `on_tokio` and once in `on_wheel`, which differ in one `use`. It
-//! runs on paused clocks and notes what happens; both have to note the same. What is to differ is in `differences`.
+//! `same` is compiled twice, in `on_tokio` and in `on_wheel`, which differ in one `use`. It runs on paused clocks and
+//! notes events; both have to note the same. `differences` tests behaviour that differs.
 
 #![allow(clippy::duplicate_mod, reason = "that the same code runs on both is the point")]
 

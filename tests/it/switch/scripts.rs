@@ -8,7 +8,7 @@ use tokio::time::MissedTickBehavior;
 use super::trace::{Event, Trace, assert_same, run};
 use super::{on_tokio, on_wheel};
 
-/// What each task does.
+/// The operations of each task.
 pub(crate) type Script = Vec<Vec<Step>>;
 
 /// Offsets are milliseconds from the time of the step.
@@ -112,7 +112,7 @@ fn steps_and_advances() -> impl Strategy<Value = Vec<Step>> {
 const SCALE: u32 = 6;
 const TASKS: usize = 6;
 
-/// What each task saw: they do not meet, so it does not depend on who is first at an instant.
+/// The events of each task. Tasks do not meet, so the order of tasks at an instant does not matter.
 fn by_task(mut events: Vec<Event>) -> Vec<Event> {
     events.sort_by_key(|(_, event)| event.split(':').next().map(str::to_owned));
     events

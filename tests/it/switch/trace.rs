@@ -1,4 +1,4 @@
-//! What happened, when, in which order.
+//! A trace of events, with their instants.
 
 use std::fmt::Display;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! What the layer answers, and when: the same as tower's own.
+//! The layer gives the same answers as tower's own, at the same instants.
 
 use std::future::{Ready, pending, ready};
 use std::io;
@@ -24,7 +24,7 @@ async fn respond((takes, is_good): Request) -> Result<&'static str, io::Error> {
     if is_good { Ok("response") } else { Err(io::Error::other("refused")) }
 }
 
-/// What a service answers, in words, and after what time.
+/// The answer of a service, in words, and its time.
 async fn answer<S>(mut service: S, request: Request) -> (Result<&'static str, String>, bool, Duration)
 where
     S: Service<Request, Response = &'static str, Error = BoxError>,

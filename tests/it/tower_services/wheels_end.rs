@@ -1,4 +1,4 @@
-//! On a wheel that has ended, or is full, a request has its time.
+//! On a wheel that has ended or is full, a request still gets its whole time.
 
 use std::future::pending;
 use std::io;

@@ -1,4 +1,4 @@
-//! Wakers are code of a user's: whatever they do, or panic at, no other timer and not the driver is harmed.
+//! Wakers are users' code: whatever they do, even if they panic, they harm neither other timers nor the driver.
 
 mod calls;
 mod panics;

@@ -1,4 +1,4 @@
-//! Wakers that panic, when they are woken or let go.
+//! Wakers that panic when woken or dropped.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;

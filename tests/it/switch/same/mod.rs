@@ -1,4 +1,4 @@
-//! Code that uses `time` without a word on whose it is. Each function that is public notes what it sees in a trace.
+//! Code that uses `time` and does not know which crate's. Each public function notes events in a trace.
 
 use super::time;
 

@@ -1,4 +1,4 @@
-//! Where and when things panic. The trace holds files and lines: these are the same if the panics name the caller.
+//! When calls panic, and which place the panic names. Both name the caller, so files and lines are the same.
 
 use std::future::pending;
 

@@ -1,4 +1,4 @@
-//! Small programs as one writes them with timers.
+//! Small programs as users write them.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -187,7 +187,7 @@ async fn work(trace: Trace, mut stop: watch::Receiver<bool>, number: u64) {
             }
         }
     }
-    // What it does before it leaves takes longer than some of them have.
+    // Its last work takes longer than some of them may.
     sleep(ms(number * 60)).await;
     trace.note(format_args!("worker {number} leaves"));
 }

@@ -1,4 +1,4 @@
-//! Runs scripts: what random tasks do with their timers.
+//! Runs scripts: operations of random tasks on their timers.
 
 use std::pin::Pin;
 

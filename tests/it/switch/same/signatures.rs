@@ -1,4 +1,4 @@
-//! The signatures of all functions. That this compiles is the test.
+//! The signatures of all functions. The test is that this compiles.
 
 use std::future::{Future, Ready};
 use std::io;
@@ -48,7 +48,7 @@ fn borrowed<F: Future<Output = T> + Send + Sync, T>(future: F) -> F {
     future
 }
 
-/// What futures return, and that they can be sent and shared.
+/// The outputs of futures, which can be sent and shared.
 pub(crate) async fn awaited() -> (bool, Option<u8>) {
     let mut interval = time::interval(Duration::from_millis(1));
     let tick: Instant = borrowed(interval.tick()).await;

@@ -1,4 +1,4 @@
-//! Which of the types has which trait.
+//! The traits of each type.
 
 use std::fmt::{Debug, Display};
 use std::future::{Future, Pending, Ready};

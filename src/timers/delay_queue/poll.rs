@@ -1,0 +1,189 @@
+//! The queue's task: which item it gets next, and when it is woken.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures::stream::{FusedStream, Stream};
+use tokio::task::coop;
+
+use super::{DelayQueue, Expired, expired};
+use crate::error::Error;
+use crate::platform::wakers::contained;
+use crate::timers::sleep::Sleep;
+use crate::timers::tolerance::Tolerance;
+use crate::wheel::{Nanos, Progress};
+
+/// Timers that are moved for one unit of the task's cooperative budget.
+const BATCH: usize = 256;
+
+impl<T> DelayQueue<T> {
+    /// Polls for the next item whose deadline has come. `None` if the queue is empty; there may be more after an
+    /// insertion, which wakes the task.
+    ///
+    /// After a pending poll the task is woken when an item is due, and when the last item is removed. It may be woken with
+    /// nothing due: in a queue of more than 8 items, or after an item was removed or reset to later. If several tasks poll,
+    /// only the last is woken. Each item spends a unit of the task's cooperative budget.
+    ///
+    /// # Precision
+    /// As [`TimingWheel::sleep`](crate::TimingWheel::sleep), with the tick of the wheel that the queue is on.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost by not polling again.
+    ///
+    /// # Panics
+    /// If an item has to wait and the wheel has ended or is full.
+    /// [`poll_try_expired`](Self::poll_try_expired) returns an error instead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::{future::poll_fn, time::Duration};
+    /// use timingwheel::time::DelayQueue;
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert("tea", Duration::from_secs(180));
+    /// queue.insert("egg", Duration::from_secs(300));
+    /// while let Some(expired) = poll_fn(|cx| queue.poll_expired(cx)).await {
+    ///     println!("{} is ready", expired.get_ref());
+    /// }
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        match ready!(self.poll_try_expired(cx)) {
+            None => Poll::Ready(None),
+            Some(Ok(expired)) => Poll::Ready(Some(expired)),
+            Some(Err(error)) => {
+                panic!("a `DelayQueue` was polled whose next item cannot become due: {error}")
+            }
+        }
+    }
+
+    /// Polls as [`poll_expired`](Self::poll_expired) does, but returns an error where that would panic.
+    ///
+    /// # Errors
+    /// If an item has to wait and the wheel has ended or is full. The items stay: later polls hand out those that are due,
+    /// and [`drain`](Self::drain) takes out all. Nothing wakes the task when a full wheel has room again: poll again after a
+    /// while.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::{future::poll_fn, time::Duration};
+    /// use timingwheel::TimingWheel;
+    ///
+    /// let wheel = TimingWheel::new();
+    /// let mut queue = wheel.delay_queue();
+    /// queue.insert("job", Duration::from_secs(60));
+    /// wheel.shutdown();
+    ///
+    /// let error = poll_fn(|cx| queue.poll_try_expired(cx)).await.unwrap().unwrap_err();
+    /// assert!(error.is_shutdown());
+    /// for item in queue.drain() {
+    ///     println!("not done: {}", item.into_inner());
+    /// }
+    /// # }
+    /// ```
+    pub fn poll_try_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Expired<T>, Error>>> {
+        // The time up to which this call has looked for due items.
+        let mut looked = None;
+        loop {
+            if self.items.has_due() {
+                ready!(coop::poll_proceed(cx)).made_progress();
+                let popped = self.items.pop().map(|(key, item)| Ok(expired(item, key.index)));
+                return Poll::Ready(popped);
+            }
+            let at = match (self.items.next_look(), &mut self.sleep) {
+                (Some(at), _) => at,
+                (None, sleep) => {
+                    // An empty queue needs no timer.
+                    drop(sleep.as_mut().and_then(Sleep::take_waker));
+                    self.told_empty = Some(cx.waker().clone());
+                    return Poll::Ready(None);
+                }
+            };
+            let latest = self.items.end_of_tick(at);
+            let sleep = self.sleep.as_mut().expect("an item comes after its wheel");
+            let mut now = None;
+            // A sleep that wakes the task too early stays, so an item that is reset again and again costs nothing here.
+            if self.items.is_behind() {
+                now = Some(sleep.clock().now());
+            } else if sleep.armed().is_none() || self.armed_for > latest {
+                match looked {
+                    Some(now) if now < at => self.arm(now, at),
+                    _ => now = Some(sleep.clock().now()),
+                }
+            }
+            let sleep = self.sleep.as_mut().expect("it is there still");
+            let now = match now {
+                Some(now) => now,
+                None => match ready!(sleep.poll_wait(cx)) {
+                    // This thread may see another clock than the wheel, and the loop has to end.
+                    Ok(()) => sleep.clock().now().max(sleep.deadline_nanos()),
+                    // Items that are due by now need no timer.
+                    Err(_) if looked.is_none() => sleep.clock().now(),
+                    Err(error) => return Poll::Ready(Some(Err(error))),
+                },
+            };
+            looked = Some(now);
+            while self.items.advance(now, BATCH) == Progress::More {
+                ready!(coop::poll_proceed(cx)).made_progress();
+            }
+        }
+    }
+
+    /// Makes the sleep wake the task at `at`, or later by the tolerance.
+    fn arm(&mut self, now: Nanos, at: Nanos) {
+        let Some(sleep) = &mut self.sleep else { return };
+        if let Some(tolerance) = self.tolerance {
+            let delay = Duration::from_nanos(at.0.saturating_sub(now.0));
+            sleep.set_tolerance(Tolerance::time(tolerance.of(delay)));
+        }
+        sleep.move_to(at, Some(now));
+        self.armed_for = at;
+    }
+
+    /// After an item has got this deadline, makes sure that a waiting task is woken in the deadline's tick.
+    #[inline]
+    pub(super) fn be_in_time_for(&mut self, deadline: Nanos, now: Option<Nanos>) {
+        if let Some(sleep) = &self.sleep
+            && self.armed_for > self.items.end_of_tick(deadline)
+            && sleep.armed().is_some()
+        {
+            let now = now.unwrap_or_else(|| sleep.clock().now());
+            if deadline <= now { self.wake() } else { self.arm(now, deadline) }
+        }
+    }
+
+    /// Wakes the waiting task. A panic of the waker is contained, so that the method still returns its result.
+    pub(super) fn wake(&mut self) {
+        if let Some(waker) = self.sleep.as_mut().and_then(Sleep::take_waker) {
+            contained(|| waker.wake());
+        }
+    }
+}
+
+impl<T> Stream for DelayQueue<T> {
+    type Item = Expired<T>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        self.get_mut().poll_expired(cx)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.len(), Some(self.len()))
+    }
+}
+
+/// Terminated after a poll has returned `None`, until the next insertion. A new queue is not terminated, so
+/// `futures::select!` polls it, and the first insertion wakes the task.
+impl<T> FusedStream for DelayQueue<T> {
+    fn is_terminated(&self) -> bool {
+        self.told_empty.is_some()
+    }
+}
