@@ -14,8 +14,8 @@ const CHUNK: usize = 32;
 /// Timers with a payload, ordered by deadline to within a tick.
 ///
 /// Inserting, cancelling and moving an entry take constant time. Handing an entry out takes one step for each level
-/// that it comes down. For each bucket that comes up, the delay queue takes time logarithmic in the number of non-empty
-/// buckets.
+/// that it comes down. For each bucket that comes up, the delay queue takes a step for each level, and looks for the next
+/// bucket of that one's level: one step for 64 slots.
 ///
 /// # Examples
 ///
@@ -130,9 +130,8 @@ impl<T> Hierarchy<T> {
     /// If the wheel's clock is a tick or more behind `now`, and no bucket that holds an entry has begun since, the clock
     /// moves to `now`. So after idle time a short timer starts at level 0, and need not come down from a coarser level.
     ///
-    /// To move the clock, an insertion takes emptied buckets out of the queue, at most 32. If more are left, the clock
-    /// stays where it is, and the next insertion goes on. An entry that is inserted while the clock is behind may stand
-    /// in a bucket that has already begun. Then the clock waits for [`advance`](Self::advance), which is due at once.
+    /// An entry that is inserted while the clock is behind may stand in a bucket that has already begun. Then the clock waits
+    /// for [`advance`](Self::advance), which is due at once.
     ///
     /// # Errors
     /// If `deadline` is not after `now` or not after the wheel's clock, so that the entry is due. The error is the payload.
@@ -262,12 +261,7 @@ impl<T> Hierarchy<T> {
     /// It is at most the end of the tick of the earliest deadline; it comes earlier where entries cascade.
     #[must_use]
     pub fn next_expiration(&mut self) -> Option<Nanos> {
-        loop {
-            match self.levels.front()? {
-                (front, None) => self.levels.dequeue(front),
-                (_, expiration) => return expiration,
-            }
-        }
+        self.levels.front().map(|front| front.expiration)
     }
 
     /// All entries with deadlines up to this time have been handed out, except entries that were moved since then to a
@@ -280,8 +274,7 @@ impl<T> Hierarchy<T> {
     /// Moves the clock to `now`, and appends the payloads of due entries to `expired`, in the order of their ticks.
     ///
     /// One call handles at most `batch` entries, so that a caller who holds a lock can let go of it in between. Each
-    /// entry that is handed out or moved counts as one. So do each emptied bucket, and up to 32 places of cancelled
-    /// entries together. Between two calls entries may be inserted, moved and cancelled.
+    /// entry that is handed out or moved counts as one. So do up to 32 places of cancelled entries together. Between two calls entries may be inserted, moved and cancelled.
     ///
     /// A `now` before the clock is taken for the clock's time.
     ///
@@ -305,42 +298,23 @@ impl<T> Hierarchy<T> {
         let mut left = batch;
         let mut chunk = [(Key::PLACEHOLDER, Nanos::ZERO); CHUNK];
         loop {
-            let due = self.levels.front().filter(|(_, expiration)| expiration.is_none_or(|at| at <= now));
-            let Some((front, expiration)) = due else {
+            let Some(front) = self.levels.front().filter(|front| front.expiration <= now) else {
                 self.levels.set_clock(now);
                 return Progress::Done;
             };
             if left == 0 {
                 return Progress::More;
             }
-            if expiration.is_some() {
-                self.levels.set_clock(front.beginning());
-                let entries = &self.entries;
-                let bucket = self.levels.bucket_mut(front.bucket());
-                let is_finest = bucket.is_finest();
-                let taken = bucket.pop_front(CHUNK.min(left), |positions| {
-                    // Of a vacancy there is no link.
-                    let with_deadline = |&key: &Key| Some((key, entries.link(key.index())?.deadline));
-                    let keys = positions.iter().filter_map(with_deadline);
-                    chunk.iter_mut().zip(keys).map(|(place, key)| *place = key).count()
-                });
-                // To pass vacancies takes next to nothing, but not nothing.
-                left -= taken.max(1);
-                // Entries of level 0 are due, and those of an overflow level that are due as it begins; but for others that
-                // were moved later.
-                let due_by = if is_finest {
-                    self.resolution().a_tick_after(front.beginning())
-                } else {
-                    front.beginning()
-                };
-                self.drain(&chunk[..taken], due_by, now, &mut hand_out);
-            } else {
-                left -= 1;
-            }
-            // It is the front still: what was moved on begins later, or begins with it and is of level 0.
-            if self.levels.bucket(front.bucket()).is_empty() {
-                self.levels.dequeue(front);
-            }
+            let entries = &self.entries;
+            let taken = self.levels.pop_front(front, CHUNK.min(left), |positions| {
+                // Of a vacancy there is no link.
+                let with_deadline = |&key: &Key| Some((key, entries.link(key.index())?.deadline));
+                let keys = positions.iter().filter_map(with_deadline);
+                chunk.iter_mut().zip(keys).map(|(place, key)| *place = key).count()
+            });
+            // To pass vacancies takes next to nothing, but not nothing.
+            left -= taken.max(1);
+            self.drain(&chunk[..taken], front.due_by, now, &mut hand_out);
         }
     }
 
