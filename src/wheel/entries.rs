@@ -167,14 +167,7 @@ pub(super) struct Bucket {
 
 impl Bucket {
     pub(super) const fn new(level: u8) -> Self {
-        Self {
-            keys: Vec::new(),
-            head: 0,
-            len: 0,
-            vacant: NONE,
-            expiration: Nanos::ZERO,
-            level,
-        }
+        Self { keys: Vec::new(), head: 0, len: 0, vacant: NONE, expiration: Nanos::ZERO, level }
     }
 
     #[inline]

@@ -261,7 +261,7 @@ impl<T> Hierarchy<T> {
     /// It is at most the end of the tick of the earliest deadline; it comes earlier where entries cascade.
     #[must_use]
     pub fn next_expiration(&mut self) -> Option<Nanos> {
-        self.levels.front().map(|front| front.expiration)
+        self.levels.front().map(|(_, expiration)| expiration)
     }
 
     /// All entries with deadlines up to this time have been handed out, except entries that were moved since then to a
@@ -298,7 +298,7 @@ impl<T> Hierarchy<T> {
         let mut left = batch;
         let mut chunk = [(Key::PLACEHOLDER, Nanos::ZERO); CHUNK];
         loop {
-            let Some(front) = self.levels.front().filter(|front| front.expiration <= now) else {
+            let Some((front, _)) = self.levels.front().filter(|&(_, expiration)| expiration <= now) else {
                 self.levels.set_clock(now);
                 return Progress::Done;
             };
@@ -306,7 +306,7 @@ impl<T> Hierarchy<T> {
                 return Progress::More;
             }
             let entries = &self.entries;
-            let taken = self.levels.pop_front(front, CHUNK.min(left), |positions| {
+            let (taken, due_by) = self.levels.pop_front(front, CHUNK.min(left), |positions| {
                 // Of a vacancy there is no link.
                 let with_deadline = |&key: &Key| Some((key, entries.link(key.index())?.deadline));
                 let keys = positions.iter().filter_map(with_deadline);
@@ -314,7 +314,9 @@ impl<T> Hierarchy<T> {
             });
             // To pass vacancies takes next to nothing, but not nothing.
             left -= taken.max(1);
-            self.drain(&chunk[..taken], front.due_by, now, &mut hand_out);
+            // Entries of level 0 are due, and those of an overflow level that are due as it begins; but for others that were
+            // moved later.
+            self.drain(&chunk[..taken], due_by, now, &mut hand_out);
         }
     }
 
@@ -328,7 +330,8 @@ impl<T> Hierarchy<T> {
         now: Nanos,
         hand_out: &mut impl FnMut(u64, T),
     ) {
-        if let [(_, deadline), _, ..] = chunk
+        // Of an overflow level few are due, and the last is not.
+        if let [_, .., (_, deadline)] = chunk
             && *deadline <= due_by
         {
             self.entries.fetch_payloads(chunk.iter().map(|(key, _)| key.index()));

@@ -4,9 +4,6 @@ use super::entries::{Bucket, BucketId, Key, Link, Place};
 use super::time::{Divisor, Tick};
 use super::{Nanos, Resolution};
 
-/// How many buckets have their bits in one word.
-const WORD: usize = u64::BITS as usize;
-
 /// A ring of slots, each `1 << shift` ticks wide.
 ///
 /// Slots are numbered without end ("virtual" numbers, as in Kafka's wheel). The ring keeps those from the clock's own on, so
@@ -16,9 +13,9 @@ struct Level {
     shift: u32,
     /// The bucket at the ring's position 0, once a deadline has needed one of this level.
     first_bucket: Option<BucketId>,
-    /// No bucket of this level that holds something begins before this tick. `None` if no bucket holds something. It may be too
-    /// early, because a bucket that is emptied does not raise it.
-    front: Option<Tick>,
+    /// The first bucket of this level that holds something, or an emptied one before it; never one that the clock has passed.
+    /// `None` if no bucket holds something.
+    front: Option<Front>,
 }
 
 impl Level {
@@ -67,7 +64,8 @@ pub(super) struct Levels {
     /// The tick that `clock` is in.
     clock_tick: Tick,
     /// How many slots, and so buckets, a level has.
-    slots: Divisor,
+    slots: u32,
+    by_slots: Divisor,
     /// A slot is `1 << growth` times as wide as a slot of the level below. The square of this factor is at most the
     /// number of slots, so as a rule entries skip a level as they come down. The factor is also at most an eighth of
     /// the number of slots. With few slots it is 2, even if that is more than these limits.
@@ -76,21 +74,28 @@ pub(super) struct Levels {
     levels: Vec<Level>,
     /// The buckets of all levels, level after level as they were first needed.
     buckets: Vec<Bucket>,
-    /// The delay queue: a bit for each bucket, which is set while the bucket holds something. The earliest of a level is the
-    /// first from the clock's slot on, round the ring.
+    /// The delay queue: a bit for each bucket, which is set while the bucket holds something. The next bucket of a level is
+    /// found from that level's front on, round the ring.
     filled: Vec<u64>,
+    /// The first of the overflow levels' fronts.
+    overflow_front: Option<Front>,
 }
 
-/// The bucket that is to be drained next.
+/// A bucket in the queue, and the first tick of its slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Front {
-    pub(super) bucket: BucketId,
-    /// When the bucket may be drained.
-    pub(super) expiration: Nanos,
-    /// Entries in it with deadlines up to this time are due then; those of level 0 all, unless they were moved later.
-    pub(super) due_by: Nanos,
-    /// The first tick of its slot.
     tick: Tick,
+    bucket: BucketId,
+}
+
+impl Front {
+    /// Takes the place of one that begins later.
+    #[inline]
+    fn come_first_in(self, place: &mut Option<Self>) {
+        if place.is_none_or(|front| self.tick < front.tick) {
+            *place = Some(self);
+        }
+    }
 }
 
 impl Levels {
@@ -99,18 +104,20 @@ impl Levels {
             resolution,
             clock: Nanos::ZERO,
             clock_tick: Tick(0),
-            slots: Divisor::new(slots.into()),
+            slots,
+            by_slots: Divisor::new(slots.into()),
             growth: (slots.ilog2() / 2).min(slots.ilog2().saturating_sub(3)).max(1),
             levels: vec![Level::new(0)],
             buckets: Vec::new(),
             filled: Vec::new(),
+            overflow_front: None,
         };
         levels.make_buckets(0);
         levels
     }
 
-    pub(super) fn slots(&self) -> usize {
-        usize::try_from(self.slots.value).expect("at most 2^16")
+    pub(super) const fn slots(&self) -> usize {
+        self.slots as usize
     }
 
     pub(super) const fn resolution(&self) -> Resolution {
@@ -160,7 +167,7 @@ impl Levels {
 
     #[cold]
     fn catch_up_by_ticks(&mut self, now: Nanos) {
-        if self.front().is_none_or(|front| self.resolution.beginning(front.tick) > now) {
+        if self.front().is_none_or(|(front, _)| self.resolution.beginning(front.tick) > now) {
             self.set_clock(now);
         }
     }
@@ -186,7 +193,7 @@ impl Levels {
     pub(super) fn slot_for(&mut self, deadline: Nanos) -> Slot {
         let mut tick = self.due_tick(deadline);
         let mut level = 0;
-        if tick.0 - self.clock_tick.0 >= self.slots.value {
+        if tick.0 - self.clock_tick.0 >= u64::from(self.slots) {
             // At the end of a tick, a deadline belongs to the slot that begins there: as that comes up, the entry is due.
             tick = self.resolution.tick_of_clock(deadline);
             level = self.overflow_level(tick);
@@ -199,7 +206,7 @@ impl Levels {
     /// The finest overflow level whose ring, as the clock stands, reaches to `tick`.
     #[inline(always)]
     fn overflow_level(&mut self, tick: Tick) -> usize {
-        let (clock, slots) = (self.clock_tick, self.slots.value);
+        let (clock, slots) = (self.clock_tick, u64::from(self.slots));
         let reaches = |level: &Level| level.number(tick) - level.number(clock) < slots;
         loop {
             match self.levels.iter().skip(1).position(reaches) {
@@ -219,7 +226,7 @@ impl Levels {
     /// Where the slot with this number stands in its ring.
     #[inline]
     fn position(&self, number: u64) -> u32 {
-        u32::try_from(self.slots.remainder(number)).expect("at most 2^16 slots")
+        u32::try_from(self.by_slots.remainder(number)).expect("at most 2^16 slots")
     }
 
     /// Makes the buckets of a level, and tells the first.
@@ -232,7 +239,7 @@ impl Levels {
         // There are few levels, so copying them is cheaper than room for as many again.
         self.buckets.reserve_exact(slots);
         self.buckets.resize_with(self.buckets.len() + slots, || Bucket::new(level));
-        self.filled.resize(self.buckets.len().div_ceil(WORD), 0);
+        self.filled.resize(self.buckets.len().div_ceil(u64::BITS as usize), 0);
         first
     }
 
@@ -246,7 +253,11 @@ impl Levels {
         if bucket.len() == 1 {
             let level = &mut self.levels[slot.level];
             let tick = level.first_tick(slot.tick);
-            level.front = Some(level.front.map_or(tick, |front| front.min(tick)));
+            let front = Front { tick, bucket: slot.bucket };
+            front.come_first_in(&mut level.front);
+            if slot.level > 0 {
+                front.come_first_in(&mut self.overflow_front);
+            }
             let (word, bit) = slot.bucket.bit();
             self.filled[word] |= bit;
             bucket.expiration = if slot.level == 0 { deadline } else { self.resolution.beginning(tick) };
@@ -326,46 +337,55 @@ impl Levels {
 
     // ---- The queue.
 
-    /// The bucket that is to be drained next: the first to begin of those that hold something. If two begin together, the
-    /// coarser one is first, because its entries may belong to the other.
+    /// The bucket that is to be drained next, and when: the first to begin of those that hold something. If one of level 0
+    /// begins together with one of an overflow level, that one is first, because its entries may belong to level 0.
     #[inline]
-    pub(super) fn front(&mut self) -> Option<Front> {
+    pub(super) fn front(&mut self) -> Option<(Front, Nanos)> {
         loop {
-            let fronts = self.levels.iter().enumerate().rev();
-            let (level, tick) =
-                fronts.filter_map(|(n, level)| Some((n, level.front?))).min_by_key(|&(_, tick)| tick)?;
-            let Level { shift, first_bucket, .. } = self.levels[level];
-            let bucket = first_bucket.expect("it has held something").at(self.position(tick.0 >> shift));
-            if self.is_filled(bucket) {
-                let expiration = self.buckets[bucket.as_index()].expiration;
-                let due_by = if level == 0 { self.resolution.end(tick) } else { expiration };
-                return Some(Front { bucket, expiration, due_by, tick });
+            let first = match (self.levels[0].front, self.overflow_front) {
+                (Some(fine), Some(overflow)) if fine.tick < overflow.tick => fine,
+                (fine, overflow) => overflow.or(fine)?,
+            };
+            let bucket = &self.buckets[first.bucket.as_index()];
+            if !bucket.is_empty() {
+                return Some((first, bucket.expiration));
             }
-            self.levels[level].front = self.first_filled(level);
+            self.pass(first);
         }
     }
 
-    /// The first tick of the first bucket of a level that holds something.
-    fn first_filled(&self, level: usize) -> Option<Tick> {
+    /// Takes the front of a level, which has emptied, out of the queue, and finds the next one.
+    fn pass(&mut self, emptied: Front) {
+        let Front { tick, bucket: own } = emptied;
+        self.clear(own);
+        let level = usize::from(self.buckets[own.as_index()].level);
         let Level { shift, first_bucket, .. } = self.levels[level];
-        let (first, number) = (first_bucket?.as_index(), self.clock_tick.0 >> shift);
-        let (own, end) = (first + self.position(number) as usize, first + self.slots());
-        let found = self.filled_in(own, end).map(|at| at - own);
-        let ahead = found.or_else(|| self.filled_in(first, own).map(|at| at + end - first - own))?;
-        Some(Tick((number + ahead as u64) << shift))
+        let first = first_bucket.unwrap_or(own);
+        let next = self.filled_in(own, first.at(self.slots));
+        let next = next.or_else(|| self.filled_in(first, own)).map(|bucket| {
+            let slots_ahead = bucket.0.checked_sub(own.0).unwrap_or_else(|| bucket.0 + self.slots - own.0);
+            Front { tick: Tick(tick.0 + (u64::from(slots_ahead) << shift)), bucket }
+        });
+        self.levels[level].front = next;
+        if level > 0 {
+            let fronts = self.levels[1..].iter().filter_map(|level| level.front);
+            self.overflow_front = fronts.min_by_key(|front| front.tick);
+        }
     }
 
-    /// The first bucket from number `from` on, and before `end`, that holds something.
-    fn filled_in(&self, from: usize, end: usize) -> Option<usize> {
-        let mut wanted = u64::MAX << (from % WORD);
-        for word in from / WORD..end.div_ceil(WORD) {
-            let bits = self.filled[word] & wanted;
-            if bits != 0 {
-                return Some(word * WORD + bits.trailing_zeros() as usize).filter(|&at| at < end);
+    /// The first bucket from `from` on, and before `end`, that holds something.
+    #[inline]
+    fn filled_in(&self, from: BucketId, end: BucketId) -> Option<BucketId> {
+        let mut word = from.0 / u64::BITS;
+        let mut bits = self.filled.get(word as usize)? & (u64::MAX << (from.0 % u64::BITS));
+        while bits == 0 {
+            word += 1;
+            if word * u64::BITS >= end.0 {
+                return None;
             }
-            wanted = u64::MAX;
+            bits = *self.filled.get(word as usize)?;
         }
-        None
+        Some(BucketId(word * u64::BITS + bits.trailing_zeros())).filter(|&at| at < end)
     }
 
     #[inline]
@@ -381,30 +401,32 @@ impl Levels {
     }
 
     /// Moves the clock to where the front begins, and takes up to `most` positions out of it, as
-    /// [`Bucket::pop_front`] does.
+    /// [`Bucket::pop_front`] does. Tells how many keys these held, and by when those that are due had to be due.
     #[inline]
     pub(super) fn pop_front(
         &mut self,
         front: Front,
         most: usize,
         into: impl FnOnce(&[Key]) -> usize,
-    ) -> usize {
+    ) -> (usize, Nanos) {
+        let begins = self.resolution.beginning(front.tick);
         if front.tick > self.clock_tick {
-            (self.clock, self.clock_tick) = (self.resolution.beginning(front.tick), front.tick);
+            (self.clock, self.clock_tick) = (begins, front.tick);
         }
         let bucket = &mut self.buckets[front.bucket.as_index()];
+        let due_by = if bucket.is_finest() { self.resolution.a_tick_after(begins) } else { begins };
         let taken = bucket.pop_front(most, into);
         if bucket.is_empty() {
-            self.clear(front.bucket);
+            self.pass(front);
         }
-        taken
+        (taken, due_by)
     }
 
     /// The buckets that hold something, each with the time at which it begins.
     pub(super) fn filled(&self) -> impl Iterator<Item = (Nanos, &Bucket)> {
-        let next = |from| self.filled_in(from, self.buckets.len());
-        std::iter::successors(next(0), move |&at| next(at + 1)).map(|at| {
-            let bucket = &self.buckets[at];
+        let next = |from| self.filled_in(from, BucketId(u32::MAX));
+        std::iter::successors(next(BucketId(0)), move |&at| next(at.at(1))).map(|at| {
+            let bucket = &self.buckets[at.as_index()];
             let tick = self.due_tick(bucket.expiration);
             let begins = if bucket.is_finest() { self.resolution.beginning(tick) } else { bucket.expiration };
             (begins, bucket)
@@ -419,6 +441,15 @@ impl Levels {
     /// If one does not hold.
     pub(super) fn assert_invariants(&self) -> Vec<(Key, Place)> {
         assert_eq!(self.clock_tick, self.resolution.tick_of_clock(self.clock));
+        for front in self.levels.iter().filter_map(|level| level.front) {
+            assert_eq!(
+                self.slot_of(front.bucket).1,
+                front.tick,
+                "a front lies beyond its ring as the clock stands"
+            );
+        }
+        let overflow_fronts = self.levels[1..].iter().filter_map(|level| Some(level.front?.tick));
+        assert_eq!(self.overflow_front.map(|front| front.tick), overflow_fronts.min());
         let mut held = Vec::new();
         for (id, bucket) in (0..).map(BucketId).zip(&self.buckets) {
             assert_eq!(self.is_filled(id), !bucket.is_empty(), "{id:?} is wrong about being queued");
@@ -427,11 +458,15 @@ impl Levels {
                 continue;
             }
             let (level, tick) = self.slot_of(id);
-            assert!(level.front.is_some_and(|front| front <= tick), "{id:?} is not in the queue");
+            assert!(level.front.is_some_and(|front| front.tick <= tick), "{id:?} is not in the queue");
             if bucket.is_finest() {
                 assert_eq!(self.due_tick(bucket.expiration), tick, "{id:?} waits too long");
             } else {
-                assert_eq!(bucket.expiration, self.resolution.beginning(tick), "{id:?} comes up within its slot");
+                assert_eq!(
+                    bucket.expiration,
+                    self.resolution.beginning(tick),
+                    "{id:?} comes up within its slot"
+                );
             }
         }
         held
@@ -442,8 +477,8 @@ impl Levels {
         let level = &self.levels[usize::from(self.buckets[id.as_index()].level)];
         let position = id.0 - level.first_bucket.expect("it has buckets").0;
         let number = level.number(self.clock_tick);
-        let ahead = self.slots.remainder(self.slots.value + u64::from(position) - u64::from(self.position(number)));
-        (level, Tick((number + ahead) << level.shift))
+        let ahead = (self.slots + position - self.position(number)) % self.slots;
+        (level, Tick((number + u64::from(ahead)) << level.shift))
     }
 
     /// Whether a deadline may wait in that bucket: one of an overflow level begins by then, one of level 0 before the end
