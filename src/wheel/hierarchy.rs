@@ -352,7 +352,7 @@ impl<T> Hierarchy<T> {
     /// The payload with the least rank, among those for which `rank` returns one. A rank begins with a deadline. This
     /// is the entry's deadline, or a later one that the wheel does not know.
     ///
-    /// This looks at each bucket in the queue, and at each entry of the buckets that may hold the payload. As a rule that is
+    /// This looks at each bucket that holds something, and at each entry of the buckets that may hold the payload. As a rule that is
     /// the bucket that begins first. Another bucket follows if it begins by the deadlines of all entries seen.
     pub(crate) fn earliest_by<R: Ord>(&self, rank: impl Fn(&T) -> Option<(Nanos, R)>) -> Option<&T> {
         let mut earliest: Option<((Nanos, R), &T)> = None;

@@ -144,7 +144,7 @@ impl Levels {
     pub(super) fn handed_out_through(&self) -> Nanos {
         let holds_something = |level: &Level| {
             let position = self.position(level.number(self.clock_tick));
-            level.first_bucket.is_some_and(|first| self.is_filled(first.at(position)))
+            level.first_bucket.is_some_and(|first| !self.buckets[first.at(position).as_index()].is_empty())
         };
         if self.levels[1..].iter().any(holds_something) {
             // It has been drained in part, and may still hold entries that are due as it begins.
@@ -389,12 +389,6 @@ impl Levels {
     }
 
     #[inline]
-    fn is_filled(&self, bucket: BucketId) -> bool {
-        let (word, bit) = bucket.bit();
-        self.filled[word] & bit != 0
-    }
-
-    #[inline]
     fn clear(&mut self, bucket: BucketId) {
         let (word, bit) = bucket.bit();
         self.filled[word] &= !bit;
@@ -452,7 +446,12 @@ impl Levels {
         assert_eq!(self.overflow_front.map(|front| front.tick), overflow_fronts.min());
         let mut held = Vec::new();
         for (id, bucket) in (0..).map(BucketId).zip(&self.buckets) {
-            assert_eq!(self.is_filled(id), !bucket.is_empty(), "{id:?} is wrong about being queued");
+            let (word, bit) = id.bit();
+            assert_eq!(
+                self.filled[word] & bit != 0,
+                !bucket.is_empty(),
+                "{id:?} is wrong about being queued"
+            );
             held.extend(bucket.iter().map(|(position, key)| (key, Place::new(id, position))));
             if bucket.is_empty() {
                 continue;
