@@ -230,11 +230,17 @@ impl<T> Hierarchy<T> {
             return None;
         }
         if deadline < link.deadline {
-            self.levels.catch_up(now);
-            return self.levels.bring_forward(key, link, deadline);
+            return self.bring_forward_as_of(now, key, deadline);
         }
         self.levels.postpone(link, deadline);
         Some(Moved::Stays)
+    }
+
+    /// Out of line: most entries that are taken over move to later, which then takes few registers.
+    #[inline(never)]
+    fn bring_forward_as_of(&mut self, now: Nanos, key: Key, deadline: Nanos) -> Option<Moved> {
+        self.levels.catch_up(now);
+        self.bring_forward(key, deadline)
     }
 
     /// As [`reschedule`](Self::reschedule), for a deadline that is not earlier than the entry's.
