@@ -101,7 +101,7 @@ impl MaxPending {
         taken.map(drop).map_err(|_| Error::full(self.max_pending))
     }
 
-    /// Gives permits back: once for each timer that is no longer pending.
+    /// Gives permits back: one for each timer that is no longer pending.
     pub(crate) fn give_back(&self, permits: usize) {
         self.taken.fetch_sub(permits, Ordering::Relaxed);
     }
@@ -423,9 +423,10 @@ impl Shard {
         // A paused clock jumps to the next entry, a bound has to be kept exactly, and nobody clears a wheel that has
         // ended.
         let may_stay = !self.clock.is_pausable() && self.bound.is_none() && !self.has_ended();
+        let is_old = u64::from(key.insertion()) < self.published.old_before.load(Ordering::Relaxed);
         let left = match waker {
             _ if !may_stay => Left::No,
-            _ if self.is_old(key) || shard_of_this_thread(self.shape.0) != self.number => {
+            _ if is_old || shard_of_this_thread(self.shape.0) != self.number => {
                 return self.discard_elsewhere(key);
             }
             Some(waker) => self.leftovers.leave_as_spare(key, waker, || self.clock.now()),
@@ -451,11 +452,6 @@ impl Shard {
                 drop(wakers);
             }
         }
-    }
-
-    #[inline]
-    fn is_old(&self, key: Key) -> bool {
-        u64::from(key.insertion()) < self.published.old_before.load(Ordering::Relaxed)
     }
 
     /// Takes an entry out, if it is still there, and returns its waker.

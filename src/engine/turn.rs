@@ -232,11 +232,18 @@ impl Turner {
 
     /// For the wakers that the runtime's park calls.
     fn turn_in_park(&self) {
-        match self.turn() {
-            Left::Nothing => {}
-            Left::Rest(due) => self.alarm.set_for_rest(due),
-            Left::End => self.alarm.wake(),
+        if self.turn_and_leave_rest() {
+            self.alarm.wake();
         }
+    }
+
+    /// Turns, and has what the budget did not allow done later. Returns whether the wheel has ended.
+    fn turn_and_leave_rest(&self) -> bool {
+        let left = self.turn();
+        if let Left::Rest(due) = left {
+            self.alarm.set_for_rest(due);
+        }
+        left == Left::End
     }
 
     fn alive(&self) -> impl Iterator<Item = Arc<Shard>> {
@@ -276,10 +283,6 @@ struct ByTimerFd(Arc<Turner>);
 
 impl Wake for ByTimerFd {
     fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
         // Before the turn, so that the timerfd also calls for the time that the turn sets.
         self.0.alarm.await_timer_fd();
         self.0.turn_in_park();
@@ -291,10 +294,6 @@ struct ByTokio(Arc<Turner>);
 
 impl Wake for ByTokio {
     fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
         let is_left = self.0.alarm.leave_to_setter();
         if !is_left {
             self.0.turn_in_park();
@@ -317,16 +316,12 @@ impl Future for Driver {
         // The waker has been registered before, so what is noted after this wakes the task again.
         turner.alarm.counters().send_events();
         // The watchdog's wake-up sets nothing: then it is the worker that turns, in its next park.
-        if turner.alarm.is_awake() {
-            match turner.turn() {
-                Left::Nothing => {}
-                Left::Rest(due) => turner.alarm.set_for_rest(due),
-                Left::End => return Poll::Ready(()),
-            }
-        } else if turner.alive().all(|shard| shard.has_ended()) {
-            return Poll::Ready(());
-        }
-        Poll::Pending
+        let has_ended = if turner.alarm.is_awake() {
+            turner.turn_and_leave_rest()
+        } else {
+            turner.alive().all(|shard| shard.has_ended())
+        };
+        if has_ended { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 

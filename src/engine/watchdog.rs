@@ -9,19 +9,18 @@
 //! planning one takes time logarithmic in the number of wheels. A thread that sets an alarm plans a look only if none
 //! comes before the turn would be late: it publishes the turn's time first, and reads `Look::at` second. The watchdog's
 //! thread clears `Look::at` first, and reads the turn's time second. Each has a sequentially consistent fence in
-//! between, so one of them sees the other. Wheels are woken after the lock is released.
+//! between, so one of them sees the other. Wheels are woken after the lock is released. `loom_models` has a model.
 //!
 //! **After `fork`** the child has no watchdog's thread, and the lock may be held by a thread that is not there. So the
 //! child has a watchdog of its own, and leaves its parent's alone.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use std::{fmt, io, process, thread};
 
 use crate::platform::clock::{nanos, stopwatch};
-use crate::platform::sync::PerProcess;
+use crate::platform::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, PerProcess, fence, lock};
 use crate::wheel::Nanos;
 
 /// A turn that is later than this makes the watchdog wake the wheel when it looks.
@@ -64,9 +63,19 @@ struct Look {
 impl Watch {
     /// Has the wheel watched from now on.
     pub(crate) fn begin<W: Watched + 'static>(&self, wheel: &Arc<W>) {
-        let wheel: Weak<W> = Arc::downgrade(wheel);
         static WATCHDOGS: PerProcess<Watchdog> = PerProcess::new();
-        self.look.get_or_init(|| WATCHDOGS.of(process::id()).add(wheel));
+        self.begin_by(WATCHDOGS.of(process::id()), wheel);
+    }
+
+    pub(crate) fn begin_by<W: Watched + 'static>(&self, watchdog: &'static Watchdog, wheel: &Arc<W>) {
+        let wheel: Weak<W> = Arc::downgrade(wheel);
+        let add = || {
+            let mut state = watchdog.lock();
+            state.wheels += 1;
+            state.next_number += 1;
+            Arc::new(Look { watchdog, wheel, number: state.next_number, at: AtomicU64::new(u64::MAX) })
+        };
+        self.look.get_or_init(add);
     }
 
     /// Whether the wheel is to be watched, and the system has given no thread for that.
@@ -94,7 +103,7 @@ impl Watch {
 
 /// The watchdog of one process.
 #[derive(Debug)]
-struct Watchdog {
+pub(crate) struct Watchdog {
     process: u32,
     state: Mutex<State>,
     /// Notified when a look is planned before all others, and when no wheel is left.
@@ -123,8 +132,10 @@ fn now() -> Nanos {
 }
 
 impl Watchdog {
-    fn new(spawn: fn(&'static Self) -> io::Result<()>) -> Self {
-        Self { process: process::id(), state: Mutex::default(), changed: Condvar::new(), spawn }
+    /// `spawn` has a thread [watch](Self::watch).
+    pub(crate) fn new(spawn: fn(&'static Self) -> io::Result<()>) -> Self {
+        let state = Mutex::new(State::default());
+        Self { process: process::id(), state, changed: Condvar::new(), spawn }
     }
 
     /// Whether this is the process's own watchdog, and not its parent's.
@@ -133,15 +144,7 @@ impl Watchdog {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No user's code runs under the lock, so a panic leaves nothing half changed.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn add(&'static self, wheel: Weak<dyn Watched>) -> Arc<Look> {
-        let mut state = self.lock();
-        state.wheels += 1;
-        state.next_number += 1;
-        Arc::new(Look { watchdog: self, wheel, number: state.next_number, at: AtomicU64::new(u64::MAX) })
+        lock(&self.state)
     }
 
     #[cold]
@@ -193,7 +196,7 @@ impl Watchdog {
     }
 
     /// What the thread does until no wheel is left.
-    fn watch(&'static self) {
+    pub(crate) fn watch(&'static self) {
         let mut state = self.lock();
         loop {
             if state.wheels == 0 {
@@ -267,8 +270,8 @@ mod tests {
     fn wheel(watchdog: &'static Watchdog) -> (Arc<Wheel>, Watch, mpsc::Receiver<()>) {
         let (woken, is_woken) = mpsc::channel();
         let wheel = Arc::new(Wheel { due: AtomicU64::new(u64::MAX), woken });
-        let weak: Weak<Wheel> = Arc::downgrade(&wheel);
-        let watch = Watch { look: OnceLock::from(watchdog.add(weak)) };
+        let watch = Watch::default();
+        watch.begin_by(watchdog, &wheel);
         (wheel, watch, is_woken)
     }
 

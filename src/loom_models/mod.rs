@@ -8,6 +8,7 @@
 //! | `leftovers` | the keys of dropped timers, and timers that take them over |
 //! | `wheel_end` | the end of a wheel, against timers and the driver |
 //! | `sleep` | polling a `Sleep` |
+//! | `watchdog` | the watchdog's thread, against turns and the end of a wheel |
 //! | `random` | larger models |
 //!
 //! ```text
@@ -35,6 +36,7 @@ mod leftovers;
 #[cfg(shuttle)]
 mod random;
 mod sleep;
+mod watchdog;
 mod wheel_end;
 
 use std::pin::Pin;

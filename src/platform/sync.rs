@@ -6,13 +6,13 @@ use std::sync::OnceLock;
 
 #[cfg(all(test, loom, not(shuttle)))]
 pub(crate) use loom::sync::{
-    Mutex, MutexGuard,
+    Condvar, Mutex, MutexGuard,
     atomic::{AtomicU64, AtomicUsize, Ordering, fence},
 };
 
 #[cfg(all(test, loom, shuttle))]
 pub(crate) use shuttle::sync::{
-    Mutex, MutexGuard,
+    Condvar, Mutex, MutexGuard,
     atomic::{AtomicU64, AtomicUsize, Ordering, fence},
 };
 
@@ -21,7 +21,7 @@ pub(crate) use futures::task::AtomicWaker;
 
 #[cfg(not(all(test, loom)))]
 pub(crate) use std::sync::{
-    Mutex, MutexGuard,
+    Condvar, Mutex, MutexGuard,
     atomic::{AtomicU64, AtomicUsize, Ordering, fence},
 };
 

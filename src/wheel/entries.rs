@@ -87,6 +87,18 @@ impl BucketId {
     pub(super) const fn as_index(self) -> usize {
         self.0 as usize
     }
+
+    /// The bucket so many places further.
+    #[inline]
+    pub(super) const fn at(self, position: u32) -> Self {
+        Self(self.0 + position)
+    }
+
+    /// The bucket's word in a list with a bit for each bucket, and its bit there.
+    #[inline]
+    pub(super) const fn bit(self) -> (usize, u64) {
+        (self.as_index() / u64::BITS as usize, 1 << (self.0 % u64::BITS))
+    }
 }
 
 /// Where a key stands: bucket and position in one word, because it is moved in a register then.
@@ -150,22 +162,12 @@ pub(super) struct Bucket {
     /// it, the moment from which all of it may be handed out. That is not lowered when its entry leaves, so it can be late,
     /// by less than a tick.
     pub(super) expiration: Nanos,
-    /// Whether the delay queue holds this bucket. An emptied bucket stays there until it comes to the front.
-    pub(super) queued: bool,
     pub(super) level: u8,
 }
 
 impl Bucket {
     pub(super) const fn new(level: u8) -> Self {
-        Self {
-            keys: Vec::new(),
-            head: 0,
-            len: 0,
-            vacant: NONE,
-            expiration: Nanos::ZERO,
-            queued: false,
-            level,
-        }
+        Self { keys: Vec::new(), head: 0, len: 0, vacant: NONE, expiration: Nanos::ZERO, level }
     }
 
     #[inline]

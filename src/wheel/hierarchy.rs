@@ -14,8 +14,8 @@ const CHUNK: usize = 32;
 /// Timers with a payload, ordered by deadline to within a tick.
 ///
 /// Inserting, cancelling and moving an entry take constant time. Handing an entry out takes one step for each level
-/// that it comes down. For each bucket that comes up, the delay queue takes time logarithmic in the number of non-empty
-/// buckets.
+/// that it comes down. For each bucket that comes up, the delay queue takes a step for each level, and looks for the next
+/// bucket of that one's level: one step for 64 slots.
 ///
 /// # Examples
 ///
@@ -130,9 +130,8 @@ impl<T> Hierarchy<T> {
     /// If the wheel's clock is a tick or more behind `now`, and no bucket that holds an entry has begun since, the clock
     /// moves to `now`. So after idle time a short timer starts at level 0, and need not come down from a coarser level.
     ///
-    /// To move the clock, an insertion takes emptied buckets out of the queue, at most 32. If more are left, the clock
-    /// stays where it is, and the next insertion goes on. An entry that is inserted while the clock is behind may stand
-    /// in a bucket that has already begun. Then the clock waits for [`advance`](Self::advance), which is due at once.
+    /// An entry that is inserted while the clock is behind may stand in a bucket that has already begun. Then the clock waits
+    /// for [`advance`](Self::advance), which is due at once.
     ///
     /// # Errors
     /// If `deadline` is not after `now` or not after the wheel's clock, so that the entry is due. The error is the payload.
@@ -231,11 +230,17 @@ impl<T> Hierarchy<T> {
             return None;
         }
         if deadline < link.deadline {
-            self.levels.catch_up(now);
-            return self.levels.bring_forward(key, link, deadline);
+            return self.bring_forward_as_of(now, key, deadline);
         }
         self.levels.postpone(link, deadline);
         Some(Moved::Stays)
+    }
+
+    /// Out of line: most entries that are taken over move to later, which then takes few registers.
+    #[inline(never)]
+    fn bring_forward_as_of(&mut self, now: Nanos, key: Key, deadline: Nanos) -> Option<Moved> {
+        self.levels.catch_up(now);
+        self.bring_forward(key, deadline)
     }
 
     /// As [`reschedule`](Self::reschedule), for a deadline that is not earlier than the entry's.
@@ -262,12 +267,7 @@ impl<T> Hierarchy<T> {
     /// It is at most the end of the tick of the earliest deadline; it comes earlier where entries cascade.
     #[must_use]
     pub fn next_expiration(&mut self) -> Option<Nanos> {
-        loop {
-            match self.levels.front()? {
-                (front, None) => self.levels.dequeue(front),
-                (_, expiration) => return expiration,
-            }
-        }
+        self.levels.front().map(|(_, expiration)| expiration)
     }
 
     /// All entries with deadlines up to this time have been handed out, except entries that were moved since then to a
@@ -280,8 +280,7 @@ impl<T> Hierarchy<T> {
     /// Moves the clock to `now`, and appends the payloads of due entries to `expired`, in the order of their ticks.
     ///
     /// One call handles at most `batch` entries, so that a caller who holds a lock can let go of it in between. Each
-    /// entry that is handed out or moved counts as one. So do each emptied bucket, and up to 32 places of cancelled
-    /// entries together. Between two calls entries may be inserted, moved and cancelled.
+    /// entry that is handed out or moved counts as one. So do up to 32 places of cancelled entries together. Between two calls entries may be inserted, moved and cancelled.
     ///
     /// A `now` before the clock is taken for the clock's time.
     ///
@@ -305,42 +304,25 @@ impl<T> Hierarchy<T> {
         let mut left = batch;
         let mut chunk = [(Key::PLACEHOLDER, Nanos::ZERO); CHUNK];
         loop {
-            let due = self.levels.front().filter(|(_, expiration)| expiration.is_none_or(|at| at <= now));
-            let Some((front, expiration)) = due else {
+            let Some((front, _)) = self.levels.front().filter(|&(_, expiration)| expiration <= now) else {
                 self.levels.set_clock(now);
                 return Progress::Done;
             };
             if left == 0 {
                 return Progress::More;
             }
-            if expiration.is_some() {
-                self.levels.set_clock(front.beginning());
-                let entries = &self.entries;
-                let bucket = self.levels.bucket_mut(front.bucket());
-                let is_finest = bucket.is_finest();
-                let taken = bucket.pop_front(CHUNK.min(left), |positions| {
-                    // Of a vacancy there is no link.
-                    let with_deadline = |&key: &Key| Some((key, entries.link(key.index())?.deadline));
-                    let keys = positions.iter().filter_map(with_deadline);
-                    chunk.iter_mut().zip(keys).map(|(place, key)| *place = key).count()
-                });
-                // To pass vacancies takes next to nothing, but not nothing.
-                left -= taken.max(1);
-                // Entries of level 0 are due, and those of an overflow level that are due as it begins; but for others that
-                // were moved later.
-                let due_by = if is_finest {
-                    self.resolution().a_tick_after(front.beginning())
-                } else {
-                    front.beginning()
-                };
-                self.drain(&chunk[..taken], due_by, now, &mut hand_out);
-            } else {
-                left -= 1;
-            }
-            // It is the front still: what was moved on begins later, or begins with it and is of level 0.
-            if self.levels.bucket(front.bucket()).is_empty() {
-                self.levels.dequeue(front);
-            }
+            let entries = &self.entries;
+            let (taken, due_by) = self.levels.pop_front(front, CHUNK.min(left), |positions| {
+                // Of a vacancy there is no link.
+                let with_deadline = |&key: &Key| Some((key, entries.link(key.index())?.deadline));
+                let keys = positions.iter().filter_map(with_deadline);
+                chunk.iter_mut().zip(keys).map(|(place, key)| *place = key).count()
+            });
+            // To pass vacancies takes next to nothing, but not nothing.
+            left -= taken.max(1);
+            // Entries of level 0 are due, and those of an overflow level that are due as it begins; but for others that were
+            // moved later.
+            self.drain(&chunk[..taken], due_by, now, &mut hand_out);
         }
     }
 
@@ -354,7 +336,8 @@ impl<T> Hierarchy<T> {
         now: Nanos,
         hand_out: &mut impl FnMut(u64, T),
     ) {
-        if let [(_, deadline), _, ..] = chunk
+        // Of an overflow level few are due, and the last is not.
+        if let [_, .., (_, deadline)] = chunk
             && *deadline <= due_by
         {
             self.entries.fetch_payloads(chunk.iter().map(|(key, _)| key.index()));
@@ -375,7 +358,7 @@ impl<T> Hierarchy<T> {
     /// The payload with the least rank, among those for which `rank` returns one. A rank begins with a deadline. This
     /// is the entry's deadline, or a later one that the wheel does not know.
     ///
-    /// This looks at each bucket in the queue, and at each entry of the buckets that may hold the payload. As a rule that is
+    /// This looks at each bucket that holds something, and at each entry of the buckets that may hold the payload. As a rule that is
     /// the bucket that begins first. Another bucket follows if it begins by the deadlines of all entries seen.
     pub(crate) fn earliest_by<R: Ord>(&self, rank: impl Fn(&T) -> Option<(Nanos, R)>) -> Option<&T> {
         let mut earliest: Option<((Nanos, R), &T)> = None;

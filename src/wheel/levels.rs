@@ -1,49 +1,26 @@
 //! The levels, their buckets, the delay queue that the buckets share, and the clock by which the levels are laid out.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use super::entries::{Bucket, BucketId, Key, Link, Place};
 use super::time::{Divisor, Tick};
 use super::{Nanos, Resolution};
-
-/// How many emptied buckets one insertion takes out of the queue to move the clock on. If there are more, the clock stays
-/// behind, so that no insertion takes the time of all.
-const CLEARED_BY_INSERTION: usize = 32;
 
 /// A ring of slots, each `1 << shift` ticks wide.
 ///
 /// Slots are numbered without end ("virtual" numbers, as in Kafka's wheel). The ring keeps those from the clock's own on, so
 /// that each bucket stands for one number at a time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Level {
     shift: u32,
     /// The bucket at the ring's position 0, once a deadline has needed one of this level.
     first_bucket: Option<BucketId>,
-    /// The last tick in the ring as the clock stands.
-    last: Tick,
+    /// The first bucket of this level that holds something, or an emptied one before it; never one that the clock has passed.
+    /// `None` if no bucket holds something.
+    front: Option<Front>,
 }
 
 impl Level {
-    fn new(shift: u32, clock: Tick, slots: u64) -> Self {
-        let mut level = Self { shift, first_bucket: None, last: Tick(0) };
-        level.turn(clock, slots);
-        level
-    }
-
-    /// Turns the ring so that it begins at the clock's slot, and returns whether it had to be turned. If it had not, neither
-    /// have those of coarser levels, because one of their slots is as wide as several of this level.
-    fn turn(&mut self, clock: Tick, slots: u64) -> bool {
-        // There is nothing past the last tick of all.
-        let end = self.number(clock).checked_add(slots).filter(|&end| end <= u64::MAX >> self.shift);
-        let last = end.map_or(u64::MAX, |end| (end << self.shift) - 1);
-        std::mem::replace(&mut self.last, Tick(last)) != Tick(last)
-    }
-
-    /// Whether `tick`, which is not before the clock's, lies in the ring.
-    #[inline]
-    const fn covers(&self, tick: Tick) -> bool {
-        tick.0 <= self.last.0
+    const fn new(shift: u32) -> Self {
+        Self { shift, first_bucket: None, front: None }
     }
 
     /// The number of the slot that covers `tick`.
@@ -53,34 +30,9 @@ impl Level {
     }
 
     /// The first tick of the slot that covers `tick`.
+    #[inline]
     const fn first_tick(&self, tick: Tick) -> Tick {
         Tick(self.number(tick) << self.shift)
-    }
-}
-
-/// A bucket in the queue, as one number, so that two instructions compare two: the time at which it begins, and below that
-/// the complement of its own number.
-///
-/// If two buckets begin together, one of an overflow level comes before that of level 0, because its entries may belong
-/// there. Level 0 has the least numbers, hence the complement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Queued(u128);
-
-impl Queued {
-    const fn new(beginning: Nanos, bucket: BucketId) -> Self {
-        Self((beginning.0 as u128) << 64 | !bucket.0 as u128)
-    }
-
-    #[inline]
-    #[allow(clippy::cast_possible_truncation, reason = "shifted right by as much as is lost")]
-    pub(super) const fn beginning(self) -> Nanos {
-        Nanos((self.0 >> 64) as u64)
-    }
-
-    #[inline]
-    #[allow(clippy::cast_possible_truncation, reason = "the upper part is the beginning")]
-    pub(super) const fn bucket(self) -> BucketId {
-        BucketId(!(self.0 as u32))
     }
 }
 
@@ -112,7 +64,8 @@ pub(super) struct Levels {
     /// The tick that `clock` is in.
     clock_tick: Tick,
     /// How many slots, and so buckets, a level has.
-    slots: Divisor,
+    slots: u32,
+    by_slots: Divisor,
     /// A slot is `1 << growth` times as wide as a slot of the level below. The square of this factor is at most the
     /// number of slots, so as a rule entries skip a level as they come down. The factor is also at most an eighth of
     /// the number of slots. With few slots it is 2, even if that is more than these limits.
@@ -121,8 +74,28 @@ pub(super) struct Levels {
     levels: Vec<Level>,
     /// The buckets of all levels, level after level as they were first needed.
     buckets: Vec<Bucket>,
-    /// The buckets that are not empty, and some that were emptied. The earliest is first.
-    queue: BinaryHeap<Reverse<Queued>>,
+    /// The delay queue: a bit for each bucket, which is set while the bucket holds something. The next bucket of a level is
+    /// found from that level's front on, round the ring.
+    filled: Vec<u64>,
+    /// The first of the overflow levels' fronts.
+    overflow_front: Option<Front>,
+}
+
+/// A bucket in the queue, and the first tick of its slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Front {
+    tick: Tick,
+    bucket: BucketId,
+}
+
+impl Front {
+    /// Takes the place of one that begins later.
+    #[inline]
+    fn come_first_in(self, place: &mut Option<Self>) {
+        if place.is_none_or(|front| self.tick < front.tick) {
+            *place = Some(self);
+        }
+    }
 }
 
 impl Levels {
@@ -131,18 +104,20 @@ impl Levels {
             resolution,
             clock: Nanos::ZERO,
             clock_tick: Tick(0),
-            slots: Divisor::new(slots.into()),
+            slots,
+            by_slots: Divisor::new(slots.into()),
             growth: (slots.ilog2() / 2).min(slots.ilog2().saturating_sub(3)).max(1),
-            levels: vec![Level::new(0, Tick(0), slots.into())],
+            levels: vec![Level::new(0)],
             buckets: Vec::new(),
-            queue: BinaryHeap::new(),
+            filled: Vec::new(),
+            overflow_front: None,
         };
         levels.make_buckets(0);
         levels
     }
 
-    pub(super) fn slots(&self) -> usize {
-        usize::try_from(self.slots.value).expect("at most 2^16")
+    pub(super) const fn slots(&self) -> usize {
+        self.slots as usize
     }
 
     pub(super) const fn resolution(&self) -> Resolution {
@@ -158,16 +133,6 @@ impl Levels {
         &self.buckets
     }
 
-    #[inline]
-    pub(super) fn bucket(&self, id: BucketId) -> &Bucket {
-        &self.buckets[id.as_index()]
-    }
-
-    #[inline]
-    pub(super) fn bucket_mut(&mut self, id: BucketId) -> &mut Bucket {
-        &mut self.buckets[id.as_index()]
-    }
-
     // ---- The clock. It only moves forward: when the next bucket comes up, when nothing more is due, or when an insertion
     // finds that nothing stands in between.
 
@@ -177,17 +142,17 @@ impl Levels {
 
     /// Every deadline up to this time has been drained, except those of entries that were moved to the past since.
     pub(super) fn handed_out_through(&self) -> Nanos {
-        let in_clock_tick = self.slots.remainder(self.clock_tick.0);
-        let in_clock_tick = usize::try_from(in_clock_tick).expect("at most 2^16 slots");
-        match self.queue.peek() {
+        let holds_something = |level: &Level| {
+            let position = self.position(level.number(self.clock_tick));
+            level.first_bucket.is_some_and(|first| !self.buckets[first.at(position).as_index()].is_empty())
+        };
+        if self.levels[1..].iter().any(holds_something) {
             // It has been drained in part, and may still hold entries that are due as it begins.
-            Some(Reverse(front))
-                if front.beginning() == self.clock && !self.bucket(front.bucket()).is_finest() =>
-            {
-                Nanos(self.clock.0 - 1)
-            }
-            _ if self.buckets[in_clock_tick].is_empty() => self.clock,
-            _ => self.resolution.beginning(self.clock_tick),
+            Nanos(self.clock.0 - 1)
+        } else if holds_something(&self.levels[0]) {
+            self.resolution.beginning(self.clock_tick)
+        } else {
+            self.clock
         }
     }
 
@@ -196,18 +161,14 @@ impl Levels {
     pub(super) fn catch_up(&mut self, now: Nanos) {
         // Not more often than once a tick.
         if self.resolution.a_tick_after(self.clock) <= now {
-            self.clear_up_to(now);
+            self.catch_up_by_ticks(now);
         }
     }
 
     #[cold]
-    fn clear_up_to(&mut self, now: Nanos) {
-        for _ in 0..CLEARED_BY_INSERTION {
-            match self.front() {
-                Some((front, None)) => self.dequeue(front),
-                Some((front, Some(_))) if front.beginning() <= now => return,
-                _ => return self.set_clock(now),
-            }
+    fn catch_up_by_ticks(&mut self, now: Nanos) {
+        if self.front().is_none_or(|(front, _)| self.resolution.beginning(front.tick) > now) {
+            self.set_clock(now);
         }
     }
 
@@ -215,15 +176,7 @@ impl Levels {
     pub(super) fn set_clock(&mut self, now: Nanos) {
         if now > self.clock {
             self.clock = now;
-            let tick = self.resolution.tick_of_clock(now);
-            if tick > self.clock_tick {
-                self.clock_tick = tick;
-                for level in &mut self.levels {
-                    if !level.turn(tick, self.slots.value) {
-                        break;
-                    }
-                }
-            }
+            self.clock_tick = self.resolution.tick_of_clock(now);
         }
     }
 
@@ -240,33 +193,40 @@ impl Levels {
     pub(super) fn slot_for(&mut self, deadline: Nanos) -> Slot {
         let mut tick = self.due_tick(deadline);
         let mut level = 0;
-        if !self.levels[0].covers(tick) {
+        if tick.0 - self.clock_tick.0 >= u64::from(self.slots) {
             // At the end of a tick, a deadline belongs to the slot that begins there: as that comes up, the entry is due.
             tick = self.resolution.tick_of_clock(deadline);
             level = self.overflow_level(tick);
         }
         let number = self.levels[level].number(tick);
         let first = self.levels[level].first_bucket.unwrap_or_else(|| self.make_buckets(level));
-        let position = u32::try_from(self.slots.remainder(number)).expect("at most 2^16 slots");
-        Slot { tick, level, bucket: BucketId(first.0 + position) }
+        Slot { tick, level, bucket: first.at(self.position(number)) }
     }
 
-    /// The finest overflow level that covers `tick`.
+    /// The finest overflow level whose ring, as the clock stands, reaches to `tick`.
     #[inline(always)]
     fn overflow_level(&mut self, tick: Tick) -> usize {
+        let (clock, slots) = (self.clock_tick, u64::from(self.slots));
+        let reaches = |level: &Level| level.number(tick) - level.number(clock) < slots;
         loop {
-            match self.levels.iter().skip(1).position(|level| level.covers(tick)) {
+            match self.levels.iter().skip(1).position(reaches) {
                 Some(number) => return number + 1,
                 None => self.make_level(),
             }
         }
     }
 
-    /// Makes the next coarser level. None has a shift of 64 or more: the one below that would cover the last tick.
+    /// Makes the next coarser level. None has a shift of 64 or more: the one below that would reach to the last tick.
     #[cold]
     fn make_level(&mut self) {
         let shift = self.growth * u32::try_from(self.levels.len()).expect("at most 64");
-        self.levels.push(Level::new(shift, self.clock_tick, self.slots.value));
+        self.levels.push(Level::new(shift));
+    }
+
+    /// Where the slot with this number stands in its ring.
+    #[inline]
+    fn position(&self, number: u64) -> u32 {
+        u32::try_from(self.by_slots.remainder(number)).expect("at most 2^16 slots")
     }
 
     /// Makes the buckets of a level, and tells the first.
@@ -279,6 +239,7 @@ impl Levels {
         // There are few levels, so copying them is cheaper than room for as many again.
         self.buckets.reserve_exact(slots);
         self.buckets.resize_with(self.buckets.len() + slots, || Bucket::new(level));
+        self.filled.resize(self.buckets.len().div_ceil(u64::BITS as usize), 0);
         first
     }
 
@@ -287,18 +248,21 @@ impl Levels {
     /// Puts a key into the bucket where its deadline belongs. Returns its place, and the bucket's expiration.
     #[inline(always)]
     pub(super) fn link(&mut self, key: Key, deadline: Nanos, slot: Slot) -> (Link, Nanos) {
-        let Slot { tick, level, bucket: id } = slot;
-        let bucket = &mut self.buckets[id.as_index()];
-        let place = Place::new(id, bucket.push(key));
-        if bucket.queued {
-            if level == 0 {
-                bucket.wait_for(deadline);
+        let bucket = &mut self.buckets[slot.bucket.as_index()];
+        let place = Place::new(slot.bucket, bucket.push(key));
+        if bucket.len() == 1 {
+            let level = &mut self.levels[slot.level];
+            let tick = level.first_tick(slot.tick);
+            let front = Front { tick, bucket: slot.bucket };
+            front.come_first_in(&mut level.front);
+            if slot.level > 0 {
+                front.come_first_in(&mut self.overflow_front);
             }
-        } else {
-            bucket.queued = true;
-            let beginning = self.resolution.beginning(self.levels[level].first_tick(tick));
-            bucket.expiration = if level == 0 { deadline } else { beginning };
-            self.queue.push(Reverse(Queued::new(beginning, id)));
+            let (word, bit) = slot.bucket.bit();
+            self.filled[word] |= bit;
+            bucket.expiration = if slot.level == 0 { deadline } else { self.resolution.beginning(tick) };
+        } else if slot.level == 0 {
+            bucket.wait_for(deadline);
         }
         (Link { deadline, place }, bucket.expiration)
     }
@@ -306,13 +270,18 @@ impl Levels {
     /// Takes a key out, unless another key stands in its place: then the key is stale.
     #[inline]
     pub(super) fn unlink(&mut self, key: Key, place: Place) -> Option<()> {
-        self.bucket_mut(place.bucket()).take(key, place.position())
+        let bucket = &mut self.buckets[place.bucket().as_index()];
+        bucket.take(key, place.position())?;
+        if bucket.is_empty() {
+            self.clear(place.bucket());
+        }
+        Some(())
     }
 
     /// Whether `key` stands in its place. Otherwise it is stale.
     #[inline(always)]
     pub(super) fn holds(&self, key: Key, place: Place) -> bool {
-        self.bucket(place.bucket()).holds(key, place.position())
+        self.buckets[place.bucket().as_index()].holds(key, place.position())
     }
 
     /// A key gets a deadline that is not earlier, and stays where it is. If that lies within the tick of a bucket of level
@@ -326,7 +295,7 @@ impl Levels {
             && deadline > bucket.expiration
             && self.resolution.tick_of_deadline(deadline) == self.due_tick(bucket.expiration)
         {
-            self.bucket_mut(link.place.bucket()).expiration = deadline;
+            self.buckets[link.place.bucket().as_index()].expiration = deadline;
         }
     }
 
@@ -334,7 +303,7 @@ impl Levels {
     #[inline(always)]
     pub(super) fn bring_forward(&mut self, key: Key, link: &mut Link, deadline: Nanos) -> Option<Moved> {
         debug_assert!(deadline <= link.deadline);
-        let bucket = self.bucket(link.place.bucket());
+        let bucket = &self.buckets[link.place.bucket().as_index()];
         // Only a bucket that lies ahead begins before the deadline of an entry.
         if bucket.is_finest() || bucket.expiration >= deadline {
             return self.bring_to_slot(key, link, deadline);
@@ -361,35 +330,101 @@ impl Levels {
             if slot.level > 0 {
                 Moved::Stays
             } else {
-                Moved::Expires(self.bucket_mut(slot.bucket).wait_for(deadline))
+                Moved::Expires(self.buckets[slot.bucket.as_index()].wait_for(deadline))
             }
         })
     }
 
     // ---- The queue.
 
-    /// The bucket that is to be drained next, and when. An emptied bucket has no time.
+    /// The bucket that is to be drained next, and when: the first to begin of those that hold something. If one of level 0
+    /// begins together with one of an overflow level, that one is first, because its entries may belong to level 0.
     #[inline]
-    pub(super) fn front(&self) -> Option<(Queued, Option<Nanos>)> {
-        let Reverse(front) = *self.queue.peek()?;
-        let bucket = self.bucket(front.bucket());
-        Some((front, (!bucket.is_empty()).then_some(bucket.expiration)))
+    pub(super) fn front(&mut self) -> Option<(Front, Nanos)> {
+        loop {
+            let first = match (self.levels[0].front, self.overflow_front) {
+                (Some(fine), Some(overflow)) if fine.tick < overflow.tick => fine,
+                (fine, overflow) => overflow.or(fine)?,
+            };
+            let bucket = &self.buckets[first.bucket.as_index()];
+            if !bucket.is_empty() {
+                return Some((first, bucket.expiration));
+            }
+            self.pass(first);
+        }
     }
 
-    /// Takes the front out of the queue, which is an empty bucket.
-    pub(super) fn dequeue(&mut self, front: Queued) {
-        debug_assert_eq!(self.queue.peek(), Some(&Reverse(front)));
-        let bucket = self.bucket_mut(front.bucket());
-        debug_assert!(bucket.is_empty());
-        bucket.queued = false;
-        self.queue.pop();
+    /// Takes the front of a level, which has emptied, out of the queue, and finds the next one.
+    fn pass(&mut self, emptied: Front) {
+        let Front { tick, bucket: own } = emptied;
+        self.clear(own);
+        let level = usize::from(self.buckets[own.as_index()].level);
+        let Level { shift, first_bucket, .. } = self.levels[level];
+        let first = first_bucket.unwrap_or(own);
+        let next = self.filled_in(own, first.at(self.slots));
+        let next = next.or_else(|| self.filled_in(first, own)).map(|bucket| {
+            let slots_ahead = bucket.0.checked_sub(own.0).unwrap_or_else(|| bucket.0 + self.slots - own.0);
+            Front { tick: Tick(tick.0 + (u64::from(slots_ahead) << shift)), bucket }
+        });
+        self.levels[level].front = next;
+        if level > 0 {
+            let fronts = self.levels[1..].iter().filter_map(|level| level.front);
+            self.overflow_front = fronts.min_by_key(|front| front.tick);
+        }
     }
 
-    /// The buckets in the queue that are not empty, each with the time at which it begins, in no order.
+    /// The first bucket from `from` on, and before `end`, that holds something.
+    #[inline]
+    fn filled_in(&self, from: BucketId, end: BucketId) -> Option<BucketId> {
+        let mut word = from.0 / u64::BITS;
+        let mut bits = self.filled.get(word as usize)? & (u64::MAX << (from.0 % u64::BITS));
+        while bits == 0 {
+            word += 1;
+            if word * u64::BITS >= end.0 {
+                return None;
+            }
+            bits = *self.filled.get(word as usize)?;
+        }
+        Some(BucketId(word * u64::BITS + bits.trailing_zeros())).filter(|&at| at < end)
+    }
+
+    #[inline]
+    fn clear(&mut self, bucket: BucketId) {
+        let (word, bit) = bucket.bit();
+        self.filled[word] &= !bit;
+    }
+
+    /// Moves the clock to where the front begins, and takes up to `most` positions out of it, as
+    /// [`Bucket::pop_front`] does. Tells how many keys these held, and by when those that are due had to be due.
+    #[inline]
+    pub(super) fn pop_front(
+        &mut self,
+        front: Front,
+        most: usize,
+        into: impl FnOnce(&[Key]) -> usize,
+    ) -> (usize, Nanos) {
+        let begins = self.resolution.beginning(front.tick);
+        if front.tick > self.clock_tick {
+            (self.clock, self.clock_tick) = (begins, front.tick);
+        }
+        let bucket = &mut self.buckets[front.bucket.as_index()];
+        let due_by = if bucket.is_finest() { self.resolution.a_tick_after(begins) } else { begins };
+        let taken = bucket.pop_front(most, into);
+        if bucket.is_empty() {
+            self.pass(front);
+        }
+        (taken, due_by)
+    }
+
+    /// The buckets that hold something, each with the time at which it begins.
     pub(super) fn filled(&self) -> impl Iterator<Item = (Nanos, &Bucket)> {
-        let queued =
-            self.queue.iter().map(|Reverse(queued)| (queued.beginning(), self.bucket(queued.bucket())));
-        queued.filter(|(_, bucket)| !bucket.is_empty())
+        let next = |from| self.filled_in(from, BucketId(u32::MAX));
+        std::iter::successors(next(BucketId(0)), move |&at| next(at.at(1))).map(|at| {
+            let bucket = &self.buckets[at.as_index()];
+            let tick = self.due_tick(bucket.expiration);
+            let begins = if bucket.is_finest() { self.resolution.beginning(tick) } else { bucket.expiration };
+            (begins, bucket)
+        })
     }
 
     // ---- For tests.
@@ -399,62 +434,59 @@ impl Levels {
     /// # Panics
     /// If one does not hold.
     pub(super) fn assert_invariants(&self) -> Vec<(Key, Place)> {
-        let clock = self.clock_tick;
-        assert_eq!(clock, self.resolution.tick_of_clock(self.clock));
-        for level in &self.levels {
-            let mut turned = level.clone();
-            turned.turn(clock, self.slots.value);
-            assert_eq!(*level, turned, "a level's ring does not begin at the clock");
+        assert_eq!(self.clock_tick, self.resolution.tick_of_clock(self.clock));
+        for front in self.levels.iter().filter_map(|level| level.front) {
+            assert_eq!(
+                self.slot_of(front.bucket).1,
+                front.tick,
+                "a front lies beyond its ring as the clock stands"
+            );
         }
-
-        // Each queued bucket stands there once, under the number that its slot stands for at present.
-        let mut first_ticks = std::collections::HashMap::new();
-        for Reverse(queued) in &self.queue {
-            let (id, tick) = (queued.bucket(), self.resolution.tick_of_clock(queued.beginning()));
-            assert!(first_ticks.insert(id, tick).is_none(), "{id:?} is queued twice");
-            let level = &self.levels[usize::from(self.bucket(id).level)];
-            let position = id.0 - level.first_bucket.expect("it has buckets").0;
-            assert_eq!(u64::from(position), self.slots.remainder(level.number(tick)), "{id:?}");
-            assert_eq!(level.first_tick(tick), tick);
-            assert!(tick >= level.first_tick(clock), "{id:?} began before the clock");
-            assert!(level.covers(tick), "{id:?} lies beyond its level");
-        }
-
+        let overflow_fronts = self.levels[1..].iter().filter_map(|level| Some(level.front?.tick));
+        assert_eq!(self.overflow_front.map(|front| front.tick), overflow_fronts.min());
         let mut held = Vec::new();
         for (id, bucket) in (0..).map(BucketId).zip(&self.buckets) {
-            let first = first_ticks.get(&id);
-            assert_eq!(bucket.queued, first.is_some(), "{id:?} is wrong about being queued");
-            match first {
-                None => assert!(bucket.is_empty(), "{id:?} is not empty and not queued"),
-                Some(&first) if bucket.is_finest() => {
-                    let due = self.due_tick(bucket.expiration);
-                    assert!(bucket.is_empty() || due <= first.max(clock), "{id:?} waits too long");
-                }
-                Some(&first) => {
-                    assert_eq!(
-                        bucket.expiration,
-                        self.resolution.beginning(first),
-                        "{id:?} comes up within its slot"
-                    );
-                }
-            }
+            let (word, bit) = id.bit();
+            assert_eq!(
+                self.filled[word] & bit != 0,
+                !bucket.is_empty(),
+                "{id:?} is wrong about being queued"
+            );
             held.extend(bucket.iter().map(|(position, key)| (key, Place::new(id, position))));
+            if bucket.is_empty() {
+                continue;
+            }
+            let (level, tick) = self.slot_of(id);
+            assert!(level.front.is_some_and(|front| front.tick <= tick), "{id:?} is not in the queue");
+            if bucket.is_finest() {
+                assert_eq!(self.due_tick(bucket.expiration), tick, "{id:?} waits too long");
+            } else {
+                assert_eq!(
+                    bucket.expiration,
+                    self.resolution.beginning(tick),
+                    "{id:?} comes up within its slot"
+                );
+            }
         }
         held
+    }
+
+    /// The level of a bucket, and the first tick of the slot for which the bucket stands.
+    fn slot_of(&self, id: BucketId) -> (&Level, Tick) {
+        let level = &self.levels[usize::from(self.buckets[id.as_index()].level)];
+        let position = id.0 - level.first_bucket.expect("it has buckets").0;
+        let number = level.number(self.clock_tick);
+        let ahead = (self.slots + position - self.position(number)) % self.slots;
+        (level, Tick((number + u64::from(ahead)) << level.shift))
     }
 
     /// Whether a deadline may wait in that bucket: one of an overflow level begins by then, one of level 0 before the end
     /// of its due tick.
     pub(super) fn may_hold(&self, id: BucketId, deadline: Nanos) -> bool {
-        let queued = self.queue.iter().find(|Reverse(queued)| queued.bucket() == id);
-        queued.is_some_and(|Reverse(queued)| {
-            let latest = if self.bucket(id).is_finest() {
-                self.resolution.beginning(self.due_tick(deadline))
-            } else {
-                deadline
-            };
-            queued.beginning() <= latest
-        })
+        let (level, tick) = self.slot_of(id);
+        let latest =
+            if level.shift == 0 { self.resolution.beginning(self.due_tick(deadline)) } else { deadline };
+        self.resolution.beginning(tick) <= latest
     }
 }
 
@@ -498,21 +530,12 @@ mod tests {
         for slots in [2, 3, 64, 256, 65_536] {
             let mut levels = levels(slots);
             levels.slot_for(Nanos::MAX);
+            let made = levels.count();
             levels.set_clock(Nanos::MAX);
-            assert!(levels.levels.last().expect("there are some").covers(Tick(u64::MAX)), "{slots} slots");
+            levels.slot_for(Nanos::MAX);
+            assert_eq!(levels.count(), made, "{slots} slots");
             assert_eq!(levels.slot_for(Nanos::ZERO).level, 0, "the clock's own tick lies on level 0");
             levels.assert_invariants();
         }
-    }
-
-    #[test]
-    fn the_earliest_comes_first_and_of_two_that_begin_together_that_of_an_overflow_level() {
-        let queued =
-            [(20, 1), (10, 3), (10, 128), (10, 69)].map(|(at, id)| Queued::new(Nanos(at), BucketId(id)));
-        let mut queue: BinaryHeap<_> = queued.into_iter().map(Reverse).collect();
-        let order: Vec<(u64, u32)> = std::iter::from_fn(|| queue.pop())
-            .map(|Reverse(queued)| (queued.beginning().0, queued.bucket().0))
-            .collect();
-        assert_eq!(order, [(10, 128), (10, 69), (10, 3), (20, 1)]);
     }
 }

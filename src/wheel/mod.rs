@@ -8,12 +8,11 @@
 //! Level 0 is a ring of slots, each one tick wide. A deadline beyond it goes to an overflow level, a ring with as many
 //! slots, each of which is wider than a slot of the level below by the greatest power of two whose square is at most the
 //! number of slots. With 64 slots that is 8: level 1 covers eight times what level 0 covers, levels overlap, and a slot is
-//! at most an eighth as wide as the delays for which it is used. With fewer slots it is at most an eighth of them, but at
-//! least
-//! 2. Overflow levels are made when a deadline first needs them.
+//! at most an eighth as wide as the delays for which it is used. With fewer slots the factor is at most an eighth of them,
+//! but at least 2. Overflow levels are made when a deadline first needs them.
 //!
-//! A bucket holds the entries of a slot. All levels share one delay queue, which has every non-empty bucket, ordered by
-//! the time at which the bucket begins. So the clock does not tick: it jumps from one such bucket to the next. When a
+//! A bucket holds the entries of a slot. All levels share one delay queue, which has every non-empty bucket, and tells the
+//! one that begins first. So the clock does not tick: it jumps from one such bucket to the next. When a
 //! bucket of an overflow level begins, its entries cascade to finer levels, and skip those in between. An entry that is
 //! due just when its bucket begins is handed out with it. When the last deadline in a bucket of level 0 comes, the bucket's
 //! entries are handed out.

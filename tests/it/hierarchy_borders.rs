@@ -184,33 +184,24 @@ fn the_clock_goes_on_with_an_insertion_if_nothing_has_come_up() {
     assert_eq!(order, ["near", "far", "last"]);
 }
 
-/// A wheel in whose queue 40 buckets stand emptied.
-fn emptied() -> Hierarchy<&'static str> {
+#[test]
+fn buckets_that_have_emptied_hold_no_clock_back() {
     let mut wheel = wheel(1, 64);
-    let keys: Vec<Key> = (1..=40).map(|deadline| insert(&mut wheel, deadline, "cancelled")).collect();
+    let keys: Vec<Key> = (1..=400).map(|deadline| insert(&mut wheel, deadline, "cancelled")).collect();
     assert!(keys.into_iter().all(|key| wheel.cancel(key).is_some()));
-    wheel
-}
-
-#[test]
-fn an_insertion_takes_out_32_emptied_buckets_and_the_next_the_rest() {
-    let mut wheel = emptied();
-    for (clock, name) in [(0, "first"), (1_000, "second")] {
-        assert_eq!(wheel.insert(Nanos(1_000), Nanos(1_000), name), Err(name));
-        assert_eq!(wheel.clock(), Nanos(clock));
-    }
-}
-
-#[test]
-fn while_emptied_buckets_hold_the_clock_back_a_timer_may_start_in_a_bucket_that_has_begun() {
-    let mut wheel = emptied();
     wheel.insert(Nanos(1_000), Nanos(1_005), "near").expect("it lies ahead");
-    assert_eq!((next_expiration(&mut wheel), wheel.clock()), (Some(960), Nanos(0)));
-    wheel.insert(Nanos(1_000), Nanos(5_000), "far").expect("it lies ahead");
-    assert_eq!(wheel.clock(), Nanos(0), "it waits for an advance, which is due");
-    assert!(advance(&mut wheel, 1_000).is_empty());
     assert_eq!((next_expiration(&mut wheel), wheel.clock()), (Some(1_005), Nanos(1_000)));
-    assert_eq!(run(&mut wheel), [(1_005, "near"), (5_000, "far")]);
+}
+
+#[test]
+fn while_the_clock_is_behind_a_timer_may_start_in_a_bucket_that_has_begun() {
+    let mut wheel = wheel(1, 64);
+    insert(&mut wheel, 40, "due");
+    wheel.insert(Nanos(1_000), Nanos(1_005), "near").expect("it lies ahead");
+    assert_eq!((next_expiration(&mut wheel), wheel.clock()), (Some(40), Nanos(0)));
+    assert_eq!(advance(&mut wheel, 1_000), ["due"]);
+    assert_eq!((next_expiration(&mut wheel), wheel.clock()), (Some(1_005), Nanos(1_000)));
+    assert_eq!(run(&mut wheel), [(1_005, "near")]);
 }
 
 #[test]
@@ -262,14 +253,43 @@ fn an_entry_moved_to_the_past_is_due_with_the_next_advance() {
 }
 
 #[test]
-fn emptied_buckets_count_into_a_batch() {
+fn emptied_buckets_take_nothing_of_a_batch() {
     let mut wheel = wheel(1, 64);
     let keys: Vec<Key> = (1..=30).map(|deadline| insert(&mut wheel, deadline, ())).collect();
     assert!(keys.into_iter().all(|key| wheel.cancel(key).is_some()));
+    insert(&mut wheel, 31, ());
     let mut expired = Vec::new();
-    let answers = [(); 3].map(|()| wheel.advance(Nanos(40), 10, &mut expired));
-    assert_eq!(answers, [Progress::More, Progress::More, Progress::Done]);
-    assert!(expired.is_empty());
+    assert_eq!(wheel.advance(Nanos(40), 1, &mut expired), Progress::Done);
+    assert_eq!(expired, [()]);
+}
+
+/// The bits of a ring of 100 slots end within a word, where those of the next level begin.
+#[test]
+fn the_next_expiration_is_found_round_rings_of_any_size() {
+    for slots in [2, 3, 63, 64, 65, 100, 130, 1_000] {
+        let mut wheel = wheel(1, slots);
+        for ahead in [1, 40, 62, 70, 99, 129, 500, 900, 5_000, 70_000] {
+            for start in [0, 37, 63, 64, 90] {
+                let now = wheel.clock().0 + start;
+                let key = wheel.insert(Nanos(now), Nanos(now + ahead), ahead).expect("it lies ahead");
+                let far = wheel.insert(Nanos(now), Nanos(now + 10 * ahead), ahead).expect("it lies ahead");
+                assert_eq!(run_to(&mut wheel, key), now + ahead, "{slots} slots");
+                assert_eq!(wheel.cancel(far), Some(ahead));
+                wheel.assert_invariants();
+            }
+        }
+    }
+}
+
+/// Advances from one expiration to the next until the entry is handed out, and returns when that is.
+fn run_to(wheel: &mut Hierarchy<u64>, key: Key) -> u64 {
+    loop {
+        let next = next_expiration(wheel).expect("it is pending");
+        advance(wheel, next);
+        if !wheel.contains(key) {
+            return next;
+        }
+    }
 }
 
 #[test]

@@ -21,8 +21,7 @@
 //!     set. Each setting of a deadline moves an entry at most once for each level.
 //! 11. `capacity` is at most a page of 1024 for each pending entry and one more, and never more than the
 //!     pages that the most entries ever pending at a time fill.
-//! 12. An insertion moves the clock to now or not at all; that of an idle wheel is then less than a tick behind, unless
-//!     32 buckets or more stood emptied in its queue.
+//! 12. An insertion moves the clock to now or not at all; that of an idle wheel is then less than a tick behind.
 //! 13. A lone entry is handed out exactly at its deadline by advancing to each `next_expiration`.
 
 mod random;

@@ -89,7 +89,6 @@ fn a_look_for_the_earliest_entry_is_at_the_bucket_that_begins_first_and_at_no_ot
     let front = insert(&mut wheel, 15, 15);
     (0..100).for_each(|_| _ = insert(&mut wheel, 65, 65));
     (0..3).for_each(|_| _ = insert(&mut wheel, 35, 35));
-    // Its bucket stays in the queue, empty.
     wheel.cancel(front);
     let looks = Cell::new(0);
     let rank = |&deadline: &u64| {

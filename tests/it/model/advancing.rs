@@ -15,7 +15,6 @@ impl Model {
         let now = now.max(clock);
         assert_eq!(expired.remove(0), usize::MAX, "what stood there is overwritten");
         let cascaded = self.wheel.cascaded() - cascaded;
-        self.linked += cascaded;
         let steps = expired.len() as u64 + cascaded;
         for id in expired {
             let Made { key, deadline, due } = self.made[id];
@@ -25,7 +24,7 @@ impl Model {
             assert!(due >= self.last_due, "{id}, due in {due}, comes after tick {}", self.last_due);
             self.last_due = due;
         }
-        // Fewer where emptied buckets were dropped, and places passed of which the entries had gone.
+        // Fewer where places were passed whose entries had gone.
         assert!(steps <= batch as u64, "{steps} in a batch of {batch}");
         match progress {
             Progress::Done => {
@@ -57,8 +56,6 @@ impl Model {
         assert_eq!(at.is_none(), self.pending.is_empty());
         if let (Some(at), Some(&(due, id))) = (at, self.pending.first()) {
             assert!(at.max(self.clock()) <= self.end(due), "{id}, due in {due}, is late at {at}");
-        } else {
-            self.linked = 0;
         }
         assert_eq!(self.wheel.next_expiration().map(|at| at.0), at, "it is another when looked at again");
         at
@@ -98,8 +95,8 @@ impl Model {
         (self.pending.len() * (self.levels_needed + 1)) as u64
     }
 
-    /// Each bucket may stand emptied in the queue. And each deadline that was set may have left a place vacant.
+    /// Each deadline that was set may have left a place vacant.
     fn most_emptied(&self) -> u64 {
-        self.wheel.levels() as u64 * self.shape.slots + self.deadlines_set
+        self.deadlines_set
     }
 }

@@ -15,9 +15,6 @@ use ops::{Move, Op, Shape, Span};
 /// A batch that no test fills.
 pub(crate) const ALL: usize = 100_000;
 
-/// Emptied buckets that an insertion takes out of the queue, as its documentation says.
-const CLEARED_BY_INSERTION: u64 = 32;
-
 /// Two to the power of this is how much wider a slot is than one of the level below: its square is at most the number of
 /// slots, and it is at most an eighth of them, but at least two.
 pub(crate) fn growth(slots: u64) -> u32 {
@@ -44,8 +41,6 @@ pub(crate) struct Model {
     deadlines_set: u64,
     levels_needed: usize,
     most_pending: usize,
-    /// Entries put into a bucket since the queue was seen without any: no more buckets stand emptied in it.
-    linked: u64,
     /// Operations since everything was looked at.
     unchecked: usize,
 }
@@ -64,7 +59,6 @@ impl Model {
             deadlines_set: 0,
             levels_needed: 1,
             most_pending: 0,
-            linked: 0,
             unchecked: 0,
         }
     }
@@ -131,7 +125,7 @@ impl Model {
         let clock = self.clock();
         assert!(clock == before || clock == self.now.max(before), "{before}, {clock}, {}", self.now);
         assert!(clock == before || self.pending.first().is_none_or(|&(due, _)| self.end(due) > clock));
-        if is_idle && self.linked < CLEARED_BY_INSERTION {
+        if is_idle {
             assert!(self.now.saturating_sub(clock) < self.shape.tick, "idle since {clock} at {}", self.now);
         }
 
@@ -197,7 +191,6 @@ impl Model {
         }
         self.levels_needed = self.levels_needed.max(levels);
         self.deadlines_set += 1;
-        self.linked += 1;
         levels
     }
 
