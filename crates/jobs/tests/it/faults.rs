@@ -189,11 +189,11 @@ fn on_a_thread_without_the_wheels_paused_clock_jobs_are_made_and_moved() {
         wheel
     });
     let (tell, told) = channel();
-    let moved = wheel.run_by(rate(DAY), || async {});
+    let moved = wheel.run_by(rate(DAY).times(1), || async {});
     thread::spawn(move || {
         let jobs = Jobs::new(&wheel);
         jobs.try_run_after(7, ms(1), async {}).unwrap();
-        assert!(moved.set_schedule(rate(ms(1)).times(1)));
+        assert!(moved.reset_after(ms(1)));
         tell.send((wheel.run_after(ms(1), async { 7 }), moved)).unwrap();
     });
     let (made, moved) = told.recv_timeout(HANG_GUARD).expect("it waits for a clock that stands elsewhere");

@@ -12,7 +12,6 @@ mod faults;
 mod joins;
 mod keys;
 mod keys_faults;
-mod keys_schedules;
 mod later;
 mod leaves_out;
 mod locks;
@@ -68,7 +67,7 @@ impl Drop for Bomb {
 }
 
 /// Ends the jobs from outside their runtime, when what runs has come to its end.
-fn stop<K: Eq + std::hash::Hash + Send + Sync + 'static>(jobs: &Jobs<K>) -> Vec<StoppedJob<K>> {
+fn stop<K: Clone + Eq + std::hash::Hash + Send + Sync + 'static>(jobs: &Jobs<K>) -> Vec<StoppedJob<K>> {
     futures::executor::block_on(jobs.shutdown(HANG_GUARD)).not_begun
 }
 

@@ -226,14 +226,12 @@ async fn a_schedule_moves_the_run_that_its_job_waits_for() {
         || async {},
     )
     .unwrap();
-    let changed = wheel.run_by(rate(ms(1)), || async {});
-    assert!(changed.set_schedule(Hourly(runs.clone())));
     let attached = runs.lock().unwrap().clone();
-    assert_eq!(attached.len(), 3, "once for each job");
+    assert_eq!(attached.len(), 2, "once for each job");
     for run in &attached {
         assert_eq!(run.replan(Some(start + ms(50))), Replanned::Done);
     }
-    for due in [alone.due(), jobs.get(&"key").unwrap().due, changed.due()] {
+    for due in [alone.due(), jobs.get(&"key").unwrap().due] {
         assert_eq!(due, Some(start + ms(50)));
     }
     // It goes on from there.
