@@ -94,21 +94,6 @@ async fn a_future_that_panics_as_it_is_dropped_by_an_abort_is_told_of() {
     assert!(job.await.unwrap_err().is_panic());
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_job_is_aborted_by_its_key() {
-    let jobs = Jobs::new(&TimingWheel::new());
-    jobs.try_run_after(7, ms(1), pending()).unwrap();
-    jobs.try_run_after(8, DAY, async {}).unwrap();
-    sleep(ms(5)).await;
-    let ends = [7, 8].map(|key| jobs.join(&key).unwrap());
-    assert_eq!(jobs.abort(&7).unwrap().state, JobState::Running);
-    assert_eq!(jobs.abort(&8).unwrap().state, JobState::Pending);
-    assert!(jobs.abort(&8).is_none() && jobs.is_empty());
-    for end in ends {
-        assert_eq!(end.await, JobState::Cancelled);
-    }
-}
-
 /// Each run that is aborted at some moment ends, or had come to its end: none hangs.
 #[test]
 fn aborts_among_threads_end_each_job_one_way_or_the_other() {

@@ -81,23 +81,6 @@ async fn each_of_many_tasks_is_told_how_the_job_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_is_for_the_job_that_had_the_key_and_not_for_the_next() {
-    let jobs = Jobs::new(&TimingWheel::new());
-    jobs.try_run_after(7, ms(10), async { sleep(ms(20)).await }).unwrap();
-    let waiting = jobs.join(&7).unwrap();
-    jobs.try_run_after(7, DAY, async {}).unwrap();
-    assert_eq!(waiting.await, JobState::Cancelled);
-
-    jobs.try_run_after(7, ms(10), async { sleep(ms(20)).await }).unwrap();
-    sleep(ms(15)).await;
-    let mut running = jobs.join(&7).unwrap();
-    jobs.try_run_after(7, DAY, async {}).unwrap();
-    assert!(timeout(ms(10), &mut running).await.is_err(), "its run goes on");
-    assert_eq!((&mut running).await, JobState::Done);
-    assert_eq!(running.await, JobState::Done, "also a second time");
-}
-
-#[tokio::test(start_paused = true)]
 async fn whoever_awaits_a_job_learns_of_the_wheels_end() {
     let wheel = TimingWheel::new();
     let jobs = Jobs::new(&wheel);

@@ -1,7 +1,6 @@
 //! Jobs: once, again and again, by keys. On tokio's paused clock, but where it says otherwise.
 
 mod aborts;
-mod again;
 mod answers;
 mod begins;
 mod bound;
@@ -15,7 +14,7 @@ mod keys_faults;
 mod later;
 mod leaves_out;
 mod locks;
-mod orders;
+mod model;
 mod replans;
 mod resets;
 mod runs;
