@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{FixedRate, JobState, Jobs, JobsExt, Repeating};
+use timingwheel_jobs::{FixedRate, JobState, JobsExt, Repeating};
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 

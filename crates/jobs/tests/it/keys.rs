@@ -1,6 +1,5 @@
 //! Jobs that are addressed by keys.
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -90,28 +89,6 @@ async fn a_panicking_job_leaves_the_list_and_harms_no_other() {
     sleep(ms(11)).await;
     assert_eq!((log.take(), jobs.len(), jobs.panicked()), (vec!["well"], 1, 2));
     assert_eq!(state(jobs.get(&4)), Some(JobState::Pending));
-}
-
-#[tokio::test(start_paused = true)]
-async fn over_the_bound_a_job_is_refused_and_all_stays_as_it_was() {
-    let wheel = TimingWheel::builder().max_pending(2).build().unwrap();
-    let (jobs, log) = (Jobs::new(&wheel), Log::default());
-    jobs.try_run_after(1, ms(10), log.clone().note("first")).unwrap();
-    jobs.try_run_after(2, ms(10), log.clone().note("second")).unwrap();
-    for key in [3, 4] {
-        let refused = jobs.try_run_after(key, ms(20), log.clone().note("refused")).unwrap_err();
-        assert_eq!(
-            refused.to_string(),
-            format!("the job could not run: the wheel {:?} is full (max_pending = 2)", wheel.name())
-        );
-        refused.into_inner().await;
-    }
-    assert_eq!(log.take(), ["refused", "refused"]);
-    assert_eq!((jobs.len(), wheel.pending()), (2, 2));
-    assert!(jobs.remove(&1).is_some());
-    jobs.try_run_after(3, ms(20), log.clone().note("third")).unwrap();
-    sleep(DAY).await;
-    assert_eq!(log.take(), ["second", "third"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,9 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{JobInfo, JobState, Jobs, Previous};
-use tokio::task::yield_now;
-use tokio::time::{Instant, sleep, timeout};
+use timingwheel_jobs::{JobInfo, JobState, Jobs};
+use tokio::time::{sleep, timeout};
 
 use crate::{DAY, HANG_GUARD, ms, runtime, state, stop};
 
@@ -48,37 +47,6 @@ async fn keys_may_look_at_the_jobs_while_they_are_listed() {
     let (listed, lists) = channel();
     thread::spawn(move || listed.send(COUNTED.get().map(|jobs| jobs.list().len())));
     assert_eq!(lists.recv_timeout(HANG_GUARD), Ok(Some(1)), "it waits for itself");
-}
-
-#[test]
-fn when_the_wheel_or_its_runtime_ends_the_keys_of_what_did_not_run_are_kept() {
-    for by_shutdown in [true, false] {
-        let runtime = runtime(2);
-        let wheel = runtime.block_on(async { TimingWheel::new() });
-        let jobs = Jobs::new(&wheel);
-        for key in 0..100 {
-            jobs.try_run_after(key, DAY, async {}).unwrap();
-        }
-        jobs.try_run_after(100, Duration::ZERO, std::future::pending()).unwrap();
-        runtime.block_on(async {
-            while state(jobs.get(&100)) != Some(JobState::Running) {
-                yield_now().await;
-            }
-        });
-        if by_shutdown {
-            assert_eq!(wheel.shutdown(), 100);
-        }
-        drop(runtime);
-        assert_eq!(jobs.len(), 101);
-        let info = jobs.get(&7).unwrap();
-        assert_eq!(info.state, JobState::CouldNotRun);
-        assert!(info.due.is_some_and(|due| due > Instant::now() + DAY / 2), "when it was to run is known");
-        assert!(jobs.try_run_after(7, DAY, async {}).unwrap_err().error().is_shutdown());
-        assert_eq!(state(jobs.remove(&7)), Some(JobState::CouldNotRun));
-        let stopped = stop(&jobs);
-        assert_eq!(stopped.len(), 100);
-        assert!(stopped.iter().all(|job| job.info.state == JobState::CouldNotRun));
-    }
 }
 
 /// Threads add, replace and remove the same keys while the jobs come due: each job that was taken runs, or somebody is
@@ -164,17 +132,6 @@ async fn each_call_hashes_its_key_once_however_many_there_are() {
     assert!(jobs.remove(&key(7)).is_some());
     assert_eq!(hashed_since(), 3);
     assert_eq!((jobs.list().len(), jobs.len(), hashed_since()), (9_999, 9_999, 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_job_without_a_first_run_is_refused_as_others_are() {
-    let wheel = TimingWheel::new();
-    let (jobs, stopped) = (Jobs::new(&wheel), Jobs::new(&wheel));
-    _ = stopped.shutdown(ms(0)).await;
-    let refused = stopped.try_run_by(7, |_: Previous| None, || async {}).unwrap_err();
-    assert_eq!(refused.to_string(), "the jobs were shut down, and take no more");
-    wheel.shutdown();
-    assert!(jobs.try_run_by(7, |_: Previous| None, || async {}).unwrap_err().error().is_shutdown());
 }
 
 /// Panics once when it is compared, if told to.

@@ -1,7 +1,6 @@
 //! Jobs that run once: `run_after`, `run_at`, their `try_` forms and their handle.
 
-use std::error::Error;
-use std::future::{pending, poll_fn};
+use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -153,30 +152,6 @@ async fn a_job_polled_again_after_its_result_panics() {
     let mut job = TimingWheel::new().run_after(ms(1), async {});
     (&mut job).await.unwrap();
     let _ = job.await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn over_the_bound_a_job_is_refused_and_its_future_given_back() {
-    let wheel = TimingWheel::builder().max_pending(2).build().unwrap();
-    let jobs = [(); 2].map(|()| wheel.try_run_after(DAY, async { 0 }).unwrap());
-    assert_eq!(wheel.pending(), 2);
-    let refused = wheel.try_run_after(DAY, async { "whole" }).unwrap_err();
-    assert!(refused.error().is_at_capacity());
-    let text = format!("the job could not run: the wheel {:?} is full (max_pending = 2)", wheel.name());
-    assert_eq!(refused.to_string(), text);
-    assert_eq!(refused.into_inner().await, "whole");
-    assert!(wheel.try_run_at(Instant::now() + DAY, async {}).unwrap_err().error().is_at_capacity());
-    let job = wheel.run_after(DAY, async {});
-    assert_eq!(job.state(), JobState::CouldNotRun);
-    let error = job.await.unwrap_err();
-    assert!(error.reason().unwrap().is_at_capacity());
-    assert_eq!(error.to_string(), text);
-    assert!(error.source().unwrap().is::<timingwheel::Error>());
-    assert_eq!(format!("{error:?}"), format!("JobError({text})"));
-    // What is due needs no place, and what is cancelled gives its own back.
-    wheel.run_after(Duration::ZERO, async {}).await.unwrap();
-    assert!(jobs[0].cancel());
-    assert!(wheel.try_run_after(DAY, async {}).is_ok());
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod later;
 mod leaves_out;
 mod locks;
 mod model;
+mod refusals;
 mod replans;
 mod resets;
 mod runs;

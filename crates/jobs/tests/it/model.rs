@@ -138,7 +138,8 @@ impl Model {
             }
         };
         let (times, wait) = (random.u64(1..5), 2 * random.u64(1..6));
-        let repeats = *random.choice(&[Repeats::No, Repeats::AtRate(wait), Repeats::AfterDelay(wait)]).unwrap();
+        let repeats =
+            *random.choice(&[Repeats::No, Repeats::AtRate(wait), Repeats::AfterDelay(wait)]).unwrap();
         let (jobs, first) = (&self.jobs, ms(delay));
         let replaced = match repeats {
             Repeats::No => jobs.try_run_after(key, first, run()).unwrap(),

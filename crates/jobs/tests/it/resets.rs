@@ -7,11 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use timingwheel::{Sleep, TimingWheel};
-use timingwheel_jobs::{Job, JobState, Jobs, JobsExt, Schedule};
+use timingwheel_jobs::{Job, JobState, Jobs, JobsExt};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::runs::Runs;
-use crate::{DAY, HANG_GUARD, ms, rate, runtime, state};
+use crate::{DAY, HANG_GUARD, ms, rate, runtime};
 
 #[tokio::test(start_paused = true)]
 async fn a_reset_to_the_past_lets_the_job_run_at_once() {
@@ -60,16 +60,6 @@ async fn a_reset_that_is_too_late_says_so_and_changes_nothing() {
     assert!(!is_moved(&slow));
     assert!(cancelled.await.unwrap_err().is_cancelled());
     assert_eq!((refused.state(), wheel.pending()), (JobState::CouldNotRun, 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_could_not_run_is_not_moved_and_stays_listed() {
-    let wheel = TimingWheel::new();
-    let jobs = Jobs::new(&wheel);
-    jobs.try_run_after(7, ms(10), async {}).unwrap();
-    wheel.shutdown();
-    assert!(!jobs.reset_after(&7, ms(40)));
-    assert_eq!(state(jobs.get(&7)), Some(JobState::CouldNotRun));
 }
 
 /// Fills the wheel with so many timers when it is woken, and then moves a job.
