@@ -232,7 +232,8 @@ impl Model {
         }
         let ended = self.jobs.shutdown(ms(1_000)).await;
         let mut not_begun: Vec<_> = ended.not_begun.iter().map(|job| job.key).collect();
-        (not_begun.sort_unstable(), pending.sort_unstable());
+        not_begun.sort_unstable();
+        pending.sort_unstable();
         assert_eq!((ended.finished, ended.aborted, not_begun), (running, 0, pending));
         assert!(ended.not_begun.iter().all(|job| job.future.is_some()));
         assert!(self.jobs.try_run_after(0, ms(1), async {}).is_err());
