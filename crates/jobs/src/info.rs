@@ -39,7 +39,7 @@ impl JobState {
     }
 }
 
-/// What [`Jobs`](crate::Jobs) tell of a job.
+/// A job's state and times, from [`Jobs`](crate::Jobs).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobInfo {

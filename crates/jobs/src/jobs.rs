@@ -75,10 +75,10 @@ pub struct Jobs<K> {
     table: Arc<Table<K>>,
 }
 
-/// What adding a job returns: the state of the job that it has replaced.
+/// The result of adding a job: the state of the job that it has replaced.
 type Added<F> = Result<Option<JobInfo>, TryRunError<F>>;
 
-/// What every key is, so that a task can look after its job.
+/// The bounds of every key, so that a task can look after its job.
 pub(crate) trait Key: Send + Sync + 'static {}
 
 impl<K: Send + Sync + 'static> Key for K {}
@@ -511,7 +511,7 @@ pub struct StoppedJob<K> {
     pub key: K,
     /// How [`Jobs::shutdown`] found the job.
     pub info: JobInfo,
-    /// What the job would have run next: the future of a job that runs once, or one run of a job that repeats. It has not
+    /// The next run of the job: the future of a job that runs once, or one run of a job that repeats. It has not
     /// been polled. `None` if the job [could not run](JobState::CouldNotRun).
     pub future: Option<Unrun>,
 }

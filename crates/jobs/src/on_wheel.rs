@@ -1,4 +1,4 @@
-//! What makes jobs: the methods that a wheel gets by [`JobsExt`].
+//! The methods that make jobs, which a wheel gets by [`JobsExt`].
 
 use std::future::Ready;
 use std::sync::Weak;
@@ -296,7 +296,7 @@ fn launch<W: Work>(
     Ok(Job::new(wheel, record, told))
 }
 
-/// What was refused is dropped.
+/// Drops a refused job, and returns a handle that says why.
 fn or_over<T: Send + 'static, F>(wheel: &TimingWheel, job: Result<Job<T>, TryRunError<F>>) -> Job<T> {
     job.unwrap_or_else(|refused| over(wheel, Err(refused.reason)))
 }

@@ -1,4 +1,4 @@
-//! What the wheel, the task and the handles of one job share.
+//! The record of a job, which the wheel, the task and the handles share.
 //!
 //! A record has one lock, round its [`State`]. No code of a user's runs under it, nor is a timer touched: arming, moving
 //! or dropping one may drop wakers of strangers. So whoever touches the timer takes it in hand, and others leave word:
@@ -46,11 +46,11 @@ pub(crate) struct Slot<K, W: Work> {
     pub(crate) hash: u64,
     /// Weak: a job that could not run stays listed, and must not keep the list.
     pub(crate) table: Weak<Table<K>>,
-    /// What the job runs, while it waits.
+    /// The job's code, while it waits.
     work: Mutex<Option<(W, Tell<W::Output>)>>,
 }
 
-/// What every record can do with its slot. User code runs in these, so never under a lock.
+/// The operations that every slot has. They run user code, so never under a lock.
 pub(crate) trait AnySlot: Send + Sync {
     /// Drops what the job would run; if the job is done by that, its handle is told.
     fn clear(&self, state: JobState);
@@ -109,7 +109,7 @@ struct State {
 enum Stage {
     InHand(Word),
     Waits(Hand),
-    /// What would run is in the slot until the task takes it.
+    /// The work is in the slot until the task takes it.
     Runs {
         order: Order,
         /// The task's, once it has begun this run.
@@ -118,7 +118,7 @@ enum Stage {
     Over(JobState, Option<Error>),
 }
 
-/// What is asked of the thread that has the timer in hand: to move it, and then to poll it.
+/// A request to the thread that has the timer in hand: to move it, and then to poll it.
 #[derive(Clone, Copy, Default)]
 struct Word {
     to: Option<Instant>,
@@ -148,7 +148,7 @@ pub(crate) enum Cancel {
     Abort,
 }
 
-/// What a job that repeats knows of its runs to come.
+/// The runs to come of a job that repeats.
 pub(crate) struct Plan {
     wheel: TimingWheel,
     /// `None` while the task asks it.
@@ -257,7 +257,7 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
         Ok((record, hand))
     }
 
-    /// What a job would have run that was refused.
+    /// The work of a refused job.
     pub(crate) fn give_back(&self, reason: JobError) -> TryRunError<W::Given> {
         TryRunError::new(reason, self.slot.take().expect("it has not begun").0.into_given())
     }
@@ -386,7 +386,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
         loop {
             let mut state = self.lock();
             let Stage::InHand(word) = &mut state.stage else {
-                // Ended meanwhile; by its schedule maybe before it was listed. What the hand has is dropped without the lock.
+                // Ended meanwhile; by its schedule maybe before it was listed. The hand is dropped without the lock.
                 let over = state.info().state;
                 drop(state);
                 self.slot.over(ptr::from_ref(self).cast(), over);

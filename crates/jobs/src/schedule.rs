@@ -292,7 +292,7 @@ pub struct Adjusted<S> {
     end: Option<Instant>,
     tolerance: Option<Tolerance>,
     jitter: Duration,
-    /// What the schedule has said, and when the run was due for that with jitter.
+    /// The last answer of the schedule, without jitter and with it.
     said: Option<(Instant, Instant)>,
 }
 
@@ -473,7 +473,7 @@ impl NextRun {
     }
 }
 
-/// What the futures of a job that repeats return: `()`, or a [`NextRun`]; or nothing, as they never return.
+/// The output of a repeating job's futures: `()`, or a [`NextRun`], or none if they never return.
 pub trait Answer {
     /// When the job runs again.
     fn next_run(self) -> NextRun;
@@ -491,7 +491,7 @@ impl Answer for () {
     }
 }
 
-/// What makes the runs of a job that repeats: a closure that returns futures. Their outputs are [answers](Answer), so `()`
+/// Makes the runs of a job that repeats: a closure that returns futures. Their outputs are [answers](Answer), so `()`
 /// or a [`NextRun`].
 pub trait Runs: Send + 'static {
     /// One run.
@@ -766,7 +766,7 @@ impl PendingRun {
     }
 }
 
-/// What has become of a [`PendingRun::replan`].
+/// The result of a [`PendingRun::replan`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Replanned {

@@ -1,7 +1,7 @@
 //! The race for an operation: a check completes it, a cancel or the deadline ends it, or its future is dropped. One of
 //! them wins.
 //!
-//! Whoever tries a condition takes it out of the operation, and alone decides how the operation goes on:
+//! A thread that tries a condition takes it out of the operation, and alone decides how the operation goes on:
 //!
 //! | stage | the condition | next |
 //! |---|---|---|
@@ -10,7 +10,7 @@
 //! | `Ended` | dropped | nothing: the future takes the outcome, or it is given back |
 //!
 //! Nobody waits for the thread that tries. A check leaves a request to try the condition once more, because that thread
-//! may have looked before the change. Whoever wants to end the operation leaves a request to end it. So checks cannot lock
+//! may have looked before the change. A caller that wants to end the operation leaves a request too. So checks cannot lock
 //! each other out, no check is lost, and no output of a condition is thrown away for an end that came in between.
 //!
 //! One lock guards all of it. No code of a user's runs under that lock: conditions, wakers and outputs are taken out
@@ -57,7 +57,7 @@ struct State<P, T> {
     told: Told<T>,
 }
 
-/// Who takes the outcome.
+/// The taker of the outcome.
 enum Told<T> {
     /// The future, whose task has not come yet or has been woken.
     Nobody,
