@@ -166,7 +166,7 @@ async fn run(settings: Settings) -> Result<Vec<String>, Box<dyn Error>> {
 
     // Jobs that have not begun are not lost: here they run now; another program would store them.
     let not_begun = farewell.jobs.not_begun.len() as u64;
-    join_all(farewell.jobs.not_begun.into_iter().filter_map(timingwheel_jobs::StoppedJob::into_future)).await;
+    join_all(farewell.jobs.not_begun.into_iter().filter_map(|job| job.future)).await;
 
     let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let (begun, answered) = (of(&books.begun), of(&books.answered));

@@ -96,7 +96,7 @@ impl JobError {
         }
     }
 
-    /// What the job's panic carried, for `std::panic::resume_unwind`.
+    /// The payload of the job's panic, for `std::panic::resume_unwind`.
     ///
     /// # Errors
     /// The error itself, if it is not that of a panic.

@@ -7,14 +7,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures::future::FusedFuture;
-use timingwheel::{TimingWheel, Tolerance};
+use timingwheel::TimingWheel;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::error::JobError;
 use crate::info::JobState;
 use crate::record::{AnySlot, Cancel, Record};
-use crate::schedule::{Schedule, after_now};
+use crate::schedule::after_now;
 
 /// A job, from [`run_after`](crate::JobsExt::run_after) and its kin, or a [`Repeating`] one from
 /// [`run_by`](crate::JobsExt::run_by) and its kin.
@@ -39,8 +39,6 @@ pub struct Job<T> {
     record: Arc<Record<dyn AnySlot>>,
     /// Gone once it was told.
     result: Option<oneshot::Receiver<Result<T, JobError>>>,
-    /// How late the job may be: here, so that a job takes no memory for it.
-    tolerance: Option<Tolerance>,
     cancel_on_drop: bool,
 }
 
@@ -50,7 +48,7 @@ impl<T> Job<T> {
         record: Arc<Record<dyn AnySlot>>,
         result: oneshot::Receiver<Result<T, JobError>>,
     ) -> Self {
-        Self { wheel: wheel.clone(), record, result: Some(result), tolerance: None, cancel_on_drop: false }
+        Self { wheel: wheel.clone(), record, result: Some(result), cancel_on_drop: false }
     }
 
     /// Whether the job is over: neither pending nor running. Its result may still be to be awaited.
@@ -103,41 +101,6 @@ impl<T> Job<T> {
         Some(due.saturating_duration_since(after_now(&self.wheel, Duration::ZERO)))
     }
 
-    /// Lets the job be late, so that it begins together with others that are due at about the same time, and costs less
-    /// among very many: see [`Tolerance`]. A share is a part of the time that is left.
-    ///
-    /// [`due`](Self::due) then tells the instant to which the due time was rounded up. A [`reset`](Self::reset) keeps
-    /// the tolerance. A job that has begun is not changed. A repeating job has the tolerance of
-    /// [its schedule](Schedule::with_tolerance) instead.
-    ///
-    /// # Precision
-    /// Never early. Late by less than the tolerance plus the machine's wake-up time, or by as much as a timer without a
-    /// tolerance ([precision](TimingWheel#precision)), whichever is more.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::time::Duration;
-    /// use timingwheel::{TimingWheel, Tolerance};
-    /// use timingwheel_jobs::JobsExt;
-    /// use tokio::time::Instant;
-    ///
-    /// let minute = Duration::from_secs(60);
-    /// let start = Instant::now();
-    /// let job = TimingWheel::new().run_after(minute, async { Instant::now() });
-    /// let ran = job.with_tolerance(Tolerance::time(Duration::from_secs(5))).await.unwrap();
-    /// assert!(ran >= start + minute);
-    /// assert!(ran < start + minute + Duration::from_secs(5));
-    /// # }
-    /// ```
-    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
-        self.tolerance = Some(tolerance);
-        self.record.let_be_late(tolerance);
-        self
-    }
-
     /// Moves the job to `deadline`, and returns whether that was in time. If so, the job was pending, and runs once, at
     /// `deadline`. Otherwise nothing has changed: the job has begun, is over, or begins now.
     ///
@@ -174,48 +137,13 @@ impl<T> Job<T> {
     /// # }
     /// ```
     pub fn reset(&self, deadline: Instant) -> bool {
-        self.record.reset(deadline, self.tolerance)
+        self.record.reset(deadline)
     }
 
     /// Moves the job to `after` from now, as [`reset`](Self::reset) does. With more than
     /// [292 years](timingwheel::Sleep::deadline) it never runs.
     pub fn reset_after(&self, after: Duration) -> bool {
-        self.record.reset(after_now(&self.wheel, after), self.tolerance)
-    }
-
-    /// Goes over to another schedule and returns whether that was in time: not if the job runs once, is over or is to
-    /// end.
-    ///
-    /// The new schedule begins now, as the schedule of a new job does: this call asks it for the first run. A run that
-    /// is going on is not disturbed. The next run is the first run of the new schedule. This call drops the old
-    /// schedule, unless the job's task is asking it at this moment: then the task drops it, and its answer does not
-    /// count.
-    ///
-    /// # Panics
-    /// If the new schedule panics when it is asked for the first run; the old one stays then. If dropping the old
-    /// schedule panics.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use std::time::Duration;
-    /// use timingwheel::TimingWheel;
-    /// use timingwheel_jobs::{JobsExt, FixedRate, Schedule};
-    /// use tokio::time::Instant;
-    ///
-    /// let wheel = TimingWheel::new();
-    /// let start = Instant::now();
-    /// let hour = Duration::from_secs(3_600);
-    /// let job = wheel.run_every_at(start + hour, hour, || async {});
-    /// assert!(job.set_schedule(FixedRate::new(Duration::from_secs(1)).times(5)));
-    /// assert_eq!(job.await.unwrap(), 5);
-    /// assert_eq!(start.elapsed(), Duration::from_secs(4));
-    /// # }
-    /// ```
-    pub fn set_schedule(&self, schedule: impl Schedule) -> bool {
-        self.record.set_schedule(Box::new(schedule))
+        self.record.reset(after_now(&self.wheel, after))
     }
 
     /// Cancels the job and returns whether that was in time. Then the job never runs, and this call drops its future. A
@@ -316,7 +244,7 @@ impl<T> Drop for Job<T> {
 
 impl<T> fmt::Debug for Job<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { wheel: _, record, result: _, tolerance: _, cancel_on_drop } = self;
+        let Self { wheel: _, record, result: _, cancel_on_drop } = self;
         let info = record.info();
         f.debug_struct("Job")
             .field("state", &info.state)

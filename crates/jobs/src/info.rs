@@ -39,7 +39,7 @@ impl JobState {
     }
 }
 
-/// What [`Jobs`](crate::Jobs) tell of a job.
+/// A job's state and times, from [`Jobs`](crate::Jobs).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobInfo {
@@ -48,7 +48,8 @@ pub struct JobInfo {
     /// When the job is due while it is pending, or was when it was replaced, removed or shut down. For a job that waited
     /// and could not run: when it was due.
     pub due: Option<Instant>,
-    /// How often the wheel was full when a run of the job had ended. tokio's timer has kept the time of the next run then.
+    /// How often the wheel was full when a run of the job had ended. The runtime's own
+    /// [wheel](timingwheel::time::wheel) has then kept the time of the next run.
     pub refusals: u64,
 }
 

@@ -7,7 +7,6 @@
 
 use std::borrow::Borrow;
 use std::fmt;
-use std::future::poll_fn;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::mem;
 use std::pin::pin;
@@ -17,15 +16,15 @@ use std::time::Duration;
 
 use futures::future::{Either, join_all, select};
 use hashbrown::HashTable;
-use timingwheel::{Error, Sleep, TimingWheel, Tolerance};
+use timingwheel::{Error, Sleep, TimingWheel};
 use tokio::time::Instant;
 
 use crate::error::{JobError, TryRunError};
 use crate::info::{JobInfo, JobState, Join};
-use crate::record::{AnySlot, Cancel, Keyed, Plan, Record};
-use crate::schedule::{Adjusted, FixedRate, Runs, Schedule, after_now};
+use crate::lock;
+use crate::record::{Cancel, Keyed, Plan, Record};
+use crate::schedule::{FixedRate, Runs, Schedule, after_now};
 use crate::task::{Once, Repeat, Tell, Unrun, Work};
-use crate::{contained, lock};
 
 /// Jobs that are addressed by keys of the user's: added, replaced, removed, awaited, looked up, listed and counted.
 ///
@@ -71,18 +70,15 @@ use crate::{contained, lock};
 /// # Ok(())
 /// # }
 /// ```
-pub struct Jobs<K, S = RandomState> {
+pub struct Jobs<K> {
     wheel: TimingWheel,
     table: Arc<Table<K>>,
-    /// Here, so that nothing of a job's knows its type.
-    hasher: S,
-    tolerance: Option<Tolerance>,
 }
 
-/// What adding a job returns: the state of the job that it has replaced.
+/// The result of adding a job: the state of the job that it has replaced.
 type Added<F> = Result<Option<JobInfo>, TryRunError<F>>;
 
-/// What every key is, so that a task can look after its job.
+/// The bounds of every key, so that a task can look after its job.
 pub(crate) trait Key: Send + Sync + 'static {}
 
 impl<K: Send + Sync + 'static> Key for K {}
@@ -91,93 +87,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// An empty list of jobs for this wheel.
     #[must_use]
     pub fn new(wheel: &TimingWheel) -> Self {
-        Self::with_hasher(wheel, RandomState::new())
-    }
-}
-
-impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
-    /// An empty list of jobs for this wheel, whose keys are hashed by `hasher`, once in each call.
-    ///
-    /// If many keys have the same hash, each call is slow. [`RandomState`] prevents an attacker who chooses keys from
-    /// causing this. A faster hasher perhaps does not. All bits of a hash should differ among keys: the table uses all
-    /// of them, and the upper half chooses the lock. A clone of the hasher has to give the same hashes.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use std::hash::{BuildHasherDefault, Hasher};
-    /// use std::time::Duration;
-    /// use timingwheel::TimingWheel;
-    /// use timingwheel_jobs::Jobs;
-    ///
-    /// /// For numbers of our own.
-    /// #[derive(Default)]
-    /// struct Fast(u64);
-    ///
-    /// impl Hasher for Fast {
-    ///     fn write(&mut self, bytes: &[u8]) {
-    ///         bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
-    ///     }
-    ///
-    ///     fn write_u64(&mut self, number: u64) {
-    ///         let product = u128::from(self.0 ^ number) * 0x9E37_79B9_7F4A_7C15;
-    ///         self.0 = (product >> 64) as u64 ^ product as u64;
-    ///     }
-    ///
-    ///     fn finish(&self) -> u64 {
-    ///         self.0
-    ///     }
-    /// }
-    ///
-    /// let jobs = Jobs::with_hasher(&TimingWheel::new(), BuildHasherDefault::<Fast>::default());
-    /// jobs.try_run_after(7_u64, Duration::from_secs(60), async {})?;
-    /// assert!(jobs.remove(&7).is_some());
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn with_hasher(wheel: &TimingWheel, hasher: S) -> Self {
-        Self { wheel: wheel.clone(), table: Arc::new(Table::new()), hasher, tolerance: None }
-    }
-
-    /// Lets jobs be late if they are added or reset through the returned handle, so that they begin together with
-    /// others that are due at about the same time, and cost less among very many: see [`Tolerance`].
-    ///
-    /// The tolerance counts for jobs that are added through this handle and its later clones. It also counts for jobs
-    /// that run once and are [reset](Self::reset) through them. A repeating job keeps the tolerance with which it was
-    /// added. A job that is added by [`try_run_by`](Self::try_run_by) has the tolerance of
-    /// [its schedule](crate::Schedule::with_tolerance) instead.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use std::time::Duration;
-    /// use timingwheel_jobs::Jobs;
-    /// use timingwheel::{TimingWheel, Tolerance};
-    ///
-    /// const IDLE: Duration = Duration::from_secs(60);
-    ///
-    /// let sessions = Jobs::new(&TimingWheel::new()).with_tolerance(Tolerance::share(0.125));
-    /// sessions.try_run_after("alice", IDLE, async { /* Close the session. */ })?;
-    /// let left = sessions.get("alice").unwrap().time_left().unwrap();
-    /// assert!(left >= IDLE && left < IDLE + IDLE / 8);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub const fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
-        self.tolerance = Some(tolerance);
-        self
-    }
-
-    /// What hashes the keys.
-    #[must_use]
-    pub const fn hasher(&self) -> &S {
-        &self.hasher
+        Self { wheel: wheel.clone(), table: Arc::new(Table::new()) }
     }
 
     /// Runs `future` after `delay` from now, as [`TimingWheel::run_after`](crate::JobsExt::run_after) does.
@@ -222,7 +132,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// If `period` is zero, and as [`try_run_after`](Self::try_run_after).
     #[track_caller]
     pub fn try_run_every<F: Runs>(&self, key: K, period: Duration, make: F) -> Added<F> {
-        self.try_run_by(key, Adjusted::new(FixedRate::new(period), self.tolerance), make)
+        self.try_run_by(key, FixedRate::new(period), make)
     }
 
     /// Runs a new future from `make` at `start`, and then every `period`, as [`try_run_every`](Self::try_run_every)
@@ -235,8 +145,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// If `period` is zero, and as [`try_run_after`](Self::try_run_after).
     #[track_caller]
     pub fn try_run_every_at<F: Runs>(&self, key: K, start: Instant, period: Duration, make: F) -> Added<F> {
-        let rate = FixedRate::new(period).starting_at(start);
-        self.try_run_by(key, Adjusted::new(rate, self.tolerance), make)
+        self.try_run_by(key, FixedRate::new(period).starting_at(start), make)
     }
 
     /// Runs a new future from `make` whenever `schedule` says, as [`TimingWheel::run_by`](crate::JobsExt::run_by)
@@ -252,7 +161,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// and dropping it or `make` panics. And as [`try_run_after`](Self::try_run_after).
     pub fn try_run_by<F: Runs>(&self, key: K, schedule: impl Schedule, make: F) -> Added<F> {
         if let Some((plan, first)) = Plan::new(&self.wheel, Box::new(schedule)) {
-            return self.add(key, self.wheel.sleep_until(first), Repeat::new(make), Some(plan));
+            return self.add(key, first, Repeat::new(make), Some(plan));
         }
         if self.wheel.is_ended() {
             return Err(TryRunError::new(JobError::could_not_run(Error::shutdown(), &self.wheel), make));
@@ -264,11 +173,11 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     }
 
     fn add<W: Work>(&self, key: K, sleep: Sleep, work: W, plan: Option<Box<Plan>>) -> Added<W::Given> {
-        let hash = self.hasher.hash_one(&key);
+        let hash = self.table.hasher.hash_one(&key);
         let place = (key, hash, Arc::downgrade(&self.table));
         // Armed before it is listed: what is refused leaves the list as it was. It runs only when it has begun.
         let work = (work, Tell::NOBODY);
-        let (record, hand) = Record::new(&self.wheel, (sleep, self.tolerance), place, work, plan)?;
+        let (record, hand) = Record::new(&self.wheel, sleep, place, work, plan)?;
         let Ok(replaced) = self.table.list(hash, record.clone()) else {
             drop(hand);
             return Err(record.give_back(JobError::shut_down()));
@@ -418,7 +327,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     where
         K: Borrow<Q>,
     {
-        self.find(key).is_some_and(|job| job.reset(deadline, self.tolerance))
+        self.find(key).is_some_and(|job| job.reset(deadline))
     }
 
     /// Moves the job with this key to `after` from now, as [`reset`](Self::reset) does. With more than
@@ -428,42 +337,6 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
         K: Borrow<Q>,
     {
         self.reset(key, after_now(&self.wheel, after))
-    }
-
-    /// Lets the job with this key go over to another schedule, as
-    /// [`Repeating::set_schedule`](crate::Repeating::set_schedule) does, and returns whether that was in time: there
-    /// is a job, it repeats, and it is not over. Otherwise `schedule` is dropped without being asked. The key may be
-    /// given in any borrowed form, as to a `HashMap`.
-    ///
-    /// If the new schedule has no run, the job leaves the list.
-    ///
-    /// # Panics
-    /// If the new schedule panics when it is asked for the first run; the old one stays then. If dropping the old
-    /// schedule panics. If this is not in time, and dropping the new schedule panics.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use std::time::Duration;
-    /// use timingwheel::TimingWheel;
-    /// use timingwheel_jobs::{FixedRate, Jobs};
-    ///
-    /// let jobs = Jobs::new(&TimingWheel::new());
-    /// jobs.try_run_every("poll", Duration::from_secs(60), || async {})?;
-    /// assert!(jobs.set_schedule("poll", FixedRate::new(Duration::from_secs(5))));
-    /// assert!(!jobs.set_schedule("push", FixedRate::new(Duration::from_secs(5))), "there is none");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn set_schedule<Q: Eq + Hash + ?Sized>(&self, key: &Q, schedule: impl Schedule) -> bool
-    where
-        K: Borrow<Q>,
-    {
-        let Some(job) = self.find(key) else { return false };
-        let job: Arc<Record<dyn AnySlot>> = job;
-        job.set_schedule(Box::new(schedule))
     }
 
     /// All keys, in no particular order, and where their jobs stand now.
@@ -491,27 +364,10 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
         self.len() == 0
     }
 
-    /// How many of the jobs wait for their time.
-    ///
-    /// Locks the parts of the list one after the other, and looks at each job.
-    #[must_use]
-    pub fn pending(&self) -> usize {
-        self.table.all().iter().filter(|(_, job)| job.info().state == JobState::Pending).count()
-    }
-
     /// How many of the jobs have panicked so far.
     #[must_use]
     pub fn panicked(&self) -> u64 {
         self.table.panicked.load(Ordering::Relaxed)
-    }
-
-    /// Gives back the memory that a larger number of jobs has left in the list.
-    ///
-    /// Locks the parts of the list one after the other.
-    pub fn shrink_to_fit(&self) {
-        for part in &self.table.parts {
-            lock(part).jobs.shrink_to_fit(|listed| listed.hash);
-        }
     }
 
     /// Ends all jobs: nothing new begins, and what runs is waited for, for at most `limit`, and then aborted. Returns how
@@ -523,13 +379,13 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// run ends where it waits next, and `shutdown` does not wait for that. A second call, even from another task,
     /// waits for the runs that are still going on.
     ///
-    /// The wheel goes on. It keeps the limit, or tokio's timer does if the wheel has ended or is full.
+    /// The wheel goes on. It keeps the limit, or the wheel of the caller's runtime does if this one has ended or is full.
     ///
     /// # Cancel safety
     /// If the future is dropped, what runs goes on to its end, and the jobs that had not begun are dropped.
     ///
     /// # Panics
-    /// If the wheel has ended or is full, and tokio's timers are not enabled on the runtime of the caller.
+    /// If the wheel has ended or is full, and the caller is outside of every tokio runtime. If the `Clone` of a key panics.
     ///
     /// # Examples
     ///
@@ -550,10 +406,9 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// let ended = jobs.shutdown(Duration::from_secs(5)).await;
     /// assert_eq!((ended.finished, ended.aborted), (1, 1));
     /// for job in ended.not_begun {
-    ///     let (key, info, future) = job.into_parts();
-    ///     println!("{key} was due in {:?}", info.time_left());
+    ///     println!("{} was due in {:?}", job.key, job.info.time_left());
     ///     // Send it now.
-    ///     if let Some(future) = future {
+    ///     if let Some(future) = job.future {
     ///         future.await;
     ///     }
     /// }
@@ -562,7 +417,10 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn shutdown(&self, limit: Duration) -> Ended<K> {
+    pub async fn shutdown(&self, limit: Duration) -> Ended<K>
+    where
+        K: Clone,
+    {
         let (mut running, mut joins, mut not_begun) = (Vec::new(), Vec::new(), Vec::new());
         for part in &self.table.parts {
             lock(part).is_shut_down = true;
@@ -576,7 +434,8 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
                 }
                 JobState::Pending | JobState::CouldNotRun => {
                     self.table.take_at(hash, address(&job));
-                    not_begun.push(StoppedJob { job, info });
+                    let (key, future) = (job.slot.key().clone(), job.slot.give_back());
+                    not_begun.push(StoppedJob { key, info, future });
                 }
                 // One that ended just now is no loss.
                 JobState::Done | JobState::Panicked | JobState::Cancelled => {}
@@ -593,9 +452,8 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
 
     async fn wait(&self, limit: Duration) {
         let start = Instant::now();
-        let mut sleep = self.wheel.sleep(limit);
-        if poll_fn(|cx| sleep.poll_wait(cx)).await.is_err() {
-            tokio::time::sleep(limit.saturating_sub(start.elapsed())).await;
+        if self.wheel.sleep(limit).wait().await.is_err() {
+            timingwheel::time::sleep(limit.saturating_sub(start.elapsed())).await;
         }
     }
 
@@ -604,7 +462,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     where
         K: Borrow<Q>,
     {
-        self.table.find(self.hasher.hash_one(key), key)
+        self.table.find(self.table.hasher.hash_one(key), key)
     }
 
     /// Takes the job with this key out of the list.
@@ -612,7 +470,7 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     where
         K: Borrow<Q>,
     {
-        let hash = self.hasher.hash_one(key);
+        let hash = self.table.hasher.hash_one(key);
         loop {
             let job = self.table.find(hash, key)?;
             if self.table.take_at(hash, address(&job)).is_some() {
@@ -622,14 +480,13 @@ impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> Jobs<K, S> {
     }
 }
 
-impl<K, S: Clone> Clone for Jobs<K, S> {
+impl<K> Clone for Jobs<K> {
     fn clone(&self) -> Self {
-        let Self { wheel, table, hasher, tolerance } = self;
-        Self { wheel: wheel.clone(), table: table.clone(), hasher: hasher.clone(), tolerance: *tolerance }
+        Self { wheel: self.wheel.clone(), table: self.table.clone() }
     }
 }
 
-impl<K: Eq + Hash + Send + Sync + 'static, S: BuildHasher> fmt::Debug for Jobs<K, S> {
+impl<K: Eq + Hash + Send + Sync + 'static> fmt::Debug for Jobs<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Jobs").field("len", &self.len()).finish_non_exhaustive()
     }
@@ -649,56 +506,20 @@ pub struct Ended<K> {
 }
 
 /// A job that had not begun when it was ended, from [`Jobs::shutdown`].
-///
-/// # Panics
-/// Never as it is dropped. If dropping what the job would have run panics, the panic hook reports it.
 pub struct StoppedJob<K> {
-    job: Listed<K>,
-    info: JobInfo,
-}
-
-impl<K> StoppedJob<K> {
     /// The job's key.
-    #[must_use]
-    pub fn key(&self) -> &K {
-        self.job.slot.key()
-    }
-
+    pub key: K,
     /// How [`Jobs::shutdown`] found the job.
-    #[must_use]
-    pub const fn info(&self) -> JobInfo {
-        self.info
-    }
-
-    /// What the job would have run next: the future of a job that runs once, or one run of a job that repeats. It has not
+    pub info: JobInfo,
+    /// The next run of the job: the future of a job that runs once, or one run of a job that repeats. It has not
     /// been polled. `None` if the job [could not run](JobState::CouldNotRun).
-    #[must_use]
-    pub fn into_future(self) -> Option<Unrun> {
-        self.job.slot.give_back()
-    }
-
-    /// Key, state and future together.
-    #[must_use]
-    pub fn into_parts(self) -> (K, JobInfo, Option<Unrun>)
-    where
-        K: Clone,
-    {
-        (self.key().clone(), self.info, self.into_future())
-    }
-}
-
-impl<K> Drop for StoppedJob<K> {
-    fn drop(&mut self) {
-        contained(|| self.job.slot.clear(JobState::Cancelled));
-    }
+    pub future: Option<Unrun>,
 }
 
 impl<K: fmt::Debug> fmt::Debug for StoppedJob<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoppedJob")
-            .field("key", self.key())
-            .field("info", &self.info)
-            .finish_non_exhaustive()
+        let Self { key, info, future: _ } = self;
+        f.debug_struct("StoppedJob").field("key", key).field("info", info).finish_non_exhaustive()
     }
 }
 
@@ -710,6 +531,7 @@ const PARTS: usize = 64;
 
 pub(crate) struct Table<K> {
     parts: [Mutex<Part<K>>; PARTS],
+    hasher: RandomState,
     panicked: AtomicU64,
 }
 
@@ -741,7 +563,7 @@ impl<K> Part<K> {
 impl<K> Table<K> {
     fn new() -> Self {
         let part = |_| Mutex::new(Part { jobs: HashTable::new(), is_shut_down: false });
-        Self { parts: std::array::from_fn(part), panicked: AtomicU64::new(0) }
+        Self { parts: std::array::from_fn(part), hasher: RandomState::new(), panicked: AtomicU64::new(0) }
     }
 
     /// The part in which a key with this hash is, if it is in any.

@@ -37,8 +37,8 @@
 //!
 //! # Later than asked
 //!
-//! A job may be given a [`Tolerance`](timingwheel::Tolerance), so that it begins together with others:
-//! [`Job::with_tolerance`], [`Schedule::with_tolerance`], [`Jobs::with_tolerance`].
+//! A schedule may be given a [`Tolerance`](timingwheel::Tolerance), so that its runs begin together with those of others:
+//! [`Schedule::with_tolerance`].
 //!
 //! # Its end
 //!
@@ -54,7 +54,7 @@
 //! | the wheel's last handle is dropped | goes on, and the wheel with it | has the job's result |
 //! | the wheel is [shut down](timingwheel::TimingWheel::shutdown) | is dropped if it is pending; goes on to the end of its run otherwise | [`JobError::reason`], or the job's result |
 //! | [`Jobs::shutdown`] | goes on to the end of its run, until the limit; what has not begun is handed back | [`JobError::is_cancelled`], or the job's result |
-//! | the wheel is full when a run has ended | waits by tokio's timer, and [counts](JobInfo::refusals) it | |
+//! | the wheel is full when a run has ended | waits on the [runtime's own wheel](timingwheel::time::wheel), and [counts](JobInfo::refusals) that | |
 //! | the runtime is shut down | is dropped, pending or running | [`JobError::reason`] |
 
 mod error;

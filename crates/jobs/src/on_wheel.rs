@@ -1,4 +1,4 @@
-//! What makes jobs: the methods that a wheel gets by [`JobsExt`].
+//! The methods that make jobs, which a wheel gets by [`JobsExt`].
 
 use std::future::Ready;
 use std::sync::Weak;
@@ -195,9 +195,9 @@ pub trait JobsExt {
     ///
     /// # Errors
     /// As [`run_after`](Self::run_after). Between runs a job is not refused: if the wheel is full when a run has ended,
-    /// tokio's timer keeps the time of the next run, and [`Repeating::refusals`] counts that. The job tries to get a timer
-    /// of the wheel again after that run. On a runtime without tokio's timers nothing keeps that time: a task panics,
-    /// and the job stays pending until it is moved or cancelled.
+    /// the [wheel of the runtime](timingwheel::time::wheel) keeps the time of the next run, and [`Repeating::refusals`]
+    /// counts that. After that run the job tries its own wheel again. The job ends only if the runtime's wheel was
+    /// [set](timingwheel::time::set_wheel) to one with a bound, and that is full too.
     ///
     /// # Panics
     /// If the schedule panics when it is asked for the first run. If the job is refused or has no run, and dropping
@@ -266,7 +266,7 @@ pub trait JobsExt {
             }
             return Ok(over(wheel, Ok(0)));
         };
-        launch(wheel, wheel.sleep_until(first), Repeat::new(make), Some(plan))
+        launch(wheel, first, Repeat::new(make), Some(plan))
     }
 }
 
@@ -291,12 +291,12 @@ fn launch<W: Work>(
     plan: Option<Box<Plan>>,
 ) -> Result<Job<W::Output>, TryRunError<W::Given>> {
     let (tell, told) = Tell::new();
-    let (record, hand) = Record::new(wheel, (sleep, None), ((), 0, Weak::new()), (work, tell), plan)?;
+    let (record, hand) = Record::new(wheel, sleep, ((), 0, Weak::new()), (work, tell), plan)?;
     record.work_at(hand);
     Ok(Job::new(wheel, record, told))
 }
 
-/// What was refused is dropped.
+/// Drops a refused job, and returns a handle that says why.
 fn or_over<T: Send + 'static, F>(wheel: &TimingWheel, job: Result<Job<T>, TryRunError<F>>) -> Job<T> {
     job.unwrap_or_else(|refused| over(wheel, Err(refused.reason)))
 }

@@ -292,7 +292,7 @@ pub struct Adjusted<S> {
     end: Option<Instant>,
     tolerance: Option<Tolerance>,
     jitter: Duration,
-    /// What the schedule has said, and when the run was due for that with jitter.
+    /// The last answer of the schedule, without jitter and with it.
     said: Option<(Instant, Instant)>,
 }
 
@@ -417,8 +417,8 @@ impl Schedule for Backoff {
 
 /// When a job runs again, as the run that has ended decides: what the future of a job that repeats may return.
 ///
-/// `()` stands for [`BySchedule`](Self::BySchedule). What the job's user has asked for during the run, by a reset or
-/// another schedule, comes first. A time that the run decides is as good as one that the user has set by a reset: the
+/// `()` stands for [`BySchedule`](Self::BySchedule). If the job's user has reset the job during the run, the reset
+/// comes first. A time that the run decides counts as one that the user has set by a reset: the
 /// schedule neither [moves](PendingRun::replan) that run nor [leaves it out](Schedule::leaves_out).
 ///
 /// # Examples
@@ -473,7 +473,7 @@ impl NextRun {
     }
 }
 
-/// What the futures of a job that repeats return: `()`, or a [`NextRun`]; or nothing, as they never return.
+/// The output of a repeating job's futures: `()`, or a [`NextRun`], or none if they never return.
 pub trait Answer {
     /// When the job runs again.
     fn next_run(self) -> NextRun;
@@ -491,7 +491,7 @@ impl Answer for () {
     }
 }
 
-/// What makes the runs of a job that repeats: a closure that returns futures. Their outputs are [answers](Answer), so `()`
+/// Makes the runs of a job that repeats: a closure that returns futures. Their outputs are [answers](Answer), so `()`
 /// or a [`NextRun`].
 pub trait Runs: Send + 'static {
     /// One run.
@@ -563,7 +563,7 @@ macro_rules! starting {
                 self
             }
 
-            /// The first run is due `delay` after the job is made, or after it goes over to this schedule.
+            /// The first run is due `delay` after the job is made.
             #[must_use]
             pub const fn starting_after(mut self, delay: Duration) -> Self {
                 self.first = Some(First::After(delay));
@@ -715,8 +715,8 @@ impl PendingRun {
     /// job's user has moved the run. Returns what has become of it.
     ///
     /// A user moves a run by [`Repeating::reset`](crate::Repeating::reset), [`Jobs::reset`](crate::Jobs::reset), or their
-    /// forms that take a duration, before the run or during the one before it. Such a run is the user's until it begins,
-    /// unless the job gets another schedule. No reset of the user's is lost, even if both come at the same time: this
+    /// forms that take a duration, before the run or during the one before it. Such a run is the user's until it begins.
+    /// No reset of the user's is lost, even if both come at the same time: this
     /// call checks for a user's move and moves the run under one lock.
     ///
     /// # Panics
@@ -766,7 +766,7 @@ impl PendingRun {
     }
 }
 
-/// What has become of a [`PendingRun::replan`].
+/// The result of a [`PendingRun::replan`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Replanned {

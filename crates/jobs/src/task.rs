@@ -21,7 +21,7 @@ use crate::schedule::{Answer, NextRun, Runs};
 /// A future of a job that has not run.
 pub(crate) type Unrun = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Whoever awaits the output of a job, if anybody can.
+/// The way to the task that awaits the output of a job, if there is a handle.
 pub(crate) struct Tell<T>(Option<oneshot::Sender<Result<T, JobError>>>);
 
 impl<T> Tell<T> {
@@ -40,10 +40,10 @@ impl<T> Tell<T> {
     }
 }
 
-/// What a job does.
+/// The code of a job.
 pub(crate) trait Work: Send + Sized + 'static {
     type Output: Send + 'static;
-    /// What the user has given.
+    /// The future or closure that the user has given.
     type Given;
 
     fn into_given(self) -> Self::Given;
@@ -61,7 +61,7 @@ pub(crate) trait Work: Send + Sized + 'static {
     fn give_back(self) -> Unrun;
 }
 
-/// What a run has come to.
+/// The result of a run.
 pub(crate) enum Ran<T> {
     Over(T),
     Again(NextRun),
@@ -188,7 +188,7 @@ impl<K: Key, W: Work> Task<K, W> {
         Self { record, work: Some(work), tell, started: None }
     }
 
-    /// What the job has come to; or nothing, if it waits again or others have ended it.
+    /// The job's result; or nothing, if it waits again or others have ended it.
     fn poll_runs(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<W::Output, JobError>>> {
         let mut this = self.project();
         let Some(mut work) = this.work.as_mut().as_pin_mut() else { return Poll::Ready(None) };

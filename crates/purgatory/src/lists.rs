@@ -69,12 +69,12 @@ impl<K> Place<K> {
 pub(crate) struct Places<K> {
     first: Place<K>,
     /// Apart, because most have one key.
-    more: Vec<Place<K>>,
+    more: Box<[Place<K>]>,
 }
 
 impl<K> Places<K> {
     fn all(&self) -> impl Iterator<Item = &Place<K>> {
-        iter::once(&self.first).chain(&self.more)
+        iter::once(&self.first).chain(&*self.more)
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
@@ -126,7 +126,8 @@ impl Hasher for Hashed {
 /// Most lists have one operation, which stands in the table itself.
 enum List<K> {
     One(u64, Item<K>),
-    Many(BTreeMap<u64, Item<K>>),
+    #[expect(clippy::box_collection, reason = "so the table has 24 bytes for a list, and not 32")]
+    Many(Box<BTreeMap<u64, Item<K>>>),
 }
 
 impl<K> List<K> {
@@ -149,14 +150,13 @@ impl<K> Shard<K> {
         self.watched += 1;
         match self.lists.entry(hash) {
             Entry::Vacant(place) => _ = place.insert(List::One(number, item)),
-            Entry::Occupied(mut list) => {
-                let mut many = match mem::replace(list.get_mut(), List::Many(BTreeMap::new())) {
-                    List::One(first, one) => BTreeMap::from([(first, one)]),
-                    List::Many(many) => many,
-                };
-                many.insert(number, item);
-                list.insert(List::Many(many));
-            }
+            Entry::Occupied(mut list) => match list.get_mut() {
+                List::Many(many) => _ = many.insert(number, item),
+                List::One(first, one) => {
+                    let two = [(*first, one.clone()), (number, item)];
+                    list.insert(List::Many(Box::new(BTreeMap::from(two))));
+                }
+            },
         }
         number
     }
@@ -203,7 +203,7 @@ impl<K> Lists<K> {
     {
         let mut places = keys.into_iter().map(|key| Place::new(self.hasher.hash_one(&key), Some(key)));
         let first = places.next().unwrap_or(Place::new(0, None));
-        let Some(second) = places.next() else { return Places { first, more: Vec::new() } };
+        let Some(second) = places.next() else { return Places { first, more: Box::default() } };
         let mut others: Vec<_> = iter::once(second).chain(places).collect();
         // Those with the same hash stand together then.
         others.sort_by_key(|place| place.hash);
@@ -214,7 +214,7 @@ impl<K> Lists<K> {
                 more.push(place);
             }
         }
-        Places { first, more }
+        Places { first, more: more.into() }
     }
 
     /// Adds an operation to all its lists, one after the other. Tells whether they take it; if one does not, the operation

@@ -25,7 +25,7 @@ pub(crate) struct Operation<K, F, T> {
     race: Race<Pending<F>, T>,
 }
 
-/// What a thread takes to try an operation.
+/// The condition and the timer, which a thread takes to try an operation.
 struct Pending<F> {
     condition: F,
     sleep: Sleep,
@@ -112,7 +112,7 @@ thread_local! {
     static TRYING: Cell<usize> = const { Cell::new(0) };
 }
 
-/// What checks and cancels do with an operation that they find in a list.
+/// The calls of checks and cancels, for an operation that they find in a list.
 impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Operation<K, F, T> {
     fn places(&self) -> &Places<K> {
         &self.places

@@ -1,7 +1,7 @@
 //! The race for an operation: a check completes it, a cancel or the deadline ends it, or its future is dropped. One of
 //! them wins.
 //!
-//! Whoever tries a condition takes it out of the operation, and alone decides how the operation goes on:
+//! A thread that tries a condition takes it out of the operation, and alone decides how the operation goes on:
 //!
 //! | stage | the condition | next |
 //! |---|---|---|
@@ -10,7 +10,7 @@
 //! | `Ended` | dropped | nothing: the future takes the outcome, or it is given back |
 //!
 //! Nobody waits for the thread that tries. A check leaves a request to try the condition once more, because that thread
-//! may have looked before the change. Whoever wants to end the operation leaves a request to end it. So checks cannot lock
+//! may have looked before the change. A caller that wants to end the operation leaves a request too. So checks cannot lock
 //! each other out, no check is lost, and no output of a condition is thrown away for an end that came in between.
 //!
 //! One lock guards all of it. No code of a user's runs under that lock: conditions, wakers and outputs are taken out
@@ -54,10 +54,29 @@ struct State<P, T> {
     end: Option<WatchError>,
     /// The condition is to be tried once more, by the thread that is trying it, or else by the task.
     again: bool,
-    /// Of the task that awaits the outcome.
-    waker: Option<Waker>,
+    told: Told<T>,
+}
+
+/// The taker of the outcome.
+enum Told<T> {
+    /// The future, whose task has not come yet or has been woken.
+    Nobody,
+    Task(Waker),
     /// The future is gone. This takes the output.
-    heir: Option<GiveBack<T>>,
+    Heir(GiveBack<T>),
+}
+
+impl<T> Told<T> {
+    /// The waker of the task, if there is one, which is woken or dropped without the lock.
+    fn take_task(&mut self) -> Option<Waker> {
+        match mem::replace(self, Self::Nobody) {
+            Self::Task(waker) => Some(waker),
+            told => {
+                *self = told;
+                None
+            }
+        }
+    }
 }
 
 enum Stage<P, T> {
@@ -95,7 +114,7 @@ impl<P, T> State<P, T> {
 impl<P, T> Race<P, T> {
     /// The caller has the condition.
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(State { stage: Stage::Tried, end: None, again: false, waker: None, heir: None }))
+        Self(Mutex::new(State { stage: Stage::Tried, end: None, again: false, told: Told::Nobody }))
     }
 
     fn lock(&self) -> MutexGuard<'_, State<P, T>> {
@@ -143,13 +162,18 @@ impl<P, T> Race<P, T> {
     /// The end, by the thread that has the condition. Wakes the task.
     pub(crate) fn end(&self, outcome: Outcome<T>) {
         let mut state = self.lock();
-        let Some(heir) = state.heir.take() else {
-            state.stage = Stage::Ended(Some(outcome));
-            return wake_task(state);
-        };
-        state.stage = Stage::Ended(None);
-        drop(state);
-        heir.give(outcome.output());
+        match mem::replace(&mut state.told, Told::Nobody) {
+            Told::Heir(heir) => {
+                state.stage = Stage::Ended(None);
+                drop(state);
+                heir.give(outcome.output());
+            }
+            told => {
+                state.told = told;
+                state.stage = Stage::Ended(Some(outcome));
+                wake_task(state);
+            }
+        }
     }
 
     /// Leaves the condition to the task, or to the thread that is trying it. Tells whether the operation was pending.
@@ -176,7 +200,7 @@ impl<P, T> Race<P, T> {
             return false;
         }
         state.end = Some(WatchError::Expired);
-        let is_unpolled = state.waker.is_none();
+        let is_unpolled = matches!(state.told, Told::Nobody);
         wake_task(state);
         is_unpolled
     }
@@ -192,20 +216,21 @@ impl<P, T> Race<P, T> {
             if let Stage::Ended(outcome) = &mut state.stage {
                 return outcome.take();
             }
-            if new.is_none() && !state.waker.as_ref().is_some_and(|current| current.will_wake(waker)) {
+            if new.is_none() && !matches!(&state.told, Told::Task(current) if current.will_wake(waker)) {
                 // A clone is made, and the one before dropped, without the lock.
                 drop(state);
                 new = Some(waker.clone());
                 continue;
             }
-            if new.is_some() {
-                mem::swap(&mut state.waker, &mut new);
+            if let Some(waker) = new.take() {
+                new = state.told.take_task();
+                state.told = Told::Task(waker);
             }
             let is_asked = state.again || state.end.is_some();
             let pending = if is_asked { state.take(None, false) } else { None };
             if pending.is_some() && state.end.is_some() {
                 // It ends here, and need not wake itself.
-                unneeded = state.waker.take();
+                unneeded = state.told.take_task();
             }
             break pending;
         };
@@ -225,14 +250,14 @@ impl<P, T> Race<P, T> {
     /// the operation with what this returns.
     pub(crate) fn withdraw(&self, heir: GiveBack<T>) -> Option<P> {
         let mut state = self.lock();
-        let waker = state.waker.take();
+        let waker = state.told.take_task();
         let pending = state.take(Some(WatchError::Cancelled), false);
         if let Stage::Ended(outcome) = &mut state.stage {
             let outcome = outcome.take();
             drop(state);
             heir.give(outcome.and_then(Outcome::output));
         } else {
-            state.heir = Some(heir);
+            state.told = Told::Heir(heir);
             drop(state);
         }
         // If it panics the operation has to end all the same.
@@ -247,7 +272,7 @@ impl<P, T> Race<P, T> {
 
 /// Lets go of the lock, and wakes the task.
 fn wake_task<P, T>(mut state: MutexGuard<'_, State<P, T>>) {
-    let waker = state.waker.take();
+    let waker = state.told.take_task();
     drop(state);
     if let Some(waker) = waker {
         contained(|| waker.wake());

@@ -137,6 +137,6 @@ mod tests {
         assert!(answer.ends_with("hello"), "{answer}");
         let ended = ended.unwrap();
         assert_eq!((ended.aborted, ended.not_begun.len(), jobs.len()), (0, 1, 0));
-        assert_eq!(ended.not_begun[0].key(), "invoice");
+        assert_eq!(ended.not_begun[0].key, "invoice");
     }
 }

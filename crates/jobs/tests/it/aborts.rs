@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{FixedRate, JobState, Jobs, JobsExt, Repeating};
+use timingwheel_jobs::{FixedRate, JobState, JobsExt, Repeating};
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
@@ -58,7 +58,7 @@ async fn a_repeating_job_that_is_aborted_has_no_further_run_and_gives_its_place_
     sleep(ms(5)).await;
     assert!(job.cancel(), "after this run");
     assert!(job.abort(), "now");
-    assert!(!job.cancel() && !job.reset_after(ms(1)) && !job.set_schedule(FixedRate::new(ms(1))));
+    assert!(!job.cancel() && !job.reset_after(ms(1)));
     assert!(job.await.unwrap_err().is_cancelled());
     assert!(wheel.try_sleep(DAY).is_ok());
 }
@@ -92,21 +92,6 @@ async fn a_future_that_panics_as_it_is_dropped_by_an_abort_is_told_of() {
     sleep(ms(5)).await;
     assert!(job.abort());
     assert!(job.await.unwrap_err().is_panic());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_job_is_aborted_by_its_key() {
-    let jobs = Jobs::new(&TimingWheel::new());
-    jobs.try_run_after(7, ms(1), pending()).unwrap();
-    jobs.try_run_after(8, DAY, async {}).unwrap();
-    sleep(ms(5)).await;
-    let ends = [7, 8].map(|key| jobs.join(&key).unwrap());
-    assert_eq!(jobs.abort(&7).unwrap().state, JobState::Running);
-    assert_eq!(jobs.abort(&8).unwrap().state, JobState::Pending);
-    assert!(jobs.abort(&8).is_none() && jobs.is_empty());
-    for end in ends {
-        assert_eq!(end.await, JobState::Cancelled);
-    }
 }
 
 /// Each run that is aborted at some moment ends, or had come to its end: none hangs.

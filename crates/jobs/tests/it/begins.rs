@@ -4,8 +4,8 @@ use timingwheel::TimingWheel;
 use timingwheel_jobs::{FixedDelay, FixedRate, JobState, Jobs, JobsExt, Schedule};
 use tokio::time::sleep;
 
+use crate::ms;
 use crate::runs::Runs;
-use crate::{DAY, ms};
 
 #[tokio::test(start_paused = true)]
 async fn what_repeats_begins_at_once_or_at_its_start() {
@@ -37,34 +37,6 @@ async fn what_repeats_begins_at_once_or_at_its_start() {
     let begins: Vec<bool> = notes.iter().map(|runs| runs.began() == at_once).collect();
     assert_eq!(begins, [true, false, true, false, true, false, false, true, false]);
     assert!(notes.iter().all(|runs| runs.began() == at_once || runs.began() == later));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_start_that_has_passed_is_now_and_the_rate_counts_from_it() {
-    let runs = Runs::new();
-    sleep(ms(13)).await;
-    let note = runs.clone();
-    let job = TimingWheel::new().run_every_at(runs.start, ms(10), move || {
-        note.note();
-        async {}
-    });
-    sleep(ms(20)).await;
-    assert_eq!(runs.began(), [13, 13, 20, 30], "a burst, as of an interval");
-    drop(job);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_full_wheel_refuses_what_would_run_every_period_and_gives_it_back() {
-    let wheel = TimingWheel::builder().max_pending(0).build().unwrap();
-    let start = tokio::time::Instant::now() + DAY;
-    let refused = wheel.try_run_every_at(start, ms(10), || async {}).unwrap_err();
-    assert!(refused.error().is_at_capacity());
-    refused.into_inner()().await;
-    let jobs = Jobs::new(&wheel);
-    // What is due at once needs no place for its first run.
-    assert!(jobs.try_run_every(7, ms(10), || async {}).is_ok());
-    assert!(wheel.try_run_every(ms(10), || async {}).is_ok());
-    assert!(jobs.try_run_every_at(7, start, ms(10), || async {}).unwrap_err().error().is_at_capacity());
 }
 
 #[tokio::test(start_paused = true)]

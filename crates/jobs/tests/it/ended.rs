@@ -1,5 +1,6 @@
 //! Jobs of a wheel that has ended, or is about to. On the real clock, which goes on while a wheel ends.
 
+use std::future::pending;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
@@ -8,8 +9,10 @@ use std::time::Duration;
 
 use timingwheel::{Sleep, TimingWheel};
 use timingwheel_jobs::{Job, JobState, Jobs, JobsExt};
+use tokio::task::yield_now;
+use tokio::time::{Instant, timeout};
 
-use crate::{DAY, HANG_GUARD, ms, runtime};
+use crate::{DAY, HANG_GUARD, ms, rate, runtime, state, stop};
 
 #[test]
 fn on_a_wheel_that_has_ended_no_job_runs_however_soon_it_is_due() {
@@ -35,6 +38,59 @@ fn on_a_wheel_that_has_ended_no_job_runs_however_soon_it_is_due() {
                 "with a tick of {tick:?}"
             );
         }
+    }
+}
+
+#[test]
+fn at_the_end_of_a_wheel_or_of_its_runtime_each_job_says_that_it_could_not_run() {
+    for (workers, by_shutdown) in [(0, true), (0, false), (2, true), (2, false)] {
+        let (ours, other) = (runtime(workers), runtime(1));
+        let wheel = ours.block_on(async { TimingWheel::new() });
+        let (jobs, owned) = (Jobs::new(&wheel), Arc::new(()));
+        let held = || {
+            let owned = owned.clone();
+            async move { drop(owned) }
+        };
+        drop(wheel.run_after(DAY, held()));
+        let awaited: Vec<_> = (0..100).map(|_| other.spawn(wheel.run_after(DAY, held()))).collect();
+        let far = wheel.run_by(rate(DAY), || async {});
+        let (stuck, again) =
+            (wheel.run_after(ms(1), pending::<u64>()), wheel.run_by(rate(ms(1)), pending::<()>));
+        jobs.try_run_after(1, DAY, held()).unwrap();
+        jobs.try_run_after(2, ms(0), pending()).unwrap();
+        let joins = [1, 2].map(|key| jobs.join(&key).unwrap());
+        let running = || [stuck.state(), again.state(), jobs.get(&2).unwrap().state];
+        ours.block_on(async {
+            while running() != [JobState::Running; 3] {
+                yield_now().await;
+            }
+        });
+        if by_shutdown {
+            assert_eq!((wheel.shutdown(), running()), (103, [JobState::Running; 3]));
+        }
+        drop(ours);
+        assert_eq!(Arc::strong_count(&owned), 1);
+        for job in [far, stuck, again] {
+            assert_eq!(job.state(), JobState::CouldNotRun);
+            assert!(tokio_test::block_on(job).unwrap_err().reason().unwrap().is_shutdown());
+        }
+        for job in awaited {
+            let told = other.block_on(async { timeout(HANG_GUARD, job).await }).expect("it hangs").unwrap();
+            assert!(told.unwrap_err().reason().unwrap().is_shutdown());
+        }
+        for join in joins {
+            assert_eq!(tokio_test::block_on(join), JobState::CouldNotRun);
+        }
+        // Those by keys stay listed, so that nothing is lost unseen.
+        let due = jobs.get(&1).unwrap().due;
+        assert!(due.is_some_and(|due| due > Instant::now() + DAY / 2), "when it was to run is known");
+        assert!(!jobs.reset_after(&1, ms(40)));
+        assert_eq!(tokio_test::block_on(jobs.join(&1).unwrap()), JobState::CouldNotRun);
+        assert_eq!((jobs.len(), state(jobs.remove(&2))), (2, Some(JobState::CouldNotRun)));
+        let stopped = stop(&jobs);
+        assert_eq!((stopped.len(), stopped[0].info.state), (1, JobState::CouldNotRun));
+        assert!(stopped[0].future.is_none() && jobs.is_empty());
+        assert!(wheel.try_run_after(Duration::ZERO, async {}).unwrap_err().error().is_shutdown());
     }
 }
 

@@ -1,36 +1,17 @@
 //! How repeating jobs end when something goes wrong: panics, a wheel that is full, the end of the wheel and its
 //! runtime.
 
-use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use timingwheel::TimingWheel;
 use timingwheel_jobs::{FixedDelay, JobState, JobsExt, Previous, Schedule};
-use tokio::sync::Notify;
 use tokio::task::yield_now;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use crate::runs::Runs;
-use crate::{DAY, HANG_GUARD, ms, rate, runtime};
-
-#[tokio::test(start_paused = true)]
-async fn a_run_that_panics_ends_its_job_and_no_other() {
-    let wheel = TimingWheel::new();
-    let mut runs = 0;
-    let job = wheel.run_by(rate(ms(10)), move || {
-        runs += 1;
-        assert!(runs < 3, "run {runs}");
-        async {}
-    });
-    let other = wheel.run_by(rate(ms(10)).times(5), || async {});
-    assert_eq!(job.await.unwrap_err().to_string(), "the job panicked: run 3");
-    assert_eq!(other.await.unwrap(), 5);
-    let job = wheel.run_by(rate(ms(10)), || async { panic!("in the future") });
-    assert_eq!(job.await.unwrap_err().to_string(), "the job panicked: in the future");
-    assert_eq!(wheel.pending(), 0);
-}
+use crate::{DAY, ms, rate};
 
 #[tokio::test(start_paused = true)]
 async fn a_schedule_that_panics_ends_its_job_or_is_not_taken() {
@@ -46,11 +27,6 @@ async fn a_schedule_that_panics_ends_its_job_or_is_not_taken() {
 
     let faulty = |_: Previous| -> Option<Instant> { panic!("at once") };
     assert!(catch_unwind(AssertUnwindSafe(|| drop(wheel.run_by(faulty, || async {})))).is_err());
-    let runs = Runs::new();
-    let job = runs.job(&wheel, rate(ms(10)).times(2), &[]);
-    assert!(catch_unwind(AssertUnwindSafe(|| job.set_schedule(faulty))).is_err());
-    assert_eq!(job.await.unwrap(), 2);
-    assert_eq!(runs.began(), [10, 20]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,6 +56,7 @@ async fn at_a_shutdown_a_job_between_runs_ends_and_one_that_runs_ends_after_its_
     let between = runs.job(&wheel, rate(ms(10)), &[]);
     let during = runs.job(&wheel, rate(ms(10)), &[10, 10, 10]);
     let due_after = runs.job(&wheel, rate(ms(10)), &[20, 20]);
+    let once = wheel.run_after(ms(12), async { sleep(ms(10)).await });
     sleep(ms(15)).await;
     assert_eq!(wheel.shutdown(), 1);
     for job in [between, during, due_after] {
@@ -87,43 +64,7 @@ async fn at_a_shutdown_a_job_between_runs_ends_and_one_that_runs_ends_after_its_
         assert!(error.reason().unwrap().is_shutdown(), "{error}");
     }
     assert_eq!(runs.began(), [10, 10, 10]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn over_the_bound_a_repeating_job_is_refused_and_says_so() {
-    let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
-    let job = wheel.try_run_by(rate(ms(10)), || sleep(ms(1))).unwrap();
-    let refused = wheel.try_run_by(rate(ms(10)), || async {}).unwrap_err();
-    assert!(refused.error().is_at_capacity());
-    refused.into_inner()().await;
-    let told = wheel.run_by(rate(ms(10)), || async {});
-    assert!(told.await.unwrap_err().reason().unwrap().is_at_capacity());
-    drop(job);
-}
-
-#[test]
-fn when_the_runtime_ends_repeating_jobs_end_and_say_why() {
-    let runtime = runtime(2);
-    let wheel = runtime.block_on(async { TimingWheel::new() });
-    let runs = Arc::new(Notify::new());
-    let notify = runs.clone();
-    let busy = wheel.run_by(rate(ms(1)), move || {
-        notify.notify_one();
-        async {}
-    });
-    let stuck = wheel.run_by(rate(ms(1)), pending::<()>);
-    let far = wheel.run_by(rate(DAY), || async {});
-    runtime.block_on(async {
-        runs.notified().await;
-        while stuck.state() != JobState::Running {
-            yield_now().await;
-        }
-    });
-    drop(runtime);
-    for job in [busy, stuck, far] {
-        let error = tokio_test::block_on(async { timeout(HANG_GUARD, job).await });
-        assert!(error.expect("it hangs").unwrap_err().reason().unwrap().is_shutdown());
-    }
+    once.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,4 +85,32 @@ async fn a_job_that_is_cancelled_between_two_runs_of_which_the_second_is_due_beg
     sleep(DAY).await;
     assert_eq!(runs.load(Ordering::Relaxed), before);
     assert!(job.await.unwrap_err().is_cancelled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_between_runs_is_in_time_and_during_one_lets_it_be_the_last() {
+    let wheel = TimingWheel::new();
+    let runs = Runs::new();
+    let job = runs.job(&wheel, rate(ms(10)), &[]);
+    sleep(ms(25)).await;
+    assert!(job.cancel());
+    assert_eq!((job.state(), wheel.pending()), (JobState::Cancelled, 0));
+    assert!(job.await.unwrap_err().is_cancelled());
+    assert_eq!(runs.began(), [10, 20]);
+
+    let runs = Runs::new();
+    let job = runs.job(&wheel, rate(ms(10)), &[25]);
+    sleep(ms(15)).await;
+    assert!(job.cancel(), "no run comes after this one");
+    assert!(!job.cancel(), "it was cancelled before");
+    assert_eq!(job.state(), JobState::Running);
+    assert!(job.await.unwrap_err().is_cancelled());
+    assert_eq!(runs.start.elapsed(), ms(35), "the run went on to its end");
+    sleep(DAY).await;
+    assert_eq!(runs.began(), [10]);
+
+    let job = runs.job(&wheel, rate(ms(10)).times(1), &[]);
+    sleep(ms(20)).await;
+    assert!(!job.cancel(), "it is over");
+    assert_eq!(job.await.unwrap(), 1);
 }

@@ -9,7 +9,7 @@ use timingwheel::TimingWheel;
 use timingwheel_jobs::{JobState, Jobs, Join, Schedule};
 use tokio::time::{sleep, timeout};
 
-use crate::{DAY, HANG_GUARD, ms, rate, runtime};
+use crate::{DAY, HANG_GUARD, ms, rate};
 
 fn poll(join: &mut Join, waker: &Waker) -> Poll<JobState> {
     pin!(join).poll(&mut Context::from_waker(waker))
@@ -78,46 +78,4 @@ async fn each_of_many_tasks_is_told_how_the_job_ended() {
         assert!(join_all(ends).await.into_iter().all(|state| state.unwrap() == expected), "{expected:?}");
     }
     assert!(jobs.is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_wait_is_for_the_job_that_had_the_key_and_not_for_the_next() {
-    let jobs = Jobs::new(&TimingWheel::new());
-    jobs.try_run_after(7, ms(10), async { sleep(ms(20)).await }).unwrap();
-    let waiting = jobs.join(&7).unwrap();
-    jobs.try_run_after(7, DAY, async {}).unwrap();
-    assert_eq!(waiting.await, JobState::Cancelled);
-
-    jobs.try_run_after(7, ms(10), async { sleep(ms(20)).await }).unwrap();
-    sleep(ms(15)).await;
-    let mut running = jobs.join(&7).unwrap();
-    jobs.try_run_after(7, DAY, async {}).unwrap();
-    assert!(timeout(ms(10), &mut running).await.is_err(), "its run goes on");
-    assert_eq!((&mut running).await, JobState::Done);
-    assert_eq!(running.await, JobState::Done, "also a second time");
-}
-
-#[tokio::test(start_paused = true)]
-async fn whoever_awaits_a_job_learns_of_the_wheels_end() {
-    let wheel = TimingWheel::new();
-    let jobs = Jobs::new(&wheel);
-    jobs.try_run_after(7, DAY, async {}).unwrap();
-    let join = jobs.join(&7).unwrap();
-    wheel.shutdown();
-    assert_eq!(join.await, JobState::CouldNotRun);
-    assert_eq!(jobs.join(&7).unwrap().await, JobState::CouldNotRun, "it stays in the list");
-}
-
-#[test]
-fn whoever_awaits_a_job_elsewhere_learns_of_its_runtimes_end() {
-    let runtime = runtime(2);
-    let jobs = runtime.block_on(async { Jobs::new(&TimingWheel::new()) });
-    jobs.try_run_after(7, DAY, async {}).unwrap();
-    jobs.try_run_after(8, ms(0), std::future::pending()).unwrap();
-    let joins = [7, 8].map(|key| jobs.join(&key).unwrap());
-    drop(runtime);
-    for join in joins {
-        let state = tokio_test::block_on(async { timeout(HANG_GUARD, join).await });
-        assert_eq!(state.expect("it hangs"), JobState::CouldNotRun);
-    }
 }

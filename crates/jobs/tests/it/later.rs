@@ -1,7 +1,6 @@
 //! Jobs that run once: `run_after`, `run_at`, their `try_` forms and their handle.
 
-use std::error::Error;
-use std::future::{pending, poll_fn};
+use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -85,32 +84,6 @@ async fn a_cancel_in_time_says_so_and_the_job_never_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancel_of_what_runs_or_is_done_says_that_it_is_too_late_and_changes_nothing() {
-    let wheel = TimingWheel::new();
-    let (go_on, wait) = oneshot::channel();
-    let job = wheel.run_after(ms(10), async { wait.await.unwrap() });
-    sleep(ms(10)).await;
-    settle().await;
-    assert!(!job.cancel());
-    assert_eq!(job.state(), JobState::Running);
-    go_on.send(1).unwrap();
-    settle().await;
-    assert!(!job.cancel());
-    assert_eq!(job.await.unwrap(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_cancelled_jobs_future_is_dropped_by_the_cancel() {
-    let wheel = TimingWheel::new();
-    let owned = Arc::new(());
-    let held = owned.clone();
-    let job = wheel.run_after(DAY, async move { drop(held) });
-    assert_eq!(Arc::strong_count(&owned), 2);
-    assert!(job.cancel());
-    assert_eq!(Arc::strong_count(&owned), 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn dropping_the_handle_cancels_only_if_asked() {
     let wheel = TimingWheel::new();
     let runs = Arc::new(AtomicUsize::new(0));
@@ -162,30 +135,6 @@ async fn a_thousand_jobs_each_run_at_their_own_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_never_ends_delays_no_other() {
-    let wheel = TimingWheel::new();
-    let stuck = wheel.run_after(ms(5), pending::<()>());
-    let start = Instant::now();
-    wheel.run_after(ms(5), async {}).await.unwrap();
-    wheel.run_after(ms(5), async {}).await.unwrap();
-    assert_eq!((start.elapsed(), stuck.state()), (ms(10), JobState::Running));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_job_can_make_await_and_cancel_jobs() {
-    let wheel = TimingWheel::new();
-    let start = Instant::now();
-    let inner = wheel.clone();
-    let job = wheel.run_after(ms(1), async move {
-        let never = inner.run_after(DAY, async {});
-        let next = inner.run_after(ms(1), async { 7 });
-        assert!(never.cancel());
-        next.await.unwrap()
-    });
-    assert_eq!((job.await.unwrap(), start.elapsed()), (7, ms(2)));
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_task_that_polled_last_is_the_one_that_is_woken() {
     let wheel = TimingWheel::new();
     let mut job = wheel.run_after(ms(5), async {});
@@ -203,30 +152,6 @@ async fn a_job_polled_again_after_its_result_panics() {
     let mut job = TimingWheel::new().run_after(ms(1), async {});
     (&mut job).await.unwrap();
     let _ = job.await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn over_the_bound_a_job_is_refused_and_its_future_given_back() {
-    let wheel = TimingWheel::builder().max_pending(2).build().unwrap();
-    let jobs = [(); 2].map(|()| wheel.try_run_after(DAY, async { 0 }).unwrap());
-    assert_eq!(wheel.pending(), 2);
-    let refused = wheel.try_run_after(DAY, async { "whole" }).unwrap_err();
-    assert!(refused.error().is_at_capacity());
-    let text = format!("the job could not run: the wheel {:?} is full (max_pending = 2)", wheel.name());
-    assert_eq!(refused.to_string(), text);
-    assert_eq!(refused.into_inner().await, "whole");
-    assert!(wheel.try_run_at(Instant::now() + DAY, async {}).unwrap_err().error().is_at_capacity());
-    let job = wheel.run_after(DAY, async {});
-    assert_eq!(job.state(), JobState::CouldNotRun);
-    let error = job.await.unwrap_err();
-    assert!(error.reason().unwrap().is_at_capacity());
-    assert_eq!(error.to_string(), text);
-    assert!(error.source().unwrap().is::<timingwheel::Error>());
-    assert_eq!(format!("{error:?}"), format!("JobError({text})"));
-    // What is due needs no place, and what is cancelled gives its own back.
-    wheel.run_after(Duration::ZERO, async {}).await.unwrap();
-    assert!(jobs[0].cancel());
-    assert!(wheel.try_run_after(DAY, async {}).is_ok());
 }
 
 #[test]

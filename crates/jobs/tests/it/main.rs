@@ -1,7 +1,6 @@
 //! Jobs: once, again and again, by keys. On tokio's paused clock, but where it says otherwise.
 
 mod aborts;
-mod again;
 mod answers;
 mod begins;
 mod bound;
@@ -12,11 +11,11 @@ mod faults;
 mod joins;
 mod keys;
 mod keys_faults;
-mod keys_schedules;
 mod later;
 mod leaves_out;
 mod locks;
-mod orders;
+mod model;
+mod refusals;
 mod replans;
 mod resets;
 mod runs;
@@ -68,7 +67,7 @@ impl Drop for Bomb {
 }
 
 /// Ends the jobs from outside their runtime, when what runs has come to its end.
-fn stop<K: Eq + std::hash::Hash + Send + Sync + 'static>(jobs: &Jobs<K>) -> Vec<StoppedJob<K>> {
+fn stop<K: Clone + Eq + std::hash::Hash + Send + Sync + 'static>(jobs: &Jobs<K>) -> Vec<StoppedJob<K>> {
     futures::executor::block_on(jobs.shutdown(HANG_GUARD)).not_begun
 }
 

@@ -7,37 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use timingwheel::{Sleep, TimingWheel};
-use timingwheel_jobs::{Job, JobState, Jobs, JobsExt, Schedule};
+use timingwheel_jobs::{Job, JobState, Jobs, JobsExt};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::runs::Runs;
-use crate::{DAY, HANG_GUARD, ms, rate, runtime, state};
-
-#[tokio::test(start_paused = true)]
-async fn a_job_that_is_moved_runs_at_its_new_time_and_only_then() {
-    let wheel = TimingWheel::new();
-    let runs = Runs::new();
-    let start = runs.start;
-    let job = |at| {
-        let runs = runs.clone();
-        wheel.run_at(at, async move { runs.note() })
-    };
-    let later = job(start + ms(10));
-    let sooner = job(start + DAY);
-    let far = job(start + ms(20));
-    sleep(ms(5)).await;
-    assert!(later.reset(start + ms(40)) && sooner.reset_after(ms(25)) && far.reset_after(Duration::MAX));
-    assert_eq!((later.due(), sooner.due(), wheel.pending()), (Some(start + ms(40)), Some(start + ms(30)), 3));
-    // The last word counts.
-    assert!(later.reset_after(DAY) && later.reset(start + ms(50)));
-    sleep(DAY).await;
-    assert_eq!((runs.began(), wheel.pending()), (vec![30, 50], 1));
-    // To a time that has passed: at once, but for a tick.
-    assert!(far.reset(start));
-    far.await.unwrap();
-    assert!(start.elapsed() <= DAY + ms(5) + ms(2));
-    assert_eq!(runs.began().len(), 3);
-}
+use crate::{DAY, HANG_GUARD, ms, rate, runtime};
 
 #[tokio::test(start_paused = true)]
 async fn a_reset_to_the_past_lets_the_job_run_at_once() {
@@ -86,61 +60,6 @@ async fn a_reset_that_is_too_late_says_so_and_changes_nothing() {
     assert!(!is_moved(&slow));
     assert!(cancelled.await.unwrap_err().is_cancelled());
     assert_eq!((refused.state(), wheel.pending()), (JobState::CouldNotRun, 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_job_is_moved_by_its_key() {
-    let wheel = TimingWheel::new();
-    let (jobs, runs) = (Jobs::<String>::new(&wheel), Runs::new());
-    for key in ["moved", "other"] {
-        let runs = runs.clone();
-        jobs.try_run_after(key.to_owned(), ms(10), async move { runs.note() }).unwrap();
-    }
-    assert!(jobs.reset_after("moved", ms(40)) && jobs.reset("moved", runs.start + ms(30)));
-    assert!(!jobs.reset_after("nobody", ms(40)));
-    assert_eq!(jobs.get("moved").unwrap().due, Some(runs.start + ms(30)));
-    assert_eq!((jobs.len(), wheel.pending(), wheel.stats().armed), (2, 2, 2));
-    sleep(ms(20)).await;
-    assert!(!jobs.reset_after("other", ms(40)), "it has run");
-    sleep(DAY).await;
-    assert_eq!((runs.began(), jobs.len()), (vec![10, 30], 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_could_not_run_is_not_moved_and_stays_listed() {
-    let wheel = TimingWheel::new();
-    let jobs = Jobs::new(&wheel);
-    jobs.try_run_after(7, ms(10), async {}).unwrap();
-    wheel.shutdown();
-    assert!(!jobs.reset_after(&7, ms(40)));
-    assert_eq!(state(jobs.get(&7)), Some(JobState::CouldNotRun));
-}
-
-#[tokio::test(start_paused = true)]
-async fn of_a_job_that_repeats_the_next_run_is_moved_and_the_schedule_goes_on_from_there() {
-    let wheel = TimingWheel::new();
-    let (jobs, runs) = (Jobs::new(&wheel), Runs::new());
-    let job = runs.job(&wheel, rate(ms(10)).times(4), &[0, 5]);
-    sleep(ms(5)).await;
-    assert!(job.reset(runs.start + ms(17)));
-    assert_eq!(job.due(), Some(runs.start + ms(17)));
-    sleep(ms(25)).await;
-    assert_eq!((job.state(), runs.began()), (JobState::Running, vec![17, 27]));
-    sleep(ms(4)).await;
-    assert!(job.reset_after(ms(1)));
-    assert_eq!(job.await.unwrap(), 4);
-    assert_eq!(runs.began(), [17, 27, 35, 45]);
-
-    let runs = Runs::new();
-    let note = runs.clone();
-    jobs.try_run_by(7, rate(ms(10)).times(2), move || {
-        note.note();
-        async {}
-    })
-    .unwrap();
-    assert!(jobs.reset_after(&7, ms(15)));
-    sleep(DAY).await;
-    assert_eq!((runs.began(), jobs.len()), (vec![15, 25], 0));
 }
 
 /// Fills the wheel with so many timers when it is woken, and then moves a job.

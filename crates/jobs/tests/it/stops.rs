@@ -4,14 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{FixedRate, JobState, Jobs, Previous, Schedule};
+use timingwheel_jobs::{FixedRate, JobState, Jobs, Previous, Schedule, StoppedJob};
 use tokio::time::{Instant, sleep};
 
 use crate::{Bomb, DAY, ms, rate};
-
-/// Not to be cloned.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Key(u8);
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_hands_back_the_futures_of_what_was_pending() {
@@ -25,10 +21,10 @@ async fn a_stop_hands_back_the_futures_of_what_was_pending() {
             ran.fetch_add(number, Ordering::Relaxed);
         }
     };
-    jobs.try_run_after(Key(1), DAY, add(1)).unwrap();
+    jobs.try_run_after(1, DAY, add(1)).unwrap();
     let again = add.clone();
-    jobs.try_run_by(Key(2), rate(ms(10)), move || again(10)).unwrap();
-    jobs.try_run_after(Key(3), ms(1), sleep(DAY)).unwrap();
+    jobs.try_run_by(2, rate(ms(10)), move || again(10)).unwrap();
+    jobs.try_run_after(3, ms(1), sleep(DAY)).unwrap();
     sleep(ms(15)).await;
     assert_eq!(ran.load(Ordering::Relaxed), 10);
     let ended = jobs.shutdown(ms(0)).await;
@@ -36,11 +32,11 @@ async fn a_stop_hands_back_the_futures_of_what_was_pending() {
     tokio::task::yield_now().await;
     let mut stopped = ended.not_begun;
     assert_eq!((jobs.len(), wheel.pending()), (0, 0));
-    stopped.sort_by_key(|job| job.key().0);
-    let states: Vec<_> = stopped.iter().map(|job| (job.key().0, job.info().state)).collect();
+    stopped.sort_by_key(|job| job.key);
+    let states: Vec<_> = stopped.iter().map(|job| (job.key, job.info.state)).collect();
     assert_eq!(states, [(1, JobState::Pending), (2, JobState::Pending)]);
-    assert_eq!(stopped[1].info().time_left(), Some(ms(5)));
-    let futures: Vec<_> = stopped.into_iter().map(timingwheel_jobs::StoppedJob::into_future).collect();
+    assert_eq!(stopped[1].info.time_left(), Some(ms(5)));
+    let futures: Vec<_> = stopped.into_iter().map(|job| job.future).collect();
     assert_eq!(futures.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true]);
     for future in futures.into_iter().flatten() {
         future.await;
@@ -82,7 +78,7 @@ async fn a_schedule_that_panics_as_it_is_dropped_costs_nobody_the_run_that_is_ha
     };
     jobs.try_run_by("key", Explosive(rate(DAY), Bomb), make).unwrap();
     for stopped in jobs.shutdown(ms(0)).await.not_begun {
-        stopped.into_future().expect("it was pending").await;
+        stopped.future.expect("it was pending").await;
     }
     assert_eq!(runs.load(Ordering::Relaxed), 1);
 }
@@ -102,7 +98,7 @@ async fn a_shutdown_waits_for_what_runs_aborts_the_rest_at_its_limit_and_begins_
     assert_eq!((ended.finished, ended.aborted, start.elapsed()), (2, 1, ms(110)));
     assert_eq!((other.finished, other.aborted, other.not_begun.len()), (3, 0, 0));
     assert_eq!(stuck.await, JobState::Cancelled);
-    let (key, info, future) = ended.not_begun.into_iter().next().unwrap().into_parts();
+    let StoppedJob { key, info, future } = ended.not_begun.into_iter().next().unwrap();
     assert_eq!((key, info.state, future.is_some()), ("later", JobState::Pending, true));
     assert_eq!((jobs.len(), wheel.pending()), (0, 0));
 }

@@ -62,20 +62,32 @@ async fn a_clock_that_is_set_between_the_plan_and_the_wait_is_followed() {
     }
 }
 
+/// Gets its run while the wheel is full.
+struct AttachedWhenFull<S>(TimingWheel, S);
+
+impl<S: Schedule> Schedule for AttachedWhenFull<S> {
+    fn next(&mut self, previous: Previous) -> Option<Instant> {
+        self.1.next(previous)
+    }
+
+    fn attach(&mut self, run: PendingRun) {
+        let _full: Vec<_> = std::iter::from_fn(|| self.0.try_sleep(Duration::from_secs(60)).ok()).collect();
+        self.1.attach(run);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_clock_is_looked_at_from_the_next_run_on_where_the_wheel_was_full() {
     let wheel = TimingWheel::builder().max_pending(2).build().unwrap();
     let (clock, ahead) = looked_at(&wheel, at("2026-06-01T08:59:59Z"));
-    let blocker = wheel.run_after(hours(100), async {});
     let runs = Arc::new(AtomicI64::new(0));
     let counts = Arc::clone(&runs);
-    let job = wheel.run_every_at(Instant::now() + hours(100), hours(100), move || {
+    // It has a place of its own, but there was none for a look.
+    let schedule = AttachedWhenFull(wheel.clone(), clock.schedule(daily("0 9-12 * * *")));
+    let _job = wheel.run_by(schedule, move || {
         counts.fetch_add(1, Ordering::Relaxed);
         async {}
     });
-    // It has a place of its own, but there is none for a look.
-    assert!(job.set_schedule(clock.schedule(daily("0 9-12 * * *"))));
-    blocker.cancel();
     assert_eq!(wheel.pending(), 1);
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     assert_eq!(runs.load(Ordering::Relaxed), 1);

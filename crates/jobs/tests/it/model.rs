@@ -1,0 +1,272 @@
+//! Random scripts on jobs by keys and on a naive list of them, and at each step the same:
+//!
+//! 1. Each run begins when it is due and ends after its length. After a run the schedule, or the user's last move during the
+//!    run, says when the next is due.
+//! 2. A job replaces the one with its key. What was pending never runs, and a run that goes on is the last.
+//! 3. A reset moves what is pending, or the run after one that goes on, and tells whether there is such a run.
+//! 4. `get`, `list` and `len` know exactly the jobs that are not over, with their states and times.
+//! 5. Each job ends once, and whoever awaits it learns how.
+//! 6. A shutdown waits for what runs, and hands back what has not begun.
+//!
+//! Scripts act at odd milliseconds, and jobs at even ones, so nothing depends on who is first.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use timingwheel::TimingWheel;
+use timingwheel_jobs::{JobState, Jobs, Join, Schedule};
+use tokio::time::{Instant, sleep};
+
+use crate::{ms, rate, rest};
+
+const KEYS: u8 = 4;
+
+/// Begins (`true`) and ends of runs, by the number of the job, in milliseconds from the start.
+type Log = Vec<(u64, usize, bool)>;
+
+#[derive(Clone, Copy)]
+enum Repeats {
+    No,
+    AtRate(u64),
+    AfterDelay(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Now {
+    Pending(u64),
+    /// Until then; and to where the next run was moved.
+    Running(u64, Option<u64>),
+    Over(JobState),
+}
+
+/// A job in the naive list.
+struct Naive {
+    key: Option<u8>,
+    repeats: Repeats,
+    /// Runs that the schedule has left, and how long each takes.
+    left: u64,
+    length: u64,
+    /// When the last run was due.
+    due: u64,
+    now: Now,
+    join: Join,
+}
+
+impl Naive {
+    /// What happens at this millisecond.
+    fn step(&mut self, number: usize, at: u64, log: &mut Log) {
+        loop {
+            match self.now {
+                Now::Pending(due) if due <= at => {
+                    log.push((at, number, true));
+                    (self.due, self.now) = (due, Now::Running(at + self.length, None));
+                }
+                Now::Running(until, moved) if until == at => {
+                    log.push((at, number, false));
+                    let next = match self.repeats {
+                        Repeats::No => None,
+                        Repeats::AtRate(period) => Some(self.due + period),
+                        Repeats::AfterDelay(delay) => Some(at + delay),
+                    };
+                    let next = moved.or(next.filter(|_| self.left > 0));
+                    self.left = self.left.saturating_sub(1);
+                    self.now = match next {
+                        _ if self.key.is_none() && !matches!(self.repeats, Repeats::No) => {
+                            Now::Over(JobState::Cancelled)
+                        }
+                        Some(next) => Now::Pending(next),
+                        None => Now::Over(JobState::Done),
+                    };
+                }
+                _ => break,
+            }
+        }
+        if matches!(self.now, Now::Over(_)) {
+            self.key = None;
+        }
+    }
+
+    /// Leaves the list, as one that is removed or replaced.
+    fn leave(&mut self) {
+        self.key = None;
+        if let Now::Pending(_) = self.now {
+            self.now = Now::Over(JobState::Cancelled);
+        }
+    }
+
+    const fn state(&self) -> JobState {
+        match self.now {
+            Now::Pending(_) => JobState::Pending,
+            Now::Running(..) => JobState::Running,
+            Now::Over(state) => state,
+        }
+    }
+}
+
+struct Model {
+    wheel: TimingWheel,
+    jobs: Jobs<u8>,
+    start: Instant,
+    now: u64,
+    seen: Arc<Mutex<Log>>,
+    log: Log,
+    all: Vec<Naive>,
+}
+
+impl Model {
+    fn listed(&mut self, key: u8) -> Option<&mut Naive> {
+        self.all.iter_mut().find(|naive| naive.key == Some(key))
+    }
+
+    fn add(&mut self, key: u8, random: &mut fastrand::Rng) {
+        let (number, delay, length) = (self.all.len(), 2 * random.u64(0..6) + 1, 2 * random.u64(0..6));
+        let (seen, start) = (self.seen.clone(), self.start);
+        let note = move |begins| {
+            let at = u64::try_from(start.elapsed().as_millis()).unwrap();
+            seen.lock().unwrap().push((at, number, begins));
+        };
+        let run = move || {
+            let note = note.clone();
+            async move {
+                note(true);
+                if length > 0 {
+                    sleep(ms(length)).await;
+                }
+                note(false);
+            }
+        };
+        let (times, wait) = (random.u64(1..5), 2 * random.u64(1..6));
+        let repeats =
+            *random.choice(&[Repeats::No, Repeats::AtRate(wait), Repeats::AfterDelay(wait)]).unwrap();
+        let (jobs, first) = (&self.jobs, ms(delay));
+        let replaced = match repeats {
+            Repeats::No => jobs.try_run_after(key, first, run()).unwrap(),
+            Repeats::AtRate(wait) => {
+                jobs.try_run_by(key, rate(ms(wait)).starting_after(first).times(times), run).unwrap()
+            }
+            Repeats::AfterDelay(wait) => {
+                jobs.try_run_by(key, rest(ms(wait)).starting_after(first).times(times), run).unwrap()
+            }
+        };
+        let join = jobs.join(&key).unwrap();
+        let before = self.listed(key).map(|naive| (naive.state(), naive.leave()).0);
+        assert_eq!(replaced.map(|info| info.state), before);
+        let due = self.now + delay;
+        let left = times - 1;
+        self.all.push(Naive { key: Some(key), repeats, left, length, due, now: Now::Pending(due), join });
+    }
+
+    fn take(&mut self, key: u8, aborts: bool) {
+        let taken = if aborts { self.jobs.abort(&key) } else { self.jobs.remove(&key) };
+        let expected = self.listed(key).map(|naive| (naive.state(), naive.leave(), naive).2);
+        assert_eq!(taken.is_some(), expected.is_some());
+        if let Some(naive) = expected
+            && aborts
+        {
+            naive.now = Now::Over(JobState::Cancelled);
+        }
+    }
+
+    fn reset(&mut self, key: u8, after: u64) {
+        let (to, is_moved) = (self.now + after, self.jobs.reset_after(&key, ms(after)));
+        let expected = self.listed(key).is_some_and(|naive| match (&mut naive.now, naive.repeats) {
+            (Now::Pending(due), _) => (*due = to, true).1,
+            (Now::Running(..), Repeats::No) | (Now::Over(_), _) => false,
+            (Now::Running(_, moved), _) => (*moved = Some(to), true).1,
+        });
+        assert_eq!(is_moved, expected);
+    }
+
+    async fn advance(&mut self, by: u64) {
+        sleep(ms(by)).await;
+        for at in self.now + 1..=self.now + by {
+            (0..).zip(&mut self.all).for_each(|(number, naive)| naive.step(number, at, &mut self.log));
+        }
+        self.now += by;
+    }
+
+    async fn compare(&mut self) {
+        // What was aborted ends at its task's next poll.
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        let (mut seen, mut log) = (self.seen.lock().unwrap().clone(), self.log.clone());
+        // The order among jobs at one time is not told; that of one job is.
+        seen.sort_by_key(|&(at, number, _)| (at, number));
+        log.sort_by_key(|&(at, number, _)| (at, number));
+        assert_eq!(seen, log);
+        let due = |naive: &Naive| match naive.now {
+            Now::Pending(due) => Some(self.start + ms(due)),
+            Now::Running(..) | Now::Over(_) => None,
+        };
+        let listed: BTreeMap<_, _> =
+            self.all.iter().filter_map(|naive| Some((naive.key?, (naive.state(), due(naive))))).collect();
+        let found: BTreeMap<_, _> =
+            self.jobs.list().into_iter().map(|(key, info)| (key, (info.state, info.due))).collect();
+        assert_eq!((found, self.jobs.len()), (listed.clone(), listed.len()));
+        let waiting = listed.values().filter(|&&(state, _)| state == JobState::Pending).count();
+        assert_eq!(self.wheel.pending(), waiting, "one timer each");
+        for key in 0..KEYS {
+            assert_eq!(self.jobs.get(&key).map(|info| (info.state, info.due)), listed.get(&key).copied());
+        }
+        for naive in &mut self.all {
+            let told = Pin::new(&mut naive.join).poll(&mut Context::from_waker(Waker::noop()));
+            match naive.now {
+                Now::Over(state) => assert_eq!(told, Poll::Ready(state)),
+                _ => assert!(told.is_pending()),
+            }
+        }
+    }
+
+    async fn shut_down(&mut self) {
+        let mut running = 0;
+        let mut pending = Vec::new();
+        for naive in self.all.iter_mut().filter(|naive| naive.key.is_some()) {
+            match naive.now {
+                Now::Pending(_) => pending.extend(naive.key),
+                _ => running += 1,
+            }
+            naive.leave();
+        }
+        let ended = self.jobs.shutdown(ms(1_000)).await;
+        let mut not_begun: Vec<_> = ended.not_begun.iter().map(|job| job.key).collect();
+        not_begun.sort_unstable();
+        pending.sort_unstable();
+        assert_eq!((ended.finished, ended.aborted, not_begun), (running, 0, pending));
+        assert!(ended.not_begun.iter().all(|job| job.future.is_some()));
+        assert!(self.jobs.try_run_after(0, ms(1), async {}).is_err());
+        let passed = u64::try_from(self.start.elapsed().as_millis()).unwrap() - self.now;
+        for at in self.now + 1..=self.now + passed {
+            (0..).zip(&mut self.all).for_each(|(number, naive)| naive.step(number, at, &mut self.log));
+        }
+        self.now += passed;
+        self.compare().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_do_what_a_naive_list_does() {
+    for seed in 0..400 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (wheel, start) = (TimingWheel::new(), Instant::now());
+        let (seen, log, all) = (Arc::default(), Vec::new(), Vec::new());
+        let jobs = Jobs::new(&wheel);
+        let mut model = Model { wheel, jobs, start, now: 0, seen, log, all };
+        println!("seed {seed}");
+        model.advance(1).await;
+        for _ in 0..60 {
+            let key = random.u8(0..KEYS);
+            match random.u8(0..10) {
+                0..3 => model.add(key, &mut random),
+                3 => model.take(key, false),
+                4 => model.take(key, true),
+                5 | 6 => model.reset(key, 2 * random.u64(0..10) + 1),
+                _ => model.advance(2 * random.u64(1..6)).await,
+            }
+            model.compare().await;
+        }
+        model.shut_down().await;
+    }
+}
