@@ -131,10 +131,10 @@ impl Used {
         if now >= at {
             return self.counts.ended(Ended::Passed, 0);
         }
-        // The divisor is more than zero, as `since` is no later than `now`.
-        let share = (now - self.since).as_secs_f64() / (at - self.since).as_secs_f64();
-        // Below 10, but for rounding.
-        let tenth = ((share * 10.0) as usize).min(9);
+        // No division by zero: `at` was later than `since` when it was made, and one that was moved before passed.
+        let tenths = (now - self.since).as_nanos() * 10 / (at - self.since).as_nanos();
+        // Below ten, because `now` is before `at`.
+        let tenth = usize::try_from(tenths).map_or(9, |tenth| tenth.min(9));
         self.counts.used[tenth].fetch_add(1, Ordering::Relaxed);
     }
 }

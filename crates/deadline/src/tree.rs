@@ -265,6 +265,13 @@ impl Tree {
         instant_in(&self.wheel, after)
     }
 
+    /// How many children it has, and futures that wait.
+    #[cfg(all(test, loom))]
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let state = self.lock();
+        (state.children.len(), state.waiters.len())
+    }
+
     /// Arms the timer for the earliest limit, and ends the futures whose limits the timer has reached. Lets go of the lock
     /// meanwhile.
     fn arm<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
