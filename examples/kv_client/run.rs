@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::limits::whole;
 use crate::server::{Connection, Stream, in_memory, over_loopback};
-use crate::ways::{Way, counted};
+use crate::ways::{Way, by_deadline};
 use crate::{EACH, PACE, TIGHT};
 
 const ROUNDS: usize = 5;
@@ -234,4 +234,27 @@ fn check(
             "{fired} limits of {EACH:?} elapsed: this machine was too busy for this example; nothing is wrong with the timers"
         )),
     }
+}
+
+/// Makes an operation every [`PACE`] until `until`, each with a deadline that is counted and begins when the operation is
+/// due. Returns how many. A connection whose operation has ended too soon is given up: its answer may still come.
+async fn counted<S: Stream>(
+    counters: &DeadlineCounters,
+    wheel: &TimingWheel,
+    mut server: Connection<S>,
+    until: Instant,
+) -> u64 {
+    let (mut due, mut count) = (Instant::now(), 0);
+    while due < until {
+        let deadline = counters.deadline_at(wheel, due + TIGHT);
+        count += 1;
+        if !deadline.has_ended() && by_deadline(&deadline, &mut server).await.is_err() {
+            break;
+        }
+        // Its last clone: the operation ends here.
+        drop(deadline);
+        due += PACE;
+        wheel.sleep_until(due).await;
+    }
+    count
 }

@@ -1,16 +1,15 @@
 //! The ways to limit an operation.
 
 use std::io;
-
 use std::pin::Pin;
 
 use timingwheel::{Sleep, TimingWheel};
-use timingwheel_deadline::{Deadline, DeadlineCounters, DeadlineExt, ReusableDeadline};
+use timingwheel_deadline::{Deadline, DeadlineExt, ReusableDeadline};
 use tokio::select;
 use tokio::time::Instant;
 
-use crate::server::{Connection, Stream};
-use crate::{EACH, OPERATION, PACE, TIGHT, get};
+use super::server::{Connection, Stream};
+use super::{EACH, OPERATION, get};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -63,29 +62,6 @@ impl Way {
     }
 }
 
-/// Makes an operation every [`PACE`] until `until`, each with a deadline that is counted and begins when the operation is
-/// due. Returns how many. A connection whose operation has ended too soon is given up: its answer may still come.
-pub(crate) async fn counted<S: Stream>(
-    counters: &DeadlineCounters,
-    wheel: &TimingWheel,
-    mut server: Connection<S>,
-    until: Instant,
-) -> u64 {
-    let (mut due, mut count) = (Instant::now(), 0);
-    while due < until {
-        let deadline = counters.deadline_at(wheel, due + TIGHT);
-        count += 1;
-        if !deadline.has_ended() && by_deadline(&deadline, &mut server).await.is_err() {
-            break;
-        }
-        // Its last clone: the operation ends here.
-        drop(deadline);
-        due += PACE;
-        wheel.sleep_until(due).await;
-    }
-    count
-}
-
 async fn without<S: Stream>(server: &mut Connection<S>) -> io::Result<()> {
     server.write_header().await?;
     server.write_key().await?;
@@ -133,7 +109,10 @@ async fn limit(
     }
 }
 
-async fn by_deadline<S: Stream>(deadline: &Deadline, server: &mut Connection<S>) -> io::Result<()> {
+pub(crate) async fn by_deadline<S: Stream>(
+    deadline: &Deadline,
+    server: &mut Connection<S>,
+) -> io::Result<()> {
     deadline.run_in(EACH, server.write_header()).await??;
     deadline.run_in(EACH, server.write_key()).await??;
     deadline.run_in(EACH, server.read_header()).await??;
