@@ -37,7 +37,7 @@ const CONNECTIONS: usize = 256;
 const WORKERS: [usize; 3] = [1, 2, 8];
 /// For how long each way runs in a round.
 const LENGTH: Duration = Duration::from_millis(300);
-/// So much shorter than that of a case's other work is the test's.
+/// In a test too, so that each connection makes an operation.
 const SHORTEST: Duration = Duration::from_millis(5);
 
 async fn get<S: Stream>(deadline: &mut ReusableDeadline, server: &mut Connection<S>) -> io::Result<()> {

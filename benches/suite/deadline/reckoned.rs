@@ -12,7 +12,8 @@ use super::{Cost, EACH};
 use crate::support::{Scale, Table, Unit, median, number, time};
 
 const CORES: [u32; 3] = [8, 32, 128];
-const TIMERS: usize = 100_000;
+/// So few that they stay in the cache, as those of an operation do.
+const TIMERS: usize = 2_000;
 
 /// `cost` is that of each way on one worker, by its place in [`Way::ALL`].
 pub(super) fn table(scale: Scale, cost: impl Fn(usize) -> Cost) -> Table {

@@ -129,7 +129,6 @@ impl ReusableDeadline {
     /// The instant at which a future that begins to wait has to end. The timer fires no later from now on.
     fn begin(&mut self, limit: Option<Duration>) -> Instant {
         let at = limit.map_or(self.end, |limit| instant_in(&self.wheel, limit).min(self.end));
-        self.by_tokio = ByTokio(None);
         if self.timer.deadline() > at {
             Pin::new(&mut self.timer).reset(at);
         }

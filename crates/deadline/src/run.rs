@@ -35,10 +35,7 @@ impl Future for Passed {
         let end = loop {
             match this.handle.poll(&mut this.waiter, this.limit, cx) {
                 Answer::Ended(end) => break end,
-                Answer::Pending => {
-                    this.by_tokio = ByTokio(None);
-                    return Poll::Pending;
-                }
+                Answer::Pending => return Poll::Pending,
                 Answer::Alone(at) => {
                     ready!(this.by_tokio.poll_until(at, cx));
                     this.handle.pass(at);
@@ -65,7 +62,7 @@ impl fmt::Debug for Passed {
     }
 }
 
-/// The time of a future whose timer the wheel refused.
+/// The time of a future whose timer the wheel refused. Kept once it is there: it may wake the task once more than it has to.
 pub(crate) struct ByTokio(pub(crate) Option<Pin<Box<time::Sleep>>>);
 
 impl ByTokio {

@@ -76,6 +76,13 @@ async fn an_end_is_counted_in_its_own_depth_and_not_below() {
     assert!(a.poll().is_pending() && b.poll().is_pending());
     assert_eq!((a.await, b.await), (Ended::Passed, Err(Ended::Passed)));
     assert_eq!(counters.stats().passed, [1, 1, 1, 0, 0, 0, 0, 0]);
+    // Those that are due together end by the one above.
+    let request = counters.deadline_in(&wheel, ms(100));
+    assert_eq!(
+        request.child_in(ms(100)).child_in(ms(100)).run_in(ms(100), pending::<()>()).await,
+        Err(Ended::Passed)
+    );
+    assert_eq!(counters.stats().passed, [2, 1, 1, 0, 0, 0, 0, 0]);
     let very_deep = counters.deadline_in(&wheel, ms(100));
     let mut deep = very_deep.clone();
     for _ in 0..20 {
