@@ -9,7 +9,7 @@ use crate::run::{Passed, Run};
 use crate::sync::TimingWheel;
 use crate::tree::{Ended, Handle, instant_in};
 
-/// Deadlines of a [`TimingWheel`](timingwheel::TimingWheel). Import it to call its methods on a wheel.
+/// Deadlines of a [`TimingWheel`]. Import it to call its methods on a wheel.
 ///
 /// By tokio's names a wheel of the current runtime is [`timingwheel::time::wheel()`].
 pub trait DeadlineExt {
