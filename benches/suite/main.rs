@@ -6,6 +6,7 @@
 mod against_tokio;
 mod by_name;
 mod connections;
+mod deadline;
 mod jobs;
 mod profiles;
 mod purgatory;
@@ -34,6 +35,7 @@ fn cases() -> Vec<Case> {
         against_tokio::cases(),
         under_load::cases(),
         connections::cases(),
+        deadline::cases(),
         jobs::cases(),
         tolerance::cases(),
         profiles::cases(),

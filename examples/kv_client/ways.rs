@@ -1,16 +1,15 @@
 //! The ways to limit an operation.
 
 use std::io;
-
 use std::pin::Pin;
 
 use timingwheel::{Sleep, TimingWheel};
-use timingwheel_deadline::ReusableDeadline;
+use timingwheel_deadline::{Deadline, DeadlineExt, ReusableDeadline};
 use tokio::select;
 use tokio::time::Instant;
 
-use crate::server::{Connection, Stream};
-use crate::{EACH, OPERATION, get};
+use super::server::{Connection, Stream};
+use super::{EACH, OPERATION, get};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -19,11 +18,12 @@ pub(crate) enum Way {
     ByName,
     ByHand,
     Deadline,
+    Reusable,
 }
 
 impl Way {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::NoLimits, Self::Tokio, Self::ByName, Self::ByHand, Self::Deadline];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::NoLimits, Self::Tokio, Self::ByName, Self::ByHand, Self::Deadline, Self::Reusable];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -31,7 +31,8 @@ impl Way {
             Self::Tokio => "tokio::time::timeout",
             Self::ByName => "timingwheel::time::timeout",
             Self::ByHand => "one timer, moved by hand",
-            Self::Deadline => "a deadline",
+            Self::Deadline => "a deadline each",
+            Self::Reusable => "a reusable deadline",
         }
     }
 
@@ -44,7 +45,7 @@ impl Way {
     ) -> io::Result<u64> {
         let mut count = 0;
         let server = &mut server;
-        let mut deadlines = ReusableDeadline::new(wheel);
+        let mut deadline = ReusableDeadline::new(wheel);
         let mut timer = wheel.sleep(OPERATION);
         while Instant::now() < until {
             match self {
@@ -52,7 +53,8 @@ impl Way {
                 Self::Tokio => tokio::time::timeout(OPERATION, on_tokio(server)).await??,
                 Self::ByName => timingwheel::time::timeout(OPERATION, by_name(server)).await??,
                 Self::ByHand => by_hand(&mut timer, server).await?,
-                Self::Deadline => get(&mut deadlines, server).await?,
+                Self::Deadline => by_deadline(&wheel.deadline_in(OPERATION), server).await?,
+                Self::Reusable => get(&mut deadline, server).await?,
             }
             count += 1;
         }
@@ -105,4 +107,15 @@ async fn limit(
         result = work => result,
         () = timer => Err(io::ErrorKind::TimedOut.into()),
     }
+}
+
+pub(crate) async fn by_deadline<S: Stream>(
+    deadline: &Deadline,
+    server: &mut Connection<S>,
+) -> io::Result<()> {
+    deadline.run_in(EACH, server.write_header()).await??;
+    deadline.run_in(EACH, server.write_key()).await??;
+    deadline.run_in(EACH, server.read_header()).await??;
+    deadline.run_in(EACH, server.read_value()).await??;
+    Ok(())
 }

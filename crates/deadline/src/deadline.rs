@@ -3,11 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use timingwheel::TimingWheel;
 use tokio::time::Instant;
 
 use crate::run::{Passed, Run};
-use crate::tree::{Ended, Handle};
+use crate::sync::TimingWheel;
+use crate::tree::{Ended, Handle, instant_in};
 
 /// Deadlines of a [`TimingWheel`]. Import it to call its methods on a wheel.
 ///
@@ -29,13 +29,8 @@ impl DeadlineExt for TimingWheel {
     }
 
     fn deadline_at(&self, instant: Instant) -> Deadline {
-        Handle::root(self, instant).into()
+        Handle::root(self, instant, None).into()
     }
-}
-
-/// `after` from now by the wheel's clock; the last instant that the wheel knows, if that is further away.
-pub(crate) fn instant_in(wheel: &TimingWheel, after: Duration) -> Instant {
-    wheel.current_time().checked_add(after).unwrap_or_else(|| wheel.sleep(after).deadline())
 }
 
 /// The time by which a request, or a part of it, has to end.
@@ -45,7 +40,17 @@ pub(crate) fn instant_in(wheel: &TimingWheel, after: Duration) -> Instant {
 /// ends nothing.
 ///
 /// # Precision
-/// Never early, and as late as a [sleep of the wheel](TimingWheel#precision).
+/// Never early, and as late as a [sleep of the wheel](timingwheel::TimingWheel#precision).
+///
+/// # A wheel that is full or has ended
+/// A deadline ends nothing before its time, whatever its wheel does. If the wheel refuses the timer, each future under the
+/// deadline waits by one of tokio's timers, with tokio's precision, as a
+/// [timeout](timingwheel::TimingWheel::timeout) does. Such timers are not counted as pending. The wheel is asked again
+/// when a further future begins to wait, and when the deadline is [moved](Self::reset). Cancelling works as ever.
+///
+/// # Panics
+/// Polling a future under a deadline panics if the wheel has refused the timer and tokio has no timers there: outside of a
+/// runtime, or on one without `enable_time`. Nothing else here panics, unless a future of the caller's does.
 ///
 /// # Examples
 ///
@@ -86,7 +91,7 @@ impl Deadline {
     /// A deadline `after` from now, or with this one if that is earlier.
     #[must_use]
     pub fn child_in(&self, after: Duration) -> Self {
-        self.child_at(instant_in(&self.handle.tree.wheel, after))
+        self.child_at(self.handle.tree.instant_in(after))
     }
 
     /// A deadline at `instant`, or with this one if that is earlier.
@@ -131,7 +136,7 @@ impl Deadline {
 
     /// Moves it to `after` from now, as [`reset`](Self::reset).
     pub fn reset_after(&self, after: Duration) -> bool {
-        self.reset(instant_in(&self.handle.tree.wheel, after))
+        self.reset(self.handle.tree.instant_in(after))
     }
 
     /// Ends it and its children now. Futures under them answer [`Ended::Cancelled`]. Does nothing if it has ended.
@@ -147,21 +152,26 @@ impl Deadline {
     /// Dropping it drops `future`, and leaves the deadline as it is.
     ///
     /// # Errors
-    /// [`Ended`], if the deadline ended first or the wheel refused its timer.
+    /// [`Ended`], if the deadline ended first.
     ///
     /// # Panics
-    /// Only where `future` does.
+    /// As [above](Self#panics).
     pub fn run<F: IntoFuture>(&self, future: F) -> Run<F::IntoFuture> {
         Run::new(self.passed(), future.into_future())
     }
 
-    /// Runs `future` until the deadline ends, or for `limit` from now if that is earlier. It costs no timer and no
-    /// allocation: use it for each call that a request makes.
+    /// Runs `future` until the deadline ends, or for `limit` if that is shorter. It costs no timer and no allocation: use
+    /// it for each call that a request makes.
+    ///
+    /// The limit begins when `future` is first found pending. So a future that is ready at once costs nothing, not even
+    /// a look at the clock.
     ///
     /// # Errors
     /// As [`run`](Self::run). [`Ended::Passed`] if the limit came first: [`has_ended`](Self::has_ended) tells which.
+    ///
+    /// # Panics
+    /// As [above](Self#panics).
     pub fn run_in<F: IntoFuture>(&self, limit: Duration, future: F) -> Run<F::IntoFuture> {
-        let limit = instant_in(&self.handle.tree.wheel, limit);
         Run::new(Passed::new(self.handle.clone(), Some(limit)), future.into_future())
     }
 
@@ -169,6 +179,9 @@ impl Deadline {
     ///
     /// # Cancel safety
     /// Dropping it loses nothing.
+    ///
+    /// # Panics
+    /// As [above](Self#panics).
     pub fn passed(&self) -> Passed {
         Passed::new(self.handle.clone(), None)
     }

@@ -3,25 +3,27 @@
 use std::fmt;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use pin_project_lite::pin_project;
 use tokio::task::coop;
-use tokio::time::Instant;
+use tokio::time::{self, Instant};
 
-use crate::tree::{Ended, Handle};
+use crate::tree::{Answer, Ended, Handle};
 
 /// Waits for the end of a deadline: see [`Deadline::passed`](crate::Deadline::passed).
 #[must_use = "a future does nothing unless it is awaited or polled"]
 pub struct Passed {
     handle: Handle,
-    limit: Option<Instant>,
+    limit: Option<Duration>,
     /// Where it stands in the tree's list, once it was pending.
     waiter: Option<usize>,
+    by_tokio: ByTokio,
 }
 
 impl Passed {
-    pub(crate) const fn new(handle: Handle, limit: Option<Instant>) -> Self {
-        Self { handle, limit, waiter: None }
+    pub(crate) const fn new(handle: Handle, limit: Option<Duration>) -> Self {
+        Self { handle, limit, waiter: None, by_tokio: ByTokio(None) }
     }
 }
 
@@ -30,15 +32,18 @@ impl Future for Passed {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
         let this = self.get_mut();
-        let end = ready!(this.handle.poll(&mut this.waiter, this.limit, cx));
+        let end = loop {
+            match this.handle.poll(&mut this.waiter, this.limit, cx) {
+                Answer::Ended(end) => break end,
+                Answer::Pending => return Poll::Pending,
+                Answer::Alone(at) => {
+                    ready!(this.by_tokio.poll_until(at, cx));
+                    this.handle.pass(at);
+                }
+            }
+        };
         // A task that only ever finds its deadline ended has to let others run.
         ready!(coop::poll_proceed(cx)).made_progress();
-        if matches!(end, Ended::Refused(_))
-            && let Some(waiter) = this.waiter.take()
-        {
-            // The next poll asks the wheel again.
-            this.handle.forget(waiter);
-        }
         Poll::Ready(end)
     }
 }
@@ -57,24 +62,43 @@ impl fmt::Debug for Passed {
     }
 }
 
+/// The time of a future whose timer the wheel refused. Kept once it is there: it may wake the task once more than it has to.
+pub(crate) struct ByTokio(pub(crate) Option<Pin<Box<time::Sleep>>>);
+
+impl ByTokio {
+    /// Ready once `at` has come.
+    ///
+    /// # Panics
+    /// If tokio has no timers here.
+    #[cold]
+    pub(crate) fn poll_until(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let sleep = self.0.get_or_insert_with(|| Box::pin(time::sleep_until(at)));
+        if sleep.deadline() != at {
+            sleep.as_mut().reset(at);
+        }
+        pin!(coop::unconstrained(sleep.as_mut())).poll(cx)
+    }
+}
+
 pin_project! {
-    /// A future that ends with a deadline: see [`Deadline::run`](crate::Deadline::run).
+    /// A future that ends with a deadline: see [`Deadline::run`](crate::Deadline::run) and
+    /// [`ReusableDeadline::run`](crate::ReusableDeadline::run). `P` waits for the deadline.
     #[derive(Debug)]
     #[must_use = "a future does nothing unless it is awaited or polled"]
-    pub struct Run<F> {
-        passed: Passed,
+    pub struct Run<F, P = Passed> {
+        passed: P,
         #[pin]
         future: F,
     }
 }
 
-impl<F> Run<F> {
-    pub(crate) const fn new(passed: Passed, future: F) -> Self {
+impl<F, P> Run<F, P> {
+    pub(crate) const fn new(passed: P, future: F) -> Self {
         Self { passed, future }
     }
 }
 
-impl<F: Future> Future for Run<F> {
+impl<F: Future, P: Future<Output = Ended> + Unpin> Future for Run<F, P> {
     type Output = Result<F::Output, Ended>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

@@ -8,54 +8,47 @@
 //!   looks again.
 //! - The timer fires no later than the earliest limit of a waiting future. It may fire earlier, for a limit that was moved
 //!   or whose future is gone. It is then armed anew.
+//! - If the wheel refuses the timer, each waiting future is told to keep its own time, in the runtime that polls it. The
+//!   next future that begins to wait, and the next move, ask the wheel again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 use std::{error, fmt, io, iter::successors, mem, pin::Pin};
 
 use slab::Slab;
-use timingwheel::{Error, Sleep, TimingWheel};
 use tokio::time::Instant;
+
+use crate::stats::Used;
+use crate::sync::{Mutex, MutexGuard, Sleep, TimingWheel};
 
 /// Why a future that ran under a [`Deadline`](crate::Deadline) was ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Ended {
     /// The deadline has passed, or that of an ancestor, or the future's own limit.
     Passed,
     /// The deadline was cancelled, or an ancestor was.
     Cancelled,
-    /// The wheel refused the timer, because it was full or had ended. The deadline itself goes on.
-    Refused(Error),
 }
 
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Passed => f.write_str("the deadline has passed"),
-            Self::Cancelled => f.write_str("the deadline was cancelled"),
-            Self::Refused(error) => write!(f, "the deadline could not be watched: {error}"),
-        }
+        f.write_str(match self {
+            Self::Passed => "the deadline has passed",
+            Self::Cancelled => "the deadline was cancelled",
+        })
     }
 }
 
-impl error::Error for Ended {
-    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        match self {
-            Self::Refused(error) => Some(error),
-            Self::Passed | Self::Cancelled => None,
-        }
-    }
-}
+impl error::Error for Ended {}
 
-/// `TimedOut` for a deadline that has passed, `ConnectionAborted` for one that was cancelled, `Other` otherwise.
+/// `TimedOut` for a deadline that has passed, `ConnectionAborted` for one that was cancelled.
 impl From<Ended> for io::Error {
     fn from(ended: Ended) -> Self {
         let kind = match ended {
             Ended::Passed => io::ErrorKind::TimedOut,
             Ended::Cancelled => io::ErrorKind::ConnectionAborted,
-            Ended::Refused(_) => io::ErrorKind::Other,
         };
         Self::new(kind, ended)
     }
@@ -71,6 +64,7 @@ struct State {
     children: Slab<Node>,
     waiters: Slab<Waiter>,
     timer: Timer,
+    used: Option<Used>,
 }
 
 /// A deadline of the tree.
@@ -90,6 +84,16 @@ struct Waiter {
     /// `None` once it was taken to be woken.
     waker: Option<Waker>,
     end: Option<Ended>,
+    /// The wheel refused the timer, so the future keeps its own time.
+    is_alone: bool,
+}
+
+/// What a future that waits is told.
+pub(crate) enum Answer {
+    Pending,
+    /// To keep its own time until this instant, and to [tell](Handle::pass) then.
+    Alone(Instant),
+    Ended(Ended),
 }
 
 enum Timer {
@@ -128,20 +132,10 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    pub(crate) fn root(wheel: &TimingWheel, at: Instant) -> Self {
+    pub(crate) fn root(wheel: &TimingWheel, at: Instant, used: Option<Used>) -> Self {
         let root = Node { parent: None, at, end: None };
-        let state = State { root, children: Slab::new(), waiters: Slab::new(), timer: Timer::Unarmed };
+        let state = State { root, children: Slab::new(), waiters: Slab::new(), timer: Timer::Unarmed, used };
         Self { tree: Arc::new(Tree { wheel: wheel.clone(), state: Mutex::new(state) }), child: None }
-    }
-
-    /// Makes a root another deadline, with the timer as it is, unless somebody else refers to it. Nobody begins to
-    /// meanwhile: only the owner of the last handle could, and the timer's waker, which then looks at the new state.
-    pub(crate) fn renew(&self, at: Instant) -> bool {
-        let is_alone = Arc::strong_count(&self.tree) == 1;
-        if is_alone {
-            self.tree.lock().root = Node { parent: None, at, end: None };
-        }
-        is_alone
     }
 
     pub(crate) fn child(&self, at: Instant) -> Self {
@@ -174,9 +168,15 @@ impl Handle {
         let mut state = self.tree.lock();
         // First what has passed unseen, so that each is told the reason that came first.
         let mut wakers = state.pass(now);
-        state.node_mut(self.place()).end.get_or_insert(Ended::Cancelled);
+        state.mark(self.place(), Ended::Cancelled);
         wakers.extend(state.spread());
         drop(state);
+        wake_all(wakers);
+    }
+
+    /// Ends all that is due by `now`.
+    pub(crate) fn pass(&self, now: Instant) {
+        let wakers = self.tree.lock().pass(now);
         wake_all(wakers);
     }
 
@@ -188,69 +188,62 @@ impl Handle {
             return false;
         }
         state.node_mut(self.place()).at = at;
-        if !state.waiters.is_empty() && !state.fires_by(at) {
+        // The wheel is asked again for those that keep their own time.
+        let mut was_alone = false;
+        for (_, waiter) in &mut state.waiters {
+            was_alone |= mem::take(&mut waiter.is_alone);
+        }
+        if was_alone || (!state.waiters.is_empty() && !state.fires_by(at)) {
             drop(self.tree.arm(state));
         }
         true
     }
 
-    /// Registers a future that waits, or replaces its waker. `waiter` is its place in the list, once it has one.
+    /// Registers a future that waits, or replaces its waker. `waiter` is its place in the list, once it has one. Its `limit`
+    /// begins then.
     pub(crate) fn poll(
         &self,
         waiter: &mut Option<usize>,
-        limit: Option<Instant>,
+        limit: Option<Duration>,
         cx: &Context<'_>,
-    ) -> Poll<Ended> {
+    ) -> Answer {
         match *waiter {
             Some(waiter) => self.poll_again(waiter, cx),
             None => self.poll_first(waiter, limit, cx),
         }
     }
 
-    fn poll_first(
-        &self,
-        waiter: &mut Option<usize>,
-        limit: Option<Instant>,
-        cx: &Context<'_>,
-    ) -> Poll<Ended> {
+    fn poll_first(&self, waiter: &mut Option<usize>, limit: Option<Duration>, cx: &Context<'_>) -> Answer {
         let node = self.place();
+        let limit = limit.map(|limit| self.tree.instant_in(limit));
         let waker = Some(cx.waker().clone());
         let mut state = self.tree.lock();
         if let Some(end) = state.node(node).end {
             drop(state);
-            return Poll::Ready(end);
+            return Answer::Ended(end);
         }
-        let at = state.instant_of(node);
-        let at = limit.map_or(at, |limit| limit.min(at));
-        let new = state.waiters.insert(Waiter { node, limit, waker, end: None });
+        let new = state.waiters.insert(Waiter { node, limit, waker, end: None, is_alone: false });
         *waiter = Some(new);
-        if !state.fires_by(at) {
+        if !state.fires_by(state.limit_of(new)) {
             state = self.tree.arm(state);
         }
-        state.waiters[new].end.map_or(Poll::Pending, Poll::Ready)
+        state.answer(new)
     }
 
-    fn poll_again(&self, waiter: usize, cx: &Context<'_>) -> Poll<Ended> {
+    fn poll_again(&self, waiter: usize, cx: &Context<'_>) -> Answer {
         let state = self.tree.lock();
         let before = &state.waiters[waiter];
-        if let Some(end) = before.end {
-            return Poll::Ready(end);
-        }
-        if before.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-            return Poll::Pending;
+        if before.end.is_some() || before.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            return state.answer(waiter);
         }
         drop(state);
         let waker = cx.waker().clone();
         let mut state = self.tree.lock();
-        let waiter = &mut state.waiters[waiter];
-        if let Some(end) = waiter.end {
-            drop(state);
-            return Poll::Ready(end);
-        }
-        let before = waiter.waker.replace(waker);
+        let before = state.waiters[waiter].waker.replace(waker);
+        let answer = state.answer(waiter);
         drop(state);
         drop(before);
-        Poll::Pending
+        answer
     }
 
     /// Takes a future out of the list.
@@ -265,6 +258,18 @@ impl Handle {
 impl Tree {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `after` from now by the wheel's clock; the last instant that the wheel knows, if that is further away.
+    pub(crate) fn instant_in(&self, after: Duration) -> Instant {
+        instant_in(&self.wheel, after)
+    }
+
+    /// How many children it has, and futures that wait.
+    #[cfg(all(test, loom))]
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let state = self.lock();
+        (state.children.len(), state.waiters.len())
     }
 
     /// Arms the timer for the earliest limit, and ends the futures whose limits the timer has reached. Lets go of the lock
@@ -292,7 +297,7 @@ impl Tree {
             state = self.lock();
             let wakers = match polled {
                 Some((fires, Poll::Ready(Ok(())))) => state.pass(fires),
-                Some((_, Poll::Ready(Err(error)))) => state.refuse(error),
+                Some((_, Poll::Ready(Err(_)))) => state.refuse(),
                 _ if matches!(state.timer, Timer::Taken { again: true }) => {
                     earliest = state.earliest();
                     continue;
@@ -311,6 +316,22 @@ impl Tree {
             wake_all(wakers);
             state = self.lock();
             earliest = state.earliest();
+        }
+    }
+}
+
+pub(crate) fn instant_in(wheel: &TimingWheel, after: Duration) -> Instant {
+    wheel.current_time().checked_add(after).unwrap_or_else(|| wheel.sleep(after).deadline())
+}
+
+/// Counts how much of its time a root took. What has ended while it was seen is counted already.
+impl Drop for Tree {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(used) = &state.used
+            && state.root.end.is_none()
+        {
+            used.count(state.root.at, self.wheel.current_time());
         }
     }
 }
@@ -360,36 +381,77 @@ impl State {
         matches!(self.timer, Timer::Armed(_, fires) if fires <= at)
     }
 
-    /// The earliest limit of the futures that wait.
+    /// The instant at which a future that waits has to end.
+    fn limit_of(&self, waiter: usize) -> Instant {
+        let Waiter { node, limit, .. } = &self.waiters[waiter];
+        let (node, limit) = (*node, *limit);
+        let at = self.instant_of(node);
+        limit.map_or(at, |limit| limit.min(at))
+    }
+
+    /// The earliest limit of the futures that wait for the timer.
     fn earliest(&self) -> Option<Instant> {
-        let waiting = self.waiters.iter().filter(|(_, waiter)| waiter.end.is_none());
-        let limits = waiting.map(|(_, waiter)| {
-            let at = self.instant_of(waiter.node);
-            waiter.limit.map_or(at, |limit| limit.min(at))
+        let waiting = self.waiters.iter().filter(|(_, waiter)| waiter.end.is_none() && !waiter.is_alone);
+        waiting.map(|(index, _)| self.limit_of(index)).min()
+    }
+
+    fn answer(&self, waiter: usize) -> Answer {
+        match self.waiters[waiter] {
+            Waiter { end: Some(end), .. } => Answer::Ended(end),
+            Waiter { is_alone: true, .. } => Answer::Alone(self.limit_of(waiter)),
+            _ => Answer::Pending,
+        }
+    }
+
+    /// Ends a deadline, which its children are told by [`spread`](Self::spread). Does nothing if it has ended.
+    fn mark(&mut self, place: Place, end: Ended) {
+        if self.node(place).end.is_none() {
+            self.node_mut(place).end = Some(end);
+            self.count(end, self.chain(place).count() - 1);
+        }
+    }
+
+    fn count(&self, end: Ended, depth: usize) {
+        if let Some(used) = &self.used {
+            used.counts.ended(end, depth);
+        }
+    }
+
+    /// The time has come to `now`: ends all that is due by then.
+    fn pass(&mut self, now: Instant) -> Vec<Waker> {
+        let places = self.children.iter().map(|(index, _)| Some(index)).chain([None]);
+        // Those whose ancestors are due too end with these.
+        let is_first = |place: &Place| {
+            let mut chain = self.chain(*place);
+            chain.next().is_some_and(|node| node.at <= now) && chain.all(|node| node.at > now)
+        };
+        let due: Vec<Place> = places.filter(is_first).collect();
+        for place in due {
+            self.mark(place, Ended::Passed);
+        }
+        let mut wakers = self.spread();
+        let has_reached = |waiter: &Waiter| waiter.end.is_none() && waiter.limit.is_some_and(|it| it <= now);
+        let due = self.waiters.iter().filter(|(_, waiter)| has_reached(waiter));
+        let due: Vec<usize> = due.map(|(index, _)| index).collect();
+        for index in due {
+            let waiter = &mut self.waiters[index];
+            waiter.end = Some(Ended::Passed);
+            wakers.extend(waiter.waker.take());
+            let node = waiter.node;
+            // As of a child of the deadline.
+            self.count(Ended::Passed, self.chain(node).count());
+        }
+        wakers
+    }
+
+    /// Lets all that wait keep their own time.
+    fn refuse(&mut self) -> Vec<Waker> {
+        let waiting = self.waiters.iter_mut().filter(|(_, waiter)| waiter.end.is_none() && !waiter.is_alone);
+        let alone = waiting.filter_map(|(_, waiter)| {
+            waiter.is_alone = true;
+            waiter.waker.take()
         });
-        limits.min()
-    }
-
-    /// The time has come to `fires`: ends all that is due by then.
-    fn pass(&mut self, fires: Instant) -> Vec<Waker> {
-        let children = self.children.iter_mut().map(|(_, child)| child);
-        for node in children.chain([&mut self.root]).filter(|node| node.at <= fires) {
-            node.end.get_or_insert(Ended::Passed);
-        }
-        for (_, waiter) in &mut self.waiters {
-            if waiter.limit.is_some_and(|limit| limit <= fires) {
-                waiter.end.get_or_insert(Ended::Passed);
-            }
-        }
-        self.spread()
-    }
-
-    /// Tells all that wait that nobody watches their deadlines.
-    fn refuse(&mut self, error: Error) -> Vec<Waker> {
-        for (_, waiter) in &mut self.waiters {
-            waiter.end.get_or_insert(Ended::Refused(error));
-        }
-        self.spread()
+        alone.collect()
     }
 
     /// Ends all that is below an ended deadline. Returns the wakers of all futures that have ended.

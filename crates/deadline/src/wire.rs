@@ -17,11 +17,11 @@ use std::{fmt, mem};
 
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Request, Response, StatusCode};
-use timingwheel::TimingWheel;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::{Deadline, DeadlineExt, Ended};
+use crate::sync::TimingWheel;
+use crate::{Deadline, DeadlineCounters, DeadlineExt, Ended};
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -146,7 +146,6 @@ pub fn format_grpc_timeout(left: Duration) -> String {
 /// |---|---|---|
 /// | the deadline ended | `grpc-status` 4, deadline exceeded | 504, gateway timeout |
 /// | the header cannot be read | `grpc-status` 13, internal, as grpc-go's servers answer | 400, bad request |
-/// | the wheel refused the timer | `grpc-status` 14, unavailable | 503, service unavailable |
 ///
 /// The deadline bounds the time until the handler's answer is there. A body that streams on is the handler's to bound:
 /// it may keep a clone of the deadline.
@@ -173,19 +172,34 @@ pub struct ServerLayer {
     wheel: TimingWheel,
     header: Header,
     most: Duration,
+    counters: Option<DeadlineCounters>,
 }
 
 impl ServerLayer {
     /// Deadlines on `wheel`, from `header`. A request without the header has no deadline unless [`at_most`](Self::at_most)
     /// gives one.
     pub fn new(wheel: &TimingWheel, header: Header) -> Self {
-        Self { wheel: wheel.clone(), header, most: Duration::MAX }
+        Self { wheel: wheel.clone(), header, most: Duration::MAX, counters: None }
     }
 
     /// Gives no request more than `most`, whatever its caller sent.
     pub const fn at_most(mut self, most: Duration) -> Self {
         self.most = most;
         self
+    }
+
+    /// Counts the requests that have a deadline: see [`DeadlineStats`](crate::DeadlineStats).
+    pub fn counted(mut self, counters: &DeadlineCounters) -> Self {
+        self.counters = Some(counters.clone());
+        self
+    }
+
+    /// A request's deadline.
+    fn deadline_in(&self, left: Duration) -> Deadline {
+        match &self.counters {
+            Some(counters) => counters.deadline_in(&self.wheel, left),
+            None => self.wheel.deadline_in(left),
+        }
     }
 
     /// The answer to a request that has no other.
@@ -207,10 +221,7 @@ impl ServerLayer {
     }
 
     fn ended<B: Default>(&self, ended: Ended) -> Response<B> {
-        match ended {
-            Ended::Refused(_) => self.refusal(StatusCode::SERVICE_UNAVAILABLE, 14, &ended),
-            Ended::Passed | Ended::Cancelled => self.refusal(StatusCode::GATEWAY_TIMEOUT, 4, &ended),
-        }
+        self.refusal(StatusCode::GATEWAY_TIMEOUT, 4, &ended)
     }
 }
 
@@ -257,10 +268,10 @@ where
                 return Box::pin(ready(Ok(layer.refusal(StatusCode::BAD_REQUEST, 13, &invalid))));
             }
         };
+        let deadline = layer.deadline_in(left);
         if left.is_zero() {
             return Box::pin(ready(Ok(layer.ended(Ended::Passed))));
         }
-        let deadline = layer.wheel.deadline_in(left);
         request.extensions_mut().insert(deadline.clone());
         Box::pin(async move {
             let guard = CancelOnDrop(Some(&deadline));

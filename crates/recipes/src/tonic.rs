@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use hyper::HeaderMap;
 use hyper::server::conn::http2;
-use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
 use timingwheel::TimingWheel;
+use timingwheel_deadline::wire::{Header, ServerLayer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::service::Routes;
-use tonic::{Status, TimeoutExpired};
+use tower::Layer;
 
 /// Serves a connection until it closes, or until its client leaves a ping without an answer for 10 s. A call ends at the
-/// deadline that its client gave.
+/// deadline that its client gave, and is cancelled if the client goes. For the calls that it makes, put a
+/// `ClientLayer::new(Header::Grpc)` round the channel: they end with it, and so does the work of their servers.
 ///
 /// # Errors
 /// If the connection breaks, or a ping has no answer.
@@ -22,40 +22,13 @@ pub async fn serve(
     services: Routes,
     connection: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
 ) -> hyper::Result<()> {
-    let services = TowerToHyperService::new(services.prepare());
-    let in_time = service_fn(|request| {
-        let (limit, wheel) = (limit(request.headers()), wheel.clone());
-        let answer = services.call(request);
-        async move {
-            let Some(limit) = limit else { return answer.await };
-            wheel
-                .timeout(limit, answer)
-                .await
-                .unwrap_or_else(|_| Ok(Status::from_error(Box::new(TimeoutExpired(()))).into_http()))
-        }
-    });
+    let in_time = ServerLayer::new(wheel, Header::Grpc).layer(services.prepare());
     http2::Builder::new(TokioExecutor::new())
         .timer(wheel.clone())
         .keep_alive_interval(Duration::from_secs(20))
         .keep_alive_timeout(Duration::from_secs(10))
-        .serve_connection(TokioIo::new(connection), in_time)
+        .serve_connection(TokioIo::new(connection), TowerToHyperService::new(in_time))
         .await
-}
-
-/// The header `grpc-timeout`: at most 8 digits and a unit. Another text is ignored, as by tonic.
-fn limit(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get("grpc-timeout")?.to_str().ok()?;
-    let (digits, unit) = text.split_at(text.len().checked_sub(1)?);
-    let count = digits.parse::<u32>().ok().filter(|_| digits.len() <= 8)?;
-    match unit {
-        "H" => Some(Duration::from_secs(3_600) * count),
-        "M" => Some(Duration::from_secs(60) * count),
-        "S" => Some(Duration::from_secs(1) * count),
-        "m" => Some(Duration::from_millis(1) * count),
-        "u" => Some(Duration::from_micros(1) * count),
-        "n" => Some(Duration::from_nanos(1) * count),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
@@ -66,8 +39,11 @@ mod tests {
     use hyper::body::{Bytes, Incoming};
     use hyper::client::conn::http2 as client;
     use hyper::{Request, Response};
+    use timingwheel_deadline::wire::ClientLayer;
+    use tokio::sync::mpsc;
     use tokio::task::JoinHandle;
     use tokio::time::Instant;
+    use tower::{ServiceBuilder, ServiceExt, service_fn};
 
     use super::*;
 
@@ -122,7 +98,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_ends_at_its_clients_deadline_with_the_status_that_tonic_gives() {
+    async fn a_call_ends_at_its_clients_deadline_with_the_status_of_grpc() {
         let wheel = TimingWheel::new();
         let mut client = Client::of(slow(), &wheel).await;
         for (timeout, limit) in [("100m", Duration::from_millis(100)), ("2S", Duration::from_secs(2))] {
@@ -133,36 +109,59 @@ mod tests {
             let headers = response.headers();
             assert_eq!(
                 (&headers["grpc-status"], &headers["grpc-message"]),
-                (&"1".parse().unwrap(), &"Timeout%20expired".parse().unwrap())
+                (&"4".parse().unwrap(), &"the deadline has passed".parse().unwrap())
             );
         }
-        for timeout in [None, Some("2H"), Some("soon")] {
+        assert_eq!(client.ask(Some("soon")).await.headers()["grpc-status"], "13");
+        for timeout in [None, Some("2H")] {
             let start = Instant::now();
             assert!(!client.ask(timeout).await.headers().contains_key("grpc-status"));
             assert_eq!(start.elapsed(), HOUR, "{timeout:?}");
         }
     }
 
-    #[test]
-    fn a_limit_is_read_as_the_protocol_says() {
-        let read = |text: &'static str| {
-            limit(&HeaderMap::from_iter([(
-                "grpc-timeout".parse().expect("a name"),
-                text.parse().expect("a value"),
-            )]))
+    struct TellsDrop(mpsc::UnboundedSender<()>);
+
+    impl Drop for TellsDrop {
+        fn drop(&mut self) {
+            let _ = self.0.send(());
+        }
+    }
+
+    /// The method of B calls C, which never answers. The client of B has a deadline, and then goes.
+    #[tokio::test(start_paused = true)]
+    async fn the_calls_that_a_method_makes_end_with_its_deadline_and_with_its_client() {
+        let (wheel, (dropped, mut drops)) = (TimingWheel::new(), mpsc::unbounded_channel());
+        let at_c = async move || {
+            let _tells = TellsDrop(dropped.clone());
+            tokio::time::sleep(HOUR).await;
+            "done"
         };
-        let times = [("3H", 3 * HOUR), ("1M", Duration::from_secs(60)), ("42S", Duration::from_secs(42))];
-        let parts = [
-            ("13m", Duration::from_millis(13)),
-            ("2u", Duration::from_micros(2)),
-            ("82n", Duration::from_nanos(82)),
-        ];
-        let longest = [("99999999H", 99_999_999 * HOUR), ("0n", Duration::ZERO)];
-        for (text, time) in times.into_iter().chain(parts).chain(longest) {
-            assert_eq!(read(text), Some(time), "{text}");
+        let c = Client::of(Routes::from(Router::new().route("/a.Service/Method", post(at_c))), &wheel).await;
+        let requests = c.requests.clone();
+        let at_b = async move || {
+            let mut requests = requests.clone();
+            let send = service_fn(move |request| requests.send_request(request));
+            let client = ServiceBuilder::new().layer(ClientLayer::new(Header::Grpc)).service(send);
+            let request = Request::post("http://test/a.Service/Method").body(Empty::<Bytes>::new()).unwrap();
+            client.oneshot(request).await.map(|_| "done").map_err(|error| error.to_string())
+        };
+        let mut b =
+            Client::of(Routes::from(Router::new().route("/a.Service/Method", post(at_b))), &wheel).await;
+        let start = Instant::now();
+        let response = b.ask(Some("100m")).await;
+        let status = response.headers().get("grpc-status").map(|status| status.to_str().unwrap());
+        // C has a moment less, so that its answer may come first.
+        assert!(matches!(status, Some("4") | None), "{status:?}");
+        drops.recv().await.expect("the work of C ends");
+        assert!(start.elapsed() <= Duration::from_millis(101));
+
+        let gone = tokio::spawn(async move { b.ask(Some("1H")).await });
+        while wheel.pending() < 4 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        for text in ["", "5", "H", "82f", "oneH", "123456789n", "-1S", "1.5S", "1 S", "1s"] {
-            assert_eq!(read(text), None, "{text:?}");
-        }
+        gone.abort();
+        drops.recv().await.expect("nobody works for a client that has gone");
+        assert!(start.elapsed() < HOUR / 2);
     }
 }

@@ -108,27 +108,66 @@ async fn a_dropped_tree_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_wheel_is_told_and_asked_again() {
+async fn a_full_wheel_changes_nothing() {
     let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
     let other = wheel.try_sleep(ms(1000)).unwrap();
-    let deadline = wheel.deadline_in(ms(10));
-    let refused = deadline.run(pending::<()>()).await.unwrap_err();
-    let Ended::Refused(error) = refused else { panic!("{refused}") };
-    assert!(error.is_at_capacity());
-    assert_eq!(refused.to_string(), format!("the deadline could not be watched: {error}"));
+    let start = Instant::now();
+    let deadline = wheel.deadline_in(ms(50));
+    let of_child = tokio::spawn(deadline.child_in(ms(20)).passed());
+    let of_call = tokio::spawn(deadline.run_in(ms(30), pending::<()>()));
+    let waits = tokio::spawn(deadline.passed());
+    let child = deadline.child();
+    let cancelled = tokio::spawn(child.passed());
+    assert_eq!(of_child.await.unwrap(), Ended::Passed);
+    assert_eq!(start.elapsed(), ms(20));
+    child.cancel();
+    assert_eq!(cancelled.await.unwrap(), Ended::Cancelled);
+    assert_eq!(of_call.await.unwrap(), Err(Ended::Passed));
+    assert_eq!(start.elapsed(), ms(30));
+    assert_eq!(waits.await.unwrap(), Ended::Passed);
+    assert_eq!(start.elapsed(), ms(50));
+    assert_eq!(wheel.stats().armed, 1, "the other");
     drop(other);
-    assert_eq!(deadline.run(pending::<()>()).await, Err(Ended::Passed));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_the_wheel_is_told_to_all_that_wait() {
+async fn a_deadline_on_a_full_wheel_can_be_moved_both_ways() {
+    for (moved, has_place) in [(20, false), (100, false), (20, true), (100, true)] {
+        let wheel = TimingWheel::builder().max_pending(1).build().unwrap();
+        let mut other = wheel.try_sleep(ms(1000)).ok();
+        let start = Instant::now();
+        let deadline = wheel.deadline_in(ms(50));
+        // One whose own limit was there before, and is no node's.
+        let of_call = tokio::spawn(deadline.run_in(ms(15), pending::<()>()));
+        let waits = tokio::spawn(deadline.passed());
+        sleep(ms(1)).await;
+        if has_place {
+            other = None;
+            // The wheel takes this one, with a limit that is later than that of the call.
+            let _later = deadline.run_in(ms(17), sleep(ms(1))).await;
+            assert_eq!(wheel.pending(), 1);
+        }
+        assert!(deadline.reset(start + ms(moved)));
+        assert_eq!(of_call.await.unwrap(), Err(Ended::Passed));
+        assert!(start.elapsed() <= ms(17), "{:?}", start.elapsed());
+        assert_eq!(waits.await.unwrap(), Ended::Passed);
+        assert!(start.elapsed() >= ms(moved) && start.elapsed() <= ms(moved + 2));
+        drop(other);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_wheel_changes_nothing() {
     let wheel = TimingWheel::new();
+    let start = Instant::now();
     let deadline = wheel.deadline_in(ms(10));
     let waits = tokio::spawn(deadline.passed());
     sleep(ms(1)).await;
     wheel.shutdown();
-    assert!(matches!(waits.await.unwrap(), Ended::Refused(error) if error.is_shutdown()));
-    assert!(matches!(deadline.passed().await, Ended::Refused(error) if error.is_shutdown()));
+    assert_eq!(deadline.run_in(ms(5), pending::<()>()).await, Err(Ended::Passed));
+    assert_eq!(start.elapsed(), ms(6));
+    assert_eq!(waits.await.unwrap(), Ended::Passed);
+    assert_eq!(start.elapsed(), ms(10));
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,14 +191,19 @@ async fn a_deadline_without_end_can_be_cancelled() {
     assert_eq!(waits.await.unwrap(), Ended::Cancelled);
 }
 
+/// In the second runtime tokio's timers keep the time.
 #[test]
 fn a_deadline_outlives_its_runtime() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let first = runtime();
-    let deadline = first.block_on(async { TimingWheel::new().deadline_in(ms(1000)) });
+    let deadline = first.block_on(async { TimingWheel::new().deadline_in(ms(30)) });
+    let mut waits = task::spawn(deadline.passed());
+    first.block_on(async { assert!(waits.poll().is_pending()) });
     drop(first);
-    let end = runtime().block_on(deadline.run(pending::<()>()));
-    assert!(matches!(end, Err(Ended::Refused(error)) if error.is_shutdown()));
+    assert!(waits.is_woken(), "to wait in another runtime");
+    assert_eq!(runtime().block_on(deadline.run(pending::<()>())), Err(Ended::Passed));
+    assert!(Instant::now() >= deadline.instant());
+    assert_eq!(runtime().block_on(waits), Ended::Passed);
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod ends;
 mod model;
 mod reusable;
 mod threads;
+mod told;
 #[cfg(feature = "wire")]
 mod wire;
 

@@ -2,6 +2,7 @@
 //! never early, for the reason that came first.
 
 use std::future::Future;
+use std::task::Poll;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -50,11 +51,29 @@ struct Node {
     cancelled: Option<Instant>,
 }
 
+impl Waiter {
+    fn poll(&mut self, now: Instant) -> Poll<Option<Ended>> {
+        if let Limit::After(after) = self.limit {
+            self.limit = Limit::At(now + after);
+        }
+        self.was_polled = true;
+        self.real.poll().map(Result::err)
+    }
+}
+
 struct Waiter {
     real: Spawn<Run<std::future::Pending<()>>>,
     node: usize,
-    limit: Option<Instant>,
+    /// Begins with the first poll.
+    limit: Limit,
     was_polled: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Limit {
+    None,
+    After(Duration),
+    At(Instant),
 }
 
 #[derive(Default)]
@@ -81,17 +100,19 @@ impl Model {
 
     /// Checks what a poll at `now` answered.
     fn check(&self, waiter: &Waiter, now: Instant, answer: Option<Ended>) {
-        let passes =
-            waiter.limit.map_or(self.passes(waiter.node), |limit| limit.min(self.passes(waiter.node)));
+        let passes = self.passes(waiter.node);
+        let passes = if let Limit::At(limit) = waiter.limit { limit.min(passes) } else { passes };
         let cancelled = self.cancelled(waiter.node);
         match answer {
             Some(Ended::Passed) => assert!(passes <= now, "early by {:?}", passes - now),
             Some(Ended::Cancelled) => {
                 let cancelled = cancelled.expect("nobody cancelled it");
                 // Its own limit marks no node.
-                assert!(cancelled <= passes + LATE || waiter.limit.is_some(), "it had passed before");
+                assert!(
+                    cancelled <= passes + LATE || matches!(waiter.limit, Limit::At(_)),
+                    "it had passed before"
+                );
             }
-            Some(refused) => panic!("{refused}"),
             None => {
                 assert!(cancelled.is_none(), "cancelled, and it still waits");
                 assert!(passes + LATE > now, "late by {:?}", now - passes);
@@ -104,8 +125,7 @@ fn _assert_send(passed: Passed) -> impl Future + Send + Sync {
     passed
 }
 
-async fn run(ops: Vec<Op>) {
-    let wheel = TimingWheel::new();
+async fn run(wheel: TimingWheel, ops: Vec<Op>) {
     let root = wheel.deadline_in(ms(100));
     let mut model = Model::default();
     model.nodes.push(Node { at: root.instant(), real: Some(root), parent: None, cancelled: None });
@@ -130,20 +150,19 @@ async fn run(ops: Vec<Op>) {
                     Some(limit) => deadline.run_in(ms(limit), std::future::pending()),
                     None => deadline.run(std::future::pending()),
                 };
-                let limit = limit.map(|limit| now + ms(limit));
-                let mut waiter = Waiter { real: spawn(real), node, limit, was_polled: is_polled };
-                if is_polled && let std::task::Poll::Ready(answer) = waiter.real.poll() {
-                    model.check(&waiter, now, answer.err());
+                let limit = limit.map_or(Limit::None, |limit| Limit::After(ms(limit)));
+                let mut waiter = Waiter { real: spawn(real), node, limit, was_polled: false };
+                if is_polled && let Poll::Ready(answer) = waiter.poll(now) {
+                    model.check(&waiter, now, answer);
                     continue;
                 }
                 waiters.push(waiter);
             }
             Op::Poll { waiter } if !waiters.is_empty() => {
                 let i = waiter % waiters.len();
-                waiters[i].was_polled = true;
-                if let std::task::Poll::Ready(answer) = waiters[i].real.poll() {
+                if let Poll::Ready(answer) = waiters[i].poll(now) {
                     let waiter = waiters.swap_remove(i);
-                    model.check(&waiter, now, answer.err());
+                    model.check(&waiter, now, answer);
                 }
             }
             Op::Reset { node: i, after } => {
@@ -184,13 +203,13 @@ async fn run(ops: Vec<Op>) {
                 i += 1;
                 continue;
             }
-            let answer = if waiter.real.is_woken() { waiter.real.poll() } else { std::task::Poll::Pending };
+            let answer = if waiter.real.is_woken() { waiter.poll(now) } else { Poll::Pending };
             match answer {
-                std::task::Poll::Ready(answer) => {
+                Poll::Ready(answer) => {
                     let waiter = waiters.swap_remove(i);
-                    model.check(&waiter, now, answer.err());
+                    model.check(&waiter, now, answer);
                 }
-                std::task::Poll::Pending => {
+                Poll::Pending => {
                     model.check(&waiters[i], now, None);
                     i += 1;
                 }
@@ -206,10 +225,20 @@ async fn run(ops: Vec<Op>) {
     assert_eq!(wheel.pending(), 0);
 }
 
+fn on_paused_clock(ops: Vec<Op>, wheel: impl FnOnce() -> TimingWheel) {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(async { run(wheel(), ops).await });
+}
+
 proptest! {
     #[test]
     fn deadlines_end_as_the_model_says(ops in proptest::collection::vec(op(), 1..80)) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-        runtime.block_on(run(ops));
+        on_paused_clock(ops, TimingWheel::new);
+    }
+
+    #[test]
+    fn deadlines_on_a_full_wheel_end_as_the_model_says(ops in proptest::collection::vec(op(), 1..80)) {
+        on_paused_clock(ops, || TimingWheel::builder().max_pending(0).build().unwrap());
     }
 }

@@ -1,0 +1,154 @@
+//! What do limits cost a client of a key-value server: one deadline for an operation, and a limit for each of its I/Os?
+//!
+//! The work is that of the example `kv_client`, in memory, so that limits are as much of it as they can be.
+
+mod reckoned;
+// One and the same code, so that a reader can run it alone.
+#[allow(dead_code, reason = "the example also uses loopback")]
+#[path = "../../../examples/kv_client/server.rs"]
+mod server;
+#[path = "../../../examples/kv_client/ways.rs"]
+mod ways;
+
+use std::io;
+use std::time::Duration;
+
+use timingwheel::TimingWheel;
+use timingwheel_deadline::ReusableDeadline;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::support::{Case, Findings, Scale, Table, Unit, cpu_time, median, number, rounds, target};
+use server::{Connection, Stream, in_memory};
+use ways::Way;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![Case {
+        name: "deadlines",
+        question: "What do a deadline for an operation and limits for its I/Os cost?",
+        run,
+    }]
+}
+
+const OPERATION: Duration = Duration::from_secs(10);
+const EACH: Duration = Duration::from_secs(5);
+const CONNECTIONS: usize = 256;
+const WORKERS: [usize; 3] = [1, 2, 8];
+/// For how long each way runs in a round.
+const LENGTH: Duration = Duration::from_millis(300);
+/// In a test too, so that each connection makes an operation.
+const SHORTEST: Duration = Duration::from_millis(5);
+
+async fn get<S: Stream>(deadline: &mut ReusableDeadline, server: &mut Connection<S>) -> io::Result<()> {
+    deadline.start_in(OPERATION);
+    deadline.run_in(EACH, server.write_header()).await??;
+    deadline.run_in(EACH, server.write_key()).await??;
+    deadline.run_in(EACH, server.read_header()).await??;
+    deadline.run_in(EACH, server.read_value()).await??;
+    Ok(())
+}
+
+/// What a way's operations took in a round.
+#[derive(Clone, Copy)]
+struct Cost {
+    per_second: f64,
+    /// The CPU time of one, of its server too, in nanoseconds.
+    cpu: f64,
+    /// How many timers one registered in the wheel.
+    armed: f64,
+}
+
+struct Rig {
+    runtime: Runtime,
+    wheel: TimingWheel,
+    length: Duration,
+}
+
+impl Rig {
+    fn new(workers: usize, scale: Scale) -> Self {
+        let runtime = Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        // That which `timingwheel::time::timeout` takes.
+        let wheel = runtime.block_on(async { timingwheel::time::wheel() });
+        Self { runtime, wheel, length: scale.length(LENGTH).max(SHORTEST) }
+    }
+
+    fn cost(&self, way: Way) -> Cost {
+        let Self { runtime, wheel, length } = self;
+        let (before, cpu, start) = (wheel.stats(), cpu_time(), Instant::now());
+        let operations = runtime.block_on(async {
+            let mut clients = JoinSet::new();
+            for connection in in_memory(CONNECTIONS) {
+                let (wheel, until) = (wheel.clone(), start + *length);
+                clients.spawn(async move { way.operate(&wheel, connection, until).await });
+            }
+            let counts = clients.join_all().await.into_iter();
+            counts.map(|count| count.expect("no limit is reached")).sum::<u64>()
+        });
+        let (took, cpu) = (start.elapsed(), cpu_time() - cpu);
+        let armed = wheel.stats().armed - before.armed;
+        let is_right = match way {
+            Way::NoLimits | Way::Tokio => armed == 0,
+            Way::ByName | Way::Deadline => armed >= operations / 2,
+            Way::ByHand | Way::Reusable => (1..=CONNECTIONS as u64).contains(&armed),
+        };
+        assert!(is_right, "{}: the wheel saw {armed} timers of {operations} operations", way.name());
+        let count = operations as f64;
+        Cost {
+            per_second: count / took.as_secs_f64(),
+            cpu: cpu.as_nanos() as f64 / count,
+            armed: armed as f64 / count,
+        }
+    }
+}
+
+fn run(scale: Scale) -> Findings {
+    let header = WORKERS.map(|workers| format!("{workers} worker{}", if workers == 1 { "" } else { "s" }));
+    let header = || ["limits by".to_owned()].into_iter().chain(header.clone());
+    let mut rates = Table::new("Operations a second with limits in memory", header());
+    let mut shares = Table::new("CPU time of an operation with limits in memory", header())
+        .note("Divided by that without limits of the same round, the median. It holds the server's too.");
+    let found: Vec<Vec<Vec<Cost>>> = WORKERS
+        .iter()
+        .map(|&workers| {
+            eprintln!("{workers} workers");
+            let rig = Rig::new(workers, scale);
+            let mut sides = Way::ALL.map(|way| {
+                let rig = &rig;
+                move || rig.cost(way)
+            });
+            let mut sides: Vec<&mut dyn FnMut() -> Cost> =
+                sides.iter_mut().map(|side| side as &mut dyn FnMut() -> Cost).collect();
+            rounds(scale.few_rounds() + 2, &mut sides).split_off(1)
+        })
+        .collect();
+    for (i, way) in Way::ALL.iter().enumerate() {
+        let typical = |of: &dyn Fn(&[Cost]) -> f64| {
+            found.iter().map(|found| median(found.iter().map(|round| of(round)))).collect::<Vec<f64>>()
+        };
+        let rate = typical(&|round| round[i].per_second);
+        let share = typical(&|round| round[i].cpu / round[0].cpu);
+        let row = |cells: Vec<String>| [way.name().to_owned()].into_iter().chain(cells);
+        rates = rates.row(row(rate.into_iter().map(|rate| Unit::PerSecond.show(rate)).collect()));
+        shares = shares.row(row(share.into_iter().map(number).collect()));
+    }
+    // All beside the best of the others, on one worker: the one number that no lock disturbs.
+    let of = |way: Way| {
+        let i = Way::ALL.iter().position(|it| *it == way).expect("it is one of all");
+        median(found[0].iter().map(|round| round[i].cpu))
+    };
+    let best = [Way::Tokio, Way::ByName, Way::ByHand].map(of).into_iter().fold(f64::INFINITY, f64::min);
+    let reusable = of(Way::Reusable);
+    let shares = shares.note(format!(
+        "A reusable deadline beside the cheapest of tokio's, of those by name and of one moved by hand, on one worker: {}.",
+        target(format!("{}, at most 1", number(reusable / best)), reusable <= best)
+    ));
+    let one_worker = |i: usize| Cost {
+        per_second: median(found[0].iter().map(|round| round[i].per_second)),
+        cpu: median(found[0].iter().map(|round| round[i].cpu)),
+        armed: median(found[0].iter().map(|round| round[i].armed)),
+    };
+    let reckoned = reckoned::table(scale, one_worker);
+    Findings { tables: vec![rates, shares, reckoned], charts: Vec::new() }
+}

@@ -1,0 +1,261 @@
+//! A tree of deadlines in many orders of its threads. A lost wake-up is a deadlock, which loom reports.
+
+pub(crate) mod wheel;
+
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use loom::future::block_on;
+use loom::model::Builder;
+use loom::thread;
+use tokio::time::Instant;
+
+use crate::tree::{Answer, Ended, Handle};
+use wheel::TimingWheel;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A tree on a wheel. Another wheel stands for tokio's timers, where the first has ended.
+struct Model {
+    wheel: TimingWheel,
+    tokio: TimingWheel,
+    start: Instant,
+}
+
+impl Model {
+    fn new() -> Self {
+        let wheel = TimingWheel::new();
+        Self { start: wheel.current_time(), wheel, tokio: TimingWheel::new() }
+    }
+
+    fn at(&self, seconds: u32) -> Instant {
+        self.start + SECOND * seconds
+    }
+
+    fn root(&self, seconds: u32) -> Handle {
+        Handle::root(&self.wheel, self.at(seconds), None)
+    }
+
+    /// Waits for the end, as `Passed` does.
+    fn wait(&self, handle: &Handle) -> Ended {
+        let mut waiter = None;
+        let mut alone = None;
+        let end = block_on(poll_fn(|cx| {
+            loop {
+                match handle.poll(&mut waiter, None, cx) {
+                    Answer::Ended(end) => break Poll::Ready(end),
+                    Answer::Pending => break Poll::Pending,
+                    Answer::Alone(at) => {
+                        // Both clocks begin at about the same time.
+                        let at = self.tokio.current_time() + (at - self.wheel.current_time());
+                        let sleep = alone.get_or_insert_with(|| self.tokio.sleep_until(at));
+                        if sleep.poll_wait(cx).is_pending() {
+                            break Poll::Pending;
+                        }
+                        handle.pass(self.start + SECOND * 100);
+                    }
+                }
+            }
+        }));
+        if let Some(waiter) = waiter {
+            handle.forget(waiter);
+        }
+        end
+    }
+
+    /// A future that is polled once and dropped.
+    fn poll_and_drop(&self, handle: &Handle, limit: Option<u32>) {
+        let mut waiter = None;
+        block_on(poll_fn(|cx| {
+            handle.poll(&mut waiter, limit.map(|limit| SECOND * limit), cx);
+            Poll::Ready(())
+        }));
+        if let Some(waiter) = waiter {
+            handle.forget(waiter);
+        }
+    }
+
+    /// Asserts that a dropped child leaves nothing in its tree, and a dropped tree nothing at all. The root is last.
+    fn drop_tree<const N: usize>(&self, handles: [Handle; N]) {
+        let tree = Arc::downgrade(&handles[0].tree);
+        for (i, handle) in handles.into_iter().enumerate() {
+            assert_eq!(handle.tree.counts(), (N - 1 - i, 0));
+        }
+        assert!(tree.upgrade().is_none());
+        assert_eq!(self.wheel.pending(), 0);
+    }
+}
+
+/// Runs `model` in those orders of its threads in which they interrupt each other at most three times, or as often as the
+/// environment's `LOOM_MAX_PREEMPTIONS` says. Asserts that its outcomes are `outcomes`.
+fn check<const N: usize>(
+    outcomes: [&'static str; N],
+    model: impl Fn() -> &'static str + Send + Sync + 'static,
+) {
+    let seen = Arc::new(Mutex::new(BTreeSet::new()));
+    let mut builder = Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    builder.check({
+        let seen = seen.clone();
+        move || {
+            let outcome = model();
+            seen.lock().unwrap().insert(outcome);
+        }
+    });
+    assert_eq!(*seen.lock().unwrap(), BTreeSet::from(outcomes));
+}
+
+const fn name(end: Ended) -> &'static str {
+    match end {
+        Ended::Passed => "passed",
+        Ended::Cancelled => "cancelled",
+    }
+}
+
+/// Runs `run` in a thread of its own.
+fn spawn<T: 'static>(
+    model: &Arc<Model>,
+    handle: &Handle,
+    run: impl FnOnce(&Model, &Handle) -> T + 'static,
+) -> thread::JoinHandle<T> {
+    let (model, handle) = (model.clone(), handle.clone());
+    thread::spawn(move || run(&model, &handle))
+}
+
+#[test]
+fn a_child_that_is_made_while_its_parent_ends_ends_too() {
+    check(["cancelled"], || {
+        let model = Arc::new(Model::new());
+        let root = model.root(10);
+        let cancels = spawn(&model, &root, |model, root| root.cancel(model.start));
+        let child = root.child(model.at(20));
+        let end = model.wait(&child);
+        cancels.join().unwrap();
+        assert_eq!(root.end(model.start), Some(Ended::Cancelled));
+        model.drop_tree([child, root]);
+        name(end)
+    });
+}
+
+#[test]
+fn a_child_that_is_made_while_its_parents_time_comes_ends_then() {
+    check(["passed"], || {
+        let model = Arc::new(Model::new());
+        let root = model.root(10);
+        let waits = spawn(&model, &root, |model, root| model.wait(root));
+        let passes = spawn(&model, &root, |model, _| model.wheel.advance(SECOND * 10));
+        let child = root.child(model.at(20));
+        let end = model.wait(&child);
+        assert!(model.wheel.current_time() >= model.at(10), "early");
+        passes.join().unwrap();
+        assert_eq!(waits.join().unwrap(), end);
+        model.drop_tree([child, root]);
+        name(end)
+    });
+}
+
+#[test]
+fn a_future_under_a_deadline_that_moves_later_is_not_ended_at_the_old_time_once_it_was_moved() {
+    check(["moved", "too late"], || {
+        let model = Arc::new(Model::new());
+        let root = model.root(10);
+        let waits = spawn(&model, &root, |model, root| {
+            let end = model.wait(root);
+            (end, model.wheel.current_time())
+        });
+        let passes = spawn(&model, &root, |model, _| model.wheel.advance(SECOND * 10));
+        let has_moved = root.reset(model.wheel.current_time(), model.at(20));
+        passes.join().unwrap();
+        model.wheel.advance(SECOND * 10);
+        let (end, at) = waits.join().unwrap();
+        assert_eq!(end, Ended::Passed);
+        assert!(at >= root.instant(), "early");
+        model.drop_tree([root]);
+        if has_moved { "moved" } else { "too late" }
+    });
+}
+
+#[test]
+fn a_future_under_a_deadline_that_moves_earlier_ends_then() {
+    check(["passed"], || {
+        let model = Arc::new(Model::new());
+        let root = model.root(20);
+        let waits = spawn(&model, &root, |model, root| model.wait(root));
+        let moves = spawn(&model, &root, |model, root| assert!(root.reset(model.start, model.at(5))));
+        model.poll_and_drop(&root, Some(3));
+        moves.join().unwrap();
+        model.wheel.advance(SECOND * 5);
+        let end = waits.join().unwrap();
+        model.drop_tree([root]);
+        name(end)
+    });
+}
+
+#[test]
+fn a_dropped_future_with_an_earlier_limit_takes_no_timer_from_the_others() {
+    check(["passed"], || {
+        let model = Arc::new(Model::new());
+        let root = model.root(20);
+        let child = root.child(model.at(10));
+        let waits = spawn(&model, &child, |model, child| model.wait(child));
+        let passes = spawn(&model, &root, |model, _| model.wheel.advance(SECOND * 7));
+        model.poll_and_drop(&root, Some(5));
+        passes.join().unwrap();
+        assert!(model.wheel.pending() <= 1);
+        model.wheel.advance(SECOND * 5);
+        let end = waits.join().unwrap();
+        assert_eq!(root.end(model.wheel.current_time()), None);
+        model.drop_tree([child, root]);
+        name(end)
+    });
+}
+
+#[test]
+fn a_deadline_ends_once_by_its_time_or_by_a_cancel() {
+    check(["cancelled", "passed"], || {
+        let model = Arc::new(Model::new());
+        let root = model.root(10);
+        let waits = spawn(&model, &root, |model, root| model.wait(root));
+        let passes = spawn(&model, &root, |model, _| model.wheel.advance(SECOND * 10));
+        root.cancel(model.wheel.current_time());
+        let end = root.end(model.start).expect("it was cancelled, if not before");
+        passes.join().unwrap();
+        assert_eq!(waits.join().unwrap(), end, "all are told the same");
+        model.drop_tree([root]);
+        name(end)
+    });
+}
+
+#[test]
+fn a_wheel_that_ends_leaves_each_future_its_own_time() {
+    check(["passed"], || {
+        let model = Arc::new(Model::new());
+        let root = model.root(10);
+        let waits = spawn(&model, &root, |model, root| model.wait(root));
+        let ends = spawn(&model, &root, |model, _| model.wheel.shutdown());
+        model.wheel.advance(SECOND * 20);
+        model.tokio.advance(SECOND * 20);
+        let end = waits.join().unwrap();
+        ends.join().unwrap();
+        model.drop_tree([root]);
+        name(end)
+    });
+}
+
+#[test]
+fn a_future_that_keeps_its_own_time_is_cancelled_all_the_same() {
+    check(["cancelled"], || {
+        let model = Arc::new(Model::new());
+        let root = model.root(10);
+        let waits = spawn(&model, &root, |model, root| model.wait(root));
+        let ends = spawn(&model, &root, |model, _| model.wheel.shutdown());
+        root.cancel(model.start);
+        let end = waits.join().unwrap();
+        ends.join().unwrap();
+        model.drop_tree([root]);
+        name(end)
+    });
+}
