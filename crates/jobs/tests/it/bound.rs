@@ -195,7 +195,12 @@ fn a_job_goes_on_beside_a_full_wheel_on_a_runtime_without_timers() {
         _ = ran.send(());
         async {}
     });
-    let runs = (0..3).take_while(|_| has_run.recv_timeout(crate::HANG_GUARD).is_ok()).count();
-    assert_eq!((runs, places.lock().unwrap().len()), (3, 1), "{job:?}");
-    assert!(job.refusals() > 0);
+    let run = || has_run.recv_timeout(crate::HANG_GUARD).expect("it has ended, or hangs");
+    // A run that is late is followed by the next at once, which needs no place.
+    while job.refusals() == 0 {
+        run();
+    }
+    has_run.try_iter().for_each(drop);
+    (0..3).for_each(|_| run());
+    assert_eq!(places.lock().unwrap().len(), 1, "{job:?}");
 }
