@@ -56,7 +56,8 @@ struct Look {
     watchdog: &'static Watchdog,
     wheel: Weak<dyn Watched>,
     number: u64,
-    /// When the watchdog looks next; `u64::MAX` if that is not planned. It is set under the watchdog's lock.
+    /// When the watchdog looks next; `u64::MAX` if that is not planned, zero once the wheel has ended. It is set under the
+    /// watchdog's lock.
     at: AtomicU64,
 }
 

@@ -1,7 +1,7 @@
 //! Models of the watchdog: its thread looks at a wheel, while turns change when the next one is due, and the wheel ends.
 //!
 //! Time does not pass, so each look that is planned for the past is made at once, and all others only after another change.
-//! Whoever waits for a wake-up that never comes waits for ever, which the model checker notices.
+//! A thread whose wake-up never comes waits for ever, and the model checker notices that.
 
 use std::sync::Arc;
 use std::time::Duration;

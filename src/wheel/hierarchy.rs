@@ -14,8 +14,8 @@ const CHUNK: usize = 32;
 /// Timers with a payload, ordered by deadline to within a tick.
 ///
 /// Inserting, cancelling and moving an entry take constant time. Handing an entry out takes one step for each level
-/// that it comes down. For each bucket that comes up, the delay queue takes a step for each level, and looks for the next
-/// bucket of that one's level: one step for 64 slots.
+/// that it comes down. For each bucket that comes up, the delay queue looks for the next one of its level, 64 slots at a
+/// step, and for an overflow bucket compares the overflow levels' fronts.
 ///
 /// # Examples
 ///
@@ -280,7 +280,8 @@ impl<T> Hierarchy<T> {
     /// Moves the clock to `now`, and appends the payloads of due entries to `expired`, in the order of their ticks.
     ///
     /// One call handles at most `batch` entries, so that a caller who holds a lock can let go of it in between. Each
-    /// entry that is handed out or moved counts as one. So do up to 32 places of cancelled entries together. Between two calls entries may be inserted, moved and cancelled.
+    /// entry that is handed out or moved counts as one. So do up to 32 places of cancelled entries together. Between two
+    /// calls entries may be inserted, moved and cancelled.
     ///
     /// A `now` before the clock is taken for the clock's time.
     ///
@@ -320,8 +321,7 @@ impl<T> Hierarchy<T> {
             });
             // To pass vacancies takes next to nothing, but not nothing.
             left -= taken.max(1);
-            // Entries of level 0 are due, and those of an overflow level that are due as it begins; but for others that were
-            // moved later.
+            // Due are all of level 0, and those of an overflow bucket that are due as it begins, unless they were moved later.
             self.drain(&chunk[..taken], due_by, now, &mut hand_out);
         }
     }
@@ -336,7 +336,7 @@ impl<T> Hierarchy<T> {
         now: Nanos,
         hand_out: &mut impl FnMut(u64, T),
     ) {
-        // Of an overflow level few are due, and the last is not.
+        // The last tells: on level 0 it is due as a rule, above as a rule only on a grid.
         if let [_, .., (_, deadline)] = chunk
             && *deadline <= due_by
         {
@@ -358,8 +358,8 @@ impl<T> Hierarchy<T> {
     /// The payload with the least rank, among those for which `rank` returns one. A rank begins with a deadline. This
     /// is the entry's deadline, or a later one that the wheel does not know.
     ///
-    /// This looks at each bucket that holds something, and at each entry of the buckets that may hold the payload. As a rule that is
-    /// the bucket that begins first. Another bucket follows if it begins by the deadlines of all entries seen.
+    /// This looks at each bucket that holds something, and at each entry of the buckets that may hold the payload. As a rule
+    /// that is the bucket that begins first. Another bucket follows if it begins by the deadlines of all entries seen.
     pub(crate) fn earliest_by<R: Ord>(&self, rank: impl Fn(&T) -> Option<(Nanos, R)>) -> Option<&T> {
         let mut earliest: Option<((Nanos, R), &T)> = None;
         // The bucket that begins first comes first, so that others can be left out.

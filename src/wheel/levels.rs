@@ -13,8 +13,8 @@ struct Level {
     shift: u32,
     /// The bucket at the ring's position 0, once a deadline has needed one of this level.
     first_bucket: Option<BucketId>,
-    /// The first bucket of this level that holds something, or an emptied one before it; never one that the clock has passed.
-    /// `None` if no bucket holds something.
+    /// The first bucket of this level that holds something, or an emptied one before it that has not been passed yet; never
+    /// one that the clock has passed. `None` only if no bucket holds something.
     front: Option<Front>,
 }
 
@@ -142,17 +142,14 @@ impl Levels {
 
     /// Every deadline up to this time has been drained, except those of entries that were moved to the past since.
     pub(super) fn handed_out_through(&self) -> Nanos {
-        let holds_something = |level: &Level| {
-            let position = self.position(level.number(self.clock_tick));
-            level.first_bucket.is_some_and(|first| !self.buckets[first.at(position).as_index()].is_empty())
-        };
-        if self.levels[1..].iter().any(holds_something) {
+        let in_clock_tick = self.position(self.clock_tick.0) as usize;
+        if self.overflow_front.is_some_and(|front| front.tick <= self.clock_tick) {
             // It has been drained in part, and may still hold entries that are due as it begins.
             Nanos(self.clock.0 - 1)
-        } else if holds_something(&self.levels[0]) {
-            self.resolution.beginning(self.clock_tick)
-        } else {
+        } else if self.buckets[in_clock_tick].is_empty() {
             self.clock
+        } else {
+            self.resolution.beginning(self.clock_tick)
         }
     }
 
@@ -172,7 +169,8 @@ impl Levels {
         }
     }
 
-    /// Moves the clock forward, and never back.
+    /// Moves the clock forward, and never back. The caller has seen that no bucket which holds something is due by `now`, so no
+    /// front is passed but one whose tick goes on.
     pub(super) fn set_clock(&mut self, now: Nanos) {
         if now > self.clock {
             self.clock = now;
@@ -203,7 +201,8 @@ impl Levels {
         Slot { tick, level, bucket: first.at(self.position(number)) }
     }
 
-    /// The finest overflow level whose ring, as the clock stands, reaches to `tick`.
+    /// The finest overflow level whose ring, as the clock stands, reaches to `tick`. It is never the clock's own slot there: two
+    /// ticks of one slot are less than a ring of the next finer level apart, so that level reaches to `tick` too.
     #[inline(always)]
     fn overflow_level(&mut self, tick: Tick) -> usize {
         let (clock, slots) = (self.clock_tick, u64::from(self.slots));
@@ -360,7 +359,7 @@ impl Levels {
         self.clear(own);
         let level = usize::from(self.buckets[own.as_index()].level);
         let Level { shift, first_bucket, .. } = self.levels[level];
-        let first = first_bucket.unwrap_or(own);
+        let first = first_bucket.expect("it has buckets");
         let next = self.filled_in(own, first.at(self.slots));
         let next = next.or_else(|| self.filled_in(first, own)).map(|bucket| {
             let slots_ahead = bucket.0.checked_sub(own.0).unwrap_or_else(|| bucket.0 + self.slots - own.0);
@@ -395,7 +394,7 @@ impl Levels {
     }
 
     /// Moves the clock to where the front begins, and takes up to `most` positions out of it, as
-    /// [`Bucket::pop_front`] does. Tells how many keys these held, and by when those that are due had to be due.
+    /// [`Bucket::pop_front`] does. Tells how many keys these held, and up to which deadline they are due.
     #[inline]
     pub(super) fn pop_front(
         &mut self,

@@ -1,7 +1,7 @@
 //! The core's memory in bytes, as its allocator counts them, over a simulated year of storms.
 //!
 //! 1. With nothing pending a wheel keeps at most one page of entries, and for each slot of its levels 48 bytes, room
-//!    for 64 keys, and a place in the queue, however many entries were pending before.
+//!    for 64 keys, and a bit in the queue, however many entries were pending before.
 //! 2. While entries are pending, that and 40 bytes for each place in its pages, and their keys.
 
 use std::alloc::System;
@@ -15,11 +15,11 @@ use timingwheel::wheel::{Hierarchy, Key, Nanos, Progress, Resolution};
 const SLOTS: usize = 64;
 const PAGE: usize = 1024;
 const DAY: u64 = 86_400_000_000_000;
-/// Of a slot: its bucket, its keys, and its place in a heap that grew by doubling.
-const SLOT_BYTES: usize = 48 + 64 * size_of::<Key>() + 2 * 16;
+/// Of a slot: its bucket and its keys.
+const SLOT_BYTES: usize = 48 + 64 * size_of::<Key>();
 /// Of an entry with a word for payload: that, deadline and place, and what the page needs to find room.
 const ENTRY_BYTES: usize = 40;
-/// Lists of pages and of levels.
+/// Lists of pages and of levels, and the queue's bits.
 const LISTS_BYTES: usize = 16 * 1024;
 
 fn bytes_in_use(region: &Region<'_, System>) -> usize {

@@ -379,13 +379,16 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// run ends where it waits next, and `shutdown` does not wait for that. A second call, even from another task,
     /// waits for the runs that are still going on.
     ///
-    /// The wheel goes on. It keeps the limit, or the wheel of the caller's runtime does if this one has ended or is full.
+    /// The wheel goes on. It keeps the limit. If it has ended or is full, the wheel of the caller's runtime does, and if
+    /// that refuses too, tokio's timer.
     ///
     /// # Cancel safety
     /// If the future is dropped, what runs goes on to its end, and the jobs that had not begun are dropped.
     ///
     /// # Panics
-    /// If the wheel has ended or is full, and the caller is outside of every tokio runtime. If the `Clone` of a key panics.
+    /// If the wheel has ended or is full, and the caller is outside of every tokio runtime; or that runtime's wheel
+    /// refuses too, and the runtime has no timers of tokio's. If the `Clone` of a key panics. A panic of a future that has
+    /// not begun, as it is dropped, reaches whoever drops the [`StoppedJob`], or this future.
     ///
     /// # Examples
     ///
@@ -426,6 +429,8 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
             lock(part).is_shut_down = true;
         }
         for (hash, job) in self.table.all() {
+            // Before the job is cancelled, as it may panic.
+            let key = job.slot.key().clone();
             let (info, _) = job.cancel(Cancel::KeepWork);
             match info.state {
                 JobState::Running => {
@@ -434,8 +439,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
                 }
                 JobState::Pending | JobState::CouldNotRun => {
                     self.table.take_at(hash, address(&job));
-                    let (key, future) = (job.slot.key().clone(), job.slot.give_back());
-                    not_begun.push(StoppedJob { key, info, future });
+                    not_begun.push(StoppedJob { key, info, future: job.slot.give_back() });
                 }
                 // One that ended just now is no loss.
                 JobState::Done | JobState::Panicked | JobState::Cancelled => {}
@@ -453,7 +457,10 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     async fn wait(&self, limit: Duration) {
         let start = Instant::now();
         if self.wheel.sleep(limit).wait().await.is_err() {
-            timingwheel::time::sleep(limit.saturating_sub(start.elapsed())).await;
+            let left = || limit.saturating_sub(start.elapsed());
+            if timingwheel::time::sleep(left()).wait().await.is_err() {
+                tokio::time::sleep(left()).await;
+            }
         }
     }
 

@@ -52,7 +52,7 @@
 //! | the schedule has no further run | is over | has the number of runs |
 //! | the job panics | is over; the panic hook has reported it, [`Jobs::panicked`] counts it | [`JobError::is_panic`], with what the panic carried |
 //! | the wheel's last handle is dropped | goes on, and the wheel with it | has the job's result |
-//! | the wheel is [shut down](timingwheel::TimingWheel::shutdown) | is dropped if it is pending; goes on to the end of its run otherwise | [`JobError::reason`], or the job's result |
+//! | the wheel is [shut down](timingwheel::TimingWheel::shutdown) | is dropped if it is pending, or, where the runtime's own wheel keeps its time, when that comes; goes on to the end of its run otherwise | [`JobError::reason`], or the job's result |
 //! | [`Jobs::shutdown`] | goes on to the end of its run, until the limit; what has not begun is handed back | [`JobError::is_cancelled`], or the job's result |
 //! | the wheel is full when a run has ended | waits on the [runtime's own wheel](timingwheel::time::wheel), and [counts](JobInfo::refusals) that | |
 //! | the runtime is shut down | is dropped, pending or running | [`JobError::reason`] |

@@ -196,8 +196,9 @@ pub trait JobsExt {
     /// # Errors
     /// As [`run_after`](Self::run_after). Between runs a job is not refused: if the wheel is full when a run has ended,
     /// the [wheel of the runtime](timingwheel::time::wheel) keeps the time of the next run, and [`Repeating::refusals`]
-    /// counts that. After that run the job tries its own wheel again. The job ends only if the runtime's wheel was
-    /// [set](timingwheel::time::set_wheel) to one with a bound, and that is full too.
+    /// counts that. After that run the job tries its own wheel again. The job ends only if the runtime's
+    /// wheel refuses too: if it was [set](timingwheel::time::set_wheel) to one with a bound, and is full, or if it has been
+    /// shut down.
     ///
     /// # Panics
     /// If the schedule panics when it is asked for the first run. If the job is refused or has no run, and dropping

@@ -308,14 +308,20 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
         (plan.schedule, plan.tolerance) = (Some(schedule), tolerance);
         plan.is_users = plan.moved.is_some() || answered != NextRun::BySchedule;
         let next = match plan.moved.take().or(next) {
-            _ if !matches!(stage, Stage::Runs { order: Order::None, .. }) => {
-                return GoOn::Over(Err(JobError::cancelled()));
-            }
-            None => return GoOn::Over(Ok(())),
+            _ if !matches!(stage, Stage::Runs { order: Order::None, .. }) => Err(Err(JobError::cancelled())),
+            None => Err(Ok(())),
             Some(_) if plan.wheel.is_ended() => {
-                return GoOn::Over(Err(JobError::could_not_run(Error::shutdown(), &plan.wheel)));
+                Err(Err(JobError::could_not_run(Error::shutdown(), &plan.wheel)))
             }
-            Some(next) => next,
+            Some(next) => Ok(next),
+        };
+        let next = match next {
+            Ok(next) => next,
+            Err(over) => {
+                // So that nobody who comes before the task's end is told to be in time.
+                *stage = Stage::Runs { order: Order::Stop, task: None };
+                return GoOn::Over(over);
+            }
         };
         (plan.due, plan.waits_until) = (next, next);
         if next <= Instant::now() {
@@ -454,7 +460,8 @@ impl<S: AnySlot + ?Sized> Record<S> {
             if let Some(plan) = &mut state.plan {
                 let due = if polled.is_some() { to } else { before };
                 // A run that is moved to the past has missed nothing.
-                let not_before = if polled == Some(Poll::Pending) { due } else { due.max(Instant::now()) };
+                let is_past = matches!(polled, Some(Poll::Ready(_)));
+                let not_before = if is_past { due.max(Instant::now()) } else { due };
                 (plan.due, plan.waits_until) = (not_before, waits_until.max(not_before));
             }
         }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{FixedDelay, JobState, JobsExt, Previous, Schedule};
+use timingwheel_jobs::{FixedDelay, JobState, Jobs, JobsExt, Previous, Schedule};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
+use tokio_test::{assert_pending, assert_ready, task};
 
 use crate::runs::Runs;
 use crate::{DAY, ms, rate};
@@ -65,6 +66,25 @@ async fn at_a_shutdown_a_job_between_runs_ends_and_one_that_runs_ends_after_its_
     }
     assert_eq!(runs.began(), [10, 10, 10]);
     once.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_drops_at_once_what_waits_and_tells_whoever_awaits_it() {
+    let wheel = TimingWheel::new();
+    let (jobs, owned) = (Jobs::new(&wheel), Arc::new(()));
+    let held = || {
+        let owned = owned.clone();
+        async move { drop(owned) }
+    };
+    let mut job = task::spawn(wheel.run_after(DAY, held()));
+    jobs.try_run_after(7, DAY, held()).unwrap();
+    let mut join = task::spawn(jobs.join(&7).unwrap());
+    assert_pending!(job.poll());
+    assert_pending!(join.poll());
+    assert_eq!(wheel.shutdown(), 2);
+    assert_eq!((Arc::strong_count(&owned), job.is_woken(), join.is_woken()), (1, true, true));
+    assert!(assert_ready!(job.poll()).unwrap_err().reason().unwrap().is_shutdown());
+    assert_eq!(assert_ready!(join.poll()), JobState::CouldNotRun);
 }
 
 #[tokio::test(start_paused = true)]

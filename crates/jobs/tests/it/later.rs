@@ -117,10 +117,15 @@ async fn jobs_beyond_the_end_of_time_are_pending_for_ever() {
     let wheel = TimingWheel::new();
     let job = wheel.run_after(Duration::MAX, async {});
     let century = wheel.run_after(DAY * 36_525, async {});
+    let moved = wheel.run_after(DAY, async {});
+    assert!(moved.reset_after(Duration::MAX));
     sleep(DAY * 36_524).await;
-    assert_eq!((job.state(), century.state()), (JobState::Pending, JobState::Pending));
+    assert_eq!([&job, &century, &moved].map(Job::state), [JobState::Pending; 3]);
     century.await.unwrap();
-    assert_eq!(job.state(), JobState::Pending);
+    assert_eq!([&job, &moved].map(Job::state), [JobState::Pending; 2]);
+    // Until it is moved back.
+    assert!(moved.reset_after(ms(1)));
+    moved.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -96,11 +96,12 @@ impl Naive {
         }
     }
 
-    const fn state(&self) -> JobState {
+    /// Its state, and when it is due if it is pending.
+    fn info(&self, start: Instant) -> (JobState, Option<Instant>) {
         match self.now {
-            Now::Pending(_) => JobState::Pending,
-            Now::Running(..) => JobState::Running,
-            Now::Over(state) => state,
+            Now::Pending(due) => (JobState::Pending, Some(start + ms(due))),
+            Now::Running(..) => (JobState::Running, None),
+            Now::Over(state) => (state, None),
         }
     }
 }
@@ -142,6 +143,7 @@ impl Model {
             *random.choice(&[Repeats::No, Repeats::AtRate(wait), Repeats::AfterDelay(wait)]).unwrap();
         let (jobs, first) = (&self.jobs, ms(delay));
         let replaced = match repeats {
+            Repeats::No if random.bool() => jobs.try_run_at(key, Instant::now() + first, run()).unwrap(),
             Repeats::No => jobs.try_run_after(key, first, run()).unwrap(),
             Repeats::AtRate(wait) => {
                 jobs.try_run_by(key, rate(ms(wait)).starting_after(first).times(times), run).unwrap()
@@ -151,8 +153,8 @@ impl Model {
             }
         };
         let join = jobs.join(&key).unwrap();
-        let before = self.listed(key).map(|naive| (naive.state(), naive.leave()).0);
-        assert_eq!(replaced.map(|info| info.state), before);
+        let before = self.listed(key).map(|naive| (naive.info(start), naive.leave()).0);
+        assert_eq!(replaced.map(|info| (info.state, info.due)), before);
         let due = self.now + delay;
         let left = times - 1;
         self.all.push(Naive { key: Some(key), repeats, left, length, due, now: Now::Pending(due), join });
@@ -160,13 +162,16 @@ impl Model {
 
     fn take(&mut self, key: u8, aborts: bool) {
         let taken = if aborts { self.jobs.abort(&key) } else { self.jobs.remove(&key) };
-        let expected = self.listed(key).map(|naive| (naive.state(), naive.leave(), naive).2);
-        assert_eq!(taken.is_some(), expected.is_some());
-        if let Some(naive) = expected
-            && aborts
-        {
-            naive.now = Now::Over(JobState::Cancelled);
-        }
+        let start = self.start;
+        let expected = self.listed(key).map(|naive| {
+            let before = naive.info(start);
+            naive.leave();
+            if aborts {
+                naive.now = Now::Over(JobState::Cancelled);
+            }
+            before
+        });
+        assert_eq!(taken.map(|info| (info.state, info.due)), expected);
     }
 
     fn reset(&mut self, key: u8, after: u64) {
@@ -197,12 +202,8 @@ impl Model {
         seen.sort_by_key(|&(at, number, _)| (at, number));
         log.sort_by_key(|&(at, number, _)| (at, number));
         assert_eq!(seen, log);
-        let due = |naive: &Naive| match naive.now {
-            Now::Pending(due) => Some(self.start + ms(due)),
-            Now::Running(..) | Now::Over(_) => None,
-        };
         let listed: BTreeMap<_, _> =
-            self.all.iter().filter_map(|naive| Some((naive.key?, (naive.state(), due(naive))))).collect();
+            self.all.iter().filter_map(|naive| Some((naive.key?, naive.info(self.start)))).collect();
         let found: BTreeMap<_, _> =
             self.jobs.list().into_iter().map(|(key, info)| (key, (info.state, info.due))).collect();
         assert_eq!((found, self.jobs.len()), (listed.clone(), listed.len()));

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use timingwheel::{Sleep, TimingWheel};
-use timingwheel_jobs::{Job, JobState, Jobs, JobsExt};
+use timingwheel_jobs::{Job, JobState, Jobs, JobsExt, Previous, Repeating, Schedule};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::runs::Runs;
@@ -40,6 +40,51 @@ async fn a_repeating_job_that_is_moved_to_the_past_has_missed_nothing() {
     sleep(ms(150)).await;
     // At once, and then again after each period.
     assert_eq!(runs.began(), [10, 110]);
+}
+
+/// A schedule of one run. As it is asked for another, its user acts, the second time by a cancel.
+#[tokio::test(start_paused = true)]
+async fn a_reset_or_a_cancel_counts_that_comes_while_the_schedule_finds_no_further_run() {
+    let (wheel, runs, slot) = (TimingWheel::new(), Runs::new(), Arc::new(Mutex::new(None::<Repeating>)));
+    let (user, mut asked) = (slot.clone(), 0);
+    let once = move |previous: Previous| {
+        asked += 1;
+        match (&*user.lock().unwrap(), asked) {
+            (None, _) => return Some(previous.due + ms(10)),
+            (Some(job), 2) => assert!(job.reset_after(ms(50))),
+            (Some(job), _) => assert!(job.cancel()),
+        }
+        None
+    };
+    *slot.lock().unwrap() = Some(runs.job(&wheel, once, &[]));
+    sleep(DAY).await;
+    assert_eq!(runs.began(), [10, 60]);
+    let job = slot.lock().unwrap().take().unwrap();
+    assert!(job.await.unwrap_err().is_cancelled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reset_or_a_cancel_after_the_last_run_is_too_late_also_while_the_job_is_dropped() {
+    struct Asks(Arc<Mutex<Option<Repeating>>>, Arc<Mutex<Vec<bool>>>);
+    impl Drop for Asks {
+        fn drop(&mut self) {
+            if let Some(job) = &*self.0.lock().unwrap() {
+                self.1.lock().unwrap().extend([job.reset_after(ms(50)), job.cancel()]);
+            }
+        }
+    }
+    let (slot, answers) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(Vec::new())));
+    let asks = Asks(slot.clone(), answers.clone());
+    let once = rate(ms(10)).times(1);
+    let job = TimingWheel::new().run_by(once, move || {
+        let _in_the_closure = &asks;
+        async {}
+    });
+    *slot.lock().unwrap() = Some(job);
+    sleep(DAY).await;
+    assert_eq!(*answers.lock().unwrap(), [false, false]);
+    let job = slot.lock().unwrap().take().unwrap();
+    assert_eq!(job.await.unwrap(), 1);
 }
 
 #[tokio::test(start_paused = true)]

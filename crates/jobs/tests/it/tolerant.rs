@@ -40,6 +40,20 @@ async fn a_fixed_rate_that_may_be_late_neither_drifts_nor_counts_that_as_missed(
 }
 
 #[tokio::test(start_paused = true)]
+async fn jobs_that_may_be_late_begin_together_when_they_say() {
+    let (wheel, runs) = (TimingWheel::new(), Runs::new());
+    let jobs: Vec<_> = (0..10)
+        .map(|n| runs.job(&wheel, rest(ms(30_000 + n)).times(1).with_tolerance(SECOND), &[]))
+        .collect();
+    let due: Vec<_> = jobs.iter().map(|job| job.due().unwrap() - runs.start).collect();
+    assert!((0..).zip(&due).all(|(n, &due)| due >= ms(30_000 + n) && is_within(due - ms(30_000 + n))));
+    sleep(DAY).await;
+    assert_eq!(runs.began(), due.iter().map(std::time::Duration::as_millis).collect::<Vec<_>>());
+    let together: std::collections::BTreeSet<_> = due.into_iter().collect();
+    assert!(together.len() <= 2, "{together:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_schedules_tolerance_counts_for_resets() {
     let (wheel, runs) = (TimingWheel::new(), Runs::new());
     let exact = |after: u64| runs.start + ms(after);
