@@ -109,7 +109,7 @@ impl Deadline {
     /// The time that is left; zero if it has passed.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.instant().saturating_duration_since(self.now())
+        self.handle.remaining()
     }
 
     /// Whether its instant has come, by the wheel's clock.
@@ -128,10 +128,9 @@ impl Deadline {
     /// Moves it to `instant`, for a request that shows progress or needs to end sooner. Returns whether it was moved: a
     /// deadline that has ended stays so.
     ///
-    /// An ancestor that is earlier still ends it. This returns a `bool` and not an error, because the next future that
-    /// the caller runs under an ended deadline returns the error.
+    /// An ancestor that is earlier still ends it.
     pub fn reset(&self, instant: Instant) -> bool {
-        self.handle.reset(self.now(), instant)
+        self.handle.reset(instant)
     }
 
     /// Moves it to `after` from now, as [`reset`](Self::reset).
@@ -141,7 +140,7 @@ impl Deadline {
 
     /// Ends it and its children now. Futures under them answer [`Ended::Cancelled`]. Does nothing if it has ended.
     pub fn cancel(&self) {
-        self.handle.cancel(self.now());
+        self.handle.cancel();
     }
 
     /// Runs `future` until the deadline ends, and answers as a timeout does.
@@ -160,8 +159,8 @@ impl Deadline {
         Run::new(self.passed(), future.into_future())
     }
 
-    /// Runs `future` until the deadline ends, or for `limit` if that is shorter. It costs no timer and no allocation: use
-    /// it for each call that a request makes.
+    /// Runs `future` until the deadline ends, or for `limit` if that is shorter: use it for each call that a request makes.
+    /// It costs no timer of its own, and allocates only where the request's timer has to be armed or its list grows.
     ///
     /// The limit begins when `future` is first found pending. So a future that is ready at once costs nothing, not even
     /// a look at the clock.
@@ -188,11 +187,7 @@ impl Deadline {
 
     /// How it ended, if it has.
     pub(crate) fn end(&self) -> Option<Ended> {
-        self.handle.end(self.now())
-    }
-
-    fn now(&self) -> Instant {
-        self.handle.tree.wheel.current_time()
+        self.handle.end()
     }
 }
 

@@ -38,11 +38,11 @@
 //! | how much of their time requests use, how many end and where | [`DeadlineCounters`]; feature `metrics` for exporters |
 //!
 //! # What it costs
-//! Making a deadline allocates once, and so does a child. Nothing is armed until a future that runs under the deadline is
+//! Making a deadline allocates once, and so does a child; the first child also makes a list. Nothing is armed until a future that runs under the deadline is
 //! pending. From then on the tree of a deadline and its children has one entry in the wheel. A further future takes a
 //! place in the tree's list, under a lock that only this request's tasks share. The entry moves only for a limit that is
-//! earlier than all before. When the entry fires, or a deadline is cancelled, the tree is walked once. So make a root for each
-//! request, not one for a server.
+//! earlier than all before. When the entry fires, or a deadline is cancelled, each node of the tree is looked at with its
+//! ancestors. So make a root for each request, not one for a server, and no long chains.
 //!
 //! Where an operation only needs a time limit for itself and for each of its calls, a [`ReusableDeadline`] costs less than
 //! any other form: no allocation, no lock, and one look at the clock for each call that waits.

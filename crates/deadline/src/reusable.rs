@@ -17,7 +17,8 @@ use crate::tree::{Ended, instant_in};
 /// [`start_in`](Self::start_in) begins an operation, and [`run_in`](Self::run_in) bounds each of its reads and writes by
 /// the operation's deadline and by a limit of its own. The timer does not move for a later limit. It fires at the old
 /// time, finds that nothing is due, and is armed anew if a future waits. So a connection with limits of 5 s takes a lock
-/// only about every 5 s, allocates nothing, and shares no memory with other tasks. This is the cheapest form of a limit.
+/// only about every 5 s, allocates nothing, and writes no memory that other tasks read. This holds while one task polls it
+/// and its limits are alike: a shorter limit or another task moves the timer. It is the cheapest form of a limit.
 ///
 /// Between operations the timer keeps the waker of the task that waited last, until it fires or this is dropped.
 ///
@@ -129,6 +130,8 @@ impl ReusableDeadline {
     /// The instant at which a future that begins to wait has to end. The timer fires no later from now on.
     fn begin(&mut self, limit: Option<Duration>) -> Instant {
         let at = limit.map_or(self.end, |limit| instant_in(&self.wheel, limit).min(self.end));
+        // The connection may be in another runtime by now.
+        self.by_tokio = ByTokio(None);
         if self.timer.deadline() > at {
             Pin::new(&mut self.timer).reset(at);
         }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::Deadline;
 use crate::sync::TimingWheel;
-use crate::tree::{Ended, Handle, instant_in};
+use crate::tree::{Ended, Handle, instant_after};
 
 /// How many depths [`DeadlineStats`] tells apart. The last one counts all that are deeper too.
 pub const DEPTHS: usize = 8;
@@ -51,12 +51,12 @@ pub struct DeadlineStats {
     /// Requests that had no time left when their deadline was made.
     pub too_late: u64,
     /// Requests that came to their end in time, by the tenths of their time that they used, rounded down. A request ends
-    /// when its last clone, child and future is dropped. If its deadline was moved, this is the share of the time until
-    /// the last one.
+    /// when its last clone, child and future is dropped. If its deadline was moved, the share is of the time until the new
+    /// instant.
     pub used: [u64; 10],
     /// Deadlines that passed, by depth: 0 is the request's own, 1 that of its children and of calls with a limit, and so
-    /// on. Deadlines that end with an ancestor are not counted. Nor are children that passed while no future waited for
-    /// any deadline of the request.
+    /// on. Deadlines that end with an ancestor are not counted. A child that passed while no future waited under it may
+    /// not be counted.
     pub passed: [u64; DEPTHS],
     /// Deadlines that were cancelled, by depth, as `passed`.
     pub cancelled: [u64; DEPTHS],
@@ -72,13 +72,17 @@ impl DeadlineCounters {
     /// A request's deadline, as by [`DeadlineExt::deadline_in`](crate::DeadlineExt::deadline_in).
     #[must_use]
     pub fn deadline_in(&self, wheel: &TimingWheel, after: Duration) -> Deadline {
-        self.deadline_at(wheel, instant_in(wheel, after))
+        let now = wheel.current_time();
+        self.deadline(wheel, now, instant_after(wheel, now, after))
     }
 
     /// A request's deadline, as by [`DeadlineExt::deadline_at`](crate::DeadlineExt::deadline_at).
     #[must_use]
     pub fn deadline_at(&self, wheel: &TimingWheel, instant: Instant) -> Deadline {
-        let now = wheel.current_time();
+        self.deadline(wheel, wheel.current_time(), instant)
+    }
+
+    fn deadline(&self, wheel: &TimingWheel, now: Instant, instant: Instant) -> Deadline {
         let used = if instant <= now {
             self.counts.too_late.fetch_add(1, Ordering::Relaxed);
             None
@@ -133,8 +137,7 @@ impl Used {
         }
         // No division by zero: `at` was later than `since` when it was made, and one that was moved before passed.
         let tenths = (now - self.since).as_nanos() * 10 / (at - self.since).as_nanos();
-        // Below ten, because `now` is before `at`.
-        let tenth = usize::try_from(tenths).map_or(9, |tenth| tenth.min(9));
-        self.counts.used[tenth].fetch_add(1, Ordering::Relaxed);
+        let tenths = usize::try_from(tenths).expect("below ten, because `now` is before `at`");
+        self.counts.used[tenths].fetch_add(1, Ordering::Relaxed);
     }
 }

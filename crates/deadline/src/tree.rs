@@ -6,10 +6,12 @@
 //! - The timer is polled, moved and dropped outside of the lock too, because any of these may drop other timers' wakers. A
 //!   thread that does so takes the timer out of the state. Another thread that finds it taken leaves a note, and the first
 //!   looks again.
+//! - The clock is read under the lock where an end depends on it. So a deadline that one thread has seen ended is not moved by
+//!   another that looked at the clock before.
 //! - The timer fires no later than the earliest limit of a waiting future. It may fire earlier, for a limit that was moved
 //!   or whose future is gone. It is then armed anew.
-//! - If the wheel refuses the timer, each waiting future is told to keep its own time, in the runtime that polls it. The
-//!   next future that begins to wait, and the next move, ask the wheel again.
+//! - If the wheel refuses the timer, each waiting future is told to keep its own time, in the runtime that polls it first.
+//!   The next future that begins to wait, and the next move, ask the wheel again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, Weak};
@@ -156,18 +158,24 @@ impl Handle {
         self.tree.lock().instant_of(self.place())
     }
 
-    /// How it ended by `now`.
-    pub(crate) fn end(&self, now: Instant) -> Option<Ended> {
+    /// The time that is left until then.
+    pub(crate) fn remaining(&self) -> Duration {
         let state = self.tree.lock();
-        let has_passed = state.instant_of(self.place()) <= now;
-        state.node(self.place()).end.or(has_passed.then_some(Ended::Passed))
+        state.instant_of(self.place()).saturating_duration_since(self.tree.wheel.current_time())
     }
 
-    /// Ends it and all below, unless it has ended by `now`.
-    pub(crate) fn cancel(&self, now: Instant) {
+    /// How it ended, if it has.
+    pub(crate) fn end(&self) -> Option<Ended> {
+        let state = self.tree.lock();
+        let has_passed = || state.instant_of(self.place()) <= self.tree.wheel.current_time();
+        state.node(self.place()).end.or_else(|| has_passed().then_some(Ended::Passed))
+    }
+
+    /// Ends it and all below, unless it has ended.
+    pub(crate) fn cancel(&self) {
         let mut state = self.tree.lock();
         // First what has passed unseen, so that each is told the reason that came first.
-        let mut wakers = state.pass(now);
+        let mut wakers = state.pass(self.tree.wheel.current_time());
         state.mark(self.place(), Ended::Cancelled);
         wakers.extend(state.spread());
         drop(state);
@@ -180,10 +188,11 @@ impl Handle {
         wake_all(wakers);
     }
 
-    /// Moves it to `at`, unless it has ended by `now`. Returns whether it moved.
-    pub(crate) fn reset(&self, now: Instant, at: Instant) -> bool {
+    /// Moves it to `at`, unless it has ended. Returns whether it moved.
+    pub(crate) fn reset(&self, at: Instant) -> bool {
         let mut state = self.tree.lock();
         // One that nobody waits for passes without a mark.
+        let now = self.tree.wheel.current_time();
         if state.node(self.place()).end.is_some() || state.instant_of(self.place()) <= now {
             return false;
         }
@@ -321,7 +330,12 @@ impl Tree {
 }
 
 pub(crate) fn instant_in(wheel: &TimingWheel, after: Duration) -> Instant {
-    wheel.current_time().checked_add(after).unwrap_or_else(|| wheel.sleep(after).deadline())
+    instant_after(wheel, wheel.current_time(), after)
+}
+
+/// `after` from `now`, as [`instant_in`].
+pub(crate) fn instant_after(wheel: &TimingWheel, now: Instant, after: Duration) -> Instant {
+    now.checked_add(after).unwrap_or_else(|| wheel.sleep(after).deadline())
 }
 
 /// Counts how much of its time a root took. What has ended while it was seen is counted already.

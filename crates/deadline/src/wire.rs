@@ -2,8 +2,8 @@
 //!
 //! A [`ServerLayer`] reads the time that the caller has left and makes it the [current](Deadline::current) deadline of the
 //! handler. A [`ClientLayer`] sends what the current deadline has left. So if A calls B and B calls C, then A's deadline
-//! ends C's work. Where the caller hangs up, hyper drops the handler, which [cancels](Deadline::cancel) its deadline, and so
-//! the calls that it made.
+//! ends C's work. Where the caller hangs up before the answer is there, hyper drops the handler, which
+//! [cancels](Deadline::cancel) its deadline, and so the calls that it made. After that it only drops the body.
 //!
 //! Each hop sends a duration, not an instant, so no clocks have to agree. The time on the network counts for the caller
 //! only: give a [margin](ClientLayer::margin) if the callee should end first.
@@ -63,7 +63,7 @@ impl Header {
     fn write(&self, left: Duration) -> HeaderValue {
         let text = match self {
             Self::Grpc => format_grpc_timeout(left),
-            Self::Millis(_) => left.as_millis().to_string(),
+            Self::Millis(_) => left.as_millis().min(u64::MAX.into()).to_string(),
         };
         HeaderValue::from_str(&text).expect("digits and a letter")
     }
@@ -140,11 +140,13 @@ pub fn format_grpc_timeout(left: Duration) -> String {
 ///
 /// The deadline is [current](Deadline::current) in the handler, and stands in the request's extensions. When it ends, the
 /// handler is dropped and the caller is answered. When the caller hangs up first, the deadline is cancelled. A request
-/// that comes too late is answered without a call of the handler.
+/// that comes too late is answered without a call of the handler. Within a current deadline, such as that of another layer
+/// round this one, the request's ends with it at the latest.
 ///
 /// | answer | [`Header::Grpc`] | [`Header::Millis`] |
 /// |---|---|---|
-/// | the deadline ended | `grpc-status` 4, deadline exceeded | 504, gateway timeout |
+/// | the deadline passed | `grpc-status` 4, deadline exceeded | 504, gateway timeout |
+/// | the deadline was cancelled | `grpc-status` 1, cancelled | 503, service unavailable |
 /// | the header cannot be read | `grpc-status` 13, internal, as grpc-go's servers answer | 400, bad request |
 ///
 /// The deadline bounds the time until the handler's answer is there. A body that streams on is the handler's to bound:
@@ -153,17 +155,18 @@ pub fn format_grpc_timeout(left: Duration) -> String {
 /// # Examples
 ///
 /// ```
-/// # async fn connect() -> axum_like::Router { axum_like::Router }
-/// # mod axum_like { pub struct Router; impl Router { pub fn layer<L>(self, _layer: L) -> Self { self } } }
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// use std::time::Duration;
+/// use http::{Request, Response};
 /// use timingwheel::TimingWheel;
 /// use timingwheel_deadline::wire::{Header, ServerLayer};
+/// use tower::{ServiceBuilder, service_fn};
 ///
+/// let handler = service_fn(|_: Request<String>| async { Ok::<_, std::io::Error>(Response::new(String::new())) });
 /// let layer = ServerLayer::new(&TimingWheel::new(), Header::Grpc).at_most(Duration::from_secs(30));
-/// # let router = connect().await;
-/// let router = router.layer(layer);
+/// let service = ServiceBuilder::new().layer(layer).service(handler);
+/// # let _ = tower::ServiceExt::oneshot(service, Request::new(String::new())).await;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
@@ -194,11 +197,16 @@ impl ServerLayer {
         self
     }
 
-    /// A request's deadline.
+    /// A request's deadline. One that is counted is no child of the current one, but ends no later: if that is cancelled,
+    /// this is dropped with its handler.
     fn deadline_in(&self, left: Duration) -> Deadline {
-        match &self.counters {
-            Some(counters) => counters.deadline_in(&self.wheel, left),
-            None => self.wheel.deadline_in(left),
+        match (&self.counters, Deadline::current()) {
+            (None, None) => self.wheel.deadline_in(left),
+            (None, Some(current)) => current.child_in(left),
+            (Some(counters), None) => counters.deadline_in(&self.wheel, left),
+            (Some(counters), Some(current)) => {
+                counters.deadline_in(&self.wheel, left.min(current.remaining()))
+            }
         }
     }
 
@@ -210,8 +218,8 @@ impl ServerLayer {
                 let headers = response.headers_mut();
                 headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
                 headers.insert("grpc-status", HeaderValue::from(u16::from(grpc)));
-                // Escapes what a header may not hold.
-                if let Ok(message) = HeaderValue::from_str(&message.to_string()) {
+                // Printable ASCII, of which gRPC encodes the `%` alone.
+                if let Ok(message) = HeaderValue::from_str(&message.to_string().replace('%', "%25")) {
                     headers.insert("grpc-message", message);
                 }
             }
@@ -221,7 +229,11 @@ impl ServerLayer {
     }
 
     fn ended<B: Default>(&self, ended: Ended) -> Response<B> {
-        self.refusal(StatusCode::GATEWAY_TIMEOUT, 4, &ended)
+        let (http, grpc) = match ended {
+            Ended::Passed => (StatusCode::GATEWAY_TIMEOUT, 4),
+            Ended::Cancelled => (StatusCode::SERVICE_UNAVAILABLE, 1),
+        };
+        self.refusal(http, grpc, &ended)
     }
 }
 
@@ -269,8 +281,8 @@ where
             }
         };
         let deadline = layer.deadline_in(left);
-        if left.is_zero() {
-            return Box::pin(ready(Ok(layer.ended(Ended::Passed))));
+        if let Some(end) = deadline.end() {
+            return Box::pin(ready(Ok(layer.ended(end))));
         }
         request.extensions_mut().insert(deadline.clone());
         Box::pin(async move {
@@ -299,7 +311,8 @@ impl Drop for CancelOnDrop<'_> {
     }
 }
 
-/// Sends the time that the [current](Deadline::current) deadline has left, and ends the call with it.
+/// Sends the time that the [current](Deadline::current) deadline has left, and ends the call with it. The time until the
+/// service is ready and the response's body are not bounded: let the deadline [run](Deadline::run) the whole for that.
 ///
 /// Without a current deadline a request goes as it is. If the header is there already and says less, it stays.
 ///

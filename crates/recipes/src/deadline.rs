@@ -5,6 +5,7 @@ use std::error::Error;
 use axum::Router;
 use reqwest::{Body, Client};
 use timingwheel::TimingWheel;
+use timingwheel_deadline::Deadline;
 use timingwheel_deadline::wire::{ClientLayer, Header, ServerLayer};
 use tower::{ServiceBuilder, ServiceExt, service_fn};
 
@@ -18,8 +19,7 @@ pub fn in_time<S: Clone + Send + Sync + 'static>(wheel: &TimingWheel, app: Route
     app.layer(ServerLayer::new(wheel, header()))
 }
 
-/// Gets a page in the time that the current deadline leaves, and tells the server how long that is. The body is within
-/// the time of a handler under [`in_time`].
+/// Gets a page, its body included, in the time that the current deadline leaves, and tells the server how long that is.
 ///
 /// # Errors
 /// If the request fails, or the deadline ends first.
@@ -30,19 +30,27 @@ pub async fn get(client: &Client, url: &str) -> Result<String, Box<dyn Error + S
     });
     let client = ServiceBuilder::new().layer(ClientLayer::new(header())).service(send);
     let request = axum::http::Request::get(url).body(Body::default())?;
-    Ok(client.oneshot(request).await?.error_for_status()?.text().await?)
+    let page = async { Ok(client.oneshot(request).await?.error_for_status()?.text().await?) };
+    match Deadline::current() {
+        Some(deadline) => deadline.run(page).await?,
+        None => page.await,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
     use std::future::pending;
     use std::time::Duration;
 
     use axum::http::StatusCode;
     use axum::routing;
-    use timingwheel_deadline::{Deadline, DeadlineExt, Ended, spawn};
+    use http_body_util::channel::Channel;
+    use hyper::body::Bytes;
+    use timingwheel_deadline::{DeadlineExt, Ended, spawn};
     use tokio::net::TcpListener;
     use tokio::sync::mpsc;
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -101,6 +109,24 @@ mod tests {
         let status = error.downcast_ref().and_then(reqwest::Error::status);
         assert!(error.is::<Ended>() || status == Some(StatusCode::GATEWAY_TIMEOUT), "{error}");
         assert_both_dropped(dropped).await;
+    }
+
+    #[tokio::test]
+    async fn the_deadline_ends_a_body_that_stalls() {
+        let headers_only = routing::get(async || {
+            let (sender, body) = Channel::<Bytes, Infallible>::new(1);
+            tokio::spawn(async {
+                let _open = sender;
+                pending::<()>().await;
+            });
+            axum::body::Body::new(body)
+        });
+        let stalls = serve(Router::new().route("/", headers_only)).await;
+        let deadline = TimingWheel::new().deadline_in(Duration::from_millis(100));
+        let client = client();
+        let page = timeout(Duration::from_secs(60), deadline.scope(get(&client, &stalls)));
+        let error = page.await.expect("the deadline ends it").expect_err("the body does not end");
+        assert_eq!(error.downcast_ref(), Some(&Ended::Passed), "{error}");
     }
 
     #[tokio::test]

@@ -11,9 +11,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::service::Routes;
 use tower::Layer;
 
-/// Serves a connection until it closes, or until its client leaves a ping without an answer for 10 s. A call ends at the
-/// deadline that its client gave, and is cancelled if the client goes. For the calls that it makes, put a
-/// `ClientLayer::new(Header::Grpc)` round the channel: they end with it, and so does the work of their servers.
+/// Serves a connection until it closes, or until its client leaves a ping without an answer for 10 s. Until its response
+/// begins, a call ends at its client's deadline, or when its client goes. A stream has to bound itself. For the calls that
+/// it makes, put a `ClientLayer::new(Header::Grpc)` round the channel: they end with it, and so does the work of their
+/// servers.
 ///
 /// # Errors
 /// If the connection breaks, or a ping has no answer.

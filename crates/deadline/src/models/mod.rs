@@ -130,11 +130,11 @@ fn a_child_that_is_made_while_its_parent_ends_ends_too() {
     check(["cancelled"], || {
         let model = Arc::new(Model::new());
         let root = model.root(10);
-        let cancels = spawn(&model, &root, |model, root| root.cancel(model.start));
+        let cancels = spawn(&model, &root, |_, root| root.cancel());
         let child = root.child(model.at(20));
         let end = model.wait(&child);
         cancels.join().unwrap();
-        assert_eq!(root.end(model.start), Some(Ended::Cancelled));
+        assert_eq!(root.end(), Some(Ended::Cancelled));
         model.drop_tree([child, root]);
         name(end)
     });
@@ -167,7 +167,7 @@ fn a_future_under_a_deadline_that_moves_later_is_not_ended_at_the_old_time_once_
             (end, model.wheel.current_time())
         });
         let passes = spawn(&model, &root, |model, _| model.wheel.advance(SECOND * 10));
-        let has_moved = root.reset(model.wheel.current_time(), model.at(20));
+        let has_moved = root.reset(model.at(20));
         passes.join().unwrap();
         model.wheel.advance(SECOND * 10);
         let (end, at) = waits.join().unwrap();
@@ -184,7 +184,7 @@ fn a_future_under_a_deadline_that_moves_earlier_ends_then() {
         let model = Arc::new(Model::new());
         let root = model.root(20);
         let waits = spawn(&model, &root, |model, root| model.wait(root));
-        let moves = spawn(&model, &root, |model, root| assert!(root.reset(model.start, model.at(5))));
+        let moves = spawn(&model, &root, |model, root| assert!(root.reset(model.at(5))));
         model.poll_and_drop(&root, Some(3));
         moves.join().unwrap();
         model.wheel.advance(SECOND * 5);
@@ -207,7 +207,7 @@ fn a_dropped_future_with_an_earlier_limit_takes_no_timer_from_the_others() {
         assert!(model.wheel.pending() <= 1);
         model.wheel.advance(SECOND * 5);
         let end = waits.join().unwrap();
-        assert_eq!(root.end(model.wheel.current_time()), None);
+        assert_eq!(root.end(), None);
         model.drop_tree([child, root]);
         name(end)
     });
@@ -220,12 +220,27 @@ fn a_deadline_ends_once_by_its_time_or_by_a_cancel() {
         let root = model.root(10);
         let waits = spawn(&model, &root, |model, root| model.wait(root));
         let passes = spawn(&model, &root, |model, _| model.wheel.advance(SECOND * 10));
-        root.cancel(model.wheel.current_time());
-        let end = root.end(model.start).expect("it was cancelled, if not before");
+        root.cancel();
+        let end = root.end().expect("it was cancelled, if not before");
         passes.join().unwrap();
         assert_eq!(waits.join().unwrap(), end, "all are told the same");
         model.drop_tree([root]);
         name(end)
+    });
+}
+
+#[test]
+fn a_deadline_that_was_seen_to_have_passed_is_not_moved_any_more() {
+    check(["moved", "too late"], || {
+        let model = Arc::new(Model::new());
+        let root = model.root(10);
+        let moves = spawn(&model, &root, |model, root| root.reset(model.at(20)));
+        model.wheel.advance(SECOND * 10);
+        let has_passed = root.end().is_some();
+        let has_moved = moves.join().unwrap();
+        assert_ne!(has_passed, has_moved);
+        model.drop_tree([root]);
+        if has_moved { "moved" } else { "too late" }
     });
 }
 
@@ -252,7 +267,7 @@ fn a_future_that_keeps_its_own_time_is_cancelled_all_the_same() {
         let root = model.root(10);
         let waits = spawn(&model, &root, |model, root| model.wait(root));
         let ends = spawn(&model, &root, |model, _| model.wheel.shutdown());
-        root.cancel(model.start);
+        root.cancel();
         let end = waits.join().unwrap();
         ends.join().unwrap();
         model.drop_tree([root]);

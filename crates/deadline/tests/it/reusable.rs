@@ -75,6 +75,19 @@ async fn without_an_operation_there_is_no_deadline_and_the_end_of_the_wheel_chan
     assert_eq!(start.elapsed(), ms(20));
 }
 
+#[test]
+fn on_a_full_wheel_a_connection_can_go_to_another_runtime() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (first, second) = (runtime(), runtime());
+    let wheel = first.block_on(async { TimingWheel::builder().max_pending(0).build() }).unwrap();
+    let mut deadline = ReusableDeadline::new(&wheel);
+    deadline.start_in(ms(5));
+    assert_eq!(first.block_on(deadline.run(pending::<()>())), Err(Ended::Passed));
+    drop(first);
+    deadline.start_in(ms(5));
+    assert_eq!(second.block_on(deadline.run(pending::<()>())), Err(Ended::Passed));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_loop_under_a_passed_deadline_lets_other_tasks_run() {
     let mut deadline = ReusableDeadline::new(&TimingWheel::new());

@@ -9,7 +9,7 @@ use http::{Request, Response, StatusCode};
 use proptest::prelude::*;
 use timingwheel::TimingWheel;
 use timingwheel_deadline::wire::{ClientLayer, Header, ServerLayer, format_grpc_timeout, parse_grpc_timeout};
-use timingwheel_deadline::{Deadline, DeadlineExt, Ended};
+use timingwheel_deadline::{Deadline, DeadlineCounters, DeadlineExt, Ended};
 use tower::{Service, ServiceBuilder, ServiceExt};
 
 use crate::ms;
@@ -100,6 +100,56 @@ async fn a_server_refuses_with_the_right_status() {
         assert_eq!(response.headers()["grpc-status"], grpc, "{grpc_value:?}");
         assert!(response.headers().contains_key("grpc-message"));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_request_is_told_so() {
+    let wheel = TimingWheel::new();
+    for (header, name, value, http, grpc) in [
+        (millis(), "x-time-left", "100", StatusCode::SERVICE_UNAVAILABLE, None),
+        (Header::Grpc, "grpc-timeout", "1S", StatusCode::OK, Some("1")),
+    ] {
+        let cancels = |_: Request<()>| {
+            Deadline::current().unwrap().cancel();
+            pending::<Result<Response<()>, Infallible>>()
+        };
+        let server = ServiceBuilder::new().layer(ServerLayer::new(&wheel, header)).service_fn(cancels);
+        let response = server.oneshot(request(name, value)).await.unwrap();
+        assert_eq!(response.status(), http);
+        assert_eq!(response.headers().get("grpc-status").map(|it| it.to_str().unwrap()), grpc);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_within_a_current_deadline_has_no_longer_than_that() {
+    let (wheel, counters) = (TimingWheel::new(), DeadlineCounters::new());
+    let plain = ServerLayer::new(&wheel, Header::Grpc);
+    for inner in [plain.clone(), plain.counted(&counters)] {
+        let outer = ServerLayer::new(&wheel, millis()).at_most(ms(1000));
+        let server = ServiceBuilder::new().layer(outer).layer(inner).service_fn(left);
+        let response = server.oneshot(request("grpc-timeout", "10S")).await.unwrap();
+        assert_eq!(response.extensions().get(), Some(&Some(ms(1000))));
+    }
+    assert_eq!(counters.stats().used[0], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_header_that_cannot_be_read_is_told_as_it_was() {
+    let server = ServerLayer::new(&TimingWheel::new(), Header::Grpc);
+    let server = ServiceBuilder::new().layer(server).service_fn(left);
+    let response = server.oneshot(request("grpc-timeout", "5%30S")).await.unwrap();
+    let told = response.headers()["grpc-message"].to_str().unwrap();
+    assert!(told.ends_with("got \"5%2530S\""), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_time_is_sent_so_that_a_server_can_read_it() {
+    let wheel = TimingWheel::new();
+    let server = ServiceBuilder::new().layer(ServerLayer::new(&wheel, millis())).service_fn(left);
+    let client = ServiceBuilder::new().layer(ClientLayer::new(millis())).service(server);
+    let response =
+        wheel.deadline_in(Duration::from_secs(1 << 62)).scope(client.oneshot(request("x-other", ""))).await;
+    assert_eq!(response.unwrap().status(), StatusCode::OK);
 }
 
 #[tokio::test(start_paused = true)]
