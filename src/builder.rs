@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::engine::alarm::Alarm;
-use crate::engine::shard::{MaxPending, Shard};
+use crate::engine::max_pending::MaxPending;
+use crate::engine::shard::Shard;
 use crate::engine::turn::Turner;
 use crate::error::BuildError;
 use crate::handle::TimingWheel;

@@ -28,10 +28,11 @@
 //! **Ground rules.** A dropping thread leaves a key without the shard's lock. Only a thread that holds the shard's lock
 //! takes a key away. The lock of the batch is taken after the shard's, or alone.
 
+use std::task::Waker;
 use std::time::Duration;
 
 use crate::platform::sync::{AtomicU64, AtomicUsize, Ordering, OwnLines, ShortLock};
-use crate::platform::wakers::WakerId;
+use crate::platform::wakers::{WakerId, drop_stranger};
 use crate::wheel::{Key, Nanos};
 
 /// So many keys has the batch. In a model there are fewer, so that it fills.
@@ -196,5 +197,16 @@ impl Leftovers {
         let mut all = keys[..self.batch.len.load(Ordering::Relaxed)].to_vec();
         all.extend(key_of(self.spare.key.load(Ordering::Acquire)));
         read(&all)
+    }
+}
+
+/// The wakers of leftovers that were cleared. They are dropped with this, which must happen after the lock is released.
+#[must_use = "the wakers are dropped with this: release the lock first"]
+pub(super) struct LeftWakers(pub(super) [Option<Waker>; ALL]);
+
+impl Drop for LeftWakers {
+    fn drop(&mut self) {
+        // They may belong to other tasks, and may panic.
+        self.0.iter_mut().for_each(|waker| drop_stranger(waker.take()));
     }
 }

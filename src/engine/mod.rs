@@ -2,7 +2,8 @@
 //!
 //! | file | what it has |
 //! |---|---|
-//! | `shard` | a hierarchy of wakers under a lock: arming, moving, dropping and handing out; the bound `max_pending` |
+//! | `shard` | a hierarchy of wakers under a lock: arming, moving, dropping and handing out |
+//! | `max_pending` | the bound on pending timers |
 //! | `leftovers` | entries of dropped timers that the next timer takes over, or that are taken out together |
 //! | `turn` | a turn of all shards, the driver's task, the end of a wheel |
 //! | `alarm` | when the next turn is, and the timers in the runtime's park that call for it |
@@ -10,6 +11,7 @@
 
 pub(crate) mod alarm;
 mod leftovers;
+pub(crate) mod max_pending;
 pub(crate) mod shard;
 #[cfg(all(test, not(loom)))]
 mod tests;

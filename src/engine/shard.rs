@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use super::leftovers::{ALL, Left, Leftovers};
+use super::leftovers::{Left, LeftWakers, Leftovers};
+use super::max_pending::MaxPending;
 use crate::engine::alarm::Alarm;
 use crate::error::Error;
 use crate::platform::clock::{Clock, stopwatch};
-use crate::platform::sync::{AtomicU64, AtomicUsize, Ordering, OwnLines, ShortLock, ShortLockGuard};
+use crate::platform::sync::{AtomicU64, Ordering, OwnLines, ShortLock, ShortLockGuard};
 use crate::platform::wakers::{WakerId, drop_stranger};
 use crate::telemetry::counters::Counters;
 use crate::telemetry::stats::Stats;
@@ -80,31 +81,6 @@ struct Published {
     /// Entries whose insertion number is lower are old. Zero unless there are very many entries. Relaxed: it only tells
     /// which of two ways to take. For the same reason it does no harm that the number after the highest is zero.
     old_before: AtomicU64,
-}
-
-/// The bound on pending timers. All shards of a wheel share one bound. Relaxed: the count guards no other memory.
-#[derive(Debug)]
-pub(crate) struct MaxPending {
-    max_pending: usize,
-    taken: AtomicUsize,
-}
-
-impl MaxPending {
-    pub(crate) fn new(max_pending: usize) -> Self {
-        Self { max_pending, taken: AtomicUsize::new(0) }
-    }
-
-    /// Takes a permit for one timer.
-    pub(crate) fn take(&self) -> Result<(), Error> {
-        let more = |taken| (taken < self.max_pending).then_some(taken + 1);
-        let taken = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.map(drop).map_err(|_| Error::full(self.max_pending))
-    }
-
-    /// Gives permits back: one for each timer that is no longer pending.
-    pub(crate) fn give_back(&self, permits: usize) {
-        self.taken.fetch_sub(permits, Ordering::Relaxed);
-    }
 }
 
 /// What a turn left to do in one shard.
@@ -600,7 +576,7 @@ impl Shard {
 
     /// Of all shards together: how many permits of the bound are taken, if there is a bound.
     pub(crate) fn permits_taken(&self) -> Option<usize> {
-        self.bound.as_ref().map(|bound| bound.taken.load(Ordering::Relaxed))
+        self.bound.as_ref().map(|bound| bound.taken())
     }
 
     pub(crate) fn add_to(&self, stats: &mut Stats) {
@@ -668,17 +644,6 @@ impl Drop for Shard {
         drop(state);
         drop(left_wakers);
         self.alarm.release_shard();
-    }
-}
-
-/// The wakers of leftovers that were cleared. They are dropped with this, which must happen after the lock is released.
-#[must_use = "the wakers are dropped with this: release the lock first"]
-struct LeftWakers([Option<Waker>; ALL]);
-
-impl Drop for LeftWakers {
-    fn drop(&mut self) {
-        // They may belong to other tasks, and may panic.
-        self.0.iter_mut().for_each(|waker| drop_stranger(waker.take()));
     }
 }
 

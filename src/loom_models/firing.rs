@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use super::checker::{check, check_most, thread};
 use super::{CountingWaker, FULL_BATCH, HOUR, SLOTS, at, bring_forward, register, shard, spawn_turn, turn};
-use crate::engine::shard::MaxPending;
+use crate::engine::max_pending::MaxPending;
 use crate::telemetry::stats::Stats;
 
 /// Fails if `handed_out` is published before the entries have been.

@@ -46,7 +46,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use crate::engine::alarm::Alarm;
-use crate::engine::shard::{MaxPending, Shard, ShardTurn};
+use crate::engine::max_pending::MaxPending;
+use crate::engine::shard::{Shard, ShardTurn};
 use crate::engine::turn::{Driver, Turner};
 use crate::platform::clock::Clock;
 use crate::telemetry::counters::Counters;

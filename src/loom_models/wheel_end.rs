@@ -5,7 +5,7 @@ use std::task::{Poll, Waker};
 
 use super::checker::{check, thread};
 use super::{CountingWaker, Parts, PolledDriver, at, end, register, shard, turn};
-use crate::engine::shard::MaxPending;
+use crate::engine::max_pending::MaxPending;
 use crate::handle::TimingWheel;
 
 /// Fails if the end is noted after the timers have been taken out, with the lock released in between; if a thread that

@@ -7,23 +7,22 @@
 
 use std::borrow::Borrow;
 use std::fmt;
-use std::hash::{BuildHasher, Hash, RandomState};
-use std::mem;
+use std::hash::{BuildHasher, Hash};
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::{Either, join_all, select};
-use hashbrown::HashTable;
 use timingwheel::{Error, Sleep, TimingWheel};
 use tokio::time::Instant;
 
+use crate::built_in::FixedRate;
 use crate::error::{JobError, TryRunError};
 use crate::info::{JobInfo, JobState, Join};
-use crate::lock;
-use crate::record::{Cancel, Keyed, Plan, Record};
-use crate::schedule::{FixedRate, Runs, Schedule, after_now};
+use crate::record::{Cancel, Plan, Record};
+use crate::schedule::{Runs, Schedule, after_now};
+use crate::table::{Listed, Table, address};
 use crate::task::{Once, Repeat, Tell, Unrun, Work};
 
 /// Jobs that are addressed by keys of the user's: added, replaced, removed, awaited, looked up, listed and counted.
@@ -355,7 +354,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// Locks the parts of the list one after the other.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.table.parts.iter().map(|part| lock(part).jobs.len()).sum()
+        self.table.len()
     }
 
     /// Whether there are no keys.
@@ -425,9 +424,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         K: Clone,
     {
         let (mut running, mut joins, mut not_begun) = (Vec::new(), Vec::new(), Vec::new());
-        for part in &self.table.parts {
-            lock(part).is_shut_down = true;
-        }
+        self.table.shut_down();
         for (hash, job) in self.table.all() {
             // Before the job is cancelled, as it may panic.
             let key = job.slot.key().clone();
@@ -527,127 +524,5 @@ impl<K: fmt::Debug> fmt::Debug for StoppedJob<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, info, future: _ } = self;
         f.debug_struct("StoppedJob").field("key", key).field("info", info).finish_non_exhaustive()
-    }
-}
-
-/// A job in the table.
-type Listed<K> = Arc<Record<dyn Keyed<K>>>;
-
-/// So few that an empty table is small.
-const PARTS: usize = 64;
-
-pub(crate) struct Table<K> {
-    parts: [Mutex<Part<K>>; PARTS],
-    hasher: RandomState,
-    panicked: AtomicU64,
-}
-
-struct Part<K> {
-    /// Several jobs may have the same hash.
-    jobs: HashTable<Entry<K>>,
-    is_shut_down: bool,
-}
-
-/// The list takes no more jobs.
-struct ShutDown;
-
-struct Entry<K> {
-    hash: u64,
-    job: Listed<K>,
-}
-
-/// By which a job is known without its key.
-fn address<S: ?Sized>(job: &Arc<Record<S>>) -> *const () {
-    Arc::as_ptr(job).cast()
-}
-
-impl<K> Part<K> {
-    fn under(&self, hash: u64) -> impl Iterator<Item = &Listed<K>> {
-        self.jobs.iter_hash(hash).filter(move |entry| entry.hash == hash).map(|entry| &entry.job)
-    }
-}
-
-impl<K> Table<K> {
-    fn new() -> Self {
-        let part = |_| Mutex::new(Part { jobs: HashTable::new(), is_shut_down: false });
-        Self { parts: std::array::from_fn(part), hasher: RandomState::new(), panicked: AtomicU64::new(0) }
-    }
-
-    /// The part in which a key with this hash is, if it is in any.
-    fn part(&self, hash: u64) -> MutexGuard<'_, Part<K>> {
-        // Not by the bits that the part itself goes by: its lowest and highest ones.
-        let number = (hash >> 32) % PARTS as u64;
-        lock(&self.parts[usize::try_from(number).expect("less than the number of parts")])
-    }
-
-    fn is_shut_down(&self) -> bool {
-        lock(&self.parts[0]).is_shut_down
-    }
-
-    fn all(&self) -> Vec<(u64, Listed<K>)> {
-        let mut all = Vec::new();
-        for part in &self.parts {
-            all.extend(lock(part).jobs.iter().map(|entry| (entry.hash, entry.job.clone())));
-        }
-        all
-    }
-
-    fn take_at(&self, hash: u64, job: *const ()) -> Option<Listed<K>> {
-        let mut part = self.part(hash);
-        let found = part.jobs.find_entry(hash, |entry| address(&entry.job) == job).ok()?;
-        Some(found.remove().0.job)
-    }
-
-    /// A job is over: it leaves the list, unless it could not run, so that nothing is lost unseen.
-    pub(crate) fn over(&self, hash: u64, job: *const (), state: JobState) {
-        if state == JobState::Panicked {
-            self.panicked.fetch_add(1, Ordering::Relaxed);
-        }
-        if state != JobState::CouldNotRun {
-            let job = self.take_at(hash, job);
-            drop(job);
-        }
-    }
-}
-
-impl<K> Table<K> {
-    fn find<Q: Eq + ?Sized>(&self, hash: u64, key: &Q) -> Option<Listed<K>>
-    where
-        K: Borrow<Q>,
-    {
-        let part = self.part(hash);
-        let mut under = part.under(hash);
-        let first = under.next()?.clone();
-        let more: Vec<_> = under.cloned().collect();
-        drop(part);
-        [first].into_iter().chain(more).find(|job| job.slot.key().borrow() == key)
-    }
-
-    /// Lists a job, and returns the one that had its key.
-    fn list(&self, hash: u64, job: Listed<K>) -> Result<Option<Listed<K>>, ShutDown>
-    where
-        K: Eq,
-    {
-        let (mut seen, mut same) = (Vec::<Listed<K>>::new(), None::<Listed<K>>);
-        loop {
-            let mut part = self.part(hash);
-            if part.is_shut_down {
-                return Err(ShutDown);
-            }
-            if part.under(hash).map(address).eq(seen.iter().map(address)) {
-                if let Some(same) = &same
-                    && let Some(entry) = part.jobs.find_mut(hash, |entry| Arc::ptr_eq(&entry.job, same))
-                {
-                    return Ok(Some(mem::replace(&mut entry.job, job)));
-                }
-                part.jobs.insert_unique(hash, Entry { hash, job }, |entry| entry.hash);
-                return Ok(None);
-            }
-            let now = part.under(hash).cloned().collect();
-            drop(part);
-            let before = mem::replace(&mut seen, now);
-            drop(before);
-            same = seen.iter().find(|other| other.slot.key() == job.slot.key()).cloned();
-        }
     }
 }

@@ -57,6 +57,7 @@
 //! | the wheel is full when a run has ended | waits on the [runtime's own wheel](timingwheel::time::wheel), and [counts](JobInfo::refusals) that | |
 //! | the runtime is shut down | is dropped, pending or running | [`JobError::reason`] |
 
+mod built_in;
 mod error;
 mod handle;
 mod info;
@@ -64,17 +65,16 @@ mod jobs;
 mod on_wheel;
 mod record;
 mod schedule;
+mod table;
 mod task;
 
+pub use built_in::{Backoff, FixedDelay, FixedRate};
 pub use error::{JobError, TryRunError};
 pub use handle::{Job, Repeating};
 pub use info::{JobInfo, JobState, Join};
 pub use jobs::{Ended, Jobs, StoppedJob};
 pub use on_wheel::JobsExt;
-pub use schedule::{
-    Adjusted, Answer, Backoff, FixedDelay, FixedRate, NextRun, PendingRun, Previous, Replanned, Runs,
-    Schedule,
-};
+pub use schedule::{Adjusted, Answer, NextRun, PendingRun, Previous, Replanned, Runs, Schedule};
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -7,11 +7,12 @@ use std::time::Duration;
 use timingwheel::{Error, Sleep, TimingWheel};
 use tokio::time::Instant;
 
+use crate::built_in::FixedRate;
 use crate::error::{JobError, TryRunError};
 use crate::handle::{Job, Repeating};
 use crate::info::JobState;
 use crate::record::{Plan, Record, Slot};
-use crate::schedule::{FixedRate, Runs, Schedule};
+use crate::schedule::{Runs, Schedule};
 use crate::task::{Once, Repeat, Tell, Work};
 
 /// Jobs of a [`TimingWheel`]: code that runs later, in a task of its own.

@@ -27,8 +27,9 @@ use tokio::time::Instant;
 
 use crate::error::{JobError, TryRunError};
 use crate::info::{JobInfo, JobState, Join};
-use crate::jobs::{Key, Table};
+use crate::jobs::Key;
 use crate::schedule::{NextRun, PendingRun, Previous, Replanned, Schedule, after_now};
+use crate::table::Table;
 use crate::task::{Task, Tell, Unrun, Work};
 use crate::{contained, lock};
 

@@ -8,7 +8,8 @@ use shuttle::rand::{Rng, thread_rng};
 
 use super::super::checker::{check_most, thread};
 use super::super::{at, bring_forward, end, shard, turn};
-use crate::engine::shard::{MaxPending, Shard};
+use crate::engine::max_pending::MaxPending;
+use crate::engine::shard::Shard;
 use crate::platform::wakers::WakerId;
 use crate::wheel::Key;
 

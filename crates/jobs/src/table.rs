@@ -1,0 +1,146 @@
+//! The list of jobs by keys, in parts with a lock each. No code of a user's runs under a lock: keys are compared outside.
+
+use std::borrow::Borrow;
+use std::hash::RandomState;
+use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use hashbrown::HashTable;
+
+use crate::info::JobState;
+use crate::lock;
+use crate::record::{Keyed, Record};
+
+/// A job in the table.
+pub(crate) type Listed<K> = Arc<Record<dyn Keyed<K>>>;
+
+/// So few that an empty table is small.
+const PARTS: usize = 64;
+
+pub(crate) struct Table<K> {
+    parts: [Mutex<Part<K>>; PARTS],
+    pub(crate) hasher: RandomState,
+    pub(crate) panicked: AtomicU64,
+}
+
+struct Part<K> {
+    /// Several jobs may have the same hash.
+    jobs: HashTable<Entry<K>>,
+    is_shut_down: bool,
+}
+
+/// The list takes no more jobs.
+pub(crate) struct ShutDown;
+
+struct Entry<K> {
+    hash: u64,
+    job: Listed<K>,
+}
+
+/// By which a job is known without its key.
+pub(crate) fn address<S: ?Sized>(job: &Arc<Record<S>>) -> *const () {
+    Arc::as_ptr(job).cast()
+}
+
+impl<K> Part<K> {
+    fn under(&self, hash: u64) -> impl Iterator<Item = &Listed<K>> {
+        self.jobs.iter_hash(hash).filter(move |entry| entry.hash == hash).map(|entry| &entry.job)
+    }
+}
+
+impl<K> Table<K> {
+    pub(crate) fn new() -> Self {
+        let part = |_| Mutex::new(Part { jobs: HashTable::new(), is_shut_down: false });
+        Self { parts: std::array::from_fn(part), hasher: RandomState::new(), panicked: AtomicU64::new(0) }
+    }
+
+    /// The part in which a key with this hash is, if it is in any.
+    fn part(&self, hash: u64) -> MutexGuard<'_, Part<K>> {
+        // Not by the bits that the part itself goes by: its lowest and highest ones.
+        let number = (hash >> 32) % PARTS as u64;
+        lock(&self.parts[usize::try_from(number).expect("less than the number of parts")])
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.parts.iter().map(|part| lock(part).jobs.len()).sum()
+    }
+
+    /// From now on no job is listed.
+    pub(crate) fn shut_down(&self) {
+        for part in &self.parts {
+            lock(part).is_shut_down = true;
+        }
+    }
+
+    pub(crate) fn is_shut_down(&self) -> bool {
+        lock(&self.parts[0]).is_shut_down
+    }
+
+    pub(crate) fn all(&self) -> Vec<(u64, Listed<K>)> {
+        let mut all = Vec::new();
+        for part in &self.parts {
+            all.extend(lock(part).jobs.iter().map(|entry| (entry.hash, entry.job.clone())));
+        }
+        all
+    }
+
+    pub(crate) fn take_at(&self, hash: u64, job: *const ()) -> Option<Listed<K>> {
+        let mut part = self.part(hash);
+        let found = part.jobs.find_entry(hash, |entry| address(&entry.job) == job).ok()?;
+        Some(found.remove().0.job)
+    }
+
+    /// A job is over: it leaves the list, unless it could not run, so that nothing is lost unseen.
+    pub(crate) fn over(&self, hash: u64, job: *const (), state: JobState) {
+        if state == JobState::Panicked {
+            self.panicked.fetch_add(1, Ordering::Relaxed);
+        }
+        if state != JobState::CouldNotRun {
+            let job = self.take_at(hash, job);
+            drop(job);
+        }
+    }
+}
+
+impl<K> Table<K> {
+    pub(crate) fn find<Q: Eq + ?Sized>(&self, hash: u64, key: &Q) -> Option<Listed<K>>
+    where
+        K: Borrow<Q>,
+    {
+        let part = self.part(hash);
+        let mut under = part.under(hash);
+        let first = under.next()?.clone();
+        let more: Vec<_> = under.cloned().collect();
+        drop(part);
+        [first].into_iter().chain(more).find(|job| job.slot.key().borrow() == key)
+    }
+
+    /// Lists a job, and returns the one that had its key.
+    pub(crate) fn list(&self, hash: u64, job: Listed<K>) -> Result<Option<Listed<K>>, ShutDown>
+    where
+        K: Eq,
+    {
+        let (mut seen, mut same) = (Vec::<Listed<K>>::new(), None::<Listed<K>>);
+        loop {
+            let mut part = self.part(hash);
+            if part.is_shut_down {
+                return Err(ShutDown);
+            }
+            if part.under(hash).map(address).eq(seen.iter().map(address)) {
+                if let Some(same) = &same
+                    && let Some(entry) = part.jobs.find_mut(hash, |entry| Arc::ptr_eq(&entry.job, same))
+                {
+                    return Ok(Some(mem::replace(&mut entry.job, job)));
+                }
+                part.jobs.insert_unique(hash, Entry { hash, job }, |entry| entry.hash);
+                return Ok(None);
+            }
+            let now = part.under(hash).cloned().collect();
+            drop(part);
+            let before = mem::replace(&mut seen, now);
+            drop(before);
+            same = seen.iter().find(|other| other.slot.key() == job.slot.key()).cloned();
+        }
+    }
+}
