@@ -171,7 +171,7 @@ impl Schedule for FixedDelay {
 /// Tries that follow each other ever more slowly: after each run the wait grows by a factor, up to a cap. The first run is
 /// due at once, unless a [delay](Self::starting_after) is given.
 ///
-/// To end the tries, let the run answer [`NextRun::Never`] when it has worked, or set a number with
+/// To end the tries, let the run answer [`NextRun::Never`](crate::NextRun::Never) when it has worked, or set a number with
 /// [`times`](Schedule::times).
 ///
 /// # Examples
