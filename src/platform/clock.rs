@@ -45,7 +45,13 @@ impl Parts {
     #[inline]
     const fn nanos_since(self, earlier: Self) -> i64 {
         let seconds = self.seconds.saturating_sub(earlier.seconds);
-        seconds.saturating_mul(NANOS_PER_SECOND).saturating_add(self.nanos - earlier.nanos)
+        // Not by saturation, which what is left of a second would take back.
+        if let Some(nanos) = seconds.checked_mul(NANOS_PER_SECOND)
+            && let Some(nanos) = nanos.checked_add(self.nanos - earlier.nanos)
+        {
+            return nanos;
+        }
+        if seconds < 0 { i64::MIN } else { i64::MAX }
     }
 }
 
@@ -248,6 +254,15 @@ mod tests {
                 let by_parts = Parts::of(at).nanos_since(parts);
                 assert!(by_parts.abs_diff(nanos_between(started, at)) <= 1, "{offset:?}");
             }
+        }
+    }
+
+    #[test]
+    fn what_is_out_of_reach_is_as_far_as_can_be_at_any_part_of_a_second() {
+        for nanos in [0, 500_000_000, 999_999_999] {
+            let started = Parts { seconds: 7, nanos: 999_999_999 - nanos };
+            assert_eq!(Parts { seconds: i64::MAX, nanos }.nanos_since(started), i64::MAX);
+            assert_eq!(Parts { seconds: i64::MIN, nanos }.nanos_since(started), i64::MIN);
         }
     }
 
