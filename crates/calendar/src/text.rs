@@ -129,14 +129,25 @@ pub(crate) fn number<T: FromStr>(text: &str) -> Option<T> {
 static PRINTER: DateTimePrinter = DateTimePrinter::new();
 static PARSER: DateTimeParser = DateTimeParser::new();
 
-/// Printed for a zone without a name, such as one read from a file. It cannot be read back.
+/// Printed for a zone that cannot be read back: one without a name, as from a file, or a POSIX rule.
 pub(crate) const NAMELESS: &str = "<a-zone-without-a-name>";
 
-/// The zone's name, offset or POSIX text.
+/// Whether the zone is one of the database, or an offset. A POSIX rule is neither: its changes can contradict each other.
+fn is_named(zone: &TimeZone) -> bool {
+    zone.iana_name().is_some() || zone.to_fixed_offset().is_ok()
+}
+
+/// The zone's name or offset.
 pub(crate) fn zone_name(zone: &TimeZone) -> String {
-    PRINTER.time_zone_to_string(zone).unwrap_or_else(|_| NAMELESS.into())
+    let name = Some(zone).filter(|zone| is_named(zone)).map(|zone| PRINTER.time_zone_to_string(zone));
+    name.and_then(Result::ok).unwrap_or_else(|| NAMELESS.into())
 }
 
 pub(crate) fn parse_zone(text: &str) -> Result<TimeZone, String> {
-    PARSER.parse_time_zone(text).map_err(|error| error.to_string())
+    let zone = PARSER.parse_time_zone(text).map_err(|error| error.to_string())?;
+    if is_named(&zone) {
+        Ok(zone)
+    } else {
+        Err(format!("a zone is a name, as Europe/Berlin, or an offset, as +02:00, got the POSIX rule {text}"))
+    }
 }

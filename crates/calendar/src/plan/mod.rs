@@ -36,8 +36,8 @@ use crate::zone::InZone;
 /// | `(…) from 2026-01-01T00:00:00Z until 2027-01-01T00:00:00Z` | [`Combine::between`] |
 /// | `(…) from 2026-01-01T00:00:00Z times 5` | [`Combine::times`] |
 ///
-/// A plan cannot be read back if its zone has no name, such as one read from a file, if its text is longer than 65,536
-/// bytes, or if it is more than 32 plans deep. Serialising such a plan is an error.
+/// A plan cannot be read back if its zone has no name, as one read from a file or a POSIX rule has none, if its text is
+/// longer than 65,536 bytes, or if it is more than 32 plans deep. Serialising such a plan is an error.
 ///
 /// # Examples
 ///

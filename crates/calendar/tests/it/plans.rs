@@ -81,6 +81,12 @@ fn an_error_says_what_is_wrong_and_points_at_it() {
         ("daily at 9", "cron, every, once, any or a parenthesis is expected, got daily", "daily"),
         ("cron 0 25 * * * in UTC", "25 is not an hour", "25"),
         ("cron 0 9 * * *", "`in` and a zone, as `in Europe/Berlin`, is missing at the end", ""),
+        // By its rule, summer time begins and ends at once.
+        (
+            "cron 0 9 * * * in UTC4overd,9,9",
+            "a zone is a name, as Europe/Berlin, or an offset, as +02:00, got the POSIX rule UTC4overd,9,9",
+            "UTC4overd,9,9",
+        ),
         ("once", "`at` is missing at the end", ""),
         ("every 2 days from", "a date, as 2026-01-05, is missing at the end", ""),
         ("cron 0 9 * * * in UTC tomorrow", "tomorrow follows the end of the plan", "tomorrow"),

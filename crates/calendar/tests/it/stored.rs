@@ -29,6 +29,9 @@ fn nothing_is_stored_that_cannot_be_read_back() {
         serde_json::to_string(&long).unwrap_err().to_string().contains("must be at most 65536 bytes long")
     );
     assert!(stored(&long.into()).unwrap_err().contains("must be at most 65536 bytes long"));
+    let posix = TimeZone::posix("EST5EDT,M3.2.0,M11.1.0").unwrap();
+    assert!(stored(&daily().with_zone(posix).into()).unwrap_err().contains("in a zone without a name"));
+    is_read_back(&daily().with_zone(TimeZone::fixed(jiff::tz::offset(2))).into());
 
     for months in [1_200_000, 1_200_012, 2_400_000, u32::MAX] {
         let rule = Calendar::months(months, date(2026, 1, 31), MonthEnd::Clamp).in_zone(TimeZone::UTC);
