@@ -21,7 +21,7 @@ enum Kind {
 }
 
 impl Error {
-    /// The error of a wheel that has ended: for what is built on timers, and to test code that handles it.
+    /// The error of a wheel that has ended: for libraries that are built on timers, and for tests.
     #[must_use]
     pub const fn shutdown() -> Self {
         Self { kind: Kind::Shutdown }
@@ -49,7 +49,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
             Kind::Shutdown => {
-                f.write_str("the timing wheel has ended: it was shut down, or its tokio runtime was")
+                f.write_str("the timing wheel has ended: it was shut down, or its tokio runtime has ended")
             }
             Kind::Full { max_pending } => write!(f, "the timing wheel is full (max_pending = {max_pending})"),
         }
@@ -85,7 +85,7 @@ pub struct Elapsed {
 enum What {
     #[default]
     Deadline,
-    /// Of an [`IdleGuard`](crate::IdleGuard), this long.
+    /// A limit of an [`IdleGuard`](crate::IdleGuard).
     ReadLimit(Nanos),
     WriteLimit(Nanos),
     IdleLimit(Nanos),
@@ -113,20 +113,20 @@ impl fmt::Display for Elapsed {
         match self.what {
             What::Deadline => f.pad("deadline has elapsed"),
             What::ReadLimit(Nanos::ZERO) => {
-                f.write_str("a read found no byte, and may not wait: its limit is 0ns")
+                f.write_str("no byte was there to read, and the read limit is 0ns")
             }
             What::WriteLimit(Nanos::ZERO) => {
-                f.write_str("a write made no progress, and may not wait: its limit is 0ns")
+                f.write_str("writing made no progress, and the write limit is 0ns")
             }
-            What::IdleLimit(Nanos::ZERO) => f.write_str("the stream may not be idle: its limit is 0ns"),
+            What::IdleLimit(Nanos::ZERO) => f.write_str("the stream was idle, and the idle limit is 0ns"),
             What::IdleLimit(limit) => {
-                write!(f, "the stream has been idle for {:?}, its limit", limit.to_duration())
+                write!(f, "no byte has passed for {:?}, the idle limit", limit.to_duration())
             }
             What::ReadLimit(limit) => {
-                write!(f, "a read has waited for {:?} without a byte, its limit", limit.to_duration())
+                write!(f, "no byte has been read for {:?}, the read limit", limit.to_duration())
             }
             What::WriteLimit(limit) => {
-                write!(f, "a write has waited for {:?} without progress, its limit", limit.to_duration())
+                write!(f, "writing has made no progress for {:?}, the write limit", limit.to_duration())
             }
         }
     }

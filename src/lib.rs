@@ -1,7 +1,7 @@
 //! Async timers for tokio on a hierarchical timing wheel, for servers that hold very many connections.
 //!
-//! Each worker has a part of the wheel of its own, where it makes and drops timers. The runtime turns the wheel: a worker
-//! that looks at its sockets also fires the due timers. Nothing ticks in between. The crate is safe Rust.
+//! Each worker makes and drops timers in its own part of the wheel. The runtime turns the wheel: a worker that looks at its
+//! sockets also fires the due timers. Nothing ticks in between. The crate is safe Rust.
 //!
 //! ```
 //! use std::time::Duration;
@@ -42,7 +42,7 @@
 //! - For a few timers. `tokio::time` is there already. A wheel has a task and, on Linux, a file descriptor. All wheels of
 //!   a process share one thread, the watchdog. It sleeps until a blocked worker makes a timer overdue.
 //! - For an ordinary HTTP server. Timers are a small part of a request.
-//! - Without tokio. Only [`wheel::Hierarchy`] needs no runtime.
+//! - Without tokio, no timer here works. Only [`wheel::Hierarchy`] needs no runtime.
 //!
 //! # In tests
 //!
@@ -75,15 +75,18 @@
 //! |---|---|
 //! | wait | [`TimingWheel::sleep`], [`sleep_until`](TimingWheel::sleep_until) |
 //! | bound a future's time | [`TimingWheel::timeout`], [`timeout_at`](TimingWheel::timeout_at) |
-//! | bound a future at the end of a chain of calls | [`FutureTimeExt`] |
+//! | bound a future's time as a method of the future | [`FutureTimeExt`] |
 //! | bound a stream's gaps, throttle it, collect its items | [`stream`] |
 //! | wait again and again | [`TimingWheel::interval`], [`interval_at`](TimingWheel::interval_at) |
 //! | run something later or by a schedule, under keys | the crate `timingwheel-jobs` |
+//! | give a whole request one deadline, also over the wire | the crate `timingwheel-deadline` |
+//! | run by cron or calendar rules | the crate `timingwheel-calendar` |
+//! | keep timers over a restart | the crate `timingwheel-durable` |
 //! | bound how long a connection may be silent | [`TimingWheel::idle_guard`] |
 //! | move a deadline | [`Sleep::reset`], [`Timeout::reset`] |
-//! | let timers be late, so that very many cost less | [`Tolerance`] |
+//! | let very many timers be a little late, to save CPU | [`Tolerance`] |
 //! | get an error instead of a panic | [`TimingWheel::try_sleep`], [`Sleep::wait`], [`Interval::try_tick`] |
-//! | keep many items in one task, each until its time | [`time::DelayQueue`], [`TimingWheel::delay_queue`] |
+//! | keep many items in one task, and get each when it is due | [`time::DelayQueue`], [`TimingWheel::delay_queue`] |
 //! | wait for a condition or a deadline, as in Kafka's purgatory | the crate `timingwheel-purgatory` |
 //! | poll many timers in one task | [`Sleep::poll_wait`] |
 //! | switch from `tokio::time` by changing a `use` | [`time`], [`migration`] |

@@ -119,15 +119,22 @@ impl fmt::Display for Settings {
         )?;
         writeln!(
             f,
-            "request timeout {} ms; a share of {slow_share} has more work than that",
-            request_timeout.as_millis()
+            "request timeout {} ms; {} % of the requests take longer",
+            request_timeout.as_millis(),
+            percent(*slow_share)
         )?;
         write!(
             f,
-            "idle timeout {} ms; after a share of {silent_share} of answers the client goes silent",
-            idle_timeout.as_millis()
+            "idle timeout {} ms; after {} % of the answers the client falls silent",
+            idle_timeout.as_millis(),
+            percent(*silent_share)
         )
     }
+}
+
+/// To a hundredth.
+fn percent(share: f64) -> f64 {
+    (share * 10_000.0).round() / 100.0
 }
 
 fn share() -> impl Fn(&str) -> Result<f64, String> + Clone {

@@ -7,10 +7,10 @@ use tokio::time::Instant;
 use crate::handle::TimingWheel;
 use crate::timers::timeout::Timeout;
 
-/// Timeouts at the end of a chain of calls, for every [`Future`].
+/// Timeouts as methods of every [`Future`].
 ///
-/// The names end in `_on`, so that you can import this trait beside the `FutureExt` of tokio-util and of futures. For the wheel of the current runtime pass
-/// [`time::wheel()`](crate::time::wheel).
+/// The names end in `_on`, so that you can import this trait beside the `FutureExt` of tokio-util and of futures. For the
+/// wheel of the current runtime pass [`time::wheel()`](crate::time::wheel).
 ///
 /// # Examples
 ///

@@ -14,7 +14,7 @@ use crate::timers::sleep::Sleep;
 use crate::timers::tolerance::Tolerance;
 use crate::wheel::Nanos;
 
-/// A tick that is taken later than this after its time counts as missed, as with tokio's intervals.
+/// A tick that is taken so long after its time counts as missed, as with tokio's intervals.
 const MISSED_AFTER: Duration = Duration::from_millis(5);
 
 impl TimingWheel {
@@ -224,7 +224,7 @@ impl Interval {
         self.schedule(self.now());
     }
 
-    /// Puts the next tick `after` from now, which counts as 30 years at the most.
+    /// Puts the next tick `after` from now. More than 30 years counts as 30 years.
     pub fn reset_after(&mut self, after: Duration) {
         self.schedule(self.after(self.now(), after.min(LONGEST)));
     }
@@ -240,8 +240,8 @@ impl Interval {
         self.missed_tick_behavior
     }
 
-    /// Sets how missed ticks are handled: ticks that are taken more than 5 ms after they were due, or more than a tick of
-    /// the wheel, if that is longer.
+    /// Sets how missed ticks are handled. A tick is missed if it is taken more than 5 ms after it was due. If the wheel's
+    /// tick is longer than 5 ms, that counts instead. A tolerance is added.
     pub const fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed_tick_behavior = behavior;
     }

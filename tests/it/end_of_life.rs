@@ -40,7 +40,7 @@ fn panic_text<T>(f: impl FnOnce() -> T) -> String {
     }
 }
 
-const ENDED: &str = "the timing wheel has ended: it was shut down, or its tokio runtime was";
+const ENDED: &str = "the timing wheel has ended: it was shut down, or its tokio runtime has ended";
 
 #[tokio::test(start_paused = true)]
 async fn shutdown_tells_how_many_were_pending_and_wakes_them_all() {

@@ -77,7 +77,7 @@ where
     type Error = BoxError;
     type Future = ResponseFuture<S::Future>;
 
-    /// The inner service's readiness. Waiting for that is not bounded.
+    /// The inner service's readiness. Waiting for it has no limit.
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.inner.poll_ready(cx).map_err(Into::into)
     }
@@ -92,8 +92,8 @@ where
 pin_project! {
     /// The response of a [`Timeout`] service.
     ///
-    /// The inner response is polled first, then the deadline, as with [`TimingWheel::timeout`]: one that is ready at
-    /// once never touches the wheel.
+    /// The inner response is polled first, then the deadline, as with [`TimingWheel::timeout`]. A response that is ready
+    /// at once never touches the wheel.
     ///
     /// # Cancel safety
     /// Dropping it drops the inner response and removes the timer.

@@ -34,7 +34,8 @@ use crate::wheel::{Nanos, Resolution};
 ///
 /// A queue that a wheel's [`delay_queue`](crate::TimingWheel::delay_queue) made belongs to that wheel. Any other queue
 /// belongs to the wheel of the runtime in which its first item is inserted. If that wheel has ended, and the queue is
-/// empty, the next insertion chooses a wheel anew. A queue has one timer on its wheel, and only that timer takes a lock.
+/// empty, the next insertion chooses a wheel anew. A queue has one timer on its wheel. Only moving that timer takes a
+/// lock.
 ///
 /// It holds at most [`MAX_LEN`](Self::MAX_LEN) items. A deadline may be any instant: one more than [292
 /// years](crate::Sleep::deadline) ahead never comes.
@@ -86,15 +87,15 @@ use crate::wheel::{Nanos, Resolution};
 /// # }
 /// ```
 pub struct DelayQueue<T> {
-    /// Each with its deadline as it was set, which may lie beyond the wheel's times.
+    /// Each with its deadline as the caller set it, which may lie beyond the wheel's times.
     items: Items<(T, Instant)>,
     /// None before the wheel is known, so before the first item.
     sleep: Option<Sleep>,
     /// When the sleep is to wake the task, without its tolerance.
     armed_for: Nanos,
-    /// It was made by a wheel's `delay_queue`, and stays there even when that wheel has ended.
+    /// Whether a wheel's `delay_queue` made it: then it stays on that wheel even when the wheel has ended.
     stays: bool,
-    /// Of the last task that found the queue empty: the next insertion wakes it.
+    /// The waker of the last task that found the queue empty. The next insertion wakes that task.
     told_empty: Option<Waker>,
     /// How late an item may be.
     tolerance: Option<Tolerance>,
@@ -169,9 +170,9 @@ impl<T> DelayQueue<T> {
         queue
     }
 
-    /// With a tolerance: items may be handed out late, and then come together. So a busy queue is woken less often. The
-    /// order of items and their [deadlines](Self::deadline) stay as they are. A share is a part of the time for which the
-    /// queue waits for its next item. See [`Tolerance`].
+    /// With a tolerance: items may be handed out late, several at a time, so a busy queue is woken less often. The order of
+    /// items and their [deadlines](Self::deadline) stay as they are. A share is a part of the time for which the queue
+    /// waits for its next item. See [`Tolerance`].
     ///
     /// # Examples
     ///
@@ -382,7 +383,7 @@ impl<T> DelayQueue<T> {
 
     /// Moves items together, and gives all free memory back: [`capacity`](Self::capacity) is [`len`](Self::len) then.
     ///
-    /// Keys stay valid. A moved item takes one step more to find, by a table of the moved items.
+    /// Keys stay valid. Finding a moved item takes one step more: a table has the new places.
     ///
     /// # Examples
     ///

@@ -46,7 +46,7 @@ impl TimingWheel {
     ///
     /// let error = stream.read_u8().await.unwrap_err();
     /// assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-    /// assert_eq!(error.to_string(), "a read has waited for 30s without a byte, its limit");
+    /// assert_eq!(error.to_string(), "no byte has been read for 30s, the read limit");
     /// # Ok(())
     /// # }
     /// ```
@@ -76,8 +76,8 @@ pin_project! {
     ///   wait for it beside the read.
     /// - **To bound a whole request**, put a [`timeout`](crate::TimingWheel::timeout) round it. A limit bounds a gap: a peer
     ///   that sends a byte now and then can prolong a request for ever.
-    /// - **Under hyper**, set only the write limit, and `header_read_timeout` for reading. hyper's server also waits for a
-    ///   read while a handler runs.
+    /// - **Under hyper**, set only the write limit, because hyper's server also waits for a read while a handler runs. For
+    ///   reading set hyper's `header_read_timeout`.
     ///
     /// An operation polls the stream first, and looks at the deadline only if the stream is not ready. So bytes that have
     /// arrived are read, even if the limit has passed since.
@@ -106,8 +106,8 @@ pin_project! {
     ///   Call [`restart`](Self::restart) to give it the whole limit.
     ///
     /// A guard cannot see that an operation was dropped. So its timer wakes the task when half of the limit has passed, and
-    /// again at the end. A live operation is polled then, and its wait goes on. If no operation is polled within a second
-    /// (or two ticks, if those are longer), the operation was dropped, and its wait no longer counts.
+    /// again at the end. A live operation is polled then, and its wait goes on. If none is polled within a second (or two
+    /// ticks, if those are longer), the operation counts as dropped, and its wait ends.
     ///
     /// # Panics
     /// Only if the stream does.
@@ -165,7 +165,7 @@ impl<S> IdleGuard<S> {
     /// let mut server = wheel.idle_guard(server).with_idle_limit(LIMIT);
     /// let error = copy_bidirectional(&mut client, &mut server).await.unwrap_err();
     /// assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-    /// assert_eq!(error.to_string(), "the stream has been idle for 30s, its limit");
+    /// assert_eq!(error.to_string(), "no byte has passed for 30s, the idle limit");
     /// # }
     /// ```
     pub fn with_idle_limit(mut self, limit: Duration) -> Self {
@@ -242,9 +242,9 @@ impl<S> IdleGuard<S> {
 
     /// Sets the limit for silence in both directions, or takes it away.
     ///
-    /// Silence begins when the first operation begins to wait, and anew whenever an operation is ready while one waits in
-    /// the other direction. If there was no idle limit before, the silence of an operation that already waits begins with
-    /// this call. If that operation had no limit at all, its silence begins with its next poll.
+    /// Silence begins when an operation begins to wait and none waits in the other direction. It begins anew when an
+    /// operation is ready while one waits in the other direction. If there was no idle limit before, silence begins with
+    /// this call, or, if the waiting operation had no limit at all, with its next poll.
     pub fn set_idle_limit(&mut self, limit: Option<Duration>) {
         self.waits.set_idle_limit(to_nanos(limit));
     }

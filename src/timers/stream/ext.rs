@@ -14,9 +14,9 @@ use crate::timers::interval::Interval;
 pub trait StreamTimeExt: Stream + Sized {
     /// All items, and an error for each gap that is longer than `limit`. After an error the stream goes on.
     ///
-    /// The first gap begins with this call, each later gap with an item. A gap gives one error, however long it is. In
-    /// [`timeout_repeating_on`](Self::timeout_repeating_on) the error comes again and again, and in
-    /// [`idle_timeout_on`](Self::idle_timeout_on) it ends the stream. An item that is ready comes first, even if it is
+    /// The first gap begins with this call, each later gap with an item. A gap gives one error, however long it is. With
+    /// [`timeout_repeating_on`](Self::timeout_repeating_on) a gap gives error after error; with
+    /// [`idle_timeout_on`](Self::idle_timeout_on) the first error ends the stream. An item that is ready comes first, even if it is
     /// late. With a `limit` of more than [292 years](crate::Sleep::deadline) there are no errors.
     ///
     /// # Precision
@@ -26,7 +26,7 @@ pub trait StreamTimeExt: Stream + Sized {
     /// [`Elapsed`](crate::Elapsed), as an item, if a gap is too long.
     ///
     /// # Panics
-    /// Only if the stream within does, or [without a timer](crate::stream#without-a-timer) of tokio's.
+    /// Only if the stream within does, or if [no timer can run](crate::stream#without-a-timer), not even tokio's.
     ///
     /// # Examples
     ///
@@ -73,7 +73,7 @@ pub trait StreamTimeExt: Stream + Sized {
     /// [`Elapsed`](crate::Elapsed), as the last item, if a gap is too long.
     ///
     /// # Panics
-    /// Only if the stream within does, or [without a timer](crate::stream#without-a-timer) of tokio's.
+    /// Only if the stream within does, or if [no timer can run](crate::stream#without-a-timer), not even tokio's.
     ///
     /// # Examples
     ///
@@ -152,7 +152,7 @@ pub trait StreamTimeExt: Stream + Sized {
     /// As [`TimingWheel::sleep`].
     ///
     /// # Panics
-    /// Only if the stream within does, or [without a timer](crate::stream#without-a-timer) of tokio's.
+    /// Only if the stream within does, or if [no timer can run](crate::stream#without-a-timer), not even tokio's.
     ///
     /// # Examples
     ///
@@ -189,8 +189,8 @@ pub trait StreamTimeExt: Stream + Sized {
     /// them out before.
     ///
     /// # Panics
-    /// If `max_size` is zero. Polling panics only if the stream within does, or [without a
-    /// timer](crate::stream#without-a-timer) of tokio's.
+    /// If `max_size` is zero. Polling panics only if the stream within does, or if [no timer can
+    /// run](crate::stream#without-a-timer), not even tokio's.
     ///
     /// # Examples
     ///

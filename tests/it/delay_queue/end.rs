@@ -18,7 +18,7 @@ fn paused() -> Runtime {
 }
 
 const ENDED: &str = "a `DelayQueue` was polled whose next item cannot become due: the timing wheel has ended: it was \
-                     shut down, or its tokio runtime was";
+                     shut down, or its tokio runtime has ended";
 
 #[tokio::test(start_paused = true)]
 async fn at_the_end_of_the_wheel_who_waits_is_woken_and_told_and_no_item_is_lost() {

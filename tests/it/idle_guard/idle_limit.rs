@@ -33,7 +33,7 @@ async fn a_proxy_copies_a_byte_a_second_for_as_long_as_it_comes_and_ends_after_t
         let mut left = wheel.idle_guard(sends.1).with_idle_limit(LIMIT);
         let mut right = wheel.idle_guard(takes.1).with_idle_limit(LIMIT);
         let text = passed(copy_bidirectional(&mut left, &mut right).await);
-        assert_eq!(text, "the stream has been idle for 30s, its limit");
+        assert_eq!(text, "no byte has passed for 30s, the idle limit");
         let (_from, last) = sends_slowly.await.unwrap();
         assert_eq!(last.elapsed(), LIMIT);
         takes_all.abort();
