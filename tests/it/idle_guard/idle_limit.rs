@@ -92,7 +92,7 @@ async fn of_two_halves_that_wait_one_fails_and_the_other_starts_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn beside_a_limit_of_one_direction_the_earlier_counts_and_the_error_tells_which() {
-    for (read, idle, expected) in [(10, 30, "a read"), (30, 10, "idle")] {
+    for (read, idle, expected) in [(10, 30, "the read limit"), (30, 10, "idle")] {
         let (_peer, stream) = duplex(4);
         let mut stream = TimingWheel::new().idle_guard(stream);
         stream.set_read_limit(Some(ms(read)));
@@ -109,7 +109,7 @@ async fn a_limit_of_zero_refuses_to_wait() {
     let mut stream = TimingWheel::new().idle_guard(stream).with_idle_limit(Duration::ZERO);
     peer.write_u8(7).await.unwrap();
     assert_eq!(stream.read_u8().await.unwrap(), 7);
-    assert_eq!(passed(stream.read_u8().await), "the stream may not be idle: its limit is 0ns");
+    assert_eq!(passed(stream.read_u8().await), "the stream was idle, and the idle limit is 0ns");
 }
 
 #[tokio::test(start_paused = true)]
