@@ -351,19 +351,13 @@ impl<T> Items<T> {
         self.shrink_to_fit();
     }
 
-    /// Takes all items out, and returns the slab that they are in. The caller drops them, because that runs user code.
-    pub(super) fn detach(&mut self) -> Slab<Item<T>> {
+    /// Takes all items out, in any order. The room for them stays. The caller drops them, because that runs user code.
+    pub(super) fn drain(&mut self) -> Vec<Item<T>> {
         self.timers = Hierarchy::new(self.timers.resolution(), SLOTS);
         self.left = None;
         self.due.clear();
         self.moved.clear();
-        std::mem::take(&mut self.slab)
-    }
-
-    /// Takes back the memory of the detached slab, which the caller has emptied.
-    pub(super) fn attach(&mut self, emptied: Slab<Item<T>>) {
-        debug_assert!(emptied.is_empty() && self.slab.is_empty());
-        self.slab = emptied;
+        self.slab.drain().collect()
     }
 
     /// For tests.

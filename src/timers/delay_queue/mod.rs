@@ -311,9 +311,6 @@ impl<T> DelayQueue<T> {
     #[inline]
     #[track_caller]
     fn reset_to(&mut self, key: &Key, now: Option<Nanos>, deadline: Instant) {
-        if self.sleep.is_none() {
-            stale(key);
-        }
         let nanos = clock::nanos(deadline);
         let item = self.items.reset(now.unwrap_or(self.items.clock()), key, nanos);
         // Not by a closure, in which the panic would not name the caller.
@@ -411,13 +408,9 @@ impl<T> DelayQueue<T> {
     /// # Panics
     /// If dropping an item does. The queue is empty then, and the other items are dropped too.
     pub fn clear(&mut self) {
-        if self.is_empty() {
-            return;
-        }
-        let mut items = self.items.detach();
+        let items = self.items.drain();
         self.wake();
-        items.clear();
-        self.items.attach(items);
+        drop(items);
     }
 
     /// Takes all items out, due or not, in the order in which they would have been handed out, and wakes the waiting task.
@@ -447,12 +440,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[must_use = "dropping this drops all items; `clear` says so"]
     pub fn drain(&mut self) -> std::vec::IntoIter<Expired<T>> {
-        if self.is_empty() {
-            return Vec::new().into_iter();
-        }
-        let mut detached = self.items.detach();
-        let mut items: Vec<_> = detached.drain().collect();
-        self.items.attach(detached);
+        let mut items = self.items.drain();
         items.sort_unstable_by_key(|item| (item.deadline, item.number));
         // Their keys are stale, so there is no place to look first.
         let expired: Vec<_> = items.into_iter().map(|item| expired(item, 0)).collect();

@@ -180,10 +180,9 @@ impl Model {
                 }
             }
             Op::Clear => {
-                let mut items = self.items.detach();
-                prop_assert_eq!(items.len(), self.expected.len());
-                items.clear();
-                self.items.attach(items);
+                let room = self.items.capacity();
+                prop_assert_eq!(self.items.drain().len(), self.expected.len());
+                prop_assert_eq!(self.items.capacity(), room);
                 self.expected.clear();
                 self.made.iter_mut().for_each(|made| made.1 = None);
             }

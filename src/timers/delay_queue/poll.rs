@@ -98,27 +98,24 @@ impl<T> DelayQueue<T> {
                 let popped = self.items.pop().map(|(key, item)| Ok(expired(item, key.index)));
                 return Poll::Ready(popped);
             }
-            let at = match (self.items.next_look(), &mut self.sleep) {
-                (Some(at), _) => at,
-                (None, sleep) => {
-                    // An empty queue needs no timer.
-                    drop(sleep.as_mut().and_then(Sleep::take_waker));
-                    self.told_empty = Some(cx.waker().clone());
-                    return Poll::Ready(None);
-                }
+            let Some(at) = self.items.next_look() else {
+                // An empty queue needs no timer.
+                drop(self.sleep.as_mut().and_then(Sleep::take_waker));
+                self.told_empty = Some(cx.waker().clone());
+                return Poll::Ready(None);
             };
-            let latest = self.items.end_of_tick(at);
+            let (is_behind, latest) = (self.items.is_behind(), self.items.end_of_tick(at));
             let sleep = self.sleep.as_mut().expect("an item comes after its wheel");
-            let mut now = None;
             // A sleep that wakes the task too early stays, so an item that is reset again and again costs nothing here.
-            if self.items.is_behind() {
-                now = Some(sleep.clock().now());
-            } else if sleep.armed().is_none() || self.armed_for > latest {
-                match looked {
-                    Some(now) if now < at => self.arm(now, at),
-                    _ => now = Some(sleep.clock().now()),
+            let is_in_time = sleep.armed().is_some() && self.armed_for <= latest;
+            let now = match looked {
+                _ if is_in_time && !is_behind => None,
+                Some(now) if now < at && !is_behind => {
+                    self.arm(now, at);
+                    None
                 }
-            }
+                _ => Some(sleep.clock().now()),
+            };
             let sleep = self.sleep.as_mut().expect("it is there still");
             let now = match now {
                 Some(now) => now,

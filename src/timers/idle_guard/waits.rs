@@ -42,11 +42,8 @@ pub(super) enum Direction {
 use Direction::{Read, Write};
 
 impl Direction {
-    const fn other(self) -> Self {
-        match self {
-            Read => Write,
-            Write => Read,
-        }
+    fn other(self) -> Self {
+        if self == Read { Write } else { Read }
     }
 }
 
@@ -154,28 +151,25 @@ impl Waits {
         if !self.is_on(direction) {
             self.begin(direction, *now.insert(self.now()));
         }
-        if self.shortest(direction) == Nanos::ZERO {
-            return Poll::Ready(self.elapsed(direction, Nanos::MAX).into());
-        }
         loop {
-            if now.is_none() {
-                let (check, _) = self.check_and_end(direction);
-                let timer = &self.wait(direction).timer;
-                let has_come = timer.has_come_to(check);
-                now = (has_come || timer.armed().is_none()).then(|| self.now());
-                match now {
-                    Some(now) if !has_come && now < check => {}
-                    Some(now) if self.was_dropped(direction, now) => self.begin(direction, now),
-                    Some(now) => {
-                        // Not before the check, whatever a clock does that can be paused.
-                        let now = now.max(check);
-                        self.wait(direction).answered = now;
-                        if self.check_and_end(direction).1 <= now {
-                            return Poll::Ready(self.elapsed(direction, now).into());
-                        }
+            let (check, end) = self.check_and_end(direction);
+            let timer = &self.wait(direction).timer;
+            let has_come = timer.has_come_to(check);
+            if has_come || timer.armed().is_none() {
+                now = now.or_else(|| Some(self.now()));
+            }
+            match now {
+                Some(now) if !has_come && now < check => {}
+                Some(now) if self.was_dropped(direction, now) => self.begin(direction, now),
+                Some(now) => {
+                    // Not before the check, whatever a clock does that can be paused.
+                    let now = now.max(check);
+                    self.wait(direction).answered = now;
+                    if end <= now {
+                        return Poll::Ready(self.elapsed(direction, now).into());
                     }
-                    None => {}
                 }
+                None => {}
             }
             if let Err(error) = ready!(self.poll_timer(direction, now, cx)) {
                 return Poll::Ready(io::Error::other(error));

@@ -86,10 +86,7 @@ async fn a_limit_of_zero_refuses_to_wait_and_reads_what_is_there() {
     assert_eq!(passed(stream.read_u8().await), "no byte was there to read, and the read limit is 0ns");
     stream.set_write_limit(Some(Duration::ZERO));
     stream.write_u32(7).await.unwrap();
-    assert_eq!(
-        passed(stream.write_u8(7).await),
-        "writing made no progress, and the write limit is 0ns"
-    );
+    assert_eq!(passed(stream.write_u8(7).await), "writing made no progress, and the write limit is 0ns");
     assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
