@@ -14,12 +14,9 @@ use tokio::time::{Instant, advance};
 use tokio_test::task::{Spawn, spawn};
 use tokio_test::{assert_pending, assert_ready, assert_ready_err, assert_ready_ok};
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-const HANG_GUARD: Duration = Duration::from_secs(30);
+use crate::{DAY, ms};
 
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+const HANG_GUARD: Duration = Duration::from_secs(30);
 
 fn poll_wait(sleep: &mut Spawn<Sleep>) -> Poll<Result<(), Error>> {
     sleep.enter(|cx, mut sleep| sleep.poll_wait(cx))

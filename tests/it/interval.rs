@@ -6,6 +6,8 @@ use timingwheel::{Interval, TimingWheel};
 use tokio::time::{Instant, MissedTickBehavior, advance};
 use tokio_test::{assert_pending, assert_ready_eq, task};
 
+use crate::ms;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The first ticks of an interval of which the second is taken 2.5 s late, as seconds: when due, when taken.
@@ -47,44 +49,34 @@ async fn the_first_tick_comes_at_the_start_that_was_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn missed_ticks_come_in_a_burst_unless_set_otherwise() {
-    let ticks = with_a_late_tick(MissedTickBehavior::default()).await;
-    assert_eq!(ticks, [(0.0, 0.0), (1.0, 3.5), (2.0, 3.5), (3.0, 3.5), (4.0, 4.0)]);
+async fn missed_ticks_come_in_a_burst_or_delay_the_schedule_or_are_skipped() {
+    assert_eq!(MissedTickBehavior::default(), MissedTickBehavior::Burst);
+    for (behavior, then) in [
+        (MissedTickBehavior::Burst, [(2.0, 3.5), (3.0, 3.5), (4.0, 4.0)]),
+        (MissedTickBehavior::Delay, [(4.5, 4.5), (5.5, 5.5), (6.5, 6.5)]),
+        (MissedTickBehavior::Skip, [(4.0, 4.0), (5.0, 5.0), (6.0, 6.0)]),
+    ] {
+        let ticks = with_a_late_tick(behavior).await;
+        assert_eq!(ticks, [&[(0.0, 0.0), (1.0, 3.5)], &then[..]].concat(), "{behavior:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
-async fn missed_ticks_delay_the_schedule_if_set_so() {
-    let ticks = with_a_late_tick(MissedTickBehavior::Delay).await;
-    assert_eq!(ticks, [(0.0, 0.0), (1.0, 3.5), (4.5, 4.5), (5.5, 5.5), (6.5, 6.5)]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn missed_ticks_are_skipped_if_set_so() {
-    let ticks = with_a_late_tick(MissedTickBehavior::Skip).await;
-    assert_eq!(ticks, [(0.0, 0.0), (1.0, 3.5), (4.0, 4.0), (5.0, 5.0), (6.0, 6.0)]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_tick_that_is_late_by_five_milliseconds_is_not_missed() {
-    let start = Instant::now();
-    let mut interval = TimingWheel::new().interval(SECOND);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    interval.tick().await;
-    advance(SECOND + Duration::from_millis(5)).await;
-    interval.tick().await;
-    assert_eq!(interval.tick().await, start + SECOND * 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn on_a_coarse_wheel_a_tick_that_waits_for_the_wheels_is_not_missed() {
-    let wheel = TimingWheel::builder().tick(Duration::from_millis(100)).build().expect("in range");
-    let start = Instant::now();
-    let mut interval = wheel.interval(SECOND);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    interval.tick().await;
-    advance(SECOND + Duration::from_millis(50)).await;
-    interval.tick().await;
-    assert_eq!(interval.tick().await, start + SECOND * 2);
+async fn a_tick_is_missed_if_it_is_later_than_five_milliseconds_and_than_a_tick_of_the_wheel() {
+    for (tick, late, is_missed) in
+        [(1, 5, false), (1, 6, true), (100, 50, false), (100, 100, false), (100, 101, true)]
+    {
+        let wheel = TimingWheel::builder().tick(ms(tick)).build().expect("in range");
+        let start = Instant::now();
+        let mut interval = wheel.interval(SECOND);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        interval.tick().await;
+        advance(SECOND + ms(late)).await;
+        interval.tick().await;
+        let schedule = start + SECOND * 2;
+        let expected = if is_missed { schedule + ms(late) } else { schedule };
+        assert_eq!(interval.tick().await, expected, "a tick of {tick} ms, late by {late} ms");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,12 +7,7 @@ use timingwheel::{BuildError, Builder, TimingWheel};
 use tokio::time::Instant;
 
 use crate::panic_place::{Panic, panic_in};
-
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+use crate::{DAY, ms};
 
 fn refusal(builder: Builder) -> String {
     builder.build().unwrap_err().to_string()

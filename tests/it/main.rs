@@ -68,3 +68,11 @@ mod switch;
 mod tower_services;
 #[cfg(feature = "tracing")]
 mod tracing;
+
+/// A day.
+const DAY: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
+
+/// So many milliseconds.
+const fn ms(millis: u64) -> std::time::Duration {
+    std::time::Duration::from_millis(millis)
+}

@@ -12,9 +12,7 @@ use tokio::sync::oneshot;
 use tokio::time::{self, Instant, advance};
 use tokio_test::{assert_pending, assert_ready, task};
 
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+use crate::ms;
 
 const SECOND: Duration = Duration::from_secs(1);
 

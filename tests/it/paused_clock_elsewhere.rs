@@ -9,9 +9,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_test::{assert_pending, task};
 
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+use crate::ms;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 

@@ -12,11 +12,7 @@ use timingwheel::{Sleep, TimingWheel};
 use tokio::time::{Instant, advance};
 use tokio_test::{assert_pending, assert_ready, assert_ready_ok, task};
 
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+use crate::{DAY, ms};
 
 #[tokio::test(start_paused = true)]
 async fn zero_and_past_deadlines_are_ready_at_the_first_poll_and_never_in_the_wheel() {

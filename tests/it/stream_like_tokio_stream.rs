@@ -16,9 +16,7 @@ use timingwheel::stream::{IntervalStream, StreamTimeExt};
 use tokio::time::{self, Instant, MissedTickBehavior};
 use tokio_stream::StreamExt as TokioStreamExt;
 
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+use crate::ms;
 
 /// A script for a stream and its consumer.
 #[derive(Clone, Debug)]

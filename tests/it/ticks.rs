@@ -6,11 +6,7 @@ use timingwheel::TimingWheel;
 use tokio::time::{Instant, advance};
 use tokio_test::{assert_pending, assert_ready, task};
 
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+use crate::{DAY, ms};
 
 #[tokio::test(start_paused = true)]
 async fn an_odd_duration_rounds_up_to_tokios_millisecond_on_a_paused_clock() {

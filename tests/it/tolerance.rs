@@ -9,9 +9,7 @@ use timingwheel::{Sleep, TimingWheel, Tolerance};
 use tokio::time::{Instant, advance};
 use tokio_test::{assert_pending, assert_ready, task};
 
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+use crate::ms;
 
 pub(crate) const fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)

@@ -101,19 +101,6 @@ async fn a_timeout_that_is_moved_keeps_its_tolerance() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_is_reset_again_and_again_stays_in_its_place() {
-    let wheel = TimingWheel::new();
-    let mut idle = registered(wheel.sleep(secs(60)).with_tolerance(eighth()));
-    for _ in 0..100 {
-        advance(secs(7)).await;
-        assert_pending!(idle.poll());
-        Pin::new(&mut *idle).reset_after(secs(60));
-    }
-    assert!(wheel.stats().cascaded <= 700 / 60 + 1, "{:?}", wheel.stats());
-    assert_eq!((wheel.stats().armed, wheel.stats().fired), (1, 0));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_tolerant_sleep_is_polled_again_by_its_task_and_by_another() {
     let wheel = TimingWheel::new();
     let mut sleep = wheel.sleep(secs(30)).with_tolerance(eighth());

@@ -10,11 +10,7 @@ use timingwheel::{Sleep, TimingWheel};
 use tokio::time::Instant;
 use tokio_test::{assert_pending, task};
 
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+use crate::{DAY, ms};
 
 /// A wheel with nothing to do.
 async fn idle_wheel() -> TimingWheel {

@@ -23,11 +23,7 @@ use timingwheel::time::delay_queue::Expired;
 use tokio_test::assert_ready;
 use tokio_test::task::Spawn;
 
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+use crate::{DAY, ms};
 
 /// Polls once, with a waker that tells whether it was woken.
 fn poll<T>(queue: &mut Spawn<DelayQueue<T>>) -> Poll<Option<Expired<T>>> {

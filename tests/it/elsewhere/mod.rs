@@ -20,11 +20,8 @@ use timingwheel::{Sleep, TimingWheel};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+use crate::{DAY, ms};
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const HANG_GUARD: Duration = Duration::from_secs(30);
 
 /// As many as there may be. Threads take them in turn, and the tests start fewer, so that no two threads share one.

@@ -16,11 +16,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 use tokio_test::assert_pending;
 
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+use crate::{DAY, ms};
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const HANG_GUARD: Duration = Duration::from_secs(30);
 
 /// 0 workers stand for the current-thread runtime.

@@ -26,17 +26,14 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 use tokio_test::assert_pending;
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+use crate::{DAY, ms};
+
 const MILLION: usize = 1_000_000;
 /// Of tests on a clock that is not paused.
 const HANG_GUARD: Duration = Duration::from_secs(60);
 
 /// In which a few thousand timers are armed also where the machine is slow, or watched.
 const TIME_TO_ARM: Duration = Duration::from_secs(1);
-
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 /// On the real clock; 0 workers stand for the current-thread runtime.
 fn runtime(workers: usize) -> Runtime {

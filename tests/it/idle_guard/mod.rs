@@ -16,11 +16,8 @@ use std::time::Duration;
 
 use timingwheel::Elapsed;
 
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+use crate::{DAY, ms};
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Of tests on a clock that is not paused.
 const HANG_GUARD: Duration = Duration::from_secs(30);
 

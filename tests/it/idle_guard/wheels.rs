@@ -27,30 +27,26 @@ fn guard(wheel: &TimingWheel) -> IdleGuard<ByHand> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operation_that_waits_as_the_wheel_ends_is_told() {
-    let wheel = TimingWheel::new();
-    let guard = Arc::new(Mutex::new(guard(&wheel)));
-    let (mut read, mut write) = (task(&guard, Op::Read), task(&guard, Op::Write));
-    assert_pending!(read.poll());
-    assert_pending!(write.poll());
-    assert_eq!(wheel.shutdown(), 2);
-    assert!(read.is_woken() && write.is_woken());
-    for waits in [&mut write, &mut read] {
-        assert!(refused(assert_ready!(waits.poll())).is_shutdown());
+async fn an_operation_that_waits_as_the_wheel_ends_is_refused_unless_its_deadline_has_passed() {
+    for read_has_passed in [false, true] {
+        let wheel = TimingWheel::new();
+        let guard = Arc::new(Mutex::new(guard(&wheel)));
+        let (mut read, mut write) = (task(&guard, Op::Read), task(&guard, Op::Write));
+        assert_pending!(read.poll());
+        assert_pending!(write.poll());
+        if read_has_passed {
+            advance(ms(15)).await;
+        }
+        assert_eq!(wheel.shutdown(), if read_has_passed { 0 } else { 2 });
+        assert!(read.is_woken() && write.is_woken());
+        let read = assert_ready!(read.poll());
+        if read_has_passed {
+            passed(read);
+        } else {
+            assert!(refused(read).is_shutdown());
+        }
+        assert!(refused(assert_ready!(write.poll())).is_shutdown());
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_deadline_that_had_passed_as_the_wheel_ended_is_told_as_such() {
-    let wheel = TimingWheel::new();
-    let guard = Arc::new(Mutex::new(guard(&wheel)));
-    let (mut read, mut write) = (task(&guard, Op::Read), task(&guard, Op::Write));
-    assert_pending!(read.poll());
-    assert_pending!(write.poll());
-    advance(ms(15)).await;
-    wheel.shutdown();
-    passed(assert_ready!(read.poll()));
-    assert!(refused(assert_ready!(write.poll())).is_shutdown());
 }
 
 #[tokio::test(start_paused = true)]

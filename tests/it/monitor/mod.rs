@@ -10,11 +10,9 @@ use std::time::Duration;
 
 use timingwheel::{Sleep, TimingWheel, Tolerance};
 
-const HOUR: Duration = Duration::from_secs(60 * 60);
+use crate::ms;
 
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// A timer that is pending.
 fn armed(wheel: &TimingWheel, delay: Duration) -> Sleep {

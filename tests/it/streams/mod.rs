@@ -13,12 +13,9 @@ use timingwheel::TimingWheel;
 use tokio::task::coop;
 use tokio_test::{assert_pending, assert_ready, task};
 
-pub(crate) const SECOND: Duration = Duration::from_secs(1);
-pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) use crate::{DAY, ms};
 
-pub(crate) const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// A stream that has what is sent.
 pub(crate) fn channel() -> (mpsc::UnboundedSender<u32>, mpsc::UnboundedReceiver<u32>) {

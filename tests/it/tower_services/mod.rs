@@ -8,11 +8,9 @@ use std::time::Duration;
 
 use timingwheel::TimingWheel;
 
-const SECOND: Duration = Duration::from_secs(1);
+use crate::ms;
 
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+const SECOND: Duration = Duration::from_secs(1);
 
 fn assert_nothing_pending(wheel: &TimingWheel) {
     let stats = wheel.stats();

@@ -12,11 +12,8 @@ use timingwheel::{Sleep, TimingWheel};
 use tokio::runtime::Builder;
 use tokio_test::assert_pending;
 
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+use crate::{DAY, ms};
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const HANG_GUARD: Duration = Duration::from_secs(30);
 
 /// Runs a test on the paused clock, where wakers run while the runtime parks, and on two workers.

@@ -7,11 +7,8 @@ use tokio::task::{JoinSet, spawn_blocking, yield_now};
 use tokio_test::task;
 
 use super::time::{self, Duration, Instant, advance, interval, sleep, timeout};
+use crate::ms;
 use crate::switch::trace::Trace;
-
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 pub(crate) async fn an_idle_runtime_jumps_from_timer_to_timer(trace: Trace) {
     let mut tasks = JoinSet::new();

@@ -5,11 +5,8 @@ use std::pin::pin;
 use tokio_test::task;
 
 use super::time::{Duration, Instant, Interval, advance, interval, interval_at, sleep, timeout};
+use crate::ms;
 use crate::switch::trace::Trace;
-
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 async fn note_ticks(trace: &Trace, interval: &mut Interval, ticks: usize) {
     for _ in 0..ticks {

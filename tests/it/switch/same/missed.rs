@@ -1,11 +1,8 @@
 //! `MissedTickBehavior`, `Interval::set_missed_tick_behavior`.
 
-use super::time::{Duration, Instant, MissedTickBehavior, advance, interval, interval_at};
+use super::time::{Instant, MissedTickBehavior, advance, interval, interval_at};
+use crate::ms;
 use crate::switch::trace::Trace;
-
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 /// Ticks every 100 ms, of which some are taken late.
 async fn with_late_ticks(trace: &Trace, behavior: MissedTickBehavior, lateness: &[u64]) {

@@ -12,11 +12,8 @@ use super::time::{
     Duration, Instant, MissedTickBehavior, error::Elapsed, interval, interval_at, sleep, sleep_until,
     timeout, timeout_at,
 };
+use crate::ms;
 use crate::switch::trace::Trace;
-
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 /// Echoes, sends a heartbeat when it is silent for long, and hangs up when the other side is.
 async fn serve(mut stream: DuplexStream, trace: Trace) {

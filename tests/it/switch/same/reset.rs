@@ -6,11 +6,8 @@ use tokio::sync::mpsc;
 use tokio_test::task;
 
 use super::time::{Duration, Instant, Sleep, advance, sleep, timeout};
+use crate::ms;
 use crate::switch::trace::Trace;
-
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 pub(crate) async fn a_sleep_moved_while_it_waits_ends_at_its_new_deadline(trace: Trace) {
     for (from, to) in [(10, 100), (100, 10), (5_000, 70), (70, 5_000), (64, 63), (63, 64), (50, 50)] {

@@ -9,11 +9,8 @@ use tokio::task::{JoinSet, coop, yield_now};
 use tokio_test::task;
 
 use super::time::{Duration, Instant, Sleep, advance, sleep, sleep_until};
+use crate::ms;
 use crate::switch::trace::Trace;
-
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 

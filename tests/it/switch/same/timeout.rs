@@ -11,11 +11,8 @@ use tokio_test::task;
 
 use super::time::error::Elapsed;
 use super::time::{Duration, Instant, advance, sleep, timeout, timeout_at};
+use crate::ms;
 use crate::switch::trace::Trace;
-
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 pub(crate) async fn a_future_that_is_ready_is_in_time_whatever_the_time(trace: Trace) {
     for limit in [Duration::ZERO, ms(1), Duration::MAX] {
