@@ -133,7 +133,7 @@ impl Interval {
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         match ready!(self.poll_try_tick(cx)) {
             Ok(tick) => Poll::Ready(tick),
-            Err(error) => panic!("an `Interval` was polled whose next tick cannot come: {error}"),
+            Err(error) => panic!("an `Interval` cannot wait for its next tick: {error}"),
         }
     }
 

@@ -716,7 +716,7 @@ impl Future for Sleep {
         match ready!(self.poll_in_budget(cx)) {
             Ok(()) => Poll::Ready(()),
             Err(error) => {
-                panic!("a `Sleep` was polled that cannot become ready: {error}")
+                panic!("a `Sleep` cannot wait for its deadline: {error}")
             }
         }
     }

@@ -69,7 +69,7 @@ async fn after_a_shutdown_a_pending_sleep_panics_and_says_why() {
     assert_eq!(wheel.shutdown(), 1);
     let panic = task.await.unwrap_err().into_panic();
     let text = panic.downcast::<String>().unwrap();
-    assert_eq!(*text, format!("a `Sleep` was polled that cannot become ready: {ENDED}"));
+    assert_eq!(*text, format!("a `Sleep` cannot wait for its deadline: {ENDED}"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -182,5 +182,5 @@ async fn a_tick_that_cannot_come_is_an_error_and_a_panic_that_says_why() {
     assert!(interval.try_tick().await.unwrap_err().is_shutdown());
     let panic = tokio::spawn(async move { interval.tick().await }).await.unwrap_err().into_panic();
     let text = panic.downcast::<String>().unwrap();
-    assert!(text.starts_with("an `Interval` was polled whose next tick cannot come: "), "{text}");
+    assert!(text.starts_with("an `Interval` cannot wait for its next tick: "), "{text}");
 }

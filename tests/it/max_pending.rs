@@ -72,7 +72,7 @@ async fn a_sleep_over_the_bound_panics_and_names_it() {
     let panic = tokio::spawn(wheel.sleep(DAY)).await.unwrap_err().into_panic();
     assert_eq!(
         *panic.downcast::<String>().unwrap(),
-        "a `Sleep` was polled that cannot become ready: the timing wheel is full (max_pending = 3)"
+        "a `Sleep` cannot wait for its deadline: the timing wheel is full (max_pending = 3)"
     );
 }
 

@@ -379,7 +379,7 @@ impl<T> Items<T> {
 fn assert_room(len: usize, additional: usize) {
     assert!(
         additional <= MAX_ITEMS - len,
-        "a delay queue holds at most {MAX_ITEMS} items: it has {len}, and room for {additional} more was asked for",
+        "a delay queue holds at most {MAX_ITEMS} items, got {len} and {additional} more",
     );
 }
 
@@ -392,9 +392,6 @@ mod tests {
         assert_room(MAX_ITEMS - 1, 1);
         let one_more = std::panic::catch_unwind(|| assert_room(MAX_ITEMS, 1));
         let message = one_more.unwrap_err().downcast::<String>().unwrap();
-        assert_eq!(
-            *message,
-            "a delay queue holds at most 4294966271 items: it has 4294966271, and room for 1 more was asked for"
-        );
+        assert_eq!(*message, "a delay queue holds at most 4294966271 items, got 4294966271 and 1 more");
     }
 }

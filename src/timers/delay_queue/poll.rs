@@ -57,7 +57,7 @@ impl<T> DelayQueue<T> {
             None => Poll::Ready(None),
             Some(Ok(expired)) => Poll::Ready(Some(expired)),
             Some(Err(error)) => {
-                panic!("a `DelayQueue` was polled whose next item cannot become due: {error}")
+                panic!("a `DelayQueue` cannot wait for its next item: {error}")
             }
         }
     }

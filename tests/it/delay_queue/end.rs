@@ -17,7 +17,7 @@ fn paused() -> Runtime {
     Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
 }
 
-const ENDED: &str = "a `DelayQueue` was polled whose next item cannot become due: the timing wheel has ended: it was \
+const ENDED: &str = "a `DelayQueue` cannot wait for its next item: the timing wheel has ended: it was \
                      shut down, or its tokio runtime has ended";
 
 #[tokio::test(start_paused = true)]
@@ -169,7 +169,7 @@ async fn on_a_wheel_that_is_full_the_queue_says_so_and_goes_on_when_there_is_roo
     queue.insert(1, ms(100));
     let error = assert_ready!(try_poll(&mut queue)).unwrap().unwrap_err();
     assert!(error.is_at_capacity());
-    let text = "a `DelayQueue` was polled whose next item cannot become due: the timing wheel is full \
+    let text = "a `DelayQueue` cannot wait for its next item: the timing wheel is full \
                 (max_pending = 1)";
     assert_eq!(panic_text(|| poll(&mut queue)), text);
     drop(other);
@@ -215,8 +215,7 @@ async fn a_key_of_another_queue_is_refused_by_one_that_had_no_item() {
 #[test]
 fn a_queue_too_large_is_refused_and_the_limit_named() {
     assert_eq!(DelayQueue::<u8>::MAX_LEN, 4_294_966_271);
-    let text =
-        "a delay queue holds at most 4294966271 items: it has 0, and room for 4294967296 more was asked for";
+    let text = "a delay queue holds at most 4294966271 items, got 0 and 4294967296 more";
     assert_eq!(panic_text(|| DelayQueue::<u8>::with_capacity(1 << 32)), text);
     assert_eq!(panic_text(|| DelayQueue::<u8>::new().reserve(1 << 32)), text);
 }
