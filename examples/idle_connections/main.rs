@@ -5,9 +5,9 @@
 //!
 //! `echo` is all that a program needs; the rest is a load. The server guards each connection with an `IdleGuard`. Of four
 //! clients, one is good, one is slow but never silent for as long as the limit, one falls silent after a while, and one
-//! sends on but does not read the echo. Both ends keep books. If these do not agree (a bad
-//! client was missed, a good one cut off, one closed too early, a byte lost, more timers for a connection than half
-//! limits in its life) the program says so and exits with 1.
+//! sends on but does not read the echo. Both ends keep books. If these do not agree (a bad client was missed, a good one
+//! cut off, one closed too early, a byte lost, or a connection took more than one timer in half a limit) the program says
+//! so and exits with 1.
 //!
 //! With `-- --tolerance 12.5` connections may be closed late, by 12.5 % of the limit. A second table then shows what
 //! that saves where very many connections are idle: how many times the wheel is turned, and CPU time, beside exact

@@ -7,8 +7,8 @@
 //! The functions below are all that a program needs; the rest is a load. Many tasks make calls with timeouts on a wheel with
 //! a bound. A hyper server answers `/metrics` for Prometheus, `/health` for a load balancer, and `/`, a page for people. A
 //! scraper asks for all three. At the end the wheel is filled until it refuses timers, and its health has to show that. If
-//! a scrape does not add up (a counter went back, armed timers are not those that fired, were cancelled or are pending, the
-//! tasks counted otherwise, the health is wrong) the program says so and exits with 1.
+//! a scrape does not add up (a counter went back, more or fewer timers were armed than fired, were cancelled and are
+//! pending, the tasks counted others, the health is wrong) the program says so and exits with 1.
 
 use http_body_util::Full;
 use hyper::body::Bytes;

@@ -3,10 +3,10 @@
 //! `cargo run --release -p timingwheel-examples --example sleep`, or with `-- --help` for the settings and `-- --short`
 //! for a quick look.
 //!
-//! The functions below sleep, and return the lateness: the timer's, and the time that the machine takes to wake a task. Copy
-//! them to measure your machine. The rest lets many tasks sleep for random times, on one timer after the other, in several
-//! rounds. The closing table has all timers side by side. If one fired early, or if the wheels' own counts do not agree
-//! with the tasks', the program says so and exits with 1.
+//! The functions below sleep, and return how late they end: by the timer's lateness and the time that the machine takes
+//! to wake a task. Copy them to measure your machine. The rest lets many tasks sleep for random times, on one timer after
+//! the other, in several rounds. The closing table has all timers side by side. If one fired early, or if the wheels' own
+//! counts do not agree with the tasks', the program says so and exits with 1.
 
 use std::time::{Duration, Instant};
 

@@ -265,12 +265,8 @@ impl Interval {
         }
     }
 
+    /// How late a tick has to be to count as missed.
     fn missed_after(&self) -> Duration {
-        missed_after(self.sleep.tick()).saturating_add(self.slack())
+        MISSED_AFTER.max(self.sleep.tick()).saturating_add(self.slack())
     }
-}
-
-/// How late a tick has to be to count as missed, on a wheel with this tick.
-pub(crate) fn missed_after(tick: Duration) -> Duration {
-    MISSED_AFTER.max(tick)
 }
