@@ -37,7 +37,7 @@ struct Settings {
     #[arg(allow_negative_numbers = true)]
     frames: usize,
 
-    /// For how many seconds spells are cast, from 1 to 3,600; then the last of them run out
+    /// How many seconds spells are cast, from 1 to 3,600; then the last of them run out
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = whole(1..=3_600_usize))]
     #[arg(default_value_if("short", "true", "2"), allow_negative_numbers = true)]
     seconds: usize,

@@ -34,7 +34,7 @@ struct Settings {
     #[arg(allow_negative_numbers = true)]
     clients: usize,
 
-    /// For how many milliseconds the server runs before it is ended, from 100 to 600,000
+    /// How many milliseconds the server runs before it is ended, from 100 to 600,000
     #[arg(long, value_name = "MS", default_value = "5000", value_parser = whole(100..=600_000_u64))]
     #[arg(default_value_if("short", "true", "1000"), allow_negative_numbers = true)]
     millis: u64,

@@ -24,7 +24,7 @@ pub(crate) struct Settings {
     #[arg(default_value_if("short", "true", "100"), allow_negative_numbers = true)]
     pub(crate) clients: u64,
 
-    /// For how many seconds the clients go on, from 1 to 3,600
+    /// How many seconds the clients go on, from 1 to 3,600
     #[arg(long, value_name = "SECONDS", default_value = "8", value_parser = seconds(1..=3_600))]
     #[arg(default_value_if("short", "true", "2"), allow_negative_numbers = true)]
     pub(crate) seconds: Duration,

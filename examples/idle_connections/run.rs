@@ -31,7 +31,7 @@ struct Settings {
     #[arg(allow_negative_numbers = true)]
     clients: u64,
 
-    /// For how many milliseconds a read or a write may wait, from 100 to 60,000; the run takes about eight times as long
+    /// How many milliseconds a read or a write may wait, from 100 to 60,000; the run takes about eight times as long
     #[arg(long, value_name = "MS", default_value = "1000", value_parser = whole(100..=60_000_u64))]
     #[arg(default_value_if("short", "true", "300"), allow_negative_numbers = true)]
     limit: u64,

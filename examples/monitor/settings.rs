@@ -16,7 +16,7 @@ pub(crate) struct Settings {
     #[arg(default_value_if("short", "true", "500"), allow_negative_numbers = true)]
     pub(crate) tasks: usize,
 
-    /// For how many seconds they go on, from 1 to 86,400
+    /// How many seconds they go on, from 1 to 86,400
     #[arg(long, value_name = "SECONDS", default_value = "6", value_parser = whole(1..=86_400_u64))]
     #[arg(default_value_if("short", "true", "2"), allow_negative_numbers = true)]
     pub(crate) seconds: u64,

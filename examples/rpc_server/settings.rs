@@ -18,7 +18,7 @@ const MAX_MILLIS: u64 = 600_000;
 pub(crate) const LONGEST_THINK: f64 = 1.5;
 
 /// An RPC server with thousands of connections and their clients, on a timing wheel and then on tokio's timers:
-/// who fires how late, and at what cost.
+/// how late the timers fire, and what they cost.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "rpc_server")]
 pub(crate) struct Settings {
@@ -27,7 +27,7 @@ pub(crate) struct Settings {
     #[arg(default_value_if("short", "true", "500"), allow_negative_numbers = true)]
     pub(crate) connections: u64,
 
-    /// For how many seconds the clients of a run make requests, from 1 to 3,600
+    /// How many seconds the clients of a run make requests, from 1 to 3,600
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds(1..=MAX_SECONDS))]
     #[arg(default_value_if("short", "true", "1"), allow_negative_numbers = true)]
     pub(crate) seconds: Duration,
@@ -57,7 +57,7 @@ pub(crate) struct Settings {
     #[arg(allow_negative_numbers = true)]
     pub(crate) silent_share: f64,
 
-    /// What the random numbers start from, the same in both runs, from 0 to 18,446,744,073,709,551,615
+    /// The seed of the random numbers, the same in both runs, from 0 to 18,446,744,073,709,551,615
     #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = whole(0..=u64::MAX))]
     #[arg(allow_negative_numbers = true)]
     pub(crate) seed: u64,

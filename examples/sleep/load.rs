@@ -33,7 +33,7 @@ struct Settings {
     #[arg(default_value_if("short", "true", "5000"), allow_negative_numbers = true)]
     sleeps: u64,
 
-    /// For how many milliseconds a task sleeps at most, from 2 to 60,000
+    /// How many milliseconds a task sleeps at most, from 2 to 60,000
     #[arg(long, value_name = "MS", default_value = "1000", value_parser = whole(2..=60_000_u64))]
     #[arg(default_value_if("short", "true", "200"), allow_negative_numbers = true)]
     longest: u64,

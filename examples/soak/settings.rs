@@ -20,7 +20,7 @@ const BETWEEN_CHECKS: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug, Parser)]
 #[command(name = "soak")]
 pub(crate) struct Settings {
-    /// For how many minutes it runs, from 0.02 to 1,440
+    /// How many minutes it runs, from 0.02 to 1,440
     #[arg(long, value_name = "MINUTES", default_value = "1", value_parser = within(MIN_MINUTES..=MAX_MINUTES, "a number"))]
     #[arg(default_value_if("short", "true", "0.05"), allow_negative_numbers = true)]
     minutes: f64,
@@ -35,7 +35,7 @@ pub(crate) struct Settings {
     #[arg(allow_negative_numbers = true)]
     pub(crate) workers: usize,
 
-    /// What the random numbers start from, from 0 to 4,294,967,296
+    /// The seed of the random numbers, from 0 to 4,294,967,296
     #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = whole(0..=1_u64 << 32))]
     #[arg(allow_negative_numbers = true)]
     pub(crate) seed: u64,
