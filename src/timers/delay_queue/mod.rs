@@ -104,8 +104,8 @@ pub struct DelayQueue<T> {
 impl TimingWheel {
     /// An empty delay queue on this wheel, with its tick.
     ///
-    /// However many items it holds, it has one timer in the wheel. The timer belongs to the shard of the thread that calls
-    /// this, so make the queue in the task that will poll it.
+    /// However many items it holds, it has one timer in the wheel. The timer belongs to the [shard](crate::Builder::shards)
+    /// of the thread that calls this, so make the queue in the task that will poll it.
     ///
     /// # Panics
     /// Never.

@@ -21,8 +21,8 @@ impl TimingWheel {
     /// errors.
     ///
     /// A new guard has no limit, and does not touch the wheel. With a limit, the first wait in each direction registers a
-    /// timer, which later waits use too. The timers belong to the shard of the thread that calls this, so make the guard in
-    /// the task that will use it.
+    /// timer, which later waits use too. The timers belong to the [shard](crate::Builder::shards) of the thread that calls
+    /// this, so make the guard in the task that will use it.
     ///
     /// # Examples
     ///
