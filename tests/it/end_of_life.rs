@@ -8,15 +8,14 @@ use std::thread;
 use std::time::Duration;
 
 use timingwheel::{Elapsed, Error, Sleep, Timeout, TimingWheel, time};
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::Handle;
 use tokio::task::yield_now;
 use tokio::time::{Instant, advance};
 use tokio_test::task::{Spawn, spawn};
 use tokio_test::{assert_pending, assert_ready, assert_ready_err, assert_ready_ok};
 
-use crate::{DAY, ms};
-
-const HANG_GUARD: Duration = Duration::from_secs(30);
+use crate::panic_place::panic_text;
+use crate::{DAY, HANG_GUARD, ms, runtime};
 
 fn poll_wait(sleep: &mut Spawn<Sleep>) -> Poll<Result<(), Error>> {
     sleep.enter(|cx, mut sleep| sleep.poll_wait(cx))
@@ -27,14 +26,6 @@ fn registered(wheel: &TimingWheel, duration: Duration) -> Spawn<Sleep> {
     let mut sleep = spawn(wheel.sleep(duration));
     assert_pending!(sleep.poll());
     sleep
-}
-
-/// The text of a panic in `f`.
-fn panic_text<T>(f: impl FnOnce() -> T) -> String {
-    match catch_unwind(AssertUnwindSafe(f)) {
-        Ok(_) => panic!("it did not panic"),
-        Err(panic) => *panic.downcast::<String>().expect("a panic with a text"),
-    }
 }
 
 const ENDED: &str = "the timing wheel has ended: it was shut down, or its tokio runtime has ended";
@@ -206,14 +197,6 @@ fn shutdowns_on_several_threads_at_once_count_each_timer_once() {
         });
         assert_eq!(counts.iter().sum::<usize>(), 1_000);
         assert!(sleeps.iter().all(Spawn::is_woken));
-    }
-}
-
-/// On the real clock; 0 workers stand for the current-thread runtime.
-fn runtime(workers: usize) -> Runtime {
-    match workers {
-        0 => Builder::new_current_thread().enable_all().build().unwrap(),
-        _ => Builder::new_multi_thread().worker_threads(workers).enable_all().build().unwrap(),
     }
 }
 

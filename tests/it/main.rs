@@ -69,10 +69,22 @@ mod tower_services;
 #[cfg(feature = "tracing")]
 mod tracing;
 
-/// A day.
-const DAY: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
+use std::time::Duration;
 
-/// So many milliseconds.
-const fn ms(millis: u64) -> std::time::Duration {
-    std::time::Duration::from_millis(millis)
+use tokio::runtime::{Builder, Runtime};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long a test waits for a thing that may never come.
+const HANG_GUARD: Duration = Duration::from_secs(30);
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// On the real clock. 0 workers stand for the current-thread runtime.
+fn runtime(workers: usize) -> Runtime {
+    match workers {
+        0 => Builder::new_current_thread().enable_all().build().unwrap(),
+        _ => Builder::new_multi_thread().worker_threads(workers).enable_all().build().unwrap(),
+    }
 }

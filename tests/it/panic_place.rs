@@ -37,6 +37,11 @@ pub(crate) fn panic_in<T>(f: impl FnOnce() -> T) -> Option<Panic> {
     catch_unwind(AssertUnwindSafe(f)).err().map(|_| last_panic().expect("it was noted"))
 }
 
+/// The text of the panic of `f`.
+pub(crate) fn panic_text<T>(f: impl FnOnce() -> T) -> String {
+    panic_in(f).expect("it did not panic").text
+}
+
 /// The file and line that the panic of `f` names, if it panics.
 #[cfg(feature = "test-util")]
 pub(crate) fn panic_place<T>(f: impl FnOnce() -> T) -> Option<String> {

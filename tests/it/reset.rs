@@ -10,9 +10,7 @@ use timingwheel::{Sleep, TimingWheel};
 use tokio::time::{Instant, advance};
 use tokio_test::{assert_pending, assert_ready, task};
 
-use crate::ms;
-
-const HANG_GUARD: Duration = Duration::from_secs(30);
+use crate::{HANG_GUARD, ms};
 
 fn reset(sleep: &mut Sleep, deadline: Instant) {
     Pin::new(sleep).reset(deadline);

@@ -4,7 +4,7 @@ use std::future;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 use futures::future::FusedFuture;
@@ -12,8 +12,9 @@ use timingwheel::{Elapsed, TimingWheel};
 use tokio::sync::oneshot;
 use tokio::task::coop;
 use tokio::time::{Instant, advance};
-use tokio_test::{assert_pending, assert_ready, assert_ready_err, assert_ready_ok, task};
+use tokio_test::{assert_pending, assert_ready_err, assert_ready_ok, task};
 
+use crate::streams::spend_budget;
 use crate::{DAY, ms};
 
 #[tokio::test(start_paused = true)]
@@ -82,13 +83,6 @@ async fn the_error_says_that_the_deadline_has_elapsed() {
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     assert_eq!(error.to_string(), "timed out");
     assert!(error.get_ref().is_none(), "as tokio has it, and without an allocation");
-}
-
-/// Uses up the cooperative budget of the task, as a stream that always has more does.
-fn spend_budget(cx: &mut Context<'_>) {
-    while coop::has_budget_remaining() {
-        assert_ready!(coop::poll_proceed(cx)).made_progress();
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,6 +19,11 @@ pub(crate) fn eighth() -> Tolerance {
     Tolerance::share(0.125)
 }
 
+/// On no grid.
+pub(crate) async fn odd_time() {
+    advance(ms(12_345)).await;
+}
+
 pub(crate) fn registered(sleep: Sleep) -> task::Spawn<Sleep> {
     let mut sleep = task::spawn(sleep);
     assert_pending!(sleep.poll());

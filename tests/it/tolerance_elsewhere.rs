@@ -7,20 +7,9 @@ use futures::{StreamExt, stream};
 use timingwheel::stream::StreamTimeExt;
 use timingwheel::time::DelayQueue;
 use timingwheel::{TimingWheel, Tolerance};
-use tokio::time::{Instant, MissedTickBehavior, advance, sleep};
+use tokio::time::{Instant, MissedTickBehavior, sleep};
 
-const fn secs(secs: u64) -> Duration {
-    Duration::from_secs(secs)
-}
-
-fn eighth() -> Tolerance {
-    Tolerance::share(0.125)
-}
-
-/// On no grid.
-async fn odd_time() {
-    advance(Duration::from_millis(12_345)).await;
-}
+use crate::tolerance::{eighth, odd_time, secs};
 
 #[tokio::test(start_paused = true)]
 async fn ticks_of_a_tolerant_interval_are_late_by_less_than_they_may_be_and_its_schedule_is_exact() {

@@ -7,16 +7,11 @@ use timingwheel::{Sleep, TimingWheel, Tolerance};
 use tokio::time::{Instant, advance};
 use tokio_test::{assert_pending, assert_ready, task};
 
-use crate::tolerance::{eighth, registered, secs};
+use crate::tolerance::{eighth, odd_time, registered, secs};
 
 /// How late a sleep is for a deadline.
 fn late(sleep: &Sleep, deadline: Instant) -> Duration {
     sleep.deadline().checked_duration_since(deadline).expect("it is not early")
-}
-
-/// On no grid.
-async fn odd_time() {
-    advance(Duration::from_millis(12_345)).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -23,6 +23,7 @@ use timingwheel::time::delay_queue::Expired;
 use tokio_test::assert_ready;
 use tokio_test::task::Spawn;
 
+use crate::panic_place::panic_text;
 use crate::{DAY, ms};
 
 /// Polls once, with a waker that tells whether it was woken.
@@ -43,15 +44,4 @@ async fn drain<T>(queue: &mut DelayQueue<T>) -> Vec<T> {
         values.push(expired.into_inner());
     }
     values
-}
-
-/// The text of a panic in `f`.
-fn panic_text<T>(f: impl FnOnce() -> T) -> String {
-    match catch_unwind(AssertUnwindSafe(f)) {
-        Ok(_) => panic!("it did not panic"),
-        Err(panic) => match panic.downcast::<String>() {
-            Ok(text) => *text,
-            Err(panic) => (*panic.downcast::<&str>().expect("a panic with a text")).to_owned(),
-        },
-    }
 }

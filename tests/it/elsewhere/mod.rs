@@ -20,9 +20,7 @@ use timingwheel::{Sleep, TimingWheel};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
-use crate::{DAY, ms};
-
-const HANG_GUARD: Duration = Duration::from_secs(30);
+use crate::{DAY, HANG_GUARD, ms};
 
 /// As many as there may be. Threads take them in turn, and the tests start fewer, so that no two threads share one.
 const SHARDS: usize = 1_024;

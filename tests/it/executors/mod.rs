@@ -9,24 +9,13 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
-use std::time::Duration;
 
 use timingwheel::{Sleep, TimingWheel};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::time::Instant;
 use tokio_test::assert_pending;
 
-use crate::{DAY, ms};
-
-const HANG_GUARD: Duration = Duration::from_secs(30);
-
-/// 0 workers stand for the current-thread runtime.
-fn runtime(workers: usize) -> Runtime {
-    match workers {
-        0 => Builder::new_current_thread().enable_all().build().unwrap(),
-        _ => Builder::new_multi_thread().worker_threads(workers).enable_all().build().unwrap(),
-    }
-}
+use crate::{DAY, HANG_GUARD, ms, runtime};
 
 /// Runs a runtime on a thread of its own, so that its wheel is driven, until this is dropped.
 struct Running(Arc<Runtime>, Option<(tokio::sync::oneshot::Sender<()>, thread::JoinHandle<()>)>);

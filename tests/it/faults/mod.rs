@@ -26,7 +26,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 use tokio_test::assert_pending;
 
-use crate::{DAY, ms};
+use crate::{DAY, ms, runtime};
 
 const MILLION: usize = 1_000_000;
 /// Of tests on a clock that is not paused.
@@ -34,14 +34,6 @@ const HANG_GUARD: Duration = Duration::from_secs(60);
 
 /// In which a few thousand timers are armed also where the machine is slow, or watched.
 const TIME_TO_ARM: Duration = Duration::from_secs(1);
-
-/// On the real clock; 0 workers stand for the current-thread runtime.
-fn runtime(workers: usize) -> Runtime {
-    match workers {
-        0 => Builder::new_current_thread().enable_all().build().unwrap(),
-        _ => Builder::new_multi_thread().worker_threads(workers).enable_all().build().unwrap(),
-    }
-}
 
 fn wheel_on(runtime: &Runtime) -> TimingWheel {
     let _guard = runtime.enter();

@@ -4,18 +4,18 @@
 use std::future::{self, poll_fn};
 use std::io;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 use timingwheel::TimingWheel;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::join;
-use tokio::task::coop;
 use tokio::time::{Instant, advance, interval, sleep, timeout};
 use tokio_test::{assert_pending, assert_ready, assert_ready_ok, task::spawn};
 
 use super::by_hand::{ByHand, Op, WRITES, poll, task};
 use super::{DAY, ms, passed};
+use crate::streams::spend_budget;
 
 const FULL: &[u8] = b"full";
 
@@ -239,13 +239,6 @@ async fn a_wait_that_was_given_up_does_not_keep_its_task_busy() {
     }
     drop(work);
     assert!(polls <= 3, "{polls} polls");
-}
-
-/// Uses up the cooperative budget of the task, as a stream that always has more does.
-fn spend_budget(cx: &mut Context<'_>) {
-    while coop::has_budget_remaining() {
-        assert_ready!(coop::poll_proceed(cx)).made_progress();
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,14 +12,10 @@ mod tolerance;
 mod wheels;
 
 use std::io::{self, ErrorKind};
-use std::time::Duration;
 
 use timingwheel::Elapsed;
 
-use crate::{DAY, ms};
-
-/// Of tests on a clock that is not paused.
-const HANG_GUARD: Duration = Duration::from_secs(30);
+use crate::{DAY, HANG_GUARD, ms};
 
 /// The text of an error that says that a limit has passed.
 #[track_caller]

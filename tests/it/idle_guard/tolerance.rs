@@ -7,12 +7,10 @@ use timingwheel::{TimingWheel, Tolerance};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
 use tokio::time::{Instant, sleep};
 
+use crate::tolerance::eighth;
+
 const LIMIT: Duration = Duration::from_secs(60);
 const LATEST: Duration = Duration::from_millis(67_500);
-
-fn eighth() -> Tolerance {
-    Tolerance::share(0.125)
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_tolerant_limit_is_never_early_and_late_by_less_than_it_may_be() {

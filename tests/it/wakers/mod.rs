@@ -12,9 +12,7 @@ use timingwheel::{Sleep, TimingWheel};
 use tokio::runtime::Builder;
 use tokio_test::assert_pending;
 
-use crate::{DAY, ms};
-
-const HANG_GUARD: Duration = Duration::from_secs(30);
+use crate::{DAY, HANG_GUARD, ms};
 
 /// Runs a test on the paused clock, where wakers run while the runtime parks, and on two workers.
 fn on_each_runtime<F: Future>(test: impl Fn() -> F) {
