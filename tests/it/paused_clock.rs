@@ -99,17 +99,6 @@ async fn tasks_with_the_same_deadline_run_in_the_order_in_which_tokio_runs_them(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_poll_right_after_an_advance_sees_what_has_become_due() {
-    let wheel = TimingWheel::new();
-    let mut sleep = task::spawn(wheel.sleep(ms(200)));
-    assert_pending!(sleep.poll());
-    advance(ms(199)).await;
-    assert_pending!(sleep.poll());
-    advance(ms(1)).await;
-    assert_ready!(sleep.poll());
-}
-
-#[tokio::test(start_paused = true)]
 async fn one_advance_past_many_timers_fires_them_all() {
     let wheel = TimingWheel::new();
     let mut sleeps: Vec<_> = (1..=3_000).map(|n| task::spawn(wheel.sleep(ms(n)))).collect();
