@@ -353,6 +353,9 @@ impl<T> Items<T> {
 
     /// Takes all items out, in any order. The room for them stays. The caller drops them, because that runs user code.
     pub(super) fn drain(&mut self) -> Vec<Item<T>> {
+        if self.slab.is_empty() {
+            return Vec::new();
+        }
         self.timers = Hierarchy::new(self.timers.resolution(), SLOTS);
         self.left = None;
         self.due.clear();

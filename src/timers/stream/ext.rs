@@ -15,9 +15,9 @@ pub trait StreamTimeExt: Stream + Sized {
     /// All items, and an error for each gap that is longer than `limit`. After an error the stream goes on.
     ///
     /// The first gap begins with this call, each later gap with an item. A gap gives one error, however long it is. With
-    /// [`timeout_repeating_on`](Self::timeout_repeating_on) a gap gives error after error; with
-    /// [`idle_timeout_on`](Self::idle_timeout_on) the first error ends the stream. An item that is ready comes first, even if it is
-    /// late. With a `limit` of more than [292 years](crate::Sleep::deadline) there are no errors.
+    /// [`timeout_repeating_on`](Self::timeout_repeating_on) a gap gives error after error. With
+    /// [`idle_timeout_on`](Self::idle_timeout_on) the first error ends the stream. An item that is ready comes first, even
+    /// if it is late. With a `limit` of more than [292 years](crate::Sleep::deadline) there are no errors.
     ///
     /// # Precision
     /// As [`TimingWheel::sleep`].
