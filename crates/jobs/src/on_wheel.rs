@@ -268,7 +268,7 @@ pub trait JobsExt {
             }
             return Ok(over(wheel, Ok(0)));
         };
-        launch(wheel, first, Repeat::new(make), Some(plan))
+        launch::<Repeat<F>>(wheel, first, make, Some(plan))
     }
 }
 
@@ -282,18 +282,22 @@ fn try_run_once<F>(wheel: &TimingWheel, sleep: Sleep, future: F) -> Result<Job<F
 where
     F: Future<Output: Send> + Send + 'static,
 {
-    launch(wheel, sleep, Once::new(future), None)
+    launch::<Once<F>>(wheel, sleep, future, None)
 }
 
 /// A job with a handle.
 fn launch<W: Work>(
     wheel: &TimingWheel,
     sleep: Sleep,
-    work: W,
+    given: W::Given,
     plan: Option<Box<Plan>>,
 ) -> Result<Job<W::Output>, TryRunError<W::Given>> {
+    let (record, hand) = match Record::<Slot<(), W>>::new(wheel, sleep, ((), 0, Weak::new()), plan) {
+        Ok(armed) => armed,
+        Err(reason) => return Err(TryRunError::new(reason, given)),
+    };
     let (tell, told) = Tell::new();
-    let (record, hand) = Record::new(wheel, sleep, ((), 0, Weak::new()), (work, tell), plan)?;
+    record.slot.put(given, tell);
     record.work_at(hand);
     Ok(Job::new(wheel, record, told))
 }

@@ -46,7 +46,7 @@ pub(crate) trait Work: Send + Sized + 'static {
     /// The future or closure that the user has given.
     type Given;
 
-    fn into_given(self) -> Self::Given;
+    fn new(given: Self::Given) -> Self;
 
     /// Polls a run, which is begun if there is none.
     fn poll_run(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ran<Self::Output>>;
@@ -58,7 +58,7 @@ pub(crate) trait Work: Send + Sized + 'static {
     fn output(&self) -> Option<Self::Output>;
 
     /// The next run, for a user who takes the work back.
-    fn give_back(self) -> Unrun;
+    fn give_back(self) -> Option<Unrun>;
 }
 
 /// The result of a run.
@@ -67,17 +67,33 @@ pub(crate) enum Ran<T> {
     Again(NextRun),
 }
 
-pin_project! {
-    /// A future that runs once.
-    pub(crate) struct Once<F: Future> {
-        #[pin]
-        future: Option<F>,
+/// Code of a user's that is dropped without a panic, if nobody takes it.
+struct Kept<T>(Option<T>);
+
+impl<T> Drop for Kept<T> {
+    fn drop(&mut self) {
+        contained(|| self.0 = None);
     }
 }
 
-impl<F: Future> Once<F> {
-    pub(crate) const fn new(future: F) -> Self {
-        Self { future: Some(future) }
+/// The run that `code` is to have.
+fn unrun<T: Send + 'static, R>(code: T, run: impl FnOnce(T) -> R + Send + 'static) -> Unrun
+where
+    R: Future + Send,
+{
+    let mut kept = Kept(Some(code));
+    Box::pin(async move {
+        if let Some(code) = kept.0.take() {
+            run(code).await;
+        }
+    })
+}
+
+pin_project! {
+    /// A future that runs once.
+    pub(crate) struct Once<F> {
+        #[pin]
+        future: F,
     }
 }
 
@@ -85,13 +101,12 @@ impl<F: Future<Output: Send> + Send + 'static> Work for Once<F> {
     type Output = F::Output;
     type Given = F;
 
-    fn into_given(self) -> F {
-        self.future.expect("it has not run")
+    fn new(future: F) -> Self {
+        Self { future }
     }
 
     fn poll_run(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ran<F::Output>> {
-        let future = self.project().future.as_pin_mut().expect("it is there until it is taken");
-        future.poll(cx).map(Ran::Over)
+        self.project().future.poll(cx).map(Ran::Over)
     }
 
     fn take(self: Pin<&mut Self>) -> Option<Self> {
@@ -102,15 +117,15 @@ impl<F: Future<Output: Send> + Send + 'static> Work for Once<F> {
         None
     }
 
-    fn give_back(self) -> Unrun {
-        let future = self.into_given();
-        Box::pin(async { drop(future.await) })
+    fn give_back(self) -> Option<Unrun> {
+        Some(unrun(self.future, |future| future))
     }
 }
 
 pin_project! {
     /// A closure whose futures run one after the other.
     pub(crate) struct Repeat<F: Runs> {
+        // Until the work waits elsewhere.
         make: Option<F>,
         #[pin]
         run: Option<F::Run>,
@@ -118,24 +133,17 @@ pin_project! {
     }
 }
 
-impl<F: Runs> Repeat<F> {
-    pub(crate) const fn new(make: F) -> Self {
-        Self { make: Some(make), run: None, runs: 0 }
-    }
-}
-
 impl<F: Runs> Work for Repeat<F> {
     type Output = u64;
     type Given = F;
 
-    fn into_given(self) -> F {
-        self.make.expect("it has not run")
+    fn new(make: F) -> Self {
+        Self { make: Some(make), run: None, runs: 0 }
     }
 
     fn poll_run(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ran<u64>> {
         let mut this = self.project();
-        if this.run.is_none() {
-            let make = this.make.as_mut().expect("taken only between runs");
+        if let (None, Some(make)) = (&*this.run, &mut *this.make) {
             this.run.set(Some(make.run()));
         }
         let Some(run) = this.run.as_mut().as_pin_mut() else { return Poll::Pending };
@@ -155,9 +163,8 @@ impl<F: Runs> Work for Repeat<F> {
         Some(self.runs)
     }
 
-    fn give_back(self) -> Unrun {
-        let mut make = self.into_given();
-        Box::pin(async move { drop(make.run().await) })
+    fn give_back(self) -> Option<Unrun> {
+        Some(unrun(self.make?, |mut make| async move { make.run().await }))
     }
 }
 

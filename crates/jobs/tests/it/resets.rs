@@ -6,7 +6,7 @@ use std::task::{Context, Wake};
 use std::thread;
 use std::time::Duration;
 
-use timingwheel::{Sleep, TimingWheel};
+use timingwheel::{Sleep, TimingWheel, Tolerance};
 use timingwheel_jobs::{Job, JobState, Jobs, JobsExt, Previous, Repeating, Schedule};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -111,7 +111,7 @@ async fn a_reset_that_is_too_late_says_so_and_changes_nothing() {
 struct Moves {
     wheel: TimingWheel,
     fill: usize,
-    job: Mutex<Option<Job<()>>>,
+    job: Mutex<Option<Repeating>>,
     sleeps: Mutex<Vec<Sleep>>,
     is_moved: AtomicBool,
 }
@@ -125,11 +125,14 @@ impl Wake for Moves {
     }
 }
 
-/// The driver takes a sleep and a job out of the wheel, wakes the sleep, by which the wheel is filled so far and the job
-/// is moved, and then the job. Tells whether that was in time, and when the job ran.
-async fn moved_on_the_way(fill: usize) -> (bool, Vec<u128>) {
+/// The driver takes a sleep and a job out of the wheel, both due at 10 ms or as late as they may be, wakes the sleep, by which the wheel is filled so
+/// far and the job is moved by a day, and then the job. Tells whether that was in time.
+async fn is_moved_on_the_way(
+    fill: usize,
+    late: Tolerance,
+    job: impl FnOnce(&TimingWheel) -> Repeating,
+) -> bool {
     let wheel = TimingWheel::builder().shards(1).max_pending(2).build().unwrap();
-    let runs = Runs::new();
     let moves = Arc::new(Moves {
         wheel: wheel.clone(),
         fill,
@@ -137,25 +140,62 @@ async fn moved_on_the_way(fill: usize) -> (bool, Vec<u128>) {
         sleeps: Mutex::new(Vec::new()),
         is_moved: AtomicBool::new(false),
     });
-    let mut first = wheel.sleep(ms(10));
+    let mut first = wheel.sleep(ms(10)).with_tolerance(late);
     assert!(first.poll_wait(&mut Context::from_waker(&moves.clone().into())).is_pending());
-    let note = runs.clone();
-    *moves.job.lock().unwrap() = Some(wheel.run_after(ms(10), async move { note.note() }));
-    sleep(DAY + ms(20)).await;
+    *moves.job.lock().unwrap() = Some(job(&wheel));
+    sleep(2 * DAY).await;
     let job = moves.job.lock().unwrap().take().unwrap();
     assert_eq!(job.state(), JobState::Done);
-    (moves.is_moved.load(Ordering::Relaxed), runs.began())
+    moves.is_moved.load(Ordering::Relaxed)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_is_moved_while_the_driver_is_on_its_way_to_it_does_not_run_too_early() {
-    assert_eq!(moved_on_the_way(1).await, (true, vec![(DAY + ms(10)).as_millis()]));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_job_that_cannot_be_moved_because_the_driver_is_on_its_way_and_the_wheel_is_full_runs_at_its_old_time()
+async fn a_job_that_is_moved_while_the_driver_is_on_its_way_runs_at_its_new_time_or_if_the_wheel_is_full_at_its_old_one()
  {
-    assert_eq!(moved_on_the_way(2).await, (false, vec![10]));
+    for (fill, is_moved) in [(1, true), (2, false)] {
+        let runs = Runs::new();
+        let note = runs.clone();
+        let at = 10 + if is_moved { DAY.as_millis() } else { 0 };
+        let job = |wheel: &TimingWheel| {
+            wheel.run_after(ms(10), async move {
+                note.note();
+                1
+            })
+        };
+        assert_eq!(
+            (is_moved_on_the_way(fill, Tolerance::time(ms(0)), job).await, runs.began()),
+            (is_moved, vec![at])
+        );
+    }
+}
+
+/// One run, in 10 ms or later. Notes when the run before was due, and `None` as it is asked whether a run is left out.
+struct Notes(Arc<Mutex<Vec<Option<Instant>>>>);
+
+impl Schedule for Notes {
+    fn next(&mut self, previous: Previous) -> Option<Instant> {
+        let mut notes = self.0.lock().unwrap();
+        notes.push(Some(previous.due));
+        (notes.len() == 1).then(|| previous.due + ms(10))
+    }
+
+    fn tolerance(&self) -> Option<Tolerance> {
+        Some(Tolerance::time(ms(100)))
+    }
+
+    fn leaves_out(&mut self) -> bool {
+        self.0.lock().unwrap().push(None);
+        false
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_move_is_refused_is_still_its_schedules_and_due_when_that_said() {
+    let (start, schedule) = (Instant::now(), Notes(Arc::default()));
+    let notes = schedule.0.clone();
+    let late = schedule.tolerance().unwrap();
+    assert!(!is_moved_on_the_way(2, late, |wheel| wheel.run_by(schedule, || async {})).await);
+    assert_eq!(*notes.lock().unwrap(), [Some(start), None, Some(start + ms(10))]);
 }
 
 #[test]
