@@ -100,7 +100,7 @@ impl<P, T> State<P, T> {
             (Stage::Tried, Some(why)) if self.end.is_none() => {
                 self.end = end;
                 // What held before the deadline has not failed, though the thread may have looked before that.
-                self.again |= why != WatchError::Cancelled;
+                self.again |= !is_own && why != WatchError::Cancelled;
             }
             // A condition that checks its own key means the others.
             (Stage::Tried, None) if self.end.is_none() => self.again |= !is_own,
