@@ -4,7 +4,7 @@
 //! before and compared after, and operations are dropped after too. So a condition may call any method of its purgatory.
 //!
 //! Operations under one hash stand in the order in which they came, by numbers that a shard gives out once. A walk lets go
-//! of the lock for each operation. It only has to know the number that it has come to, and the one that was next as it
+//! of the lock after each few. It only has to know the number that it has come to, and the one that was next as it
 //! began. An operation that ends leaves all lists at once.
 
 use std::borrow::Borrow;
@@ -20,6 +20,9 @@ use crate::contained;
 
 /// So many that threads with different keys seldom meet. A power of two.
 const SHARDS: usize = 64;
+
+/// How many operations a walk copies under one hold of the lock.
+const BATCH: usize = 16;
 
 /// To give back the memory of fewer is not worth it.
 const SMALL: usize = 64;
@@ -113,7 +116,7 @@ impl<K> Shard<K> {
         self.next += 1;
         let is_free = self.oldest.find(hash, |oldest| oldest.hash == hash).is_none();
         // Where the oldest has left before later ones.
-        if is_free && self.later(hash, 0, number).next().is_none() {
+        if is_free && self.later.range((hash, 0)..(hash, number)).next().is_none() {
             self.oldest.insert_unique(hash, Oldest { hash, number, item }, |oldest| oldest.hash);
         } else {
             self.later.insert((hash, number), item);
@@ -132,17 +135,6 @@ impl<K> Shard<K> {
             self.oldest.shrink_to(2 * len, |oldest| oldest.hash);
         }
         Some(item)
-    }
-
-    fn later(&self, hash: u64, from: u64, end: u64) -> impl Iterator<Item = (u64, &Item<K>)> {
-        self.later.range((hash, from)..(hash, end)).map(|(&(_, number), item)| (number, item))
-    }
-
-    /// The operations under `hash` with numbers from `from` until `end`, in order.
-    fn under(&self, hash: u64, from: u64, end: u64) -> impl Iterator<Item = (u64, &Item<K>)> {
-        let oldest = self.oldest.find(hash, |oldest| oldest.hash == hash);
-        let oldest = oldest.filter(|oldest| (from..end).contains(&oldest.number));
-        oldest.map(|oldest| (oldest.number, &oldest.item)).into_iter().chain(self.later(hash, from, end))
     }
 }
 
@@ -222,21 +214,32 @@ impl<K> Lists<K> {
         K: Borrow<Q>,
     {
         let hash = self.hasher.hash_one(key);
-        let (mut from, mut end) = (0, u64::MAX);
-        while from < end {
-            let shard = self.shard(hash);
-            end = end.min(shard.next);
-            let mut under = shard.under(hash, from, end);
-            let Some((number, item)) = under.next() else { return };
-            from = if under.next().is_some() { number + 1 } else { end };
-            let item = item.clone();
-            drop(under);
-            drop(shard);
-            // Different keys may have the same hash, also those of one operation.
+        // Different keys may have the same hash, also those of one operation.
+        let mut visit = |number: u64, item: Item<K>| {
             if item.places().key_at(hash, number).is_some_and(|own| own.borrow() == key) {
                 f(&item);
             }
             contained(move || drop(item));
+        };
+        let (mut from, mut end) = (0, u64::MAX);
+        while from < end {
+            let shard = self.shard(hash);
+            end = end.min(shard.next);
+            let oldest = shard.oldest.find(hash, |oldest| oldest.hash == hash && oldest.number < end);
+            let oldest = oldest.filter(|_| from == 0).map(|oldest| (oldest.number, oldest.item.clone()));
+            let mut later = Vec::new();
+            if !shard.later.is_empty() {
+                let under = shard.later.range((hash, from)..(hash, end)).take(BATCH);
+                later.extend(under.map(|(&(_, number), item)| (number, item.clone())));
+            }
+            drop(shard);
+            from = if later.len() == BATCH { later[BATCH - 1].0 + 1 } else { end };
+            if let Some((number, item)) = oldest {
+                visit(number, item);
+            }
+            for (number, item) in later {
+                visit(number, item);
+            }
         }
     }
 
