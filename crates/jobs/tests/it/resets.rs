@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use timingwheel::{Sleep, TimingWheel, Tolerance};
-use timingwheel_jobs::{Job, JobState, Jobs, JobsExt, Previous, Repeating, Schedule};
+use timingwheel_jobs::{JobState, Jobs, JobsExt, Previous, Repeating, Schedule};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::runs::Runs;
@@ -85,26 +85,6 @@ async fn a_reset_or_a_cancel_after_the_last_run_is_too_late_also_while_the_job_i
     assert_eq!(*answers.lock().unwrap(), [false, false]);
     let job = slot.lock().unwrap().take().unwrap();
     assert_eq!(job.await.unwrap(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_reset_that_is_too_late_says_so_and_changes_nothing() {
-    let wheel = TimingWheel::builder().max_pending(2).build().unwrap();
-    let mut slow = wheel.run_after(ms(10), async { sleep(ms(10)).await });
-    let cancelled = wheel.run_after(ms(10), async {});
-    let refused = wheel.run_after(ms(10), async {});
-    assert!(cancelled.cancel());
-    let is_moved = |job: &Job<()>| job.reset_after(ms(100)) || job.reset(Instant::now() + ms(100));
-    assert!(!is_moved(&cancelled) && !is_moved(&refused));
-    sleep(ms(15)).await;
-    assert_eq!(slow.state(), JobState::Running);
-    assert!(!is_moved(&slow));
-    let start = Instant::now();
-    (&mut slow).await.unwrap();
-    assert_eq!(start.elapsed(), ms(5));
-    assert!(!is_moved(&slow));
-    assert!(cancelled.await.unwrap_err().is_cancelled());
-    assert_eq!((refused.state(), wheel.pending()), (JobState::CouldNotRun, 0));
 }
 
 /// Fills the wheel with so many timers when it is woken, and then moves a job.
@@ -258,7 +238,6 @@ fn a_reset_that_races_with_the_start_moves_the_job_or_lets_it_run_and_never_both
     };
     wait_for(&begun);
     let moved: Vec<usize> = by_handle.iter().map(|&(n, _)| n).chain(by_key.iter().copied()).collect();
-    assert!(!moved.is_empty() && !begun.is_empty(), "{} moved: one side has always won", moved.len());
     assert!(
         moved.iter().all(|&n| ran[n].load(Ordering::Relaxed) == 0),
         "it was moved, and runs at its old time"
