@@ -23,7 +23,7 @@ use crate::info::{JobInfo, JobState, Join};
 use crate::record::{Cancel, Plan, Record, Slot};
 use crate::schedule::{Runs, Schedule, after_now};
 use crate::table::{Listed, Table, address};
-use crate::task::{Once, Repeat, Tell, Unrun, Work};
+use crate::task::{Once, Repeat, Unrun, Work};
 
 /// Jobs that are addressed by keys of the user's: added, replaced, removed, awaited, looked up, listed and counted.
 ///
@@ -185,7 +185,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
             Ok(armed) => armed,
             Err(reason) => return Err(TryRunError::new(reason, given)),
         };
-        let put = |given| record.slot.put(given, Tell::NOBODY);
+        let put = |given| record.slot.put(given, None);
         let listed = self.table.list(hash, record.clone(), given, put);
         let replaced = listed.map_err(|given| TryRunError::new(JobError::shut_down(), given))?;
         record.work_at(hand);

@@ -5,6 +5,7 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use timingwheel::{Error, Sleep, TimingWheel};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::built_in::FixedRate;
@@ -13,7 +14,7 @@ use crate::handle::{Job, Repeating};
 use crate::info::JobState;
 use crate::record::{Plan, Record, Slot};
 use crate::schedule::{Runs, Schedule};
-use crate::task::{Once, Repeat, Tell, Work};
+use crate::task::{self, Once, Repeat, Work};
 
 /// Jobs of a [`TimingWheel`]: code that runs later, in a task of its own.
 ///
@@ -296,8 +297,8 @@ fn launch<W: Work>(
         Ok(armed) => armed,
         Err(reason) => return Err(TryRunError::new(reason, given)),
     };
-    let (tell, told) = Tell::new();
-    record.slot.put(given, tell);
+    let (tell, told) = oneshot::channel();
+    record.slot.put(given, Some(tell));
     record.work_at(hand);
     Ok(Job::new(wheel, record, told))
 }
@@ -311,7 +312,7 @@ fn or_over<T: Send + 'static, F>(wheel: &TimingWheel, job: Result<Job<T>, TryRun
 fn over<T: Send + 'static>(wheel: &TimingWheel, result: Result<T, JobError>) -> Job<T> {
     let state = result.as_ref().map_or_else(JobError::state, |_| JobState::Done);
     let record = Record::<Slot<(), Once<Ready<T>>>>::over(wheel, (), state);
-    let (mut tell, told) = Tell::new();
-    tell.tell(result);
+    let (tell, told) = oneshot::channel();
+    task::tell(Some(tell), result);
     Job::new(wheel, record, told)
 }

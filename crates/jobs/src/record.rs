@@ -30,7 +30,7 @@ use crate::info::{JobInfo, JobState, Join};
 use crate::jobs::Key;
 use crate::schedule::{NextRun, PendingRun, Previous, Replanned, Schedule, after_now};
 use crate::table::Table;
-use crate::task::{Task, Tell, Unrun, Work};
+use crate::task::{self, Task, Tell, Unrun, Work};
 use crate::{contained, lock};
 
 /// A job. `S` is a [`Slot`], or what a handle knows of one.
@@ -77,12 +77,13 @@ impl<K, W: Work> Slot<K, W> {
 
 impl<K: Key, W: Work> AnySlot for Slot<K, W> {
     fn clear(&self, state: JobState) {
-        let Some((work, mut tell)) = self.take() else { return };
-        if let Some(output) = work.output().filter(|_| state == JobState::Done) {
-            tell.tell(Ok(output));
-        }
-        // Whoever is told by the loss of the other end finds it dropped.
+        let Some((work, tell)) = self.take() else { return };
+        let output = work.output().filter(|_| state == JobState::Done);
+        // Whoever is told, also by the loss of the other end, finds it dropped.
         drop(work);
+        if let Some(output) = output {
+            task::tell(tell, Ok(output));
+        }
     }
 
     fn over(&self, job: *const (), state: JobState) {
@@ -287,13 +288,12 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
     }
 
     /// Goes on after a run of a job that repeats: as its user has said during the run, or else as the run has `answered`.
-    /// The schedule is a user's code, so it is not asked under the lock. If the job is to wait, the work is taken from the
-    /// task.
+    /// The schedule is a user's code, so it is not asked under the lock.
     pub(crate) fn go_on(
         self: &Arc<Self>,
         started: Instant,
         answered: NextRun,
-        work: Pin<&mut W>,
+        work: &mut Option<W>,
         tell: &mut Tell<W::Output>,
     ) -> GoOn {
         let mut state = self.lock();
@@ -335,7 +335,7 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
         let (sleep, is_users) = (plan.sleep(), plan.is_users);
         *due = Some(plan.waits_until);
         *stage = Stage::InHand(Word::POLL);
-        *lock(&self.slot.work) = work.take().map(|work| (work, mem::replace(tell, Tell::NOBODY)));
+        *lock(&self.slot.work) = work.take().map(|work| (work, tell.take()));
         drop(state);
         let mut hand = Hand { sleep, waker: Waker::from(self.clone()), due: next, is_users };
         if is_refused(&hand.poll()) {
@@ -364,7 +364,7 @@ impl<K: Key, W: Work> Wake for Record<Slot<K, W>> {
         drop(state);
         // Nothing, if the task has it.
         if let Some(work) = self.slot.take() {
-            tokio::spawn(Task::new(self, work));
+            tokio::spawn(Task::new(self, work).run());
         }
     }
 }

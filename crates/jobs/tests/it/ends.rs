@@ -30,6 +30,48 @@ async fn a_schedule_that_panics_ends_its_job_or_is_not_taken() {
     assert!(catch_unwind(AssertUnwindSafe(|| drop(wheel.run_by(faulty, || async {})))).is_err());
 }
 
+/// Panics when it is dropped, also while another panic goes on.
+struct Always;
+
+impl Drop for Always {
+    fn drop(&mut self) {
+        panic!("the drop of the closure");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closure_that_panics_as_it_is_dropped_after_a_panic_ends_its_job_alone() {
+    let (wheel, mut asked) = (TimingWheel::new(), 0);
+    let schedule = move |previous: Previous| {
+        asked += 1;
+        assert!(asked < 3, "in the schedule");
+        Some(previous.due + ms(10))
+    };
+    let always = Always;
+    let in_schedule = wheel.run_by(schedule, move || {
+        let _owned = &always;
+        async {}
+    });
+    let always = Always;
+    let in_run = wheel.run_by(rate(ms(10)), move || {
+        let _owned = &always;
+        async { panic!("in the run") }
+    });
+    let always = Always;
+    let in_closure = wheel.run_by(rate(ms(10)), move || {
+        let _owned = &always;
+        if true {
+            panic!("in the closure");
+        }
+        async {}
+    });
+    for (job, text) in
+        [(in_schedule, "in the schedule"), (in_run, "in the run"), (in_closure, "in the closure")]
+    {
+        assert_eq!(job.await.unwrap_err().to_string(), format!("the job panicked: {text}"));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_schedule_that_is_always_late_lets_others_run() {
     let wheel = TimingWheel::new();
