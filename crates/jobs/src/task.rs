@@ -170,13 +170,8 @@ impl<K: Key, W: Work> Task<K, W> {
     pub(crate) async fn run(self) {
         let Self { mut tell, mut unfinished, work } = self;
         let mut work = Some(work);
-        let ended = async {
-            let ended = runs(&unfinished.record, &mut work, &mut tell).await;
-            // Before anybody is told.
-            work = None;
-            ended
-        };
-        let ended = AssertUnwindSafe(ended).catch_unwind().await;
+        let ended = AssertUnwindSafe(runs(&unfinished.record, &mut work, &mut tell)).catch_unwind().await;
+        // Before anybody is told.
         contained(|| work = None);
         unfinished.is_finished = true;
         let Some(result) = ended.unwrap_or_else(|panic| Some(Err(JobError::panicked(panic)))) else { return };
