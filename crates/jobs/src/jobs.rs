@@ -18,7 +18,7 @@ use timingwheel::{Error, Sleep, TimingWheel};
 use tokio::time::Instant;
 
 use crate::built_in::FixedRate;
-use crate::error::{JobError, TryRunError};
+use crate::error::{Refused, TryRunError};
 use crate::info::{JobInfo, JobState, Join};
 use crate::record::{Cancel, Plan, Record, Slot};
 use crate::schedule::{Runs, Schedule, after_now};
@@ -163,10 +163,10 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
             return self.add::<Repeat<F>>(key, first, make, Some(plan));
         }
         if self.wheel.is_ended() {
-            return Err(TryRunError::new(JobError::could_not_run(Error::shutdown(), &self.wheel), make));
+            return Err(TryRunError::new(Refused::by_wheel(Error::shutdown(), &self.wheel), make));
         }
         if self.table.is_shut_down() {
-            return Err(TryRunError::new(JobError::shut_down(), make));
+            return Err(TryRunError::new(Refused::by_shut_down_jobs(), make));
         }
         Ok(self.remove(&key))
     }
@@ -187,7 +187,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
         };
         let put = |given| record.slot.put(given, None);
         let listed = self.table.list(hash, record.clone(), given, put);
-        let replaced = listed.map_err(|given| TryRunError::new(JobError::shut_down(), given))?;
+        let replaced = listed.map_err(|given| TryRunError::new(Refused::by_shut_down_jobs(), given))?;
         record.work_at(hand);
         Ok(replaced.map(|job| job.cancel(Cancel::Pending).0))
     }

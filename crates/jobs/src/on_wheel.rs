@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::built_in::FixedRate;
-use crate::error::{JobError, TryRunError};
+use crate::error::{JobError, Refused, TryRunError};
 use crate::handle::{Job, Repeating};
 use crate::info::JobState;
 use crate::record::{Plan, Record, Slot};
@@ -265,7 +265,7 @@ pub trait JobsExt {
         let wheel = self.wheel();
         let Some((plan, first)) = Plan::new(wheel, Box::new(schedule)) else {
             if wheel.is_ended() {
-                return Err(TryRunError::new(JobError::could_not_run(Error::shutdown(), wheel), make));
+                return Err(TryRunError::new(Refused::by_wheel(Error::shutdown(), wheel), make));
             }
             return Ok(over(wheel, Ok(0)));
         };
@@ -305,7 +305,7 @@ fn launch<W: Work>(
 
 /// Drops a refused job, and returns a handle that says why.
 fn or_over<T: Send + 'static, F>(wheel: &TimingWheel, job: Result<Job<T>, TryRunError<F>>) -> Job<T> {
-    job.unwrap_or_else(|refused| over(wheel, Err(refused.reason)))
+    job.unwrap_or_else(|refused| over(wheel, Err(refused.reason.into())))
 }
 
 /// A job that is over before it began.

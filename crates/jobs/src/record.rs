@@ -25,7 +25,7 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::error::JobError;
+use crate::error::{JobError, Refused};
 use crate::info::{JobInfo, JobState, Join};
 use crate::jobs::Key;
 use crate::schedule::{NextRun, PendingRun, Previous, Replanned, Schedule, after_now};
@@ -243,7 +243,7 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
         sleep: Sleep,
         (key, hash, table): (K, u64, Weak<Table<K>>),
         mut plan: Option<Box<Plan>>,
-    ) -> Result<(Arc<Self>, Hand), JobError> {
+    ) -> Result<(Arc<Self>, Hand), Refused> {
         let record = Arc::new(Self {
             runtime: wheel.runtime_id(),
             state: Mutex::new(State::new(Stage::InHand(Word::POLL), Some(sleep.deadline()))),
@@ -261,7 +261,7 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
             _ => None,
         };
         if let Some(error) = refused {
-            return Err(JobError::could_not_run(error, wheel));
+            return Err(Refused::by_wheel(error, wheel));
         }
         record.lock().plan = plan;
         Ok((record, hand))
@@ -315,7 +315,7 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
             _ if !matches!(stage, Stage::Runs { order: Order::None, .. }) => Err(Err(JobError::cancelled())),
             None => Err(Ok(())),
             Some(_) if plan.wheel.is_ended() => {
-                Err(Err(JobError::could_not_run(Error::shutdown(), &plan.wheel)))
+                Err(Err(Refused::by_wheel(Error::shutdown(), &plan.wheel).into()))
             }
             Some(next) => Ok(next),
         };
@@ -509,7 +509,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
     /// Why the job has no output.
     pub(crate) fn error(&self, wheel: &TimingWheel) -> JobError {
         match self.lock().stage {
-            Stage::Over(_, Some(error)) => JobError::could_not_run(error, wheel),
+            Stage::Over(_, Some(error)) => Refused::by_wheel(error, wheel).into(),
             _ => JobError::cancelled(),
         }
     }
