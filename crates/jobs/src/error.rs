@@ -39,7 +39,32 @@ enum Kind {
     /// Nobody waits for the lock. It makes a payload that can be sent one that can be shared, as errors are expected to
     /// be.
     Panicked(Mutex<Box<dyn Any + Send>>),
-    CouldNotRun(Error, String),
+    CouldNotRun(Refused),
+}
+
+/// Why a job could not run, and that in one line.
+pub(crate) struct Refused(Error, String);
+
+impl Refused {
+    pub(crate) fn by_wheel(error: Error, wheel: &TimingWheel) -> Self {
+        let reason = match wheel.max_pending() {
+            Some(max) if error.is_at_capacity() => {
+                format!("the wheel {:?} is full (max_pending = {max})", wheel.name())
+            }
+            _ => error.to_string(),
+        };
+        Self(error, format!("the job could not run: {reason}"))
+    }
+
+    pub(crate) fn by_shut_down_jobs() -> Self {
+        Self(Error::shutdown(), "the jobs were shut down, and take no more".to_owned())
+    }
+}
+
+impl From<Refused> for JobError {
+    fn from(refused: Refused) -> Self {
+        Self(Kind::CouldNotRun(refused))
+    }
 }
 
 impl JobError {
@@ -51,27 +76,11 @@ impl JobError {
         Self(Kind::Panicked(Mutex::new(panic)))
     }
 
-    /// In one line, by a wheel.
-    pub(crate) fn could_not_run(error: Error, wheel: &TimingWheel) -> Self {
-        let reason = match wheel.max_pending() {
-            Some(max) if error.is_at_capacity() => {
-                format!("the wheel {:?} is full (max_pending = {max})", wheel.name())
-            }
-            _ => error.to_string(),
-        };
-        Self(Kind::CouldNotRun(error, format!("the job could not run: {reason}")))
-    }
-
-    pub(crate) fn shut_down() -> Self {
-        let text = "the jobs were shut down, and take no more".to_owned();
-        Self(Kind::CouldNotRun(Error::shutdown(), text))
-    }
-
     pub(crate) const fn state(&self) -> JobState {
         match self.0 {
             Kind::Cancelled => JobState::Cancelled,
             Kind::Panicked(_) => JobState::Panicked,
-            Kind::CouldNotRun(..) => JobState::CouldNotRun,
+            Kind::CouldNotRun(_) => JobState::CouldNotRun,
         }
     }
 
@@ -91,7 +100,7 @@ impl JobError {
     #[must_use]
     pub const fn reason(&self) -> Option<Error> {
         match self.0 {
-            Kind::CouldNotRun(reason, _) => Some(reason),
+            Kind::CouldNotRun(Refused(reason, _)) => Some(reason),
             Kind::Cancelled | Kind::Panicked(_) => None,
         }
     }
@@ -120,7 +129,7 @@ impl fmt::Display for JobError {
                     None => f.write_str("the job panicked"),
                 }
             }
-            Kind::CouldNotRun(_, text) => f.write_str(text),
+            Kind::CouldNotRun(Refused(_, text)) => f.write_str(text),
         }
     }
 }
@@ -134,7 +143,7 @@ impl fmt::Debug for JobError {
 impl error::Error for JobError {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match &self.0 {
-            Kind::CouldNotRun(reason, _) => Some(reason),
+            Kind::CouldNotRun(Refused(reason, _)) => Some(reason),
             Kind::Cancelled | Kind::Panicked(_) => None,
         }
     }
@@ -145,20 +154,20 @@ impl error::Error for JobError {
 /// Its text is that of [`JobError`]. The error can be shared between threads, because what is to run can be sent. So `?`
 /// turns it into a `Box<dyn Error + Send + Sync>`.
 pub struct TryRunError<F> {
-    pub(crate) reason: JobError,
+    pub(crate) reason: Refused,
     /// Nobody waits for the lock. It makes what can be sent something that can be shared.
     job: Mutex<F>,
 }
 
 impl<F> TryRunError<F> {
-    pub(crate) const fn new(reason: JobError, job: F) -> Self {
+    pub(crate) const fn new(reason: Refused, job: F) -> Self {
         Self { reason, job: Mutex::new(job) }
     }
 
     /// Why the job was refused. Jobs that were [shut down](crate::Jobs::shutdown) refuse as a wheel that has ended does.
     #[must_use]
     pub const fn error(&self) -> Error {
-        self.reason.reason().expect("one that was refused could not run")
+        self.reason.0
     }
 
     /// The future, or the closure that makes futures, as it was given.
@@ -176,7 +185,7 @@ impl<F> fmt::Debug for TryRunError<F> {
 
 impl<F> fmt::Display for TryRunError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.reason.fmt(f)
+        f.write_str(&self.reason.1)
     }
 }
 

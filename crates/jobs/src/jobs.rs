@@ -18,12 +18,12 @@ use timingwheel::{Error, Sleep, TimingWheel};
 use tokio::time::Instant;
 
 use crate::built_in::FixedRate;
-use crate::error::{JobError, TryRunError};
+use crate::error::{Refused, TryRunError};
 use crate::info::{JobInfo, JobState, Join};
-use crate::record::{Cancel, Plan, Record};
+use crate::record::{Cancel, Plan, Record, Slot};
 use crate::schedule::{Runs, Schedule, after_now};
 use crate::table::{Listed, Table, address};
-use crate::task::{Once, Repeat, Tell, Unrun, Work};
+use crate::task::{Once, Repeat, Unrun, Work};
 
 /// Jobs that are addressed by keys of the user's: added, replaced, removed, awaited, looked up, listed and counted.
 ///
@@ -103,7 +103,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.add(key, self.wheel.sleep(delay), Once::new(future), None)
+        self.add::<Once<F>>(key, self.wheel.sleep(delay), future, None)
     }
 
     /// Runs `future` at `instant`, as [`try_run_after`](Self::try_run_after) does. If that has passed, the job
@@ -118,7 +118,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.add(key, self.wheel.sleep_until(instant), Once::new(future), None)
+        self.add::<Once<F>>(key, self.wheel.sleep_until(instant), future, None)
     }
 
     /// Runs a new future from `make` at once, and then every `period`: [`try_run_by`](Self::try_run_by) with a
@@ -160,27 +160,34 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     /// and dropping it or `make` panics. And as [`try_run_after`](Self::try_run_after).
     pub fn try_run_by<F: Runs>(&self, key: K, schedule: impl Schedule, make: F) -> Added<F> {
         if let Some((plan, first)) = Plan::new(&self.wheel, Box::new(schedule)) {
-            return self.add(key, first, Repeat::new(make), Some(plan));
+            return self.add::<Repeat<F>>(key, first, make, Some(plan));
         }
         if self.wheel.is_ended() {
-            return Err(TryRunError::new(JobError::could_not_run(Error::shutdown(), &self.wheel), make));
+            return Err(TryRunError::new(Refused::by_wheel(Error::shutdown(), &self.wheel), make));
         }
         if self.table.is_shut_down() {
-            return Err(TryRunError::new(JobError::shut_down(), make));
+            return Err(TryRunError::new(Refused::by_shut_down_jobs(), make));
         }
         Ok(self.remove(&key))
     }
 
-    fn add<W: Work>(&self, key: K, sleep: Sleep, work: W, plan: Option<Box<Plan>>) -> Added<W::Given> {
+    fn add<W: Work>(
+        &self,
+        key: K,
+        sleep: Sleep,
+        given: W::Given,
+        plan: Option<Box<Plan>>,
+    ) -> Added<W::Given> {
         let hash = self.table.hasher.hash_one(&key);
         let place = (key, hash, Arc::downgrade(&self.table));
         // Armed before it is listed: what is refused leaves the list as it was. It runs only when it has begun.
-        let work = (work, Tell::NOBODY);
-        let (record, hand) = Record::new(&self.wheel, sleep, place, work, plan)?;
-        let Ok(replaced) = self.table.list(hash, record.clone()) else {
-            drop(hand);
-            return Err(record.give_back(JobError::shut_down()));
+        let (record, hand) = match Record::<Slot<K, W>>::new(&self.wheel, sleep, place, plan) {
+            Ok(armed) => armed,
+            Err(reason) => return Err(TryRunError::new(reason, given)),
         };
+        let put = |given| record.slot.put(given, None);
+        let listed = self.table.list(hash, record.clone(), given, put);
+        let replaced = listed.map_err(|given| TryRunError::new(Refused::by_shut_down_jobs(), given))?;
         record.work_at(hand);
         Ok(replaced.map(|job| job.cancel(Cancel::Pending).0))
     }
@@ -386,8 +393,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Jobs<K> {
     ///
     /// # Panics
     /// If the wheel has ended or is full, and the caller is outside of every tokio runtime; or that runtime's wheel
-    /// refuses too, and the runtime has no timers of tokio's. If the `Clone` of a key panics. A panic of a future that has
-    /// not begun, as it is dropped, reaches whoever drops the [`StoppedJob`], or this future.
+    /// refuses too, and the runtime has no timers of tokio's. If the `Clone` of a key panics.
     ///
     /// # Examples
     ///
@@ -516,7 +522,8 @@ pub struct StoppedJob<K> {
     /// How [`Jobs::shutdown`] found the job.
     pub info: JobInfo,
     /// The next run of the job: the future of a job that runs once, or one run of a job that repeats. It has not
-    /// been polled. `None` if the job [could not run](JobState::CouldNotRun).
+    /// been polled. `None` if the job [could not run](JobState::CouldNotRun). Dropping it before its first poll does not
+    /// panic: if the job's code does then, the panic hook alone reports that.
     pub future: Option<Unrun>,
 }
 

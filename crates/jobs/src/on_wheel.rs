@@ -5,15 +5,16 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use timingwheel::{Error, Sleep, TimingWheel};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::built_in::FixedRate;
-use crate::error::{JobError, TryRunError};
+use crate::error::{JobError, Refused, TryRunError};
 use crate::handle::{Job, Repeating};
 use crate::info::JobState;
 use crate::record::{Plan, Record, Slot};
 use crate::schedule::{Runs, Schedule};
-use crate::task::{Once, Repeat, Tell, Work};
+use crate::task::{self, Once, Repeat, Work};
 
 /// Jobs of a [`TimingWheel`]: code that runs later, in a task of its own.
 ///
@@ -264,11 +265,11 @@ pub trait JobsExt {
         let wheel = self.wheel();
         let Some((plan, first)) = Plan::new(wheel, Box::new(schedule)) else {
             if wheel.is_ended() {
-                return Err(TryRunError::new(JobError::could_not_run(Error::shutdown(), wheel), make));
+                return Err(TryRunError::new(Refused::by_wheel(Error::shutdown(), wheel), make));
             }
             return Ok(over(wheel, Ok(0)));
         };
-        launch(wheel, first, Repeat::new(make), Some(plan))
+        launch::<Repeat<F>>(wheel, first, make, Some(plan))
     }
 }
 
@@ -282,32 +283,36 @@ fn try_run_once<F>(wheel: &TimingWheel, sleep: Sleep, future: F) -> Result<Job<F
 where
     F: Future<Output: Send> + Send + 'static,
 {
-    launch(wheel, sleep, Once::new(future), None)
+    launch::<Once<F>>(wheel, sleep, future, None)
 }
 
 /// A job with a handle.
 fn launch<W: Work>(
     wheel: &TimingWheel,
     sleep: Sleep,
-    work: W,
+    given: W::Given,
     plan: Option<Box<Plan>>,
 ) -> Result<Job<W::Output>, TryRunError<W::Given>> {
-    let (tell, told) = Tell::new();
-    let (record, hand) = Record::new(wheel, sleep, ((), 0, Weak::new()), (work, tell), plan)?;
+    let (record, hand) = match Record::<Slot<(), W>>::new(wheel, sleep, ((), 0, Weak::new()), plan) {
+        Ok(armed) => armed,
+        Err(reason) => return Err(TryRunError::new(reason, given)),
+    };
+    let (tell, told) = oneshot::channel();
+    record.slot.put(given, Some(tell));
     record.work_at(hand);
     Ok(Job::new(wheel, record, told))
 }
 
 /// Drops a refused job, and returns a handle that says why.
 fn or_over<T: Send + 'static, F>(wheel: &TimingWheel, job: Result<Job<T>, TryRunError<F>>) -> Job<T> {
-    job.unwrap_or_else(|refused| over(wheel, Err(refused.reason)))
+    job.unwrap_or_else(|refused| over(wheel, Err(refused.reason.into())))
 }
 
 /// A job that is over before it began.
 fn over<T: Send + 'static>(wheel: &TimingWheel, result: Result<T, JobError>) -> Job<T> {
     let state = result.as_ref().map_or_else(JobError::state, |_| JobState::Done);
     let record = Record::<Slot<(), Once<Ready<T>>>>::over(wheel, (), state);
-    let (mut tell, told) = Tell::new();
-    tell.tell(result);
+    let (tell, told) = oneshot::channel();
+    task::tell(Some(tell), result);
     Job::new(wheel, record, told)
 }

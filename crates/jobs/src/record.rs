@@ -25,12 +25,12 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::error::{JobError, TryRunError};
+use crate::error::{JobError, Refused};
 use crate::info::{JobInfo, JobState, Join};
 use crate::jobs::Key;
 use crate::schedule::{NextRun, PendingRun, Previous, Replanned, Schedule, after_now};
 use crate::table::Table;
-use crate::task::{Task, Tell, Unrun, Work};
+use crate::task::{self, Task, Tell, Unrun, Work};
 use crate::{contained, lock};
 
 /// A job. `S` is a [`Slot`], or what a handle knows of one.
@@ -66,6 +66,10 @@ pub(crate) trait Keyed<K>: AnySlot {
 }
 
 impl<K, W: Work> Slot<K, W> {
+    pub(crate) fn put(&self, given: W::Given, tell: Tell<W::Output>) {
+        *lock(&self.work) = Some((W::new(given), tell));
+    }
+
     fn take(&self) -> Option<(W, Tell<W::Output>)> {
         lock(&self.work).take()
     }
@@ -73,12 +77,13 @@ impl<K, W: Work> Slot<K, W> {
 
 impl<K: Key, W: Work> AnySlot for Slot<K, W> {
     fn clear(&self, state: JobState) {
-        let Some((work, mut tell)) = self.take() else { return };
-        if let Some(output) = work.output().filter(|_| state == JobState::Done) {
-            tell.tell(Ok(output));
-        }
-        // Whoever is told by the loss of the other end finds it dropped.
+        let Some((work, tell)) = self.take() else { return };
+        let output = work.output().filter(|_| state == JobState::Done);
+        // Whoever is told, also by the loss of the other end, finds it dropped.
         drop(work);
+        if let Some(output) = output {
+            task::tell(tell, Ok(output));
+        }
     }
 
     fn over(&self, job: *const (), state: JobState) {
@@ -94,7 +99,7 @@ impl<K: Key, W: Work> Keyed<K> for Slot<K, W> {
     }
 
     fn give_back(&self) -> Option<Unrun> {
-        Some(self.take()?.0.give_back())
+        self.take()?.0.give_back()
     }
 }
 
@@ -122,7 +127,8 @@ enum Stage {
 /// A request to the thread that has the timer in hand: to move it, and then to poll it.
 #[derive(Clone, Copy, Default)]
 struct Word {
-    to: Option<Instant>,
+    /// And whether a user asks for that.
+    to: Option<(Instant, bool)>,
     poll: bool,
 }
 
@@ -200,6 +206,9 @@ impl Plan {
 pub(crate) struct Hand {
     sleep: Sleep,
     waker: Waker,
+    /// When the run is due that the timer is set for, and whether somebody else than the schedule has said so.
+    due: Instant,
+    is_users: bool,
 }
 
 type Polled = Poll<Result<(), Error>>;
@@ -227,21 +236,21 @@ pub(crate) enum GoOn {
 type Guard<'a> = MutexGuard<'a, State>;
 
 impl<K: Key, W: Work> Record<Slot<K, W>> {
-    /// A new job, with its timer in hand: it does not run before the timer is [worked at](Self::work_at). Gives its work
-    /// back if the wheel refuses it.
+    /// A new job without its work, unless the wheel refuses it. The caller has its timer in hand: the job does not run before
+    /// the timer is [worked at](Self::work_at).
     pub(crate) fn new(
         wheel: &TimingWheel,
         sleep: Sleep,
         (key, hash, table): (K, u64, Weak<Table<K>>),
-        work: (W, Tell<W::Output>),
         mut plan: Option<Box<Plan>>,
-    ) -> Result<(Arc<Self>, Hand), TryRunError<W::Given>> {
+    ) -> Result<(Arc<Self>, Hand), Refused> {
         let record = Arc::new(Self {
             runtime: wheel.runtime_id(),
             state: Mutex::new(State::new(Stage::InHand(Word::POLL), Some(sleep.deadline()))),
-            slot: Slot { key, hash, table, work: Mutex::new(Some(work)) },
+            slot: Slot { key, hash, table, work: Mutex::new(None) },
         });
-        let mut hand = Hand { sleep, waker: Waker::from(record.clone()) };
+        let due = plan.as_ref().map_or(sleep.deadline(), |plan| plan.due);
+        let mut hand = Hand { sleep, waker: Waker::from(record.clone()), due, is_users: false };
         if let Some(schedule) = plan.as_mut().and_then(|plan| plan.schedule.as_mut()) {
             let record: Arc<Record<dyn AnySlot>> = record.clone();
             schedule.attach(PendingRun::of(&record));
@@ -252,15 +261,10 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
             _ => None,
         };
         if let Some(error) = refused {
-            return Err(record.give_back(JobError::could_not_run(error, wheel)));
+            return Err(Refused::by_wheel(error, wheel));
         }
         record.lock().plan = plan;
         Ok((record, hand))
-    }
-
-    /// The work of a refused job.
-    pub(crate) fn give_back(&self, reason: JobError) -> TryRunError<W::Given> {
-        TryRunError::new(reason, self.slot.take().expect("it has not begun").0.into_given())
     }
 
     /// A job that is over before it began.
@@ -284,13 +288,12 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
     }
 
     /// Goes on after a run of a job that repeats: as its user has said during the run, or else as the run has `answered`.
-    /// The schedule is a user's code, so it is not asked under the lock. If the job is to wait, the work is taken from the
-    /// task.
+    /// The schedule is a user's code, so it is not asked under the lock.
     pub(crate) fn go_on(
         self: &Arc<Self>,
         started: Instant,
         answered: NextRun,
-        work: Pin<&mut W>,
+        work: &mut Option<W>,
         tell: &mut Tell<W::Output>,
     ) -> GoOn {
         let mut state = self.lock();
@@ -312,7 +315,7 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
             _ if !matches!(stage, Stage::Runs { order: Order::None, .. }) => Err(Err(JobError::cancelled())),
             None => Err(Ok(())),
             Some(_) if plan.wheel.is_ended() => {
-                Err(Err(JobError::could_not_run(Error::shutdown(), &plan.wheel)))
+                Err(Err(Refused::by_wheel(Error::shutdown(), &plan.wheel).into()))
             }
             Some(next) => Ok(next),
         };
@@ -329,12 +332,12 @@ impl<K: Key, W: Work> Record<Slot<K, W>> {
             *stage = Stage::Runs { order: Order::None, task: None };
             return GoOn::Now;
         }
-        let sleep = plan.sleep();
+        let (sleep, is_users) = (plan.sleep(), plan.is_users);
         *due = Some(plan.waits_until);
         *stage = Stage::InHand(Word::POLL);
-        *lock(&self.slot.work) = work.take().map(|work| (work, mem::replace(tell, Tell::NOBODY)));
+        *lock(&self.slot.work) = work.take().map(|work| (work, tell.take()));
         drop(state);
-        let mut hand = Hand { sleep, waker: Waker::from(self.clone()) };
+        let mut hand = Hand { sleep, waker: Waker::from(self.clone()), due: next, is_users };
         if is_refused(&hand.poll()) {
             // The runtime's own wheel keeps the time.
             hand.sleep = sleep_until(hand.sleep.deadline());
@@ -361,7 +364,7 @@ impl<K: Key, W: Work> Wake for Record<Slot<K, W>> {
         drop(state);
         // Nothing, if the task has it.
         if let Some(work) = self.slot.take() {
-            tokio::spawn(Task::new(self, work));
+            tokio::spawn(Task::new(self, work).run());
         }
     }
 }
@@ -393,15 +396,19 @@ impl<S: AnySlot + ?Sized> Record<S> {
         loop {
             let mut state = self.lock();
             let Stage::InHand(word) = &mut state.stage else {
-                // Ended meanwhile; by its schedule maybe before it was listed. The hand is dropped without the lock.
+                // Ended meanwhile. The hand is dropped without the lock.
                 let over = state.info().state;
                 drop(state);
                 self.slot.over(ptr::from_ref(self).cast(), over);
+                if over == JobState::Done {
+                    // By its schedule, maybe before it had its work.
+                    self.slot.clear(over);
+                }
                 break;
             };
-            if let Some(to) = word.to.take() {
+            if let Some((to, is_users)) = word.to.take() {
                 drop(state);
-                let moved = self.move_in_hand(&mut hand, to);
+                let moved = self.move_in_hand(&mut hand, to, is_users);
                 polled = moved.unwrap_or(polled);
                 is_in_time.get_or_insert(moved.is_some());
                 continue;
@@ -446,11 +453,13 @@ impl<S: AnySlot + ?Sized> Record<S> {
 
     /// Moves a timer that the caller has in hand, and notes until when the job waits. If the wheel is full, and the timer
     /// is coming due and would need a new place, it stays: then the wheel has woken the job or is about to.
-    fn move_in_hand(&self, hand: &mut Hand, to: Instant) -> Option<Polled> {
+    fn move_in_hand(&self, hand: &mut Hand, to: Instant, is_users: bool) -> Option<Polled> {
         let before = hand.sleep.deadline();
         Pin::new(&mut hand.sleep).reset(to);
         let polled = Some(hand.poll()).filter(|polled| !is_refused(polled));
-        if polled.is_none() {
+        if polled.is_some() {
+            (hand.due, hand.is_users) = (to, is_users);
+        } else {
             Pin::new(&mut hand.sleep).reset(before);
         }
         let mut state = self.lock();
@@ -459,11 +468,10 @@ impl<S: AnySlot + ?Sized> Record<S> {
             let waits_until = hand.sleep.deadline();
             state.due = Some(waits_until);
             if let Some(plan) = &mut state.plan {
-                let due = if polled.is_some() { to } else { before };
                 // A run that is moved to the past has missed nothing.
                 let is_past = matches!(polled, Some(Poll::Ready(_)));
-                let not_before = if is_past { due.max(Instant::now()) } else { due };
-                (plan.due, plan.waits_until) = (not_before, waits_until.max(not_before));
+                let due = if is_past { hand.due.max(Instant::now()) } else { hand.due };
+                (plan.is_users, plan.due, plan.waits_until) = (hand.is_users, due, waits_until.max(due));
             }
         }
         polled
@@ -501,7 +509,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
     /// Why the job has no output.
     pub(crate) fn error(&self, wheel: &TimingWheel) -> JobError {
         match self.lock().stage {
-            Stage::Over(_, Some(error)) => JobError::could_not_run(error, wheel),
+            Stage::Over(_, Some(error)) => Refused::by_wheel(error, wheel).into(),
             _ => JobError::cancelled(),
         }
     }
@@ -572,7 +580,7 @@ impl<S: AnySlot + ?Sized> Record<S> {
             (_, None) => {}
         }
         guard.due = Some(to);
-        let is_moved = self.request(guard, Word { to: Some(to), poll: false });
+        let is_moved = self.request(guard, Word { to: Some((to, is_users)), poll: false });
         // The wheel may have ended.
         is_moved && !matches!(self.lock().stage, Stage::Over(_, Some(_)))
     }

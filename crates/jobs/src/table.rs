@@ -30,9 +30,6 @@ struct Part<K> {
     is_shut_down: bool,
 }
 
-/// The list takes no more jobs.
-pub(crate) struct ShutDown;
-
 struct Entry<K> {
     hash: u64,
     job: Listed<K>,
@@ -116,8 +113,15 @@ impl<K> Table<K> {
         [first].into_iter().chain(more).find(|job| job.slot.key().borrow() == key)
     }
 
-    /// Lists a job, and returns the one that had its key.
-    pub(crate) fn list(&self, hash: u64, job: Listed<K>) -> Result<Option<Listed<K>>, ShutDown>
+    /// Lists a job, to which `put` gives its code, and returns the one that had its key. Gives the code back if the jobs were
+    /// shut down.
+    pub(crate) fn list<G>(
+        &self,
+        hash: u64,
+        job: Listed<K>,
+        given: G,
+        put: impl FnOnce(G),
+    ) -> Result<Option<Listed<K>>, G>
     where
         K: Eq,
     {
@@ -125,9 +129,10 @@ impl<K> Table<K> {
         loop {
             let mut part = self.part(hash);
             if part.is_shut_down {
-                return Err(ShutDown);
+                return Err(given);
             }
             if part.under(hash).map(address).eq(seen.iter().map(address)) {
+                put(given);
                 if let Some(same) = &same
                     && let Some(entry) = part.jobs.find_mut(hash, |entry| Arc::ptr_eq(&entry.job, same))
                 {

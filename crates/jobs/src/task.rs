@@ -1,14 +1,15 @@
 //! The task of a job, and what it runs: a future, or those of a closure, one after the other.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::panic::AssertUnwindSafe;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::Poll;
 
-use pin_project_lite::pin_project;
+use futures::FutureExt;
 use timingwheel::Error;
 use tokio::sync::oneshot;
+use tokio::task::yield_now;
 use tokio::time::Instant;
 
 use crate::contained;
@@ -22,21 +23,11 @@ use crate::schedule::{Answer, NextRun, Runs};
 pub(crate) type Unrun = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The way to the task that awaits the output of a job, if there is a handle.
-pub(crate) struct Tell<T>(Option<oneshot::Sender<Result<T, JobError>>>);
+pub(crate) type Tell<T> = Option<oneshot::Sender<Result<T, JobError>>>;
 
-impl<T> Tell<T> {
-    pub(crate) const NOBODY: Self = Self(None);
-
-    /// And the handle's end.
-    pub(crate) fn new() -> (Self, oneshot::Receiver<Result<T, JobError>>) {
-        let (tell, told) = oneshot::channel();
-        (Self(Some(tell)), told)
-    }
-
-    pub(crate) fn tell(&mut self, result: Result<T, JobError>) {
-        if let Some(tell) = self.0.take() {
-            _ = tell.send(result);
-        }
+pub(crate) fn tell<T>(tell: Tell<T>, result: Result<T, JobError>) {
+    if let Some(tell) = tell {
+        _ = tell.send(result);
     }
 }
 
@@ -45,20 +36,21 @@ pub(crate) trait Work: Send + Sized + 'static {
     type Output: Send + 'static;
     /// The future or closure that the user has given.
     type Given;
+    type Run: Future + Send;
 
-    fn into_given(self) -> Self::Given;
+    fn new(given: Self::Given) -> Self;
 
-    /// Polls a run, which is begun if there is none.
-    fn poll_run(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ran<Self::Output>>;
+    /// The next run, if there is one.
+    fn begin(&mut self) -> Option<Self::Run>;
 
-    /// The work without a run, to wait for the next.
-    fn take(self: Pin<&mut Self>) -> Option<Self>;
+    /// What comes of a run.
+    fn ran(&mut self, answer: <Self::Run as Future>::Output) -> Ran<Self::Output>;
 
     /// The output of a job that has no further run.
     fn output(&self) -> Option<Self::Output>;
 
     /// The next run, for a user who takes the work back.
-    fn give_back(self) -> Unrun;
+    fn give_back(self) -> Option<Unrun>;
 }
 
 /// The result of a run.
@@ -67,184 +59,163 @@ pub(crate) enum Ran<T> {
     Again(NextRun),
 }
 
-pin_project! {
-    /// A future that runs once.
-    pub(crate) struct Once<F: Future> {
-        #[pin]
-        future: Option<F>,
+/// Code of a user's that is dropped without a panic, if nobody takes it.
+struct Kept<T>(Option<T>);
+
+impl<T> Drop for Kept<T> {
+    fn drop(&mut self) {
+        contained(|| self.0 = None);
     }
 }
 
-impl<F: Future> Once<F> {
-    pub(crate) const fn new(future: F) -> Self {
-        Self { future: Some(future) }
-    }
+/// The run that `code` is to have.
+fn unrun<T: Send + 'static, R>(code: T, run: impl FnOnce(T) -> R + Send + 'static) -> Unrun
+where
+    R: Future + Send,
+{
+    let mut kept = Kept(Some(code));
+    Box::pin(async move {
+        if let Some(code) = kept.0.take() {
+            run(code).await;
+        }
+    })
 }
+
+/// A future that runs once, until it does.
+pub(crate) struct Once<F>(Option<F>);
 
 impl<F: Future<Output: Send> + Send + 'static> Work for Once<F> {
     type Output = F::Output;
     type Given = F;
+    type Run = F;
 
-    fn into_given(self) -> F {
-        self.future.expect("it has not run")
+    fn new(future: F) -> Self {
+        Self(Some(future))
     }
 
-    fn poll_run(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ran<F::Output>> {
-        let future = self.project().future.as_pin_mut().expect("it is there until it is taken");
-        future.poll(cx).map(Ran::Over)
+    fn begin(&mut self) -> Option<F> {
+        self.0.take()
     }
 
-    fn take(self: Pin<&mut Self>) -> Option<Self> {
-        None
+    fn ran(&mut self, output: F::Output) -> Ran<F::Output> {
+        Ran::Over(output)
     }
 
     fn output(&self) -> Option<F::Output> {
         None
     }
 
-    fn give_back(self) -> Unrun {
-        let future = self.into_given();
-        Box::pin(async { drop(future.await) })
+    fn give_back(self) -> Option<Unrun> {
+        Some(unrun(self.0?, |future| future))
     }
 }
 
-pin_project! {
-    /// A closure whose futures run one after the other.
-    pub(crate) struct Repeat<F: Runs> {
-        make: Option<F>,
-        #[pin]
-        run: Option<F::Run>,
-        runs: u64,
-    }
-}
-
-impl<F: Runs> Repeat<F> {
-    pub(crate) const fn new(make: F) -> Self {
-        Self { make: Some(make), run: None, runs: 0 }
-    }
-}
+/// A closure whose futures run one after the other, and how many have.
+pub(crate) struct Repeat<F>(F, u64);
 
 impl<F: Runs> Work for Repeat<F> {
     type Output = u64;
     type Given = F;
+    type Run = F::Run;
 
-    fn into_given(self) -> F {
-        self.make.expect("it has not run")
+    fn new(make: F) -> Self {
+        Self(make, 0)
     }
 
-    fn poll_run(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ran<u64>> {
-        let mut this = self.project();
-        if this.run.is_none() {
-            let make = this.make.as_mut().expect("taken only between runs");
-            this.run.set(Some(make.run()));
-        }
-        let Some(run) = this.run.as_mut().as_pin_mut() else { return Poll::Pending };
-        let next = ready!(run.poll(cx)).next_run();
-        // What it held is free before the next run is due.
-        this.run.set(None);
-        *this.runs += 1;
-        Poll::Ready(Ran::Again(next))
+    fn begin(&mut self) -> Option<F::Run> {
+        Some(self.0.run())
     }
 
-    fn take(self: Pin<&mut Self>) -> Option<Self> {
-        let this = self.project();
-        Some(Self { make: Some(this.make.take()?), run: None, runs: *this.runs })
+    fn ran(&mut self, answer: <F::Run as Future>::Output) -> Ran<u64> {
+        self.1 += 1;
+        Ran::Again(answer.next_run())
     }
 
     fn output(&self) -> Option<u64> {
-        Some(self.runs)
+        Some(self.1)
     }
 
-    fn give_back(self) -> Unrun {
-        let mut make = self.into_given();
-        Box::pin(async move { drop(make.run().await) })
+    fn give_back(self) -> Option<Unrun> {
+        Some(unrun(self.0, |mut make| async move { make.run().await }))
     }
 }
 
-pin_project! {
-    /// A run of a job, and those that are due when it is over.
-    pub(crate) struct Task<K: Key, W: Work> {
-        record: Arc<Record<Slot<K, W>>>,
-        #[pin]
-        work: Option<W>,
-        tell: Tell<W::Output>,
-        started: Option<Instant>,
-    }
+/// A run of a job, and those that are due when it is over. It is dropped in this order: whoever is told by the loss of the
+/// other end finds the work dropped, and the record told.
+pub(crate) struct Task<K: Key, W: Work> {
+    work: W,
+    unfinished: Unfinished<K, W>,
+    tell: Tell<W::Output>,
+}
 
-    impl<K: Key, W: Work> PinnedDrop for Task<K, W> {
-        /// Before its end, as where the runtime is shut down.
-        fn drop(this: Pin<&mut Self>) {
-            let mut this = this.project();
-            if this.work.is_some() {
-                contained(|| this.work.set(None));
-                this.record.finish(JobState::CouldNotRun, Some(Error::shutdown()));
-            }
+/// The record of a job whose task may be dropped before its end, as where the runtime is shut down.
+struct Unfinished<K: Key, W: Work> {
+    record: Arc<Record<Slot<K, W>>>,
+    is_finished: bool,
+}
+
+impl<K: Key, W: Work> Drop for Unfinished<K, W> {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            self.record.finish(JobState::CouldNotRun, Some(Error::shutdown()));
         }
     }
 }
 
 impl<K: Key, W: Work> Task<K, W> {
     pub(crate) fn new(record: Arc<Record<Slot<K, W>>>, (work, tell): (W, Tell<W::Output>)) -> Self {
-        Self { record, work: Some(work), tell, started: None }
+        Self { work, unfinished: Unfinished { record, is_finished: false }, tell }
     }
 
-    /// The job's result; or nothing, if it waits again or others have ended it.
-    fn poll_runs(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<W::Output, JobError>>> {
-        let mut this = self.project();
-        let Some(mut work) = this.work.as_mut().as_pin_mut() else { return Poll::Ready(None) };
-        if !this.record.goes_on(cx.waker()) {
-            return Poll::Ready(Some(Err(JobError::cancelled())));
-        }
-        let begins = this.started.is_none();
-        let started = *this.started.get_or_insert_with(Instant::now);
-        let answered = if begins && this.record.leaves_out() {
-            NextRun::BySchedule
-        } else {
-            match ready!(work.as_mut().poll_run(cx)) {
-                Ran::Over(output) => return Poll::Ready(Some(Ok(output))),
-                Ran::Again(next) => next,
-            }
+    pub(crate) async fn run(self) {
+        let Self { mut tell, mut unfinished, work } = self;
+        let mut work = Some(work);
+        let ended = AssertUnwindSafe(runs(&unfinished.record, &mut work, &mut tell)).catch_unwind().await;
+        // Before anybody is told.
+        contained(|| work = None);
+        unfinished.is_finished = true;
+        let Some(result) = ended.unwrap_or_else(|panic| Some(Err(JobError::panicked(panic)))) else { return };
+        let (state, error) = match &result {
+            Ok(_) => (JobState::Done, None),
+            Err(error) => (error.state(), error.reason()),
         };
-        match this.record.go_on(started, answered, work.as_mut(), this.tell) {
-            GoOn::Now => {
-                *this.started = None;
-                // Others first.
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            }
-            GoOn::Later => Poll::Ready(None),
-            GoOn::Over(Ok(())) => Poll::Ready(work.output().map(Ok)),
-            GoOn::Over(Err(error)) => Poll::Ready(Some(Err(error))),
-        }
+        unfinished.record.finish(state, error);
+        self::tell(tell, result);
     }
 }
 
-impl<K: Key, W: Work> Future for Task<K, W> {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // What a panic leaves of the run is never polled again.
-        let polled: Result<_, Box<dyn Any + Send>> = catch_unwind(AssertUnwindSafe(|| {
-            let result = ready!(self.as_mut().poll_runs(cx));
-            // Before anybody is told.
-            self.as_mut().project().work.set(None);
-            Poll::Ready(result)
-        }));
-        let result = match polled {
-            Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(result)) => result,
-            Err(panic) => Some(Err(JobError::panicked(panic))),
-        };
-        let mut this = self.project();
-        contained(|| this.work.set(None));
-        if let Some(result) = result {
-            let (state, error) = match &result {
-                Ok(_) => (JobState::Done, None),
-                Err(error) => (error.state(), error.reason()),
-            };
-            this.record.finish(state, error);
-            this.tell.tell(result);
+/// The job's result; or nothing, if it waits again or others have ended it.
+async fn runs<K: Key, W: Work>(
+    record: &Arc<Record<Slot<K, W>>>,
+    work: &mut Option<W>,
+    tell: &mut Tell<W::Output>,
+) -> Option<Result<W::Output, JobError>> {
+    loop {
+        if !poll_fn(|cx| Poll::Ready(record.goes_on(cx.waker()))).await {
+            return Some(Err(JobError::cancelled()));
         }
-        Poll::Ready(())
+        let started = Instant::now();
+        let answered = if record.leaves_out() {
+            NextRun::BySchedule
+        } else {
+            let work = work.as_mut()?;
+            let mut run = pin!(work.begin()?);
+            let ran = poll_fn(|cx| match record.goes_on(cx.waker()) {
+                true => run.as_mut().poll(cx).map(|answer| Some(work.ran(answer))),
+                false => Poll::Ready(None),
+            });
+            match ran.await {
+                Some(Ran::Again(next)) => next,
+                Some(Ran::Over(output)) => return Some(Ok(output)),
+                None => return Some(Err(JobError::cancelled())),
+            }
+        };
+        match record.go_on(started, answered, work, tell) {
+            // Others first.
+            GoOn::Now => yield_now().await,
+            GoOn::Later => return None,
+            GoOn::Over(Ok(())) => return work.as_ref()?.output().map(Ok),
+            GoOn::Over(Err(error)) => return Some(Err(error)),
+        }
     }
 }

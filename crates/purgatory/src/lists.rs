@@ -3,17 +3,18 @@
 //! Keys are spread over shards by their hashes, each with a lock of its own. No user's code runs under it: keys are hashed
 //! before and compared after, and operations are dropped after too. So a condition may call any method of its purgatory.
 //!
-//! Operations under one hash stand in the order in which they came, by numbers that a shard gives out once. So a walk,
-//! which lets go of the lock after each few, only has to know the number that it has come to, and the one that was next as
-//! it began. An operation that ends leaves all lists at once.
+//! Operations under one hash stand in the order in which they came, by numbers that a shard gives out once. A walk lets go
+//! of the lock after each few. It only has to know the number that it has come to, and the one that was next as it
+//! began. An operation that ends leaves all lists at once.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
-use std::collections::hash_map::{Entry, HashMap};
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{iter, mem};
+
+use hashbrown::HashTable;
 
 use crate::contained;
 
@@ -44,9 +45,6 @@ pub(crate) trait Listed<K>: Send + Sync {
 }
 
 pub(crate) type Item<K> = Arc<dyn Listed<K>>;
-
-/// An item with its number in a list.
-type Numbered<K> = (u64, Item<K>);
 
 /// Where an operation stands in one list.
 struct Place<K> {
@@ -95,97 +93,56 @@ pub(crate) struct Lists<K> {
 }
 
 struct Shard<K> {
-    /// By the hashes of keys.
-    lists: HashMap<u64, List<K>, BuildHasherDefault<Hashed>>,
+    /// The oldest operation under each hash. Most keys have one.
+    oldest: HashTable<Oldest<K>>,
+    /// The others, by their hashes and numbers. Each came after the oldest under its hash.
+    later: BTreeMap<(u64, u64), Item<K>>,
     /// The number of the next item.
     next: u64,
-    /// How many places are taken, and how many operations have their first place here.
-    watched: usize,
+    /// How many operations have their first place here.
     delayed: usize,
     is_closed: bool,
 }
 
-/// The hash of a hash is the hash.
-#[derive(Default)]
-struct Hashed(u64);
-
-impl Hasher for Hashed {
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("hashes are numbers");
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
-/// Most lists have one operation, which stands in the table itself.
-enum List<K> {
-    One(u64, Item<K>),
-    #[expect(clippy::box_collection, reason = "so the table has 24 bytes for a list, and not 32")]
-    Many(Box<BTreeMap<u64, Item<K>>>),
-}
-
-impl<K> List<K> {
-    /// Copies the items with numbers from `from` until `end`; of several at most a batch.
-    fn copy(&self, from: u64, end: u64) -> (Option<Numbered<K>>, Vec<Numbered<K>>) {
-        let copy = |(&number, item): (&u64, &Item<K>)| (number, item.clone());
-        match self {
-            Self::One(number, item) => {
-                ((from..end).contains(number).then(|| copy((number, item))), Vec::new())
-            }
-            Self::Many(items) => (None, items.range(from..end).take(BATCH).map(copy).collect()),
-        }
-    }
+struct Oldest<K> {
+    hash: u64,
+    number: u64,
+    item: Item<K>,
 }
 
 impl<K> Shard<K> {
     fn push(&mut self, hash: u64, item: Item<K>) -> u64 {
         let number = self.next;
         self.next += 1;
-        self.watched += 1;
-        match self.lists.entry(hash) {
-            Entry::Vacant(place) => _ = place.insert(List::One(number, item)),
-            Entry::Occupied(mut list) => match list.get_mut() {
-                List::Many(many) => _ = many.insert(number, item),
-                List::One(first, one) => {
-                    let two = [(*first, one.clone()), (number, item)];
-                    list.insert(List::Many(Box::new(BTreeMap::from(two))));
-                }
-            },
+        let is_free = self.oldest.find(hash, |oldest| oldest.hash == hash).is_none();
+        // Where the oldest has left before later ones.
+        if is_free && self.later.range((hash, 0)..(hash, number)).next().is_none() {
+            self.oldest.insert_unique(hash, Oldest { hash, number, item }, |oldest| oldest.hash);
+        } else {
+            self.later.insert((hash, number), item);
         }
         number
     }
 
     fn remove(&mut self, hash: u64, number: u64) -> Option<Item<K>> {
-        let Entry::Occupied(mut list) = self.lists.entry(hash) else { return None };
-        self.watched -= 1;
-        if let List::Many(many) = list.get_mut()
-            && many.len() > 1
-        {
-            return many.remove(&number);
-        }
-        let item = match list.remove() {
-            List::One(_, item) => Some(item),
-            List::Many(mut many) => many.remove(&number),
+        let is_it = |oldest: &Oldest<K>| (oldest.hash, oldest.number) == (hash, number);
+        let Ok(oldest) = self.oldest.find_entry(hash, is_it) else {
+            return self.later.remove(&(hash, number));
         };
-        let (lists, room) = (self.lists.len(), self.lists.capacity());
-        if room > SMALL && lists < room / 16 {
-            self.lists.shrink_to(2 * lists);
+        let item = oldest.remove().0.item;
+        let (len, room) = (self.oldest.len(), self.oldest.capacity());
+        if room > SMALL && len < room / 16 {
+            self.oldest.shrink_to(2 * len, |oldest| oldest.hash);
         }
-        item
+        Some(item)
     }
 }
 
 impl<K> Lists<K> {
     pub(crate) fn new() -> Self {
         let shard = || {
-            let lists = HashMap::default();
-            Mutex::new(Shard { lists, next: 0, watched: 0, delayed: 0, is_closed: false })
+            let (oldest, later) = (HashTable::new(), BTreeMap::new());
+            Mutex::new(Shard { oldest, later, next: 0, delayed: 0, is_closed: false })
         };
         Self { shards: iter::repeat_with(shard).take(SHARDS).collect(), hasher: RandomState::new() }
     }
@@ -204,16 +161,21 @@ impl<K> Lists<K> {
         let mut places = keys.into_iter().map(|key| Place::new(self.hasher.hash_one(&key), Some(key)));
         let first = places.next().unwrap_or(Place::new(0, None));
         let Some(second) = places.next() else { return Places { first, more: Box::default() } };
-        let mut others: Vec<_> = iter::once(second).chain(places).collect();
+        let mut more = Vec::with_capacity(1 + places.size_hint().0);
+        more.push(second);
+        more.extend(places);
         // Those with the same hash stand together then.
-        others.sort_by_key(|place| place.hash);
-        let mut more = Vec::<Place<K>>::with_capacity(others.len());
-        for place in others {
-            let alike = more.iter().rev().take_while(|other| other.hash == place.hash);
-            if !alike.chain([&first]).any(|other| other.hash == place.hash && other.key == place.key) {
-                more.push(place);
+        more.sort_by_key(|place| place.hash);
+        let mut kept = 0;
+        for n in 0..more.len() {
+            let is_same = |other: &Place<K>| other.hash == more[n].hash && other.key == more[n].key;
+            let alike = more[..kept].iter().rev().take_while(|other| other.hash == more[n].hash);
+            if !alike.chain([&first]).any(is_same) {
+                more.swap(kept, n);
+                kept += 1;
             }
         }
+        more.truncate(kept);
         Places { first, more: more.into() }
     }
 
@@ -239,11 +201,7 @@ impl<K> Lists<K> {
         let mut is_first = 1;
         for place in places.all() {
             let mut shard = self.shard(place.hash);
-            let number = place.number.load(Ordering::Relaxed);
-            if number == NOWHERE {
-                break;
-            }
-            let item = shard.remove(place.hash, number);
+            let Some(item) = shard.remove(place.hash, place.number.load(Ordering::Relaxed)) else { break };
             shard.delayed -= mem::take(&mut is_first);
             drop(shard);
             drop(item);
@@ -256,23 +214,31 @@ impl<K> Lists<K> {
         K: Borrow<Q>,
     {
         let hash = self.hasher.hash_one(key);
-        let (mut from, mut end) = (0, None);
-        loop {
-            let shard = self.shard(hash);
-            let end = *end.get_or_insert(shard.next);
-            let Some((one, many)) = shard.lists.get(&hash).map(|list| list.copy(from, end)) else { return };
-            drop(shard);
-            let has_more = many.len() == BATCH;
-            for (number, item) in one.into_iter().chain(many) {
-                from = number + 1;
-                // Different keys may have the same hash, also those of one operation.
-                if item.places().key_at(hash, number).is_some_and(|own| own.borrow() == key) {
-                    f(&item);
-                }
-                contained(move || drop(item));
+        // Different keys may have the same hash, also those of one operation.
+        let mut visit = |number: u64, item: Item<K>| {
+            if item.places().key_at(hash, number).is_some_and(|own| own.borrow() == key) {
+                f(&item);
             }
-            if !has_more {
-                return;
+            contained(move || drop(item));
+        };
+        let (mut from, mut end) = (0, u64::MAX);
+        while from < end {
+            let shard = self.shard(hash);
+            end = end.min(shard.next);
+            let oldest = shard.oldest.find(hash, |oldest| oldest.hash == hash && oldest.number < end);
+            let oldest = oldest.filter(|_| from == 0).map(|oldest| (oldest.number, oldest.item.clone()));
+            let mut later = Vec::new();
+            if !shard.later.is_empty() {
+                let under = shard.later.range((hash, from)..(hash, end)).take(BATCH);
+                later.extend(under.map(|(&(_, number), item)| (number, item.clone())));
+            }
+            drop(shard);
+            from = if later.len() == BATCH { later[BATCH - 1].0 + 1 } else { end };
+            if let Some((number, item)) = oldest {
+                visit(number, item);
+            }
+            for (number, item) in later {
+                visit(number, item);
             }
         }
     }
@@ -292,13 +258,11 @@ impl<K> Lists<K> {
 
     fn each(&self, mut f: impl FnMut(u64, u64, &Item<K>)) {
         for shard in &self.shards {
-            let mut all = Vec::new();
-            for (&hash, list) in &lock(shard).lists {
-                match list {
-                    List::One(number, item) => all.push((hash, *number, item.clone())),
-                    List::Many(many) => all.extend(many.iter().map(|(&n, item)| (hash, n, item.clone()))),
-                }
-            }
+            let guard = lock(shard);
+            let oldest = guard.oldest.iter().map(|oldest| (oldest.hash, oldest.number, oldest.item.clone()));
+            let later = guard.later.iter().map(|(&(hash, number), item)| (hash, number, item.clone()));
+            let all: Vec<_> = oldest.chain(later).collect();
+            drop(guard);
             for (hash, number, item) in all {
                 f(hash, number, &item);
                 contained(move || drop(item));
@@ -310,7 +274,7 @@ impl<K> Lists<K> {
     pub(crate) fn counts(&self) -> (usize, usize) {
         self.shards.iter().fold((0, 0), |(watched, delayed), shard| {
             let shard = lock(shard);
-            (watched + shard.watched, delayed + shard.delayed)
+            (watched + shard.oldest.len() + shard.later.len(), delayed + shard.delayed)
         })
     }
 }

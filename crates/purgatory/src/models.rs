@@ -29,18 +29,26 @@ impl Model {
     fn new(wanted: usize) -> Arc<Self> {
         let (items, ends) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let model = Self { race: Race::new(), wanted, items, ends };
-        assert!(!model.run(()), "there is nothing yet");
+        assert!(model.run(()).is_none(), "there is nothing yet");
         Arc::new(model)
     }
 
-    fn run(&self, pending: ()) -> bool {
+    fn run(&self, pending: ()) -> Option<Outcome<&'static str>> {
         let attempt = |(): &mut ()| {
             let take = |items: usize| items.checked_sub(self.wanted);
             Ok(self.items.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).ok().map(|_| "completed"))
         };
-        let Some(((), outcome)) = self.race.run(pending, attempt) else { return false };
+        let ((), outcome) = self.race.run(pending, attempt)?;
+        assert_eq!(self.ends.fetch_add(1, Ordering::Relaxed), 0, "it ends once");
+        Some(outcome)
+    }
+
+    fn attempt(&self, end: Option<WatchError>) -> bool {
+        let Some(outcome) = self.race.take(end, false).and_then(|pending| self.run(pending)) else {
+            return false;
+        };
         let is_complete = matches!(outcome, Outcome::Completed(_));
-        self.end(outcome);
+        self.race.end(outcome);
         is_complete
     }
 
@@ -51,15 +59,13 @@ impl Model {
 
     fn add_and_check(&self) -> bool {
         self.items.fetch_add(1, Ordering::AcqRel);
-        self.race.take(None, false).is_some_and(|pending| self.run(pending))
+        self.attempt(None)
     }
 
     /// By the wheel, and by the task that it spawns where nobody has polled.
     fn expire(&self) {
-        if self.race.expire()
-            && let Some(pending) = self.race.take(Some(WatchError::Expired), false)
-        {
-            self.run(pending);
+        if self.race.expire() {
+            self.attempt(Some(WatchError::Expired));
         }
     }
 
@@ -75,9 +81,9 @@ impl Model {
     fn outcome(&self) -> &'static str {
         let mut is_first = true;
         let outcome = block_on(poll_fn(|cx| {
-            let poll =
-                self.race.poll(cx.waker(), std::mem::take(&mut is_first), |pending| _ = self.run(pending));
-            poll.map_or(Poll::Pending, Poll::Ready)
+            let outcome =
+                self.race.poll(cx.waker(), std::mem::take(&mut is_first), |pending| self.run(pending));
+            outcome.map_or(Poll::Pending, Poll::Ready)
         }));
         match outcome {
             Outcome::Completed(output) => output,
@@ -173,14 +179,13 @@ fn the_deadline_and_a_cancel_end_it_once() {
     });
 }
 
-#[test]
-fn a_check_the_deadline_and_a_dropped_future_end_it_once_and_the_output_is_given_back() {
-    check(["withdrawn"], || {
+/// A check, `other` and a dropped future.
+fn withdrawn(other: fn(&Model)) {
+    check(["withdrawn"], move || {
         let model = Model::new(1);
-        let (check, expire) = (spawn(&model, Model::add_and_check), spawn(&model, Model::expire));
+        let threads = [spawn(&model, |model| _ = model.add_and_check()), spawn(&model, other)];
         withdraw(&model);
-        check.join().unwrap();
-        expire.join().unwrap();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(model.ends.load(Ordering::Relaxed), 1);
         assert_eq!(model.items.load(Ordering::Relaxed), 1, "no item is lost");
         "withdrawn"
@@ -188,15 +193,11 @@ fn a_check_the_deadline_and_a_dropped_future_end_it_once_and_the_output_is_given
 }
 
 #[test]
+fn a_check_the_deadline_and_a_dropped_future_end_it_once_and_the_output_is_given_back() {
+    withdrawn(Model::expire);
+}
+
+#[test]
 fn a_check_a_cancel_and_a_dropped_future_end_it_once_and_the_output_is_given_back() {
-    check(["withdrawn"], || {
-        let model = Model::new(1);
-        let (check, cancel) = (spawn(&model, Model::add_and_check), spawn(&model, Model::cancel));
-        withdraw(&model);
-        let (completed, cancelled) = (check.join().unwrap(), cancel.join().unwrap());
-        assert!(!(completed && cancelled));
-        assert_eq!(model.ends.load(Ordering::Relaxed), 1);
-        assert_eq!(model.items.load(Ordering::Relaxed), 1, "no item is lost");
-        "withdrawn"
-    });
+    withdrawn(|model| _ = model.cancel());
 }

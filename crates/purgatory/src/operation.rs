@@ -4,8 +4,9 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
+use futures::task::{ArcWake, waker_ref};
 use timingwheel::Sleep;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -21,7 +22,6 @@ use crate::watch::GiveBack;
 pub(crate) struct Operation<K, F, T> {
     lists: Arc<Lists<K>>,
     places: Places<K>,
-    deadline: Instant,
     race: Race<Pending<F>, T>,
 }
 
@@ -40,12 +40,11 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
         condition: F,
     ) -> Result<Arc<Self>, Outcome<T>>
     where
-        Self: Listed<K> + Wake + 'static,
+        Self: Listed<K> + ArcWake + 'static,
     {
-        let operation =
-            Arc::new(Self { lists: lists.clone(), places, deadline: sleep.deadline(), race: Race::new() });
+        let operation = Arc::new(Self { lists: lists.clone(), places, race: Race::new() });
         let end = if lists.add(&operation) {
-            match sleep.poll_wait(&mut Context::from_waker(&operation.clone().into())) {
+            match sleep.poll_wait(&mut Context::from_waker(&waker_ref(&operation))) {
                 Poll::Pending => None,
                 Poll::Ready(Ok(())) => Some(WatchError::Expired),
                 Poll::Ready(Err(error)) => Some(WatchError::CouldNotRun(error)),
@@ -57,29 +56,23 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
             // The condition is with this thread, so the operation ends when that does not hold.
             operation.race.take(end, true);
         }
-        operation.run(Pending { condition, sleep });
-        match operation.race.take_outcome() {
-            None => Ok(operation),
-            Some(outcome) => Err(outcome),
-        }
+        // Nobody has its future yet, so nobody else asks for the outcome.
+        operation.run(Pending { condition, sleep }).map_or(Ok(operation), Err)
     }
 
-    /// Tries the condition, and tells whether the operation is complete by that.
-    fn run(&self, pending: Pending<F>) -> bool {
-        let ended = self.race.run(pending, |pending| {
+    /// Tries the condition. The outcome, if that ends the operation.
+    fn run(&self, pending: Pending<F>) -> Option<Outcome<T>> {
+        let (pending, outcome) = self.race.run(pending, |pending| {
             let before = TRYING.replace(self.address());
             let tried = catch_unwind(AssertUnwindSafe(&mut pending.condition));
             TRYING.set(before);
             tried
-        });
-        let Some((pending, outcome)) = ended else { return false };
-        let is_complete = matches!(outcome, Outcome::Completed(_));
-        self.finish(pending, outcome);
-        is_complete
+        })?;
+        Some(self.leave(pending, outcome))
     }
 
-    /// By the thread that has the condition.
-    fn finish(&self, Pending { condition, mut sleep }: Pending<F>, mut outcome: Outcome<T>) {
+    /// Out of the lists and the wheel, by the thread that has the condition.
+    fn leave(&self, Pending { condition, mut sleep }: Pending<F>, mut outcome: Outcome<T>) -> Outcome<T> {
         self.lists.remove(&self.places);
         // Only the timer knows whether that was the deadline, or the end of the wheel.
         if let Outcome::Unmet(why @ WatchError::Expired) = &mut outcome
@@ -89,12 +82,23 @@ impl<K, F: FnMut() -> Option<T>, T> Operation<K, F, T> {
         }
         drop(sleep);
         contained(move || drop(condition));
-        self.race.end(outcome);
+        outcome
     }
 
+    /// Tries the condition, as [`Race::take`] says, and tells whether this completed the operation.
+    fn attempt(&self, end: Option<WatchError>, is_own: bool) -> bool {
+        let Some(outcome) = self.race.take(end, is_own).and_then(|pending| self.run(pending)) else {
+            return false;
+        };
+        let is_complete = matches!(outcome, Outcome::Completed(_));
+        self.race.end(outcome);
+        is_complete
+    }
+
+    /// Ends the operation without a try, and tells whether this call did.
     fn end_untried(&self, why: WatchError) -> bool {
         let pending = self.race.take(Some(why), false);
-        pending.map(|pending| self.finish(pending, Outcome::Unmet(why))).is_some()
+        pending.map(|pending| self.race.end(self.leave(pending, Outcome::Unmet(why)))).is_some()
     }
 
     fn address(&self) -> usize {
@@ -119,8 +123,7 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Listed<K> for Oper
     }
 
     fn check(&self) -> bool {
-        let pending = self.race.take(None, self.is_tried_here());
-        pending.is_some_and(|pending| self.run(pending))
+        self.attempt(None, self.is_tried_here())
     }
 
     fn check_in_task(&self) -> bool {
@@ -142,23 +145,23 @@ pub(crate) trait Awaited<T>: Send + Sync {
     /// one does and finds that it holds.
     fn withdraw(&self, heir: GiveBack<T>);
 
-    /// `None` once it has ended.
+    /// `None` once it has ended, and while its condition is being tried.
     fn deadline(&self) -> Option<Instant>;
 }
 
 impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Awaited<T> for Operation<K, F, T> {
     fn poll(&self, waker: &Waker, is_first: bool) -> Option<Outcome<T>> {
-        self.race.poll(waker, is_first, |pending| _ = self.run(pending))
+        self.race.poll(waker, is_first, |pending| self.run(pending))
     }
 
     fn withdraw(&self, heir: GiveBack<T>) {
         if let Some(pending) = self.race.withdraw(heir) {
-            self.finish(pending, Outcome::Unmet(WatchError::Cancelled));
+            self.race.end(self.leave(pending, Outcome::Unmet(WatchError::Cancelled)));
         }
     }
 
     fn deadline(&self) -> Option<Instant> {
-        (!self.race.has_ended()).then_some(self.deadline)
+        self.race.waiting(|pending| pending.sleep.deadline())
     }
 }
 
@@ -166,33 +169,25 @@ impl<K: Send + Sync, F: FnMut() -> Option<T> + Send, T: Send> Awaited<T> for Ope
 ///
 /// The task that awaits an operation tries its condition a last time. Where nobody has polled, a task is spawned for that.
 /// So the operation leaves the lists all the same, and no condition of a user's runs on the driver.
-impl<K, F, T> Wake for Operation<K, F, T>
+impl<K, F, T> ArcWake for Operation<K, F, T>
 where
     K: Send + Sync + 'static,
     F: FnMut() -> Option<T> + Send + 'static,
     T: Send + 'static,
 {
-    fn wake(self: Arc<Self>) {
-        if self.race.expire() {
-            let last_try = LastTry(self);
+    fn wake_by_ref(operation: &Arc<Self>) {
+        if operation.race.expire() {
+            let last_try = LastTry(operation.clone());
             // Whoever ends the wheel may be outside every runtime: then the operation ends as this is dropped.
             if let Ok(runtime) = Handle::try_current() {
-                runtime.spawn(async { last_try.run() });
+                runtime.spawn(async move { _ = last_try.0.attempt(Some(WatchError::Expired), false) });
             }
         }
     }
 }
 
-/// Ends an operation that is due, by a last try; or untried, by a runtime that ends and drops this before.
+/// Ends an operation that is due and was not tried, if a runtime that ends drops this before.
 struct LastTry<K, F: FnMut() -> Option<T>, T>(Arc<Operation<K, F, T>>);
-
-impl<K, F: FnMut() -> Option<T>, T> LastTry<K, F, T> {
-    fn run(self) {
-        if let Some(pending) = self.0.race.take(Some(WatchError::Expired), false) {
-            self.0.run(pending);
-        }
-    }
-}
 
 impl<K, F: FnMut() -> Option<T>, T> Drop for LastTry<K, F, T> {
     fn drop(&mut self) {

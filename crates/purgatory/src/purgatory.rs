@@ -254,9 +254,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     where
         K: Borrow<Q>,
     {
-        let mut completed = 0;
-        self.lists.each_under(key, |operation| completed += usize::from(operation.check()));
-        completed
+        self.count(key, |operation| operation.check())
     }
 
     /// Has the operations that are watched under `key` tried in the tasks that await them, and returns how many they are.
@@ -296,9 +294,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     where
         K: Borrow<Q>,
     {
-        let mut told = 0;
-        self.lists.each_under(key, |operation| told += usize::from(operation.check_in_task()));
-        told
+        self.count(key, |operation| operation.check_in_task())
     }
 
     /// Cancels the operations that are watched under `key`, whatever other keys they have, and returns how many this call
@@ -329,9 +325,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     where
         K: Borrow<Q>,
     {
-        let mut cancelled = 0;
-        self.lists.each_under(key, |operation| cancelled += usize::from(operation.cancel()));
-        cancelled
+        self.count(key, |operation| operation.cancel())
     }
 
     /// As [`cancel`](Self::cancel), and returns what it has cancelled: the keys of each operation, the first to be
@@ -411,8 +405,16 @@ impl<K: Eq + Hash + Send + Sync + 'static> Purgatory<K> {
     where
         K: Borrow<Q>,
     {
+        self.count(key, |_| true)
+    }
+
+    /// The number of operations under `key` for which `f` is true.
+    fn count<Q: Eq + Hash + ?Sized>(&self, key: &Q, mut f: impl FnMut(&Item<K>) -> bool) -> usize
+    where
+        K: Borrow<Q>,
+    {
         let mut count = 0;
-        self.lists.each_under(key, |_| count += 1);
+        self.lists.each_under(key, |operation| count += usize::from(f(operation)));
         count
     }
 

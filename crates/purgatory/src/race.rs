@@ -100,7 +100,7 @@ impl<P, T> State<P, T> {
             (Stage::Tried, Some(why)) if self.end.is_none() => {
                 self.end = end;
                 // What held before the deadline has not failed, though the thread may have looked before that.
-                self.again |= why != WatchError::Cancelled;
+                self.again |= !is_own && why != WatchError::Cancelled;
             }
             // A condition that checks its own key means the others.
             (Stage::Tried, None) if self.end.is_none() => self.again |= !is_own,
@@ -207,10 +207,14 @@ impl<P, T> Race<P, T> {
 
     /// The outcome, if there is one; otherwise `waker` is woken when there is. Has `run` try a condition that was left to
     /// the task.
-    pub(crate) fn poll(&self, waker: &Waker, is_first: bool, run: impl FnOnce(P)) -> Option<Outcome<T>> {
+    pub(crate) fn poll(
+        &self,
+        waker: &Waker,
+        is_first: bool,
+        run: impl FnOnce(P) -> Option<Outcome<T>>,
+    ) -> Option<Outcome<T>> {
         // The first poll surely needs one.
         let mut new = is_first.then(|| waker.clone());
-        let mut unneeded = None;
         let pending = loop {
             let mut state = self.lock();
             if let Stage::Ended(outcome) = &mut state.stage {
@@ -227,23 +231,17 @@ impl<P, T> Race<P, T> {
                 state.told = Told::Task(waker);
             }
             let is_asked = state.again || state.end.is_some();
-            let pending = if is_asked { state.take(None, false) } else { None };
-            if pending.is_some() && state.end.is_some() {
-                // It ends here, and need not wake itself.
-                unneeded = state.told.take_task();
-            }
-            break pending;
+            break if is_asked { state.take(None, false) } else { None };
         };
-        drop((new, unneeded));
-        run(pending?);
-        self.take_outcome()
-    }
-
-    pub(crate) fn take_outcome(&self) -> Option<Outcome<T>> {
-        match &mut self.lock().stage {
-            Stage::Ended(outcome) => outcome.take(),
-            Stage::Waiting(_) | Stage::Tried => None,
-        }
+        drop(new);
+        let outcome = run(pending?)?;
+        // The task has the outcome, and need not wake itself.
+        let mut state = self.lock();
+        state.stage = Stage::Ended(None);
+        let waker = state.told.take_task();
+        drop(state);
+        drop(waker);
+        Some(outcome)
     }
 
     /// The future is dropped: `heir` takes an output, now, or from the thread that is trying the condition. The caller ends
@@ -265,8 +263,9 @@ impl<P, T> Race<P, T> {
         pending
     }
 
-    pub(crate) fn has_ended(&self) -> bool {
-        matches!(self.lock().stage, Stage::Ended(_))
+    /// Reads what waits here.
+    pub(crate) fn waiting<R>(&self, read: impl FnOnce(&P) -> R) -> Option<R> {
+        if let Stage::Waiting(pending) = &self.lock().stage { Some(read(pending)) } else { None }
     }
 }
 

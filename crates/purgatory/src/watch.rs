@@ -126,7 +126,7 @@ impl<T> Watch<T> {
         self
     }
 
-    /// When the operation expires; `None` once it has ended.
+    /// When the operation expires; `None` once it has ended, and while another thread is trying its condition.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         match &self.state {

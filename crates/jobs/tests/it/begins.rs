@@ -1,7 +1,7 @@
 //! When repeating jobs begin, and the forms that refuse them.
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{FixedDelay, FixedRate, JobState, Jobs, JobsExt, Schedule};
+use timingwheel_jobs::{FixedDelay, FixedRate, JobState, Jobs, JobsExt};
 use tokio::time::sleep;
 
 use crate::ms;
@@ -37,25 +37,4 @@ async fn what_repeats_begins_at_once_or_at_its_start() {
     let begins: Vec<bool> = notes.iter().map(|runs| runs.began() == at_once).collect();
     assert_eq!(begins, [true, false, true, false, true, false, false, true, false]);
     assert!(notes.iter().all(|runs| runs.began() == at_once || runs.began() == later));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_job_says_how_long_it_has_to_wait() {
-    let wheel = TimingWheel::new();
-    let (once, runs) = (wheel.run_after(ms(30), async { sleep(ms(5)).await }), Runs::new());
-    let again = runs.job(&wheel, FixedRate::new(ms(20)).times(2), &[5]);
-    let jobs = Jobs::new(&wheel);
-    jobs.try_run_after(7, ms(30), async {}).unwrap();
-    sleep(ms(2)).await;
-    assert_eq!((once.time_left(), again.time_left()), (Some(ms(28)), None));
-    assert_eq!(jobs.get(&7).unwrap().time_left(), Some(ms(28)));
-    sleep(ms(8)).await;
-    assert_eq!(again.time_left(), Some(ms(10)));
-    sleep(ms(22)).await;
-    assert_eq!((once.state(), once.time_left()), (JobState::Running, None));
-    let lost = wheel.run_after(ms(30), async {});
-    sleep(ms(10)).await;
-    wheel.shutdown();
-    assert_eq!((lost.state(), lost.time_left()), (JobState::CouldNotRun, None));
-    assert!(lost.due().is_some());
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{FixedDelay, JobState, Jobs, JobsExt, Previous, Schedule};
+use timingwheel_jobs::{FixedDelay, JobState, Jobs, JobsExt, Previous};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 use tokio_test::{assert_pending, assert_ready, task};
@@ -28,6 +28,48 @@ async fn a_schedule_that_panics_ends_its_job_or_is_not_taken() {
 
     let faulty = |_: Previous| -> Option<Instant> { panic!("at once") };
     assert!(catch_unwind(AssertUnwindSafe(|| drop(wheel.run_by(faulty, || async {})))).is_err());
+}
+
+/// Panics when it is dropped, also while another panic goes on.
+struct Always;
+
+impl Drop for Always {
+    fn drop(&mut self) {
+        panic!("the drop of the closure");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closure_that_panics_as_it_is_dropped_after_a_panic_ends_its_job_alone() {
+    let (wheel, mut asked) = (TimingWheel::new(), 0);
+    let schedule = move |previous: Previous| {
+        asked += 1;
+        assert!(asked < 3, "in the schedule");
+        Some(previous.due + ms(10))
+    };
+    let always = Always;
+    let in_schedule = wheel.run_by(schedule, move || {
+        let _owned = &always;
+        async {}
+    });
+    let always = Always;
+    let in_run = wheel.run_by(rate(ms(10)), move || {
+        let _owned = &always;
+        async { panic!("in the run") }
+    });
+    let always = Always;
+    let in_closure = wheel.run_by(rate(ms(10)), move || {
+        let _owned = &always;
+        if true {
+            panic!("in the closure");
+        }
+        async {}
+    });
+    for (job, text) in
+        [(in_schedule, "in the schedule"), (in_run, "in the run"), (in_closure, "in the closure")]
+    {
+        assert_eq!(job.await.unwrap_err().to_string(), format!("the job panicked: {text}"));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,32 +147,4 @@ async fn a_job_that_is_cancelled_between_two_runs_of_which_the_second_is_due_beg
     sleep(DAY).await;
     assert_eq!(runs.load(Ordering::Relaxed), before);
     assert!(job.await.unwrap_err().is_cancelled());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_cancel_between_runs_is_in_time_and_during_one_lets_it_be_the_last() {
-    let wheel = TimingWheel::new();
-    let runs = Runs::new();
-    let job = runs.job(&wheel, rate(ms(10)), &[]);
-    sleep(ms(25)).await;
-    assert!(job.cancel());
-    assert_eq!((job.state(), wheel.pending()), (JobState::Cancelled, 0));
-    assert!(job.await.unwrap_err().is_cancelled());
-    assert_eq!(runs.began(), [10, 20]);
-
-    let runs = Runs::new();
-    let job = runs.job(&wheel, rate(ms(10)), &[25]);
-    sleep(ms(15)).await;
-    assert!(job.cancel(), "no run comes after this one");
-    assert!(!job.cancel(), "it was cancelled before");
-    assert_eq!(job.state(), JobState::Running);
-    assert!(job.await.unwrap_err().is_cancelled());
-    assert_eq!(runs.start.elapsed(), ms(35), "the run went on to its end");
-    sleep(DAY).await;
-    assert_eq!(runs.began(), [10]);
-
-    let job = runs.job(&wheel, rate(ms(10)).times(1), &[]);
-    sleep(ms(20)).await;
-    assert!(!job.cancel(), "it is over");
-    assert_eq!(job.await.unwrap(), 1);
 }

@@ -73,9 +73,7 @@ fn a_cancel_that_races_with_the_start_is_in_time_or_the_job_runs_and_never_both_
         let result = runtime.block_on(async { timeout(HANG_GUARD, job).await.expect("it hangs") });
         assert_eq!(result.is_err_and(|error| error.is_cancelled()), is_in_time);
     }
-    let ran = ran.load(Ordering::Relaxed);
-    assert!(ran > 0 && in_time > 0, "{in_time} cancelled, {ran} ran: one side has always won");
-    assert_eq!(ran + in_time, JOBS);
+    assert_eq!(ran.load(Ordering::Relaxed) + in_time, JOBS);
     assert_eq!(wheel.pending(), 0);
 }
 

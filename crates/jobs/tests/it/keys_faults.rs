@@ -93,7 +93,6 @@ fn among_threads_each_job_runs_or_is_told_of_and_never_both_or_neither() {
         timeout(HANG_GUARD, all).await.expect("a job was lost");
     });
     assert_eq!(ran.load(Ordering::Relaxed) + told, added);
-    assert!(told > 0 && told < added, "{added} added, {told} of them taken back: one side has always won");
     assert_eq!((jobs.len(), wheel.pending()), (0, 0));
 }
 

@@ -7,81 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use futures::future::FusedFuture;
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{Job, JobState, JobsExt, Schedule};
+use timingwheel_jobs::{Job, JobState, JobsExt};
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
-use tokio::task::yield_now;
-use tokio::time::{Instant, advance, sleep};
-use tokio_test::{assert_pending, assert_ready, task};
+use tokio::time::{Instant, sleep};
+use tokio_test::{assert_pending, task};
 
-use crate::{DAY, ms, rate};
-
-/// Lets what is ready run.
-async fn settle() {
-    for _ in 0..5 {
-        yield_now().await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_job_runs_at_its_time_and_hands_its_output_to_whoever_awaits_it() {
-    let wheel = TimingWheel::new();
-    let start = Instant::now();
-    let after = wheel.run_after(ms(250), async move { start.elapsed() });
-    let at = wheel.run_at(start + ms(300), async move { start.elapsed() });
-    assert_eq!((after.state(), after.due()), (JobState::Pending, Some(start + ms(250))));
-    assert_eq!(wheel.pending(), 2);
-    assert_eq!(after.await.unwrap(), ms(250));
-    assert_eq!(at.await.unwrap(), ms(300));
-    assert_eq!(start.elapsed(), ms(300));
-    assert_eq!(wheel.pending(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_state_is_pending_then_running_then_done() {
-    let wheel = TimingWheel::new();
-    let (go_on, wait) = oneshot::channel();
-    let mut job = task::spawn(wheel.run_after(ms(10), async { wait.await.unwrap() }));
-    assert_eq!(job.state(), JobState::Pending);
-    assert_pending!(job.poll());
-    advance(ms(9)).await;
-    settle().await;
-    assert_eq!(job.state(), JobState::Pending);
-    advance(ms(1)).await;
-    settle().await;
-    assert_eq!((job.state(), job.due()), (JobState::Running, None));
-    assert!(!job.is_woken());
-    go_on.send("went on").unwrap();
-    settle().await;
-    assert_eq!(job.state(), JobState::Done);
-    assert!(job.is_woken());
-    assert_eq!(assert_ready!(job.poll()).unwrap(), "went on");
-    assert_eq!(job.state(), JobState::Done);
-    assert!(job.state().is_over());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_cancel_in_time_says_so_and_the_job_never_runs() {
-    let wheel = TimingWheel::new();
-    let job = wheel.run_after(ms(10), async { unreachable!("it was cancelled") });
-    let mut job = task::spawn(job);
-    assert_pending!(job.poll());
-    advance(ms(9)).await;
-    assert!(job.cancel());
-    assert_eq!((job.state(), wheel.pending()), (JobState::Cancelled, 0));
-    assert!(job.is_woken());
-    assert!(!job.cancel(), "it was not this one that cancelled it");
-    let error = assert_ready!(job.poll()).unwrap_err();
-    assert!(error.is_cancelled() && !error.is_panic() && error.reason().is_none());
-    assert_eq!(
-        (error.to_string(), format!("{error:?}")),
-        ("the job was cancelled".into(), "JobError(the job was cancelled)".into())
-    );
-    sleep(DAY).await;
-    assert_eq!(wheel.stats().cancelled, 1);
-}
+use crate::{DAY, ms};
 
 #[tokio::test(start_paused = true)]
 async fn dropping_the_handle_cancels_only_if_asked() {
@@ -126,17 +58,6 @@ async fn jobs_beyond_the_end_of_time_are_pending_for_ever() {
     // Until it is moved back.
     assert!(moved.reset_after(ms(1)));
     moved.await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_thousand_jobs_each_run_at_their_own_time() {
-    let wheel = TimingWheel::builder().shards(3).build().unwrap();
-    let start = Instant::now();
-    let jobs: Vec<Job<Duration>> =
-        (1..=1_000).map(|n| wheel.run_after(ms(n * n % 997), async move { start.elapsed() })).collect();
-    for (n, job) in (1..).zip(jobs) {
-        assert_eq!(job.await.unwrap(), ms(n * n % 997));
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,17 +133,4 @@ async fn jobs_that_are_over_spend_the_budget_of_the_task_that_awaits_them() {
         polls
     });
     assert!(polls.await.unwrap() > 1, "it kept the worker for a thousand jobs");
-}
-
-#[tokio::test(start_paused = true)]
-async fn handles_are_terminated_when_they_have_given_their_results() {
-    let wheel = TimingWheel::new();
-    let mut once = wheel.run_after(ms(10), async {});
-    let mut repeating = wheel.run_by(rate(ms(10)).times(3), || async {});
-    sleep(ms(50)).await;
-    assert!(once.state().is_over() && !once.is_terminated());
-    assert!(repeating.state().is_over() && !repeating.is_terminated());
-    (&mut once).await.unwrap();
-    (&mut repeating).await.unwrap();
-    assert!(once.is_terminated() && repeating.is_terminated());
 }

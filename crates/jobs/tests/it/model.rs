@@ -1,12 +1,14 @@
-//! Random scripts on jobs by keys and on a naive list of them, and at each step the same:
+//! Random scripts on jobs, by keys and by handles, and on a naive list of them, and at each step the same:
 //!
 //! 1. Each run begins when it is due and ends after its length. After a run the schedule, or the user's last move during the
 //!    run, says when the next is due.
 //! 2. A job replaces the one with its key. What was pending never runs, and a run that goes on is the last.
 //! 3. A reset moves what is pending, or the run after one that goes on, and tells whether there is such a run.
-//! 4. `get`, `list` and `len` know exactly the jobs that are not over, with their states and times.
-//! 5. Each job ends once, and whoever awaits it learns how.
-//! 6. A shutdown waits for what runs, and hands back what has not begun.
+//! 4. `get`, `list` and `len` know exactly the jobs that are not over, with their states and times. So does each handle.
+//! 5. A cancel or an abort ends what is pending. During a run, a cancel makes it the last of a job that repeats, and an abort
+//!    ends it. Both tell whether they made a difference.
+//! 6. Each job ends once, and whoever awaits it learns how, a handle with the output or the number of runs.
+//! 7. A shutdown waits for what runs under a key, and hands back what has not begun.
 //!
 //! Scripts act at odd milliseconds, and jobs at even ones, so nothing depends on who is first.
 
@@ -15,8 +17,10 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
+use futures::FutureExt;
+use futures::future::FusedFuture;
 use timingwheel::TimingWheel;
-use timingwheel_jobs::{JobState, Jobs, Join, Schedule};
+use timingwheel_jobs::{Job, JobState, Jobs, JobsExt, Join, Schedule};
 use tokio::time::{Instant, sleep};
 
 use crate::{ms, rate, rest};
@@ -44,14 +48,18 @@ enum Now {
 /// A job in the naive list.
 struct Naive {
     key: Option<u8>,
+    handle: Option<Job<u64>>,
     repeats: Repeats,
+    /// Runs that have come to their end.
+    runs: u64,
+    is_last: bool,
     /// Runs that the schedule has left, and how long each takes.
     left: u64,
     length: u64,
     /// When the last run was due.
     due: u64,
     now: Now,
-    join: Join,
+    join: Option<Join>,
 }
 
 impl Naive {
@@ -65,6 +73,7 @@ impl Naive {
                 }
                 Now::Running(until, moved) if until == at => {
                     log.push((at, number, false));
+                    self.runs += 1;
                     let next = match self.repeats {
                         Repeats::No => None,
                         Repeats::AtRate(period) => Some(self.due + period),
@@ -73,9 +82,7 @@ impl Naive {
                     let next = moved.or(next.filter(|_| self.left > 0));
                     self.left = self.left.saturating_sub(1);
                     self.now = match next {
-                        _ if self.key.is_none() && !matches!(self.repeats, Repeats::No) => {
-                            Now::Over(JobState::Cancelled)
-                        }
+                        _ if self.is_last => Now::Over(JobState::Cancelled),
                         Some(next) => Now::Pending(next),
                         None => Now::Over(JobState::Done),
                     };
@@ -88,12 +95,35 @@ impl Naive {
         }
     }
 
-    /// Leaves the list, as one that is removed or replaced.
-    fn leave(&mut self) {
+    /// Leaves the list, as one that is removed or replaced, or is cancelled. Tells whether that makes a difference.
+    fn leave(&mut self) -> bool {
         self.key = None;
-        if let Now::Pending(_) = self.now {
+        match self.now {
+            Now::Pending(_) => self.now = Now::Over(JobState::Cancelled),
+            Now::Running(..) if !self.is_last && !matches!(self.repeats, Repeats::No) => self.is_last = true,
+            _ => return false,
+        }
+        true
+    }
+
+    fn abort(&mut self) -> bool {
+        self.key = None;
+        let is_over = matches!(self.now, Now::Over(_));
+        if !is_over {
             self.now = Now::Over(JobState::Cancelled);
         }
+        !is_over
+    }
+
+    fn reset(&mut self, to: u64) -> bool {
+        match (&mut self.now, self.repeats) {
+            (Now::Pending(due), _) => *due = to,
+            (Now::Running(_, moved), Repeats::AtRate(_) | Repeats::AfterDelay(_)) if !self.is_last => {
+                *moved = Some(to);
+            }
+            _ => return false,
+        }
+        true
     }
 
     /// Its state, and when it is due if it is pending.
@@ -121,7 +151,8 @@ impl Model {
         self.all.iter_mut().find(|naive| naive.key == Some(key))
     }
 
-    fn add(&mut self, key: u8, random: &mut fastrand::Rng) {
+    /// Under a key, or by a handle.
+    fn add(&mut self, key: Option<u8>, random: &mut fastrand::Rng) {
         let (number, delay, length) = (self.all.len(), 2 * random.u64(0..6) + 1, 2 * random.u64(0..6));
         let (seen, start) = (self.seen.clone(), self.start);
         let note = move |begins| {
@@ -141,23 +172,32 @@ impl Model {
         let (times, wait) = (random.u64(1..5), 2 * random.u64(1..6));
         let repeats =
             *random.choice(&[Repeats::No, Repeats::AtRate(wait), Repeats::AfterDelay(wait)]).unwrap();
-        let (jobs, first) = (&self.jobs, ms(delay));
-        let replaced = match repeats {
-            Repeats::No if random.bool() => jobs.try_run_at(key, Instant::now() + first, run()).unwrap(),
-            Repeats::No => jobs.try_run_after(key, first, run()).unwrap(),
-            Repeats::AtRate(wait) => {
-                jobs.try_run_by(key, rate(ms(wait)).starting_after(first).times(times), run).unwrap()
-            }
-            Repeats::AfterDelay(wait) => {
-                jobs.try_run_by(key, rest(ms(wait)).starting_after(first).times(times), run).unwrap()
+        let (wheel, jobs, first, at) = (&self.wheel, &self.jobs, ms(delay), Instant::now() + ms(delay));
+        let schedule: Option<Box<dyn Schedule>> = match repeats {
+            Repeats::No => None,
+            Repeats::AtRate(wait) => Some(Box::new(rate(ms(wait)).starting_after(first).times(times))),
+            Repeats::AfterDelay(wait) => Some(Box::new(rest(ms(wait)).starting_after(first).times(times))),
+        };
+        let once = run().map(|()| 1);
+        let (handle, join) = match (key, schedule) {
+            (None, Some(schedule)) => (Some(wheel.run_by(schedule, run)), None),
+            (None, None) if random.bool() => (Some(wheel.run_at(at, once)), None),
+            (None, None) => (Some(wheel.run_after(first, once)), None),
+            (Some(key), schedule) => {
+                let replaced = match schedule {
+                    Some(schedule) => jobs.try_run_by(key, schedule, run).unwrap(),
+                    None if random.bool() => jobs.try_run_at(key, at, run()).unwrap(),
+                    None => jobs.try_run_after(key, first, run()).unwrap(),
+                };
+                let join = jobs.join(&key).unwrap();
+                let before = self.listed(key).map(|naive| (naive.info(start), naive.leave()).0);
+                assert_eq!(replaced.map(|info| (info.state, info.due)), before);
+                (None, Some(join))
             }
         };
-        let join = jobs.join(&key).unwrap();
-        let before = self.listed(key).map(|naive| (naive.info(start), naive.leave()).0);
-        assert_eq!(replaced.map(|info| (info.state, info.due)), before);
-        let due = self.now + delay;
-        let left = times - 1;
-        self.all.push(Naive { key: Some(key), repeats, left, length, due, now: Now::Pending(due), join });
+        let (left, due) = (times - 1, self.now + delay);
+        let now = Now::Pending(due);
+        self.all.push(Naive { key, handle, repeats, runs: 0, is_last: false, left, length, due, now, join });
     }
 
     fn take(&mut self, key: u8, aborts: bool) {
@@ -165,10 +205,7 @@ impl Model {
         let start = self.start;
         let expected = self.listed(key).map(|naive| {
             let before = naive.info(start);
-            naive.leave();
-            if aborts {
-                naive.now = Now::Over(JobState::Cancelled);
-            }
+            _ = if aborts { naive.abort() } else { naive.leave() };
             before
         });
         assert_eq!(taken.map(|info| (info.state, info.due)), expected);
@@ -176,12 +213,21 @@ impl Model {
 
     fn reset(&mut self, key: u8, after: u64) {
         let (to, is_moved) = (self.now + after, self.jobs.reset_after(&key, ms(after)));
-        let expected = self.listed(key).is_some_and(|naive| match (&mut naive.now, naive.repeats) {
-            (Now::Pending(due), _) => (*due = to, true).1,
-            (Now::Running(..), Repeats::No) | (Now::Over(_), _) => false,
-            (Now::Running(_, moved), _) => (*moved = Some(to), true).1,
-        });
-        assert_eq!(is_moved, expected);
+        assert_eq!(is_moved, self.listed(key).is_some_and(|naive| naive.reset(to)));
+    }
+
+    /// Does something by a handle, if there is one.
+    fn by_handle(&mut self, random: &mut fastrand::Rng) {
+        let to = self.now + 2 * random.u64(0..10) + 1;
+        let with_handle = self.all.iter_mut().filter(|naive| naive.handle.is_some());
+        let Some(naive) = random.choice(with_handle.collect::<Vec<_>>()) else { return };
+        let Some(handle) = &naive.handle else { return };
+        let (told, expected) = match random.u8(0..4) {
+            0 => (handle.cancel(), naive.leave()),
+            1 => (handle.abort(), naive.abort()),
+            _ => (handle.reset(self.start + ms(to)), naive.reset(to)),
+        };
+        assert_eq!(told, expected);
     }
 
     async fn advance(&mut self, by: u64) {
@@ -207,16 +253,43 @@ impl Model {
         let found: BTreeMap<_, _> =
             self.jobs.list().into_iter().map(|(key, info)| (key, (info.state, info.due))).collect();
         assert_eq!((found, self.jobs.len()), (listed.clone(), listed.len()));
-        let waiting = listed.values().filter(|&&(state, _)| state == JobState::Pending).count();
+        let waiting = self.all.iter().filter(|naive| matches!(naive.now, Now::Pending(_))).count();
         assert_eq!(self.wheel.pending(), waiting, "one timer each");
         for key in 0..KEYS {
             assert_eq!(self.jobs.get(&key).map(|info| (info.state, info.due)), listed.get(&key).copied());
         }
+        let cx = &mut Context::from_waker(Waker::noop());
         for naive in &mut self.all {
-            let told = Pin::new(&mut naive.join).poll(&mut Context::from_waker(Waker::noop()));
-            match naive.now {
-                Now::Over(state) => assert_eq!(told, Poll::Ready(state)),
-                _ => assert!(told.is_pending()),
+            let over = match naive.now {
+                Now::Over(state) => Some(state),
+                Now::Pending(_) | Now::Running(..) => None,
+            };
+            if let Some(join) = &mut naive.join {
+                let told = Pin::new(join).poll(cx);
+                assert_eq!(told, over.map_or(Poll::Pending, Poll::Ready));
+            }
+            let Some(handle) = &mut naive.handle else { continue };
+            let (state, due) = match naive.now {
+                Now::Pending(due) => (JobState::Pending, Some(self.start + ms(due))),
+                Now::Running(..) => (JobState::Running, None),
+                Now::Over(state) => (state, None),
+            };
+            assert_eq!((handle.state(), handle.due(), handle.is_finished()), (state, due, over.is_some()));
+            assert_eq!(handle.time_left(), due.map(|due| due - Instant::now()));
+            match (Pin::new(&mut *handle).poll(cx), over) {
+                (Poll::Pending, None) => {}
+                (Poll::Ready(Ok(runs)), Some(JobState::Done)) => assert_eq!(runs, naive.runs),
+                (Poll::Ready(Err(error)), Some(JobState::Cancelled)) => assert!(error.is_cancelled()),
+                (told, over) => panic!("told {told:?}, and not {over:?}"),
+            }
+            if over.is_some() {
+                assert!(
+                    handle.is_terminated()
+                        && !handle.cancel()
+                        && !handle.abort()
+                        && !handle.reset(self.start)
+                );
+                naive.handle = None;
             }
         }
     }
@@ -229,7 +302,7 @@ impl Model {
                 Now::Pending(_) => pending.extend(naive.key),
                 _ => running += 1,
             }
-            naive.leave();
+            _ = naive.leave();
         }
         let ended = self.jobs.shutdown(ms(1_000)).await;
         let mut not_begun: Vec<_> = ended.not_begun.iter().map(|job| job.key).collect();
@@ -260,9 +333,10 @@ async fn jobs_do_what_a_naive_list_does() {
         for _ in 0..60 {
             let key = random.u8(0..KEYS);
             match random.u8(0..10) {
-                0..3 => model.add(key, &mut random),
-                3 => model.take(key, false),
-                4 => model.take(key, true),
+                0 => model.add(None, &mut random),
+                1 | 2 => model.add(Some(key), &mut random),
+                3 => model.take(key, random.bool()),
+                4 => model.by_handle(&mut random),
                 5 | 6 => model.reset(key, 2 * random.u64(0..10) + 1),
                 _ => model.advance(2 * random.u64(1..6)).await,
             }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use futures::FutureExt;
 use timingwheel::TimingWheel;
 use timingwheel_jobs::{JobState, Jobs, JobsExt, PendingRun, Previous, Replanned, Schedule};
 use tokio::time::{Instant, sleep};
@@ -166,13 +167,16 @@ fn a_reset_among_threads_is_not_undone_by_a_replan() {
     assert_eq!(undone, None);
 }
 
-/// Ends the job of a schedule when it is compared.
-struct Ends(u8, Changeable);
+/// Ends the job of a schedule when it is compared, and then shuts the jobs down if it has them.
+struct Ends(u8, Changeable, Option<Jobs<Ends>>);
 
 impl PartialEq for Ends {
     fn eq(&self, other: &Self) -> bool {
         let run = self.1.0.lock().unwrap().clone();
         _ = run.map(|run| run.replan(None));
+        if let Some(jobs) = self.2.as_ref().or(other.2.as_ref()) {
+            _ = jobs.shutdown(DAY).now_or_never();
+        }
         self.0 == other.0
     }
 }
@@ -183,10 +187,26 @@ impl Hash for Ends {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
+impl Clone for Ends {
+    fn clone(&self) -> Self {
+        Self(self.0, self.1.clone(), None)
+    }
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_job_that_its_schedule_ends_before_it_is_listed_leaves_nothing() {
-    let (jobs, schedule) = (Jobs::new(&TimingWheel::new()), Changeable::default());
-    jobs.try_run_after(Ends(1, schedule.clone()), DAY, async {}).unwrap();
-    jobs.try_run_by(Ends(2, schedule.clone()), schedule, || async {}).unwrap();
-    assert_eq!(jobs.len(), 1);
+async fn a_job_that_its_schedule_ends_before_it_is_listed_leaves_nothing_and_is_given_back_if_it_is_refused()
+{
+    for shuts_down in [false, true] {
+        let (jobs, schedule, owned) = (Jobs::new(&TimingWheel::new()), Changeable::default(), Arc::new(()));
+        jobs.try_run_after(Ends(1, schedule.clone(), None), DAY, async {}).unwrap();
+        let key = Ends(2, schedule.clone(), Some(jobs.clone()).filter(|_| shuts_down));
+        let held = owned.clone();
+        let make = move || {
+            let _held = &held;
+            async {}
+        };
+        let added = jobs.try_run_by(key, schedule, make);
+        assert_eq!((added.is_err(), jobs.len()), (shuts_down, usize::from(!shuts_down)));
+        assert_eq!(Arc::strong_count(&owned), 1 + usize::from(shuts_down), "only what is given back is kept");
+    }
 }

@@ -45,11 +45,21 @@ async fn a_stop_hands_back_the_futures_of_what_was_pending() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_takes_is_dropped_with_the_account_of_it() {
+async fn what_nobody_takes_is_dropped_with_the_account_of_it_and_panics_in_nobody() {
     let jobs = Jobs::new(&TimingWheel::new());
     let owned = Arc::new(());
     let held = owned.clone();
     jobs.try_run_after(7, DAY, async move { drop(held) }).unwrap();
+    for key in [8, 9] {
+        let bomb = Bomb;
+        jobs.try_run_after(key, DAY, async move { drop(bomb) }).unwrap();
+    }
+    let bomb = Bomb;
+    let make = move || {
+        let _owned = &bomb;
+        async {}
+    };
+    jobs.try_run_by(10, rate(DAY), make).unwrap();
     let join = jobs.join(&7).unwrap();
     let stopped = jobs.shutdown(ms(0)).await.not_begun;
     assert_eq!(join.await, JobState::Cancelled);

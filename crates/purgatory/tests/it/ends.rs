@@ -1,52 +1,15 @@
-//! Cancelling, shutting down, and the end of the wheel: every operation is told, and accounted for.
+//! The end of the wheel, of its runtime and of handles: every operation is told, and accounted for.
 
 use std::error::Error;
 use std::io;
 
-use futures::future::{FusedFuture, join_all};
+use futures::future::FusedFuture;
 use timingwheel::TimingWheel;
 use timingwheel_purgatory::{Purgatory, Watch, WatchError};
 use tokio_test::task::spawn;
 use tokio_test::{assert_pending, assert_ready, assert_ready_eq};
 
 use crate::{DAY, Level, counts, ms, never, purgatory};
-
-#[tokio::test(start_paused = true)]
-async fn cancelling_a_key_ends_what_is_watched_under_it_untried_and_nothing_else() {
-    let (purgatory, level) = (purgatory(), Level::default());
-    let watch = |keys: [usize; 2]| purgatory.watch(keys, DAY, level.at_least(1));
-    let mut cancelled: Vec<_> = (0..100).map(|n| spawn(watch([1, n + 2]))).collect();
-    let mut left = spawn(watch([2, 3]));
-    cancelled.iter_mut().for_each(|watch| assert_pending!(watch.poll()));
-    assert_pending!(left.poll());
-    level.tries();
-    level.set(1);
-    assert_eq!((purgatory.cancel(&1), purgatory.cancel(&1)), (100, 0));
-    assert_eq!((level.tries(), level.conditions(), counts(&purgatory)), (0, 1, (2, 1)));
-    for watch in &mut cancelled {
-        assert!(watch.is_woken());
-        assert_ready_eq!(watch.poll(), Err(WatchError::Cancelled));
-    }
-    assert_eq!(purgatory.check(&3), 1);
-    assert_ready_eq!(left.poll(), Ok(1));
-}
-
-#[tokio::test(start_paused = true)]
-async fn shutting_down_tells_every_operation_and_refuses_those_to_come() {
-    let wheel = TimingWheel::new();
-    let (purgatory, level) = (Purgatory::new(&wheel), Level::default());
-    let watches: Vec<_> = (0..20_000).map(|n| purgatory.watch(n..n + n % 4, DAY, never)).collect();
-    assert_eq!(purgatory.delayed(), 20_000);
-    assert_eq!((purgatory.shutdown(), purgatory.shutdown()), (20_000, 0));
-    assert_eq!(counts(&purgatory), (0, 0));
-    assert!(join_all(watches).await.iter().all(|outcome| *outcome == Err(WatchError::Cancelled)));
-
-    assert_eq!(purgatory.watch([1, 2], DAY, level.at_least(1)).await, Err(WatchError::Cancelled));
-    assert_eq!(purgatory.watch([], DAY, level.at_least(1)).await, Err(WatchError::Cancelled));
-    assert_eq!((level.conditions(), counts(&purgatory)), (0, (0, 0)));
-    assert_eq!(purgatory.watch([1], DAY, level.at_least(0)).await, Ok(0));
-    wheel.sleep(ms(1)).await;
-}
 
 #[tokio::test(start_paused = true)]
 async fn when_the_wheel_ends_every_operation_is_told_unless_it_holds() {
@@ -204,6 +167,8 @@ async fn handles_and_futures_can_be_sent_shown_and_told_apart() {
     let text = format!("{purgatory:?}");
     assert!(text.starts_with("Purgatory {") && text.contains("watched: 1, delayed: 1"), "{text}");
     assert!(format!("{watch:?}").starts_with("Watch { state: \"watched\""));
+    let _cancelled = purgatory.watch(["other"], DAY, never);
+    assert_eq!(format!("{:?}", purgatory.cancel_and_list("other")), r#"[Cancelled(["other"])]"#);
     assert!(!watch.is_terminated());
     assert!((&mut watch).await.is_err());
     assert!(watch.is_terminated());

@@ -1,7 +1,6 @@
-//! Keys: listed and counted each, and lists that are longer than what is looked at under one hold of a lock.
+//! Keys that are alike, touchy or late, and long lists of operations under one.
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::future::poll_fn;
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,79 +16,16 @@ use tokio::time::Instant;
 
 use crate::{DAY, Level, counts, ms, never, purgatory};
 
-/// Far more than are looked at at a time.
 const MANY: usize = 1_000;
-
-#[tokio::test(start_paused = true)]
-async fn keys_are_listed_and_counted_each_as_long_as_operations_are_pending_under_them() {
-    let purgatory = purgatory();
-    assert_eq!(purgatory.keys(), HashMap::new());
-    let mut watches = Vec::new();
-    for n in 0..MANY {
-        // The one that all share, one of three, and one of their own.
-        watches.push(purgatory.watch([MANY, MANY + 1 + n % 3, n], DAY, never));
-    }
-    let _without = purgatory.watch([], DAY, never);
-    let keys = purgatory.keys();
-    assert_eq!(keys.len(), MANY + 4);
-    assert_eq!([MANY, MANY + 1, MANY + 3, 7].map(|key| keys[&key]), [1_000, 334, 333, 1]);
-    assert_eq!([MANY, MANY + 1, MANY + 3, 7].map(|key| purgatory.watched_under(&key)), [1_000, 334, 333, 1]);
-    assert_eq!(keys.values().sum::<usize>() + 1, purgatory.watched());
-    watches.truncate(2);
-    assert_eq!(purgatory.keys(), HashMap::from([(MANY, 2), (MANY + 1, 1), (MANY + 2, 1), (0, 1), (1, 1)]));
-    assert_eq!(purgatory.watched_under(&2), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_operation_that_is_being_tried_is_not_given_back_as_cancelled() {
-    let purgatory = purgatory();
-    let found = Arc::new(Mutex::new(Vec::new()));
-    let mut tries = 0;
-    let condition = {
-        let (purgatory, found) = (purgatory.clone(), found.clone());
-        move || {
-            tries += 1;
-            if tries > 2 {
-                found.lock().unwrap().push(purgatory.cancel_and_list(&7).len());
-            }
-            None::<()>
-        }
-    };
-    let watch = purgatory.watch([7], DAY, condition);
-    assert_eq!(purgatory.check(&7), 0);
-    assert_eq!(*found.lock().unwrap(), [0], "it may still complete");
-    assert_eq!(watch.await, Err(WatchError::Cancelled));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_cancel_gives_back_the_keys_of_what_it_has_cancelled_in_order() {
-    let purgatory = purgatory();
-    let watches: Vec<_> = (0..MANY).map(|n| purgatory.watch([MANY, n], DAY, never)).collect();
-    let other = purgatory.watch([MANY + 1], ms(1), never);
-    let ended = purgatory.watch([MANY], DAY, || Some(()));
-    let cancelled = purgatory.cancel_and_list(&MANY);
-    let own = |n: usize| cancelled[n].keys().copied().filter(|&key| key != MANY).collect::<Vec<_>>();
-    assert_eq!(
-        (0..cancelled.len()).map(own).collect::<Vec<_>>(),
-        (0..MANY).map(|n| vec![n]).collect::<Vec<_>>()
-    );
-    assert!(cancelled[0].keys().any(|&key| key == MANY));
-    assert!(format!("{:?}", cancelled[7]).contains('7'));
-    for watch in watches {
-        assert_eq!(watch.await, Err(WatchError::Cancelled));
-    }
-    assert_eq!((other.await, ended.await), (Err(WatchError::Expired), Ok(())));
-    assert!(purgatory.cancel_and_list(&MANY).is_empty());
-}
 
 /// What is under a key, as conditions change it while a check goes through it.
 #[tokio::test(start_paused = true)]
 async fn a_check_of_a_long_list_misses_nothing_and_ends_though_operations_leave_and_come_meanwhile() {
-    let (purgatory, level) = (purgatory::<&str>(), Level::default());
+    let (purgatory, level, come) = (purgatory::<&str>(), Level::default(), Level::default());
     let kept = Arc::new(Mutex::new(Vec::new()));
     let tried = Arc::new(Mutex::new(Vec::new()));
     for n in 0..MANY {
-        let (again, more, tried) = (purgatory.clone(), kept.clone(), tried.clone());
+        let (again, more, tried, come) = (purgatory.clone(), kept.clone(), tried.clone(), come.clone());
         let mut holds = level.at_least(1);
         let watch = purgatory.watch(["key"], DAY, move || {
             holds()?;
@@ -102,7 +38,7 @@ async fn a_check_of_a_long_list_misses_nothing_and_ends_though_operations_leave_
                 let gone = if leaves == n { None } else { std::mem::take(&mut kept[leaves]) };
                 drop(kept);
                 drop(gone);
-                let come = again.watch(["key"], DAY, || None::<usize>);
+                let come = again.watch(["key"], DAY, come.at_least(1));
                 more.lock().unwrap().push(Some(come));
             }
             if n == 500 { Some(again.watched_under("key")) } else { None }
@@ -126,6 +62,11 @@ async fn a_check_of_a_long_list_misses_nothing_and_ends_though_operations_leave_
     }
     assert_eq!(tried, expected);
     let kept = std::mem::take(&mut *kept.lock().unwrap());
+    assert_eq!(
+        come.tries(),
+        2 * (kept.len() - MANY),
+        "what comes is tried as it is added, and not by the check"
+    );
     drop(kept);
     assert_eq!(counts(&purgatory), (0, 0));
 }

@@ -102,21 +102,6 @@ fn may_ask(by: By) {
 }
 
 #[test]
-fn a_hash_may_ask_for_the_purgatory() {
-    may_ask(By::Hash);
-}
-
-#[test]
-fn a_comparison_may_ask_for_the_purgatory() {
-    may_ask(By::Eq);
-}
-
-#[test]
-fn the_drop_of_a_key_a_condition_and_an_output_may_ask_for_the_purgatory() {
-    may_ask(By::Drop);
-}
-
-#[test]
-fn a_condition_may_ask_for_the_purgatory() {
-    may_ask(By::Condition);
+fn a_hash_a_comparison_a_condition_and_the_drop_of_each_may_ask_for_the_purgatory() {
+    [By::Hash, By::Eq, By::Condition, By::Drop].into_iter().for_each(may_ask);
 }

@@ -5,9 +5,11 @@
 //! 2. A cancel ends all under its key, and no others, and returns how many.
 //! 3. An operation expires at its deadline unless it holds then.
 //! 4. Each operation has exactly one outcome, and is told as it comes.
-//! 5. `watched` and `delayed` count those without one, and no condition of another is kept.
+//! 5. `watched`, `delayed`, `keys` and `watched_under` count those without one; each has a timer, and no condition of another
+//!    is kept.
+//! 6. A condition is tried twice as it is watched, once by each check, and once at the deadline.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
@@ -37,6 +39,7 @@ enum Step {
     Raise(usize),
     Check(u8),
     CheckInTasks(u8),
+    /// And lists the keys of each.
     Cancel(u8),
     /// The future of the nth operation there is, modulo.
     Drop(usize),
@@ -69,23 +72,29 @@ struct Naive {
 }
 
 struct Model {
+    wheel: TimingWheel,
     purgatory: Purgatory<u8>,
     /// Conditions look at these; the model reads them too.
     counters: Arc<[AtomicUsize; COUNTERS]>,
     /// The number that the next operation completes with: so the order shows.
     tickets: Arc<AtomicUsize>,
     next_ticket: usize,
+    /// How often conditions were tried, and should have been.
+    tries: [Arc<AtomicUsize>; 2],
     list: Vec<Naive>,
     is_shut_down: bool,
 }
 
 impl Model {
     fn new() -> Self {
+        let wheel = TimingWheel::new();
         Self {
-            purgatory: Purgatory::new(&TimingWheel::new()),
+            purgatory: Purgatory::new(&wheel),
+            wheel,
             counters: Arc::default(),
             tickets: Arc::default(),
             next_ticket: 0,
+            tries: Default::default(),
             list: Vec::new(),
             is_shut_down: false,
         }
@@ -110,6 +119,7 @@ impl Model {
     /// Completes those of `places` that hold, and returns how many.
     fn complete(&mut self, places: &[usize]) -> usize {
         let mut completed = 0;
+        self.tries[1].fetch_add(places.len(), Ordering::Relaxed);
         for &n in places {
             if self.holds(&self.list[n]) {
                 self.list[n].outcome = Some(Ok(self.ticket()));
@@ -143,7 +153,11 @@ impl Model {
             }
             Step::Cancel(key) => {
                 let places = self.pending(Some(key));
-                assert_eq!(self.purgatory.cancel(&key), places.len());
+                let cancelled = self.purgatory.cancel_and_list(&key);
+                let keys: Vec<BTreeSet<_>> =
+                    cancelled.iter().map(|one| one.keys().copied().collect()).collect();
+                assert_eq!(keys, places.iter().map(|&n| self.list[n].keys.clone()).collect::<Vec<_>>());
+                assert_eq!(self.purgatory.cancel(&key), 0);
                 self.end(&places, WatchError::Cancelled);
             }
             Step::Drop(nth) => {
@@ -156,6 +170,7 @@ impl Model {
                 let (now, mut due) = (Instant::now(), self.pending(None));
                 due.retain(|&n| self.list[n].deadline <= now);
                 self.expire(&due);
+                self.compare_keys();
             }
             Step::Shutdown => {
                 let places = self.pending(None);
@@ -168,8 +183,9 @@ impl Model {
     }
 
     fn watch(&mut self, keys: &[u8], counter: usize, wanted: usize, delay: Duration) {
-        let (counters, tickets) = (self.counters.clone(), self.tickets.clone());
+        let (counters, tickets, tries) = (self.counters.clone(), self.tickets.clone(), self.tries[0].clone());
         let watch = self.purgatory.watch(keys.iter().copied(), delay, move || {
+            tries.fetch_add(1, Ordering::Relaxed);
             let holds = counters[counter].load(Ordering::Relaxed) >= wanted;
             holds.then(|| tickets.fetch_add(1, Ordering::Relaxed))
         });
@@ -178,10 +194,13 @@ impl Model {
         let watch = spawn(watch);
         self.list.push(Naive { keys, counter, wanted, deadline, outcome: None, watch });
         let n = self.list.len() - 1;
-        if self.complete(&[n]) == 0 && self.is_shut_down {
-            self.end(&[n], WatchError::Cancelled);
-        } else if delay.is_zero() && self.list[n].outcome.is_none() {
-            self.end(&[n], WatchError::Expired);
+        if self.complete(&[n]) == 0 {
+            self.tries[1].fetch_add(1, Ordering::Relaxed);
+            if self.is_shut_down {
+                self.end(&[n], WatchError::Cancelled);
+            } else if delay.is_zero() {
+                self.end(&[n], WatchError::Expired);
+            }
         }
         self.told(n);
     }
@@ -207,6 +226,16 @@ impl Model {
         }
     }
 
+    fn compare_keys(&self) {
+        let mut keys = HashMap::<u8, usize>::new();
+        let pending = self.list.iter().filter(|naive| naive.outcome.is_none());
+        pending.flat_map(|naive| &naive.keys).for_each(|&key| *keys.entry(key).or_default() += 1);
+        assert_eq!(self.purgatory.keys(), keys);
+        for key in 0..KEYS {
+            assert_eq!(self.purgatory.watched_under(&key), keys.get(&key).copied().unwrap_or_default());
+        }
+    }
+
     fn compare(&mut self) {
         // Those that were told have left the list.
         for n in (0..self.list.len()).rev() {
@@ -222,6 +251,8 @@ impl Model {
         let pending = self.list.len();
         let watched = self.list.iter().map(|naive| naive.keys.len().max(1)).sum();
         assert_eq!((self.purgatory.watched(), self.purgatory.delayed()), (watched, pending));
+        assert_eq!(self.wheel.pending(), pending);
+        assert_eq!(self.tries[0].load(Ordering::Relaxed), self.tries[1].load(Ordering::Relaxed));
         assert_eq!(Arc::strong_count(&self.counters), 1 + pending, "one for each condition");
         assert_eq!(self.tickets.load(Ordering::Relaxed), self.next_ticket);
     }

@@ -24,36 +24,6 @@ async fn what_holds_at_once_is_tried_once_and_touches_neither_keys_nor_lists_nor
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_completes_at_a_check_of_any_of_its_keys_and_leaves_all_lists_at_once() {
-    for key in ["a", "b", "c"] {
-        let (purgatory, level) = (purgatory(), Level::default());
-        let mut watch = spawn(purgatory.watch(["a", "b", "c"], DAY, level.at_least(5)));
-        assert_pending!(watch.poll());
-        assert_eq!((purgatory.check(key), counts(&purgatory)), (0, (3, 1)));
-        level.set(7);
-        assert!(!watch.is_woken());
-        assert_eq!((purgatory.check(key), counts(&purgatory)), (1, (0, 0)));
-        assert!(watch.is_woken());
-        // Before anybody has looked at the outcome.
-        assert_eq!(level.conditions(), 0);
-        level.set(9);
-        assert_eq!(["a", "b", "c"].map(|key| purgatory.check(key)), [0; 3]);
-        assert_ready_eq!(watch.poll(), Ok(7));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn it_is_tried_twice_when_it_is_watched_and_once_at_each_check() {
-    let (purgatory, level) = (purgatory(), Level::default());
-    let _watch = purgatory.watch(["key"], DAY, level.at_least(1));
-    assert_eq!(level.tries(), 2);
-    for _ in 0..3 {
-        purgatory.check("key");
-        assert_eq!(level.tries(), 1);
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn it_expires_exactly_at_its_deadline() {
     for delay in [ms(1), ms(64), ms(5_000), DAY] {
         let (purgatory, start) = (purgatory(), Instant::now());
@@ -67,12 +37,6 @@ async fn it_expires_exactly_at_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_a_delay_of_zero_it_expires_at_the_first_poll() {
-    let purgatory = purgatory();
-    assert_ready_eq!(spawn(purgatory.watch(["key"], Duration::ZERO, never)).poll(), Err(WatchError::Expired));
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_longest_delay_never_comes_to_its_end() {
     let purgatory = purgatory();
     let mut watch = spawn(purgatory.watch(["key"], Duration::MAX, never));
@@ -80,15 +44,6 @@ async fn the_longest_delay_never_comes_to_its_end() {
     advance(DAY * 365 * 100).await;
     assert!(!watch.is_woken());
     assert_pending!(watch.poll());
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_holds_when_the_deadline_comes_completes_though_nobody_checked() {
-    let (purgatory, level) = (purgatory(), Level::default());
-    let watch = purgatory.watch(["key"], ms(10), level.at_least(1));
-    level.set(3);
-    assert_eq!(watch.await, Ok(3));
-    assert_eq!(counts(&purgatory), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,30 +58,6 @@ async fn a_check_at_the_deadline_wins_over_it() {
     assert_eq!(purgatory.check("key"), 1);
     level.set(2);
     assert_ready_eq!(watch.poll(), Ok(1));
-}
-
-#[tokio::test(start_paused = true)]
-async fn without_a_key_it_is_tried_when_it_is_watched_and_at_its_deadline() {
-    let (purgatory, level) = (purgatory::<u64>(), Level::default());
-    let watch = purgatory.watch([], ms(10), level.at_least(1));
-    assert_eq!((level.tries(), counts(&purgatory)), (2, (1, 1)));
-    level.set(1);
-    assert_eq!((0..1_000).map(|key| purgatory.check(&key)).sum::<usize>(), 0);
-    assert_eq!(watch.await, Ok(1));
-    let expires = purgatory.watch([], ms(10), never);
-    assert_eq!(expires.await, Err(WatchError::Expired));
-    assert_eq!(counts(&purgatory), (0, 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_key_that_is_named_twice_counts_once() {
-    let (purgatory, level) = (purgatory(), Level::default());
-    let _watch = purgatory.watch(["a", "b", "a", "a", "b"], DAY, level.at_least(1));
-    assert_eq!((level.tries(), counts(&purgatory)), (2, (2, 1)));
-    purgatory.check("a");
-    assert_eq!(level.tries(), 1);
-    level.set(1);
-    assert_eq!((purgatory.check("b"), counts(&purgatory)), (1, (0, 0)));
 }
 
 #[tokio::test(start_paused = true)]
